@@ -14,7 +14,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-PLACE = "contextrelay/doors/_build.py"
+PLACE = "contextrelay/_build.py"
 
 
 class BuildHook(BuildHookInterface[Any]):

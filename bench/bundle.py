@@ -15,7 +15,7 @@ from bench.measure import Curve, Result, each, flat, within
 from bench.state import fact
 from contextrelay import Relay
 from contextrelay.client.flow import run
-from contextrelay.client.run.context import gather
+from contextrelay.runs.context import gather
 
 SIZES = (20, 1_000, 10_000, 100_000)
 BUNDLES = 100
@@ -32,7 +32,7 @@ class Stamp:
         self.model = "now"
 
     def answer(self, prompt):
-        from contextrelay.client.run.provider import Reply
+        from contextrelay.runs.provider import Reply
 
         for _ in range(20):
             yield f"{time.monotonic_ns()}\\n"

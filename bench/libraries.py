@@ -22,12 +22,12 @@ from typing import Any
 from bench.measure import Curve, Result, Skipped, interleaved, timed
 from bench.quality.locomo import read_talks
 from bench.search import PASSAGES_EACH, QUERIES, Texts
+from contextrelay.content.search.bm25 import length_of
+from contextrelay.content.search.words import IRREGULAR, query_words, stem, words
 from contextrelay.core.search.ranking import rank
+from contextrelay.documents.args_schema import checked
+from contextrelay.documents.canonical import canonical
 from contextrelay.limits import SEARCH_CANDIDATES
-from contextrelay.logic.document.args_schema import checked
-from contextrelay.logic.document.canonical import canonical
-from contextrelay.logic.search.bm25 import length_of
-from contextrelay.logic.search.words import IRREGULAR, query_words, stem, words
 from contextrelay.store.search.index import SearchIndex
 from contextrelay.store.search.reads import PLACE_BYTES, Text
 

@@ -16,8 +16,8 @@ from itertools import product
 from pathlib import Path
 
 from bench.measure import Curve, Result, each, flat, interleaved, within
-from contextrelay.logic.content.source import Source
-from contextrelay.logic.outline import outline
+from contextrelay.content.outline import outline
+from contextrelay.content.source import Source
 from contextrelay.model.artifact import ArtifactType
 
 SIZE_BYTES = 1_000_000

@@ -10,8 +10,8 @@ from typing import Any
 
 from bench.measure import Curve, Result, interleaved, timed, within
 from contextrelay import AsyncRelay, Pipeline, Relay
-from contextrelay.doors.pipeline import runs
-from contextrelay.wire.verbs import BeginPipeline, FinishStep
+from contextrelay.pipelines import runs
+from contextrelay.verbs import BeginPipeline, FinishStep
 
 STEPS = 1_000
 PARALLEL = 16

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import contextrelay
 from bench.measure import Curve, Result, each, interleaved, within
-from contextrelay.logic.project.files.templates import new_files, new_state
-from contextrelay.logic.tokens import count_tokens
+from contextrelay.content.tokens import count_tokens
+from contextrelay.project.files.templates import new_files, new_state
 
 TIMES = 15
 TODOS = 1_000

@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from bench.measure import Curve, Result, faster, interleaved, timed
 from contextrelay import Relay
 from contextrelay.limits import CHUNK_BYTES, MIB, SEAL_CHUNK_BYTES
-from contextrelay.logic.seal.keys import SealKey
-from contextrelay.logic.seal.stream import (
+from contextrelay.seal.keys import SealKey
+from contextrelay.seal.stream import (
     PREFIX_BYTES,
     SEALED_CHUNK_BYTES,
     Opener,

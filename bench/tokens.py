@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.measure import Curve, Result, Skipped, each, faster, flat, interleaved
-from contextrelay.logic.tokens import count_tokens
+from contextrelay.content.tokens import count_tokens
 from contextrelay.model.tokens import Tokenizer
 
 BYTES = 2_000_000

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 
 from contextrelay import Relay
-from contextrelay.client.run.providers.echo import Call, Echo, Line
+from contextrelay.runs.providers.echo import Call, Echo, Line
 
 LOG = "\n".join(
     f"{hour:02d}:{minute:02d} orders-service {'ERROR timeout' if minute == 42 else 'INFO ok'}"

@@ -20,6 +20,7 @@ from tests.again import CRASHED
 from tests.rigs import LENGTH, length, rig
 
 if TYPE_CHECKING:
+    from tests.cli.shell import Shell
     from tests.store.engines import Servers
 
 FORBID_SKIPS = os.environ.get("RELAY_FORBID_SKIPS") == "1"
@@ -192,3 +193,11 @@ def refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
     if reason.startswith("needs "):
         report.outcome = "failed"
         report.longrepr = f"{path}:{line}: skipped, and RELAY_FORBID_SKIPS=1 forbids it: {reason}"
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    """The command line, run in a folder of its own."""
+    from tests.cli.shell import Shell
+
+    return Shell(tmp_path)

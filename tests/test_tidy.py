@@ -6,9 +6,9 @@ import pytest
 
 from tests.tidy import Source, import_cycles, look
 
-PURE = "src/contextrelay/logic/state/header.py"
+PURE = "src/contextrelay/state/header.py"
 CORE = "src/contextrelay/core/threads/threads.py"
-DOOR = "src/contextrelay/doors/cli.py"
+DOOR = "src/contextrelay/cli.py"
 JOB = '"""The job."""\n'
 
 

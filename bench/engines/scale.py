@@ -31,7 +31,7 @@ from contextrelay import Relay
 from contextrelay.core.search.index_sync import catch_up, index_of
 from contextrelay.model.artifact import Artifact
 from contextrelay.store.ledger import Row, Write
-from contextrelay.wire.verbs import Sweep
+from contextrelay.verbs import Sweep
 from tests.store.engines import Servers
 from tests.store.postgres.server import PostgresServer
 

@@ -56,7 +56,7 @@ def scenarios(folder: Path) -> Iterator[Result | Curve]:
 def _ours(folder: Path) -> Generator[str]:
     port = free_port()
     relay = str(Path(sys.executable).with_name("relay"))
-    agent = "echo=py:tests.doors.a2a.agents:echo"
+    agent = "echo=py:tests.a2a.agents:echo"
     words = ["a2a", "serve", "--port", str(port), "--agent", agent, "--store", str(folder)]
     with _running([relay, *words], f"http://127.0.0.1:{port}"):
         yield f"http://127.0.0.1:{port}/a2a/echo"
@@ -65,7 +65,7 @@ def _ours(folder: Path) -> Generator[str]:
 @contextmanager
 def _anchor() -> Generator[str]:
     port = free_port()
-    words = [sys.executable, "-m", "tests.doors.a2a.sdk_server", str(port)]
+    words = [sys.executable, "-m", "tests.a2a.sdk_server", str(port)]
     with _running(words, f"http://127.0.0.1:{port}"):
         yield f"http://127.0.0.1:{port}/rest"
 

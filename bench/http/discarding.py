@@ -10,9 +10,9 @@ from typing import NoReturn
 from msgspec import Struct
 from msgspec.json import encode
 
-from contextrelay.doors.http.app import App
-from contextrelay.doors.http.serve import Options, Server, config, listen, quiet_logs
-from contextrelay.doors.http.server.request import JSON, Receive, Scope, Send
+from contextrelay.server.app import App
+from contextrelay.server.request import JSON, Receive, Scope, Send
+from contextrelay.server.serve import Options, Server, config, listen, quiet_logs
 
 REF = "0" * 8 + "-0000" * 3 + "-" + "0" * 12
 

@@ -20,9 +20,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from contextrelay.logic.content.source import Source
-from contextrelay.logic.outline import outline
-from contextrelay.logic.outline.code import c, script
+from contextrelay.content.outline import outline
+from contextrelay.content.outline.code import c, script
+from contextrelay.content.source import Source
 
 NAMES_MAX, OUTLINE_TOKENS = 60, 500
 SIZE_BYTES_MIN, SIZE_BYTES_MAX, LINE_BYTES_MAX = 1_500, 300_000, 150

@@ -26,10 +26,10 @@ from msgspec.structs import replace
 from bench.measure import Curve, Skipped
 from contextrelay import Block, pack
 from contextrelay.client.embedding import embedding
-from contextrelay.logic.packing.embeddings import Embed
-from contextrelay.logic.packing.relevance import Relevance
-from contextrelay.logic.packing.weights import WEIGHTS, Weights
-from contextrelay.logic.tokens import count_tokens
+from contextrelay.content.tokens import count_tokens
+from contextrelay.packing.embeddings import Embed
+from contextrelay.packing.relevance import Relevance
+from contextrelay.packing.weights import WEIGHTS, Weights
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "locomo-dev" / "locomo-dev.json"
 BUDGETS = (256, 512, 1_024, 2_048, 4_096)

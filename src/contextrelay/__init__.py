@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from contextrelay.client.contextrelay import ContextRelay
     from contextrelay.client.relay import AsyncRelay, Relay
     from contextrelay.core.capabilities.registry import capability
-    from contextrelay.doors.pipeline.pipeline import Pipeline
     from contextrelay.errors import (
         Broken,
         BudgetTooSmall,
@@ -37,10 +36,11 @@ if TYPE_CHECKING:
         Unavailable,
         Unconfirmed,
     )
-    from contextrelay.logic.packing.pack import pack
     from contextrelay.model.artifact import Artifact, Preview, Provenance
     from contextrelay.model.package import Block, Budget, Package
     from contextrelay.model.settings import Settings
+    from contextrelay.packing.pack import pack
+    from contextrelay.pipelines.pipeline import Pipeline
 
 __version__ = "1.0.0.dev0"
 
@@ -62,7 +62,7 @@ _FILES = {
     "Limited": "errors",
     "NotFound": "errors",
     "Package": "model.package",
-    "Pipeline": "doors.pipeline.pipeline",
+    "Pipeline": "pipelines.pipeline",
     "Preview": "model.artifact",
     "Provenance": "model.artifact",
     "Refused": "errors",
@@ -74,7 +74,7 @@ _FILES = {
     "Unavailable": "errors",
     "Unconfirmed": "errors",
     "capability": "core.capabilities.registry",
-    "pack": "logic.packing.pack",
+    "pack": "packing.pack",
 }
 
 __all__ = [

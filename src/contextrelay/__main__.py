@@ -7,26 +7,26 @@ import sys
 
 def main() -> int:
     if sys.argv[1:2] == ["exec"]:
-        from contextrelay.doors.wrap import exec_start
+        from contextrelay.runs.wrap import exec_start
 
         status = exec_start.run(sys.argv[2:])
         if status is not None:
             return status
-    from contextrelay.doors.cli.main import run
+    from contextrelay.cli.main import run
 
     return run(sys.argv[1:])
 
 
 def bridge() -> int:
     """`contextrelay-bridge start` is `relay bridge start`."""
-    from contextrelay.doors.cli.main import run
+    from contextrelay.cli.main import run
 
     return run(["bridge", *sys.argv[1:]])
 
 
 def mcp() -> int:
     """`contextrelay-mcp` is `relay mcp`."""
-    from contextrelay.doors.cli.main import run
+    from contextrelay.cli.main import run
 
     return run(["mcp", *sys.argv[1:]])
 

@@ -18,8 +18,8 @@ import pytest
 
 from contextrelay import AsyncRelay, Relay, Settings
 from contextrelay.client.thread import AsyncThread
-from tests.doors.http.serving import serving
 from tests.rigs import LENGTH
+from tests.server.serving import serving
 from tests.store.engines import Servers, new_prefix, url_of
 
 

@@ -14,9 +14,9 @@ import pytest
 
 from contextrelay import AgentBridge, ContextRelay, Relay, RelayError, Unavailable
 from contextrelay.client.bridge.tmux import is_idle
-from tests.doors.cli.shell import Shell
-from tests.doors.http.serving import serving
+from tests.cli.shell import Shell
 from tests.parts import has_command, needs
+from tests.server.serving import serving
 
 
 @pytest.fixture(params=["server", "embedded"])

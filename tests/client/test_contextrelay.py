@@ -13,7 +13,7 @@ import pytest
 
 from contextrelay import ContextRelay, Gone, Invalid, NotFound, Relay
 from tests.client.wires import Proxy, Scripted, listening, reply
-from tests.doors.http.serving import serving, serving_apart
+from tests.server.serving import serving, serving_apart
 from tests.store.engines import free_port
 
 REF = "00000000-0000-4000-8000-000000000000"

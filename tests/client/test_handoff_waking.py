@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from contextrelay import Relay
-from tests.doors.http.serving import serving
+from tests.server.serving import serving
 
 RECEIVER = """
 import sys, time

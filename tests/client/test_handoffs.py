@@ -10,7 +10,7 @@ from msgspec.json import decode, encode
 
 from contextrelay import BudgetTooSmall, Conflict, Invalid, NotFound, Refused, Relay
 from contextrelay.client.thread import Thread
-from contextrelay.logic.tokens import count_tokens
+from contextrelay.content.tokens import count_tokens
 from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE, Handoff
 from contextrelay.model.package import Block
 

@@ -16,7 +16,7 @@ from contextrelay.client.names import (
     find_thread,
     other_server,
 )
-from contextrelay.wire.verbs import RememberPush
+from contextrelay.verbs import RememberPush
 
 DOOR = Door("ls", "threads", "new")
 WITH_LAST = Door("ls", "threads", "new", places=("terminal", "folder"))

@@ -109,7 +109,7 @@ def test_a_client_that_reads_does_not_load_what_guesses_types() -> None:
     """Its patterns take longer to compile than most requests to answer."""
     code = (
         "import sys; from contextrelay import Relay; Relay('memory:').list();"
-        " print('contextrelay.logic.content.sniff' in sys.modules)"
+        " print('contextrelay.content.sniff' in sys.modules)"
     )
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -26,11 +26,11 @@ from contextrelay import (
     capability,
 )
 from contextrelay.client.thread import Thread
-from contextrelay.wire.routes import FRAMED
+from contextrelay.verbs.routes import FRAMED
 from tests.client.test_threads import fact
 from tests.client.wires import Proxy, Scripted, listening, reply
 from tests.core.served import serving as serving_pages
-from tests.doors.http.serving import serving
+from tests.server.serving import serving
 
 REF = "00000000-0000-4000-8000-000000000000"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from contextrelay import NotFound, Relay
+from contextrelay.content.tokens import count_tokens
 from contextrelay.limits import SAVINGS_NAMES_MAX
-from contextrelay.logic.tokens import count_tokens
 
 BODY = "\n".join(f"line {index}: the orders service owns the schema" for index in range(2_000))
 

@@ -28,13 +28,13 @@ from contextrelay import (
 from contextrelay.client.flow import iterate
 from contextrelay.client.seal.pull import open_sealed
 from contextrelay.client.seal.push import Pushed
-from contextrelay.logic.seal.keys import split_key
-from contextrelay.logic.seal.stream import sealed_size
 from contextrelay.model.artifact import SealFormat
 from contextrelay.model.ref import parse_ref
-from contextrelay.wire.verbs import Peek, Pull
+from contextrelay.seal.keys import split_key
+from contextrelay.seal.stream import sealed_size
+from contextrelay.verbs import Peek, Pull
 from tests.client.conftest import is_far
-from tests.doors.http.serving import serving
+from tests.server.serving import serving
 
 MIB = 1024 * 1024
 CHUNK = 64 * 1024

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from contextrelay import BudgetTooSmall, Invalid, Relay
 from contextrelay import context as layer
+from contextrelay.content.tokens import count_tokens
 from contextrelay.context import (
     ContextBlock,
     ContextConcurrencyManager,
@@ -32,8 +33,7 @@ from contextrelay.context.codec import (
     to_json,
     to_protobuf,
 )
-from contextrelay.logic.packing.pack import pack
-from contextrelay.logic.tokens import count_tokens
+from contextrelay.packing.pack import pack
 from tests.rigs import length
 
 MEMORY, SYSTEM, USER, AGENT = (

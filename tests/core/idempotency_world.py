@@ -19,7 +19,7 @@ from contextrelay.core.capabilities.registry import capability
 from contextrelay.model.package import Block
 from contextrelay.store.engine import Engine, open_engine
 from contextrelay.store.ledger import Ledger
-from contextrelay.wire.verbs import (
+from contextrelay.verbs import (
     AddBlocks,
     AddEvent,
     Body,

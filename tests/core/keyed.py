@@ -7,14 +7,13 @@ from typing import Any
 from msgspec import NODEFAULT, Struct, convert
 from msgspec.structs import fields as fields_of
 
-from contextrelay import Relay
+from contextrelay import Relay, verbs
 from contextrelay.client.transport.local import Local
 from contextrelay.core.access.callers import seen_by
 from contextrelay.core.stores import Stores
-from contextrelay.logic.state.schema import fact
 from contextrelay.model.key import IssuedKey, Key
-from contextrelay.wire import verbs
-from contextrelay.wire.verbs import Verb
+from contextrelay.state.schema import fact
+from contextrelay.verbs import Verb
 from tests.core.clock import Clock, local
 
 EVERY_VERB = list(verbs.VERBS)

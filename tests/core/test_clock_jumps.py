@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from contextrelay.access.rate_limit import spend
 from contextrelay.client.transport.local import Local
 from contextrelay.core.artifacts import catalog as index_log
 from contextrelay.core.artifacts.catalog import ADDED
 from contextrelay.core.artifacts.records import artifact_log
 from contextrelay.errors import Gone
 from contextrelay.limits import SWEEP_EVERY_S
-from contextrelay.logic.access.rate_limit import spend
 from contextrelay.model.artifact import Artifact
 from contextrelay.store.engine import open_engine
 from contextrelay.store.ledger import ONLY
-from contextrelay.wire.verbs import (
+from contextrelay.verbs import (
     List,
     ListThreads,
     NewThread,

@@ -16,7 +16,7 @@ from contextrelay.core.artifacts.catalog import ADDED
 from contextrelay.core.stores import Stores
 from contextrelay.model.settings import Settings
 from contextrelay.store.engine import Engine, open_engine
-from contextrelay.wire.verbs import (
+from contextrelay.verbs import (
     Extend,
     Find,
     List,

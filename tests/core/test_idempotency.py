@@ -13,7 +13,7 @@ from contextrelay.core.capabilities.registry import capability
 from contextrelay.errors import Conflict, Gone, Invalid, Refused, RelayError
 from contextrelay.limits import KEY_CHARS_MAX, KEY_KEPT_S, UNFINISHED_PUSH_S
 from contextrelay.store.ledger import Ledger
-from contextrelay.wire.verbs import (
+from contextrelay.verbs import (
     AddEvent,
     CloseThread,
     ExportThread,

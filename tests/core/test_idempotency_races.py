@@ -14,7 +14,7 @@ from contextrelay.model.settings import Settings
 from contextrelay.store.engine import Engine
 from contextrelay.store.ledger import Ledger, Write
 from contextrelay.store.ledger.view import SettledLedger
-from contextrelay.wire.verbs import (
+from contextrelay.verbs import (
     Body,
     Push,
     RemoveThread,

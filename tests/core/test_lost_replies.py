@@ -15,7 +15,7 @@ from contextrelay.core.answer import answer_pushes
 from contextrelay.errors import Unavailable
 from contextrelay.store.ledger import Ledger, Write
 from contextrelay.store.ledger.view import LedgerView, SettledLedger
-from contextrelay.wire.verbs import List, Push, ReadSignals
+from contextrelay.verbs import List, Push, ReadSignals
 from tests.core.idempotency_world import (
     KEY,
     REQUESTS,

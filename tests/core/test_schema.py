@@ -15,11 +15,11 @@ from contextrelay.core import schema
 from contextrelay.core.packing.sessions import LedgerSessions
 from contextrelay.core.schema import BEFORE, COUNTERS, ENGINE, LOGS, Kind, split_log, walk_logs
 from contextrelay.errors import RelayError
-from contextrelay.logic.state.schema import fact
 from contextrelay.model.key import IssuedKey
 from contextrelay.model.thread import Sent
+from contextrelay.state.schema import fact
 from contextrelay.store.ledger import ONLY, Ledger
-from contextrelay.wire.verbs import BeginPipeline, BeginTask, FinishStep, PutHook, PutSent
+from contextrelay.verbs import BeginPipeline, BeginTask, FinishStep, PutHook, PutSent
 from tests.core.clock import DAY_MS, Clock
 from tests.core.keyed import as_seen_by, fill, owner, stores_of
 

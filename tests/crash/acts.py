@@ -13,7 +13,7 @@ from random import Random
 from contextrelay import Relay
 from contextrelay.limits import OBJECT_PART_BYTES, ROW_BODY_BYTES_MAX
 from contextrelay.model.artifact import Artifact, in_ms
-from contextrelay.wire.verbs import Push
+from contextrelay.verbs import Push
 from tests.crash.report import Entry, Mine, What
 from tests.crash.thread_acts import ThreadActs
 

@@ -26,7 +26,7 @@ from contextrelay.core.answer import answer
 from contextrelay.core.artifacts.bodies import where
 from contextrelay.core.schema import SWEEP, walk_logs
 from contextrelay.core.stores import Stores, clock_ms
-from contextrelay.wire.verbs import Sweep
+from contextrelay.verbs import Sweep
 from tests.crash.report import Lost, Mine, decode
 from tests.crash.witness import Witness, check_verified
 

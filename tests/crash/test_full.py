@@ -17,7 +17,7 @@ from contextrelay.store.durable_files import Reserve
 from contextrelay.store.engine import Engine
 from contextrelay.store.ledger import Write
 from contextrelay.store.ledger.memory import MemoryLedger
-from contextrelay.wire.verbs import Sweep
+from contextrelay.verbs import Sweep
 from tests.crash.killing import check_blobs
 from tests.crash.small_disk import fill_with_junk, make_read_only
 from tests.crash.small_disk import small_disk as small_disk_at

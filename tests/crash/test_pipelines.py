@@ -17,13 +17,13 @@ import pytest
 
 from contextrelay import Relay
 from contextrelay.client.thread import Thread
-from contextrelay.doors.pipeline import runs
-from contextrelay.doors.pipeline.steps.leftovers import end_leftovers
+from contextrelay.documents.values import is_list
 from contextrelay.limits import LIST_ITEMS_MAX
-from contextrelay.logic.document.values import is_list
+from contextrelay.model.pipeline import PipelineRun
 from contextrelay.model.ref import is_ref
-from contextrelay.model.runs.pipeline import PipelineRun
-from contextrelay.model.runs.step import FINAL
+from contextrelay.model.step import FINAL
+from contextrelay.pipelines import runs
+from contextrelay.pipelines.steps.leftovers import end_leftovers
 from tests.rigs import length, rig
 
 INNER = """\

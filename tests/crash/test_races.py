@@ -16,7 +16,7 @@ from contextrelay.store.blobs.memory import MemoryBlobs
 from contextrelay.store.engine import Engine
 from contextrelay.store.ledger import Row, Write
 from contextrelay.store.ledger.memory import MemoryLedger
-from contextrelay.wire.verbs import (
+from contextrelay.verbs import (
     AddEvent,
     ForkThread,
     MakeCheckpoint,

@@ -16,7 +16,7 @@ from msgspec import Struct
 from contextrelay import Relay
 from contextrelay.errors import Full, Limited
 from tests.deploy.proxy import Nginx
-from tests.doors.http.serving import Apart, serving_apart
+from tests.server.serving import Apart, serving_apart
 from tests.store.engines import Servers, new_prefix
 from tests.store.waiting import WAIT_S_MAX, until
 

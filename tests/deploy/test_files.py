@@ -17,8 +17,8 @@ from typing import Any
 import yaml
 
 from tests.deploy.proxy import Nginx
-from tests.doors.http.serving import serving_apart
 from tests.parts import ROOT, has_command, needs
+from tests.server.serving import serving_apart
 
 DEPLOY = ROOT / "deploy"
 OWN_METRIC = re.compile(r"contextrelay_\w+")

@@ -10,11 +10,11 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
 
-PACKAGES = ("contextrelay.logic.outline", "contextrelay.logic.slicing")
+PACKAGES = ("contextrelay.content.outline", "contextrelay.content.slicing")
 
 if __name__ == "__main__":
     fuzzer: Any = import_module("atheris")
-    with fuzzer.instrument_imports(include=["contextrelay.logic"]):
+    with fuzzer.instrument_imports(include=["contextrelay.content", "contextrelay.documents"]):
         from tests.fuzz.bodies import check
 
         # Most of these are imported when they are needed, which is too late to be watched.

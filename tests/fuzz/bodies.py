@@ -10,21 +10,21 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import get_args
 
+from contextrelay.content.artifact_type import artifact_type
+from contextrelay.content.description import Description
+from contextrelay.content.diff.unified import differ
+from contextrelay.content.digest import digest
+from contextrelay.content.grep.gathered import Wanted
+from contextrelay.content.grep.results import find
+from contextrelay.content.outline import outline
+from contextrelay.content.search.passages import passages
+from contextrelay.content.search.words import query_words, words
+from contextrelay.content.source import Source
+from contextrelay.content.tokens import count_tokens
 from contextrelay.errors import RelayError
-from contextrelay.logic.content.artifact_type import artifact_type
-from contextrelay.logic.content.description import Description
-from contextrelay.logic.content.digest import digest
-from contextrelay.logic.content.source import Source
-from contextrelay.logic.diff.unified import differ
-from contextrelay.logic.grep.gathered import Wanted
-from contextrelay.logic.grep.results import find
-from contextrelay.logic.outline import outline
-from contextrelay.logic.search.passages import passages
-from contextrelay.logic.search.words import query_words, words
-from contextrelay.logic.tokens import count_tokens
 from contextrelay.model.artifact import ArtifactType
 from contextrelay.model.inspect import Selector, Way
-from tests.logic.slicing.sources import Counted
+from tests.content.slicing.sources import Counted
 
 S_MAX = 5.0
 TOKENS_MAX = 200

@@ -13,6 +13,21 @@ from random import Random
 from typing import Any, get_args
 
 from contextrelay import Relay
+from contextrelay.content.artifact_type import artifact_type
+from contextrelay.content.description import Description
+from contextrelay.content.diff.unified import differ
+from contextrelay.content.digest import digest
+from contextrelay.content.grep.gathered import Wanted
+from contextrelay.content.grep.results import find
+from contextrelay.content.outline import outline
+from contextrelay.content.overview import count
+from contextrelay.content.preview import preview
+from contextrelay.content.search.passages import passages
+from contextrelay.content.search.words import query_words, words
+from contextrelay.content.slicing.slice import take
+from contextrelay.content.slicing.source import Source as Sliced
+from contextrelay.content.source import Source
+from contextrelay.content.tokens import count_tokens
 from contextrelay.errors import RelayError
 from contextrelay.limits import (
     GREP_ONE_S_MAX,
@@ -20,25 +35,10 @@ from contextrelay.limits import (
     SEARCHED_BYTES_MAX,
     SEARCHED_PASSAGES_MAX,
 )
-from contextrelay.logic.content.artifact_type import artifact_type
-from contextrelay.logic.content.description import Description
-from contextrelay.logic.content.digest import digest
-from contextrelay.logic.content.overview import count
-from contextrelay.logic.content.preview import preview
-from contextrelay.logic.content.source import Source
-from contextrelay.logic.diff.unified import differ
-from contextrelay.logic.grep.gathered import Wanted
-from contextrelay.logic.grep.results import find
-from contextrelay.logic.outline import outline
-from contextrelay.logic.search.passages import passages
-from contextrelay.logic.search.words import query_words, words
-from contextrelay.logic.slicing.slice import take
-from contextrelay.logic.slicing.source import Source as Sliced
-from contextrelay.logic.tokens import count_tokens
 from contextrelay.model.artifact import ArtifactType
 from contextrelay.model.inspect import Selector, Way
+from tests.content.slicing.sources import Counted
 from tests.fuzz.grammar import Body
-from tests.logic.slicing.sources import Counted
 
 Call = Callable[[], object]
 

@@ -14,8 +14,8 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.doors.http.serving import Apart, serving_apart
 from tests.load.soak import Soak, Wrong
+from tests.server.serving import Apart, serving_apart
 from tests.store.postgres.server import PostgresServer
 
 WORKERS = 2

@@ -19,7 +19,7 @@ from typing import Self
 from contextrelay import ContextRelay, Relay
 from contextrelay.client.thread import Thread
 from contextrelay.errors import Unavailable
-from tests.doors.http.serving import serving_apart
+from tests.server.serving import serving_apart
 from tests.store.engines import free_port, until
 
 CHANNEL = "news"

@@ -16,9 +16,9 @@ from hashlib import sha256
 from msgspec import Struct, field
 from msgspec.json import decode, encode
 
-from tests.doors.http.serving import Apart
 from tests.load.gauge import Sample, growth, sample
 from tests.load.wire import ANSWER_S_MAX, Wire, by_events, by_websocket, wired
+from tests.server.serving import Apart
 
 LISTENERS_SHARE = 4  # One connection of so many listens.
 CHANNELS = 10

@@ -13,7 +13,7 @@ import pytest
 from msgspec.json import decode
 
 from contextrelay.limits import SHUTDOWN_S_MAX
-from tests.doors.cli.shell import Shell
+from tests.cli.shell import Shell
 from tests.security.hostile import WS, WS_KEY, WS_VERSION
 from tests.security.raw import Raw
 from tests.store.engines import until

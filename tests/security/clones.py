@@ -8,12 +8,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from contextrelay.doors.project.heartbeat import beat
-from contextrelay.doors.project.init import make_project
 from contextrelay.errors import RelayError
 from contextrelay.limits import PROJECT_BACKUPS_MAX, PROJECT_SEEN_MAX
 from contextrelay.model.project import FILES, OWN_FOLDER
 from contextrelay.project import Project
+from contextrelay.project.heartbeat import beat
+from contextrelay.project.init import make_project
 
 SECRET = "the-content-of-a-private-file"
 Attack = Callable[["Clone"], None]

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from itertools import chain, repeat
 from threading import Event, Thread
 
-from tests.client.run.providers.vendors import Vendor, event
+from tests.runs.providers.vendors import Vendor, event
 
 OK = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: "
 PIECE = "x" * 8_000

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from contextrelay import Pipeline, Relay
+from contextrelay.cli.command_table import every_command
 from contextrelay.client.thread import Thread
-from contextrelay.doors.cli.command_table import every_command
-from contextrelay.doors.project.init import make_project
 from contextrelay.project import Project
-from contextrelay.wire.verbs import NoteRun, RecordCall
-from tests.doors.cli.shell import Shell
+from contextrelay.project.init import make_project
+from contextrelay.verbs import NoteRun, RecordCall
+from tests.cli.shell import Shell
 
 # OSC 52 writes to the clipboard, CSI clears the screen, C1 does both in one character; then bidi,
 # zero-width and tag characters, a carriage return, a backspace and DEL.

@@ -83,7 +83,7 @@ def shown_by(
 
 
 def _run(commands: list[list[str]]) -> None:
-    from contextrelay.doors.cli.main import run
+    from contextrelay.cli.main import run
 
     for number, words in enumerate(commands):
         sys.stdout.write(_BEFORE.format(number))

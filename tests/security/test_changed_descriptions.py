@@ -12,10 +12,10 @@ from msgspec.json import decode, encode
 from contextrelay import Relay
 from contextrelay.core.artifacts.records import artifact_log
 from contextrelay.core.threads.head import thread_log
-from contextrelay.logic.state import event_chain
+from contextrelay.state import event_chain
 from contextrelay.store.ledger import ONLY, Row, Write
-from tests.doors.cli.shell import Shell
-from tests.doors.http.serving import serving
+from tests.cli.shell import Shell
+from tests.server.serving import serving
 
 Change = Callable[[dict[str, Any]], object]
 

@@ -11,19 +11,19 @@ import pytest
 
 from contextrelay import Relay
 from contextrelay.bounded import parser_pool
+from contextrelay.content.diff.lines import find_edits
+from contextrelay.content.grep.gathered import Wanted
+from contextrelay.content.grep.match import compile_pattern
+from contextrelay.content.grep.results import find
+from contextrelay.content.outline import outline
+from contextrelay.content.search.passages import passages
+from contextrelay.content.source import Source
+from contextrelay.documents.diff import difference
 from contextrelay.errors import Invalid, TooLarge, Unavailable
 from contextrelay.limits import GREP_COUNTED_MAX, OUTLINE_LINES_MAX
-from contextrelay.logic.content.source import Source
-from contextrelay.logic.diff.lines import find_edits
-from contextrelay.logic.document.diff import difference
-from contextrelay.logic.grep.gathered import Wanted
-from contextrelay.logic.grep.match import compile_pattern
-from contextrelay.logic.grep.results import find
-from contextrelay.logic.outline import outline
-from contextrelay.logic.search.passages import passages
 from contextrelay.model.artifact import ArtifactType
+from tests.content.slicing.sources import Counted
 from tests.fuzz.measured import MIB
-from tests.logic.slicing.sources import Counted
 from tests.rigs import length, rig
 from tests.security.content_fuzz import CPU_S_MAX, MEMORY_BYTES_MAX, Asked, Done, run
 
@@ -163,7 +163,7 @@ def test_lines_that_all_differ_are_compared_in_one_go() -> None:
 
 
 def test_a_diff_counts_lines_that_it_does_not_show() -> None:
-    from contextrelay.logic.diff.unified import differ
+    from contextrelay.content.diff.unified import differ
 
     found = differ(Counted(b"a\n" * 300_000).source, Counted(b"b\n" * 200_000).source, 3, 100)
 

@@ -10,8 +10,8 @@ import httpx2
 import pytest
 
 from contextrelay import Relay
-from contextrelay.wire.verbs import Push
-from tests.doors.http.serving import Served, serving
+from contextrelay.verbs import Push
+from tests.server.serving import Served, serving
 
 SIZES_BYTES = (84_000, 3_000_000)
 """Sent in one piece, and streamed."""

@@ -13,9 +13,9 @@ import httpx2
 import pytest
 
 from contextrelay import Broken, Relay, RelayError
-from tests.doors.cli.shell import Shell
-from tests.doors.http.serving import serving
+from tests.cli.shell import Shell
 from tests.rigs import length, rig
+from tests.server.serving import serving
 
 STORES = length(thin=60, long=200, full=2_000)
 FLIPS = 3

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from contextrelay import Invalid, Refused, Relay, Settings, TooLarge
+from contextrelay.access.public_addresses import reach_of
 from contextrelay.bounded.fetch import Ways, fetch
 from contextrelay.limits import URL_CHARS_MAX
-from contextrelay.logic.access.public_addresses import reach_of
 from tests.core.served import Served, serving
 
 

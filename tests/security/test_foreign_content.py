@@ -27,8 +27,8 @@ from contextrelay import Relay
 from contextrelay.bounded import bodies, parser_pool
 from contextrelay.errors import Invalid, NotFound, TooLarge, Unavailable
 from contextrelay.limits import KIB, LOOK_INLINE_BYTES_MAX, LOOKS_AT_ONCE_MAX, MIB
-from tests.doors.http.serving import serving_apart
 from tests.rigs import length, rig, some
+from tests.server.serving import serving_apart
 
 # An outline, a digest, two slices and a full peek of one body, and its push: 2 s for each, and one
 # for starting.

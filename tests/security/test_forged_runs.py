@@ -19,14 +19,14 @@ from contextrelay.core.answer import answer
 from contextrelay.core.schema import Kind, thread_log
 from contextrelay.core.threads.events import OUR_EVENTS
 from contextrelay.core.threads.patch import append_event, new_event
-from contextrelay.doors.pipeline import runs
-from contextrelay.doors.pipeline.approval import Decision
-from contextrelay.doors.pipeline.definition import Started
 from contextrelay.errors import Broken, NotFound
-from contextrelay.model.runs.pipeline import PipelineRun, RunEnded
-from contextrelay.model.runs.step import STEP_EVENT
+from contextrelay.model.pipeline import PipelineRun, RunEnded
+from contextrelay.model.step import STEP_EVENT
+from contextrelay.pipelines import runs
+from contextrelay.pipelines.approval import Decision
+from contextrelay.pipelines.definition import Started
 from contextrelay.store.ledger import ONLY, Row, Write
-from contextrelay.wire.verbs import (
+from contextrelay.verbs import (
     AddEvent,
     BeginPipeline,
     CancelPipeline,

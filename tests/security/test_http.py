@@ -15,10 +15,9 @@ from typing import cast
 
 import pytest
 
-from contextrelay.doors.http.app import App
-from contextrelay.doors.http.server.bounds import ServerBounds
 from contextrelay.model.settings import Settings
-from tests.doors.http.serving import Served, serving
+from contextrelay.server.app import App
+from contextrelay.server.bounds import ServerBounds
 from tests.security.hostile import (
     BAD_FORMS,
     BAD_FRAMES,
@@ -39,6 +38,7 @@ from tests.security.hostile import (
     frame,
 )
 from tests.security.raw import Heard, HonestClient, Raw
+from tests.server.serving import Served, serving
 from tests.store.engines import until
 
 BODY_BYTES_MAX = 1 << 20

@@ -21,7 +21,7 @@ from contextrelay.limits import (
     SWEEP_ITEMS_MAX,
     TTL_S_MAX,
 )
-from contextrelay.wire.verbs import Push, PushMany
+from contextrelay.verbs import Push, PushMany
 
 ABSENT = "00000000-0000-4000-8000-000000000000"
 MIB = 1024 * 1024

@@ -16,9 +16,9 @@ import pytest
 
 from contextrelay import Relay
 from contextrelay.errors import Invalid, NotFound, TooLarge
-from tests.doors.cli.shell import Shell
+from tests.cli.shell import Shell
+from tests.content.slicing.sources import Counted
 from tests.fuzz.measured import MIB
-from tests.logic.slicing.sources import Counted
 
 CPU_S_MAX = 5.0
 """Of what takes half a second on an idle machine; before, each of these took over 30 s."""

@@ -12,11 +12,11 @@ import pytest
 from contextrelay import Full, Invalid, NotFound, Relay, RelayError
 from contextrelay.client.transport.local import AsyncLocal
 from contextrelay.core.answer import answer
-from contextrelay.doors.http.server.auth import Callers, Visitor
 from contextrelay.errors import Refused
-from contextrelay.logic.state.schema import fact
 from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE
-from contextrelay.wire.verbs import (
+from contextrelay.server.auth import Callers, Visitor
+from contextrelay.state.schema import fact
+from contextrelay.verbs import (
     AcceptHandoff,
     ExportThread,
     ImportThread,

@@ -18,10 +18,10 @@ from msgspec import Struct
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from contextrelay import Relay
-from contextrelay.doors.page.options import PageOptions
-from tests.doors.http.serving import Served, serving
-from tests.doors.page.browser import CHROMIUM, chromium
-from tests.doors.page.reader import ACCEPT
+from contextrelay.web.options import PageOptions
+from tests.server.serving import Served, serving
+from tests.web.browser import CHROMIUM, chromium
+from tests.web.reader import ACCEPT
 
 CODE = "good-once"
 

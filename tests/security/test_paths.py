@@ -16,7 +16,7 @@ from contextrelay.core.capabilities.registry import without_paths
 from contextrelay.errors import Broken, RelayError
 from contextrelay.store import file_errors
 from contextrelay.store.blobs import files
-from tests.doors.http.serving import Served, serving
+from tests.server.serving import Served, serving
 
 PLACE = "/srv/relay/relay.db"
 LARGE = b"line\n" * 200_000

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from contextrelay import Invalid, Relay
-from contextrelay.logic.pipeline.language import read_pipeline
-from tests.doors.pipeline.running import result, run
+from contextrelay.pipelines.language import read_pipeline
+from tests.pipelines.running import result, run
 
 TRICK = "a  b*$(touch hacked)`touch hacked`;touch hacked\n#'\"\\\\ a[$(touch hacked)] {{run.id}}"
 

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from contextrelay import Refused, Relay
-from contextrelay.doors.project.files import confined, no_follow
-from contextrelay.doors.project.heartbeat import beat
-from contextrelay.doors.project.thread_link import link_at
 from contextrelay.model.project import FILES, OWN_FOLDER, STATE, TODOS
 from contextrelay.project import Project
-from tests.doors.cli.shell import Shell
-from tests.doors.mcp.connecting import connecting, text_of
+from contextrelay.project.files import confined, no_follow
+from contextrelay.project.heartbeat import beat
+from contextrelay.project.thread_link import link_at
+from tests.cli.shell import Shell
+from tests.mcp.connecting import connecting, text_of
 from tests.parts import has_command, needs
 from tests.rigs import rig, some
 from tests.security.clones import LINKS, SECRET, Clone, everything
@@ -385,12 +385,10 @@ ELSEWHERE = {
 
 def test_only_one_file_of_the_product_opens_what_is_below_a_project() -> None:
     """Promise Z4."""
-    rooms = Path(confined.__file__).parents[2]
+    package = Path(confined.__file__).parents[2]
     sources = [
-        *(rooms / "project").rglob("*.py"),
-        *(rooms / "cli" / "commands").glob("project*.py"),
-        rooms / "cli" / "project_argument.py",
-        rooms / "mcp" / "tools" / "projects.py",
+        *(package / "project").rglob("*.py"),
+        package / "mcp" / "tools" / "projects.py",
     ]
     found: list[str] = []
     for source in sources:

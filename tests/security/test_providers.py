@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from contextrelay import Relay
-from contextrelay.client.run.providers.bounds import Bounds
-from contextrelay.doors.otlp import Sender, Target
 from contextrelay.errors import Failed, Invalid, RelayError, Unavailable
 from contextrelay.limits import MIB, PROVIDER_ERROR_CHARS_MAX
-from tests.client.run.providers.raw_server import raw_server, refusal, stream
-from tests.client.run.providers.vendors import KEY, VENDORS, Vendor, asked
+from contextrelay.runs.otlp_export import Sender, Target
+from contextrelay.runs.providers.bounds import Bounds
+from tests.runs.providers.raw_server import raw_server, refusal, stream
+from tests.runs.providers.vendors import KEY, VENDORS, Vendor, asked
 from tests.security.endless import endless, replies
 
 every_vendor = pytest.mark.parametrize("vendor", VENDORS, ids=[each.id for each in VENDORS])
@@ -27,7 +27,7 @@ ASK = """
 import json, re, resource, sys
 from pathlib import Path
 from contextrelay.errors import RelayError
-from tests.client.run.providers.vendors import VENDORS, asked
+from tests.runs.providers.vendors import VENDORS, asked
 
 _, index, *urls = sys.argv
 resource.setrlimit(resource.RLIMIT_AS, (3 * 2**30, -1))

@@ -21,10 +21,10 @@ import pytest
 from contextrelay import Full, Relay, Settings
 from contextrelay.core.search import search
 from contextrelay.model.artifact import Artifact
+from tests.cli.shell import Shell
 from tests.crash.test_schema import V1_TEXT, V1_TEXT_REF, v1_store
-from tests.doors.cli.shell import Shell
-from tests.doors.http.serving import serving
 from tests.parts import has_command, needs
+from tests.server.serving import serving
 
 LARGE = Random(3).randbytes(100_000)
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from contextrelay import Relay
-from contextrelay.client.run.provider import ToolCall
-from contextrelay.client.run.providers.answer import parsed
-from contextrelay.client.run.providers.echo import Call, Echo, Line
-from contextrelay.doors.report.exchanges import read_exchange
 from contextrelay.limits import TRACE_EXCHANGE_TEXTS_MAX
-from contextrelay.wire.verbs import NoteRun, RecordCall
-from tests.doors.cli.shell import Shell
+from contextrelay.report.exchanges import read_exchange
+from contextrelay.runs.provider import ToolCall
+from contextrelay.runs.providers.answer import parsed
+from contextrelay.runs.providers.echo import Call, Echo, Line
+from contextrelay.verbs import NoteRun, RecordCall
+from tests.cli.shell import Shell
 
 DEEP = "[" * 20_000 + "]" * 20_000
 EXCHANGES = {

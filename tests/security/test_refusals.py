@@ -21,11 +21,11 @@ import httpx2
 import pytest
 
 from contextrelay import Relay
-from contextrelay.doors.http.app import App
-from contextrelay.doors.http.server import http_connection
 from contextrelay.model.settings import Settings
-from tests.doors.http.serving import Served, serving
+from contextrelay.server import http_connection
+from contextrelay.server.app import App
 from tests.security.raw import Raw
+from tests.server.serving import Served, serving
 from tests.store.engines import until
 
 BODY_BYTES_MAX = 1 << 20

@@ -21,10 +21,10 @@ from msgspec.structs import replace
 from contextrelay import AsyncRelay, ContextRelay, Relay, RelayError, Sealed
 from contextrelay.client.seal.push import Pushed
 from contextrelay.model.artifact import Artifact, Provenance
-from contextrelay.wire.routes import FRAMED
-from contextrelay.wire.verbs import Pull
+from contextrelay.verbs import Pull
+from contextrelay.verbs.routes import FRAMED
+from tests.cli.shell import Shell, Started
 from tests.client.wires import Listener, Scripted, listening, reply
-from tests.doors.cli.shell import Shell, Started
 
 SECRET = "nobody may read this sentence"
 OPEN = "anybody may read this sentence"

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from contextrelay.limits import ASKED_AT_ONCE_BYTES_MAX, SWEEP_EVERY_S
 from tests.core.clock import Clock
-from tests.doors.http.serving import Served, serving
+from tests.server.serving import Served, serving
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from contextrelay import Refused, Relay
 from contextrelay.core.accounting.pull_rates import rates
 from contextrelay.core.answer import answer
 from contextrelay.errors import RelayError
-from contextrelay.wire.verbs import (
+from contextrelay.verbs import (
     Invoke,
     ListCapabilities,
     Outline,
@@ -40,7 +40,7 @@ from tests.core.keyed import (
     owner,
     stores_of,
 )
-from tests.doors.http.serving import serving
+from tests.server.serving import serving
 
 NOBODY = "00000000-0000-4000-8000-00000000000"
 TEXTS = (

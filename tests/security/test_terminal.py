@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 
 from contextrelay import Relay
-from tests.doors.cli.shell import Shell
-from tests.doors.http.serving import serving
+from tests.cli.shell import Shell
 from tests.rigs import length, rig, some
 from tests.security.hostile_store import HOSTILE, WORD, World, commands, in_colour
 from tests.security.terminal import harmful, on_a_terminal, shown_by
+from tests.server.serving import serving
 
 
 def _shown(
@@ -254,7 +254,7 @@ def test_a_server_cannot_overrule_what_an_error_says(tmp_path: Path) -> None:
 def test_the_server_logs_no_escape_of_a_request(tmp_path: Path) -> None:
     """Of each process, for several have logs of their own; nor does a request make up a line."""
     code = (
-        "import sys, logging; from contextrelay.doors.http.serve import quiet_logs;"
+        "import sys, logging; from contextrelay.server.serve import quiet_logs;"
         "quiet_logs(); hostile = sys.argv[1];"
         "logging.getLogger('contextrelay.http').error('in %s', hostile);"
         "logging.getLogger('uvicorn.error').error('in %s', hostile + '\\nERROR forged');"

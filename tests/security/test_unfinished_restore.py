@@ -23,10 +23,10 @@ from contextrelay.core.transfer import store_lock
 from contextrelay.core.transfer.backup import Part
 from contextrelay.core.transfer.store_lock import FILLING, LOOKING
 from contextrelay.store.ledger import LOCK_KIND, LOCK_LOG, ONLY, UNLOCKED, Row, Write, lock_token
-from tests.doors.cli.shell import Shell
-from tests.doors.http.serving import serving
+from tests.cli.shell import Shell
 from tests.rigs import length, rig
 from tests.security.test_restore import end, page, tar
+from tests.server.serving import serving
 from tests.store import engines
 from tests.store.engines import Servers
 

@@ -18,12 +18,12 @@ from typing import IO, Any, cast
 import pytest
 
 from contextrelay import Relay
-from contextrelay.doors.http.app import App
-from contextrelay.doors.http.server import bounds, request_body
-from contextrelay.doors.http.server.bounds import IncomingBodies, ServerBounds
-from contextrelay.wire.routes import FRAMED
-from tests.doors.http.serving import Served, serving
+from contextrelay.server import bounds, request_body
+from contextrelay.server.app import App
+from contextrelay.server.bounds import IncomingBodies, ServerBounds
+from contextrelay.verbs.routes import FRAMED
 from tests.security.raw import Raw
+from tests.server.serving import Served, serving
 
 LATE_S_MAX = 8.0
 LARGE = 200_000

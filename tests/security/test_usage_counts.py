@@ -10,8 +10,8 @@ import pytest
 from contextrelay import Relay
 from contextrelay.core.accounting.usage import spending_of
 from contextrelay.errors import Unavailable
-from tests.doors.http.replies import bearer
-from tests.doors.http.serving import serving
+from tests.server.replies import bearer
+from tests.server.serving import serving
 from tests.store.replicas import Node
 from tests.store.waiting import until
 

@@ -20,9 +20,9 @@ import pytest
 from contextrelay import Relay, RelayError
 from contextrelay.client.handoff_file import take_handoff, write_handoff
 from contextrelay.limits import ARCHIVE_RATIO_MAX, MIB
-from tests.doors.cli.shell import Shell
-from tests.doors.http.serving import serving
+from tests.cli.shell import Shell
 from tests.security.zips import Parts, check_refused, lied_about, put_together, refs_in
+from tests.server.serving import serving
 
 BODY = bytes(MIB)
 BODIES = 40

@@ -18,8 +18,8 @@ from msgspec import ValidationError, convert
 from msgspec.structs import replace
 
 from contextrelay import Relay, RelayError
-from contextrelay.logic.state import event_chain
 from contextrelay.model.thread import Event
+from contextrelay.state import event_chain
 
 Parts = dict[str, bytes]
 Document = dict[str, Any]

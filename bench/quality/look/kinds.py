@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.quality.look.files import given, is_held, roots
+from contextrelay.content.artifact_type import artifact_type
 from contextrelay.limits import HEAD_BYTES_MAX
-from contextrelay.logic.content.artifact_type import artifact_type
 
 FILES_EACH, EACH_FOLDER_MAX, SIZE_BYTES_MIN = 30, 3, 200
 # Those that say what the content is.

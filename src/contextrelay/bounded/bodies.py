@@ -16,6 +16,10 @@ from msgspec.msgpack import Decoder, decode
 from msgspec.structs import replace
 
 from contextrelay.bounded.parser_pool import Outcome, run
+from contextrelay.content.grep.records import Records, Wanted, is_quick, records
+from contextrelay.content.overview import Look, Seen, see, see_lines
+from contextrelay.content.search.passages import Index, Indexing, index_body
+from contextrelay.content.slicing.slice import Take, take_from
 from contextrelay.errors import Broken, RelayError, TooLarge, Unavailable
 from contextrelay.limits import (
     DIFF_CPU_S_MAX,
@@ -35,14 +39,10 @@ from contextrelay.limits import (
     PARSER_ROOM_BYTES_MAX,
     SLICE_CPU_S_MAX,
 )
-from contextrelay.logic.content.overview import Look, Seen, see, see_lines
-from contextrelay.logic.grep.records import Records, Wanted, is_quick, records
-from contextrelay.logic.search.passages import Index, Indexing, index_body
-from contextrelay.logic.slicing.slice import Take, take_from
 from contextrelay.model.inspect import Piece
 
 if TYPE_CHECKING:
-    from contextrelay.logic.diff.unified import Compare, Compared
+    from contextrelay.content.diff.unified import Compare, Compared
 
 Read = Callable[[int, int], Iterator[bytes]]
 """From start and stop to the bytes between, in chunks."""
@@ -125,7 +125,7 @@ def compare_within_bounds(asked: Compare, bodies: Sequence[bytes]) -> Compared:
         Unavailable: the readers are busy with others.
         Broken: the reader failed.
     """
-    from contextrelay.logic.diff.unified import Compared, compare
+    from contextrelay.content.diff.unified import Compared, compare
 
     if sum(map(len, bodies)) <= LOOK_INLINE_BYTES_MAX and _compares_at_once(*bodies[:2]):
         return compare(asked, bodies)

@@ -27,13 +27,13 @@ from contextrelay.bounded.fetch_target import (
     host_of,
     plain_url,
 )
+from contextrelay.content.artifact_type import is_media_type
+from contextrelay.documents.values import shown
 from contextrelay.errors import Failed, Invalid, Refused, RelayError, TooLarge
 from contextrelay.limits import (
     CHUNK_BYTES,
     FETCH_REDIRECTS_MAX,
 )
-from contextrelay.logic.content.artifact_type import is_media_type
-from contextrelay.logic.document.values import shown
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection, HTTPResponse

@@ -15,6 +15,8 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from msgspec import Struct
 
+from contextrelay.access.public_addresses import reach_of
+from contextrelay.documents.values import shown
 from contextrelay.errors import Failed, Invalid, Refused, TooLarge
 from contextrelay.limits import (
     FETCH_ADDRESSES_MAX,
@@ -23,8 +25,6 @@ from contextrelay.limits import (
     FETCH_S_MAX,
     URL_CHARS_MAX,
 )
-from contextrelay.logic.access.public_addresses import reach_of
-from contextrelay.logic.document.values import shown
 
 if TYPE_CHECKING:
     from ssl import SSLContext

@@ -64,31 +64,31 @@ class Reply(Struct, array_like=True):
 
 
 def _look(arguments: bytes, bodies: list[bytes]) -> object:
-    from contextrelay.logic.content.overview import Look, see
+    from contextrelay.content.overview import Look, see
 
     return see(decode(arguments, type=Look), bodies[0])
 
 
 def _take(arguments: bytes, bodies: list[bytes]) -> object:
-    from contextrelay.logic.slicing.slice import Take, take_from
+    from contextrelay.content.slicing.slice import Take, take_from
 
     return take_from(decode(arguments, type=Take), bodies[0])
 
 
 def _index(arguments: bytes, bodies: list[bytes]) -> object:
-    from contextrelay.logic.search.passages import Index, index_body
+    from contextrelay.content.search.passages import Index, index_body
 
     return index_body(decode(arguments, type=Index), bodies[0])
 
 
 def _diff(arguments: bytes, bodies: list[bytes]) -> object:
-    from contextrelay.logic.diff.unified import Compare, compare
+    from contextrelay.content.diff.unified import Compare, compare
 
     return compare(decode(arguments, type=Compare), bodies)
 
 
 def _records(arguments: bytes, bodies: list[bytes]) -> object:
-    from contextrelay.logic.grep.records import Wanted, records
+    from contextrelay.content.grep.records import Wanted, records
 
     return records(decode(arguments, type=Wanted), bodies[0])
 
@@ -133,16 +133,16 @@ def main() -> NoReturn:
 
 def _load() -> None:
     """Load what requests need, so that none is charged for it."""
-    from contextrelay.logic.tokens import count_tokens
+    from contextrelay.content.tokens import count_tokens
 
-    import_module("contextrelay.logic.content.overview")
-    import_module("contextrelay.logic.search.passages")
-    import_module("contextrelay.logic.slicing.slice")
+    import_module("contextrelay.content.overview")
+    import_module("contextrelay.content.search.passages")
+    import_module("contextrelay.content.slicing.slice")
     count_tokens("loads the tokenizer")
 
 
 def _answer(request: Request, bodies: list[bytes]) -> tuple[int, bytes]:
-    from contextrelay.wire.problems import problem
+    from contextrelay.verbs.problems import problem
 
     try:
         return DONE, _encoder.encode(_TASKS[request.task](request.arguments, bodies))

@@ -35,7 +35,7 @@ from contextrelay.limits import (
     PARSER_WAIT_S_MAX,
     PARSERS_MAX,
 )
-from contextrelay.wire.problems import from_problem
+from contextrelay.verbs.problems import from_problem
 
 Why = Literal["time", "memory", "busy", "failed"]
 Body = tuple[int, Callable[[], Iterator[bytes]]]

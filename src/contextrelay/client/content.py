@@ -67,7 +67,7 @@ def _encoded(text: str) -> bytes:
 
 
 def _as_json(content: object) -> bytes:
-    from contextrelay.logic.document.bounds import check_json
+    from contextrelay.documents.bounds import check_json
 
     try:
         return check_json(content, f"a {type(content).__name__}", BODY_BYTES_MAX)

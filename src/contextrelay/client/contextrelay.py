@@ -42,11 +42,11 @@ from contextrelay.limits import (
     REPLY_JSON_BYTES_MAX,
     REPLY_S_DEFAULT,
 )
-from contextrelay.logic.seal.keys import CANNOT_OPEN, has_key
 from contextrelay.model.artifact import SealFormat
 from contextrelay.model.ref import LOCAL_ORIGIN, parse_ref
-from contextrelay.wire.routes import KEY_HEADER
-from contextrelay.wire.verbs import Publish, Pull
+from contextrelay.seal.keys import CANNOT_OPEN, has_key
+from contextrelay.verbs import Publish, Pull
+from contextrelay.verbs.routes import KEY_HEADER
 
 if TYPE_CHECKING:
     from contextrelay.client.transport.remote import Remote

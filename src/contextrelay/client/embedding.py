@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from contextrelay.errors import Unavailable
-from contextrelay.logic.packing.embeddings import Embed
+from contextrelay.packing.embeddings import Embed
 
 
 @cache

@@ -1,7 +1,7 @@
 """Entries of a state, added and resolved without writing a patch.
 
 A patch is for the version that its id was chosen in, and is tried again on the next one, so that
-several may add at once (logic/state/entries.py).
+several may add at once (state/entries.py).
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from msgspec.json import decode
 from msgspec.structs import asdict
 
 from contextrelay.client.flow import Flow
+from contextrelay.documents.patch import Operation
 from contextrelay.errors import Conflict, Unavailable
 from contextrelay.limits import RETRIES_MAX
-from contextrelay.logic.document.patch import Operation
-from contextrelay.logic.state.entries import Entry, Kind, State, addition, resolution
 from contextrelay.model.thread import Added, Patched
-from contextrelay.wire.verbs import PatchState, ReadState
+from contextrelay.state.entries import Entry, Kind, State, addition, resolution
+from contextrelay.verbs import PatchState, ReadState
 
 
 def add_entry(thread: str, kind: Kind, text: str, by: str = "you", **options: Any) -> Flow[Added]:

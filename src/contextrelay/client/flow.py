@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from contextrelay.client.transport.local import AsyncBody, in_thread
 from contextrelay.errors import RelayError
-from contextrelay.wire.verbs import Stream, Verb
+from contextrelay.verbs import Stream, Verb
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from contextrelay.errors import Invalid
 from contextrelay.limits import POINTER_CHARS_MAX
-from contextrelay.wire.verbs import GrepPattern, GrepPatterns, SpanText, Title
+from contextrelay.verbs import GrepPattern, GrepPatterns, SpanText, Title
 
 _WAYS = ("lines", "json_pointer", "rows", "heading", "symbol", "bytes")
 

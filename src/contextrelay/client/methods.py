@@ -37,19 +37,19 @@ from contextrelay.client.flow import (
 from contextrelay.client.seal.pull import chunks_of, open_sealed, unsealed
 from contextrelay.client.seal.push import Pushed, Sealing
 from contextrelay.client.seal.reads import look_inside
-from contextrelay.logic.seal.keys import SealKey, split_key
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import parse_ref
 from contextrelay.model.thread import ThreadView
-from contextrelay.wire.verbs import Pull, Push, Verb
-from contextrelay.wire.verbs.verb import wrong
+from contextrelay.seal.keys import SealKey, split_key
+from contextrelay.verbs import Pull, Push, Verb
+from contextrelay.verbs.verb import wrong
 
 if TYPE_CHECKING:
     from inspect import Signature
 
-    from contextrelay.client.run.stream import AsyncRunStream, RunStream
+    from contextrelay.client.run_stream import AsyncRunStream, RunStream
     from contextrelay.client.thread import AsyncThread, Thread
-    from contextrelay.model.runs.run import RunResult
+    from contextrelay.model.run import RunResult
 
 Args = ParamSpec("Args")
 Reply = TypeVar("Reply")
@@ -321,12 +321,12 @@ def run_streams(
 
 def _streamed(steps: Callable[..., Items[str | RunResult]]) -> tuple[Any, Any]:
     def call(client: Any, *args: Any, **named: Any) -> RunStream:
-        from contextrelay.client.run.stream import RunStream
+        from contextrelay.client.run_stream import RunStream
 
         return RunStream(client.transport, steps(client, *args, **named))
 
     def call_awaited(client: Any, *args: Any, **named: Any) -> AsyncRunStream:
-        from contextrelay.client.run.stream import AsyncRunStream
+        from contextrelay.client.run_stream import AsyncRunStream
 
         return AsyncRunStream(client.transport, steps(client, *args, **named))
 

@@ -18,13 +18,13 @@ from msgspec import Struct
 
 from contextrelay.client.flow import Flow
 from contextrelay.client.transport.address import is_server, server_at
+from contextrelay.content.untrusted.hidden_chars import spell_hidden
 from contextrelay.errors import Invalid, NotFound, RelayError
 from contextrelay.limits import LABEL_CHARS_MAX, LIST_ITEMS_MAX
-from contextrelay.logic.untrusted.hidden_chars import spell_hidden
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import is_ref, parse_ref
 from contextrelay.model.thread import ThreadView
-from contextrelay.wire.verbs import Find, FindThreads, LastPush, List, ListThreads, ShowThread
+from contextrelay.verbs import Find, FindThreads, LastPush, List, ListThreads, ShowThread
 
 Item = TypeVar("Item")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from contextrelay import verbs
 from contextrelay.client.content import Content, as_body
 from contextrelay.client.flow import Ask, Flow, Give, Items, Wait, Work
 from contextrelay.client.methods import (
@@ -39,7 +40,6 @@ from contextrelay.model.settings import Settings
 from contextrelay.model.signal import Signal, SignalPage
 from contextrelay.model.thread import ThreadView
 from contextrelay.store.durable_files import write_whole
-from contextrelay.wire import verbs
 
 if TYPE_CHECKING:
     from contextrelay.client.transport.remote import AsyncRemote, Remote
@@ -129,7 +129,7 @@ class _Verbs:
         The request is done once, however often it is asked with that key within a day: asked again,
         it is answered as the first time. Another request with the same key is refused.
         """
-        from contextrelay.logic.document.bounds import check_idempotency_key
+        from contextrelay.documents.bounds import check_idempotency_key
 
         check_idempotency_key(key)
         view = copy(self)

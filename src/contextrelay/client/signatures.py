@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from inspect import Parameter, Signature
 from typing import Any, TypeVar, cast, get_args, get_type_hints
 
+from contextrelay.a2a.schema import AgentAnswer
 from contextrelay.client.content import Content
-from contextrelay.client.run.provider import Provider
-from contextrelay.client.run.stream import AsyncRunStream, RunStream
-from contextrelay.model.runs.replay import Replay
-from contextrelay.model.runs.run import RunResult, ToolUse
-from contextrelay.model.runs.trace import Trace
-from contextrelay.wire.a2a import AgentAnswer
-from contextrelay.wire.routes import reply_type
+from contextrelay.client.run_stream import AsyncRunStream, RunStream
+from contextrelay.model.replay import Replay
+from contextrelay.model.run import RunResult, ToolUse
+from contextrelay.model.trace import Trace
+from contextrelay.runs.provider import Provider
+from contextrelay.verbs.routes import reply_type
 
 _SELF = Parameter("self", Parameter.POSITIONAL_ONLY)
 _BODY = Parameter("body", Parameter.POSITIONAL_ONLY, annotation=Content)

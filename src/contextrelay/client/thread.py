@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
 from msgspec.json import decode
 
+from contextrelay import verbs
 from contextrelay.client.flow import Flow, Give, Items, Wait, Work
 from contextrelay.client.methods import (
     asks_of_thread,
@@ -35,18 +36,17 @@ from contextrelay.model.thread import (
     ThreadView,
 )
 from contextrelay.store.durable_files import write_whole
-from contextrelay.wire import verbs
-from contextrelay.wire.verbs import Body, Verb
+from contextrelay.verbs import Body, Verb
 
 if TYPE_CHECKING:
     # Of runs: client/signatures.py knows these too, for those who ask for a signature.
+    from contextrelay.a2a.schema import AgentAnswer
     from contextrelay.client.relay import AsyncRelay, Relay
-    from contextrelay.client.run.provider import Provider
-    from contextrelay.logic.state.entries import Kind
-    from contextrelay.model.runs.replay import Replay
-    from contextrelay.model.runs.run import RunResult, ToolUse
-    from contextrelay.model.runs.trace import Trace
-    from contextrelay.wire.a2a import AgentAnswer
+    from contextrelay.model.replay import Replay
+    from contextrelay.model.run import RunResult, ToolUse
+    from contextrelay.model.trace import Trace
+    from contextrelay.runs.provider import Provider
+    from contextrelay.state.entries import Kind
 
 Reply = TypeVar("Reply")
 Document = dict[str, Any]
@@ -190,7 +190,7 @@ class _ThreadVerbs:
             Unavailable: the provider does not answer; Failed where its answer cannot be used. The
                 state is as it was.
         """
-        from contextrelay.client.run.ask import ask_model
+        from contextrelay.runs.ask import ask_model
 
         return ask_model(
             self,
@@ -226,7 +226,7 @@ class _ThreadVerbs:
         Raises:
             Unavailable: it does not answer. Invalid, Failed: what it says cannot be used.
         """
-        from contextrelay.client.a2a.message import send_message
+        from contextrelay.a2a.message import send_message
 
         return (yield from send_message(self, url, text, refs, on_words, by, handoff))
 
@@ -243,7 +243,7 @@ class _ThreadVerbs:
     @items
     def history(self: Any) -> Items[Document]:
         """Yield the state at every version, oldest first; to be read only: versions share parts."""
-        from contextrelay.logic.document.replay import states
+        from contextrelay.documents.replay import states
 
         events: list[Numbered] = []
         while page := (
@@ -255,7 +255,7 @@ class _ThreadVerbs:
     @flow
     def trace(self: Any, runs_max: int = TRACE_RUNS_DEFAULT) -> Flow[Trace]:
         """The newest runs, with their calls, tools, tokens, prices and times; and all in sum."""
-        from contextrelay.client.run.trace import trace_thread
+        from contextrelay.runs.trace import trace_thread
 
         return (yield from trace_thread(self.id, runs_max))
 
@@ -276,7 +276,7 @@ class _ThreadVerbs:
         nothing is called or written. `files`: the folder with the files that the recorded ones are
         compared with, or that another model may read.
         """
-        from contextrelay.client.run.replay.replay import replay_thread
+        from contextrelay.runs.replay.replay import replay_thread
 
         return (yield from replay_thread(self, from_version, model, is_dry, by, files))
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from contextrelay.content.tokens import count_tokens
 from contextrelay.context.blocks import ContextType
 from contextrelay.context.sessions import ContextManager
 from contextrelay.errors import Unavailable
-from contextrelay.logic.tokens import count_tokens
 
 
 @dataclass

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any, cast
 
-from contextrelay.logic.tokens import count_tokens
+from contextrelay.content.tokens import count_tokens
 from contextrelay.model.package import Block
 
 MAX_TOKENS = 8_192

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from contextrelay.content.tokens import count_tokens
 from contextrelay.context.blocks import ContextPackage, ContextType
 from contextrelay.context.sessions import ContextManager
-from contextrelay.logic.tokens import count_tokens
 
 METADATA_CHARS_MAX = 100
 BLOCK_TOKENS_MAX = 1_000

@@ -6,8 +6,8 @@ from operator import is_
 
 from contextrelay.context.blocks import ContextBlock, ContextType
 from contextrelay.context.sessions import ContextManager
-from contextrelay.logic.packing.embeddings import Embed
-from contextrelay.logic.packing.relevance import Relevance
+from contextrelay.packing.embeddings import Embed
+from contextrelay.packing.relevance import Relevance
 
 FALLBACK = 0.5
 

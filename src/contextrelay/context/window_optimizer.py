@@ -13,8 +13,8 @@ from collections.abc import Collection, Sequence
 
 from contextrelay.context.blocks import ContextBlock, ContextPackage, ContextType
 from contextrelay.context.sessions import ContextManager, check_room
-from contextrelay.logic.packing.pack import pack
 from contextrelay.model.package import Block, Budget
+from contextrelay.packing.pack import pack
 
 WINDOW_TOKENS = 4_096
 TALK_SHARE = 0.7

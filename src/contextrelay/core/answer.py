@@ -11,7 +11,7 @@ from contextrelay.core.schema import UNREADABLE
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, RelayError
 from contextrelay.model.artifact import Artifact
-from contextrelay.wire.verbs import Body, Push, Verb
+from contextrelay.verbs import Body, Push, Verb
 
 Reply = TypeVar("Reply")
 

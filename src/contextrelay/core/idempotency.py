@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from contextrelay.core.schema import UNREADABLE, Kind, request_log
 from contextrelay.core.stores import Stores
+from contextrelay.documents.bounds import check_idempotency_key
 from contextrelay.errors import (
     Broken,
     Gone,
@@ -32,11 +33,10 @@ from contextrelay.errors import (
     Unavailable,
 )
 from contextrelay.limits import KEY_KEPT_S, RETRIES_MAX, UNFINISHED_PUSH_S
-from contextrelay.logic.document.bounds import check_idempotency_key
 from contextrelay.model.ref import new_ref
 from contextrelay.store.ledger import ONLY, Ledger, Reads, Row, Stale, Write
 from contextrelay.store.ledger.view import LedgerView
-from contextrelay.wire.verbs import Body, Verb
+from contextrelay.verbs import Body, Verb
 
 Reply = TypeVar("Reply")
 

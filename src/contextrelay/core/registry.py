@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from contextrelay.core.stores import Stores
-from contextrelay.wire.verbs import Body, Verb
+from contextrelay.verbs import Body, Verb
 
 AnyVerb = TypeVar("AnyVerb", bound=Verb[Any])
 Reply = TypeVar("Reply")

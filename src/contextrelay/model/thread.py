@@ -30,7 +30,7 @@ alone, are never the last used one, and go some time after their end."""
 TaskEvent = Literal[
     "task.asked", "task.status", "task.artifact", "task.runs", "task.sends", "task.fetched"
 ]
-"""What a task's log says of it; doors/a2a/record.py reads it."""
+"""What a task's log says of it; a2a/record.py reads it."""
 
 
 class Event(Struct, frozen=True, kw_only=True, omit_defaults=True):

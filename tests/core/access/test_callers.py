@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from contextrelay import Conflict, NotFound, Refused, Relay, RelayError
 from contextrelay.core.answer import answer
-from contextrelay.wire.verbs import (
+from contextrelay.verbs import (
     BeginPipeline,
     CancelPipeline,
     DecideStep,

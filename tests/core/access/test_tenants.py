@@ -13,10 +13,10 @@ from msgspec.json import encode
 from contextrelay import Gone, NotFound, Refused, Relay, RelayError
 from contextrelay.core.answer import answer
 from contextrelay.core.schema import full_log, split_log, tenants
-from contextrelay.logic.state.schema import fact
+from contextrelay.state.schema import fact
 from contextrelay.store.engine import open_engine
 from contextrelay.store.ledger import Row, Write
-from contextrelay.wire.verbs import Stream, Verb
+from contextrelay.verbs import Stream, Verb
 from tests.core.access.test_callers import everything
 from tests.core.clock import DAY_MS, Clock
 from tests.core.keyed import (

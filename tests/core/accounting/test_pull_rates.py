@@ -8,8 +8,8 @@ import pytest
 
 from contextrelay import Relay
 from contextrelay.client.thread import Thread
+from contextrelay.content.tokens import count_tokens
 from contextrelay.core.stores import Stores
-from contextrelay.logic.tokens import count_tokens
 from tests.core.keyed import as_seen_by, owner, stores_of
 
 NAME = "pulls/TOOL/under_1600"

@@ -17,7 +17,7 @@ from contextrelay.core.artifacts.bodies import body_log
 from contextrelay.core.stores import Stores
 from contextrelay.store.engine import open_engine
 from contextrelay.store.ledger import ONLY, Ledger, Row, Write
-from contextrelay.wire.verbs import Pull, Push, PushMany, Remove, Survey, Sweep, Verify
+from contextrelay.verbs import Pull, Push, PushMany, Remove, Survey, Sweep, Verify
 from tests.core.clock import Clock, local
 
 

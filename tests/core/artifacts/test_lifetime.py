@@ -8,7 +8,7 @@ import pytest
 
 from contextrelay import Gone, NotFound, Settings
 from contextrelay.core.artifacts.catalog import ADDED
-from contextrelay.wire.verbs import (
+from contextrelay.verbs import (
     Extend,
     LastPush,
     List,

@@ -15,7 +15,7 @@ from contextrelay.errors import Broken, Invalid, NotFound
 from contextrelay.model.artifact import Artifact
 from contextrelay.store.engine import open_engine
 from contextrelay.store.ledger import Write
-from contextrelay.wire.verbs import (
+from contextrelay.verbs import (
     Backup,
     Digest,
     Grep,

@@ -17,7 +17,7 @@ from contextrelay.core.threads.head import state_at
 from contextrelay.model.settings import Settings
 from contextrelay.store.engine import Engine, open_engine
 from contextrelay.store.ledger import ONLY
-from contextrelay.wire.verbs import (
+from contextrelay.verbs import (
     Invoke,
     List,
     NewThread,

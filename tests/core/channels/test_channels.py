@@ -15,7 +15,7 @@ from contextrelay.model.signal import SignalPage
 from contextrelay.store.engine import Engine, open_engine
 from contextrelay.store.ledger import Write
 from contextrelay.store.ledger.view import SettledLedger
-from contextrelay.wire.verbs import (
+from contextrelay.verbs import (
     List,
     ListChannels,
     NewThread,

@@ -6,12 +6,12 @@ import pytest
 
 from contextrelay import Relay, Sealed
 from contextrelay.client.transport.local import Local
+from contextrelay.content.tokens import count_tokens
 from contextrelay.core.artifacts.bodies import body_log
 from contextrelay.core.stores import Stores
-from contextrelay.logic.tokens import count_tokens
 from contextrelay.model.inspect import DRAWN_BY
 from contextrelay.store.ledger import Row, Write
-from contextrelay.wire.verbs import Verify
+from contextrelay.verbs import Verify
 
 BODY = "# Plan\n\nFirst.\n\n## Costs\n\nLow.\n" * 50
 

@@ -17,7 +17,7 @@ from contextrelay.errors import Broken
 from contextrelay.store.blobs import Blobs
 from contextrelay.store.engine import open_engine
 from contextrelay.store.ledger import ONLY
-from contextrelay.wire.verbs import Push, Remove, Slice, Sweep, Verify
+from contextrelay.verbs import Push, Remove, Slice, Sweep, Verify
 from tests.core.clock import Clock, local
 
 

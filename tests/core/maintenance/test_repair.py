@@ -13,7 +13,7 @@ from contextrelay.core.stores import Stores
 from contextrelay.model.settings import Settings
 from contextrelay.store.engine import Engine, open_engine
 from contextrelay.store.ledger import Row, Stale, Write
-from contextrelay.wire.verbs import Push, Sweep
+from contextrelay.verbs import Push, Sweep
 from tests.core.clock import DAY_MS, HOUR_MS, Clock, local
 from tests.store.stutter import StutterLedger
 

@@ -10,7 +10,7 @@ from msgspec.json import decode
 
 from contextrelay import Full, NotFound, Refused
 from contextrelay.client.transport.local import Local
-from contextrelay.wire.verbs import (
+from contextrelay.verbs import (
     AcceptHandoff,
     GiveHandoff,
     ListHandoffs,

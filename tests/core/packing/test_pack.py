@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from contextrelay.client.transport.local import Local
+from contextrelay.content.tokens import count_tokens
 from contextrelay.core.stores import Stores
-from contextrelay.logic.tokens import count_tokens
-from contextrelay.wire.verbs import (
+from contextrelay.verbs import (
     ListThreadArtifacts,
     NewThread,
     Pack,

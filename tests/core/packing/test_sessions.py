@@ -9,7 +9,7 @@ from contextrelay.core.packing.sessions import LedgerSessions
 from contextrelay.core.schema import SESSIONS, Kind, session_log
 from contextrelay.store.ledger import ONLY, Row, Write
 from contextrelay.store.ledger.memory import MemoryLedger
-from contextrelay.wire.verbs import Sweep
+from contextrelay.verbs import Sweep
 from tests.core.clock import Clock
 from tests.core.keyed import owner, stores_of
 

@@ -13,7 +13,7 @@ from contextrelay.client.transport.local import Local, open_stores
 from contextrelay.core.push.push import push_each
 from contextrelay.errors import Full, Invalid, RelayError, TooLarge
 from contextrelay.model.artifact import Artifact
-from contextrelay.wire.verbs import Pull, Push, Survey, Verify
+from contextrelay.verbs import Pull, Push, Survey, Verify
 
 LARGE = 50_000
 

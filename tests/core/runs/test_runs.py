@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from contextrelay import Conflict, Gone, Refused, Relay
 from contextrelay.client.thread import Thread
 from contextrelay.model.artifact import Artifact
-from contextrelay.wire.verbs import FinishRun, RecordCall, TryPatch
+from contextrelay.verbs import FinishRun, RecordCall, TryPatch
 
 FACT = {"op": "add", "path": "/facts/-", "value": {"id": "f1", "key": "port", "value": 8080}}
 WRONG = {"op": "add", "path": "/facts/-", "value": {"id": "f1"}}

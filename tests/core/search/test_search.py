@@ -28,7 +28,7 @@ from contextrelay.limits import DAY_S
 from contextrelay.store.engine import open_engine
 from contextrelay.store.ledger import Write
 from contextrelay.store.search import reads
-from contextrelay.wire.verbs import Extend, Push, PushMany, Remove, Search, Sweep
+from contextrelay.verbs import Extend, Push, PushMany, Remove, Search, Sweep
 from tests.core.clock import DAY_MS, Clock, local
 from tests.core.keyed import holder, owner, stores_of
 

@@ -8,7 +8,7 @@ import pytest
 
 from contextrelay import Gone, NotFound, Relay
 from contextrelay.client.thread import Thread
-from contextrelay.wire.verbs import CopyThread
+from contextrelay.verbs import CopyThread
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from contextrelay import Conflict, Gone, NotFound, Refused
-from contextrelay.model.runs.pipeline import RunEnded
+from contextrelay.model.pipeline import RunEnded
 from contextrelay.model.settings import Settings
-from contextrelay.wire.verbs import (
+from contextrelay.verbs import (
     BeginPipeline,
     FindThreads,
     FinishStep,

@@ -22,7 +22,7 @@ from contextrelay.client.transport.local import Local
 from contextrelay.core.stores import Stores
 from contextrelay.model.settings import Settings
 from contextrelay.store.engine import Engine, open_engine
-from contextrelay.wire.verbs import (
+from contextrelay.verbs import (
     ForkThread,
     List,
     NewThread,

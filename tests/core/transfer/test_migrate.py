@@ -25,7 +25,7 @@ from contextrelay.core.transfer.migrate import Progress, migrate
 from contextrelay.errors import Full, Gone
 from contextrelay.store.blobs.memory import MemoryBlobs
 from contextrelay.store.ledger import Write
-from tests.doors.cli.shell import RELAY, Shell
+from tests.cli.shell import RELAY, Shell
 from tests.store.engines import Servers, new_prefix, url_of
 from tests.store.stutter import Stopped, StutterLedger
 from tests.store.waiting import until

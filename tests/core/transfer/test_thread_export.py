@@ -20,7 +20,7 @@ from contextrelay.client.transport.local import Local
 from contextrelay.core.stores import Stores
 from contextrelay.core.transfer import thread_export
 from contextrelay.store.engine import Engine, open_engine
-from contextrelay.wire.verbs import (
+from contextrelay.verbs import (
     ExportThread,
     ImportThread,
     List,

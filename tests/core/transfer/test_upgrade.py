@@ -16,7 +16,7 @@ from contextrelay.core.schema import (
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.state import read_state
 from contextrelay.store.ledger import ONLY, Row, Write
-from contextrelay.wire.verbs import ReadState
+from contextrelay.verbs import ReadState
 
 NOW_MS = 1_790_000_000_000
 

@@ -20,7 +20,7 @@ from contextrelay import Relay, Unconfirmed
 from contextrelay.errors import RelayError, Unavailable
 from contextrelay.limits import CHUNK_BYTES, LIST_ITEMS_MAX, ROW_BODY_BYTES_MAX
 from contextrelay.model.artifact import Artifact
-from contextrelay.wire.verbs import Push
+from contextrelay.verbs import Push
 from tests.rigs import BodyCount
 from tests.store.failover.writing import Put
 

@@ -11,8 +11,8 @@ from contextrelay import Relay
 from contextrelay.errors import Unavailable
 from contextrelay.store.ledger import Write
 from contextrelay.store.postgres.ledger import PostgresLedger
-from tests.doors.http.serving import serving_apart
 from tests.rigs import length, rig
+from tests.server.serving import serving_apart
 from tests.store.engines import Servers, new_prefix
 from tests.store.postgres.server import PostgresServer
 from tests.store.waiting import WAIT_S_MAX

@@ -15,9 +15,9 @@ import subprocess
 import threading
 import time
 
+from contextrelay.content.untrusted.hidden_chars import spell_hidden
 from contextrelay.errors import Unavailable
 from contextrelay.limits import BRIDGE_S_DEFAULT
-from contextrelay.logic.untrusted.hidden_chars import spell_hidden
 
 LOOK_EVERY_S = 0.5
 STILL_S = 3.0

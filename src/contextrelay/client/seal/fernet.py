@@ -9,8 +9,8 @@ import re
 from base64 import b64decode, urlsafe_b64encode
 from binascii import Error
 
-from contextrelay.logic.seal import keys
-from contextrelay.logic.seal.keys import CANNOT_OPEN, SealKey, cannot_open
+from contextrelay.seal import keys
+from contextrelay.seal.keys import CANNOT_OPEN, SealKey, cannot_open
 
 KEY_MARK = "#key="
 

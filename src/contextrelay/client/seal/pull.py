@@ -12,10 +12,10 @@ from contextrelay.client.seal.fernet import open_bytes
 from contextrelay.client.seal.push import describing
 from contextrelay.errors import Invalid, Sealed
 from contextrelay.limits import SEAL_CHUNK_BYTES
-from contextrelay.logic.seal.keys import SealKey, cannot_open
-from contextrelay.logic.seal.stream import HEADER_BYTES, Opener, first_stop, span
 from contextrelay.model.artifact import Artifact
-from contextrelay.wire.verbs import Pull, Stream
+from contextrelay.seal.keys import SealKey, cannot_open
+from contextrelay.seal.stream import HEADER_BYTES, Opener, first_stop, span
+from contextrelay.verbs import Pull, Stream
 
 
 def unsealed(stream: Stream[Artifact]) -> Stream[Artifact]:

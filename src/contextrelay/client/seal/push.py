@@ -15,18 +15,18 @@ from msgspec.structs import asdict, replace
 
 from contextrelay.client.seal import fernet
 from contextrelay.client.transport.local import AsyncBody, brought
+from contextrelay.content.artifact_type import declared_type
 from contextrelay.errors import Failed, Invalid, TooLarge
 from contextrelay.limits import CHUNK_BYTES, SEAL_WHOLE_BYTES_MAX
-from contextrelay.logic.content.artifact_type import declared_type
-from contextrelay.logic.seal.keys import KEY_BYTES, SEAL_ID_BYTES, SealKey, hide_keys
-from contextrelay.logic.seal.stream import (
+from contextrelay.model.artifact import Artifact, SealFormat
+from contextrelay.seal.keys import KEY_BYTES, SEAL_ID_BYTES, SealKey, hide_keys
+from contextrelay.seal.stream import (
     PREFIX_BYTES,
     SealedBody,
     description_hash,
     sealed,
 )
-from contextrelay.model.artifact import Artifact, SealFormat
-from contextrelay.wire.verbs import Body, Push
+from contextrelay.verbs import Body, Push
 
 
 class Pushed(Artifact, frozen=True, kw_only=True):

@@ -16,9 +16,9 @@ from msgspec import convert
 from contextrelay.client.flow import Flow, Work, collected
 from contextrelay.client.seal.pull import open_sealed
 from contextrelay.limits import GREP_ONE_S_MAX
-from contextrelay.logic.seal.keys import SealKey
 from contextrelay.model.artifact import Artifact
-from contextrelay.wire.verbs import DiffRefs, Digest, Grep, Outline, Peek, Pull, Slice, Verb
+from contextrelay.seal.keys import SealKey
+from contextrelay.verbs import DiffRefs, Digest, Grep, Outline, Peek, Pull, Slice, Verb
 
 Bodies = dict[str, tuple[Artifact, bytes, bool]]
 """By field of the verb: the artifact, the body, and whether it was sealed."""
@@ -45,8 +45,8 @@ def _looked(verb: Verb[Any], bodies: Bodies) -> Any:
     """The answer to a verb, found in bodies that are here (bounded/bodies.py)."""
     if isinstance(verb, Slice):
         from contextrelay.bounded.bodies import take_within_bounds
-        from contextrelay.logic.slicing.slice import asked_of, select
-        from contextrelay.logic.slicing.source import in_hand
+        from contextrelay.content.slicing.slice import asked_of, select
+        from contextrelay.content.slicing.source import in_hand
 
         _, body, _ = bodies["ref"]
         source = _source(*bodies["ref"])
@@ -54,8 +54,8 @@ def _looked(verb: Verb[Any], bodies: Bodies) -> Any:
         return take_within_bounds(asked, in_hand(body))
     if isinstance(verb, Grep):
         from contextrelay.bounded.bodies import records_within_bounds
-        from contextrelay.logic.grep.gathered import Wanted
-        from contextrelay.logic.grep.results import find
+        from contextrelay.content.grep.gathered import Wanted
+        from contextrelay.content.grep.results import find
 
         wanted = convert(verb, Wanted, from_attributes=True)
         until_s = time.monotonic() + GREP_ONE_S_MAX
@@ -68,7 +68,7 @@ def _looked(verb: Verb[Any], bodies: Bodies) -> Any:
         )
     if isinstance(verb, DiffRefs):
         from contextrelay.bounded.bodies import compare_within_bounds
-        from contextrelay.logic.diff.unified import differ
+        from contextrelay.content.diff.unified import differ
 
         old, new = _source(*bodies["old"]), _source(*bodies["new"])
         return differ(old, new, verb.context, verb.tokens_max, compare_within_bounds)
@@ -78,8 +78,8 @@ def _looked(verb: Verb[Any], bodies: Bodies) -> Any:
 
 def _outlined(verb: Outline | Digest, artifact: Artifact, body: bytes) -> Any:
     from contextrelay.bounded.bodies import look_within_bounds
-    from contextrelay.logic.content.overview import Look, digested, outlined
-    from contextrelay.logic.slicing.source import in_hand
+    from contextrelay.content.overview import Look, digested, outlined
+    from contextrelay.content.slicing.source import in_hand
 
     asked = Look(
         type=artifact.type,
@@ -99,9 +99,9 @@ def _outlined(verb: Outline | Digest, artifact: Artifact, body: bytes) -> Any:
 
 def _source(artifact: Artifact, body: bytes, was_sealed: bool) -> Any:
     """A body in hand, described as a store would have if it had seen it."""
-    from contextrelay.logic.content.description import Description
-    from contextrelay.logic.slicing.line_offsets import find_marks
-    from contextrelay.logic.slicing.source import Source, in_hand
+    from contextrelay.content.description import Description
+    from contextrelay.content.slicing.line_offsets import find_marks
+    from contextrelay.content.slicing.source import Source, in_hand
 
     description = Description()
     description.feed(body)

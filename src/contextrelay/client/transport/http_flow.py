@@ -18,10 +18,12 @@ from typing import Any, Protocol, TypeVar
 from msgspec import DecodeError, Struct, ValidationError
 from msgspec.json import decode
 
+from contextrelay import verbs
 from contextrelay.cache import BoundedCache
 from contextrelay.client.flow import Flow, Give, HttpStep, Items, Lost
 from contextrelay.client.transport.address import Server
 from contextrelay.client.transport.request_body import Outgoing
+from contextrelay.content.untrusted.hidden_chars import spell_hidden
 from contextrelay.errors import Failed, Invalid, RelayError, Unavailable
 from contextrelay.limits import (
     CHUNK_BYTES,
@@ -36,11 +38,9 @@ from contextrelay.limits import (
     SENDS_MAX,
     SERVER_ERROR_CHARS_MAX,
 )
-from contextrelay.logic.untrusted.hidden_chars import spell_hidden
 from contextrelay.model.artifact import Artifact
-from contextrelay.wire import verbs
-from contextrelay.wire.problems import from_problem
-from contextrelay.wire.routes import (
+from contextrelay.verbs.problems import from_problem
+from contextrelay.verbs.routes import (
     FRAMED,
     KEY_HEADER,
     VALUE_BYTES_MAX,

@@ -24,7 +24,7 @@ from contextrelay.model.ref import local_url
 from contextrelay.model.settings import Settings
 from contextrelay.store.engine import open_engine
 from contextrelay.store.ledger import ONLY
-from contextrelay.wire.verbs import (
+from contextrelay.verbs import (
     Body,
     Pull,
     Push,

@@ -48,7 +48,7 @@ from contextrelay.limits import (
     UNHEARD_SENDS_MAX,
     WAIT_S_MAX,
 )
-from contextrelay.wire.verbs import Body, ReadEvents, ReadSignals, Stream, Verb
+from contextrelay.verbs import Body, ReadEvents, ReadSignals, Stream, Verb
 
 Reply = TypeVar("Reply")
 Result = TypeVar("Result")

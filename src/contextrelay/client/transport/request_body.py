@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import cast
 
 from contextrelay.limits import CHUNK_BYTES
-from contextrelay.logic.seal.stream import SealedBody
-from contextrelay.wire.verbs import Body
+from contextrelay.seal.stream import SealedBody
+from contextrelay.verbs import Body
 
 # Bodies that are the same each time they are read.
 _LASTING = (bytes, list, tuple, SealedBody)

@@ -2,7 +2,7 @@
 
 `seen_by` makes the stores that a key sees: the space of its tenant (tenants.py), and of that only
 what its prefixes name (visibility.py). Every verb asked of such stores passes `Caller.admit`, which
-decides by logic/access/permissions.py, and its reply passes `shown`. The owner, who opened the
+decides by access/permissions.py, and its reply passes `shown`. The owner, who opened the
 store, has no caller and passes nothing.
 
 Rule: a door finds out whose request it is; here that is known.
@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 
 from msgspec.structs import replace
 
+from contextrelay.access.permissions import Touched, complaint
 from contextrelay.core.access.quotas import Quota
 from contextrelay.core.access.tenants import space_of
 from contextrelay.core.access.visibility import VisibleLedger
@@ -22,11 +23,10 @@ from contextrelay.core.idempotency import was_asked
 from contextrelay.core.schema import known_refs
 from contextrelay.core.stores import Count, Stores
 from contextrelay.errors import Forbidden
-from contextrelay.logic.access.permissions import Touched, complaint
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.key import Key
 from contextrelay.model.reports import Listing
-from contextrelay.wire.verbs import (
+from contextrelay.verbs import (
     BeginPipeline,
     Body,
     GiveHandoff,

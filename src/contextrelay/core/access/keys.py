@@ -17,6 +17,7 @@ from contextlib import suppress
 from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
+from contextrelay.access.permissions import is_good
 from contextrelay.core.access.quotas import PUSHED
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import (
@@ -29,10 +30,9 @@ from contextrelay.core.schema import (
     walk_logs,
 )
 from contextrelay.core.stores import Stores
+from contextrelay.documents.bounds import check_label
 from contextrelay.errors import Broken, Forbidden, Invalid, NotFound
 from contextrelay.limits import KEY_FORGOTTEN_S
-from contextrelay.logic.access.permissions import is_good
-from contextrelay.logic.document.bounds import check_label
 from contextrelay.model.artifact import in_ms, moment
 from contextrelay.model.key import (
     ID_BYTES,
@@ -46,7 +46,7 @@ from contextrelay.model.key import (
     spell_token,
 )
 from contextrelay.store.ledger import ONLY, Reads, Row, Write
-from contextrelay.wire.verbs import Body, ListKeys, NewKey, ReadUsage, RevokeKey
+from contextrelay.verbs import Body, ListKeys, NewKey, ReadUsage, RevokeKey
 
 _encoder = Encoder()
 _decoder = Decoder(KeptKey)

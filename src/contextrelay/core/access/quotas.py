@@ -20,7 +20,7 @@ from contextrelay.core.stores import Stores
 from contextrelay.errors import Full, RelayError, Unavailable, Unconfirmed
 from contextrelay.model.key import Key
 from contextrelay.store.ledger import Ledger
-from contextrelay.wire.verbs import Body, PushMany, Verb
+from contextrelay.verbs import Body, PushMany, Verb
 
 Kept = TypeVar("Kept")
 Answering = Callable[[Stores, Any, Body], Any]

@@ -11,11 +11,11 @@ from contextlib import suppress
 
 from msgspec.json import decode, encode
 
+from contextrelay.access.rate_limit import Bucket, spend
 from contextrelay.core.schema import RATES, Kind
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Unavailable
 from contextrelay.limits import DAY_S, RATE_SLICES, RETRIES_MAX
-from contextrelay.logic.access.rate_limit import Bucket, spend
 from contextrelay.model.key import Key
 from contextrelay.store.ledger import ONLY, Row, Stale, Write
 

@@ -18,6 +18,7 @@ from itertools import islice
 from msgspec import Struct
 from msgspec.json import Decoder
 
+from contextrelay.access.permissions import sees_channel, sees_thread
 from contextrelay.core.schema import (
     ARTIFACTS,
     BODIES,
@@ -36,7 +37,6 @@ from contextrelay.core.schema import (
     walk_rows,
 )
 from contextrelay.errors import Forbidden
-from contextrelay.logic.access.permissions import sees_channel, sees_thread
 from contextrelay.model.key import Key
 from contextrelay.model.ref import is_ref
 from contextrelay.store.ledger import ONLY, Fact, Ledger, Reads, Row, Write

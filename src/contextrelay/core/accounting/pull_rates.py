@@ -20,9 +20,9 @@ from contextrelay.core.artifacts.records import find_readable
 from contextrelay.core.schema import UNREADABLE, Kind, artifact_log, pull_counters
 from contextrelay.core.stores import Stores
 from contextrelay.limits import PULL_MARKS_MAX, SPENDING_REFS_MAX
-from contextrelay.logic.packing.inline_or_ref import Pulls, size_class
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.package import Package
+from contextrelay.packing.inline_or_ref import Pulls, size_class
 from contextrelay.store.ledger import ONLY, Ledger, Reads, Row, Write
 
 

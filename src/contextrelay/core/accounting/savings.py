@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from itertools import islice
 
+from contextrelay.content.tokens import TOKENIZER_DEFAULT
 from contextrelay.core.accounting.savings_breakdown import by_day, by_name
 from contextrelay.core.accounting.usage import spending_of
 from contextrelay.core.artifacts.catalog import entries
@@ -22,11 +23,10 @@ from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record, state_of, weights_of
 from contextrelay.errors import Forbidden, Full
 from contextrelay.limits import ASKING_TOKENS, STATS_ARTIFACTS_MAX
-from contextrelay.logic.tokens import TOKENIZER_DEFAULT
 from contextrelay.model.savings import Figure, Priced, Savings
 from contextrelay.model.settings import Settings
 from contextrelay.model.thread import Stats
-from contextrelay.wire.verbs import Body, ReadSavings, ReadStats
+from contextrelay.verbs import Body, ReadSavings, ReadStats
 
 
 @answers(ReadStats)

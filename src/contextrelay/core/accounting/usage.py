@@ -26,6 +26,7 @@ from msgspec import Struct
 from msgspec.json import Decoder
 from msgspec.structs import replace
 
+from contextrelay.content.tokens import count_tokens, estimate_tokens
 from contextrelay.core.accounting.pull_rates import Marks
 from contextrelay.core.accounting.savings_breakdown import Shares
 from contextrelay.core.artifacts.bodies import looked_key
@@ -34,12 +35,11 @@ from contextrelay.core.schema import UNREADABLE, Kind, artifact_log, body_log, s
 from contextrelay.core.stores import Stores
 from contextrelay.errors import RelayError
 from contextrelay.limits import SPENDING_EVERY_S, SPENDING_REFS_MAX, SPENDING_THREADS_MAX
-from contextrelay.logic.tokens import count_tokens, estimate_tokens
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.package import Package
 from contextrelay.model.tokens import Spent
 from contextrelay.store.ledger import ONLY, Row, Write
-from contextrelay.wire.verbs import (
+from contextrelay.verbs import (
     Grep,
     Pack,
     Peek,

@@ -18,7 +18,7 @@ from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken
 from contextrelay.model.artifact import Artifact, is_exchange
 from contextrelay.store.ledger import ONLY, Reads, Row, Write
-from contextrelay.wire.verbs import Pin
+from contextrelay.verbs import Pin
 
 
 class Weights(Struct, frozen=True):

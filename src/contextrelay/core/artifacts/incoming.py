@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
+from contextrelay.content.description import Description
 from contextrelay.core.artifacts.bodies import (
     At,
     Part,
@@ -32,12 +33,11 @@ from contextrelay.limits import (
     ROW_BODY_BYTES_MAX,
     UNFINISHED_PUSH_S,
 )
-from contextrelay.logic.content.description import Description
-from contextrelay.logic.seal.stream import sealed_bytes_max
 from contextrelay.model.artifact import Artifact, SealFormat
+from contextrelay.seal.stream import sealed_bytes_max
 from contextrelay.store.blobs import Draft
 from contextrelay.store.ledger import ONLY, Row, Write
-from contextrelay.wire.verbs import Body
+from contextrelay.verbs import Body
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor

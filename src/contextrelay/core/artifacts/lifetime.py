@@ -30,11 +30,11 @@ from contextrelay.core.schema import Kind, artifact_log
 from contextrelay.core.stores import Stores, commit_each, with_reserve
 from contextrelay.errors import Conflict, Gone
 from contextrelay.limits import RETRIES_MAX, TOMBSTONE_S
-from contextrelay.logic.state import event_chain
 from contextrelay.model.artifact import Artifact, Tombstone, in_ms, moment
 from contextrelay.model.thread import Event
+from contextrelay.state import event_chain
 from contextrelay.store.ledger import ONLY, Row, Stale, Write
-from contextrelay.wire.verbs import Body, Extend, Pin, Remove, Unpin
+from contextrelay.verbs import Body, Extend, Pin, Remove, Unpin
 
 Reason = Literal["expired", "removed"]
 

@@ -9,7 +9,7 @@ from contextrelay.core.registry import answers
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Full, Unavailable
 from contextrelay.model.artifact import Artifact, in_ms
-from contextrelay.wire.verbs import Body, Extend, Pull, Stream
+from contextrelay.verbs import Body, Extend, Pull, Stream
 
 
 @answers(Pull)

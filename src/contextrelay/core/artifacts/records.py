@@ -42,7 +42,7 @@ from contextrelay.limits import (
 from contextrelay.model.artifact import Artifact, Tombstone, in_ms, is_exchange, spell
 from contextrelay.model.reports import Lineage, Listing
 from contextrelay.store.ledger import ONLY, Reads, Row, Write
-from contextrelay.wire.verbs import Body, Find, LastPush, List, ReadLineage, RememberPush
+from contextrelay.verbs import Body, Find, LastPush, List, ReadLineage, RememberPush
 
 Described = TypeVar("Described", Artifact, Tombstone)
 

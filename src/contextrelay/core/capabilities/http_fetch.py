@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
+from contextrelay.access.public_addresses import reach_of
 from contextrelay.bounded.fetch import fetch
 from contextrelay.bounded.fetch_target import Ways
 from contextrelay.core.capabilities.registry import Call, Result
+from contextrelay.documents.bounds import check_name
 from contextrelay.errors import Invalid
 from contextrelay.limits import (
     FETCH_BYTES_MAX,
@@ -14,8 +16,6 @@ from contextrelay.limits import (
     PREVIEW_BYTES_MAX,
     URL_CHARS_MAX,
 )
-from contextrelay.logic.access.public_addresses import reach_of
-from contextrelay.logic.document.bounds import check_name
 from contextrelay.model.capability import Capability
 
 FETCH = Capability(

@@ -28,15 +28,15 @@ from contextrelay.core.registry import answers
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import Live, check_open
 from contextrelay.core.threads.patch import append_event, new_event
+from contextrelay.documents.args_schema import checked
+from contextrelay.documents.bounds import check_json, check_label
+from contextrelay.documents.values import is_list, is_object
 from contextrelay.errors import Failed, Invalid, Limited, Refused, RelayError, Unavailable
 from contextrelay.limits import BODY_BYTES_MAX, TTL_S_MAX
-from contextrelay.logic.document.args_schema import checked
-from contextrelay.logic.document.bounds import check_json, check_label
-from contextrelay.logic.document.values import is_list, is_object
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.capability import CapabilityListing, Invoked, Purged
 from contextrelay.model.thread import CALLED, FAILED, INVOKED, Event
-from contextrelay.wire.verbs import (
+from contextrelay.verbs import (
     Body,
     Extend,
     FindResult,

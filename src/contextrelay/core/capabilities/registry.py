@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from contextrelay.core.stores import Stores
+from contextrelay.documents.args_schema import check_schema
+from contextrelay.documents.bounds import check_label
 from contextrelay.errors import Full, Invalid, NotFound
 from contextrelay.limits import (
     CACHE_TTL_S_DEFAULT,
@@ -24,8 +26,6 @@ from contextrelay.limits import (
     PROBLEMS_MAX,
     TTL_S_MAX,
 )
-from contextrelay.logic.document.args_schema import check_schema
-from contextrelay.logic.document.bounds import check_label
 from contextrelay.model.capability import Capability
 
 GROUP = "contextrelay.capabilities"

@@ -16,6 +16,7 @@ from typing import Any
 
 from msgspec.json import encode
 
+from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.records import is_over
 from contextrelay.core.capabilities.registry import Call, Result
@@ -31,7 +32,6 @@ from contextrelay.limits import (
     SEARCH_RESULTS_MAX,
     SEARCH_SNIPPET_CHARS,
 )
-from contextrelay.logic.untrusted.defuse import defuse
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.capability import Capability
 

@@ -16,6 +16,7 @@ from contextrelay.core.idempotency import answered_before, once_rows
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import CHANNELS, UNREADABLE, Kind, channel_log, first_page, walk_logs
 from contextrelay.core.stores import Stores
+from contextrelay.documents.bounds import check_channel, check_json, check_label
 from contextrelay.errors import Broken, Invalid, RelayError, Unavailable
 from contextrelay.limits import (
     LABEL_CHARS_MAX,
@@ -24,9 +25,7 @@ from contextrelay.limits import (
     SIGNAL_AGE_STEPS,
     SIGNALS_TRIMMED_SHARE,
 )
-from contextrelay.logic.document.bounds import check_channel, check_json, check_label
 from contextrelay.model.artifact import Artifact, moment
-from contextrelay.model.runs.step import caller_name
 from contextrelay.model.signal import (
     ChannelListing,
     ChannelView,
@@ -34,8 +33,9 @@ from contextrelay.model.signal import (
     Signal,
     SignalPage,
 )
+from contextrelay.model.step import caller_name
 from contextrelay.store.ledger import Fact, Ledger, Reads, Row, Stale, Write
-from contextrelay.wire.verbs import Body, ListChannels, Publish, ReadSignals
+from contextrelay.verbs import Body, ListChannels, Publish, ReadSignals
 
 _encoder = Encoder()
 _decoder = Decoder(SentSignal)

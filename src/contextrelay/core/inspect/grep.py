@@ -13,6 +13,11 @@ from itertools import islice
 from msgspec import convert
 
 from contextrelay.bounded.bodies import records_within_bounds
+from contextrelay.content.grep.gathered import Wanted
+from contextrelay.content.grep.records import Records
+from contextrelay.content.grep.records import Wanted as RecordsWanted
+from contextrelay.content.grep.results import find
+from contextrelay.content.slicing.source import Source
 from contextrelay.core.artifacts.catalog import entries
 from contextrelay.core.artifacts.holds import listed
 from contextrelay.core.artifacts.records import find_readable, is_over
@@ -22,14 +27,9 @@ from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record
 from contextrelay.errors import Invalid
 from contextrelay.limits import GREP_ARTIFACTS_MAX, GREP_ONE_S_MAX, GREP_S_MAX
-from contextrelay.logic.grep.gathered import Wanted
-from contextrelay.logic.grep.records import Records
-from contextrelay.logic.grep.records import Wanted as RecordsWanted
-from contextrelay.logic.grep.results import find
-from contextrelay.logic.slicing.source import Source
 from contextrelay.model.artifact import Artifact, is_exchange
 from contextrelay.model.inspect import Found, Skipped
-from contextrelay.wire.verbs import Body, Grep
+from contextrelay.verbs import Body, Grep
 
 
 @answers(Grep)

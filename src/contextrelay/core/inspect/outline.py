@@ -16,6 +16,7 @@ from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
 from contextrelay.bounded.bodies import look_by_lines, look_within_bounds
+from contextrelay.content.overview import Look, Seen, digested, outlined
 from contextrelay.core.artifacts.bodies import looked_key, read_body
 from contextrelay.core.artifacts.pull import pull
 from contextrelay.core.registry import answers
@@ -23,12 +24,11 @@ from contextrelay.core.schema import UNREADABLE, Kind, body_log
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Full, Refused, Sealed, Unavailable
 from contextrelay.limits import LOOK_INLINE_BYTES_MAX, OUTLINE_TOKENS_DEFAULT
-from contextrelay.logic.content.overview import Look, Seen, digested, outlined
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.inspect import DRAWN_BY, Digested, Looked, Outlined
 from contextrelay.model.tokens import TokenCount
 from contextrelay.store.ledger import Row, Stale, Write
-from contextrelay.wire.verbs import Body, Digest, Outline, Pull
+from contextrelay.verbs import Body, Digest, Outline, Pull
 
 _encoder = Encoder()
 _decoder = Decoder(Looked)

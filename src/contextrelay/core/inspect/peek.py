@@ -6,7 +6,7 @@ from contextrelay.core.artifacts.records import live
 from contextrelay.core.registry import answers
 from contextrelay.core.stores import Stores
 from contextrelay.model.artifact import Artifact
-from contextrelay.wire.verbs import Body, Peek
+from contextrelay.verbs import Body, Peek
 
 
 @answers(Peek)

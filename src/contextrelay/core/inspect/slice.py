@@ -11,6 +11,11 @@ from msgspec.msgpack import Decoder, encode
 from msgspec.structs import replace
 
 from contextrelay.bounded.bodies import compare_within_bounds, take_within_bounds
+from contextrelay.content.diff.unified import differ
+from contextrelay.content.slicing.line_offsets import Marks, find_marks
+from contextrelay.content.slicing.slice import asked_of, select, take
+from contextrelay.content.slicing.source import Source
+from contextrelay.content.tokens import measure
 from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.pull import pull
 from contextrelay.core.inspect.outline import known_tokens, refuse_sealed
@@ -19,16 +24,11 @@ from contextrelay.core.schema import UNREADABLE, Kind, body_log
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Full, Refused, TooLarge, Unavailable
 from contextrelay.limits import DIFF_S_MAX, ROW_BODY_BYTES_MAX
-from contextrelay.logic.diff.unified import differ
-from contextrelay.logic.slicing.line_offsets import Marks, find_marks
-from contextrelay.logic.slicing.slice import asked_of, select, take
-from contextrelay.logic.slicing.source import Source
-from contextrelay.logic.tokens import measure
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.inspect import Differing, Piece
 from contextrelay.model.tokens import TokenCount
 from contextrelay.store.ledger import ONLY, Row, Stale, Write
-from contextrelay.wire.verbs import Body, DiffRefs, Pull, Slice
+from contextrelay.verbs import Body, DiffRefs, Pull, Slice
 
 _marks = Decoder(Marks)
 

@@ -39,7 +39,7 @@ from contextrelay.limits import PAGE_ROWS_MAX, TOMBSTONE_S, UNFINISHED_PUSH_S
 from contextrelay.model.artifact import Tombstone, in_ms
 from contextrelay.model.reports import SweepReport
 from contextrelay.store.ledger import Row, Stale, Write
-from contextrelay.wire.verbs import Body, Sweep
+from contextrelay.verbs import Body, Sweep
 
 
 @answers(Sweep)
@@ -133,7 +133,7 @@ def _end(stores: Stores, log: str, row: Row, now_ms: int) -> None:
         forget_ended(stores.ledger, log, now_ms)
     elif row.kind == Kind.GONE:
         from contextrelay.core.threads.threads import (
-            settle_gone,  # Seldom: it brings a lot along.
+            settle_gone,
         )
 
         settle_gone(stores, log.removeprefix(THREADS))

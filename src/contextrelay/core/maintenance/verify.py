@@ -41,12 +41,12 @@ from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record, wrong_snapshots
 from contextrelay.errors import Broken, Gone, NotFound
 from contextrelay.limits import PAGE_ROWS_MAX, PROBLEMS_MAX
-from contextrelay.logic.state import event_chain
 from contextrelay.model.artifact import Artifact, Tombstone, in_ms
 from contextrelay.model.reports import Problem, StoreReport, VerifyReport
 from contextrelay.model.thread import Event, ThreadRecord
+from contextrelay.state import event_chain
 from contextrelay.store.ledger import ONLY, Reads, current_token
-from contextrelay.wire.verbs import Body, Survey, Verify
+from contextrelay.verbs import Body, Survey, Verify
 
 _GC = "relay gc repairs it"
 _FINISH = "run it again, or give it up: relay restore --abandon"

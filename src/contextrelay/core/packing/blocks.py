@@ -1,6 +1,6 @@
 """The blocks of a thread's context: added, and pruned when there are too many.
 
-A block is an artifact of the thread whose metadata say so (logic/packing/candidates.py). What is
+A block is an artifact of the thread whose metadata say so (packing/candidates.py). What is
 pruned stays an artifact; the list `pruned` of the state keeps it out of windows.
 """
 
@@ -16,13 +16,13 @@ from contextrelay.core.registry import answers
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.patch import patched_before
 from contextrelay.core.threads.state import change_by
+from contextrelay.documents.patch import Operation
 from contextrelay.limits import BUDGET_TOKENS_MAX
-from contextrelay.logic.document.patch import Operation
-from contextrelay.logic.packing.candidates import BLOCK_METADATA
-from contextrelay.logic.packing.pack import pack
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.package import Block, Budget, Package, Pruned, PrunedBlock
-from contextrelay.wire.verbs import AddBlocks, Body, PruneContext, Push, PushMany
+from contextrelay.packing.candidates import BLOCK_METADATA
+from contextrelay.packing.pack import pack
+from contextrelay.verbs import AddBlocks, Body, PruneContext, Push, PushMany
 
 PRUNE_AT, PRUNE_TO = 0.9, 0.8
 

@@ -18,6 +18,7 @@ from msgspec import Struct, ValidationError, convert, field, to_builtins
 from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
+from contextrelay.content.tokens import count_tokens
 from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.catalog import Entry, entries
 from contextrelay.core.artifacts.records import find, find_readable, is_over, live
@@ -37,6 +38,7 @@ from contextrelay.core.schema import (
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import Live, check_open
 from contextrelay.core.threads.patch import append_event, new_event
+from contextrelay.documents.bounds import check_label
 from contextrelay.errors import BudgetTooSmall, Conflict, Invalid, NotFound
 from contextrelay.limits import (
     ASK_SHOWN_CHARS_MAX,
@@ -45,9 +47,6 @@ from contextrelay.limits import (
     OUTLINE_TOKENS_MIN,
     RETRIES_MAX,
 )
-from contextrelay.logic.document.bounds import check_label
-from contextrelay.logic.packing.pack import pack
-from contextrelay.logic.tokens import count_tokens
 from contextrelay.model.artifact import Artifact, in_ms, moment
 from contextrelay.model.handoff import (
     HANDOFF_MEDIA_TYPE,
@@ -61,8 +60,9 @@ from contextrelay.model.handoff import (
 )
 from contextrelay.model.package import Block, Budget, Package
 from contextrelay.model.thread import Event
+from contextrelay.packing.pack import pack
 from contextrelay.store.ledger import ONLY, Row
-from contextrelay.wire.verbs import (
+from contextrelay.verbs import (
     AcceptHandoff,
     Body,
     GiveHandoff,

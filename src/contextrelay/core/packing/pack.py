@@ -1,7 +1,7 @@
 """Packages: a thread's state and blocks, packed into a window of so many tokens.
 
 Rule: what an artifact holds does not go into a window by itself: its outline and its ref do. Only
-what was added as a block is shown whole, unless a ref is cheaper (logic/packing/inline_or_ref.py).
+what was added as a block is shown whole, unless a ref is cheaper (packing/inline_or_ref.py).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from functools import cache
 from msgspec import Struct
 from msgspec.structs import replace
 
+from contextrelay.content.tokens import count_tokens
 from contextrelay.core.accounting.pull_rates import rates
 from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.holds import listed
@@ -30,22 +31,21 @@ from contextrelay.limits import (
     PACK_ARTIFACTS_MAX,
     STAND_IN_TOKENS_MAX,
 )
-from contextrelay.logic.packing.candidates import (
+from contextrelay.model.artifact import Artifact
+from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE
+from contextrelay.model.package import Block, Budget, Package
+from contextrelay.packing.candidates import (
     BlockFields,
     artifact_block,
     block_fields,
     pruned_refs,
     state_blocks,
 )
-from contextrelay.logic.packing.inline_or_ref import Message, Prices, Way, choose
-from contextrelay.logic.packing.pack import pack
-from contextrelay.logic.packing.relevance import Relevance
-from contextrelay.logic.packing.turn_features import group_of
-from contextrelay.logic.tokens import count_tokens
-from contextrelay.model.artifact import Artifact
-from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE
-from contextrelay.model.package import Block, Budget, Package
-from contextrelay.wire.verbs import Body, Pack
+from contextrelay.packing.inline_or_ref import Message, Prices, Way, choose
+from contextrelay.packing.pack import pack
+from contextrelay.packing.relevance import Relevance
+from contextrelay.packing.turn_features import group_of
+from contextrelay.verbs import Body, Pack
 
 _OWN = ("SYSTEM", "USER", "AGENT")
 """Blocks that are the talk itself: they were addressed to the agent, or are its own words."""

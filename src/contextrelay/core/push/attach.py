@@ -11,7 +11,7 @@ from contextrelay.core.idempotency import step
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import Live
 from contextrelay.core.threads.patch import Shared, append_event, change
-from contextrelay.logic.document.patch import Operation
+from contextrelay.documents.patch import Operation
 from contextrelay.model.artifact import Artifact, is_exchange
 from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE
 from contextrelay.model.thread import Event

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from contextrelay.errors import Invalid
-from contextrelay.wire.verbs import Body
+from contextrelay.verbs import Body
 
 
 def pieces_of(body: Body, sizes: list[int]) -> Iterator[bytes]:

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
+from contextrelay.content.artifact_type import artifact_type, declared_type, is_media_type
+from contextrelay.content.description import Description
+from contextrelay.content.preview import hidden, preview
 from contextrelay.core.artifacts.catalog import index_writes
 from contextrelay.core.artifacts.incoming import (
     Incoming,
@@ -36,18 +39,15 @@ from contextrelay.core.push.pieces import pieces_of
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import ARTIFACTS, Kind, artifact_log
 from contextrelay.core.stores import Stores
+from contextrelay.documents.bounds import check_channel, check_json, check_label, check_name
 from contextrelay.errors import Invalid, RelayError, Unavailable, Unconfirmed
 from contextrelay.limits import METADATA_BYTES_MAX, MIB, RETRIES_MAX
-from contextrelay.logic.content.artifact_type import artifact_type, declared_type, is_media_type
-from contextrelay.logic.content.description import Description
-from contextrelay.logic.content.preview import hidden, preview
-from contextrelay.logic.document.bounds import check_channel, check_json, check_label, check_name
-from contextrelay.logic.seal.stream import check_sealed
-from contextrelay.logic.state import event_chain
 from contextrelay.model.artifact import Artifact, ArtifactType, Preview, Provenance, moment
 from contextrelay.model.thread import Event
+from contextrelay.seal.stream import check_sealed
+from contextrelay.state import event_chain
 from contextrelay.store.ledger import ONLY, Row, Stale, Write
-from contextrelay.wire.verbs import Body, Push, PushMany
+from contextrelay.verbs import Body, Push, PushMany
 
 if TYPE_CHECKING:
     from contextrelay.core.push.attach import Addition

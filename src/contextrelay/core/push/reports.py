@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextrelay.content.artifact_type import MEDIA_TYPE_OF
 from contextrelay.core.idempotency import step
 from contextrelay.core.push.attach import Addition, Terms
 from contextrelay.core.push.push import push_with_events, pushed_before
@@ -10,13 +11,12 @@ from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record
 from contextrelay.core.threads.patch import new_event
 from contextrelay.core.threads.threads import kept_until
+from contextrelay.documents.bounds import check_json
 from contextrelay.errors import Refused
 from contextrelay.limits import EVENT_BYTES_MAX
-from contextrelay.logic.content.artifact_type import MEDIA_TYPE_OF
-from contextrelay.logic.document.bounds import check_json
 from contextrelay.model.artifact import Artifact, ArtifactType
 from contextrelay.model.thread import Event
-from contextrelay.wire.verbs import Body, Push, PutOutput, PutReport
+from contextrelay.verbs import Body, Push, PutOutput, PutReport
 
 _TYPES: dict[str, ArtifactType] = {"md": "markdown", "json": "json", "html": "html"}
 

@@ -24,22 +24,22 @@ from contextrelay.core.threads.events import numbered
 from contextrelay.core.threads.head import Live, find_record
 from contextrelay.core.threads.patch import append_event, change, new_event
 from contextrelay.core.threads.threads import caller_id, kept_until, make
+from contextrelay.documents.bounds import check_json
 from contextrelay.errors import Conflict, Forbidden, Invalid, NotFound
 from contextrelay.limits import EVENT_BYTES_MAX
-from contextrelay.logic.document.bounds import check_json
-from contextrelay.logic.state import schema
 from contextrelay.model.artifact import Artifact
-from contextrelay.model.runs.pipeline import (
+from contextrelay.model.pipeline import (
     DEFINITION_MEDIA_TYPE,
     RunEnded,
     RunResumed,
     RunStarted,
     StepDetail,
 )
-from contextrelay.model.runs.step import FINAL, STEP_EVENT, FinishedStep, caller_name, named
+from contextrelay.model.step import FINAL, STEP_EVENT, FinishedStep, caller_name, named
 from contextrelay.model.thread import Event, Numbered, ThreadView
+from contextrelay.state import schema
 from contextrelay.store.ledger import ONLY, Row
-from contextrelay.wire.verbs import (
+from contextrelay.verbs import (
     BeginPipeline,
     Body,
     CancelPipeline,

@@ -12,14 +12,14 @@ from contextrelay.core.registry import answers
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.events import numbered
 from contextrelay.core.threads.patch import append_event, new_event
+from contextrelay.documents.bounds import check_json
+from contextrelay.documents.patch import read_operations
 from contextrelay.limits import EVENT_BYTES_MAX
-from contextrelay.logic.document.bounds import check_json
-from contextrelay.logic.document.patch import read_operations
-from contextrelay.logic.state.schema import action, check_patch
 from contextrelay.model.artifact import EXCHANGE_MEDIA_TYPE, Artifact
-from contextrelay.model.runs.step import CALLER, caller_name
+from contextrelay.model.step import CALLER, caller_name
 from contextrelay.model.thread import Numbered
-from contextrelay.wire.verbs import Body, FinishRun, NoteAnswer, NoteRun, Push, RecordCall
+from contextrelay.state.schema import action, check_patch
+from contextrelay.verbs import Body, FinishRun, NoteAnswer, NoteRun, Push, RecordCall
 
 
 @answers(RecordCall)

@@ -11,6 +11,10 @@ import time
 from itertools import pairwise
 
 from contextrelay.bounded.bodies import records_within_bounds
+from contextrelay.content.grep.gathered import Wanted
+from contextrelay.content.grep.results import find
+from contextrelay.content.search.words import STOP_WORDS
+from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.core.inspect.slice import source_of
 from contextrelay.core.stores import Stores
 from contextrelay.errors import RelayError
@@ -20,10 +24,6 @@ from contextrelay.limits import (
     SEARCH_EXACT_MAX,
     SEARCH_EXACT_S_MAX,
 )
-from contextrelay.logic.grep.gathered import Wanted
-from contextrelay.logic.grep.results import find
-from contextrelay.logic.search.words import STOP_WORDS
-from contextrelay.logic.untrusted.defuse import defuse
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.inspect import Hit, Match
 

@@ -7,16 +7,16 @@ from contextlib import suppress
 from msgspec import Struct
 from msgspec.structs import replace
 
+from contextrelay.content.search.words import words
+from contextrelay.content.slicing.fit import fit
+from contextrelay.content.tokens import TOKENIZER_DEFAULT, count_tokens, estimate_tokens
+from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.search.index_sync import about
 from contextrelay.core.search.ranking import Ranked
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken
 from contextrelay.limits import SEARCH_SNIPPET_CHARS
-from contextrelay.logic.search.words import words
-from contextrelay.logic.slicing.fit import fit
-from contextrelay.logic.tokens import TOKENIZER_DEFAULT, count_tokens, estimate_tokens
-from contextrelay.logic.untrusted.defuse import defuse
 from contextrelay.model.artifact import Artifact, moment
 from contextrelay.model.inspect import Hit
 from contextrelay.model.tokens import Spent

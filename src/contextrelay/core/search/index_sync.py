@@ -23,6 +23,9 @@ from pathlib import Path
 from msgspec.json import decode, encode
 
 from contextrelay.bounded.bodies import index_within_bounds
+from contextrelay.content.search.bm25 import length_of
+from contextrelay.content.search.passages import Index, Indexing
+from contextrelay.content.search.words import words
 from contextrelay.core.access.tenants import space_of
 from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.catalog import ADDED, Entry, added, entries
@@ -43,9 +46,6 @@ from contextrelay.limits import (
     SWEEP_CATCH_UP_S,
     UNFINISHED_PUSH_S,
 )
-from contextrelay.logic.search.bm25 import length_of
-from contextrelay.logic.search.passages import Index, Indexing
-from contextrelay.logic.search.words import words
 from contextrelay.model.artifact import Artifact, in_ms, is_exchange
 from contextrelay.model.inspect import IndexState
 from contextrelay.store.ledger import ONLY, Fact

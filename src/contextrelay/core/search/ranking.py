@@ -1,6 +1,6 @@
 """Ranking: which passages of the index answer a query best.
 
-A passage counts by its words and by those of its neighbours (logic/search/bm25.py); a newer one
+A passage counts by its words and by those of its neighbours (content/search/bm25.py); a newer one
 counts a little more than an older one, and one of an artifact that a newer one of the same name
 has replaced much less.
 """
@@ -17,8 +17,7 @@ from operator import itemgetter
 
 from msgspec import Struct
 
-from contextrelay.limits import DAY_S
-from contextrelay.logic.search.bm25 import (
+from contextrelay.content.search.bm25 import (
     SATURATION,
     add_up,
     norms_of,
@@ -26,6 +25,7 @@ from contextrelay.logic.search.bm25 import (
     weigh,
     with_neighbours,
 )
+from contextrelay.limits import DAY_S
 from contextrelay.store.search import reads
 from contextrelay.store.search.reads import CHUNK, Text
 

@@ -14,6 +14,7 @@ from itertools import islice
 
 from msgspec.json import decode
 
+from contextrelay.content.search.words import query_words
 from contextrelay.core.access.visibility import VisibleReads
 from contextrelay.core.artifacts.holds import listed
 from contextrelay.core.artifacts.records import find_readable, is_over, live
@@ -38,13 +39,12 @@ from contextrelay.limits import (
     SEARCH_ROUNDS_MAX,
     SEARCH_TERMS_MAX,
 )
-from contextrelay.logic.search.words import query_words
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.inspect import Hits, IndexState
 from contextrelay.store.search import reads
 from contextrelay.store.search.index import Damaged, SearchIndex
 from contextrelay.store.search.reads import Text
-from contextrelay.wire.verbs import Body, RebuildSearch, Search
+from contextrelay.verbs import Body, RebuildSearch, Search
 
 
 @answers(Search)

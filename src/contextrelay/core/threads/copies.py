@@ -19,14 +19,14 @@ from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record
 from contextrelay.core.threads.patch import new_event
 from contextrelay.core.threads.threads import index_writes, made_before, new_id, record_row, show
+from contextrelay.documents.bounds import check_label
 from contextrelay.errors import NotFound, TooLarge
 from contextrelay.limits import ARCHIVE_HISTORY_BYTES_MAX
-from contextrelay.logic.document.bounds import check_label
-from contextrelay.logic.state import event_chain
 from contextrelay.model.artifact import moment
 from contextrelay.model.thread import CREATED, PATCHED, Event, ThreadRecord, ThreadView
+from contextrelay.state import event_chain
 from contextrelay.store.ledger import Stale, Write
-from contextrelay.wire.verbs import Body, CopyThread
+from contextrelay.verbs import Body, CopyThread
 
 _REF = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 

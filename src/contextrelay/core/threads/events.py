@@ -11,10 +11,9 @@ from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record
 from contextrelay.core.threads.patch import append_event, event_at, new_event
 from contextrelay.core.threads.threads import kept_until, make, show
+from contextrelay.documents.bounds import check_json, check_label
 from contextrelay.errors import Refused
 from contextrelay.limits import EVENT_BYTES_MAX, LIST_ITEMS_MAX
-from contextrelay.logic.document.bounds import check_json, check_label
-from contextrelay.logic.state import event_chain
 from contextrelay.model.thread import (
     Event,
     EventPage,
@@ -23,8 +22,9 @@ from contextrelay.model.thread import (
     TaskLog,
     ThreadView,
 )
+from contextrelay.state import event_chain
 from contextrelay.store.ledger import Reads, Row
-from contextrelay.wire.verbs import (
+from contextrelay.verbs import (
     AddEvent,
     BeginTask,
     Body,

@@ -21,6 +21,7 @@ from contextrelay.core.artifacts.holds import Weights, held
 from contextrelay.core.schema import UNREADABLE, Kind, thread_log, walk_facts, walk_rows
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.metrics import Uses
+from contextrelay.documents.patch import Operation, apply
 from contextrelay.errors import Broken, Gone, NotFound, Refused, RelayError, Unavailable
 from contextrelay.limits import (
     PAGE_ROWS_MAX,
@@ -29,11 +30,10 @@ from contextrelay.limits import (
     SNAPSHOT_PATCH_BYTES_MIN,
     SNAPSHOT_WEIGHT,
 )
-from contextrelay.logic.document.patch import Operation, apply
-from contextrelay.logic.state import event_chain
-from contextrelay.logic.state.schema import new_state
 from contextrelay.model.artifact import spell
 from contextrelay.model.thread import CALLED, CREATED, INVOKED, PATCHED, Event, ThreadRecord
+from contextrelay.state import event_chain
+from contextrelay.state.schema import new_state
 from contextrelay.store.ledger import ONLY, Fact, Reads, Row, Write
 
 _END_VERSION = 10**12 - 1

@@ -14,11 +14,11 @@ from contextrelay.core.registry import answers
 from contextrelay.core.schema import Kind, thread_index, thread_log
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record
+from contextrelay.documents.bounds import check_json, check_label
 from contextrelay.limits import EVENT_BYTES_MAX, LIST_ITEMS_MAX
-from contextrelay.logic.document.bounds import check_json, check_label
 from contextrelay.model.thread import Sent
 from contextrelay.store.ledger import Row, Write
-from contextrelay.wire.verbs import Body, ListHooks, ListSent, PutHook, PutSent, ReadSent
+from contextrelay.verbs import Body, ListHooks, ListSent, PutHook, PutSent, ReadSent
 
 _INDEX = thread_index("task")
 

@@ -15,7 +15,7 @@ from contextrelay.limits import LIST_ITEMS_MAX, LIST_LOOKED_AT_MAX
 from contextrelay.model.artifact import moment
 from contextrelay.model.thread import ThreadListing
 from contextrelay.store.ledger import Row
-from contextrelay.wire.verbs import Body, ListThreads
+from contextrelay.verbs import Body, ListThreads
 
 
 @answers(ListThreads)

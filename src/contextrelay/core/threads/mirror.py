@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from msgspec.json import encode
 
+from contextrelay.content.artifact_type import extension
 from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.holds import listed, unexpired
 from contextrelay.core.registry import answers
@@ -34,15 +35,14 @@ from contextrelay.core.threads.mirror_files import (
 from contextrelay.core.threads.patch import change, patched_before, unpatched
 from contextrelay.core.threads.state import plain_difference
 from contextrelay.core.threads.threads import show
+from contextrelay.documents.values import read_json
 from contextrelay.errors import Conflict, Invalid, NotFound, RelayError
-from contextrelay.logic.content.artifact_type import extension
-from contextrelay.logic.document.values import read_json
-from contextrelay.logic.state.schema import check_patch
 from contextrelay.model.ref import is_ref
 from contextrelay.model.thread import Mirrored, Patched
+from contextrelay.state.schema import check_patch
 from contextrelay.store.durable_files import make_folder, write_whole
 from contextrelay.store.file_errors import from_os
-from contextrelay.wire.verbs import AdoptState, Body, MirrorThread
+from contextrelay.verbs import AdoptState, Body, MirrorThread
 
 
 @answers(MirrorThread)

@@ -16,9 +16,9 @@ from msgspec.json import encode, format
 
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import state_at
+from contextrelay.documents.values import read_json
 from contextrelay.errors import Invalid, RelayError
 from contextrelay.limits import STATE_BYTES_MAX, UNFINISHED_PUSH_S
-from contextrelay.logic.document.values import read_json
 from contextrelay.model.ref import is_ref
 
 # A state is written with its lines indented, which takes more room than the state.

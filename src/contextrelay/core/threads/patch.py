@@ -29,16 +29,16 @@ from contextrelay.core.threads.head import (
     weights_of,
 )
 from contextrelay.core.threads.metrics import metrics_of
+from contextrelay.documents.bounds import check_label
+from contextrelay.documents.patch import Applied, Operation, apply, undo
+from contextrelay.documents.rebase import touches_others
 from contextrelay.errors import Broken, Conflict, NotFound, Refused, TooLarge, Unavailable
 from contextrelay.limits import BUSY_MS_MAX, CHANGES_SHOWN_MAX, STATE_BYTES_MAX
-from contextrelay.logic.document.bounds import check_label
-from contextrelay.logic.document.patch import Applied, Operation, apply, undo
-from contextrelay.logic.document.rebase import touches_others
-from contextrelay.logic.state import event_chain
-from contextrelay.logic.state.compaction import compaction
-from contextrelay.logic.state.schema import check_touched
 from contextrelay.model.artifact import moment
 from contextrelay.model.thread import PATCHED, Event, Patched
+from contextrelay.state import event_chain
+from contextrelay.state.compaction import compaction
+from contextrelay.state.schema import check_touched
 from contextrelay.store.ledger import Fact, Row, Stale, Write
 
 

@@ -12,16 +12,16 @@ from contextrelay.core.registry import answers
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import past_state, state_at, state_of
 from contextrelay.core.threads.patch import change, patched_before, try_change, unpatched
+from contextrelay.documents.bounds import check_label
+from contextrelay.documents.diff import difference
+from contextrelay.documents.patch import Operation, read_operations
 from contextrelay.errors import Conflict, Unavailable
 from contextrelay.limits import RETRIES_MAX
-from contextrelay.logic.document.bounds import check_label
-from contextrelay.logic.document.diff import difference
-from contextrelay.logic.document.patch import Operation, read_operations
-from contextrelay.logic.state.compaction import compaction
-from contextrelay.logic.state.header import header
-from contextrelay.logic.state.schema import OWN_FIELDS, check_patch
 from contextrelay.model.thread import Changes, HeaderView, Patched, StateView
-from contextrelay.wire.verbs import (
+from contextrelay.state.compaction import compaction
+from contextrelay.state.header import header
+from contextrelay.state.schema import OWN_FIELDS, check_patch
+from contextrelay.verbs import (
     Body,
     CompactState,
     DiffState,

@@ -40,6 +40,7 @@ from contextrelay.core.threads.head import (
 )
 from contextrelay.core.threads.mirror_files import keep_edit, remove_mirror
 from contextrelay.core.threads.patch import append_event, new_event
+from contextrelay.documents.bounds import check_label
 from contextrelay.errors import Broken, Gone, NotFound, Unavailable
 from contextrelay.limits import (
     FIND_ITEMS_MAX,
@@ -48,9 +49,6 @@ from contextrelay.limits import (
     TOMBSTONE_S,
     UNENDED_KEPT_S_MIN,
 )
-from contextrelay.logic.document.bounds import check_label
-from contextrelay.logic.state import event_chain
-from contextrelay.logic.state.schema import OWN_FIELDS, new_state
 from contextrelay.model.artifact import Artifact, in_ms, moment, spell
 from contextrelay.model.thread import (
     CREATED,
@@ -59,8 +57,10 @@ from contextrelay.model.thread import (
     ThreadRecord,
     ThreadView,
 )
+from contextrelay.state import event_chain
+from contextrelay.state.schema import OWN_FIELDS, new_state
 from contextrelay.store.ledger import ONLY, Row, Stale, Write
-from contextrelay.wire.verbs import (
+from contextrelay.verbs import (
     Body,
     CloseThread,
     FindThreads,

@@ -22,6 +22,8 @@ from msgspec import Meta, Struct, ValidationError, convert
 from contextrelay.bounded.zips import WRONG, ForeignZip
 from contextrelay.core.push.push import check_push
 from contextrelay.core.transfer.history_check import History
+from contextrelay.documents.bounds import check_json, check_label
+from contextrelay.documents.values import shown
 from contextrelay.errors import Broken, Invalid, TooLarge
 from contextrelay.limits import (
     ARCHIVE_BYTES_MAX,
@@ -34,13 +36,11 @@ from contextrelay.limits import (
     MIB,
     STATE_BYTES_MAX,
 )
-from contextrelay.logic.document.bounds import check_json, check_label
-from contextrelay.logic.document.values import shown
-from contextrelay.logic.seal.stream import sealed_bytes_max
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import Ref
 from contextrelay.model.thread import Event
-from contextrelay.wire.verbs import Label, Push
+from contextrelay.seal.stream import sealed_bytes_max
+from contextrelay.verbs import Label, Push
 
 FORMAT = "contextrelay.thread.v1"
 MANIFEST, THREAD, STATE, EVENTS = "manifest.json", "thread.json", "state.json", "events.jsonl"

@@ -30,7 +30,7 @@ from contextrelay.model.artifact import moment
 from contextrelay.model.reports import BackupReport, RestoreReport
 from contextrelay.store.durable_files import spooled
 from contextrelay.store.ledger import UNLOCKED, Reads, Row, Write, lock_token
-from contextrelay.wire.verbs import Backup, Body, Restore, Stream
+from contextrelay.verbs import Backup, Body, Restore, Stream
 
 _PAGE_BYTES = MIB
 _MEMBER_BYTES_MAX = 1024 * MIB

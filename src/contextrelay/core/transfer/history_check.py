@@ -13,15 +13,15 @@ from msgspec import ValidationError, convert
 from msgspec.structs import replace
 
 from contextrelay.core.threads.head import Live
+from contextrelay.documents.bounds import check_json, check_label
+from contextrelay.documents.patch import Operation, Step, apply
+from contextrelay.documents.pointer import find, parse
+from contextrelay.documents.values import encoded_bytes, is_object
 from contextrelay.errors import Broken, Invalid, TooLarge
 from contextrelay.limits import ARCHIVE_HISTORY_BYTES_MAX, STATE_BYTES_MAX
-from contextrelay.logic.document.bounds import check_json, check_label
-from contextrelay.logic.document.patch import Operation, Step, apply
-from contextrelay.logic.document.pointer import find, parse
-from contextrelay.logic.document.values import encoded_bytes, is_object
-from contextrelay.logic.state import event_chain
-from contextrelay.logic.state.schema import check_patch, check_state, check_touched, new_state
 from contextrelay.model.thread import CREATED, PATCHED, Event
+from contextrelay.state import event_chain
+from contextrelay.state.schema import check_patch, check_state, check_touched, new_state
 
 
 class History:

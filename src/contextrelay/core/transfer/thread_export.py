@@ -43,6 +43,7 @@ from contextrelay.core.transfer.archive import (
     Manifest,
     check_archive,
 )
+from contextrelay.documents.bounds import check_label
 from contextrelay.errors import Conflict, RelayError, TooLarge
 from contextrelay.limits import (
     ARCHIVE_BYTES_MAX,
@@ -51,14 +52,13 @@ from contextrelay.limits import (
     DAY_S,
     KIB,
 )
-from contextrelay.logic.document.bounds import check_label
-from contextrelay.logic.state import event_chain
 from contextrelay.model.artifact import Artifact, moment, spell
 from contextrelay.model.ref import is_ref
 from contextrelay.model.thread import CREATED, PATCHED, Event, ThreadRecord, ThreadView
+from contextrelay.state import event_chain
 from contextrelay.store.durable_files import spooled
 from contextrelay.store.ledger import Reads, Row, Stale, Write
-from contextrelay.wire.verbs import Body, ExportThread, ImportThread, Push, Stream
+from contextrelay.verbs import Body, ExportThread, ImportThread, Push, Stream
 
 _ID = re.compile(UUID.encode())
 

@@ -1,0 +1,170 @@
+"""A2A over gRPC (extra `grpc`): all agents on one port, each named by the tenant of a request.
+
+The messages are those of the official SDK; between them and the operations is the JSON that the
+other bindings speak, so that all of them say the same.
+
+Rule: the token, the version and the extensions are metadata, and are checked as headers are.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import grpc
+from a2a.types import a2a_pb2, a2a_pb2_grpc
+from google.protobuf import empty_pb2
+from google.protobuf.json_format import MessageToDict, ParseDict
+from google.rpc import error_details_pb2, status_pb2  # pyright: ignore[reportMissingTypeStubs]
+
+from contextrelay.a2a.card import Place
+from contextrelay.a2a.operations import (
+    CALLS,
+    STREAMS,
+    Service,
+    Visit,
+    begin,
+    call,
+    check_version,
+    with_extensions,
+)
+from contextrelay.a2a.schema import (
+    EXTENSIONS_HEADER,
+    VERSION_HEADER,
+    ProtocolError,
+    error_info,
+    grpc_status,
+    said,
+)
+from contextrelay.errors import Broken, Invalid, RelayError
+from contextrelay.limits import A2A_MESSAGE_BYTES_MAX, A2A_REPLY_BYTES_MAX, A2A_RPCS_MAX
+from contextrelay.server.auth import token_of
+
+if TYPE_CHECKING:
+    from contextrelay.server.auth import Callers
+
+log = logging.getLogger("contextrelay.a2a")
+
+_REPLIES: dict[str, Any] = {
+    "SendMessage": a2a_pb2.SendMessageResponse,
+    "SendStreamingMessage": a2a_pb2.StreamResponse,
+    "SubscribeToTask": a2a_pb2.StreamResponse,
+    "GetTask": a2a_pb2.Task,
+    "CancelTask": a2a_pb2.Task,
+    "ListTasks": a2a_pb2.ListTasksResponse,
+    "CreateTaskPushNotificationConfig": a2a_pb2.TaskPushNotificationConfig,
+    "GetTaskPushNotificationConfig": a2a_pb2.TaskPushNotificationConfig,
+    "ListTaskPushNotificationConfigs": a2a_pb2.ListTaskPushNotificationConfigsResponse,
+    "DeleteTaskPushNotificationConfig": empty_pb2.Empty,
+    "GetExtendedAgentCard": a2a_pb2.AgentCard,
+}
+
+
+class GrpcServer:
+    """The gRPC port of a server process."""
+
+    def __init__(self, service: Service, callers: Callers, place: Place) -> None:
+        self._service = service
+        self._callers = callers
+        self._place = place
+        self._server: Any = None
+
+    async def start(self, address: str) -> None:
+        """Begin to listen; in the event loop that serves.
+
+        Raises:
+            Invalid: the address cannot be had.
+        """
+        server: Any = grpc.aio.server(
+            maximum_concurrent_rpcs=A2A_RPCS_MAX,
+            options=[
+                ("grpc.max_receive_message_length", A2A_MESSAGE_BYTES_MAX),
+                ("grpc.max_send_message_length", A2A_REPLY_BYTES_MAX),
+            ],
+        )
+        servicer: Any = type("Servicer", (), {})()
+        for name in CALLS:
+            setattr(servicer, name, self._unary(name))
+        for name in STREAMS:
+            setattr(servicer, name, self._stream(name))
+        register: Any = getattr(a2a_pb2_grpc, "add_A2AServiceServicer_to_server")  # noqa: B009
+        register(servicer, server)
+        try:
+            server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise Invalid(
+                f"{address} cannot be listened on for gRPC", "choose another: --grpc-port"
+            ) from error
+        await server.start()
+        self._server = server
+
+    async def stop(self) -> None:
+        """End, once every request is answered."""
+        if self._server is not None:
+            await self._server.stop(0)
+
+    def _unary(self, name: str) -> Callable[[Any, Any], Awaitable[Any]]:
+        async def answer(request: Any, context: Any) -> Any:
+            try:
+                visit = await self._visit(request, context)
+                document = await call(visit, name, MessageToDict(request))
+                return _message(document, name)
+            except Exception as error:
+                await _refuse(context, error)
+
+        return answer
+
+    def _stream(self, name: str) -> Callable[[Any, Any], AsyncIterator[Any]]:
+        async def answer(request: Any, context: Any) -> AsyncIterator[Any]:
+            try:
+                visit = await self._visit(request, context)
+                first, rest = await begin(visit, name, MessageToDict(request))
+                yield _message(first, name)
+                async for document in rest:
+                    yield _message(document, name)
+            except Exception as error:
+                await _refuse(context, error)
+
+        return answer
+
+    async def _visit(self, request: Any, context: Any) -> Visit:
+        """The caller of a request, and the agent that it names: the first, where it names none.
+
+        Raises:
+            ProtocolError, RelayError: it is not let in.
+        """
+        headers = _headers(context.invocation_metadata() or ())
+        token = token_of(headers["authorization"].encode()) if "authorization" in headers else None
+        visitor = await self._callers.admit(token, str(context.peer()))
+        check_version(headers.get(VERSION_HEADER, ""))
+        agents = self._service.tasks.agents
+        name = request.tenant or next(iter(agents))
+        if name not in agents:
+            raise ProtocolError("MethodNotFound", f"there is no agent {name[:80]!r}")
+        visit = Visit(self._service, visitor.relay, name, self._place)
+        return with_extensions(visit, headers.get(EXTENSIONS_HEADER, ""))
+
+
+def _headers(metadata: Iterable[tuple[str, Any]]) -> dict[str, str]:
+    return {name: value for name, value in metadata if isinstance(value, str)}
+
+
+def _message(document: dict[str, Any], name: str) -> Any:
+    return ParseDict(document, _REPLIES[name](), ignore_unknown_fields=True)
+
+
+async def _refuse(context: Any, error: Exception) -> None:
+    """End a request with an error, its kind of the protocol in the details."""
+    if not isinstance(error, RelayError):
+        if isinstance(error, grpc.aio.AbortError):
+            raise error
+        log.error("a fault of ours in gRPC", exc_info=error)
+        error = Broken("something went wrong here", "the server's log says what")
+    status = grpc.StatusCode[grpc_status(error)]
+    details = status_pb2.Status(code=status.value[0], message=said(error))
+    for each in error_info(error):
+        info = error_details_pb2.ErrorInfo(reason=each["reason"], domain=each["domain"])
+        details.details.add().Pack(info)
+    trailing = (("grpc-status-details-bin", details.SerializeToString()),)
+    await context.abort(status, said(error), trailing)

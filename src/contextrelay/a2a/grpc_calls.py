@@ -1,0 +1,203 @@
+"""gRPC: A2A spoken with an agent that offers no other binding (extra `grpc`).
+
+Rule: the bounds are those of the other bindings: size, number and time. Nothing is decompressed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from contextrelay.a2a.reading import HINT, peer_error
+from contextrelay.client.transport.address import Server
+from contextrelay.errors import Failed, RelayError, TooLarge, Unavailable
+from contextrelay.limits import A2A_REPLY_BYTES_MAX, A2A_UPDATES_MAX
+
+Document = dict[str, Any]
+_SCHEMES = {"http": False, "grpc": False, "https": True, "grpcs": True}
+# The HTTP status that means the same; what is not here says that the agent failed.
+_STATUSES = {
+    "INVALID_ARGUMENT": 400,
+    "FAILED_PRECONDITION": 400,
+    "UNIMPLEMENTED": 400,
+    "UNAUTHENTICATED": 401,
+    "PERMISSION_DENIED": 403,
+    "NOT_FOUND": 404,
+    "ABORTED": 409,
+    "RESOURCE_EXHAUSTED": 429,
+}
+_ERROR_CHARS_MAX = 1_000
+
+
+class Target(Struct, frozen=True):
+    """Where an agent listens for gRPC."""
+
+    host: str
+    port: int
+    is_tls: bool
+
+    @property
+    def url(self) -> str:
+        """The target as a URL of HTTP."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.is_tls else 'http'}://{host}:{self.port}"
+
+
+def target_of(url: str, card_server: Server) -> Target | None:
+    """Return where the URL of a card's interface leads, or None if it is not valid.
+
+    A bare HOST:PORT is secured as the card was.
+    """
+    scheme, has_scheme, rest = url.partition("://")
+    is_tls = _SCHEMES.get(scheme.lower()) if has_scheme else card_server.url.startswith("https:")
+    if is_tls is None:
+        return None
+    try:
+        parts = urlsplit(f"//{rest if has_scheme else url}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return None
+    if not host or "@" in parts.netloc or not host.isascii() or not host.isprintable():
+        return None
+    return Target(host, port or (443 if is_tls else 80), is_tls)
+
+
+class GrpcCalls:
+    """Calls to one agent, named by its tenant."""
+
+    def __init__(
+        self, target: Target, tenant: str, headers: dict[str, str], timeout_s: float
+    ) -> None:
+        grpc = _grpc()
+        options: list[tuple[str, int]] = [
+            ("grpc.max_receive_message_length", A2A_REPLY_BYTES_MAX),
+            ("grpc.compression_enabled_algorithms_bitset", 1),
+            ("grpc.per_message_decompression", 0),
+            # Proxies are for what is elsewhere.
+            ("grpc.enable_http_proxy", int(target.host not in ("localhost", "127.0.0.1", "::1"))),
+        ]
+        place = f"dns:///{target.url.partition('://')[2]}"
+        if target.is_tls:
+            self._channel = grpc.secure_channel(place, grpc.ssl_channel_credentials(), options)
+        else:
+            self._channel = grpc.insecure_channel(place, options)
+        self._place = target.url
+        self._tenant = tenant
+        self._metadata = list(headers.items())
+        self._timeout_s = timeout_s
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def call(self, method: str, params: Document, headers: dict[str, str]) -> Document:
+        """Return what the agent answers to a call.
+
+        Raises:
+            RelayError: its own error, or none came in time.
+        """
+        with self._translated():
+            reply = self._method(method)(
+                self._request(method, params),
+                metadata=[*self._metadata, *headers.items()],
+                timeout=self._timeout_s,
+            )
+        return _document(reply)
+
+    def stream(self, method: str, params: Document, headers: dict[str, str]) -> Iterator[Document]:
+        """Give the documents of a stream, within the bounds of one task."""
+        size_bytes = 0
+        with self._translated():
+            replies = self._method(method)(
+                self._request(method, params),
+                metadata=[*self._metadata, *headers.items()],
+                timeout=self._timeout_s,
+            )
+            try:
+                for count, reply in enumerate(replies, 1):
+                    size_bytes += reply.ByteSize()
+                    if size_bytes > A2A_REPLY_BYTES_MAX or count > A2A_UPDATES_MAX:
+                        raise TooLarge(
+                            f"the stream of the agent has more than {A2A_UPDATES_MAX:,} updates "
+                            f"or {A2A_REPLY_BYTES_MAX:,} bytes",
+                            "cancel its task, and ask for less",
+                        )
+                    yield _document(reply)
+            finally:
+                replies.cancel()
+
+    def _method(self, name: str) -> Any:
+        from a2a.types import a2a_pb2_grpc
+
+        stub: Any = a2a_pb2_grpc.A2AServiceStub(self._channel)
+        return getattr(stub, name)
+
+    def _request(self, method: str, params: Document) -> Any:
+        from a2a.types import a2a_pb2
+        from google.protobuf.json_format import ParseDict
+
+        kind: Any = a2a_pb2.GetTaskRequest if method == "GetTask" else a2a_pb2.SendMessageRequest
+        named = {"tenant": self._tenant} if self._tenant else {}
+        return ParseDict({**params, **named}, kind(), ignore_unknown_fields=True)
+
+    @contextmanager
+    def _translated(self) -> Generator[None]:
+        """Raise the errors of gRPC as ours."""
+        try:
+            yield
+        except _grpc().RpcError as error:
+            raise self._problem(error) from None
+
+    def _problem(self, error: Any) -> RelayError:
+        name, said = error.code().name, str(error.details() or "")[:_ERROR_CHARS_MAX]
+        if name in ("UNAVAILABLE", "DEADLINE_EXCEEDED"):
+            return Unavailable(f"the agent at {self._place} does not answer: {said}", HINT)
+        reasons = [{"reason": each} for each in _reasons(error)]
+        return peer_error(said, _STATUSES.get(name, 500), reasons)
+
+
+def _reasons(error: Any) -> list[str]:
+    """Return the reasons in the details of an error."""
+    from google.protobuf.message import DecodeError
+    from google.rpc import (  # pyright: ignore[reportMissingTypeStubs]
+        error_details_pb2,
+        status_pb2,
+    )
+
+    metadata: dict[str, Any] = dict(error.trailing_metadata() or ())
+    kept = metadata.get("grpc-status-details-bin", b"")
+    reasons: list[str] = []
+    try:
+        status: Any = status_pb2.Status.FromString(kept)
+        for each in status.details:
+            info = error_details_pb2.ErrorInfo()
+            if each.Is(info.DESCRIPTOR) and each.Unpack(info):
+                reasons.append(info.reason)
+    except (DecodeError, TypeError):
+        return []
+    return reasons
+
+
+def _document(reply: Any) -> Document:
+    from google.protobuf.json_format import MessageToDict
+
+    try:
+        return MessageToDict(reply)
+    except (ValueError, RecursionError):
+        raise Failed("what the agent answers is no JSON", HINT) from None
+
+
+def _grpc() -> Any:
+    try:
+        import a2a.types
+        import grpc
+    except ImportError:
+        raise Unavailable(
+            "the agent offers gRPC alone, and its package is not installed",
+            "pip install 'contextrelay[grpc]'",
+        ) from None
+    assert a2a.types
+    return grpc

@@ -1,0 +1,93 @@
+"""Listings: how the tasks of an agent stand, without all that happened in them.
+
+Rule: a task that is over stays as it is, so it is read once; the others are read each time.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import datetime
+
+from msgspec import Struct
+
+from contextrelay.a2a.record import TaskRecord
+from contextrelay.a2a.schema import TERMINAL, TaskState
+from contextrelay.cache import BoundedCache
+from contextrelay.core.answer import answer
+from contextrelay.core.stores import Stores
+from contextrelay.errors import Gone, NotFound
+from contextrelay.limits import A2A_TASKS_LISTED_MAX, LIST_ITEMS_MAX
+from contextrelay.model.artifact import spell
+from contextrelay.verbs import ListTasks, ReadEvents, ReadTask
+
+BY = "a2a/"
+"""Who makes the tasks of an agent: this and its name."""
+
+
+class Brief(Struct, frozen=True):
+    """How a task stands, and since when."""
+
+    id: str
+    agent: str
+    context: str
+    state: TaskState
+    at: datetime
+
+    @property
+    def key(self) -> str:
+        """Its place among others: by the time of its status."""
+        return f"{spell(self.at)} {self.id}"
+
+
+class Window(Struct, frozen=True):
+    """Tasks that were begun one after the other; `next` is where older ones are, "" if nowhere."""
+
+    briefs: list[Brief]
+    next: str
+
+
+class Listing:
+    """The tasks of all agents of a server."""
+
+    def __init__(self) -> None:
+        self._ended: BoundedCache[str, Brief] = BoundedCache(A2A_TASKS_LISTED_MAX)
+
+    def window(self, stores: Stores, after: str = "") -> Window:
+        """The tasks behind a place, newest first. It blocks."""
+        briefs: list[Brief] = []
+        for _ in range(A2A_TASKS_LISTED_MAX // LIST_ITEMS_MAX):
+            page = answer(stores, ListTasks(after))
+            every = (self._ended.get(id) or self._read(stores, id) for id in page.ids)
+            briefs += [each for each in every if each is not None]
+            after = page.next
+            if not after:
+                break
+        return Window(briefs, after)
+
+    def _read(self, stores: Stores, id: str) -> Brief | None:
+        record = read_task(stores, id)
+        if record is None or record.status is None:
+            return None
+        brief = Brief(id, record.agent, record.context, record.status.state, record.status.at)
+        if brief.state in TERMINAL:
+            self._ended.keep(id, brief)
+        return brief
+
+
+def read_task(stores: Stores, id: str) -> TaskRecord | None:
+    """What the log of a task says; None where it is none that the caller sees. It blocks."""
+    with suppress(NotFound, Gone):
+        log = answer(stores, ReadTask(id))
+        agent = log.record.created_by.removeprefix(BY)
+        record = TaskRecord(id, log.record.name or "", agent)
+        page = log.events
+        while page:
+            for each in page:
+                record.take(each)
+            if len(page) < LIST_ITEMS_MAX:
+                break
+            page = answer(stores, ReadEvents(id, record.seq, LIST_ITEMS_MAX)).events
+        is_task = log.record.kind == "task" and log.record.created_by.startswith(BY)
+        if is_task and record.status is not None:
+            return record
+    return None

@@ -1,0 +1,315 @@
+"""Messages to agents elsewhere: sent from a thread, and what comes back becomes its artifacts."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any, cast
+
+from msgspec import UNSET, UnsetType, ValidationError, convert, to_builtins
+from msgspec.json import encode
+from msgspec.structs import replace
+
+from contextrelay import verbs
+from contextrelay.a2a.peer import Peer, described
+from contextrelay.a2a.schema import (
+    REFS_EXTENSION,
+    AgentAnswer,
+    AgentCard,
+    Answer,
+    Described,
+    Part,
+    Said,
+    SaidStatus,
+    SaidTask,
+    Streamed,
+)
+from contextrelay.client.flow import Ask, Flow, Work
+from contextrelay.client.methods import build
+from contextrelay.client.transport.address import Server
+from contextrelay.content.artifact_type import is_media_type
+from contextrelay.errors import Failed, Forbidden, NotFound, Refused, RelayError, TooLarge
+from contextrelay.limits import (
+    A2A_PART_BYTES_KEPT,
+    A2A_PREVIEW_CHARS,
+    A2A_SENT_BYTES_MAX,
+    LIST_ITEMS_MAX,
+)
+from contextrelay.model.artifact import Artifact
+from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE
+from contextrelay.model.ref import parse_ref
+
+Document = dict[str, Any]
+OnWords = Callable[[str], object]
+ANSWERED = "a2a.answered"
+"""An agent elsewhere answered: `url`, `task`, `context`, `state`, `refs`."""
+_STATE = "TASK_STATE_"
+
+
+def send_message(
+    thread: Any,
+    url: str,
+    text: str,
+    refs: Sequence[str],
+    on_words: OnWords | None,
+    by: str,
+    handoff: str | None = None,
+) -> Flow[AgentAnswer]:
+    """Send words and refs to an agent elsewhere, and wait for its answer.
+
+    `handoff`: the ref of one that it is given; what comes back is what came of it.
+    """
+    peer = Peer(url)
+    try:
+        card: AgentCard = yield Work(peer.card)
+        before = yield from _before(thread.id, peer.server.url)
+        parts: list[Document] = [{"text": text}] if text else []
+        left_bytes = A2A_SENT_BYTES_MAX - len(text.encode())
+        reachable = _reachable(thread.transport, peer.server, card)
+        for ref in [*([] if handoff is None else [handoff]), *refs]:
+            artifact: Artifact = yield verbs.Peek(parse_ref(ref), True)
+            if reachable:
+                parts.append(_ref_part(artifact, reachable, card))
+            else:
+                parts.append((yield from _inline_part(artifact, left_bytes, card)))
+                left_bytes -= artifact.size_bytes
+        message = {"messageId": str(uuid.uuid4()), "role": "ROLE_USER", "parts": parts, **before}
+        if reachable:
+            message["extensions"] = [REFS_EXTENSION]
+        heard: list[str] = []
+        on_update = None if on_words is None else _hearing(on_words, heard)
+        answer = yield from _sent(peer, card, message, on_update)
+        kept = yield from _kept(thread, peer, card, answer, by, handoff)
+        if on_words is not None and not heard and kept.text:
+            # A message, a status with words, or an agent that does not stream.
+            on_words(kept.text)
+        return kept
+    finally:
+        peer.close()
+
+
+def _sent(
+    peer: Peer, card: AgentCard, message: Document, on_update: Callable[[Document], None] | None
+) -> Flow[Document]:
+    """Send a message; without its task, where the agent says that it takes no more of that."""
+    # What was said is known here.
+    params = {"message": message, "configuration": {"historyLength": 0}}
+    try:
+        return (yield Work(lambda: peer.send(card, params, on_update)))
+    except (NotFound, Refused) as error:
+        if isinstance(error, Forbidden) or "taskId" not in message:
+            raise
+    anew = {name: value for name, value in message.items() if name != "taskId"}
+    return (yield Work(lambda: peer.send(card, {**params, "message": anew}, on_update)))
+
+
+def _before(thread: str, url: str) -> Flow[Document]:
+    """The context of the last answer of that agent here, and its task, if that waits for us."""
+    found: Document = {}
+    after = 0
+    while page := (yield verbs.ReadEvents(thread, after, LIST_ITEMS_MAX)).events:
+        for each in page:
+            detail = each.event.detail
+            if each.event.type == ANSWERED and detail.get("url") == url:
+                waits = detail.get("state") in ("input-required", "auth-required")
+                found = {"contextId": str(detail.get("context", ""))[:128]}
+                if waits:
+                    found["taskId"] = str(detail.get("task", ""))[:128]
+        after = page[-1].seq
+        if len(page) < LIST_ITEMS_MAX:
+            break
+    return {name: value for name, value in found.items() if value}
+
+
+# Parts
+
+
+def _reachable(transport: Any, peer: Server, card: AgentCard) -> str:
+    """Where the agent can read our refs; "" where it cannot, or does not know what they are.
+
+    A key of ours is not for others, and what is on this machine is only for this machine.
+    """
+    own = cast("Server | None", getattr(transport, "server", None))
+    if own is None or own.key or not card.knows_refs:
+        return ""
+    return "" if own.is_loopback and not peer.is_loopback else own.url
+
+
+def _ref_part(artifact: Artifact, server: str, card: AgentCard) -> Document:
+    about = Described(
+        ref=artifact.ref,
+        sha256=artifact.sha256,
+        size=artifact.size_bytes,
+        tokens=artifact.tokens if isinstance(artifact.tokens, int) else None,
+        preview=artifact.preview.text[:A2A_PREVIEW_CHARS],
+    )
+    return {
+        "url": f"{server}/v1/artifacts/{artifact.ref}/content",
+        "mediaType": _media_type(artifact, card),
+        "metadata": {REFS_EXTENSION: to_builtins(about)},
+        **({"filename": artifact.name} if artifact.name else {}),
+    }
+
+
+def _media_type(artifact: Artifact, card: AgentCard) -> str:
+    """Its type, if the agent takes that; else the one that says least."""
+    kind = artifact.media_type.partition(";")[0]
+    if kind.startswith("text/") or kind in card.document.get("defaultInputModes", ()):
+        return kind
+    return "text/plain" if artifact.is_text else "application/octet-stream"
+
+
+def _inline_part(artifact: Artifact, left_bytes: int, card: AgentCard) -> Flow[Document]:
+    if artifact.size_bytes > left_bytes:
+        raise TooLarge(
+            f"{artifact.ref} has {artifact.size_bytes:,} bytes, too many for one message",
+            "serve the store, so that its refs can be read: relay serve, then --store URL",
+        )
+    if artifact.media_type == HANDOFF_MEDIA_TYPE:
+        return {"text": (yield verbs.ShowHandoff(artifact.ref)).text}
+    body: bytes = yield (yield verbs.Pull(artifact.ref))
+    content = {"text": body.decode()} if artifact.is_text else {"raw": to_builtins(body)}
+    named = {"filename": artifact.name} if artifact.name else {}
+    return {**content, "mediaType": _media_type(artifact, card), **named}
+
+
+def _hearing(on_words: OnWords, heard: list[str]) -> Callable[[Document], None]:
+    """Give the words of pieces of artifacts to `on_words`, and note in `heard` that there are."""
+
+    def hear(update: Document) -> None:
+        try:
+            piece = convert(update, Streamed).artifact_update
+        except ValidationError:
+            return
+        for part in [] if piece is None else piece.artifact.parts:
+            if not isinstance(part.text, UnsetType) and part.text:
+                heard[:] = ["words"]
+                on_words(part.text)
+
+    return hear
+
+
+# The answer
+
+
+def _kept(
+    thread: Any, peer: Peer, card: AgentCard, document: Document, by: str, handoff: str | None
+) -> Flow[AgentAnswer]:
+    """Store what came back, and say so in the thread's log.
+
+    Raises:
+        Failed: it is neither a task nor a message.
+    """
+    try:
+        answer = convert(document, Answer)
+    except ValidationError as error:
+        raise Failed(f"the agent's answer is none: {error}", "see what it says") from None
+    task = answer.task or SaidTask(id="-", status=SaidStatus(message=answer.message))
+    said = task.status.message or Said()
+    made = [part for each in task.artifacts for part in _joined(each.parts)] or said.parts
+    words: list[str] = []
+    refs: list[str] = []
+    agent = f"a2a/{card.name}"[:128] if card.name and card.name.isprintable() else "a2a"
+    for part in made:
+        body = yield from _body(peer, part)
+        if body is None:
+            words.append(f"[{str(part.url)[:500]}]")
+            continue
+        if body:
+            stored = yield from _stored(thread.id, part, body, agent, handoff)
+            refs.append(stored.ref)
+            words.append(_words(part, body, stored))
+    answered = AgentAnswer(
+        agent=card.name,
+        task="" if answer.task is None else task.id,
+        context=(task.context_id or said.context_id)[:128],
+        state=(task.status.state.removeprefix(_STATE) or "COMPLETED").lower().replace("_", "-"),
+        text="\n".join(words),
+        refs=tuple(refs),
+        sent_bytes=peer.sent_bytes,
+        received_bytes=peer.received_bytes,
+    )
+    yield verbs.NoteAnswer(
+        thread=thread.id,
+        url=peer.server.url,
+        task=answered.task[:128],
+        context=answered.context,
+        state=answered.state[:40],
+        refs=tuple(refs[:100]),
+        by=by,
+    )
+    return answered
+
+
+def _joined(parts: Sequence[Part]) -> list[Part]:
+    """Return the parts of one artifact, with chunks of one text or of one body joined.
+
+    A piece that an agent appends to an artifact becomes a part of it, of the same name and type.
+    """
+    joined: list[Part] = []
+    for kind, chunks in groupby(parts, _kind):
+        each = list(chunks)
+        if kind[0] == "text":
+            joined.append(replace(each[0], text="".join(str(part.text) for part in each)))
+        elif kind[0] == "raw":
+            raw = [part.raw for part in each if not isinstance(part.raw, UnsetType)]
+            joined.append(replace(each[0], raw=b"".join(raw)))
+        else:
+            joined += each
+    return joined
+
+
+def _kind(part: Part) -> tuple[str, str, str, Document]:
+    """What two parts have in common that are chunks of one."""
+    has_text, has_raw = (not isinstance(each, UnsetType) for each in (part.text, part.raw))
+    content = "text" if has_text else "raw" if has_raw else ""
+    return content, part.filename, part.media_type, part.metadata
+
+
+def _words(part: Part, body: bytes, stored: Artifact) -> str:
+    """What there is to read of a part: a text, if it came as one or is short; else a preview."""
+    if not isinstance(part.text, UnsetType):
+        return part.text
+    if stored.is_text and len(body) <= A2A_PART_BYTES_KEPT:
+        return body.decode(errors="replace")
+    return f"[{stored.ref}]\n{stored.preview.text}"
+
+
+def _body(peer: Peer, part: Part) -> Flow[bytes | None]:
+    """The bytes of a part; None for a URL that is none of the agent's own bodies."""
+    if not isinstance(part.text, UnsetType):
+        return part.text.encode(errors="replace")
+    if not isinstance(part.raw, UnsetType):
+        return part.raw
+    if isinstance(part.url, UnsetType):
+        return b"" if part.data is UNSET else encode(part.data)
+    about, url = described(part), part.url
+    if about is None:
+        return None
+    try:
+        return (yield Work(lambda: peer.fetch(url, about)))
+    except RelayError:
+        return None
+
+
+def _stored(
+    thread: str, part: Part, body: bytes, agent: str, handoff: str | None
+) -> Flow[Artifact]:
+    name = part.filename.replace("\\", "/").rpartition("/")[2]
+    name = name if name.isprintable() and name not in ("", ".", "..") else None
+    media_type = part.media_type.partition(";")[0]
+    if handoff is not None:
+        named = name or f"answer-of-{agent.replace('/', '-')}"
+        return (yield Ask(build(verbs.ReturnHandoff, (handoff, named), {"by": agent}), body))
+    push = build(
+        verbs.Push,
+        (),
+        {
+            "name": name,
+            "media_type": media_type if is_media_type(media_type) else None,
+            "created_by": agent,
+            "thread": thread,
+        },
+    )
+    return (yield Ask(push, body))

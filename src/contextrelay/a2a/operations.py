@@ -1,0 +1,305 @@
+"""Operations: what A2A can be asked, the same for every binding: values in, JSON documents out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from contextrelay.a2a.card import Place, extended_card
+from contextrelay.a2a.parts import Viewer, show_message, show_task, show_update
+from contextrelay.a2a.push_notifications import Hooks
+from contextrelay.a2a.record import TaskRecord
+from contextrelay.a2a.schema import (
+    INTERRUPTED,
+    REFS_EXTENSION,
+    VERSION,
+    GetTask,
+    ListTasks,
+    NamedConfig,
+    ProtocolError,
+    PushConfig,
+    SendMessage,
+    TaskState,
+    request,
+)
+from contextrelay.a2a.tasks import Tasks
+from contextrelay.client.relay import AsyncRelay
+from contextrelay.client.transport.local import AsyncLocal
+from contextrelay.verbs import NoteTask
+
+Document = dict[str, Any]
+Call = Callable[["Visit", Any], Awaitable[Document]]
+Stream = Callable[["Visit", Any], AsyncIterator[Document]]
+PAGE_BEGINS = re.compile(r"[0-9T:.-]{19,29}Z \S{1,100}")
+"""The time of a task's status, and its id."""
+
+
+class Visit(Struct, frozen=True):
+    """One request: the caller, the agent that it calls, and what it knows."""
+
+    service: Service
+    local: AsyncLocal
+    """The store as the caller sees it."""
+    agent: str
+    place: Place
+    extensions: frozenset[str] = frozenset()
+
+    def viewer(self, history_length: int | None = None) -> Viewer:
+        knows_refs = REFS_EXTENSION in self.extensions
+        relay = AsyncRelay.over(self.local)
+        return Viewer(relay, self.place.origin, knows_refs, history_length)
+
+
+class Service(Struct, frozen=True):
+    """The A2A agents of one server process."""
+
+    tasks: Tasks
+    hooks: Hooks
+
+
+def check_version(given: str) -> None:
+    """Refuse a version that is not spoken here; nothing stands for 0.3, as the protocol has it.
+
+    Raises:
+        ProtocolError: it is another one.
+    """
+    version = ".".join(given.strip().split(".")[:2])
+    if version != VERSION:
+        raise ProtocolError(
+            "VersionNotSupported",
+            f"A2A {given.strip()[:20] or '0.3'} is not spoken here",
+            f"send the header A2A-Version: {VERSION}",
+        )
+
+
+# Messages
+
+
+async def send(visit: Visit, asked: SendMessage) -> Document:
+    """Send a message; the task when it is over or waits, or at once if that is asked for."""
+    tasks, configuration = visit.service.tasks, asked.configuration
+    record = await _taken(visit, asked)
+    if not configuration.return_immediately:
+        await tasks.done(visit.local, record)
+    viewer = visit.viewer(configuration.history_length)
+    if record.direct is not None:
+        return {"message": await show_message(viewer, record, record.direct)}
+    return {"task": await show_task(viewer, record)}
+
+
+async def stream(visit: Visit, asked: SendMessage) -> AsyncIterator[Document]:
+    """Send a message; the task, then its updates as they come."""
+    record = await _taken(visit, asked)
+    viewer = visit.viewer(asked.configuration.history_length)
+    async for each in _followed(visit, viewer, record, INTERRUPTED):
+        yield each
+
+
+async def _taken(visit: Visit, asked: SendMessage) -> TaskRecord:
+    tasks, hooks = visit.service.tasks, visit.service.hooks
+    hook = asked.configuration.task_push_notification_config
+    if hook is None:
+        record = await tasks.ask(visit.local, visit.agent, asked.message)
+        if asked.message.task_id:
+            await hooks.go_on(visit.local, record)
+        return record
+    hooks.check(hook)
+    # It is there before the first update is.
+    add = partial(hooks.add, visit.local, hook=hook)
+    return await tasks.ask(visit.local, visit.agent, asked.message, add)
+
+
+async def _followed(
+    visit: Visit, viewer: Viewer, record: TaskRecord, until: frozenset[TaskState]
+) -> AsyncIterator[Document]:
+    yield {"task": await show_task(viewer, record)}
+    async for update in visit.service.tasks.follow(visit.local, record, until):
+        shown = await show_update(viewer, record, update)
+        if shown is not None:
+            yield shown
+
+
+# Tasks
+
+
+async def get_task(visit: Visit, asked: GetTask) -> Document:
+    """A task as it stands."""
+    record = await visit.service.tasks.find(visit.local, visit.agent, asked.id)
+    return await show_task(visit.viewer(asked.history_length), record)
+
+
+async def list_tasks(visit: Visit, asked: ListTasks) -> Document:
+    """Tasks, those with the newest status first; of very many, those that were begun last."""
+    since = _moment(asked.status_timestamp_after)
+    state = "" if asked.status == "TASK_STATE_UNSPECIFIED" else asked.status
+    place, last = _page_of(asked.page_token)
+    window = await visit.service.tasks.window(visit.local, place)
+    found = [
+        each
+        for each in window.briefs
+        if each.agent == visit.agent
+        and asked.context_id in ("", each.context)
+        and state in ("", each.state)
+        and (since is None or each.at >= since)
+    ]
+    found.sort(key=lambda each: each.key, reverse=True)
+    rest = [each for each in found if not last or each.key < last]
+    page = rest[: asked.page_size]
+    older = f"{window.next}|" if window.next else ""
+    records = [await visit.service.tasks.read(visit.local, each.id) for each in page]
+    viewer = visit.viewer(asked.history_length)
+    return {
+        "tasks": [
+            await show_task(viewer, each, asked.include_artifacts)
+            for each in records
+            if each is not None
+        ],
+        "nextPageToken": f"{place}|{page[-1].key}" if len(rest) > len(page) else older,
+        "pageSize": asked.page_size,
+        "totalSize": len(found),
+    }
+
+
+def _page_of(token: str) -> tuple[str, str]:
+    """Where the tasks of a page are looked for, and behind which they begin."""
+    place, bar, last = token.partition("|")
+    if token and not (bar and (not last or PAGE_BEGINS.fullmatch(last))):
+        raise ProtocolError(
+            "InvalidParams", f"{token[:40]!r} is no page token", "take the nextPageToken of a page"
+        )
+    return place, last
+
+
+def _moment(text: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ProtocolError("InvalidParams", f"{text[:40]!r} is no time") from None
+    if moment.tzinfo is None:
+        raise ProtocolError("InvalidParams", f"{text[:40]!r} has no zone", "write it with Z")
+    return moment
+
+
+async def cancel(visit: Visit, asked: GetTask) -> Document:
+    """End a task."""
+    record = await visit.service.tasks.find(visit.local, visit.agent, asked.id)
+    await visit.service.tasks.cancel(visit.local, record)
+    await visit.service.hooks.go_on(visit.local, record)
+    return await show_task(visit.viewer(), record)
+
+
+async def subscribe(visit: Visit, asked: GetTask) -> AsyncIterator[Document]:
+    """A task as it stands, then its updates until it is over."""
+    record = await visit.service.tasks.find(visit.local, visit.agent, asked.id)
+    if record.is_over:
+        raise ProtocolError("UnsupportedOperation", f"task {record.id} is over", "get it")
+    async for each in _followed(visit, visit.viewer(), record, frozenset()):
+        yield each
+
+
+# Push notifications
+
+
+async def create_hook(visit: Visit, asked: PushConfig) -> Document:
+    """Let the updates of a task be sent to a URL."""
+    hooks = visit.service.hooks
+    hooks.check(asked)
+    record = await _hooked(visit, asked.task_id)
+    return hooks.shown(await hooks.add(visit.local, record, asked))
+
+
+async def get_hook(visit: Visit, asked: NamedConfig) -> Document:
+    """One push configuration of a task."""
+    for each in await _hooks(visit, asked.task_id):
+        if each.id == asked.id:
+            return visit.service.hooks.shown(each)
+    raise ProtocolError("TaskNotFound", f"the task has no push configuration {asked.id[:80]!r}")
+
+
+async def list_hooks(visit: Visit, asked: NamedConfig) -> Document:
+    """Every push configuration of a task."""
+    every = await _hooks(visit, asked.task_id)
+    return {"configs": [visit.service.hooks.shown(each) for each in every], "nextPageToken": ""}
+
+
+async def delete_hook(visit: Visit, asked: NamedConfig) -> Document:
+    """Let no more updates be sent; a second time does nothing."""
+    record = await _hooked(visit, asked.task_id)
+    await visit.service.hooks.remove(visit.local, record.id, asked.id)
+    return {}
+
+
+async def _hooks(visit: Visit, task: str) -> list[PushConfig]:
+    record = await _hooked(visit, task)
+    return await visit.service.hooks.of(visit.local, record.id)
+
+
+async def _hooked(visit: Visit, task: str) -> TaskRecord:
+    """A task, for who may write to it: hooks hold secrets, and let this server call others."""
+    record = await visit.service.tasks.find(visit.local, visit.agent, task)
+    if (caller := visit.local.stores.caller) is not None:
+        caller.check_kind(NoteTask)
+    return record
+
+
+async def get_extended_card(visit: Visit, asked: object) -> Document:
+    """The card for who has a key."""
+    return extended_card(visit.agent, visit.service.tasks.agents, visit.place)
+
+
+class Nothing(Struct):
+    """No parameters."""
+
+
+CALLS: dict[str, tuple[type[Struct], Call]] = {
+    "SendMessage": (SendMessage, send),
+    "GetTask": (GetTask, get_task),
+    "ListTasks": (ListTasks, list_tasks),
+    "CancelTask": (GetTask, cancel),
+    "CreateTaskPushNotificationConfig": (PushConfig, create_hook),
+    "GetTaskPushNotificationConfig": (NamedConfig, get_hook),
+    "ListTaskPushNotificationConfigs": (NamedConfig, list_hooks),
+    "DeleteTaskPushNotificationConfig": (NamedConfig, delete_hook),
+    "GetExtendedAgentCard": (Nothing, get_extended_card),
+}
+STREAMS: dict[str, tuple[type[Struct], Stream]] = {
+    "SendStreamingMessage": (SendMessage, stream),
+    "SubscribeToTask": (GetTask, subscribe),
+}
+
+
+async def call(visit: Visit, method: str, params: object, is_text: bool = False) -> Document:
+    """The answer of an operation.
+
+    Raises:
+        ProtocolError: the parameters are wrong, or it cannot be done.
+    """
+    kind, answer = CALLS[method]
+    return await answer(visit, request(kind, params, is_text))
+
+
+async def begin(
+    visit: Visit, method: str, params: object
+) -> tuple[Document, AsyncIterator[Document]]:
+    """The first document of a stream, and the rest of it.
+
+    Raises:
+        ProtocolError: the parameters are wrong, or it cannot be done: before anything was sent.
+    """
+    kind, answer = STREAMS[method]
+    documents = answer(visit, request(kind, params))
+    return await anext(documents), documents
+
+
+def with_extensions(visit: Visit, asked: str) -> Visit:
+    """A visit that knows the extensions of a header."""
+    names = {each.strip() for each in asked[:4096].split(",")}
+    return replace(visit, extensions=frozenset(names & {REFS_EXTENSION}))

@@ -1,0 +1,216 @@
+"""Output: what an agent makes, written to the log of its task as it comes.
+
+Words that come faster than they are written go together, so a slow store makes fewer events, not a
+slower agent. At the end they are one artifact of the thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from msgspec import to_builtins
+
+from contextrelay.a2a.parts import check_parts, keep_part, kept_part, stored_as
+from contextrelay.a2a.record import (
+    ARTIFACT,
+    STATUS,
+    KeptArtifact,
+    KeptMessage,
+    KeptPart,
+    TaskRecord,
+)
+from contextrelay.a2a.schema import COMPLETED, INTERRUPTED, TERMINAL, Part, TaskState
+from contextrelay.a2a.work import WORDS, Direct, Made, Output, Say
+from contextrelay.client.relay import AsyncRelay
+from contextrelay.client.thread import AsyncThread
+from contextrelay.client.transport.local import AsyncLocal
+from contextrelay.errors import Failed, TooLarge
+from contextrelay.limits import (
+    A2A_ANSWER_BYTES_MAX,
+    A2A_PIECE_CHARS_MAX,
+    A2A_PIECES_WAITING_MAX,
+    A2A_UPDATES_MAX,
+)
+from contextrelay.verbs import NoteTask, Peek, PutOutput, ReadEvents
+
+
+class Writer:
+    """Writes what one agent makes of one message."""
+
+    def __init__(self, local: AsyncLocal, record: TaskRecord, by: str) -> None:
+        self._local = local
+        self._record = record
+        self._thread = AsyncThread(AsyncRelay.over(local), record.id)
+        self._by = by
+        self._words: list[str] = []
+        """All of them."""
+        self._written = 0
+        """How many of the words are in the log."""
+        self._size = 0
+        self._writing: asyncio.Task[None] | None = None
+        self._is_whole = False
+        self._state: TaskState | None = None
+        self._has_ended = False
+        """Whether the end of the task is of this writer."""
+
+    async def put(self, made: Made) -> None:
+        """Write something down.
+
+        Raises:
+            TooLarge: it is more than one task may come to.
+            Failed: the task is over, by somebody else.
+        """
+        if isinstance(made, str):
+            if made:
+                await self._put_words(made)
+            return
+        await self._drain()
+        match made:
+            case Say():
+                self._state = made.state
+                await self.say(made.state, made.text)
+            case Direct():
+                self._state = COMPLETED
+                await self.say(COMPLETED, made.text, is_direct=True)
+            case Output():
+                await self._put_output(made)
+            case bytes():
+                await self._put_output(Output(parts=[Part(raw=made)]))
+            case _:
+                await self._put_output(Output(parts=[Part(data=made)]))
+
+    async def end(self) -> None:
+        """The agent is done: its words become an artifact, and the task is completed."""
+        await self._drain()
+        if self._words and not self._is_whole:
+            whole = Part(text="".join(self._words))
+            await self._add_whole(await keep_part(self._thread, whole, self._by, is_made=True))
+        if self._state not in TERMINAL and self._state not in INTERRUPTED:
+            await self.say(COMPLETED, "")
+
+    async def say(self, state: TaskState, text: str, is_direct: bool = False) -> None:
+        """Write a state down."""
+        detail: dict[str, Any] = {"state": state}
+        if text:
+            said = said_by_agent(self._local.stores.new_ref(), text, is_direct)
+            detail["message"] = to_builtins(said)
+        self._has_ended = self._has_ended or state in TERMINAL
+        is_over = state in TERMINAL
+        note = NoteTask(self._record.id, STATUS, detail, self._by, is_over=is_over)
+        await self._local.ask(note)
+        await self._catch_up()
+
+    # Words
+
+    async def _put_words(self, words: str) -> None:
+        self._count(len(words.encode(errors="replace")))
+        self._words.append(words)
+        if self._writing is None or self._writing.done():
+            if self._writing is not None:
+                self._writing.result()
+            self._writing = asyncio.create_task(self._write_words())
+        if len(self._words) - self._written > A2A_PIECES_WAITING_MAX:
+            await self._drain()
+
+    async def _write_words(self) -> None:
+        while self._written < len(self._words):
+            pieces = self._words[self._written :]
+            self._written = len(self._words)
+            text = "".join(pieces)
+            for start in range(0, len(text), A2A_PIECE_CHARS_MAX):
+                part = KeptPart(text=text[start : start + A2A_PIECE_CHARS_MAX])
+                is_first = WORDS not in self._record.artifacts
+                await self._add(KeptArtifact(artifact_id=WORDS, parts=[part]), not is_first, False)
+
+    async def _drain(self) -> None:
+        """Wait until all words are in the log."""
+        if self._writing is not None:
+            await self._writing
+            self._writing = None
+
+    async def _add_whole(self, whole: KeptPart) -> None:
+        """Say which artifact of the thread the words are; the last, empty, piece of them."""
+        self._is_whole = True
+        last = KeptArtifact(artifact_id=WORDS, parts=[KeptPart(text="")])
+        await self._add(last, True, True, whole)
+
+    # Artifacts
+
+    async def _put_output(self, made: Output) -> None:
+        if made.refs and made.id == WORDS and self._words:
+            artifact = await self._local.ask(Peek(made.refs[0]))
+            kept = KeptPart(ref=artifact.ref, kind="text", size=artifact.size_bytes)
+            await self._add_whole(kept)
+            return
+        check_parts(made.parts)
+        if len(made.parts) == 1 and await self._put_at_once(made, made.parts[0]):
+            return
+        kept_parts: list[KeptPart] = []
+        for part in made.parts:
+            kept_parts.append(await keep_part(self._thread, part, self._by, is_made=True))
+            self._count(kept_parts[-1].size)
+        artifact_id = made.id or self._local.stores.new_ref()
+        artifact = KeptArtifact(artifact_id=artifact_id, parts=kept_parts, name=made.name)
+        await self._add(artifact, made.append, made.is_last)
+
+    async def _put_at_once(self, made: Output, part: Part) -> bool:
+        """Store a part, say that it was made and, if it is all, that the task is completed: once.
+
+        False where there is nothing to store.
+        """
+        kept, body = kept_part(part)
+        if not body:
+            return False
+        self._count(len(body))
+        name, media_type = stored_as(part)
+        artifact_id = made.id or self._local.stores.new_ref()
+        artifact = KeptArtifact(artifact_id=artifact_id, parts=[kept], name=made.name)
+        is_end = made.is_all and self._state is None and not self._words
+        put = PutOutput(
+            self._record.id,
+            to_builtins({"artifact": artifact, "append": made.append, "last": made.is_last}),
+            {"state": COMPLETED} if is_end else None,
+            name,
+            media_type,
+            self._by,
+        )
+        self._has_ended = self._has_ended or is_end
+        await self._local.ask(put, body)
+        self._state = COMPLETED if is_end else self._state
+        await self._catch_up()
+        return True
+
+    async def _add(
+        self, artifact: KeptArtifact, append: bool, last: bool, whole: KeptPart | None = None
+    ) -> None:
+        detail = to_builtins({"artifact": artifact, "append": append, "last": last, "whole": whole})
+        await self._local.ask(NoteTask(self._record.id, ARTIFACT, detail, self._by))
+        await self._catch_up()
+
+    def _count(self, size_bytes: int) -> None:
+        self._size += size_bytes
+        if self._size > A2A_ANSWER_BYTES_MAX:
+            raise TooLarge(
+                f"the agent made more than {A2A_ANSWER_BYTES_MAX:,} bytes", "ask for less"
+            )
+        if self._record.updates > A2A_UPDATES_MAX:
+            raise TooLarge(f"the agent made more than {A2A_UPDATES_MAX:,} updates", "ask for less")
+
+    async def _catch_up(self) -> None:
+        """Take in what was written, and what others wrote.
+
+        Raises:
+            Failed: one of them ended the task.
+        """
+        page = await self._local.ask(ReadEvents(self._record.id, self._record.seq))
+        for each in page.events:
+            self._record.take(each)
+        if self._record.is_over and not self._has_ended:
+            raise Failed("the task was ended")
+
+
+def said_by_agent(message_id: str, text: str, is_direct: bool = False) -> KeptMessage:
+    """A message of an agent that is nothing but words."""
+    part = KeptPart(text=text[:A2A_PIECE_CHARS_MAX])
+    return KeptMessage(message_id=message_id, role="ROLE_AGENT", parts=[part], is_direct=is_direct)

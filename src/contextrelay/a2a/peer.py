@@ -1,0 +1,398 @@
+"""Peers: the HTTP that A2A is spoken over with another agent.
+
+Rule: nothing that a peer says is believed without a bound: the size of its card and of its answers,
+the number and time of its updates, and where its card sends us: never further in than it is itself.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
+from hashlib import sha256
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import httpx2
+from msgspec import ValidationError, convert
+from msgspec.json import encode
+
+from contextrelay.a2a.grpc_calls import GrpcCalls, target_of
+from contextrelay.a2a.reading import (
+    HINT,
+    TOKEN_VARIABLE,
+    events_in,
+    items_of,
+    object_in,
+    object_of,
+    peer_error,
+    text_of,
+    whole,
+)
+from contextrelay.a2a.schema import (
+    CARD_PATH,
+    EXTENSIONS_HEADER,
+    GRPC,
+    HTTP_JSON,
+    INTERRUPTED,
+    JSONRPC,
+    REFS_EXTENSION,
+    TERMINAL,
+    VERSION,
+    VERSION_HEADER,
+    AgentCard,
+    Described,
+    Part,
+)
+from contextrelay.access.public_addresses import reach_of
+from contextrelay.client.transport.address import URL_VARIABLE, is_server, server_at
+from contextrelay.documents.values import shown
+from contextrelay.errors import (
+    Failed,
+    Invalid,
+    RelayError,
+    Unavailable,
+)
+from contextrelay.limits import (
+    A2A_CARD_BYTES_MAX,
+    A2A_REPLY_BYTES_MAX,
+    A2A_TASK_S_MAX,
+    CONNECT_S_MAX,
+    FETCH_BYTES_MAX,
+    REPLY_S_DEFAULT,
+)
+
+Document = dict[str, Any]
+_REACH = {"public": 0, "private": 1, "never": 2}
+
+
+class Peer:
+    """An agent elsewhere, by its URL or by that of its card."""
+
+    def __init__(self, url: str, timeout_s: float = A2A_TASK_S_MAX) -> None:
+        self.server = server_at(url.removesuffix(CARD_PATH), "")
+        self._timeout_s = timeout_s
+        self.sent_bytes = self.received_bytes = 0
+        headers = {"user-agent": "contextrelay", VERSION_HEADER: VERSION}
+        if token := _token(self.server.origin):
+            headers["authorization"] = f"Bearer {token}"
+        self._headers = headers
+        self._certificates = httpx2.create_ssl_context(trust_env=not self.server.is_loopback)
+        self._web = self._connected()
+
+    def _connected(self) -> httpx2.Client:
+        return httpx2.Client(verify=self._certificates, trust_env=not self.server.is_loopback)
+
+    def close(self) -> None:
+        self._web.close()
+
+    # The card
+
+    def card(self) -> AgentCard:
+        """What the agent says of itself.
+
+        Raises:
+            Unavailable: it does not answer. Invalid: what it says is no card that we can use.
+        """
+        with self._asked("GET", f"{self.server.url}{CARD_PATH}") as response:
+            document = object_in(whole(response, A2A_CARD_BYTES_MAX), "the card")
+        capabilities = object_of(document.get("capabilities"))
+        extensions = [
+            object_of(each).get("uri") for each in items_of(capabilities.get("extensions"))
+        ]
+        binding, url, tenant = self._interface(document)
+        skills = [object_of(each).get("name") for each in items_of(document.get("skills"))]
+        return AgentCard(
+            name=text_of(document.get("name")),
+            description=text_of(document.get("description")),
+            version=text_of(document.get("version")),
+            url=url,
+            binding=binding,
+            tenant=tenant,
+            knows_refs=REFS_EXTENSION in extensions,
+            streams=capabilities.get("streaming") is True,
+            skills=tuple(text_of(each) for each in skills),
+            document=document,
+        )
+
+    def _interface(self, document: Document) -> tuple[str, str, str]:
+        """Return the binding to use, where, and the tenant; gRPC if the agent has no other."""
+        by_grpc: tuple[str, str, str] | None = None
+        for each in items_of(document.get("supportedInterfaces")):
+            fields = object_of(each)
+            binding, url = fields.get("protocolBinding"), fields.get("url")
+            version = text_of(fields.get("protocolVersion"))
+            tenant = text_of(fields.get("tenant"))
+            is_spoken = version.split(".")[0] == VERSION.split(".")[0]
+            if not is_spoken or not isinstance(url, str):
+                continue
+            if binding in (JSONRPC, HTTP_JSON) and is_server(url):
+                self._check_reach(url)
+                return str(binding), url, tenant
+            if binding == GRPC and by_grpc is None and (target := target_of(url, self.server)):
+                by_grpc = GRPC, target.url, tenant
+        if by_grpc is not None:
+            self._check_reach(by_grpc[1])
+            return by_grpc
+        raise Invalid(
+            f"the agent at {self.server.url} speaks no A2A {VERSION} over HTTP or gRPC",
+            "see its card: relay a2a card URL --json",
+        )
+
+    def _check_reach(self, url: str) -> None:
+        """Refuse a URL that leads further in than the card did."""
+        host = urlsplit(url).hostname or ""
+        if host != self.server.host and _inward(host) > _inward(self.server.host):
+            raise Invalid(
+                f"the card of {self.server.url} leads to {shown(host)}, further in than itself",
+                "ask for that agent by its own URL, if you trust it",
+            )
+
+    # Messages
+
+    def send(
+        self,
+        card: AgentCard,
+        params: Document,
+        on_update: Callable[[Document], object] | None = None,
+    ) -> Document:
+        """Send a message; the task, or the message, that answers it.
+
+        With `on_update` it is streamed, and that is called with each document of the stream.
+
+        Raises:
+            Unavailable: the agent does not answer, or not in time. Failed: it says nothing usable.
+            RelayError: its own error.
+        """
+        is_stream = on_update is not None and card.streams
+        # What is streamed is to be read as it comes: refs would only say where it is.
+        headers = {EXTENSIONS_HEADER: REFS_EXTENSION} if card.knows_refs and not is_stream else {}
+        if is_stream:
+            return self._streamed(card, params, headers, on_update)
+        return self._call(card, "SendMessage", "POST", "/message:send", params, headers)
+
+    def get_task(self, card: AgentCard, task: str) -> Document:
+        """A task as it stands."""
+        headers = {EXTENSIONS_HEADER: REFS_EXTENSION} if card.knows_refs else {}
+        path = f"/tasks/{quote(task, safe='')}"
+        found = self._call(card, "GetTask", "GET", path, {"id": task}, headers)
+        return {"task": found}
+
+    def _call(
+        self,
+        card: AgentCard,
+        method: str,
+        verb: str,
+        path: str,
+        params: Document,
+        headers: dict[str, str],
+    ) -> Document:
+        if card.binding == GRPC:
+            with closing(self._grpc(card)) as calls:
+                document = calls.call(method, params, headers)
+            self._count(params, document)
+            return document
+        is_rpc = card.binding == JSONRPC
+        url = card.url if is_rpc else card.url.rstrip("/") + path
+        body = _rpc(method, params) if is_rpc else params
+        sent = None if verb == "GET" and not is_rpc else encode(body)
+        how = "POST" if is_rpc else verb
+        reads = verb == "GET"
+        with self._asked(how, url, sent, headers, self._timeout_s, reads) as response:
+            document = self._answer(response)
+        self.received_bytes += len(encode(document))
+        return _result(document) if is_rpc else document
+
+    def _streamed(
+        self,
+        card: AgentCard,
+        params: Document,
+        headers: dict[str, str],
+        on_update: Callable[[Document], object] | None,
+    ) -> Document:
+        if card.binding == GRPC:
+            with closing(self._grpc(card)) as calls:
+                updates = calls.stream("SendStreamingMessage", params, headers)
+                self._count(params, {})
+                return self._followed(card, params, updates, on_update)
+        is_rpc = card.binding == JSONRPC
+        url = card.url if is_rpc else f"{card.url.rstrip('/')}/message:stream"
+        sent = encode(_rpc("SendStreamingMessage", params) if is_rpc else params)
+        headers = {**headers, "accept": "text/event-stream"}
+        with self._asked("POST", url, sent, headers, self._timeout_s, reads=False) as response:
+            kind = response.headers.get("content-type", "")
+            if not kind.startswith("text/event-stream"):
+                return _result(self._answer(response))
+            documents = events_in(response, self._timeout_s)
+            updates = map(_result, documents) if is_rpc else documents
+            return self._followed(card, params, updates, on_update)
+
+    def _followed(
+        self,
+        card: AgentCard,
+        params: Document,
+        updates: Iterator[Document],
+        on_update: Callable[[Document], object] | None,
+    ) -> Document:
+        """Return what a stream comes to: a message, or its task."""
+        task = text_of(object_of(params.get("message")).get("taskId"))
+        for update in updates:
+            self._count({}, update)
+            if on_update is not None:
+                on_update(update)
+            if "message" in update:
+                return update
+            task = _task_of(update) or task
+            if _state(update) in (TERMINAL | INTERRUPTED):
+                break
+        if not task:
+            raise Failed("the agent's stream ended without a task", HINT)
+        return self.get_task(card, task)
+
+    def _grpc(self, card: AgentCard) -> GrpcCalls:
+        target = target_of(card.url, self.server)
+        assert target is not None, card.url
+        headers = dict(self._headers)
+        del headers["user-agent"]
+        # A token is for one host here: gRPC has a port of its own. It leaves no TLS.
+        if target.host != self.server.host or (
+            self.server.url.startswith("https:") and not target.is_tls
+        ):
+            headers.pop("authorization", None)
+        return GrpcCalls(target, card.tenant, headers, self._timeout_s)
+
+    def _count(self, sent: Document, received: Document) -> None:
+        self.sent_bytes += len(encode(sent)) if sent else 0
+        self.received_bytes += len(encode(received)) if received else 0
+
+    def _answer(self, response: httpx2.Response) -> Document:
+        return object_in(whole(response, A2A_REPLY_BYTES_MAX, self._timeout_s), "the answer")
+
+    def fetch(self, url: str, described: Described | None) -> bytes:
+        """The body behind a url part of the agent.
+
+        Raises:
+            Failed: it is not what was described. TooLarge: it is too much.
+        """
+        self._check_reach(url)
+        most = FETCH_BYTES_MAX if described is None else min(FETCH_BYTES_MAX, described.size)
+        with self._asked("GET", url) as response:
+            body = whole(response, most, self._timeout_s)
+        if described is not None and sha256(body).hexdigest() != described.sha256:
+            raise Failed(f"what is at {shown(url)} is not what the agent described", "ask again")
+        return body
+
+    @contextmanager
+    def _asked(
+        self,
+        method: str,
+        url: str,
+        body: bytes | None = None,
+        headers: dict[str, str] | None = None,
+        reply_s: float = REPLY_S_DEFAULT,
+        reads: bool = True,
+    ) -> Generator[httpx2.Response]:
+        """A reply, before its body was read; `reads`: it may be asked twice.
+
+        Raises:
+            Unavailable, RelayError: there is none, or it is an error.
+        """
+        own = dict(self._headers)
+        if server_at(url.partition("?")[0], "").origin != self.server.origin:
+            own.pop("authorization", None)  # A token is for one origin.
+        if body is not None:
+            own["content-type"] = "application/json"
+            self.sent_bytes += len(body)
+        own.update(headers or {})
+        timeout = httpx2.Timeout(reply_s, connect=CONNECT_S_MAX)
+        request = self._web.build_request(method, url, content=body, headers=own, timeout=timeout)
+        try:
+            with closing(self._reply(request, reads)) as response:
+                if response.status_code >= 300:
+                    raise _refusal(response)
+                yield response
+        except httpx2.HTTPError as error:
+            said = str(error) or type(error).__name__
+            raise Unavailable(
+                f"the agent at {self.server.url} does not answer: {said}", HINT
+            ) from error
+
+    def _reply(self, request: httpx2.Request, reads: bool) -> httpx2.Response:
+        """A reply, also where the agent closed the connection that was kept since the last one."""
+        if not reads:
+            # On a kept connection that is gone nobody knows whether a message was heard.
+            self._web.close()
+            self._web = self._connected()
+        try:
+            return self._web.send(request, stream=True)
+        except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError):
+            if not reads:
+                raise
+            return self._web.send(request, stream=True)
+
+
+def _token(origin: str) -> str:
+    """The token for an origin: our own key for our own server, else that for agents."""
+    own = os.environ.get(URL_VARIABLE, "")
+    if is_server(own) and server_at(own, "").origin == origin:
+        return server_at(own).key
+    token = os.environ.get(TOKEN_VARIABLE, "").strip()
+    return token if token.isascii() and token.isprintable() else ""
+
+
+def _inward(host: str) -> int:
+    """How far inside a host is: 0 for the public net, 1 for private ones, 2 for what is never."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return _REACH["never"]
+    return max(_REACH[reach_of(str(each[4][0]))] for each in found)
+
+
+def _rpc(method: str, params: Document) -> Document:
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+
+
+def _result(document: Document) -> Document:
+    """The result of a JSON-RPC answer.
+
+    Raises:
+        RelayError: it is an error.
+    """
+    if "error" in document:
+        error = object_of(document["error"])
+        raise peer_error(text_of(error.get("message")), error.get("code"), error.get("data"))
+    return object_of(document.get("result"))
+
+
+def _refusal(response: httpx2.Response) -> RelayError:
+    status = response.status_code
+    if status < 400:
+        return Invalid("the agent sends us elsewhere", "name that URL itself")
+    try:
+        error = object_of(object_in(whole(response, A2A_CARD_BYTES_MAX), "").get("error"))
+    except RelayError:
+        error = {}
+    message = text_of(error.get("message")) or f"HTTP {status}"
+    return peer_error(message, status, error.get("details"))
+
+
+def _task_of(update: Document) -> str:
+    """Return the id of the task that a document of a stream is about, or ""."""
+    task = text_of(object_of(update.get("task")).get("id"))
+    updates = (object_of(update.get(name)) for name in ("statusUpdate", "artifactUpdate"))
+    return task or next(filter(None, (text_of(each.get("taskId")) for each in updates)), "")
+
+
+def _state(update: Document) -> str:
+    status = object_of(update.get("statusUpdate")) or object_of(update.get("task"))
+    return text_of(object_of(status.get("status")).get("state"))
+
+
+def described(part: Part) -> Described | None:
+    """What our extension says of the body behind a url part, if it does."""
+    try:
+        return convert(part.metadata.get(REFS_EXTENSION), Described)
+    except ValidationError:
+        return None

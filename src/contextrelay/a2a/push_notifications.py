@@ -1,0 +1,312 @@
+"""Hooks: the updates of a task, sent to URLs that its client named.
+
+A notification is signed (HMAC-SHA256 with the config's token, over the time and the body), tried
+again a few times, and goes only to where `http.fetch` may go; a redirect is not followed. What is
+to be sent is the log of the task; how far it was sent is kept, so that a server which is killed
+leaves to the next one what it did not send. One process sends for a task: the log says which.
+
+Rule: what a hook holds is secret. It is a row of the task's thread that no other door shows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from secrets import token_hex
+from typing import Any
+
+from msgspec import ValidationError, convert, to_builtins
+from msgspec.json import encode
+from msgspec.structs import replace
+
+from contextrelay.a2a.listing import BY
+from contextrelay.a2a.parts import Viewer, show_update
+from contextrelay.a2a.record import SENDS, TaskRecord, Update
+from contextrelay.a2a.schema import INTERRUPTED, ProtocolError, PushConfig
+from contextrelay.a2a.tasks import Tasks, catch_up, is_dead, runner
+from contextrelay.access.public_addresses import reach_of
+from contextrelay.bounded.fetch import post
+from contextrelay.bounded.fetch_target import Ways, checked_url
+from contextrelay.client.relay import AsyncRelay
+from contextrelay.client.transport.local import AsyncLocal, in_thread
+from contextrelay.core.access.callers import seen_by
+from contextrelay.core.access.keys import good_key
+from contextrelay.core.access.tenants import space_of
+from contextrelay.core.answer import answer
+from contextrelay.core.schema import tenants
+from contextrelay.errors import Gone, Invalid, NotFound, Refused, RelayError
+from contextrelay.limits import (
+    A2A_HOOK_ANSWER_BYTES_MAX,
+    A2A_HOOK_NEWS_S_MAX,
+    A2A_HOOK_S_MAX,
+    A2A_HOOK_TRIES_MAX,
+    A2A_HOOKS_AT_ONCE_MAX,
+    A2A_HOOKS_LOOK_S,
+    A2A_HOOKS_MAX,
+    A2A_HOOKS_SERVED_MAX,
+)
+from contextrelay.model.artifact import in_ms
+from contextrelay.model.thread import Sent
+from contextrelay.verbs import (
+    ListHooks,
+    ListSent,
+    NoteTask,
+    PutHook,
+    PutSent,
+    ReadSent,
+)
+
+log = logging.getLogger("contextrelay.a2a")
+
+SIGNATURE = "X-Relay-Signature"
+"""`t=SECONDS,v1=HEX`: HMAC-SHA256 of `SECONDS.BODY`, with the token of the config as its key."""
+TOKEN = "X-A2A-Notification-Token"
+# Of its own: agents do not wait for webhooks that are slow.
+_pool = ThreadPoolExecutor(A2A_HOOKS_AT_ONCE_MAX, "relay-hook")
+
+
+class Hooks:
+    """The hooks of one server process: kept in the store, called here."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        self._tasks = tasks
+        self._id = token_hex(8)
+        self._serving: dict[str, asyncio.Task[None]] = {}
+        """Tasks whose updates this process sends."""
+
+    # Keeping
+
+    def check(self, hook: PushConfig) -> None:
+        """Refuse a URL that is none.
+
+        Raises:
+            ProtocolError: it is not http or https, or names an address that is never reached.
+        """
+        try:
+            parts = checked_url(hook.url)
+        except Invalid as error:
+            raise ProtocolError("InvalidParams", error.message, error.hint) from error
+        host = parts.hostname or ""
+        is_literal = host.replace(".", "").isdigit() or ":" in host
+        if is_literal and reach_of(host) == "never":
+            raise ProtocolError("InvalidParams", f"{host[:80]} is no address of a webhook")
+
+    async def add(self, local: AsyncLocal, record: TaskRecord, hook: PushConfig) -> PushConfig:
+        """Keep a hook of a task, in place of one with its id; it is sent what comes from now on."""
+        every = await self.of(local, record.id)
+        named = replace(hook, id=hook.id or local.stores.new_ref(), task_id=record.id, tenant="")
+        if len(every) >= A2A_HOOKS_MAX and named.id not in [each.id for each in every]:
+            raise ProtocolError("InvalidParams", f"{A2A_HOOKS_MAX} hooks of a task are all")
+        await _space(local).ask(PutHook(record.id, named.id, to_builtins(named)))
+        await self.go_on(local, record)
+        return named
+
+    async def remove(self, local: AsyncLocal, task: str, id: str) -> None:
+        """Forget a hook; one that is not there is forgotten already."""
+        await _space(local).ask(PutHook(task, id, None))
+
+    async def of(self, local: AsyncLocal, task: str) -> list[PushConfig]:
+        """The hooks of a task."""
+        found: list[PushConfig] = []
+        space = _space(local)
+        if space.stores.ledger.reads_wait:
+            kept = await space.ask(ListHooks(task))
+        else:
+            kept = answer(space.stores, ListHooks(task))  # A thread would cost more than the read.
+        for each in kept:
+            try:
+                found.append(convert(each, PushConfig))
+            except ValidationError:
+                continue
+        return found
+
+    @staticmethod
+    def shown(hook: PushConfig) -> dict[str, Any]:
+        """A hook as its client sees it: what it sent."""
+        return to_builtins(hook)
+
+    # Sending
+
+    async def go_on(self, local: AsyncLocal, record: TaskRecord) -> None:
+        """Send the updates of a task to its hooks, if it has some and no other process does."""
+        if record.id in self._serving or not await self.of(local, record.id):
+            return
+        space, caller = _space(local), local.stores.caller
+        sent = await space.ask(ReadSent(record.id))
+        if sent is None and not record.is_over:
+            key = None if caller is None else caller.key
+            sent = Sent(thread=record.id, after=record.seq, key=key)
+            await space.ask(PutSent(record.id, sent))
+        if sent is not None:
+            self._serve(local, record, sent)
+
+    def _serve(self, local: AsyncLocal, record: TaskRecord, sent: Sent) -> None:
+        # One more is in the ledger, and its turn comes.
+        if record.id in self._serving or len(self._serving) >= A2A_HOOKS_SERVED_MAX:
+            return
+        serving = asyncio.create_task(self._served(local, record, sent))
+        self._serving[record.id] = serving
+        serving.add_done_callback(lambda done: self._serving.pop(record.id, None))
+
+    async def _served(self, local: AsyncLocal, record: TaskRecord, sent: Sent) -> None:
+        """Send updates until a task is over, or waits for its user and is left to any process."""
+        seen = TaskRecord(record.id, record.context, record.agent)
+        try:
+            await catch_up(local, seen)
+            while claimed := await self._claim(local, seen):
+                own = TaskRecord(record.id, record.context, record.agent)
+                await catch_up(local, own, sent.after)
+                if not await self._send(local, own, sent, claimed):
+                    return
+                await _space(local).ask(NoteTask(own.id, SENDS, {"runner": None}, BY + own.agent))
+                await catch_up(local, seen)
+                if seen.state in INTERRUPTED:
+                    return
+                sent = await _space(local).ask(ReadSent(record.id)) or sent
+        except (NotFound, Gone):
+            await _space(local).ask(PutSent(record.id, None))
+        except RelayError as error:
+            log.warning("cannot notify of task %s: %s", record.id, error)
+
+    async def _claim(self, local: AsyncLocal, seen: TaskRecord) -> int:
+        """Become the one that sends the updates of a task: the process that says so first.
+
+        The seq of what it said; 0 where another one sends them.
+        """
+        if seen.sender is not None and not is_dead(local, seen.sender):
+            return seen.sender.seq if seen.sender.server == self._id else 0
+        once = f"a2a hooks {seen.id} {0 if seen.sender is None else seen.sender.seq}"
+        detail = {"runner": runner(), "server": self._id}
+        claim = NoteTask(seen.id, SENDS, detail, BY + seen.agent)
+        try:
+            return (await _space(local).ask(claim, key=once)).seq
+        except Refused:  # Another process said so.
+            return 0
+
+    async def _send(self, local: AsyncLocal, own: TaskRecord, sent: Sent, claimed: int) -> bool:
+        """Send what is behind the place of a record; whether the task now waits for its user."""
+        space = _space(local)
+        async with aclosing(self._tasks.follow(local, own, INTERRUPTED)) as updates:
+            async for update in updates:
+                hooks = await self.of(local, own.id)
+                if not hooks:
+                    await space.ask(PutSent(own.id, None))
+                    return False
+                if own.sender is not None and own.sender.seq > claimed:
+                    return False  # Another process took us for dead, and sends them.
+                if _is_news(local, own):
+                    await self._notify(local, own, update, hooks)
+                await space.ask(PutSent(own.id, replace(sent, after=own.seq)))
+        if own.is_over:
+            await space.ask(PutSent(own.id, None))
+        return own.state in INTERRUPTED
+
+    async def _notify(
+        self, local: AsyncLocal, own: TaskRecord, update: Update, hooks: list[PushConfig]
+    ) -> None:
+        viewer = Viewer(AsyncRelay.over(local), "", False)
+        body = encode(await show_update(viewer, own, update))
+        await asyncio.gather(*(_deliver(local, hook, body) for hook in hooks))
+
+    # Going on
+
+    async def look_after(self, local: AsyncLocal) -> None:
+        """Send what other processes left unsent when they ended; now, and every now and then."""
+        while True:
+            try:
+                await self._look(local)
+            except RelayError as error:
+                log.warning("cannot look for notifications: %s", error)
+            await asyncio.sleep(A2A_HOOKS_LOOK_S)
+
+    async def _look(self, local: AsyncLocal) -> None:
+        stores = local.stores
+        names = await in_thread(lambda: list(tenants(stores.ledger)))
+        for name in (None, *names):
+            space, after = local.over(space_of(stores, name)), ""
+            while page := await space.ask(ListSent(after)):
+                for sent in page:
+                    if sent.thread not in self._serving:
+                        await self._take_up(local, space, sent)
+                after = page[-1].thread
+
+    async def _take_up(self, local: AsyncLocal, space: AsyncLocal, sent: Sent) -> None:
+        """Go on where another process ended, as far as the key that asked for it still may."""
+        asked_by = sent.key
+        key = asked_by and await in_thread(lambda: good_key(local.stores, asked_by))
+        if asked_by is not None and key is None:
+            await space.ask(PutSent(sent.thread, None))
+            return
+        own = local if key is None else local.over(seen_by(local.stores, key))
+        record = await self._tasks.read(own, sent.thread)
+        if record is None:
+            await space.ask(PutSent(sent.thread, None))
+        elif record.agent not in self._tasks.agents:
+            return  # Another server's.
+        elif record.state not in INTERRUPTED or await _has_unsent(own, record, sent):
+            self._serve(own, record, sent)
+
+    async def stop(self) -> None:
+        """Leave what waits to the next process; in the event loop, when no task is worked on."""
+        serving = list(self._serving.values())
+        for each in serving:
+            each.cancel()
+        if serving:
+            await asyncio.wait(serving)
+
+
+async def _has_unsent(local: AsyncLocal, record: TaskRecord, sent: Sent) -> bool:
+    before = TaskRecord(record.id, record.context, record.agent)
+    await catch_up(local, before, sent.after)
+    return before.updates < record.updates
+
+
+def _is_news(local: AsyncLocal, own: TaskRecord) -> bool:
+    """Whether the last event of a task is not too old to be sent."""
+    if own.at is None:
+        return False
+    return local.stores.now_ms() - in_ms(own.at) < A2A_HOOK_NEWS_S_MAX * 1000
+
+
+def _space(local: AsyncLocal) -> AsyncLocal:
+    """The store as its owner sees it: hooks are for nobody else."""
+    return local.over(local.stores.space)
+
+
+async def _deliver(local: AsyncLocal, hook: PushConfig, body: bytes) -> None:
+    settings = local.stores.settings
+    wanted = ("public", "private") if settings.fetch_private else ("public",)
+    ways = Ways(
+        lambda address: reach_of(address) in wanted,
+        bytes_max=A2A_HOOK_ANSWER_BYTES_MAX,
+        seconds_max=A2A_HOOK_S_MAX,
+    )
+    for attempt in range(A2A_HOOK_TRIES_MAX):
+        if attempt:
+            await asyncio.sleep(2 ** (attempt - 1))
+        headers = _headers(hook, body, int(time.time()))
+        try:
+            await asyncio.wrap_future(_pool.submit(post, hook.url, body, headers, ways))
+            return
+        except Invalid as error:  # It is refused, there or here: that will not change.
+            log.warning("a webhook is not called: %s", error.message)
+            return
+        except RelayError as error:
+            log.info("a webhook did not answer: %s", error.message)
+    log.warning("a webhook did not answer %d times", A2A_HOOK_TRIES_MAX)
+
+
+def _headers(hook: PushConfig, body: bytes, now_s: int) -> dict[str, str]:
+    headers = {"Content-Type": "application/json", "A2A-Version": "1.0"}
+    if hook.authentication is not None:
+        scheme, credentials = hook.authentication.scheme, hook.authentication.credentials
+        headers["Authorization"] = f"{scheme} {credentials}".strip()
+    if hook.token:
+        signed = hmac.new(hook.token.encode(), b"%d." % now_s + body, "sha256").hexdigest()
+        headers[TOKEN] = hook.token
+        headers[SIGNATURE] = f"t={now_s},v1={signed}"
+    return headers

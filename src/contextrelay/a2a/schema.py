@@ -1,0 +1,387 @@
+"""A2A 1.0 as it is written in JSON: parts, messages, requests, errors, and our extension.
+
+Rule: what comes in is a value with bounds or an error of the protocol; fields that are not known
+are passed over. The names of fields may be in camelCase or, as ProtoJSON allows, in snake_case.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeVar, cast
+
+from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert
+
+from contextrelay.errors import RelayError
+from contextrelay.limits import (
+    A2A_EXTENSIONS_MAX,
+    A2A_PARTS_MAX,
+    A2A_TASKS_PAGE_DEFAULT,
+    A2A_TASKS_PAGE_MAX,
+    A2A_UPDATES_MAX,
+    LABEL_CHARS_MAX,
+    MEDIA_TYPE_CHARS_MAX,
+    NAME_CHARS_MAX,
+    NUMBER_MAX,
+    URL_CHARS_MAX,
+)
+from contextrelay.verbs.verb import from_json
+
+VERSION = "1.0"
+VERSION_HEADER = "a2a-version"
+EXTENSIONS_HEADER = "a2a-extensions"
+REFS_EXTENSION = "urn:contextrelay:a2a:refs:v1"
+"""Who declares it is sent refs: url parts whose metadata under this name describe the body."""
+CARD_PATH = "/.well-known/agent-card.json"
+JSONRPC, HTTP_JSON, GRPC = "JSONRPC", "HTTP+JSON", "GRPC"
+
+TaskState = Literal[
+    "TASK_STATE_SUBMITTED",
+    "TASK_STATE_WORKING",
+    "TASK_STATE_COMPLETED",
+    "TASK_STATE_FAILED",
+    "TASK_STATE_CANCELED",
+    "TASK_STATE_INPUT_REQUIRED",
+    "TASK_STATE_REJECTED",
+    "TASK_STATE_AUTH_REQUIRED",
+]
+SUBMITTED: TaskState = "TASK_STATE_SUBMITTED"
+WORKING: TaskState = "TASK_STATE_WORKING"
+COMPLETED: TaskState = "TASK_STATE_COMPLETED"
+FAILED: TaskState = "TASK_STATE_FAILED"
+CANCELED: TaskState = "TASK_STATE_CANCELED"
+INPUT_REQUIRED: TaskState = "TASK_STATE_INPUT_REQUIRED"
+TERMINAL = frozenset((COMPLETED, FAILED, CANCELED, "TASK_STATE_REJECTED"))
+INTERRUPTED = frozenset((INPUT_REQUIRED, "TASK_STATE_AUTH_REQUIRED"))
+
+Id = Annotated[str, Meta(max_length=LABEL_CHARS_MAX)]
+RequiredId = Annotated[str, Meta(min_length=1, max_length=LABEL_CHARS_MAX)]
+Url = Annotated[str, Meta(max_length=URL_CHARS_MAX)]
+Count = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
+MediaType = Annotated[str, Meta(max_length=MEDIA_TYPE_CHARS_MAX)]
+Name = Annotated[str, Meta(max_length=NAME_CHARS_MAX)]
+_Document = dict[str, Any]
+Request = TypeVar("Request", bound=Struct)
+
+
+class Part(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A piece of a message or an artifact: one of text, raw bytes, a URL, data."""
+
+    text: str | UnsetType = UNSET
+    raw: bytes | UnsetType = UNSET
+    url: Url | UnsetType = UNSET
+    data: Any = UNSET
+    metadata: _Document = {}
+    filename: Name = ""
+    media_type: MediaType = ""
+
+
+class Described(Struct, frozen=True, kw_only=True):
+    """What our extension says of the body behind a url part."""
+
+    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    size: Count
+    tokens: Count | None = None
+    ref: Id = ""
+    preview: str = ""
+
+
+Parts = Annotated[list[Part], Meta(min_length=1, max_length=A2A_PARTS_MAX)]
+
+
+class Message(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One message, of the user or of the agent."""
+
+    message_id: RequiredId
+    role: Literal["ROLE_USER", "ROLE_AGENT"]
+    parts: Parts
+    context_id: Id = ""
+    task_id: Id = ""
+    metadata: _Document = {}
+    extensions: Annotated[list[Id], Meta(max_length=A2A_EXTENSIONS_MAX)] = []
+    reference_task_ids: Annotated[list[Id], Meta(max_length=A2A_PARTS_MAX)] = []
+
+
+class Said(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A message of an agent elsewhere, as far as we read it."""
+
+    parts: Annotated[list[Part], Meta(max_length=A2A_PARTS_MAX)] = []
+    context_id: str = ""
+
+
+class SaidStatus(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The status of a task elsewhere."""
+
+    state: str = ""
+    message: Said | None = None
+
+
+class Made(Struct, frozen=True, kw_only=True, rename="camel"):
+    """An artifact of a task elsewhere."""
+
+    parts: Annotated[list[Part], Meta(max_length=A2A_PARTS_MAX)] = []
+
+
+class SaidTask(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A task elsewhere."""
+
+    id: RequiredId
+    context_id: Id = ""
+    status: SaidStatus = SaidStatus()
+    artifacts: Annotated[list[Made], Meta(max_length=A2A_UPDATES_MAX)] = []
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """What an agent elsewhere answers a message with: a task or a message."""
+
+    task: SaidTask | None = None
+    message: Said | None = None
+
+
+class Update(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A piece of an artifact in a stream of an agent elsewhere."""
+
+    artifact: Made = Made()
+
+
+class Streamed(Struct, frozen=True, kw_only=True, rename="camel"):
+    """One document of a stream of an agent elsewhere, as far as we read it."""
+
+    task: SaidTask | None = None
+    message: Said | None = None
+    status_update: dict[str, Any] | None = None
+    artifact_update: Update | None = None
+
+
+class AgentCard(Struct, frozen=True, kw_only=True):
+    """What an agent says of itself, as far as we use it."""
+
+    name: str
+    description: str
+    version: str
+    url: str
+    """Where messages to it go."""
+    binding: str
+    """`JSONRPC`, `HTTP+JSON` or `GRPC`."""
+    knows_refs: bool
+    """Whether long parts may travel as refs."""
+    streams: bool
+    skills: tuple[str, ...] = ()
+    tenant: str = ""
+    """Which agent behind that URL."""
+    document: dict[str, Any] = {}
+    """All of the card, as it came."""
+
+
+class AgentAnswer(Struct, frozen=True, kw_only=True):
+    """What an agent answered to one message."""
+
+    agent: str
+    task: str
+    """The id of its task; "" where it answered with a message alone."""
+    context: str
+    state: str
+    """`completed`, `failed`, `input-required`, ..."""
+    text: str
+    """Its words: of its artifacts, or of its message."""
+    refs: tuple[str, ...] = ()
+    """What it made, as artifacts of the thread."""
+    sent_bytes: int = 0
+    """Of the messages both ways, bodies behind refs not counted."""
+    received_bytes: int = 0
+
+
+# Requests
+
+
+class Authentication(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What a webhook wants to see in its Authorization header."""
+
+    scheme: Annotated[str, Meta(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,32}$")]
+    credentials: Annotated[str, Meta(max_length=4096, pattern=r"^[\x20-\x7e]*$")] = ""
+
+
+class PushConfig(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Where the updates of a task are to be sent."""
+
+    url: Url
+    id: Id = ""
+    task_id: Id = ""
+    token: Annotated[str, Meta(max_length=4096, pattern=r"^[\x20-\x7e]*$")] = ""
+    authentication: Authentication | None = None
+    tenant: Id = ""
+
+
+class Configuration(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How a message is to be answered."""
+
+    accepted_output_modes: Annotated[list[MediaType], Meta(max_length=A2A_PARTS_MAX)] = []
+    task_push_notification_config: PushConfig | None = None
+    history_length: Count | None = None
+    return_immediately: bool = False
+
+
+class SendMessage(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A message to an agent."""
+
+    message: Message
+    configuration: Configuration = Configuration()
+    metadata: _Document = {}
+
+
+class GetTask(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A task by its id: to read it, to cancel it, to follow it."""
+
+    id: RequiredId
+    history_length: Count | None = None
+
+
+class ListTasks(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Which tasks to list."""
+
+    context_id: Id = ""
+    status: TaskState | Literal["", "TASK_STATE_UNSPECIFIED"] = ""
+    page_size: Annotated[int, Meta(ge=1, le=A2A_TASKS_PAGE_MAX)] = A2A_TASKS_PAGE_DEFAULT
+    page_token: Annotated[str, Meta(max_length=LABEL_CHARS_MAX)] = ""
+    history_length: Count | None = None
+    status_timestamp_after: Id = ""
+    include_artifacts: bool = False
+
+
+class NamedConfig(Struct, frozen=True, kw_only=True, rename="camel"):
+    """One push configuration of a task, or, without an id, all of them."""
+
+    task_id: RequiredId
+    id: Id = ""
+
+
+def request(kind: type[Request], value: object, is_text: bool = False) -> Request:
+    """A request from JSON values; `is_text`: its fields come as texts, as in a query.
+
+    Raises:
+        ProtocolError: it is not what it has to be.
+    """
+    try:
+        if is_text:
+            return convert(camel(value), kind, strict=False)
+        return from_json(camel(value), kind)
+    except ValidationError as error:
+        raise ProtocolError("InvalidParams", str(error)) from None
+    except RecursionError:
+        raise ProtocolError("InvalidParams", "the request is nested too deeply") from None
+
+
+def camel(value: object) -> object:
+    """A request with the names of its fields in camelCase; what is free to choose stays."""
+    if isinstance(value, list):
+        return [camel(each) for each in cast("list[object]", value)]
+    if not isinstance(value, dict):
+        return value
+    return {
+        _camel_name(name): each if name in ("metadata", "data") else camel(each)
+        for name, each in cast("dict[str, object]", value).items()
+    }
+
+
+def _camel_name(name: str) -> str:
+    if "_" not in name:
+        return name
+    first, *rest = name.split("_")
+    return first + "".join(each[:1].upper() + each[1:] for each in rest)
+
+
+def is_one_of(part: Part) -> bool:
+    """Whether a part has exactly one content."""
+    return sum(each is not UNSET for each in (part.text, part.raw, part.url, part.data)) == 1
+
+
+# Errors
+
+
+class _Kind(Struct, frozen=True):
+    code: int
+    status: int
+    grpc: str
+    is_own: bool = True
+
+
+ERRORS: dict[str, _Kind] = {
+    "TaskNotFound": _Kind(-32001, 404, "NOT_FOUND"),
+    "TaskNotCancelable": _Kind(-32002, 409, "FAILED_PRECONDITION"),
+    "PushNotificationNotSupported": _Kind(-32003, 400, "UNIMPLEMENTED"),
+    "UnsupportedOperation": _Kind(-32004, 400, "UNIMPLEMENTED"),
+    "ContentTypeNotSupported": _Kind(-32005, 415, "INVALID_ARGUMENT"),
+    "InvalidAgentResponse": _Kind(-32006, 502, "INTERNAL"),
+    "ExtendedAgentCardNotConfigured": _Kind(-32007, 400, "FAILED_PRECONDITION"),
+    "ExtensionSupportRequired": _Kind(-32008, 400, "FAILED_PRECONDITION"),
+    "VersionNotSupported": _Kind(-32009, 400, "UNIMPLEMENTED"),
+    "InvalidRequest": _Kind(-32600, 400, "INVALID_ARGUMENT", False),
+    "MethodNotFound": _Kind(-32601, 404, "UNIMPLEMENTED", False),
+    "InvalidParams": _Kind(-32602, 400, "INVALID_ARGUMENT", False),
+    "Internal": _Kind(-32603, 500, "INTERNAL", False),
+    "Parse": _Kind(-32700, 400, "INVALID_ARGUMENT", False),
+}
+"""Errors of the protocol by name: the JSON-RPC code, the HTTP status, the status of gRPC."""
+_DOMAIN = "a2a-protocol.org"
+_GRPC_OF_STATUS = {
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    409: "ABORTED",
+    413: "RESOURCE_EXHAUSTED",
+    429: "RESOURCE_EXHAUSTED",
+    402: "RESOURCE_EXHAUSTED",
+    503: "UNAVAILABLE",
+    507: "RESOURCE_EXHAUSTED",
+}
+
+
+class ProtocolError(RelayError):
+    """An error that A2A itself has a name for."""
+
+    def __init__(self, name: str, message: str, hint: str = "") -> None:
+        kind = ERRORS[name]
+        super().__init__(message, hint)
+        self.name = name
+        self.status = kind.status
+
+
+def error_info(error: RelayError) -> list[_Document]:
+    """What is said of an error besides its message: which of the protocol's own it is."""
+    if not isinstance(error, ProtocolError) or not ERRORS[error.name].is_own:
+        return []
+    reason = "".join(f"_{each}" if each.isupper() else each.upper() for each in error.name)[1:]
+    info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason}
+    return [{**info, "domain": _DOMAIN, "metadata": {"hint": error.hint} if error.hint else {}}]
+
+
+def jsonrpc_error(error: RelayError) -> _Document:
+    """An error as JSON-RPC has it."""
+    code = ERRORS[_name(error)].code
+    info = error_info(error)
+    return {"code": code, "message": said(error), **({"data": info} if info else {})}
+
+
+def http_error(error: RelayError) -> _Document:
+    """An error as HTTP+JSON has it (AIP-193)."""
+    details = error_info(error)
+    body = {"code": error.status, "status": grpc_status(error), "message": said(error)}
+    return {"error": {**body, **({"details": details} if details else {})}}
+
+
+def said(error: RelayError) -> str:
+    """The message of an error for the other side, with the next step."""
+    return f"{error.message} ({error.hint})" if error.hint else error.message
+
+
+def grpc_status(error: RelayError) -> str:
+    """The name of the gRPC status of an error."""
+    if isinstance(error, ProtocolError):
+        return ERRORS[error.name].grpc
+    return _GRPC_OF_STATUS.get(
+        error.status, "INVALID_ARGUMENT" if error.status < 500 else "INTERNAL"
+    )
+
+
+def _name(error: RelayError) -> str:
+    if isinstance(error, ProtocolError):
+        return error.name
+    return "InvalidParams" if error.status in (400, 413, 422) else "Internal"

@@ -1,0 +1,368 @@
+"""Tasks: made, found, followed and worked on; each is a thread of kind `task`.
+
+Rule: what happened to a task is in its log before anybody hears of it, so a server that is killed
+loses nothing that was seen. A task whose agent died with its server fails when it is next read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing, suppress
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from msgspec import to_builtins
+
+from contextrelay.a2a.agent_input import asked_of
+from contextrelay.a2a.listing import BY, Listing, Window, read_task
+from contextrelay.a2a.output import Writer, said_by_agent
+from contextrelay.a2a.parts import check_parts, keep_message, kept_whole
+from contextrelay.a2a.record import (
+    ASKED,
+    RUNS,
+    STATUS,
+    Claim,
+    KeptMessage,
+    TaskRecord,
+    Update,
+)
+from contextrelay.a2a.schema import (
+    CANCELED,
+    FAILED,
+    INTERRUPTED,
+    WORKING,
+    Message,
+    ProtocolError,
+    TaskState,
+)
+from contextrelay.a2a.work import Agent
+from contextrelay.client.relay import AsyncRelay
+from contextrelay.client.thread import AsyncThread
+from contextrelay.client.transport.local import AsyncLocal, in_thread
+from contextrelay.core.schema import thread_log
+from contextrelay.errors import Limited, Refused, RelayError
+from contextrelay.limits import (
+    A2A_MESSAGES_MAX,
+    A2A_TASK_S_MAX,
+    A2A_TASKS_AT_ONCE_MAX,
+    A2A_WATCHED_AFTER_S,
+    LIST_ITEMS_MAX,
+    NUMBER_MAX,
+    WAIT_S_MAX,
+)
+from contextrelay.model.artifact import moment
+from contextrelay.model.ref import is_ref
+from contextrelay.model.thread import Numbered
+from contextrelay.pipelines.record import plain_runner
+from contextrelay.verbs import (
+    BeginTask,
+    NoteTask,
+    ReadEvents,
+)
+
+if TYPE_CHECKING:
+    from contextrelay.server.streams.hub import Hub
+
+log = logging.getLogger("contextrelay.a2a")
+
+Before = Callable[[TaskRecord], Awaitable[object]]
+_DIED = "the server that worked on it ended; send the message again"
+
+
+class Tasks:
+    """The tasks of one server process."""
+
+    def __init__(self, hub: Hub, agents: dict[str, Agent]) -> None:
+        self.hub = hub
+        self.agents = agents
+        self._listing = Listing()
+        self._working: dict[str, asyncio.Task[TaskRecord]] = {}
+
+    # Finding
+
+    async def find(self, local: AsyncLocal, agent: str, task: str) -> TaskRecord:
+        """A task of an agent, as it stands.
+
+        Raises:
+            ProtocolError: there is none that the caller may see.
+        """
+        record = await self.read(local, task) if is_ref(task) else None
+        if record is None or record.agent != agent:
+            raise ProtocolError("TaskNotFound", f"there is no task {task[:80]!r}")
+        await self._end_if_dead(local, record)
+        return record
+
+    async def read(self, local: AsyncLocal, task: str) -> TaskRecord | None:
+        """What the log of a task says; None where there is none that the caller may see."""
+        if local.stores.ledger.reads_wait:
+            return await in_thread(lambda: read_task(local.stores, task))
+        return read_task(local.stores, task)
+
+    async def window(self, local: AsyncLocal, after: str = "") -> Window:
+        """How tasks stand, of all agents, newest first."""
+        return await in_thread(lambda: self._listing.window(local.stores, after))
+
+    # Asking
+
+    async def ask(
+        self,
+        local: AsyncLocal,
+        agent: str,
+        message: Message,
+        before: Before | None = None,
+    ) -> TaskRecord:
+        """Take a message in, and begin to work on it; `before` that, call something.
+
+        Raises:
+            ProtocolError: there is no such task, or it takes no message now.
+            Limited: too many tasks are worked on.
+        """
+        check_parts(message.parts)
+        if message.role != "ROLE_USER":
+            raise ProtocolError("InvalidParams", "the message is not the user's")
+        if len(self._working) >= A2A_TASKS_AT_ONCE_MAX:
+            raise Limited(f"{A2A_TASKS_AT_ONCE_MAX} tasks are worked on", "try again later")
+        name = message.context_id or local.stores.new_ref()
+        if message.task_id:
+            record = await self._continued(local, agent, message)
+        elif (kept := kept_whole(message)) is not None:
+            begin = BeginTask(name, _asked(kept), BY + agent)
+            record = TaskRecord((await local.ask(begin)).thread_id, name, agent)
+            await catch_up(local, record)
+            return await self._taken(local, record, kept, before)
+        else:
+            view = await local.ask(BeginTask(name, by=BY + agent))
+            record = TaskRecord(view.thread_id, name, agent)
+        kept = await keep_message(AsyncThread(AsyncRelay.over(local), record.id), message, "a2a")
+        turns = len(record.history)
+        asked = await local.ask(NoteTask(record.id, ASKED, _asked(kept), BY + agent))
+        await catch_up(local, record, asked.seq)
+        # Of two messages that came at once the log says which was first, at any process.
+        if record.is_over or len(record.history) > turns + 1:
+            raise ProtocolError(
+                "UnsupportedOperation", "the task was ended, or got another message", "see it"
+            )
+        return await self._taken(local, record, kept, before)
+
+    async def _taken(
+        self,
+        local: AsyncLocal,
+        record: TaskRecord,
+        kept: KeptMessage,
+        before: Before | None,
+    ) -> TaskRecord:
+        if before is not None:
+            await before(record)
+        self._begin(local, record, kept)
+        return record
+
+    async def _continued(self, local: AsyncLocal, agent: str, message: Message) -> TaskRecord:
+        record = await self.find(local, agent, message.task_id)
+        if message.context_id not in ("", record.context):
+            raise ProtocolError("InvalidParams", "the task is of another context")
+        if record.is_over:
+            raise ProtocolError(
+                "UnsupportedOperation", f"task {record.id} is over", "send it without a task id"
+            )
+        if record.id in self._working or record.state == WORKING:
+            raise ProtocolError(
+                "UnsupportedOperation", "the agent still works on the last message", "wait for it"
+            )
+        if len(record.history) >= A2A_MESSAGES_MAX:
+            raise ProtocolError("UnsupportedOperation", f"{A2A_MESSAGES_MAX} messages are all")
+        return record
+
+    def _begin(self, local: AsyncLocal, record: TaskRecord, kept: KeptMessage) -> None:
+        own = record.copy()
+        working = asyncio.create_task(self._work(local, own, kept), name=f"task {record.id}")
+        self._working[record.id] = working
+        # Most are done before this costs anything.
+        loop = asyncio.get_running_loop()
+        watch = loop.call_later(A2A_WATCHED_AFTER_S, self._watch, local, own, working)
+
+        def end(done: asyncio.Task[TaskRecord]) -> None:
+            self._working.pop(record.id, None)
+            watch.cancel()
+
+        working.add_done_callback(end)
+
+    def _watch(self, local: AsyncLocal, own: TaskRecord, working: asyncio.Task[TaskRecord]) -> None:
+        watching = asyncio.create_task(self._stop_if_canceled(local, own, working))
+        working.add_done_callback(lambda done: watching.cancel())
+
+    async def _stop_if_canceled(
+        self, local: AsyncLocal, own: TaskRecord, working: asyncio.Task[TaskRecord]
+    ) -> None:
+        """Stop an agent whose task another process cancels: the log says so."""
+        seen = TaskRecord(own.id, own.context, own.agent)
+        seen.seq = own.seq
+        with suppress(RelayError):  # The next write sees it.
+            async for _ in self.follow(local, seen):
+                pass
+        if seen.state == CANCELED:
+            working.cancel()
+
+    # Working
+
+    async def _work(self, local: AsyncLocal, record: TaskRecord, kept: KeptMessage) -> TaskRecord:
+        """Let the agent work on a message, and write down what comes of it; how the task stands."""
+        agent = self.agents[record.agent]
+        writer = Writer(local, record, BY + record.agent)
+        try:
+            if any(part.ref for part in kept.parts):
+                asked = await in_thread(lambda: asked_of(local, record, kept))
+            else:
+                asked = asked_of(local, record, kept)
+            async with (
+                asyncio.timeout(A2A_TASK_S_MAX),
+                aclosing(agent.work(asked)) as made,
+            ):
+                async for each in made:
+                    await writer.put(each)
+            await writer.end()
+        except asyncio.CancelledError:
+            # Canceled: the log says so. The server ends: an agent elsewhere goes on.
+            if not agent.lives_elsewhere:
+                await self._fail(local, record, "the server was stopped")
+            raise
+        except TimeoutError:
+            await self._fail(local, record, f"it took more than {A2A_TASK_S_MAX} s")
+        except RelayError as error:
+            await self._fail(local, record, error.message)
+        except Exception as error:
+            log.exception("agent %s failed", record.agent)
+            await self._fail(local, record, f"{type(error).__name__}: {error}")
+        return record
+
+    async def _fail(self, local: AsyncLocal, record: TaskRecord, why: str) -> None:
+        try:
+            await catch_up(local, record)
+            if not record.is_over:
+                await self._finish(local, record, FAILED, why[:500])
+        except RelayError as error:
+            log.warning("cannot note why a task failed: %s", error)
+
+    async def done(self, local: AsyncLocal, record: TaskRecord) -> None:
+        """Wait until a task is over or waits for its user; the record is then as it stands."""
+        working = self._working.get(record.id)
+        if working is not None:
+            await asyncio.wait([working])
+            if not working.cancelled():
+                record.become(working.result())
+        async for _ in self.follow(local, record, until=INTERRUPTED):
+            pass
+
+    async def follow(
+        self, local: AsyncLocal, record: TaskRecord, until: frozenset[TaskState] = frozenset()
+    ) -> AsyncGenerator[Update]:
+        """The updates of a task behind what its record has seen, to its end or a state.
+
+        While one is looked at, the record is as it was with that.
+        """
+        while not record.is_over:
+            if page := await _read_on(local, record):
+                for each in page:
+                    if (update := record.take(each)) is not None:
+                        yield update
+            elif record.state in until or self.hub.is_closing:
+                return
+            elif not await self.hub.wait_for(
+                local.stores, thread_log(record.id), record.seq, WAIT_S_MAX
+            ):
+                await self._end_if_dead(local, record)
+
+    async def cancel(self, local: AsyncLocal, record: TaskRecord) -> None:
+        """End a task; its agent is stopped, as far as it can be.
+
+        Raises:
+            ProtocolError: it is over.
+        """
+        if record.is_over:
+            raise ProtocolError("TaskNotCancelable", f"task {record.id} is over")
+        await self._finish(local, record, CANCELED, "")
+        working = self._working.get(record.id)
+        if working is not None:
+            working.cancel()
+
+    # Ending
+
+    async def _end_if_dead(self, local: AsyncLocal, record: TaskRecord) -> None:
+        """Fail a task whose agent died with its server; one that lives elsewhere is awaited."""
+        if record.state != WORKING or record.id in self._working or record.runner is None:
+            return
+        if not is_dead(local, record.runner):
+            return
+        if not self.agents[record.agent].lives_elsewhere:
+            await self._finish(local, record, FAILED, _DIED)
+            return
+        # Of several processes that see it, one goes on with it: the one that says so first.
+        once = f"a2a {record.id} {record.runner.seq}"
+        detail = {"runner": runner(), "note": record.note}
+        is_ours = True
+        try:
+            await local.ask(NoteTask(record.id, RUNS, detail, BY + record.agent), key=once)
+        except Refused:  # Another process said so.
+            is_ours = False
+        await catch_up(local, record)
+        # Another request of this process may have seen it meanwhile.
+        if is_ours and record.state == WORKING and record.id not in self._working:
+            self._begin(local, record, record.history[-1])
+
+    async def _finish(
+        self, local: AsyncLocal, record: TaskRecord, state: TaskState, why: str
+    ) -> None:
+        detail = {"state": state}
+        if why:
+            detail["message"] = to_builtins(said_by_agent(local.stores.new_ref(), why))
+        await local.ask(NoteTask(record.id, STATUS, detail, BY + record.agent, is_over=True))
+        await catch_up(local, record)
+
+    async def resume(self, local: AsyncLocal) -> None:
+        """Look after tasks that a server before this one left behind."""
+        try:
+            for brief in (await self.window(local)).briefs:
+                if brief.state == WORKING and brief.agent in self.agents:
+                    with suppress(ProtocolError):  # It was removed meanwhile.
+                        await self.find(local, brief.agent, brief.id)
+        except RelayError as error:
+            log.warning("cannot look after old tasks: %s", error)
+
+    async def stop(self) -> None:
+        """End all work; in the event loop, before the store is closed."""
+        working = list(self._working.values())
+        for each in working:
+            each.cancel()
+        if working:
+            await asyncio.wait(working)
+
+
+def _asked(kept: KeptMessage) -> dict[str, Any]:
+    return {"message": to_builtins(kept), "runner": runner()}
+
+
+@cache
+def runner() -> dict[str, Any]:
+    """This process, for others to see whether it is still there."""
+    return plain_runner()
+
+
+def is_dead(local: AsyncLocal, claim: Claim) -> bool:
+    """Whether the process that has something in hand is gone."""
+    is_embedded = local.stores.root.engine.home is not None
+    return claim.is_dead(moment(local.stores.now_ms()), is_embedded)
+
+
+async def catch_up(local: AsyncLocal, record: TaskRecord, to: int = NUMBER_MAX) -> None:
+    """Follow what is new in a task's log, not further than to a seq."""
+    while record.seq < to and (page := await _read_on(local, record)):
+        for each in page:
+            if each.seq <= to:
+                record.take(each)
+        if len(page) < LIST_ITEMS_MAX:
+            break
+
+
+async def _read_on(local: AsyncLocal, record: TaskRecord) -> list[Numbered]:
+    return (await local.ask(ReadEvents(record.id, record.seq, LIST_ITEMS_MAX))).events

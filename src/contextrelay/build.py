@@ -1,0 +1,50 @@
+"""The build: which commit this is made of, and when.
+
+A package has that in `_build.py`, which is written when it is built; a checkout asks git.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+from msgspec import Struct
+
+import contextrelay
+
+UNKNOWN = "unknown"
+GIT_S_MAX = 5
+
+
+class Build(Struct, frozen=True, kw_only=True):
+    """What this is."""
+
+    version: str
+    commit: str = UNKNOWN
+    built: str = UNKNOWN
+
+
+@cache
+def build() -> Build:
+    """Find out what this is; whatever cannot be found out is `unknown`."""
+    try:
+        stamp = import_module("contextrelay._build")
+    except ImportError:
+        return Build(version=contextrelay.__version__, commit=_commit_here())
+    return Build(version=contextrelay.__version__, commit=stamp.COMMIT, built=stamp.BUILT)
+
+
+def _commit_here() -> str:
+    root = Path(__file__).resolve().parents[2]
+    # A package that is installed below somebody's own checkout is not of that commit.
+    if not (root / ".git").exists() or not (root / "src" / "contextrelay").is_dir():
+        return UNKNOWN
+    from subprocess import SubprocessError, run
+
+    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
+    try:
+        done = run(command, capture_output=True, text=True, timeout=GIT_S_MAX, check=True)
+    except (OSError, SubprocessError):
+        return UNKNOWN
+    return done.stdout.strip() or UNKNOWN

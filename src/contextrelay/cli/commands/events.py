@@ -1,0 +1,93 @@
+"""events, tail, checkpoint: what happened in a thread, and what happens now."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator
+
+from contextrelay.cli import display, state_display, thread_argument
+from contextrelay.cli.console import Console
+from contextrelay.cli.parser import arg, by, seconds, takes, thread_arguments, thread_option
+from contextrelay.errors import Invalid
+from contextrelay.limits import LIST_ITEMS_MAX
+from contextrelay.model.thread import Numbered
+
+_LAST_SHOWN = 10
+
+
+@takes(
+    *thread_arguments(),
+    arg("--after", type=int, default=0, metavar="SEQ", help="only later ones"),
+    arg("--limit", type=int, help="at most so many"),
+    arg("--jsonl", action="store_true", help="one JSON object a line, all of them"),
+)
+def events(args: Namespace, console: Console) -> None:
+    """Show the events of a thread, oldest first."""
+    chosen = thread_argument.choose_thread(console, args)
+    if args.after < 0 or (args.limit is not None and args.limit < 1):
+        raise Invalid("--after counts from 0, --limit from 1", "see: relay events --help")
+    if args.jsonl or not console.is_json:
+        console.is_json = args.jsonl
+        for numbered in _pages(chosen, args.after, args.limit):
+            console.line(numbered, line(numbered))
+        return
+    console.answer(list(_pages(chosen, args.after, args.limit)), "")
+
+
+def _pages(chosen: thread_argument.Chosen, after: int, limit: int | None) -> Iterator[Numbered]:
+    """Every event after a seq, page by page; those that come meanwhile are not waited for."""
+    left = chosen.view.events if limit is None else limit
+    while left > 0 and (page := chosen.thread.events(after, min(left, LIST_ITEMS_MAX))):
+        yield from page
+        after, left = page[-1].seq, left - len(page)
+
+
+def line(numbered: Numbered) -> str:
+    """An event in one line."""
+    event = numbered.event
+    when = f"{event.at.astimezone():%H:%M:%S}"
+    said = state_display.event(event)
+    return (
+        f"{numbered.seq:>5}  {when}  {event.type:20}  "
+        f"{display.filled(display.clean(event.by), 10)}  {said}".rstrip()
+    )
+
+
+@takes(
+    *thread_arguments(),
+    arg("--after", type=int, metavar="SEQ", help="begin after it; else the last 10"),
+    arg("--once", action="store_true", help="end with the first new event"),
+    arg("--timeout", type=seconds, metavar="S", help="end after so long without one"),
+)
+def tail(args: Namespace, console: Console) -> None:
+    """Follow a thread's events as they come, from every process, until Ctrl-C.
+
+    With --json: one JSON object a line. With --once: exit 1 if none came within --timeout.
+    """
+    chosen = thread_argument.choose_thread(console, args)
+    newest = chosen.view.events
+    after = args.after
+    if after is None:
+        after = newest if args.once else max(0, newest - _LAST_SHOWN)
+    if after < 0:
+        raise Invalid("--after counts from 0", "see: relay tail --help")
+    try:
+        for numbered in chosen.thread.tail(after, args.timeout):
+            console.line(numbered, line(numbered))
+            if args.once:
+                return
+    except KeyboardInterrupt:
+        return  # The ordinary end.
+    if args.once:
+        console.note(f"nothing came within {args.timeout:g} s")
+        console.exit_code = 1
+
+
+@takes(arg("label", metavar="LABEL"), thread_option(), by("who makes it"))
+def checkpoint(args: Namespace, console: Console) -> None:
+    """Give the version of now a label; `relay state log` shows it."""
+    chosen = thread_argument.choose_thread(console, args)
+    made = chosen.thread.checkpoint(args.label, args.by)
+    version = f"v{made.event.detail['version']}"
+    text = f"{version}  ⚑ {display.clean(args.label)}    back to it: relay state restore {version}"
+    console.answer(made, text, version)

@@ -1,0 +1,57 @@
+"""export and import: a thread as one file."""
+
+from __future__ import annotations
+
+import re
+from argparse import Namespace
+
+from contextrelay.cli import display, thread_argument
+from contextrelay.cli.console import Console
+from contextrelay.cli.parser import arg, by, takes, thread_arguments
+from contextrelay.cli.thread_argument import Chosen, label
+from contextrelay.client.methods import build
+from contextrelay.verbs import ExportThread, ImportThread
+
+_NOT_IN_A_NAME = re.compile(r"[^\w.-]+")
+_NAME_CHARS = 60
+
+
+@takes(*thread_arguments(), arg("-o", "--out", metavar="FILE", help="where to (NAME-ID.relay.zip)"))
+def export(args: Namespace, console: Console) -> None:
+    """Write a thread to one zip: its history, events, and the bytes of its artifacts."""
+    chosen = thread_argument.choose_thread(console, args)
+    stream = chosen.thread.ask(ExportThread(chosen.thread.id))
+    if args.out == "-":
+        display.write_bytes(stream.chunks(), "a zip", "write it to a file: -o FILE")
+        return
+    file = args.out or _file_name(chosen)
+    with console.busy("exporting"):
+        size_bytes = display.save(file, stream.chunks())
+    text = f"{file}  {display.size(size_bytes)}  {label(stream.value)} v{stream.value.version}"
+    console.answer(
+        {"file": file, "size": size_bytes, "thread_id": stream.value.thread_id},
+        [text, f"  back: relay import {file}"],
+        file,
+    )
+
+
+def _file_name(chosen: Chosen) -> str:
+    name = _NOT_IN_A_NAME.sub("-", chosen.view.name or "thread").strip("-.")[:_NAME_CHARS]
+    return f"{name or 'thread'}-{display.short(chosen.thread.id)}.relay.zip"
+
+
+@takes(
+    arg("file", metavar="FILE", help="an exported zip; - for stdin"),
+    arg("--name", help="a name for the thread, if not its own"),
+    by("who imports it"),
+)
+def import_(args: Namespace, console: Console) -> None:
+    """Make a new thread from an exported zip; print its id."""
+    verb = build(ImportThread, (args.name, args.by), {})
+    body = display.read_body(args.file)
+    with console.busy("importing"):
+        view = console.relay.transport.ask(verb, body)
+    thread_argument.remember(console.relay, view.thread_id)
+    text = f"{label(view)} v{view.version}  {display.count(view.artifacts, 'artifact')}"
+    console.answer(view, [f"thread_id  {view.thread_id}", text], view.thread_id)
+    thread_argument.warn_of_same_name(console, view)

@@ -1,0 +1,147 @@
+"""handoff give, accept, return, list, show: from one agent to another, under a budget."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+
+from contextrelay.cli import display, thread_argument
+from contextrelay.cli.console import Console
+from contextrelay.cli.parser import PAGE, arg, budget, by, takes, thread_option
+from contextrelay.cli.place import remember_push
+from contextrelay.content.tokens import TOKENIZER_DEFAULT, count_tokens
+from contextrelay.content.untrusted.fence import fenced
+from contextrelay.limits import HANDOFF_TOKENS_DEFAULT
+from contextrelay.model.handoff import HandoffLine, HandoffView
+
+
+@takes(
+    thread_option(),
+    by("who gives (you)", "--from", dest="by", metavar="AGENT"),
+    arg("--to", required=True, metavar="AGENT", help="who is to take it; a2a:URL sends it there"),
+    arg("--ask", required=True, metavar="TEXT", help="what is to be done"),
+    budget(HANDOFF_TOKENS_DEFAULT, "it never takes more"),
+    arg("--ref", action="append", default=[], help="goes along; may be repeated"),
+    arg("--pin", action="append", default=[], metavar="ID", help="must be in it"),
+    arg("--channel", help="who hears of it (handoff/AGENT)"),
+    arg("--file", metavar="FILE", help="also write it to a file, bodies and all"),
+)
+def handoff_give(args: Namespace, console: Console) -> None:
+    """Hand a thread over to another agent; print the ref that it is accepted by."""
+    chosen = thread_argument.choose_thread(console, args)
+    refs = tuple(display.resolve(console.relay, text) for text in args.ref)
+    view = chosen.thread.hand_off(
+        args.to,
+        args.ask,
+        args.budget,
+        refs,
+        tuple(args.pin),
+        args.channel,
+        by=args.by,
+    )
+    remember_push(console.relay, view.ref)
+    if args.file:
+        from contextrelay.client.handoff_file import write_handoff
+
+        write_handoff(console.relay, view.ref, args.file)
+    tokens = count_tokens(view.text)
+    left_out = len(view.handoff.left_out)
+    blocks = display.count(len(view.handoff.package.blocks), "block")
+    holds = f"{blocks}, {display.count(len(refs), 'ref')}, {left_out} left out"
+    lines = [
+        f"{view.ref}  {args.by} → {args.to}",
+        f"  {tokens:,} of {args.budget:,} tokens ({TOKENIZER_DEFAULT}): {holds}",
+        f"  next: relay handoff accept {display.short(view.ref)} --by {display.clean(args.to)}",
+    ]
+    if not args.to.startswith(_BY_A2A):
+        console.answer(view, lines, view.ref)
+        return
+    url = args.to.removeprefix(_BY_A2A)
+    answer = chosen.thread.send_to(url, args.ask, refs, handoff=view.ref, by=args.by)
+    shown = fenced(answer.text, f"answer of {answer.agent}")
+    console.answer(answer, [*lines[:-1], shown], "\n".join(answer.refs))
+    console.note(f"{display.clean(answer.agent)}: {display.clean(answer.state)}")
+
+
+_BY_A2A = "a2a:"
+
+
+@takes(
+    arg("ref", metavar="REF|FILE", help="the ref of a handoff, or its file"),
+    by("who takes it (you)", metavar="AGENT"),
+)
+def handoff_accept(args: Namespace, console: Console) -> None:
+    """Take a handoff and print what it says, as a model is to read it."""
+    if Path(args.ref).is_file():
+        from contextrelay.client.handoff_file import take_handoff
+
+        taken = take_handoff(console.relay, args.ref, args.by)
+        console.answer(taken, _for_a_model(taken.view))
+        for old, new in taken.refs.items():
+            console.note(f"{display.short(old)} is here as {new}")
+        return
+    view = console.relay.accept(display.resolve(console.relay, args.ref), args.by)
+    console.answer(view, _for_a_model(view))
+    console.note(f"state: relay state show {view.handoff.state_ref}")
+    console.note(f"done? relay handoff return {display.short(view.ref)} FILE --by {args.by}")
+
+
+@takes(
+    arg("ref", metavar="REF", help="the handoff"),
+    arg("file", nargs="?", metavar="FILE", help="what came of it, - for stdin"),
+    arg("--name", help="what to call it (the file's name)"),
+    by("who did it (you)", metavar="AGENT"),
+)
+def handoff_return(args: Namespace, console: Console) -> None:
+    """Give back what came of a handoff: it goes into the giver's thread."""
+    ref = display.resolve(console.relay, args.ref)
+    body = b"".join(display.read_body(args.file))
+    name = display.name_of(args.file, args.name)
+    artifact = console.relay.give_back(body, ref, name, by=args.by)
+    remember_push(console.relay, artifact.ref)
+    console.answer(artifact, [display.line(artifact)], artifact.ref)
+
+
+@takes(
+    thread_option("only of this thread"),
+    arg("--to", metavar="AGENT", help="only those for this agent"),
+    arg("--open", action="store_true", help="only those that nobody has taken"),
+    *PAGE,
+)
+def handoff_list(args: Namespace, console: Console) -> None:
+    """List handoffs, newest first."""
+    chosen = thread_argument.thread_if_named(console, args, with_variable=False)
+    thread = None if chosen is None else chosen.thread.id
+    listing = console.relay.handoffs(args.to, thread, args.open, args.limit, args.after)
+    lines = [_line(each) for each in listing.handoffs] or ["no handoffs"]
+    if listing.next:
+        lines.append(f"  more: relay handoff list --after {display.quoted(listing.next)}")
+    console.answer(listing, lines, "\n".join(each.ref for each in listing.handoffs))
+
+
+def _line(each: HandoffLine) -> str:
+    if each.returned:
+        status = "returned"
+    elif each.accepted:
+        status = f"taken by {display.clean(each.accepted[0].by)}"
+    else:
+        status = "open"
+    who = f"{display.clean(each.giver)} → {display.clean(each.to)}"
+    ask = display.cut(display.clean(each.ask), 60)
+    return f"{display.short(each.ref)}  {who}  {status}  {display.age(each.given_at)}  {ask}"
+
+
+@takes(
+    arg("ref", metavar="REF", help="the handoff"),
+    arg("--why", action="store_true", help="why each thing is in it, or is not"),
+)
+def handoff_show(args: Namespace, console: Console) -> None:
+    """Look at a handoff without taking it."""
+    view = console.relay.handoff(display.resolve(console.relay, args.ref))
+    console.answer(view, view.reasons if args.why else _for_a_model(view))
+
+
+def _for_a_model(view: HandoffView) -> str:
+    """What a handoff says, fenced as data: anybody who can write a handoff may be its giver."""
+    name = f"handoff {display.short(view.ref)}" if view.ref else "handoff from a file"
+    return fenced(view.text, f"{name} by {view.handoff.giver}")

@@ -1,0 +1,110 @@
+"""migrate: move a store to another engine."""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import Namespace
+
+from contextrelay.cli import display
+from contextrelay.cli.console import Console
+from contextrelay.cli.parser import arg, takes
+from contextrelay.cli.terminal import ERASE
+from contextrelay.client.transport.address import is_server
+from contextrelay.client.transport.local import open_stores
+from contextrelay.core.maintenance.verify import check_store
+from contextrelay.core.transfer.migrate import Progress
+from contextrelay.core.transfer.migrate import migrate as move
+from contextrelay.errors import Invalid, NotFound
+from contextrelay.model.reports import MigrateReport
+from contextrelay.store.engine import is_there
+
+# A line of progress, where it is not written over the one before.
+LINE_EVERY_S = 10.0
+
+
+@takes(
+    arg("source", metavar="FROM", help="a folder, or the address of an engine"),
+    arg("target", metavar="TO", help="an empty one, or one to which this was begun"),
+    arg("--blobs", metavar="PLACE", help="where TO is to have its large bodies, if not with it"),
+    arg("--verify", action="store_true", help="read all of TO back and re-derive every hash"),
+    arg("--keep-locked", action="store_true", help="do not open TO yet: another pass will follow"),
+)
+def migrate(args: Namespace, console: Console) -> None:
+    """Move threads, artifacts, channels and keys to another engine, while FROM is in use.
+
+    One that was cut off goes on when it is run again. TO is locked until a pass finds nothing new.
+    """
+    for address in (args.source, args.target):
+        if is_server(address):
+            raise Invalid(f"{address} is a server, no engine", "name what it stores into")
+    if not is_there(args.source):
+        raise NotFound(f"there is no store in {args.source}", "check the folder")
+    source = open_stores(args.source, None, "", is_source=True)
+    try:
+        target = open_stores(args.target, None, args.blobs or "")
+        try:
+            report = move(
+                source,
+                target,
+                _Shown(console),
+                check=check_store if args.verify else None,
+                stays_locked=args.keep_locked,
+            )
+        except KeyboardInterrupt:
+            console.note(
+                f"{target.engine.address} stays locked: the same command goes on; or give it up: "
+                f"relay --store {target.engine.address} restore --abandon"
+            )
+            raise
+        finally:
+            target.close()
+    finally:
+        source.close()
+    console.answer(report, _lines(report), report.target)
+    if not report.is_open and not (report.is_same and args.keep_locked):
+        console.exit_code = 1
+
+
+def _lines(report: MigrateReport) -> list[str]:
+    bodies = display.count(report.bodies, "large body", "large bodies")
+    passes = display.count(report.passes, "pass", "passes")
+    moved = f"{display.count(report.logs, 'log')}, {bodies} ({display.size(report.body_bytes)})"
+    lines = [f"{moved}, {passes}: {report.source} → {report.target}"]
+    if report.verified is not None:
+        problems = display.count(report.verified.problem_count, "problem")
+        lines.append(f"  verified: {problems if report.verified.problem_count else 'all is well'}")
+        lines += [f"  {each.ref or 'store'}: {each.what}" for each in report.verified.problems]
+    if report.is_open:
+        lines.append(f"  next: relay serve --store {report.target}")
+    elif not report.is_same:
+        lines.append("  FROM is being written to, so TO stays locked")
+        lines.append("  next: stop what writes to FROM, then the same command again")
+    elif report.verified is not None and report.verified.problem_count:
+        lines.append("  TO stays locked; next: relay --store FROM verify, then the same again")
+    else:
+        lines.append("  TO stays locked; next: the same command again, without --keep-locked")
+    return lines
+
+
+class _Shown:
+    """Progress on stderr: one line that changes on a terminal, else a line now and then."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._is_terminal = sys.stderr.isatty()
+        self._next_s = 0.0
+
+    def __call__(self, progress: Progress) -> None:
+        left = progress.seconds_left
+        text = (
+            f"pass {progress.pass_number}: {progress.logs:,} of {progress.logs_total:,} logs, "
+            f"{display.size(progress.body_bytes)} of {display.size(progress.body_bytes_total)}"
+            f"{'' if left is None else f', {left:,.0f} s left'}"
+        )
+        is_end = progress.logs >= progress.logs_total
+        if self._is_terminal and not self._console.is_quiet:
+            print(f"{ERASE}{text}", end="\n" if is_end else "", file=sys.stderr, flush=True)
+        elif is_end or time.monotonic() >= self._next_s:
+            self._next_s = time.monotonic() + LINE_EVERY_S
+            self._console.note(text)

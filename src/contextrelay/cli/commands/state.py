@@ -1,0 +1,262 @@
+"""state header, show, patch, diff, log, restore, compact, adopt: a thread's memory."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from typing import Any
+
+from msgspec import Raw
+from msgspec.json import decode, encode, format
+
+from contextrelay.cli import display, state_display, thread_argument
+from contextrelay.cli.console import Console
+from contextrelay.cli.parser import (
+    LIMIT,
+    arg,
+    by,
+    one_of,
+    takes,
+    thread_arguments,
+    thread_option,
+    version,
+)
+from contextrelay.cli.thread_argument import Chosen
+from contextrelay.content.untrusted.hidden_chars import spell_hidden
+from contextrelay.documents.patch import read_operations
+from contextrelay.documents.pointer import find, parse
+from contextrelay.documents.values import is_object, read_json
+from contextrelay.errors import Conflict, Invalid, NotFound, Refused
+from contextrelay.limits import LIST_ITEMS_MAX, STATE_BYTES_MAX
+from contextrelay.model.thread import Numbered, Patched
+from contextrelay.verbs import ReadHeader, ReadState
+
+_SECTIONS = (
+    ("facts", "top_facts", "facts", "•"),
+    ("constraints", "top_constraints", "constraints", "•"),
+    ("questions", "open_questions", "open_questions", "?"),
+    ("next", "next_steps", "plan", "→"),
+    ("actions", "last_actions", "last_actions", "·"),
+    ("decisions", "top_decisions", "decisions", "✓"),
+)
+_VERSION_EVENTS = ("state.created", "state.patch.applied")
+_CHANGES_SHOWN = 10
+
+
+@takes(*thread_arguments("THREAD[@vN]"))
+def state_header(args: Namespace, console: Console) -> None:
+    """Show the bounded view of a state that goes into a prompt; piped, its exact JSON."""
+    chosen = _at(console, args, None)
+    reply = chosen.thread.ask(ReadHeader(chosen.thread.id, chosen.version))
+    raw = bytes(reply.header).decode()
+    console.answer(Raw(reply.header), _header_lines(chosen.label, raw), raw)
+
+
+def _header_lines(label: str, raw: str) -> list[str]:
+    header = decode(raw)
+    lines = [f"{label} @ v{header['version']} · {display.tokens(len(raw.encode()))}"]
+    for name, field, list_name, sign in _SECTIONS:
+        items: list[dict[str, Any]] = header.get(field, [])  # An older server has no decisions.
+        total = len(items) + header["omitted"].get(list_name, 0)
+        if not items:
+            if total:
+                lines.append(
+                    f"{name:12} {'all left out: relay state show has them':56} (0 of {total})"
+                )
+            continue
+        texts = [f"{sign} {_said(item)}" for item in items]
+        lines.append(f"{name:12} {display.filled(texts[0], 56)} ({len(items)} of {total})")
+        lines += [f"{'':12} {each}" for each in texts[1:]]
+    if header["artifact_refs"]:
+        lines.append(f"{'artifacts':12} {' '.join(map(display.short, header['artifact_refs']))}")
+    if header["session_summary"]:
+        lines.append(f"{'summary':12} {display.clean(header['session_summary'])}")
+    return lines
+
+
+def _said(item: dict[str, Any]) -> str:
+    for name in ("description", "question", "step"):
+        if name in item:
+            more = " (soft)" if item.get("severity") == "soft" else ""
+            more += " (in progress)" if item.get("status") == "in_progress" else ""
+            return display.cut(display.clean(item[name]), state_display.LINE_CHARS) + more
+    text = state_display.text_of(item.get("value"))
+    return state_display.key_of(item) + display.cut(text, state_display.LINE_CHARS)
+
+
+@takes(
+    *thread_arguments("[THREAD][@vN][:/PATH]"),
+    arg("--at", type=version, metavar="vN", help="as it was at a version"),
+)
+def state_show(args: Namespace, console: Console) -> None:
+    """Show a whole state as JSON, as it is or was at a version, or a place in it."""
+    chosen = _at(console, args, args.at)
+    raw = chosen.thread.ask(ReadState(chosen.thread.id, chosen.version)).state
+    if chosen.pointer:
+        try:
+            value = find(decode(raw), parse(chosen.pointer))
+        except Refused as error:
+            raise NotFound(error.message, error.hint) from error
+        if isinstance(value, str):
+            console.answer(value, spell_hidden(value), value)
+            return
+        raw = Raw(encode(value))
+    human = spell_hidden(format(bytes(raw), indent=2).decode())
+    console.answer(raw, human, bytes(raw).decode())
+
+
+def _at(console: Console, args: Namespace, at: int | None) -> Chosen:
+    chosen = thread_argument.choose(console, args)
+    if at is not None and chosen.version not in (None, at):
+        raise Invalid(f"two versions are named: v{chosen.version} and v{at}", "name one")
+    return chosen._replace(version=at or chosen.version)
+
+
+@takes(
+    arg("source", nargs="?", metavar="-", help="the patch comes from stdin"),
+    one_of(
+        arg("--json", dest="document", metavar="PATCH", help="the patch itself"),
+        arg("--file", metavar="FILE", help="the patch is in a file"),
+    ),
+    thread_option(),
+    arg("--expected", type=version, metavar="vN", help="only if that is the newest"),
+    arg("--merge", action="store_true", help="or if what changed since is elsewhere"),
+    by("who changes it"),
+)
+def state_patch(args: Namespace, console: Console) -> None:
+    """Change a state by a JSON Patch (RFC 6902): all of its operations, or none.
+
+    The answer as JSON: relay --json state patch ...
+    """
+    chosen = thread_argument.choose_thread(console, args)
+    operations, expected = _patch(args)
+    try:
+        patched = chosen.thread.patch(operations, args.expected or expected, args.merge, args.by)
+    except Conflict as error:
+        raise error if console.is_json else _for_people(error) from None
+    show_patched(console, patched, args.by)
+
+
+def _patch(args: Namespace) -> tuple[Any, int | None]:
+    """The operations, and the version they are for, if the document says so."""
+    if args.source not in (None, "-") or (args.source and (args.document or args.file)):
+        raise Invalid(f"{args.source!r} is one too many", "give --json PATCH, --file FILE or -")
+    if args.document is not None and args.document != "-":
+        document = read_json(args.document, "the patch")
+    else:
+        if args.file is None and args.source is None and sys.stdin.isatty():
+            raise Invalid("there is no patch", "give --json PATCH, --file FILE, or pipe it in")
+        document = read_json(_bounded(args.file), "the patch")
+    if is_object(document) and "operations" in document:
+        expected = document.get("expected")
+        if expected is not None and type(expected) is not int:
+            raise Invalid("`expected` is no version", "give the number of a version")
+        document = document["operations"]
+    else:
+        expected = None
+    read_operations(document)
+    return document, expected
+
+
+def _bounded(file: str | None) -> bytes:
+    text = bytearray()
+    for chunk in display.read_body(file or "-"):
+        text += chunk
+        if len(text) > STATE_BYTES_MAX:
+            break
+    return bytes(text)
+
+
+def _for_people(error: Conflict) -> Conflict:
+    """A conflict with what changed since, for people."""
+    changed: Any = error.details.get("changed") or []
+    lines = [f"since then: {state_display.operation(each)}" for each in changed[:_CHANGES_SHOWN]]
+    if len(changed) > _CHANGES_SHOWN:
+        lines.append(f"and {len(changed) - _CHANGES_SHOWN} more: relay state log")
+    return Conflict(error.message, "\n  ".join([*lines, error.hint]), error.details)
+
+
+def show_patched(console: Console, patched: Patched, by: str) -> None:
+    """Show what a change led to, and how to take it back."""
+    if not patched.operations:
+        lines = [f"v{patched.version}  nothing to change"]
+    else:
+        text = state_display.operations(patched.operations)
+        undo = f"undo: relay state restore v{patched.version - 1}"
+        lines = [f"v{patched.version}  {text}  by {display.clean(by)}    {undo}"]
+    console.answer(patched, lines, f"v{patched.version}")
+
+
+@takes(
+    arg("old", type=version, metavar="vA"),
+    arg("new", type=version, nargs="?", metavar="vB", help="else the newest"),
+    thread_option(),
+)
+def state_diff(args: Namespace, console: Console) -> None:
+    """Show what leads from one version of a state to another."""
+    chosen = thread_argument.choose_thread(console, args)
+    changes = chosen.thread.diff(args.old, args.new)
+    lines = [f"{chosen.label} v{changes.old_version} → v{changes.new_version}"]
+    if console.is_json:
+        console.answer(changes, lines)
+        return
+    lines += state_display.change(chosen.thread.state(args.old), changes.operations)
+    console.answer(changes, lines if changes.operations else [*lines, "no difference"])
+
+
+@takes(*thread_arguments(), LIMIT)
+def state_log(args: Namespace, console: Console) -> None:
+    """List the versions of a state, newest first: when, who, what, and their checkpoints."""
+    chosen = thread_argument.choose_thread(console, args)
+    labels: dict[int, list[str]] = {}
+    versions: list[Numbered] = []
+    before = chosen.view.events
+    while before > 0 and len(versions) < args.limit:
+        after = max(0, before - LIST_ITEMS_MAX)
+        page = chosen.thread.events(after, before - after)
+        for each in reversed(page):
+            if each.event.type == "checkpoint.created":
+                marked = int(each.event.detail.get("version", 0))
+                labels.setdefault(marked, []).append(str(each.event.detail.get("label")))
+            elif each.event.type in _VERSION_EVENTS:
+                versions.append(each)
+        before = after
+    versions = versions[: args.limit]
+    lines = [_version_line(each, labels) for each in versions]
+    if versions and _number(versions[-1]) > 1:
+        lines.append(f"  more: relay state log --limit {min(args.limit * 5, LIST_ITEMS_MAX)}")
+    console.answer([each.event for each in versions], lines)
+
+
+def _number(numbered: Numbered) -> int:
+    return int(numbered.event.detail.get("version", 1))
+
+
+def _version_line(numbered: Numbered, labels: dict[int, list[str]]) -> str:
+    event, number = numbered.event, _number(numbered)
+    text = state_display.event(event).removeprefix(f"v{number}").strip() or "the beginning"
+    flags = "".join(f"  ⚑ {display.clean(label)}" for label in labels.get(number, ()))
+    when = f"{event.at.astimezone():%Y-%m-%d %H:%M:%S}"
+    return f"{f'v{number}':6} {when}  {display.filled(display.clean(event.by), 10)}  {text}{flags}"
+
+
+@takes(arg("version", type=version, metavar="vN"), thread_option(), by("who does it"))
+def state_restore(args: Namespace, console: Console) -> None:
+    """Make an old version the newest one, as a new version."""
+    chosen = thread_argument.choose_thread(console, args)
+    show_patched(console, chosen.thread.restore(args.version, args.by), args.by)
+
+
+@takes(*thread_arguments(), by("who does it"))
+def state_compact(args: Namespace, console: Console) -> None:
+    """Shorten the lists that grow by themselves; older versions stay readable."""
+    chosen = thread_argument.choose_thread(console, args)
+    show_patched(console, chosen.thread.compact(args.by), args.by)
+
+
+@takes(*thread_arguments(), by("who edited it"))
+def state_adopt(args: Namespace, console: Console) -> None:
+    """Take a hand edit of state.json, as `relay thread files` wrote it, in as a patch."""
+    console.own_address("state.json is next to the store")
+    chosen = thread_argument.choose_thread(console, args)
+    show_patched(console, chosen.thread.adopt(args.by), args.by)

@@ -1,0 +1,71 @@
+"""state add and resolve: single entries of a state, without writing a patch."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError, Namespace
+
+from contextrelay.cli import display, thread_argument
+from contextrelay.cli.commands.state import show_patched
+from contextrelay.cli.console import Console
+from contextrelay.cli.parser import arg, by, takes, thread_option
+from contextrelay.client.entries import add_entry
+from contextrelay.client.flow import run
+from contextrelay.errors import Invalid
+
+KINDS: dict[str, tuple[str, ...]] = {
+    "fact": ("key",),
+    "constraint": ("severity",),
+    "question": (),
+    "step": (),
+    "decision": ("reason", "evidence", "confidence"),
+}
+"""What can be added, and the options that each has."""
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise ArgumentTypeError(f"{text!r} is no confidence: write 0 to 1")
+    return share
+
+
+@takes(
+    arg("kind", choices=tuple(KINDS)),
+    arg("text", metavar="TEXT"),
+    thread_option(),
+    arg("--key", help="of a fact, which replaces those with this key"),
+    arg("--severity", choices=("hard", "soft"), help="of a constraint (hard)"),
+    arg("--reason", action="append", metavar="CODE", help="of a decision"),
+    arg("--evidence", action="append", metavar="REF", help="of a decision"),
+    arg("--confidence", type=_share, help="of a decision, 0 to 1 (1)"),
+    by("who adds it"),
+)
+def state_add(args: Namespace, console: Console) -> None:
+    """Add a fact, a constraint, a question, a step of the plan, or a decision."""
+    for options in KINDS.values():
+        for option in options:
+            if option not in KINDS[args.kind] and getattr(args, option) is not None:
+                raise Invalid(f"a {args.kind} has no --{option}", "see: relay state add --help")
+    chosen = thread_argument.choose_thread(console, args)
+    added = add_entry(
+        chosen.thread.id,
+        args.kind,
+        args.text,
+        args.by,
+        key=args.key,
+        severity=args.severity or "hard",
+        reasons=args.reason or (),
+        evidence=[display.resolve(console.relay, text) for text in args.evidence or ()],
+        confidence=1.0 if args.confidence is None else args.confidence,
+    )
+    show_patched(console, run(console.relay.transport, added), args.by)
+
+
+@takes(arg("id", metavar="ID", help="like q3 or s2"), thread_option(), by("who did it"))
+def state_resolve(args: Namespace, console: Console) -> None:
+    """Mark a question as resolved, or a step of the plan as done."""
+    chosen = thread_argument.choose_thread(console, args)
+    show_patched(console, chosen.thread.resolve(args.id, args.by), args.by)

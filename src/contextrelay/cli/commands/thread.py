@@ -1,0 +1,153 @@
+"""thread new, list, show, fork, close, rm, files: execution contexts, each with a state."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import get_args
+
+from contextrelay.cli import display, thread_argument
+from contextrelay.cli.console import Console
+from contextrelay.cli.parser import PAGE, arg, by, takes, thread_arguments, thread_option
+from contextrelay.cli.thread_argument import label
+from contextrelay.errors import Invalid
+from contextrelay.model.thread import ThreadKind, ThreadView
+from contextrelay.verbs import ReadStats
+
+
+@takes(arg("--name", help="a name to call it by"), by("who makes it"))
+def thread_new(args: Namespace, console: Console) -> None:
+    """Make a thread and print its id; it is then the last used one in this folder."""
+    thread = console.relay.new_thread(args.name, args.by)
+    thread_argument.remember(console.relay, thread.id)
+    _made(console, thread.show())
+
+
+def _made(console: Console, view: ThreadView) -> None:
+    console.answer(view, [f"thread_id  {view.thread_id}"], view.thread_id)
+    thread_argument.warn_of_same_name(console, view)
+
+
+_KIND = arg(
+    "--kind", choices=get_args(ThreadKind), help="those of a kind, which are not listed else"
+)
+
+
+@takes(
+    *PAGE,
+    _KIND,
+    arg("--text", metavar="TEXT", help="only those with this in their name"),
+    arg("--status", choices=("open", "closed"), help="only those"),
+    arg("--agent", metavar="NAME", help="only those made by one with this in its name"),
+)
+def thread_list(args: Namespace, console: Console) -> None:
+    """List threads, newest first; the last used one in this folder is marked."""
+    listing = console.relay.threads(
+        args.limit, args.after, args.kind, args.text, args.status, args.agent
+    )
+    lines: list[str] = []
+    if console.is_human and not console.is_json:
+        lines = _table(console, listing.threads)
+        if listing.next:
+            lines.append(f"  more: relay thread list --after {display.quoted(listing.next)}")
+    console.answer(listing, lines, "\n".join(view.thread_id for view in listing.threads))
+
+
+def _table(console: Console, views: list[ThreadView]) -> list[str]:
+    if not views:
+        return ["no threads yet", "  next: relay thread new --name NAME"]
+    used = thread_argument.last_used(console.relay)
+    width = min(32, max(4, *(display.width(label(view)) for view in views)))
+    lines = [f"  {'NAME':{width}}  ID        STATE  ARTIFACTS  {'AVOIDED':>18}  LAST"]
+    for view in views:
+        if view.problem is not None:
+            name = display.column(display.clean(view.name or "–"), width)
+            lines.append(f"  {name}  {display.short(view.thread_id)}  damaged: {view.problem}")
+            continue
+        stats = console.relay.transport.ask(ReadStats(view.thread_id))
+        share = stats.tokens_avoided / stats.naive_tokens if stats.naive_tokens else 0.0
+        avoided = f"~{stats.tokens_avoided:,} ({share:.1%})" if stats.naive_tokens else "–"
+        mark = "▸" if used is not None and view.thread_id == used.thread_id else " "
+        name = display.column(display.clean(view.name or "–"), width)
+        closed = "  closed" if view.status == "closed" else ""
+        lines.append(
+            f"{mark} {name}  {display.short(view.thread_id)}  {f'v{view.version}':5}  "
+            f"{view.artifacts:>9}  {avoided:>18}  {display.age(view.updated_at)}{closed}"
+        )
+    return lines
+
+
+@takes(*thread_arguments())
+def thread_show(args: Namespace, console: Console) -> None:
+    """Show a thread as it stands."""
+    view = thread_argument.choose_thread(console, args).view
+    origin = f" · from {view.forked_from}" if view.forked_from else ""
+    name = f"  {label(view)}" if view.name else ""
+    head = display.short(view.thread_id)
+    holds = f"{display.count(view.artifacts, 'artifact')}, {display.count(view.events, 'event')}"
+    changed, made = display.age(view.updated_at), display.age(view.created_at)
+    console.answer(
+        view,
+        [
+            f"{'thread':10} {view.thread_id}{name}",
+            f"{'state':10} v{view.version} · {view.status} · changed {changed}",
+            f"{'made':10} by {display.clean(view.created_by)} · {made}{origin}",
+            f"{'holds':10} {holds}",
+            f"  next: relay state header {head} · relay events {head} · relay stats {head}",
+        ],
+    )
+
+
+@takes(
+    *thread_arguments("THREAD[@vN]"),
+    arg("--name", help="a name to call the new one by"),
+    by("who makes it"),
+)
+def thread_fork(args: Namespace, console: Console) -> None:
+    """Begin a thread with the state of another, as it is or was at a version; print its id."""
+    chosen = thread_argument.choose(console, args)
+    if chosen.pointer is not None:
+        raise Invalid("a fork takes a whole state", "leave the path out: THREAD@v7")
+    thread = chosen.thread.fork(chosen.version, args.name, args.by)
+    thread_argument.remember(console.relay, thread.id)
+    _made(console, thread.show())
+
+
+@takes(*thread_arguments(), by("who closes it"))
+def thread_close(args: Namespace, console: Console) -> None:
+    """Close a thread: it can be read, and no longer changed."""
+    chosen = thread_argument.choose_thread(console, args)
+    view = chosen.thread.close(args.by)
+    console.answer(view, f"closed {label(view)} at v{view.version}", view.thread_id)
+
+
+@takes(
+    arg("place", nargs="?", metavar="THREAD", help="an id, its beginning, or a name"),
+    thread_option("the same"),
+    arg("--yes", action="store_true", help="do not ask"),
+)
+def thread_rm(args: Namespace, console: Console) -> None:
+    """Remove a thread with its history, and the artifacts that only it holds."""
+    if bool(args.place) == bool(args.thread):
+        raise Invalid("this removes the thread that is named", "name one: relay thread rm THREAD")
+    view = thread_argument.find(console.relay, args.place or args.thread)
+    holds = f"{display.count(view.version, 'version')}, {display.count(view.artifacts, 'artifact')}"
+    console.confirm(f"remove {label(view)} ({display.short(view.thread_id)}: {holds})?", args.yes)
+    view = thread_argument.Thread(console.relay, view.thread_id).remove()
+    console.answer(view, f"removed {label(view)} ({holds})", view.thread_id)
+
+
+@takes(*thread_arguments())
+def thread_files(args: Namespace, console: Console) -> None:
+    """Write state.json, events.log and the artifacts of a thread as files; print their folder."""
+    console.own_address("these files are written next to the store")
+    chosen = thread_argument.choose_thread(console, args)
+    with console.busy("writing files"):
+        mirrored = chosen.thread.mirror()
+    console.answer(
+        mirrored,
+        [
+            f"{mirrored.folder}  {display.count(mirrored.files, 'file')}",
+            "  edited state.json? relay state adopt",
+        ],
+        mirrored.folder,
+    )

@@ -1,0 +1,242 @@
+"""What commands take: argparse with our errors, and the arguments that several commands share."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser, ArgumentTypeError
+from importlib import import_module
+from time import time
+
+from contextrelay.cli.command_table import close_option
+from contextrelay.errors import Invalid
+from contextrelay.limits import LIST_ITEMS_MAX, TTL_S_MAX
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Action, Namespace
+    from collections.abc import Callable
+    from typing import Any, NoReturn
+
+    from contextrelay.cli.command_table import Entry
+    from contextrelay.cli.console import Console
+
+    Act = Callable[[Namespace, Console], None]
+
+AGENT_VARIABLE = "RELAY_AGENT"
+_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_DIGITS_MAX = 15
+
+
+class Parser(ArgumentParser):
+    """An argument parser that raises instead of exiting, and never guesses abbreviations."""
+
+    def __init__(self, prog: str, description: str) -> None:
+        super().__init__(prog=prog, description=description, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        raise Invalid(message, f"{self._meant(message)}see: {self.prog} --help")
+
+    def _meant(self, message: str) -> str:
+        """The options that are nearly those that are not known."""
+        _, _, words = message.partition("unrecognized arguments: ")
+        known = [option for action in self._actions for option in action.option_strings]
+        typed = [word.partition("=")[0] for word in words.split() if word.startswith("--")]
+        close = [option for word in typed if (option := close_option(word, known))]
+        return f"did you mean {', '.join(close)}? " if close else ""
+
+    @property
+    def declared(self) -> list[Action]:
+        """Every argument and option, in the order of --help."""
+        return list(self._actions)
+
+
+class Argument:
+    """An argument or option, as `ArgumentParser.add_argument` takes it."""
+
+    __slots__ = ("names", "options")
+
+    def __init__(self, names: tuple[str, ...], options: dict[str, Any]) -> None:
+        self.names = names
+        self.options = options
+
+    def declare(self, container: Any) -> None:
+        container.add_argument(*self.names, **self.options)
+
+
+class Who(Argument):
+    """The name of who does it, by default that of the agent whose command this is."""
+
+    __slots__ = ()
+
+    def declare(self, container: Any) -> None:
+        agent = os.environ.get(AGENT_VARIABLE) or "you"
+        container.add_argument(*self.names, default=agent, **self.options)
+
+
+class OneOf:
+    """Arguments of which at most one may be given."""
+
+    __slots__ = ("arguments", "title")
+
+    def __init__(self, arguments: tuple[Argument, ...], title: str) -> None:
+        self.arguments = arguments
+        self.title = title
+
+    def declare(self, container: Any) -> None:
+        place = container.add_argument_group(self.title) if self.title else container
+        group = place.add_mutually_exclusive_group()
+        for each in self.arguments:
+            each.declare(group)
+
+
+def arg(*names: str, **options: Any) -> Argument:
+    """Declare an argument or option of a command."""
+    return Argument(names, options)
+
+
+def one_of(*arguments: Argument, title: str = "") -> OneOf:
+    """Declare arguments of which at most one may be given."""
+    return OneOf(arguments, title)
+
+
+def takes(*arguments: Argument | OneOf) -> Callable[[Act], Act]:
+    """Declare what a command takes."""
+
+    def declared(act: Act) -> Act:
+        _ARGUMENTS[act] = arguments
+        return act
+
+    return declared
+
+
+_ARGUMENTS: dict[Act, tuple[Argument | OneOf, ...]] = {}
+
+
+def command(name: str, entry: Entry) -> tuple[Parser, Act]:
+    """The parser of a command, and what it does: `state add` is state_add, `import` is import_."""
+    module = import_module(f"contextrelay.{entry.file}")
+    function = name.replace(" ", "_")
+    # `import` and `exec` have a meaning in Python already.
+    act: Act = getattr(module, f"{function}_", None) or getattr(module, function)
+    parser = Parser(prog=f"relay {name}", description=act.__doc__ or "")
+    everywhere = parser.add_argument_group("everywhere")
+    if entry.takes_json:
+        parser.set_defaults(json=False)
+    else:
+        everywhere.add_argument("--json", action="store_true", help="answer as JSON")
+    everywhere.add_argument("-q", "--quiet", action="store_true", help="no notes on stderr")
+    everywhere.add_argument("--no-color", action="store_true", help="no colour")
+    everywhere.add_argument(
+        "--store", "--url", metavar="ADDRESS", help="a folder, or the URL of an engine or a server"
+    )
+    for argument in _ARGUMENTS.get(act, ()):
+        argument.declare(parser)
+    return parser, act
+
+
+def by(help: str, option: str = "--by", **more: Any) -> Argument:
+    """Take the name of who does it: else the agent that RELAY_AGENT names, else you."""
+    return Who((option,), {"help": help, **more})
+
+
+def budget(default: int, help: str) -> Argument:
+    """Take a budget of tokens."""
+    shown = f"{help} ({default:,})"
+    return arg("--budget", type=int, default=default, metavar="TOKENS", help=shown)
+
+
+def thread_option(help: str = "else RELAY_THREAD, else the last used") -> Argument:
+    """Take a thread by -t."""
+    return arg("-t", "--thread", metavar="THREAD", help=help)
+
+
+def thread_arguments(metavar: str = "THREAD") -> tuple[Argument, Argument]:
+    """Take a thread by its place or by -t."""
+    place = arg("place", nargs="?", metavar=metavar, help="an id, its beginning, or a name")
+    return place, thread_option()
+
+
+def whole(least: int, most: int, says: str) -> Callable[[str], int]:
+    """Take a whole number in a range; `says` follows what was given, in the error."""
+
+    def read(text: str) -> int:
+        digits = text if text.isascii() and text.isdigit() else ""
+        if not 0 < len(digits) <= _DIGITS_MAX or not least <= int(digits) <= most:
+            raise ArgumentTypeError(f"{text!r} {says}")
+        return int(digits)
+
+    return read
+
+
+items = whole(1, LIST_ITEMS_MAX, f"is out of range: take 1 to {LIST_ITEMS_MAX}")
+LIMIT = arg("--limit", type=items, default=20, help="how many (20)")
+PAGE = (LIMIT, arg("--after", default="", metavar="NEXT", help="go on after another list"))
+
+
+def version(text: str) -> int:
+    """A version out of v7 or 7."""
+    digits = text.removeprefix("v")
+    if not (digits.isascii() and digits.isdigit()) or not 0 < len(digits) <= _DIGITS_MAX:
+        raise ArgumentTypeError(f"{text!r} is no version: write v7")
+    if int(digits) < 1:
+        raise ArgumentTypeError("versions count from v1")
+    return int(digits)
+
+
+def seconds(text: str) -> float:
+    """A number of seconds to wait."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= _WAIT_S_MAX:
+        raise ArgumentTypeError(f"{text!r} is no time to wait: write seconds, such as 2.5")
+    return number
+
+
+_WAIT_S_MAX = 365 * _UNITS_S["d"]
+
+
+def ttl(text: str) -> int | None:
+    """A time to live in seconds out of 90, 90s, 30m, 24h, 7d, 2w, or `never`."""
+    if text == "never":
+        return None
+    number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS_S else (text, "s")
+    if not (number.isascii() and number.isdigit()):
+        raise ArgumentTypeError(f"{text!r} is no time: write 90s, 30m, 24h, 7d or never")
+    seconds = int(number) * _UNITS_S[unit]
+    if not 1 <= seconds <= TTL_S_MAX:
+        raise ArgumentTypeError(f"{text!r} is out of range: take 1s to {TTL_S_MAX // 86_400}d")
+    return seconds
+
+
+def since(text: str) -> int:
+    """A moment in milliseconds out of 30m, 24h, 7d (ago), 2026-05-01 or 2026-05-01T12:30."""
+    from datetime import datetime
+
+    if text.isascii() and text.isdigit() and len(text) < _DATE_DIGITS:
+        # 2026 is a year to some, and seconds to others.
+        example = f"{text}-01-01" if len(text) == _YEAR_DIGITS else "2026-05-01"
+        raise ArgumentTypeError(f"{text!r} has no unit: write {text}s, 24h, 7d or {example}")
+    try:
+        return int(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
+    except (ValueError, OverflowError):
+        pass
+    try:
+        ago_s = ttl(text) or 0
+    except ArgumentTypeError:
+        ago_s = 0
+    if not ago_s:
+        raise ArgumentTypeError(f"{text!r} is no time: write 24h, 7d or 2026-05-01")
+    return int((time() - ago_s) * 1000)
+
+
+_YEAR_DIGITS, _DATE_DIGITS = 4, 8
+
+
+def pair(text: str) -> tuple[str, str]:
+    """A key and a value out of key=value."""
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise ArgumentTypeError(f"{text!r} is no key=value")
+    return key, value

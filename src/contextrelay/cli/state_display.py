@@ -1,0 +1,124 @@
+"""Operations, events and items of a state, each in one line, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from msgspec import convert
+from msgspec.json import encode
+
+from contextrelay.cli import display
+from contextrelay.documents.values import is_object
+from contextrelay.limits import STATE_BYTES_MAX
+from contextrelay.model.thread import Event
+from contextrelay.state.entries import DEFAULT_KEY
+
+LINE_CHARS = 100
+# Where the text of an item is, by what else it has.
+_TEXT_FIELDS = ("value", "description", "question", "step", "name", "ref")
+_SIGNS = {"add": "+", "remove": "-", "replace": "~", "move": ">", "copy": "&", "test": "="}
+
+
+def value(given: Any) -> str:
+    """A JSON value, cut to a line."""
+    return display.cut(whole_value(given), LINE_CHARS)
+
+
+def whole_value(given: Any) -> str:
+    return display.clean(encode(given).decode())
+
+
+def item(given: Any) -> str:
+    """An item of a state's list: its text, and its id."""
+    if not is_object(given):
+        return value(given)
+    fields = given
+    for name in _TEXT_FIELDS:
+        if name in fields:
+            id = f"  ({display.clean(str(fields['id']))})" if "id" in fields else ""
+            if name == "ref":
+                return display.short(display.clean(str(fields[name])))
+            return f"{key_of(fields)}{value(fields[name])}{id}"
+    return value(fields)
+
+
+def key_of(fact: dict[str, Any]) -> str:
+    """A fact's key and a colon, unless it has none of its own."""
+    key = fact.get("key")
+    return f"{display.clean(str(key))}: " if key and key != DEFAULT_KEY else ""
+
+
+def text_of(given: Any) -> str:
+    """A value as people read it: a string without its quotes."""
+    return display.clean(given) if isinstance(given, str) else whole_value(given)
+
+
+def operation(given: dict[str, Any]) -> str:
+    """One operation of a patch."""
+    sign = _SIGNS.get(given["op"], "?")
+    path = display.clean(given["path"])
+    if "from" in given:
+        return f"{sign} {path}  from {display.clean(given['from'])}"
+    return f"{sign} {path}  {item(given['value'])}" if "value" in given else f"{sign} {path}"
+
+
+def operations(given: list[dict[str, Any]]) -> str:
+    """A patch in one line: its first operation, and how many more there are."""
+    if not given:
+        return "nothing changed"
+    more = f"  and {display.count(len(given) - 1, 'more operation')}" if len(given) > 1 else ""
+    return operation(given[0]) + more
+
+
+def change(old: dict[str, Any] | None, operations: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """A difference as people read it, with what was there before; `old` is changed on the way.
+
+    None is enough where nothing is removed or replaced.
+    """
+    from contextrelay.documents.patch import Operation, apply
+    from contextrelay.documents.pointer import find, parse
+
+    document: list[Any] = [old or {}]
+    size_bytes = len(encode(old))
+    for each in operations:
+        yield f"@ {display.clean(each['path'])}"
+        if each["op"] in ("remove", "replace"):
+            yield f"- {value(find(document[0], parse(each['path'])))}"
+        if "value" in each:
+            yield f"+ {value(each['value'])}"
+        if "from" in each:
+            yield f"+ {each['op']} from {display.clean(each['from'])}"
+        if old is None:
+            continue
+        applied = apply(document, [convert(each, Operation)], size_bytes, 2 * STATE_BYTES_MAX)
+        size_bytes = applied.size_bytes
+
+
+def event(happened: Event) -> str:
+    """What an event says, without its type."""
+    detail = happened.detail
+    match happened.type:
+        case "state.patch.applied":
+            restored = detail.get("restored_version")
+            head = f"v{detail.get('version', '?')}  "
+            if restored is not None:
+                head += f"restored v{restored}  "
+            return head + operations(detail.get("operations", []))
+        case "state.created":
+            return "v1"
+        case "checkpoint.created":
+            return f"{display.clean(str(detail.get('label')))}  v{detail.get('version', '?')}"
+        case "artifact.created":
+            size = display.size(int(detail.get("size", 0)))
+            return f"{display.short(str(detail.get('ref')))}  {detail.get('type')}  {size}"
+        case "capability.called" | "capability.failed":
+            why = display.cut(display.clean(str(detail.get("message", ""))), LINE_CHARS)
+            return f"{display.clean(str(detail.get('capability')))}  {why}".rstrip()
+        case "capability.invoked":
+            how = "cached" if detail.get("cache_hit") else f"{detail.get('duration_ms')} ms"
+            ref = display.short(display.clean(str(detail.get("artifact_ref"))))
+            return f"{display.clean(str(detail.get('capability')))}  {how}  {ref}"
+        case _:
+            kept = {name: each for name, each in detail.items() if each is not None}
+            return value(kept) if kept else ""

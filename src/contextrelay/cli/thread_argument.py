@@ -1,0 +1,145 @@
+"""The thread argument: which thread a person means, and which version and place in it.
+
+The forms are those of client/names.py. Where no thread is named it is RELAY_THREAD, or else the one
+last used in this folder.
+"""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from contextrelay.cli import display
+from contextrelay.cli.console import Console
+from contextrelay.cli.place import folder_of
+from contextrelay.client import names
+from contextrelay.client.flow import run
+from contextrelay.client.relay import Relay
+from contextrelay.client.thread import Thread
+from contextrelay.errors import Full, Invalid, Unavailable
+from contextrelay.model.thread import ThreadView
+from contextrelay.verbs import FindThreads
+
+VARIABLE = "RELAY_THREAD"
+
+
+class Chosen(NamedTuple):
+    """A thread, and maybe a version of its state and a place in that."""
+
+    thread: Thread
+    view: ThreadView
+    version: int | None = None
+    pointer: str | None = None
+
+    @property
+    def label(self) -> str:
+        return label(self.view)
+
+
+def label(view: ThreadView) -> str:
+    """A thread as people call it."""
+    return display.clean(view.name) if view.name else display.short(view.thread_id)
+
+
+def choose(console: Console, args: Namespace) -> Chosen:
+    """The thread, version and place that the arguments name; it is then the last used one.
+
+    Raises:
+        NotFound: there is no such thread.
+        Invalid: no thread is named, or two are, or several could be meant.
+    """
+    place, named = getattr(args, "place", None) or "", args.thread or ""
+    text, version, pointer = run(console.relay.transport, names.find_place(place))
+    if named:
+        option, option_version, option_pointer = run(
+            console.relay.transport, names.find_place(named)
+        )
+        if text and text != option:
+            raise Invalid(f"two threads are named: {place} and {named}", "name one")
+        text, version, pointer = option, version or option_version, pointer or option_pointer
+    view = _view(console.relay, text)
+    if text:
+        remember(console.relay, view.thread_id)
+    return Chosen(Thread(console.relay, view.thread_id), view, version, pointer)
+
+
+def choose_thread(console: Console, args: Namespace) -> Chosen:
+    """The thread that the arguments name, where no version of it makes sense."""
+    chosen = choose(console, args)
+    if chosen.version is not None or chosen.pointer is not None:
+        raise Invalid("this takes a whole thread, not a version of it", f"say {chosen.label}")
+    return chosen
+
+
+def choose_or_make(console: Console, args: Namespace, may_make: bool = True) -> Thread:
+    """The thread that is meant; where none is named and none was used here, a new one."""
+    if args.thread or os.environ.get(VARIABLE) or last_used(console.relay) is not None:
+        return choose_thread(console, args).thread
+    if not may_make:
+        raise Invalid(
+            "no thread was used in this folder yet, and a dry run makes none",
+            "make one: relay thread new; or name one with --thread",
+        )
+    folder = display.clean(Path.cwd().name)[:_NAME_CHARS_MAX] or None
+    thread = console.relay.new_thread(folder)
+    remember(console.relay, thread.id)
+    console.note(f"thread {folder or display.short(thread.id)} is new")
+    return thread
+
+
+_NAME_CHARS_MAX = 100
+
+
+def thread_if_named(console: Console, args: Namespace, with_variable: bool) -> Chosen | None:
+    """The thread of -t or, if wanted, RELAY_THREAD; the last used one does not count."""
+    if args.thread or (with_variable and os.environ.get(VARIABLE)):
+        return choose_thread(console, args)
+    return None
+
+
+def remember(relay: Relay, thread: str) -> None:
+    """Make a thread the last used one in this folder; where that fails, nothing else does."""
+    with suppress(OSError, Full, Unavailable):
+        relay.use_thread(thread, folder_of(relay))
+
+
+def last_used(relay: Relay) -> ThreadView | None:
+    """The thread last used in this folder."""
+    with suppress(OSError):
+        for view in relay.last_used_thread(folder_of(relay)):
+            return view
+    return None
+
+
+def _view(relay: Relay, text: str) -> ThreadView:
+    text = text or os.environ.get(VARIABLE, "")
+    if text:
+        return find(relay, text)
+    view = last_used(relay)
+    if view is None:
+        raise Invalid(
+            "no thread is named, and none was used in this folder yet",
+            "make one: relay thread new; or name one with --thread, see: relay thread list",
+        )
+    return view
+
+
+def warn_of_same_name(console: Console, view: ThreadView) -> None:
+    """Note that a new thread's name does not say which one is meant, where others have it."""
+    if not view.name:
+        return
+    found = console.relay.transport.ask(FindThreads(view.name))
+    others = [each.thread_id for each in found if each.name == view.name]
+    if len(others) > 1:
+        console.note(
+            f"note: {len(others)} threads are called {label(view)}; this one is "
+            f"{display.short(view.thread_id)}: name it by that"
+        )
+
+
+def find(relay: Relay, text: str) -> ThreadView:
+    """The thread of an id, a beginning of one, or a name."""
+    return run(relay.transport, names.find_thread(text, display.DOOR))

@@ -1,1 +1,0 @@
-"""Providers: one file each, behind the protocol in client/run/provider.py."""

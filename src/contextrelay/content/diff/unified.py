@@ -1,0 +1,305 @@
+"""Differences of two bodies: a unified diff that fits, in bounded memory and time.
+
+Rule: what both begin and end with is never held. Of what lies between, DIFF_MIDDLE_BYTES_MAX of
+each side are compared, and the answer says when there was more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import AnyStr
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from contextrelay.content.diff.lines import find_edits, unified
+from contextrelay.content.slicing.fit import bytes_for, fit_lines
+from contextrelay.content.slicing.slice import spent
+from contextrelay.content.slicing.source import Source, readable, shown, text_of
+from contextrelay.content.tokens import count_tokens
+from contextrelay.documents.diff import difference
+from contextrelay.errors import Invalid
+from contextrelay.limits import (
+    CHUNK_BYTES,
+    DIFF_CHANGES_MAX,
+    DIFF_JSON_BYTES_MAX,
+    DIFF_MIDDLE_BYTES_MAX,
+    LINE_BYTES_SHOWN,
+    LINE_MARK_BYTES,
+    MATCH_BYTES_SHOWN,
+)
+from contextrelay.model.inspect import Change, Differing
+from contextrelay.model.tokens import Spent
+
+
+class Compare(Struct, frozen=True, kw_only=True):
+    """Two texts to compare: what lies between the same head and the same tail of two bodies."""
+
+    labels: tuple[str, str]
+    context: int
+    tokens_max: int
+    start: int
+    """Where they begin in both bodies, in bytes."""
+    lines_before: int
+    is_cut: bool
+    """Whether there is more of them."""
+    is_inside: bool
+    """Whether they begin within a long line."""
+
+
+class Compared(Struct, frozen=True, kw_only=True):
+    """What differs between two texts."""
+
+    text: str = ""
+    added: int = 0
+    removed: int = 0
+    changes: list[Change] = []
+    left_out: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def compare(asked: Compare, bodies: Sequence[bytes]) -> Compared:
+    """Compare two texts, and, where they follow, the two JSON documents that they are of."""
+    old_lines, new_lines = _lines(bodies[0]), _lines(bodies[1])
+    edits = find_edits(old_lines, new_lines)
+    lines = [f"--- {asked.labels[0]}\n", f"+++ {asked.labels[1]}\n"]
+    room, line_count = bytes_for(asked.tokens_max), len(lines)
+    for hunk in unified(old_lines, edits, asked.context):
+        line_count += hunk.line_count
+        if room <= 0:
+            continue  # What is not shown is counted and not made.
+        for line in _folded(hunk.lines(old_lines, new_lines, asked.lines_before)):
+            lines.append(f"{line}\n")
+            room -= len(line) + 1
+            if room <= 0:
+                break
+    text, count = fit_lines(lines, asked.tokens_max)
+    left_out = [f"{line_count - count:,} lines of the diff"] if line_count > count else []
+    notes: list[str] = []
+    if asked.is_cut:
+        left_out.append(f"what is behind the first {DIFF_MIDDLE_BYTES_MAX:,} bytes that differ")
+    if not edits and not asked.is_cut:
+        notes.append("they differ in the line end behind the last line alone")
+    elif asked.is_inside:
+        where = f"shown from byte {asked.start:,} on"
+        notes.append(f"line {asked.lines_before + 1:,} is long: {where}")
+    return Compared(
+        text=text,
+        added=sum(edit.new_stop - edit.new_start for edit in edits),
+        removed=sum(edit.old_stop - edit.old_start for edit in edits),
+        changes=_changes(*bodies[2:]) if len(bodies) == 4 else [],
+        left_out=", and ".join(left_out),
+        notes=tuple(notes),
+    )
+
+
+def differ(
+    old: Source,
+    new: Source,
+    context: int,
+    tokens_max: int,
+    compare: Callable[[Compare, Sequence[bytes]], Compared] = compare,
+) -> Differing:
+    """What differs between two bodies; `compare` is what may take long."""
+    if old.sha256 == new.sha256 and old.sha256:
+        return _answer(old, new, Compared(), is_same=True)
+    labels = f"{old.ref[:8]} {old.name or ''}".rstrip(), f"{new.ref[:8]} {new.name or ''}".rstrip()
+    try:
+        one, other = readable(old), readable(new)
+    except Invalid:
+        text = "".join(
+            f"{sign} {label}: {each.size_bytes:,} bytes, sha256 {each.sha256}\n"
+            for sign, label, each in zip("-+", labels, (old, new), strict=True)
+        )
+        return _answer(old, new, Compared(text=text), is_text=False)
+    asked, bodies = _middle(one, other, labels, context, tokens_max)
+    is_small = max(old.size_bytes, new.size_bytes) <= DIFF_JSON_BYTES_MAX
+    if old.type == new.type == "json" and is_small:
+        bodies += [each.bytes_of(0, each.size_bytes) for each in (old, new)]
+    compared = compare(asked, bodies)
+    notes = (*one.notes, *other.notes, *compared.notes)
+    return _answer(old, new, replace(compared, notes=notes))
+
+
+def _answer(
+    old: Source, new: Source, compared: Compared, is_same: bool = False, is_text: bool = True
+) -> Differing:
+    return Differing(
+        old=old.ref,
+        new=new.ref,
+        is_same=is_same,
+        is_text=is_text,
+        text=compared.text,
+        added=compared.added,
+        removed=compared.removed,
+        changes=compared.changes,
+        left_out=compared.left_out,
+        notes=compared.notes,
+        spent=_both_spent(count_tokens(compared.text), old, new),
+    )
+
+
+def _both_spent(tokens: int, old: Source, new: Source) -> Spent:
+    """The tokens that were given, and those of both bodies whole."""
+    one, other = spent(0, old), spent(0, new)
+    is_measured = one.basis == other.basis == "measured"
+    return Spent(
+        tokens=tokens,
+        whole_tokens=one.whole_tokens + other.whole_tokens,
+        basis="measured" if is_measured else "estimated",
+        tokenizer=one.tokenizer,
+    )
+
+
+# What is the same
+
+
+def _middle(
+    old: Source, new: Source, labels: tuple[str, str], context: int, tokens_max: int
+) -> tuple[Compare, list[bytes]]:
+    """What lies between what both begin and end with, with some lines of both around it."""
+    head = _same_head(old, new)
+    start, is_inside = _back(old, head, context)
+    lines_before = sum(chunk.count(b"\n") for chunk in old.read(0, start))
+    tail = _same_tail(old, new, start)
+    tail = _forward(old, tail, context)
+    old_stop, new_stop = old.size_bytes - tail, new.size_bytes - tail
+    room = DIFF_MIDDLE_BYTES_MAX
+    asked = Compare(
+        labels=labels,
+        context=context,
+        tokens_max=tokens_max,
+        start=start,
+        lines_before=lines_before,
+        is_cut=max(old_stop, new_stop) - start > room,
+        is_inside=is_inside,
+    )
+    return asked, [
+        _whole_lines(old.bytes_of(start, min(old_stop, start + room)), start + room < old_stop),
+        _whole_lines(new.bytes_of(start, min(new_stop, start + room)), start + room < new_stop),
+    ]
+
+
+def _same_head(old: Source, new: Source) -> int:
+    """How many bytes both begin with."""
+    place = 0
+    for one, other in zip(_blocks(old), _blocks(new), strict=False):
+        if one != other:
+            return place + _same_start(one, other)
+        place += len(one)
+    return place
+
+
+def _blocks(source: Source) -> Iterator[bytes]:
+    """A body in blocks of one size, however it is read."""
+    carried = b""
+    for chunk in source.read(0, source.size_bytes):
+        carried += chunk
+        while len(carried) >= CHUNK_BYTES:
+            yield carried[:CHUNK_BYTES]
+            carried = carried[CHUNK_BYTES:]
+    if carried:
+        yield carried
+
+
+def _same_start(one: AnyStr, other: AnyStr) -> int:
+    """How many bytes or characters two texts begin with, found by halves."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _same_tail(old: Source, new: Source, start: int) -> int:
+    """How many bytes both end with, behind a place."""
+    most = min(old.size_bytes, new.size_bytes) - start
+    same = 0
+    while same < most:
+        step = min(CHUNK_BYTES, most - same)
+        one = old.bytes_of(old.size_bytes - same - step, old.size_bytes - same)
+        other = new.bytes_of(new.size_bytes - same - step, new.size_bytes - same)
+        if one != other:
+            return same + _same_start(one[::-1], other[::-1])
+        same += step
+    return same
+
+
+def _back(source: Source, place: int, context: int) -> tuple[int, bool]:
+    """From a place back to where its line begins, and so many lines more; not far in a long one."""
+    window = source.bytes_of(max(0, place - LINE_MARK_BYTES), place)
+    first = place - len(window)
+    start = window.rfind(b"\n") + 1
+    if not start and first:
+        near = max(0, len(window) - MATCH_BYTES_SHOWN)
+        while near < len(window) and window[near] & 0xC0 == 0x80:
+            near += 1
+        return first + near, True
+    for _ in range(context):
+        if not start:
+            break
+        start = window.rfind(b"\n", 0, start - 1) + 1
+    return first + start, False
+
+
+def _forward(source: Source, tail: int, context: int) -> int:
+    """A tail that begins with a line, and leaves so many lines before it to the middle."""
+    begin = source.size_bytes - tail
+    window = source.bytes_of(begin, min(begin + LINE_MARK_BYTES, source.size_bytes))
+    place = -1
+    for _ in range(context + 1):
+        place = window.find(b"\n", place + 1)
+        if place < 0:
+            # No line ends near: a little of it is enough, and none where the body ends.
+            return 0 if len(window) == tail else max(0, tail - MATCH_BYTES_SHOWN)
+    return tail - place - 1
+
+
+def _whole_lines(raw: bytes, is_cut: bool) -> bytes:
+    return raw[: raw.rfind(b"\n") + 1] or raw if is_cut else raw
+
+
+def _lines(raw: bytes) -> list[str]:
+    lines = shown(text_of(raw)).split("\n")
+    return lines[:-1] if lines and not lines[-1] else lines
+
+
+# How it is shown
+
+
+def _folded(lines: Iterator[str]) -> Iterator[str]:
+    """A hunk whose long lines are folded; of a line that was changed, around the first change."""
+    before = " "
+    line = next(lines, None)
+    while line is not None:
+        following = next(lines, None)
+        if len(line) <= LINE_BYTES_SHOWN:
+            yield line
+        elif line[0] == "-" and following is not None and following[0] == "+":
+            yield _fold(line, following)
+        else:
+            yield _fold(line, before if line[0] == "+" and before[0] == "-" else "")
+        before, line = line, following
+
+
+def _fold(line: str, other: str) -> str:
+    """A part of a long line: its beginning, or around where it differs from another."""
+    change = _same_start(line[1:], other[1:]) if other else 0
+    first = max(0, change - MATCH_BYTES_SHOWN // 2)
+    text = line[1 + first : 1 + first + MATCH_BYTES_SHOWN]
+    left = len(line) - 1 - len(text)
+    return f"{line[0]}{'…' if first else ''}{text} [… {left:,} characters more]"
+
+
+def _changes(old: bytes, new: bytes) -> list[Change]:
+    """Where two JSON documents differ; nothing for what is none."""
+    try:
+        found = difference(msgspec.json.decode(old), msgspec.json.decode(new))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return []
+    return [Change(op=each.op, path=each.path) for each in islice(found, DIFF_CHANGES_MAX)]

@@ -1,0 +1,310 @@
+"""Results of a grep: matches in any number of bodies, with the lines around them, as far as fits.
+
+Rule: all is counted, whatever is shown: matches that did not fit, bodies that were skipped and why,
+and whether the time was over before the end.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from contextrelay.content.grep.gathered import SHORT_REF_CHARS, Gathered, Wanted
+from contextrelay.content.grep.match import Seeker, blocks_of, compile_any
+from contextrelay.content.grep.plain_text import is_plain, spellings
+from contextrelay.content.grep.records import Record, Records, records, structured_type
+from contextrelay.content.grep.records import Wanted as RecordsWanted
+from contextrelay.content.slicing.fit import fit_lines
+from contextrelay.content.slicing.line_offsets import offset_of_line
+from contextrelay.content.slicing.slice import spent
+from contextrelay.content.slicing.source import Source, readable
+from contextrelay.content.tokens import TOKENIZER_DEFAULT, count_tokens
+from contextrelay.errors import Broken, Gone, Invalid, NotFound
+from contextrelay.limits import (
+    GREP_COUNTED_MAX,
+    GREP_RECORDS_BODIES_MAX,
+    GREP_RECORDS_BYTES_MAX,
+    GREP_UNCOUNTED_BYTES_MAX,
+    GREP_UNCOUNTED_BYTES_MIN,
+    LINE_MARK_BYTES,
+    MIB,
+    PIECE_TOKENS_MAX,
+)
+from contextrelay.model.inspect import Found, Match, Skipped
+from contextrelay.model.tokens import Spent
+
+# Of one record, by the tokens that there are: about half of them.
+_RECORD_CHARS_MIN, _RECORD_CHARS_MAX = 200, 2_000
+_HEAD_TOKENS = 7
+_HEAD_BYTES = 1_024
+_PLACES = "places in long lines are counted, not records"
+_BY_LINES = "looked at by lines, not by records: "
+_TOO_LARGE = f"{_BY_LINES}larger than {GREP_RECORDS_BYTES_MAX // MIB} MiB"
+
+ByRecords = Callable[[RecordsWanted, bytes], Records]
+"""Looks for patterns in the records of a body, within bounds."""
+
+
+def find(
+    sources: Iterable[Source | Skipped],
+    wanted: Wanted,
+    is_over: Callable[[], bool],
+    is_one: bool = False,
+    by_records: ByRecords = records,
+) -> Found:
+    """Look for a pattern in sources, one after the other, until the time is over.
+
+    It ends early too where matches are too many to be counted.
+
+    Raises:
+        Invalid: the pattern cannot be used.
+    """
+    pattern = compile_any(wanted.patterns, wanted.ignore_case, wanted.is_fixed)
+    gathered = Gathered(wanted, is_one)
+    is_complete = True
+    for source in sources:
+        if is_over() or gathered.count >= GREP_COUNTED_MAX:
+            is_complete = False
+            break
+        if isinstance(source, Skipped):
+            gathered.skip(source.ref, source.why)
+            continue
+        seeker = Seeker(pattern, is_over, GREP_COUNTED_MAX - gathered.count)
+        try:
+            if not _found_records(readable(source), pattern, gathered, by_records, is_over):
+                _look_into(readable(source), seeker, gathered)
+        except Invalid as binary:
+            gathered.skip(source.ref, binary.message)
+        except (Broken, NotFound, Gone) as error:
+            # One that is damaged or was removed meanwhile is skipped, unless it is the only one.
+            if is_one:
+                raise
+            ref = source.ref
+            gathered.skip(ref, f"{ref[:SHORT_REF_CHARS]} cannot be read: {error.message}")
+        is_complete = is_complete and seeker.is_complete
+    gathered.take_ranked()
+    return _found(gathered, is_complete, is_one)
+
+
+def _found_records(
+    source: Source,
+    pattern: Any,
+    gathered: Gathered,
+    by_records: ByRecords,
+    is_over: Callable[[], bool],
+) -> bool:
+    """Look into structured content by its records; False where lines are to be looked at."""
+    wanted = gathered.wanted
+    if (
+        not wanted.shows_records
+        or source.size_bytes > GREP_RECORDS_BYTES_MAX
+        or gathered.record_bodies >= GREP_RECORDS_BODIES_MAX
+    ):
+        return False
+    head = source.bytes_of(0, min(_HEAD_BYTES, source.size_bytes))
+    kind = structured_type(source.type, source.media_type, head)
+    if kind is None:
+        return False
+    # One look for any match, which watches the clock.
+    seeker = Seeker(_in_json(wanted) if kind == "json" else pattern, is_over, 1)
+    chunks = source.read(0, source.size_bytes)
+    first = next(seeker.hits(blocks_of(chunks, 0, most=seeker.block_bytes_max)), None)
+    if first is None:
+        gathered.looked_at += seeker.is_complete
+        return seeker.is_complete
+    body = source.bytes_of(0, source.size_bytes)
+    gathered.record_bodies += 1
+    chars = min(max(2 * wanted.tokens_max, _RECORD_CHARS_MIN), _RECORD_CHARS_MAX)
+    asked = RecordsWanted(
+        patterns=wanted.patterns,
+        ignore_case=wanted.ignore_case,
+        is_fixed=wanted.is_fixed,
+        type=kind,
+        media_type=source.media_type,
+        records_max=wanted.matches_max,
+        chars_max=chars,
+        best_chars_max=2 * chars,
+        all_chars_max=10 * wanted.tokens_max + chars,
+        tokens_max=wanted.tokens_max - _HEAD_TOKENS,
+    )
+    found = by_records(asked, body)
+    if found.found is None:
+        if found.why:
+            short = source.ref[:SHORT_REF_CHARS]
+            gathered.notes.append(f"{short}: {_BY_LINES}{found.why}")
+        return False
+    gathered.looked_at += 1
+    if found.why:
+        gathered.is_counted = False
+        gathered.notes.append(f"{source.ref[:SHORT_REF_CHARS]}: {found.why}")
+    shown_before = len(gathered.matches)
+    for each in found.found:
+        match = _match(source.ref, each)
+        if gathered.is_ranked:
+            gathered.ranks(each.score, match)
+        elif not gathered.takes(match):
+            break
+    _count(source, found.count, shown_before, gathered)
+    return True
+
+
+def _match(ref: str, each: Record) -> Match:
+    return Match(ref=ref, line=each.line, offset=each.offset, text=each.text, pointer=each.pointer)
+
+
+def _note_records(source: Source, gathered: Gathered, note: str) -> bool:
+    """Note something of what may have records, but was not looked at by them; whether it is so."""
+    head = source.bytes_of(0, min(_HEAD_BYTES, source.size_bytes))
+    if structured_type(source.type, source.media_type, head) is None:
+        return False
+    gathered.notes.append(f"{source.ref[:SHORT_REF_CHARS]}: {note}")
+    return True
+
+
+def _in_json(wanted: Wanted) -> Any:
+    """What is looked for, in each way in which it may be spelled there."""
+    forms, is_fixed = wanted.patterns, wanted.is_fixed
+    if is_plain(forms, is_fixed):
+        forms, is_fixed = [form for each in forms for form in spellings(each)], True
+    return compile_any(forms, wanted.ignore_case, is_fixed)
+
+
+def _look_into(source: Source, seeker: Seeker, gathered: Gathered) -> None:
+    wanted = gathered.wanted
+    gathered.looked_at += 1
+    seeker.is_enough = gathered.is_full
+    seeker.needs_several, seeker.needs_words = gathered.needs_several, gathered.needs_words
+    offset, line = 0, 1
+    if wanted.after_line:
+        marks = source.marks() if source.size_bytes > 2 * LINE_MARK_BYTES else None
+        aim = wanted.after_line + 1
+        offset, line = offset_of_line(source.read_on, marks, aim, source.size_bytes)
+    if GREP_UNCOUNTED_BYTES_MIN < source.size_bytes <= GREP_UNCOUNTED_BYTES_MAX:
+        line = 0  # Found out for what is shown alone.
+    shown_before = len(gathered.matches)
+    chunks = source.read(offset, source.size_bytes)
+    for hit in seeker.hits(blocks_of(chunks, line, offset, seeker.block_bytes_max)):
+        if gathered.is_ranked:
+            gathered.ranks_line(source, hit)
+            seeker.needs_several = gathered.needs_several
+            seeker.needs_words = gathered.needs_words
+        else:
+            seeker.is_enough = not gathered.takes(gathered.match(source, hit))
+    if seeker.count and source.size_bytes > GREP_RECORDS_BYTES_MAX and wanted.shows_records:
+        _note_records(source, gathered, _TOO_LARGE)
+    if seeker.has_places and _note_records(source, gathered, _PLACES):
+        gathered.is_counted = False
+    _count(source, seeker.count, shown_before, gathered)
+
+
+def _count(source: Source, count: int, shown_before: int, gathered: Gathered) -> None:
+    """Note how much was found in a source, and whether all of it is shown."""
+    gathered.count += count
+    if not count:
+        return
+    gathered.whole.append(spent(0, source))
+    gathered.names[source.ref] = source.name or ""
+    gathered.notes += [f"{source.ref[:SHORT_REF_CHARS]}: {note}" for note in source.notes]
+    if gathered.wanted.is_count:
+        gathered.counts.append(f"{source.ref}: {count}\n")
+    elif not gathered.is_ranked and len(gathered.matches) - shown_before < count:
+        gathered.unshown_in = gathered.unshown_in or source.ref
+
+
+def _found(gathered: Gathered, is_complete: bool, is_one: bool) -> Found:
+    wanted, matches = gathered.wanted, gathered.matches
+    lines = gathered.counts if wanted.is_count and not is_one else _rendered(gathered, is_one)
+    text, _ = fit_lines(lines, wanted.tokens_max)
+    missing = 0 if wanted.is_count else gathered.count - len(matches)
+    least = "" if is_complete and gathered.is_counted else "at least "
+    next_args = _next_args(gathered) if missing else {}
+    if gathered.skipped_count > len(gathered.skipped):
+        more = gathered.skipped_count - len(gathered.skipped)
+        gathered.notes.append(f"{more} more were skipped")
+    if not is_complete:
+        is_many = gathered.count >= GREP_COUNTED_MAX
+        why = f"{GREP_COUNTED_MAX:,} matches were counted" if is_many else "the time was over"
+        gathered.notes.append(f"{why} before all was looked at")
+    return Found(
+        matches=matches,
+        count=gathered.count,
+        is_complete=is_complete and gathered.is_counted,
+        looked_at=gathered.looked_at,
+        skipped=gathered.skipped,
+        text=text,
+        left_out=f"{least}{missing:,} more matches" if missing else "",
+        next=_command(next_args, wanted) if next_args else "",
+        next_args=next_args,
+        notes=tuple(gathered.notes),
+        spent=_all_spent(gathered, count_tokens(text)),
+    )
+
+
+def _rendered(gathered: Gathered, is_one: bool) -> list[str]:
+    """The matches as lines; a line that is next to two of them is there once."""
+    lines: list[str] = []
+    ref, last = "", 0
+    matches = gathered.matches
+    for index, match in enumerate(matches):
+        if match.ref != ref or match.line < last:
+            last = 0
+        if match.ref != ref:
+            ref = match.ref
+            if not is_one:
+                lines.append(
+                    f"{ref[:SHORT_REF_CHARS]} {gathered.names.get(ref, '')}".rstrip() + "\n"
+                )
+        first = match.line - len(match.before)
+        if gathered.wanted.context and last and first > last + 1:
+            lines.append("--\n")
+        for number, text in enumerate(match.before, first):
+            if number > last:
+                lines.append(f"{number}- {text}\n")
+        lines.append(f"{match.line}: {match.text}\n")
+        last = match.line
+        following = matches[index + 1] if index + 1 < len(matches) else None
+        is_below = following is not None and following.ref == ref and following.line >= last
+        stop = following.line if following and is_below else 1 << 53
+        for number, text in enumerate(match.after, match.line + 1):
+            if number < stop:
+                lines.append(f"{number}- {text}\n")
+                last = number
+    return lines
+
+
+def _next_args(gathered: Gathered) -> dict[str, Any]:
+    """The call that gives the matches that were left out, in the first ref that has some."""
+    ref = gathered.unshown_in
+    shown = [match for match in gathered.matches if match.ref == ref]
+    args: dict[str, Any] = {"pattern": gathered.wanted.pattern, "ref": ref}
+    if gathered.is_ranked or (shown and shown[-1].pointer is not None):
+        # What follows the best is found by asking for more of them.
+        args["tokens_max"] = min(4 * gathered.wanted.tokens_max, PIECE_TOKENS_MAX)
+    elif shown:
+        args["after_line"] = shown[-1].line
+    for name in ("context", "ignore_case", "is_fixed"):
+        if value := getattr(gathered.wanted, name):
+            args[name] = value
+    return args
+
+
+def _command(args: dict[str, Any], wanted: Wanted) -> str:
+    patterns = "".join(f" --grep {shlex.quote(each)}" for each in wanted.patterns)
+    words = f"relay get {args['ref'][:SHORT_REF_CHARS]}{patterns}"
+    words += f" --tokens-max {args['tokens_max']}" if "tokens_max" in args else ""
+    words += f" --after-line {args['after_line']}" if "after_line" in args else ""
+    words += f" --context {wanted.context}" if wanted.context else ""
+    words += " --ignore-case" if wanted.ignore_case else ""
+    return words + (" --fixed" if wanted.is_fixed else "")
+
+
+def _all_spent(gathered: Gathered, tokens: int) -> Spent:
+    """The tokens that were given, and those of all bodies in which something was found."""
+    is_measured = all(each.basis == "measured" for each in gathered.whole)
+    return Spent(
+        tokens=tokens,
+        whole_tokens=max(tokens, sum(each.whole_tokens for each in gathered.whole)),
+        basis="measured" if is_measured else "estimated",
+        tokenizer=TOKENIZER_DEFAULT,
+    )

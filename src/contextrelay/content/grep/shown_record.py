@@ -1,0 +1,214 @@
+"""How a record that matches is shown: its pointer, what identifies its parents, and its members.
+
+Rule: the record is shown as it is, and what comes with it is defused: nobody asked for that.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, cast
+
+import msgspec
+
+from contextrelay.content.grep.gathered import Search, cut_around, score_of
+from contextrelay.content.grep.identity import identity
+from contextrelay.content.grep.shown_object import compact, shown_object
+from contextrelay.content.grep.tree import Format, Node, delimiter_of
+from contextrelay.content.tokens import count_tokens
+from contextrelay.content.untrusted.defuse import defuse
+from contextrelay.documents.pointer import escape
+from contextrelay.limits import GREP_RECORD_DECODED_BYTES_MAX
+
+_LINE_END = re.compile(r"\r?\n|\r")
+_PARENTS_MAX, _LOOKED_AT_MAX = 3, 8
+_MATCHED_CHARS = 240
+_WHOLE_TRIES = 4
+_WITHIN, _REST_TOKENS_MIN = " in ", 12
+# No text has so many characters a token that it would be worth counting.
+_CHARS_A_TOKEN = 12
+
+
+class Showing:
+    """How records are shown."""
+
+    def __init__(
+        self,
+        searches: Sequence[Search],
+        body: bytes,
+        nodes: list[Node],
+        format: Format,
+    ) -> None:
+        self._searches = searches
+        self._body, self._nodes = body, nodes
+        self._format: Format = format
+        self._numbers: list[int] = []
+        self._counts: dict[tuple[int, str], int] = {}
+        self._delimiter = delimiter_of(body[:4_000].decode("latin-1"))
+        header = self._cells(nodes[1]) if format == "table" and len(nodes) > 1 else []
+        self._header = [name[:_MATCHED_CHARS] for name in header]
+
+    def pointer(self, index: int) -> str:
+        """Where a record is: of JSON by RFC 6901, of XML as in XPath, of others as of JSON."""
+        parts: list[str] = []
+        node = self._nodes[index]
+        while node.parent >= 0:
+            # A line of JSON lines is a document of its own.
+            if self._format == "json lines" and node.parent == 0:
+                break
+            label = _decoded(node.label)
+            if self._format == "sections":
+                return f"/{label}" if label else ""
+            parts.append(label + self._number(index) if self._format == "xml" else escape(label))
+            index, node = node.parent, self._nodes[node.parent]
+        return "".join(f"/{part}" for part in reversed(parts))
+
+    def _number(self, index: int) -> str:
+        """Which of several of its name an element is in the one that it is in, as in XPath."""
+        if not self._numbers:
+            for each in self._nodes:
+                key = each.parent, each.label
+                self._counts[key] = number = self._counts.get(key, 0) + 1
+                self._numbers.append(number)
+        node = self._nodes[index]
+        return f"[{self._numbers[index]}]" * (self._counts[node.parent, node.label] > 1)
+
+    def text(self, index: int, chars_max: int, tokens_max: int | None = None) -> str:
+        """A record with its pointer and what identifies those that it is in.
+
+        JSON is made to fit a number of tokens, where one is given.
+        """
+        node = self._nodes[index]
+        if self._format == "table":
+            return f"row {node.label}: {self._row(node, chars_max)}"
+        pointer = self.pointer(index)
+        above = self._parents(index)
+        head = f"{pointer}{above}: " if pointer or above else ""
+        if node.stop - node.start > GREP_RECORD_DECODED_BYTES_MAX:
+            raw = self._body[node.start : node.stop].decode("utf-8", "replace")
+            return head + " ".join(cut_around(raw, self._searches, _MATCHED_CHARS).split())
+        if self._format not in ("json", "json lines"):
+            return head + self._block(node, chars_max)
+        raw = self._body[node.body : node.stop]
+        if tokens_max is not None and head:
+            tokens_max = max(1, tokens_max - count_tokens(head))
+        text = self._object(raw, chars_max, tokens_max)
+        if tokens_max is not None and self._format == "json lines":
+            text += self._rest_of_line(index, tokens_max - count_tokens(text))
+        return head + text
+
+    def _rest_of_line(self, index: int, tokens_max: int) -> str:
+        """What stands next to a record in the line that it is in, where there is room for it."""
+        node, label = self._nodes[index], ""
+        while node.parent > 0:
+            label, node = node.label, self._nodes[node.parent]
+        tokens_max -= count_tokens(_WITHIN)
+        is_large = node.stop - node.start > GREP_RECORD_DECODED_BYTES_MAX
+        if node is self._nodes[index] or is_large or tokens_max < _REST_TOKENS_MIN:
+            return ""
+        raw = self._body[node.body : node.stop]
+        rest = self._object(raw, 0, tokens_max, without=_decoded(label))
+        return _WITHIN + defuse(rest).text if len(rest) > 2 else ""
+
+    def _near_first(self, texts: Sequence[str]) -> list[int]:
+        """Those that match, the best first, then the others by how near they are to one."""
+        scores = list(map(self._matched, texts))
+        matched = sorted(filter(scores.__getitem__, range(len(texts))), key=lambda at: -scores[at])
+        anchors = matched[: len(self._searches)]
+        others = (at for at in range(len(texts)) if not scores[at])
+        far = {at: min((abs(at - to) for to in anchors), default=at) for at in others}
+        return [*matched, *sorted(far, key=far.__getitem__)]
+
+    def _matched(self, text: str) -> int:
+        """How well a text matches: by how many of the patterns, then by whole words."""
+        return score_of(text.encode("utf-8", "replace"), self._searches, _WHOLE_TRIES)
+
+    def _object(
+        self, raw: bytes, chars_max: int, tokens_max: int | None, without: str | None = None
+    ) -> str:
+        try:
+            value = msgspec.json.decode(raw)
+            whole = compact(value)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            return raw.decode("utf-8", "replace")[:chars_max]
+
+        def fits(text: str) -> bool:
+            if tokens_max is None:
+                return len(text) <= chars_max
+            return len(text) <= _CHARS_A_TOKEN * tokens_max and count_tokens(text) <= tokens_max
+
+        if not isinstance(value, dict | list) or (without is None and fits(whole)):
+            return whole
+        return shown_object(cast("Any", value), self._searches, fits, without)
+
+    def _parents(self, index: int) -> str:
+        """What identifies the nearest records that this one is in, but for the outermost."""
+        said: list[str] = []
+        at, looked_at = self._nodes[index].parent, 0
+        outermost = 1 if self._format == "xml" else 0
+        while at > outermost and len(said) < _PARENTS_MAX and looked_at < _LOOKED_AT_MAX:
+            node = self._nodes[at]
+            if node.is_record:
+                said += identity(self._body, self._nodes, at, self._format)
+                looked_at += 1
+            at = node.parent
+        return defuse(f" ({', '.join(said[:_PARENTS_MAX])})").text if said else ""
+
+    def _block(self, node: Node, chars_max: int) -> str:
+        """A part of YAML, XML or settings: its lines, those that match first where it is long."""
+        raw = self._body[node.start : node.stop].decode("utf-8", "replace")
+        lines = [line.rstrip() for line in raw.split("\n") if line.strip()]
+        if len("\n".join(lines)) > chars_max:
+            left = chars_max
+            kept: set[int] = set()
+            for at in self._near_first(lines):
+                if len(lines[at]) < left or not kept:
+                    kept.add(at)
+                    left -= len(lines[at]) + 1
+            lines = [line[:chars_max] for at, line in enumerate(lines) if at in kept]
+            lines.append("…")
+        return " ".join(line.strip() for line in lines)
+
+    def _row(self, node: Node, chars_max: int) -> str:
+        """The cells of a row under the names of their columns, those that match first."""
+        cells = self._cells(node)
+        names = [*self._header, *(f"column {at}" for at in range(len(self._header), len(cells)))]
+        parts = [
+            f"{name}={cell[:_MATCHED_CHARS]}" for name, cell in zip(names, cells, strict=False)
+        ]
+        if sum(map(len, parts)) + 2 * len(parts) <= chars_max:
+            return ", ".join(map(self._defused, names, parts))
+        left = chars_max
+        kept: list[int] = []
+        for at in self._near_first(parts):
+            if len(parts[at]) < left or not kept:
+                kept.append(at)
+                left -= len(parts[at]) + 2
+        missing = len(parts) - len(kept)
+        shown = (self._defused(names[at], parts[at]) for at in sorted(kept))
+        return ", ".join(shown) + (f", …{missing} more" * bool(missing))
+
+    def _defused(self, name: str, part: str) -> str:
+        """A cell with the name of its column; that is left as it is where it was asked for."""
+        return part if self._matched(name) else defuse(name).text + part[len(name) :]
+
+    def _cells(self, node: Node) -> list[str]:
+        """The cells of a row; of one with several lines, these in one."""
+        lines = self._body[node.start : node.stop].decode("utf-8", "replace").split("\n")
+        try:
+            whole = (f"{line}\n" for line in lines)
+            cells = next(csv.reader(whole, delimiter=self._delimiter), lines)
+        except csv.Error:
+            return lines
+        return [_LINE_END.sub(" ", cell) for cell in cells]
+
+
+def _decoded(label: str) -> str:
+    """A key as it reads; places were found in Latin-1."""
+    try:
+        text = label.encode("latin-1").decode()
+        return json.loads(f'"{text}"') if "\\" in text else text
+    except ValueError:
+        return label

@@ -1,0 +1,133 @@
+"""Outlines: the shape of a body by its kind, for a reader to decide what to load.
+
+Rule: the same body gives the same outline, in time that grows with the body, whatever is in it. A
+body that is not what it is called is outlined as what it can be read as, plain text in the end.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from contextrelay.content.error_lines import has_diagnostics, is_error_line
+from contextrelay.content.outline.layout import Drawn, Piece, fit
+from contextrelay.content.slicing.source import is_binary
+from contextrelay.content.sniff import is_levelled, is_timed, sniff_text
+from contextrelay.content.source import Source
+from contextrelay.limits import HEAD_BYTES_MAX, OUTLINE_TOKENS_DEFAULT
+from contextrelay.model.artifact import ArtifactType
+from contextrelay.model.inspect import Shape
+
+# Each kind's modules, tried in this order: their function `draw` returns None for what they cannot
+# read. Plain text comes last, and reads everything.
+_MODULES: dict[ArtifactType, tuple[str, ...]] = {
+    "json": ("json.notebook", "json.document"),
+    "code": ("code.python", "code.script", "code.c", "code.go", "code.by_line"),
+    "markdown": ("markdown",),
+    "log": ("log.lines",),
+    "csv": ("table",),
+    "diff": ("diff",),
+    "html": ("html",),
+    "email": ("email",),
+    "text": ("yaml", "config", "junit", "xml"),
+    "binary": ("binary",),
+    "image": ("binary",),
+    "pdf": ("binary",),
+}
+# No command prints these.
+_SETTINGS = ("application/toml", "text/x-java-properties", "application/yaml")
+_OUTPUTS = ("json", "csv", "diff", "html", "markdown")
+_OUTPUT_LINES_MAX = 20_000
+_BLANKS_MAX = 0.2
+
+
+def outline(source: Source, kind: ArtifactType, tokens_max: int = OUTLINE_TOKENS_DEFAULT) -> Shape:
+    """Outline a body within a number of tokens."""
+    drawn = drawn_of(source, kind)
+    fitted = fit(drawn, tokens_max)
+    way, _, value = drawn.next.removeprefix("--").partition(" ")
+    return Shape(
+        kind=drawn.kind,
+        text=fitted.text,
+        tokens=fitted.tokens,
+        omitted=fitted.omitted,
+        way=way.replace("-", "_"),
+        value=value,
+        patterns=fitted.patterns,
+    )
+
+
+def drawn_of(source: Source, kind: ArtifactType) -> Drawn:
+    """The pieces of an outline, made once."""
+    if kind not in source.drawn:
+        source.drawn[kind] = _draw(source, kind)
+    return source.drawn[kind]
+
+
+def _draw(source: Source, kind: ArtifactType) -> Drawn:
+    """The pieces of an outline, by the first module that can read the body."""
+    head = source.text[:HEAD_BYTES_MAX].encode("utf-8", "replace")[:HEAD_BYTES_MAX]
+    if kind == "binary" and source.is_text and not is_binary(head):
+        # Text in another encoding than UTF-8, which is stored as what it is.
+        kind, media_type = sniff_text(head)
+        source = source.read_as(media_type)
+    if not source.is_text:
+        kind = "binary"
+    if kind == "text" and source.media_type == "text/plain" and _says_nothing(source.name):
+        kind, media_type = sniff_text(head)
+        source = source.read_as(media_type)
+    is_printed = kind in ("text", "log", "tool_output") and source.media_type not in _SETTINGS
+    source = source.plain() if is_printed else source
+    if (is_printed or source.media_type == "application/x-ndjson") and (
+        run := _by(source, "test_run")
+    ):
+        return run
+    if _is_log(source, kind):
+        kind = "log"  # Its first lines do not show it.
+    drawn = _tool_output(source) if kind == "tool_output" else _first(source, _MODULES[kind])
+    drawn = drawn or _by(source, "text")
+    assert drawn is not None
+    return drawn
+
+
+def _is_log(source: Source, kind: ArtifactType) -> bool:
+    """Whether a text that nothing else is known of has lines as logs have them."""
+    if kind != "text" or source.media_type in _SETTINGS:
+        return False
+    lines = source.short_lines
+    is_plain = source.media_type == "text/plain" and _says_nothing(source.name)
+    if is_timed(lines) or (is_plain and is_levelled(lines)):
+        return True
+    # With many blank lines it is prose, which may quote what a compiler said.
+    is_dense = lines.count("") <= _BLANKS_MAX * len(lines)
+    return is_plain and is_dense and has_diagnostics(source.text, lines)
+
+
+def _says_nothing(name: str) -> bool:
+    """Whether a name is that of any text, as of what a command wrote."""
+    return "." not in name or name.lower().endswith((".txt", ".text", ".out"))
+
+
+def _tool_output(source: Source) -> Drawn | None:
+    """What a tool printed: as what it looks like, else as a log if some of its lines are errors."""
+    kind, media_type = sniff_text(source.body[:HEAD_BYTES_MAX])
+    drawn = _by(source.read_as(media_type), _MODULES[kind][-1]) if kind in _OUTPUTS else None
+    if drawn is not None:
+        return drawn
+    lines = source.short_lines[:_OUTPUT_LINES_MAX]
+    return _by(source, "log.lines") if kind == "log" or any(map(is_error_line, lines)) else None
+
+
+def _first(source: Source, modules: tuple[str, ...]) -> Drawn | None:
+    return next(filter(None, (_by(source, module) for module in modules)), None)
+
+
+def _by(source: Source, module: str) -> Drawn | None:
+    return import_module(f"contextrelay.content.outline.{module}").draw(source)
+
+
+def draw_lines(source: Source, kind: ArtifactType, note: str) -> Drawn:
+    """The pieces of an outline by lines alone, where other readers passed their limits."""
+    module = "binary" if not source.is_text else "code.by_line" if kind == "code" else "text"
+    drawn = _by(source, module)
+    assert drawn is not None  # These read everything.
+    return Drawn(drawn.kind, [*drawn.pieces[:1], Piece(0, (note,)), *drawn.pieces[1:]], drawn.next)

@@ -1,0 +1,124 @@
+"""Binaries: what they are by their first bytes, how large, and what little their headers say.
+
+Rule: nothing is unpacked. An archive is listed by its directory, within bounds.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from contextrelay.content.outline.layout import Drawn, Piece, quoted
+from contextrelay.content.source import Source
+from contextrelay.limits import OUTLINE_ENTRIES_MAX
+
+_MAGIC: tuple[tuple[bytes, str], ...] = (
+    (b"\x89PNG\r\n\x1a\n", "PNG image"),
+    (b"\xff\xd8\xff", "JPEG image"),
+    (b"GIF8", "GIF image"),
+    (b"BM", "BMP image"),
+    (b"%PDF-", "PDF"),
+    (b"PK\x03\x04", "zip archive"),
+    (b"PK\x05\x06", "empty zip archive"),
+    (b"\x1f\x8b", "gzip"),
+    (b"BZh", "bzip2"),
+    (b"\xfd7zXZ\0", "xz"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"7z\xbc\xaf\x27\x1c", "7-zip archive"),
+    (b"Rar!", "rar archive"),
+    (b"SQLite format 3\0", "SQLite database"),
+    (b"\x7fELF", "ELF program"),
+    (b"MZ", "Windows program"),
+    (b"\xcf\xfa\xed\xfe", "Mach-O program"),
+    (b"\0asm", "WebAssembly"),
+    (b"RIFF", "RIFF (WAV, AVI or WebP)"),
+    (b"OggS", "Ogg"),
+    (b"ID3", "MP3"),
+    (b"fLaC", "FLAC"),
+    (b"PAR1", "Parquet"),
+    (b"\xca\xfe\xba\xbe", "Java class"),
+)
+
+
+def draw(source: Source) -> Drawn | None:
+    """The outline of bytes that are no text."""
+    body = source.body
+    name = next((name for magic, name in _MAGIC if body.startswith(magic)), "")
+    if not name and body[4:8] == b"ftyp":
+        name = "MP4 or HEIF"
+    if not name and body[257:262] == b"ustar":
+        name = "tar archive"
+    title = f"binary, {name or 'unknown kind'}, {source.size_bytes} bytes"
+    pieces = [Piece(0, (f"{title}, media type {quoted(source.media_type, 60)}",))]
+    pieces.append(Piece(1, (f"first bytes: {body[:16].hex(' ')}",)))
+    pieces += [Piece(1, (line,)) for line in _details(name, body)]
+    read_entries = {"zip archive": _zip_entries, "tar archive": _tar_entries}.get(name)
+    entries, is_cut = read_entries(body) if read_entries else ([], False)
+    if entries:
+        pieces.append(Piece(1, (f"{'at least ' if is_cut else ''}{len(entries)} entries:",)))
+        pieces += [Piece(2, (f"{quoted(path, 120)} {size}",)) for path, size in entries]
+    return Drawn("binary", pieces)  # No piece of it can be shown: it is to be pulled.
+
+
+def _details(name: str, body: bytes) -> list[str]:
+    if name == "PNG image" and len(body) >= 24:
+        width, height = struct.unpack(">II", body[16:24])
+        return [f"{width} x {height} pixels"]
+    if name == "GIF image" and len(body) >= 10:
+        width, height = struct.unpack("<HH", body[6:10])
+        return [f"{width} x {height} pixels"]
+    if name == "JPEG image":
+        return _jpeg(body)
+    if name == "SQLite database" and len(body) >= 32:
+        (page_bytes,) = struct.unpack(">H", body[16:18])
+        (pages,) = struct.unpack(">I", body[28:32])
+        return [f"{pages} pages of {65536 if page_bytes == 1 else page_bytes} bytes"]
+    if name == "PDF":
+        return [f"about {body.count(b'/Type /Page') + body.count(b'/Type/Page')} page objects"]
+    if name == "gzip" and len(body) >= 10 and body[3] & 8:
+        return [f"holds {quoted(body[10:210].partition(bytes(1))[0].decode('latin-1'))}"]
+    return []
+
+
+def _jpeg(body: bytes) -> list[str]:
+    at = 2
+    for _ in range(100):
+        if at + 9 > len(body) or body[at] != 0xFF:
+            break
+        marker, length = body[at + 1], struct.unpack(">H", body[at + 2 : at + 4])[0]
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            height, width = struct.unpack(">HH", body[at + 5 : at + 9])
+            return [f"{width} x {height} pixels"]
+        at += 2 + length
+    return []
+
+
+def _zip_entries(body: bytes) -> tuple[list[tuple[str, int]], bool]:
+    """Names and sizes in an archive, as its directory has them, and whether there are more."""
+    end = body.rfind(b"PK\x05\x06", max(0, len(body) - 66_000))
+    if end < 0 or end + 22 > len(body):
+        return [], False
+    at = struct.unpack("<I", body[end + 16 : end + 20])[0]
+    found: list[tuple[str, int]] = []
+    while body[at : at + 4] == b"PK\x01\x02" and at + 46 <= len(body):
+        if len(found) >= OUTLINE_ENTRIES_MAX:
+            return found, True
+        size, name_bytes, extra, comment = struct.unpack("<IHHH", body[at + 24 : at + 34])
+        found.append((body[at + 46 : at + 46 + name_bytes].decode("utf-8", "replace"), size))
+        at += 46 + name_bytes + extra + comment
+    return found, False
+
+
+def _tar_entries(body: bytes) -> tuple[list[tuple[str, int]], bool]:
+    found: list[tuple[str, int]] = []
+    at = 0
+    while at + 512 <= len(body) and body[at : at + 1] != b"\0":
+        if len(found) >= OUTLINE_ENTRIES_MAX:
+            return found, True
+        try:
+            size = int(body[at + 124 : at + 136].strip(b"\0 ") or b"0", 8)
+        except ValueError:
+            break
+        path = body[at : at + 100].partition(b"\0")[0].decode("utf-8", "replace")
+        found.append((path, size))
+        at += 512 + -(-max(0, size) // 512) * 512
+    return found, False

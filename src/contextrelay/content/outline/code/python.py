@@ -1,0 +1,348 @@
+"""Python by its lines: imports, constants, classes with their methods, functions.
+
+No parser: `ast.parse` takes gigabytes for a few hundred kilobytes of `a.a.a`, and holds the
+interpreter while it does (docs/decisions/0017). One pattern finds strings, comments, brackets and
+line ends, which is all that is needed to know where a statement begins; it takes linear time on
+anything.
+
+Rule: of what `ast` would find in a valid file, all is found, at the same lines
+(tests/content/outline/test_python.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from msgspec import Struct
+
+from contextrelay.content.outline.code.python_header import (
+    HEADER_CHARS_MAX,
+    NAME,
+    STRING,
+    bases_in,
+    signature_in,
+)
+from contextrelay.content.outline.code.symbols import Symbol, drawn
+from contextrelay.content.outline.layout import Drawn
+from contextrelay.content.source import Source
+from contextrelay.limits import OUTLINE_LINES_MAX, OUTLINE_PARSE_BYTES_MAX
+
+# A statement on one line, with brackets around what has none itself: most are such.
+_SIMPLE = re.compile(
+    r"""(?:[^\n"'#\\()\[\]{}]++|\([^\n"'#\\()\[\]{}]*+\)|\[[^\n"'#\\()\[\]{}]*+\]"""
+    r"""|"(?!"")(?:[^"\\\n]++|\\[^\n])*+"|'(?!'')(?:[^'\\\n]++|\\[^\n])*+')*+(?:#[^\n]*+)?\n"""
+)
+_TOKEN = re.compile(rf"\n|[(\[{{)\]}}]|#[^\n]*+|\\\r?\n|{STRING}", re.DOTALL)
+_STATEMENT = re.compile(
+    r"(?P<indent>[ \t\f]*+)(?:"
+    rf"(?:async[ \t]++)?def\s++(?P<function>{NAME})"
+    rf"|class\s++(?P<class>{NAME})"
+    r"|(?P<import>(?:import|from)\b)"
+    r"|(?P<decorator>@)"
+    r"|(?P<branch>(?:if|elif|else|try|except)\b)"
+    r"|(?P<block>(?:async[ \t]++)?(?:finally|with|for|while)\b)"
+    rf"|(?P<target>{NAME})[ \t]*+[=:](?!=)"
+    r"|(?P<soft>(?:match|case)\b)"
+    r"|(?P<nothing>[#\r\n]|\Z)"
+    r")?"
+)
+_NAMED = re.compile(NAME)
+# `a, b = NAME = ...` and `a.b = NAME = ...`
+_CHAINED = re.compile(rf"[\w.,()\[\] \t]{{1,200}}?=[ \t]*+({NAME})[ \t]*+=(?!=)")
+_TARGET = re.compile(rf"\s*+({NAME})[ \t]*+=(?!=)")
+_DOC = re.compile(rf"[rRuU]?({STRING})[ \t]*+(?:#[^\n]*+|\r)?(?=\n|\Z|;)", re.DOTALL)
+_RECOVERS = re.compile(rf"[ \t]*+(?:(?:async[ \t]++)?def|class)[ \t]++{NAME}[ \t]*+[(:\[]")
+# Branches within branches that are looked into for definitions.
+_BRANCHES_MAX = 3
+_DOC_CHARS_MAX = 1_000
+_NODES_MAX = 20_000
+_NEVER = 1 << 30
+
+
+class Node(Struct, gc=False):
+    """Something that is defined, and the lines that it takes."""
+
+    kind: str
+    """class, function or constant."""
+    name: str
+    line: int
+    first: int
+    """Where its decorators begin."""
+    start: int
+    """Where its header begins in the text, and where it ends."""
+    stop: int
+    is_member: bool
+    is_shown: bool
+    """Whether an outline has it: within functions and loops nothing is."""
+    above: Node | None
+    last: int = 0
+    doc: str = ""
+
+    def path(self, parts_max: int) -> tuple[str, ...]:
+        """The name, and before it those that it is below, at most so many in all."""
+        names: list[str] = []
+        node: Node | None = self
+        while node is not None and len(names) < parts_max:
+            names.append(node.name)
+            node = node.above
+        return tuple(reversed(names))
+
+
+class Module(Struct):
+    """What a file of Python imports and defines, in its order."""
+
+    imports: list[str]
+    nodes: list[Node]
+    more: Counter[str]
+    """What has no node, because there were too many, by kind."""
+    doc: str = ""
+
+
+class _Block(Struct, gc=False):
+    """An indented part of the text."""
+
+    indent: int
+    node: Node | None
+    owner: Node | None
+    """The class or function whose body it is in, or is."""
+    is_shown: bool
+    is_member: bool
+    is_branch: bool
+    branches: int
+
+
+def draw(source: Source) -> Drawn | None:
+    """The outline of a Python file, None if it is not one that can be read."""
+    if source.media_type != "text/x-python" or len(source.body) > OUTLINE_PARSE_BYTES_MAX:
+        return None
+    module = read(source.text)
+    if module is None:
+        return None
+    symbols = [_symbol(source.text, each) for each in module.nodes]
+    return drawn(source, "Python", symbols, module.imports, module.doc, module.more)
+
+
+def _symbol(text: str, node: Node) -> Symbol:
+    if node.kind == "constant":
+        return Symbol("constant", node.name, node.line)
+    header = text[node.start : min(node.stop, node.start + HEADER_CHARS_MAX)]
+    if node.kind == "class":
+        signature, brief = bases_in(header, node.name), ""
+    else:
+        signature, brief = signature_in(header, node.name)
+    return Symbol(node.kind, node.name, node.line, signature, brief, node.doc, node.is_member)
+
+
+def read(text: str, wanted: str | None = None) -> Module | None:
+    """What a file imports and defines: what an outline shows; or all, where a name is wanted.
+
+    Nodes past _NODES_MAX are counted, and kept only if they have the name. None if a string is
+    never closed: then nobody knows where statements begin.
+    """
+    reading = _Reading(text, wanted)
+    lines_max = OUTLINE_LINES_MAX if wanted is None else len(text)
+    start, line = 0, 1
+    while start < len(text) and line <= lines_max:
+        if simple := _SIMPLE.match(text, start):
+            reading.statement(start, simple.end(), line, line)
+            start, line = simple.end(), line + 1
+            continue
+        end, last, is_closed = _end(text, start, line)
+        if not is_closed:
+            return None
+        reading.statement(start, end, line, last)
+        start, line = end, last + 1
+    reading.close(0)
+    return reading.module
+
+
+def _end(text: str, start: int, line: int) -> tuple[int, int, bool]:
+    """Where the next statement begins, the last line of this one, and whether its strings end."""
+    depth = 0
+    for token in _TOKEN.finditer(text, start):
+        at = token.start()
+        sign = text[at]
+        if sign == "\n":
+            if not depth or _RECOVERS.match(text, at + 1):
+                return at + 1, line, True
+            line += 1
+        elif sign in "([{":
+            depth += 1
+        elif sign in ")]}":
+            depth = max(0, depth - 1)
+        elif sign == "\\":
+            line += 1
+        elif sign != "#":
+            if token.end() == len(text) and not _is_closed(token[0]):
+                return len(text), line, False
+            line += text.count("\n", at, token.end())
+    return len(text), line, True
+
+
+def _is_closed(string: str) -> bool:
+    quotes = string[:3] if string[:3] in ('"""', "'''") else string[0]
+    return len(string) >= 2 * len(quotes) and string.endswith(quotes)
+
+
+class _Reading:
+    """Statements one after the other, with the blocks that they are in."""
+
+    def __init__(self, text: str, wanted: str | None) -> None:
+        self.module = Module([], [], Counter())
+        self._text = text
+        self._wanted = wanted
+        self._is_outline = wanted is None
+        self._blocks = [_Block(-1, None, None, True, False, False, 0)]
+        self._decorated = 0
+        self._last = 0
+        self._passed_indent = _NEVER
+        """The indent of the function whose body is passed over."""
+        self._may_be_doc = True
+        """Whether the statement before was a header, or there was none."""
+
+    def statement(self, start: int, stop: int, line: int, last: int) -> None:
+        """Read the statement that is here, and takes the lines from `line` to `last`."""
+        found = _STATEMENT.match(self._text, start)
+        assert found is not None
+        what = found.lastgroup
+        if what == "nothing":
+            return
+        indent = _width(found["indent"])
+        if indent > self._passed_indent and not self._may_be_doc:
+            self._last = last  # Within a function, of which an outline shows the header alone.
+            return
+        if indent <= self._passed_indent:
+            self._passed_indent = _NEVER
+        was_branch = self.close(indent)
+        self._last = last
+        if what == "indent":
+            self._plain((found.end(), stop), indent, line, last)
+        elif what == "decorator":
+            self._decorated = self._decorated or line
+        elif what == "function" or what == "class":
+            self._header(what, found[what], indent, (start, stop), line)
+            return
+        elif what == "import":
+            if not indent and len(self._blocks) == 1:
+                end = min(stop, start + HEADER_CHARS_MAX)
+                self.module.imports += _imported(self._text[found.start("import") : end])
+        elif what == "target":
+            self._targets((found.start("target"), stop), line, last)
+        else:
+            # A block that defines nothing by itself.
+            above = self._blocks[-1]
+            is_branch = what == "branch" and (
+                was_branch or found["branch"] not in ("else", "elif", "except")
+            )
+            branches = above.branches + 1
+            is_shown = above.is_shown and is_branch and branches <= _BRANCHES_MAX
+            self._blocks.append(
+                _Block(indent, None, above.owner, is_shown, above.is_member, is_branch, branches)
+            )
+        if what != "decorator":
+            self._decorated = 0
+        self._may_be_doc = False
+
+    def close(self, indent: int) -> bool:
+        """End the blocks that a line of this indent ends; whether the last was a branch."""
+        was_branch = False
+        while self._blocks[-1].indent >= indent:
+            block = self._blocks.pop()
+            was_branch = block.is_branch
+            if block.node is not None:
+                block.node.last = self._last
+        return was_branch
+
+    def _header(self, kind: str, name: str, indent: int, at: tuple[int, int], line: int) -> None:
+        above = self._blocks[-1]
+        first = self._decorated or line
+        self._decorated = 0
+        self._may_be_doc = True
+        node = Node(kind, name, line, first, *at, above.is_member, above.is_shown, above.owner)
+        if above.is_shown or not self._is_outline:
+            self._keep(node)
+        is_shown = above.is_shown and kind == "class" and not above.is_member
+        if self._is_outline and not is_shown:
+            self._passed_indent = min(self._passed_indent, indent)
+        self._blocks.append(_Block(indent, node, node, is_shown, True, False, 0))
+
+    def _plain(self, at: tuple[int, int], indent: int, line: int, last: int) -> None:
+        """What begins with no name that it defines: it may document the header before it."""
+        start, stop = at
+        if not self._may_be_doc:
+            if chained := _CHAINED.match(self._text, start, stop):
+                self._targets((chained.start(1), stop), line, last)
+            return
+        block = self._blocks[-1]
+        is_body = block.indent < indent if block.node is not None else len(self._blocks) == 1
+        match = _DOC.match(self._text, start) if is_body else None
+        if match is None:
+            return
+        doc = _first_line(match[1])
+        if block.node is not None:
+            block.node.doc = doc
+        else:
+            self.module.doc = doc
+
+    def _targets(self, at: tuple[int, int], line: int, last: int) -> None:
+        """`A = B = 1`, `a: int = 1`, `a: int`; no further than the statement goes."""
+        start, stop = at
+        above = self._blocks[-1]
+        is_shown = above.is_shown and not above.is_member
+        if self._is_outline and not is_shown:
+            return
+        name = _NAMED.match(self._text, start)
+        assert name is not None
+        names = [name[0]]
+        follows = _TARGET.match(self._text, start, stop)
+        while follows is not None:
+            start = follows.end()
+            names.append(follows[1])
+            follows = _TARGET.match(self._text, start, stop)
+        owner, is_member = above.owner, above.is_member
+        for each in dict.fromkeys(names):
+            if not (self._is_outline and each.startswith("__")):
+                self._keep(
+                    Node(
+                        "constant", each, line, line, start, start, is_member, is_shown, owner, last
+                    )
+                )
+
+    def _keep(self, node: Node) -> None:
+        if len(self.module.nodes) < _NODES_MAX or node.name == self._wanted:
+            self.module.nodes.append(node)
+        else:
+            self.module.more["method" if node.is_member else node.kind] += 1
+
+
+def _width(indent: str) -> int:
+    return len(indent.expandtabs(8)) if "\t" in indent else len(indent)
+
+
+def _first_line(string: str) -> str:
+    """The first line of a string as it stands in the code."""
+    quote = 3 if string[:3] in ('"""', "'''") else 1
+    text = string[quote : quote + _DOC_CHARS_MAX] if len(string) > 2 * quote else ""
+    if quote + len(text) > len(string) - quote:
+        text = string[quote : len(string) - quote]
+    return text.removeprefix("\\").strip().partition("\n")[0].rstrip("\\ \r")
+
+
+_FROM = re.compile(r"from\b([.\s]*+)(?:(?!import\b)([\w.]+))?")
+_IMPORTED = re.compile(r"\s*+([\w.]+)[^,;#\n]*+(,)?")
+
+
+def _imported(statement: str) -> list[str]:
+    """The modules that a statement names, as they are written."""
+    statement = statement.replace("\\\n", " ")
+    if match := _FROM.match(statement):
+        return ["".join(match[1].split()) + (match[2] or "")]
+    names: list[str] = []
+    at = len("import")
+    while (match := _IMPORTED.match(statement, at)) is not None:
+        names.append(match[1])
+        if not match[2]:
+            break
+        at = match.end()
+    return names

@@ -1,0 +1,48 @@
+"""What is wrapped around the statements of a script: functions that are called, tables of modules.
+
+Each function returns a place in masked code, 0 if there is none.
+"""
+
+from __future__ import annotations
+
+from contextrelay.content.outline.code import script_patterns as on
+from contextrelay.content.outline.code.brackets import Code
+
+
+def function_in(code: Code, start: int, stop: int) -> int:
+    """Where the body of the first function begins that stands among arguments."""
+    at = start
+    for _ in range(4):
+        brace = code.text.find("{", at, stop)
+        if brace < 0:
+            return 0
+        if code.text[max(start, brace - 40) : brace].rstrip().endswith((")", "=>")):
+            return brace
+        at = code.end(brace) or stop
+    return 0
+
+
+def whole_body(code: Code, at: int) -> int:
+    """Where the body of a function begins whose arguments end here, if it is nearly the file."""
+    body = on.BODY.match(code.text, at)
+    size = len(code.text)
+    # A body that begins later needs no look at where it ends.
+    if body is None or 4 * body.end() > size:
+        return 0
+    return body.end() if 4 * ((code.end(body.end()) or size) - body.end()) > 3 * size else 0
+
+
+def modules_in(code: Code, opens: int) -> int:
+    """Where a table of modules begins that stands in these brackets, if it is half of the file."""
+    table = on.TABLE.match(code.text, opens)
+    if table is None or 2 * opens > len(code.text):
+        return 0
+    end = code.end(table.end() - 1) or len(code.text)
+    return table.end() - 1 if 2 * (end - opens) > len(code.text) else 0
+
+
+def module_body(code: Code, at: int) -> int:
+    """Where the body of a module begins whose arguments begin here."""
+    close = code.end(at)
+    body = on.BODY.match(code.text, close) if close else None
+    return body.end() if body else 0

@@ -1,0 +1,204 @@
+"""Symbols: what a file of code defines, and how an outline shows it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from contextrelay.content.outline.code.brackets import Definition
+from contextrelay.content.outline.layout import JOINED, Drawn, Piece, quoted
+from contextrelay.content.source import Source
+from contextrelay.limits import OUTLINE_PIECES_MAX
+
+
+class Symbol(Struct, frozen=True):
+    """A definition: `kind` is class, function, constant, ...; members follow their owner."""
+
+    kind: str
+    name: str
+    line: int
+    signature: str = ""
+    """What stands behind the name: arguments, bases."""
+    brief: str = ""
+    """The same without types, where it has them."""
+    doc: str = ""
+    is_member: bool = False
+    is_local: bool = False
+    """Whether nothing outside of the file can use it."""
+
+    @property
+    def is_private(self) -> bool:
+        return self.name.startswith("_") and not self.name.endswith("__")
+
+    @property
+    def is_helper(self) -> bool:
+        """Whether it is there for the others: a function or constant that is not for users."""
+        is_own = self.is_private or self.is_local
+        return is_own and not self.is_member and self.kind in _HELPERS
+
+
+def symbols_of(definitions: Iterable[Definition]) -> list[Symbol]:
+    """Definitions as an outline shows them: what has one name in a row, once."""
+    symbols: list[Symbol] = []
+    before = ("", "")
+    for each in definitions:
+        if before != (each.owner, each.name):
+            is_member = bool(each.owner)
+            symbols.append(
+                Symbol(
+                    each.kind,
+                    each.name,
+                    each.line,
+                    each.signature,
+                    is_member=is_member,
+                    is_local=each.is_local,
+                )
+            )
+        before = each.owner, each.name
+    return symbols
+
+
+# Above this many functions in a row they share a line.
+_OWN_LINES_MAX = 12
+_FIRST_MEMBERS = 4
+# So many members of an owner come before more of any other.
+_MEMBER_STEPS = (2, 4, 16)
+_MANY, _CLASSES_KEPT_MAX = 100, 4
+_FIRST_IMPORTS = 8
+_RANKS = {"declaration": 2, "test": 2, "constant": 3, "variable": 3, "macro": 6}
+_JOINING = ("function", "method", "type", "module", "mod")
+_HELPERS = {
+    "function": "helpers",
+    **{kind: f"private {kind}s" for kind in ("method", "constant", "variable", "macro")},
+}
+_RUN_MIN = 4
+_PLURAL = {"class": "classes", "property": "properties", "macro_rules": "macro_rules"}
+
+
+def drawn(
+    source: Source,
+    language: str,
+    symbols: Sequence[Symbol],
+    imports: Sequence[str],
+    doc: str = "",
+    more: Mapping[str, int] | None = None,
+    note: str = "",
+) -> Drawn:
+    """The outline of code: what it is, what it imports, what it defines and where.
+
+    `more` counts symbols that are not given, by kind; `note` says how far it was read.
+    """
+    counts = Counter(
+        "method" if each.is_member and each.kind not in ("test", "type") else each.kind
+        for each in symbols
+    )
+    counts.update(more or {})
+    counted = ", ".join(
+        f"{count} {kind if count == 1 else _PLURAL.get(kind, kind + 's')}"
+        for kind, count in counts.items()
+    )
+    measure = source.measure() + (f", {note}" if note else "")
+    pieces = [Piece(0, (f"{language}, {measure}{': ' if counted else ''}{counted}",))]
+    if doc:
+        pieces.append(Piece(3, (quoted(doc, 60), quoted(doc, 160))))
+    names = list(dict.fromkeys(imports))
+    if names:
+        pieces.append(Piece(1, ("imports:",)))
+        pieces += [
+            Piece(1 + 2 * (index >= _FIRST_IMPORTS), (quoted(name, 60),), JOINED)
+            for index, name in enumerate(names[:OUTLINE_PIECES_MAX])
+        ]
+    own = [each for each in symbols if not each.is_member]
+    # A few classes keep their methods where a hundred functions are named.
+    is_kept = len(own) > _MANY and sum(each.kind == "class" for each in own) <= _CLASSES_KEPT_MAX
+    pieces += _definitions(symbols[:OUTLINE_PIECES_MAX], len(own) > _OWN_LINES_MAX, is_kept)
+    first = next((each for each in symbols if each.kind not in _RANKS), None)
+    step = f"--symbol {first.name}" if first else f"--lines 1:{min(len(source.lines), 40) + 1}"
+    left_out = max(0, counts.total() - OUTLINE_PIECES_MAX) + max(0, len(names) - OUTLINE_PIECES_MAX)
+    # What a header declares is what it is for.
+    ranked = set(_RANKS) - {"declaration" if counts["declaration"] > counts["function"] else ""}
+    defined = [
+        each
+        for each in symbols
+        if (not each.is_member or each.kind == "method") and each.kind not in ranked
+    ]
+    # In C most functions are for one file alone: they are named after those that are not.
+    defined = [each for each in defined if each.is_local or not each.is_helper]
+    defined.sort(key=lambda each: each.is_helper)
+    places = {each.name: each.line for each in reversed(defined)}
+    named = dict.fromkeys(each.name for each in defined)
+    return Drawn(language.lower(), pieces, step, left_out, named, places=places)
+
+
+def _definitions(symbols: Sequence[Symbol], is_long: bool, is_kept: bool) -> Iterable[Piece]:
+    """Members stand on the line of their owner; what is short, or many of a kind, shares lines."""
+    joined: list[Symbol] = []
+    owner: Symbol | None = None
+    members = 0
+    for index, each in enumerate(symbols):
+        if each.is_member and owner is not None:
+            yield Piece(_member_rank(each, owner, members, is_kept), _forms(each), JOINED)
+            members += not each.is_private and not each.name.startswith("__")
+            continue
+        is_owner = index + 1 < len(symbols) and symbols[index + 1].is_member
+        joins = each.kind in _RANKS or each.is_helper or (is_long and each.kind in _JOINING)
+        if joins and not is_owner:
+            joined.append(each)
+            continue
+        yield from _joined(joined)
+        joined, owner, members = [], each, 0
+        rank = 0 if is_kept and each.kind == "class" else _RANKS.get(each.kind, 1)
+        rank += rank == 1 and each.is_private
+        forms = [f"{each.kind} {form}" for form in _forms(each)[1:]]
+        if each.doc:
+            forms.append(f"{forms[-1]}  {quoted(each.doc, 80)}")
+        yield Piece(5 if each.is_helper else rank, tuple(forms))
+    yield from _joined(joined)
+
+
+def _member_rank(each: Symbol, owner: Symbol, members: int, is_kept: bool) -> int:
+    """Public members before private ones; the first of each owner before the rest of any."""
+    if each.is_private or each.is_local:
+        return 5
+    if each.name.startswith("__"):
+        return 4  # Most classes have it.
+    if is_kept and owner.kind == "class" and members < _FIRST_MEMBERS:
+        return 0
+    return 2 + sum(members >= each for each in _MEMBER_STEPS) + owner.is_private
+
+
+def _joined(symbols: Sequence[Symbol]) -> Iterable[Piece]:
+    """What shares lines, by kind: what others use before helpers, many with how many they are."""
+    groups: dict[tuple[bool, str], list[Symbol]] = {}
+    for each in {(each.kind, each.name): each for each in reversed(symbols)}.values():
+        groups.setdefault((each.is_helper, each.kind), []).insert(0, each)
+    for (is_helper, kind), group in sorted(groups.items(), key=lambda item: item[0][0]):
+        rank = 5 if is_helper else _RANKS.get(kind, 1)
+        forms = [_forms(each)[: 3 if is_helper else 4] for each in group]
+        if len(group) < _RUN_MIN:
+            first, *forms = (each[kind in _JOINING :] for each in forms)
+            yield Piece(rank, tuple(f"{kind} {form}" for form in first))
+        else:
+            many = f"{len(group)} {_HELPERS[kind]}" if is_helper else _PLURAL.get(kind, kind + "s")
+            places = f"{many} {group[0].line}-{group[-1].line}:"
+            yield Piece(2 if is_helper else rank, (places,))
+        for each in forms:
+            yield Piece(rank, each, JOINED)
+
+
+def _forms(each: Symbol) -> tuple[str, ...]:
+    """The name; with its line; with arguments, too; with their types."""
+    return (
+        each.name,
+        f"{each.name}:{each.line}",
+        f"{each.name}{_behind(each.brief or each.signature, 50)}:{each.line}",
+        f"{each.name}{_behind(each.signature, 100)}:{each.line}",
+    )
+
+
+def _behind(signature: str, chars_max: int) -> str:
+    """What stands behind a name: arguments right there, words with a blank between."""
+    text = quoted(signature, chars_max)
+    return f" {text}" if text[:1].isalpha() else text

@@ -1,0 +1,192 @@
+"""Settings: TOML and INI by their sections and keys, line by line."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+
+from msgspec import Struct
+
+from contextrelay.content.outline.layout import JOINED, Drawn, Piece, quoted
+from contextrelay.content.source import Source
+from contextrelay.limits import OUTLINE_PIECES_MAX
+
+_SECTION = re.compile(r"\s*\[{1,2}([^\[\]]{1,120})\]{1,2}\s*(?:[#;].*)?")
+_SECTION_STARTS = frozenset("[ \t")
+_KEY = re.compile(r"([A-Za-z0-9_.\"'/-]{1,80})\s*[=:]\s*(.*)")
+_DIGITS = bytes.maketrans(b"0123456789", b"##########")
+# Up to so many sections each is shown by its own name.
+_SECTIONS_MIN = 40
+_SECTIONS_FEW = 8
+# Of a kind are so many below one name.
+_CHILDREN_MIN = 8
+_LEAF = re.compile(r"(?<=\S)([.:/ ])(?:\"[^\"\n]*\"|[^.:/ \"\n]+)$", re.MULTILINE)
+_MIDDLE = re.compile(
+    r"^([^.:/ \n]+[.:/ ])[^\n]+([.:/ ](?:\"[^\"\n]*\"|[^.:/ \"\n]+))$", re.MULTILINE
+)
+# How many names of a kind are shown, with more room more.
+_NAMES_SHOWN = (3, 20, 100)
+_ARRAY_LINES = 12
+# A short piece of each value comes before more of one.
+_VALUE_CHARS = (30, 80)
+_SETTINGS = ("application/toml", "text/x-java-properties")
+_NAMES = (".ini", ".cfg", ".conf", ".env", ".properties", ".toml")
+
+
+def draw(source: Source) -> Drawn | None:
+    """The outline of settings; None for other text."""
+    name = source.name.lower()
+    if source.media_type in _SETTINGS or name.endswith(_NAMES):
+        return _sections(source)
+    return None
+
+
+class _Section(Struct):
+    """A section, or several of a kind: their names, where the first and the last are, keys."""
+
+    label: str
+    first: int
+    last: int = 0
+    count: int = 0
+    names: dict[str, None] = {}
+    last_name: str = ""
+    keys: dict[str, str] = {}
+    varying: set[str] = set()
+    """Keys that have other values in other sections."""
+
+    def heading(self) -> tuple[str, ...]:
+        """What stands for it, from the shortest to the richest."""
+        name = quoted(self.label if len(self.names) > 1 else self.last_name, 100)
+        if self.count <= 1:
+            return (f"[{name}]:{self.first}",)
+        where = f"x{self.count}, lines {self.first}-{self.last}"
+        if len(self.names) <= 1:
+            return (f"[{name}] {where}",)
+        if not self.label.endswith("*"):
+            first = quoted(next(iter(self.names)), 100)
+            return (f"[{first}] .. [{quoted(self.last_name, 100)}] {where}",)
+        names = [quoted(_leaf(each), 60) for each in self.names]
+        some = [f"({', '.join(names[:count])} …) " for count in _NAMES_SHOWN]
+        return tuple(f"[{name}] {listed}{where}" for listed in ("", *some))
+
+
+def _sections(source: Source) -> Drawn | None:
+    lines = source.short_lines
+    headers = _headers(lines)
+    labels = _labels(list(headers.values()))
+    found: dict[str, _Section] = {}
+    current = found[""] = _Section("", 0)
+    keys = 0
+    for number, line in enumerate(lines, 1):
+        name = headers.get(number)
+        if name is not None:
+            label = labels.get(name, name)
+            current = found.get(label) or _Section(label, number)
+            if label in found or len(found) < OUTLINE_PIECES_MAX:
+                found[label] = current
+            current.count, current.last, current.last_name = current.count + 1, number, name
+            if len(current.names) < _NAMES_SHOWN[-1]:
+                current.names[name] = None
+        elif line.partition("=")[0].rstrip() in current.varying:
+            keys += 1  # As in the sections before, of which nothing more is shown.
+        elif line and not line[0].isspace() and line[0] not in "#;" and (match := _KEY.match(line)):
+            keys += 1
+            if len(current.keys) < OUTLINE_PIECES_MAX:
+                key, value = match[1], match[2].rstrip()
+                if key not in current.keys:
+                    is_open = value == "["
+                    entries = lines[number : number + _ARRAY_LINES] if is_open else ()
+                    current.keys[key] = _array(entries) if is_open else value
+                elif current.keys[key] != value:
+                    current.varying.add(key)
+    if not headers and not keys:
+        return None
+    measure = f"{len(headers)} sections, {keys} keys, {source.measure()}"
+    pieces = [Piece(0, (f"settings, {measure}",))]
+    # All sections come before more keys of one.
+    keys_each = max(1, OUTLINE_PIECES_MAX // len(found) - 1)
+    left_out = 0
+    for each in found.values():
+        # Where sections are many, those that have no others of their kind give way to names.
+        rank = 2 if labels and each.count == 1 else 1
+        if each.label:
+            pieces.append(Piece(rank, each.heading()))
+        pieces += _keys(each, rank + 1, keys_each)
+        left_out += max(0, len(each.keys) - keys_each)
+    names = dict.fromkeys(chain.from_iterable(each.keys for each in found.values()))
+    names.update(dict.fromkeys(chain.from_iterable(each.names for each in found.values())))
+    # Kinds, and a few sections, keep their lines where names need the room.
+    kept_rank = int(bool(labels) or len(found) <= _SECTIONS_FEW)
+    return Drawn("settings", pieces, "--lines 1:41", left_out, names, kept_rank)
+
+
+def _keys(section: _Section, rank: int, keys_max: int) -> Iterator[Piece]:
+    for index, (key, value) in enumerate(islice(section.keys.items(), keys_max)):
+        more = " …" if key in section.varying else ""
+        glue = JOINED if section.label or index else "\n"
+        shown = dict.fromkeys(quoted(value, chars) for chars in _VALUE_CHARS if value)
+        yield Piece(rank, (key, *(f"{key} = {each}{more}" for each in shown)), glue)
+
+
+def _headers(lines: Sequence[str]) -> dict[int, str]:
+    """The names of sections by their lines."""
+    return {
+        number: name
+        for number, line in enumerate(lines, 1)
+        if line[:1] in _SECTION_STARTS and (name := _section(line))
+    }
+
+
+def _section(line: str) -> str:
+    """The name of the section that a line begins; "" if it is none."""
+    name = line[1:-1]
+    if line[0] == "[" and line[-1] == "]" and name.replace(".", "").isalnum():
+        return name  # As most are, and quicker.
+    match = _SECTION.fullmatch(line)
+    return match[1] if match is not None else ""
+
+
+def _labels(names: Sequence[str]) -> dict[str, str]:
+    """Where sections are many, by what those of a kind are known: names that differ in numbers
+    alone, and many that are below the same one."""
+    if len(names) <= _SECTIONS_MIN:
+        return {}
+    distinct = list(dict.fromkeys(names))
+    labels = dict(zip(distinct, _without_numbers(distinct), strict=True))
+    for pattern, by in ((_LEAF, r"\1*"), (_MIDDLE, r"\1*\2")):
+        counts = Counter(labels.values())
+        lone = [name for name, label in labels.items() if counts[label] < _CHILDREN_MIN]
+        others = _masked([labels[name] for name in lone], pattern, by)
+        counts = Counter(others)
+        found = zip(lone, others, strict=True)
+        labels.update((name, other) for name, other in found if counts[other] >= _CHILDREN_MIN)
+    return labels
+
+
+def _without_numbers(names: Sequence[str]) -> list[str]:
+    """Names with one sign for each number."""
+    text = "\n".join(names).encode("utf-8", "replace").translate(_DIGITS)
+    while b"##" in text:
+        text = text.replace(b"##", b"#")
+    return text.decode().split("\n")
+
+
+def _masked(names: Sequence[str], pattern: re.Pattern[str], by: str) -> list[str]:
+    """Names with what varies replaced: all at once, which takes a third of the time."""
+    return pattern.sub(by, "\n".join(names)).split("\n") if names else []
+
+
+def _leaf(name: str) -> str:
+    """The last part of a name."""
+    match = _LEAF.search(name)
+    return name[match.end(1) :] if match is not None else name
+
+
+def _array(lines: Sequence[str]) -> str:
+    """An array whose entries have lines of their own, as one would write it on one."""
+    entries = [line.strip() for line in lines]
+    end = next((at for at, text in enumerate(entries) if text.startswith("]")), None)
+    joined = " ".join(entries[:end])
+    return f"[{joined} …" if end is None else f"[{joined.rstrip(',')}]"

@@ -1,0 +1,160 @@
+"""Diffs: files with lines added and removed, and which lines their hunks are."""
+
+from __future__ import annotations
+
+import re
+from itertools import takewhile
+
+from msgspec import Struct
+
+from contextrelay.content.outline.layout import JOINED, Drawn, Piece, quoted
+from contextrelay.content.source import Source
+from contextrelay.limits import OUTLINE_PIECES_MAX
+
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*)")
+_COMMIT = re.compile(r"(?:commit|From) ([0-9a-f]{7,40})\b")
+_HUNKS_SHOWN = 6
+_SUBJECT = re.compile(r"Subject: (?:\[PATCH[^\]]*\] )?(.*)")
+
+
+class _File(Struct, gc=False):
+    path: str
+    line: int
+    added: int = 0
+    removed: int = 0
+    hunks: list[tuple[str, int, str]] = []
+    """Where it begins in the new file, how many lines it has there, and what it is in."""
+    status: str = ""
+
+
+def draw(source: Source) -> Drawn | None:
+    """The outline of a diff; None if it has no files."""
+    files, commits = _read(source.short_lines)
+    if not files:
+        return None
+    added, removed = sum(each.added for each in files), sum(each.removed for each in files)
+    hunks = sum(len(each.hunks) for each in files)
+    changed = sum(bool(each.hunks) for each in files)
+    inside = "" if changed == len(files) else f" ({changed} with hunks)"
+    title = (
+        f"diff, {len(files)} files{inside}, {hunks} hunks, +{added} -{removed}, {source.measure()}"
+    )
+    pieces = [Piece(0, (title,))]
+    pieces += [Piece(3, (quoted(text, 70), quoted(text, 120))) for text in commits[:50]]
+    folder = None
+    paths = [each.path for each in files]
+    pairs = zip(min(paths).split("/")[:-1], max(paths).split("/")[:-1], strict=False)
+    # The folder that all have in common, with its slash.
+    above = "".join(f"{one}/" for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    if above:
+        pieces.append(Piece(0, (f"all in {quoted(above, 200)}",)))
+    for each in files[:OUTLINE_PIECES_MAX]:
+        parent, _, name = each.path.removeprefix(above).rpartition("/")
+        if parent != folder:
+            folder = parent
+            pieces.append(Piece(2, (f"{quoted(parent, 120) or '.'}/:",)))
+        pieces.append(Piece(2, _forms(each, name), JOINED))
+    first = files[0]
+    names = dict.fromkeys(path.rpartition("/")[2] for path in paths)
+    return Drawn("diff", pieces, f"--lines {first.line}:{first.line + 40}", names=names)
+
+
+def _forms(each: _File, name: str) -> tuple[str, ...]:
+    """A file by name and size of its change, with its line, then the lines of its hunks."""
+    name = quoted(name, 80)
+    status = f" {each.status}" if each.status else ""
+    short = f"{name}{status} +{each.added} -{each.removed}"
+    where = f"{short}:{each.line}"
+    if not each.hunks:
+        return name, short, where
+    shown = [(_range(start, count), inside) for start, count, inside in each.hunks[:_HUNKS_SHOWN]]
+    left = len(each.hunks) - len(shown)
+    more = f", {left} more" if left else ""
+    ranges = ", ".join(lines for lines, _ in shown)
+    inside = ", ".join(f"{lines} {quoted(inside, 40)}".rstrip() for lines, inside in shown)
+    return name, short, where, f"{where} ({ranges}{more})", f"{where} ({inside}{more})"
+
+
+def _range(start: str, count: int) -> str:
+    """The lines of a hunk, the last of them included; where it is if it has none."""
+    return f"{start}-{int(start) + count - 1}" if count > 1 else start
+
+
+def _read(lines: list[str]) -> tuple[list[_File], list[str]]:
+    files: list[_File] = []
+    commits: list[str] = []
+    old_left = new_left = 0
+    file = _File("", 0)
+    for number, line in enumerate(lines, 1):
+        if old_left > 0 or new_left > 0:
+            sign = line[:1]
+            if sign == "+":
+                file.added += 1
+                new_left -= 1
+                continue
+            if sign == "-":
+                file.removed += 1
+                old_left -= 1
+                continue
+            if sign == " " or not sign:
+                old_left -= 1
+                new_left -= 1
+                continue
+            if sign == "\\":
+                continue
+            old_left = new_left = 0
+        if line[:6] == "index " or not line:
+            continue
+        hunk = _HUNK.match(line) if line[:2] == "@@" else None
+        if hunk and files:
+            old_left = int(hunk[2] or 1)
+            new_left = int(hunk[4] or 1)
+            file = files[-1]
+            file.hunks.append((hunk[3], new_left, hunk[5]))
+        else:
+            _header(files, commits, number, line)
+    return files, commits
+
+
+_STATUS = {
+    "new file mode": "new",
+    "deleted file mode": "deleted",
+    "rename from": "renamed",
+    "Binary files": "binary",
+    "GIT binary patch": "binary",
+}
+
+
+_STARTS = tuple(_STATUS)
+
+
+def _header(files: list[_File], commits: list[str], number: int, line: str) -> None:
+    """What stands between hunks: which file comes, and which commit."""
+    start = line[:4]
+    if start == "+++ ":
+        if files and line == f"+++ b/{files[-1].path}" and not files[-1].hunks:
+            return  # As it was announced.
+        path = _path(line[4:])
+        if files and not files[-1].hunks and files[-1].line >= number - 20:
+            if path != "/dev/null":
+                files[-1].path = path
+        else:
+            files.append(_File(path, number))
+    elif start == "--- ":
+        if not files or files[-1].hunks:
+            files.append(_File(_path(line[4:]), number))
+    elif start == "diff" and line.startswith("diff --git "):
+        files.append(_File(_path(line.rpartition(" b/")[2]), number))
+    elif line.startswith(("commit ", "From ")) and (commit := _COMMIT.match(line)):
+        commits.append(f"commit {commit[1][:12]}")
+    elif start == "    " and commits and line.strip() and " " not in commits[-1][7:]:
+        commits[-1] += f" {line.strip()}"  # The subject, in a log.
+    elif line.startswith("Subject: ") and (subject := _SUBJECT.match(line)):
+        commits.append(subject[1])
+    elif files and line.startswith(_STARTS):
+        files[-1].status = next(_STATUS[start] for start in _STARTS if line.startswith(start))
+
+
+def _path(text: str) -> str:
+    text = text.partition("\t")[0].strip().strip('"')
+    return text[2:] if text.startswith(("a/", "b/")) else text

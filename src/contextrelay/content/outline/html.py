@@ -1,0 +1,168 @@
+"""Pages: HTML by its title, headings, links, forms and tables.
+
+Tags are found by one pattern instead of a parser: it takes linear time on anything, which the
+standard library's parser does not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from html import unescape
+
+from msgspec import Struct, field
+
+from contextrelay.content.outline.layout import JOINED, Drawn, Piece, quoted
+from contextrelay.content.source import Source
+from contextrelay.limits import OUTLINE_PIECES_MAX, OUTLINE_TAGS_MAX
+
+_TAG = re.compile(
+    r"<(?:!--|(title|h[1-6]|a|meta|script|style|table|form|input|img|section|article|ul|ol|pre"
+    r"|iframe|svg|main|nav|button|dt|caption)(?=[\s>/])([^<>]{0,2000})>)",
+    re.IGNORECASE,
+)
+_ATTRIBUTE = re.compile(
+    r"""(?<![a-zA-Z-])([a-zA-Z-]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"'>]++))"""
+)
+_ANY_TAG = re.compile(r"<[^<>]{0,2000}>")
+_TEXT_CHARS_MAX = 1_000
+# Of each tag so many are read; more are counted.
+_READ_MAX = 2_000
+_CLOSINGS = {name: re.compile(f"</{name}", re.IGNORECASE) for name in ("script", "style", "svg")}
+_COUNTED = ("table", "form", "img", "script", "pre", "iframe", "svg", "input", "button")
+
+
+class _Page(Struct):
+    title: str = ""
+    description: str = ""
+    headings: list[tuple[int, int, str]] = []
+    """(level, offset, text)"""
+    links: list[tuple[str, str]] = []
+    counts: Counter[str] = field(default_factory=lambda: Counter[str]())
+    is_whole: bool = True
+    linked: int = 0
+    """Links there are, read or not."""
+
+
+def draw(source: Source) -> Drawn | None:
+    """The outline of a page."""
+    page = _read(source.text)
+    headings = _with_lines(source.text, page.headings)
+    pieces = [Piece(0, (f"HTML, {source.measure()}",))]
+    if page.title:
+        pieces.append(Piece(0, (f"title: {quoted(page.title, 120)}",)))
+    if page.description:
+        pieces.append(Piece(3, (f"about: {quoted(page.description, 160)}",)))
+    heading_count = sum(page.counts[f"h{level}"] for level in range(1, 7))
+    counted = [f"{heading_count} headings", f"{page.linked} links"]
+    counted += [f"{name} {page.counts[name]}" for name in _COUNTED if page.counts[name]]
+    least = "" if page.is_whole else f"in the first {OUTLINE_TAGS_MAX} tags: "
+    pieces.append(Piece(0, (least + ", ".join(counted),)))
+    pieces += _headings(headings)
+    pieces += _links(page)
+    line = headings[0][1] if headings else 1
+    return Drawn("html", pieces, f"--lines {line}:{line + 40}")
+
+
+def find_headings(text: str) -> list[tuple[int, int, str]]:
+    """Headings as (level, line, text), in order."""
+    return _with_lines(text, _read(text).headings)
+
+
+def _read(text: str) -> _Page:
+    page = _Page()
+    at = 0
+    unclosed: set[str] = set()
+    for _ in range(OUTLINE_TAGS_MAX):
+        match = _TAG.search(text, at)
+        if match is None:
+            return page
+        at = match.end()
+        if match[1] is None:
+            end = text.find("-->", at)
+            at = len(text) if end < 0 else end + 3
+            continue
+        name = match[1].lower()
+        page.counts[name] += 1
+        if name in _CLOSINGS:
+            end = None if name in unclosed else _CLOSINGS[name].search(text, at)
+            # One that is never closed is passed over, and looked for only once.
+            if end is None:
+                unclosed.add(name)
+            else:
+                at = end.end()
+        elif page.counts[name] > _READ_MAX:
+            page.linked += name == "a" and "href" in match[2].lower()
+        elif name == "title" and not page.title:
+            page.title = _inner(text, at, name)
+        elif name[0] == "h" and name[1:].isdecimal():
+            page.headings.append((int(name[1]), match.start(), _inner(text, at, name)))
+        elif name == "a" and (target := _attributes(match[2]).get("href")):
+            page.linked += 1
+            page.links.append((target, _inner(text, at, name)))
+        elif name == "meta" and not page.description:
+            attributes = _attributes(match[2])
+            if attributes.get("name", "").lower() == "description":
+                page.description = attributes.get("content", "")
+    page.is_whole = False
+    return page
+
+
+def _inner(text: str, at: int, name: str) -> str:
+    piece = text[at : at + _TEXT_CHARS_MAX]
+    end = re.search(f"</{name}", piece, re.IGNORECASE)
+    return " ".join(unescape(_ANY_TAG.sub(" ", piece[: end.start() if end else 200])).split())
+
+
+def _attributes(text: str) -> dict[str, str]:
+    return {
+        match[1].lower(): unescape(match[2] or match[3] or match[4] or "")
+        for match in _ATTRIBUTE.finditer(text)
+    }
+
+
+def _with_lines(text: str, headings: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """Headings with their lines instead of their offsets, which rise."""
+    found: list[tuple[int, int, str]] = []
+    line, place = 1, 0
+    for level, offset, title in headings:
+        line += text.count("\n", place, offset)
+        place = offset
+        found.append((level, line, title))
+    return found
+
+
+def _headings(headings: list[tuple[int, int, str]]) -> list[Piece]:
+    is_long = len(headings) > 25
+    pieces: list[Piece] = []
+    for level, line, text in headings[:OUTLINE_PIECES_MAX]:
+        forms = (f"{quoted(text, 50)}:{line}", f"{quoted(text, 100)}:{line}")
+        if is_long and level > 2 and pieces:
+            pieces.append(Piece(level, forms, JOINED))
+        else:
+            pieces.append(Piece(min(level, 2), tuple(f"h{level} {form}" for form in forms)))
+    return pieces
+
+
+def _links(page: _Page) -> list[Piece]:
+    """Hosts, most linked first, then single links: those outside before anchors."""
+    if not page.links:
+        return []
+    hosts = Counter(
+        target.split("/")[2]
+        for target, _ in page.links
+        if target.startswith(("http://", "https://"))
+    )
+    pieces: list[Piece] = []
+    if hosts:
+        pieces.append(Piece(2, ("links to:",)))
+        pieces += [
+            Piece(3 + (index > 5), (f"{quoted(host, 60)} x{count}",), JOINED)
+            for index, (host, count) in enumerate(hosts.most_common(30))
+        ]
+    pieces.append(Piece(3, ("links:",)))
+    links = sorted(dict.fromkeys(page.links), key=lambda each: each[0].startswith("#"))
+    for target, text in links[:200]:
+        named = f"{quoted(text, 40)} <{quoted(target, 80)}>" if text else f"<{quoted(target, 80)}>"
+        pieces.append(Piece(5, (named,), JOINED))
+    return pieces

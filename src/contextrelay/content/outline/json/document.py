@@ -1,0 +1,144 @@
+"""Documents: one as a whole, or one a line.
+
+Rule: what is nested too deeply or is too broken for the parser is described as far as it can be
+read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, cast
+
+import msgspec
+
+from contextrelay.content.outline.json.broken import unreadable
+from contextrelay.content.outline.json.levels import trouble
+from contextrelay.content.outline.json.shape import Shape
+from contextrelay.content.outline.json.values import objects_of
+from contextrelay.content.outline.layout import Drawn
+from contextrelay.content.outline.log.lines import whole_lines
+from contextrelay.content.source import Source
+
+_NOT_READ = (msgspec.DecodeError, RecursionError, UnicodeError)
+
+
+def draw(source: Source) -> Drawn | None:
+    """The outline of a JSON document, or of one document a line."""
+    lines = _json_lines(source)
+    if lines is not None:
+        return lines
+    try:
+        value = read(source)
+    except ValueError:
+        return _several(source) or unreadable(source)
+    shape = Shape()
+    shape.whole(source.measure(), value)
+    return Drawn("json", shape.pieces, _pointer(value), shape.left_out, shape.names)
+
+
+def read(source: Source) -> Any:
+    """A document's value.
+
+    Raises:
+        ValueError: it is none, or is nested too deeply.
+    """
+    try:
+        return msgspec.json.decode(source.text)
+    except _NOT_READ:
+        pass
+    try:
+        return json.loads(source.text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def _json_lines(source: Source) -> Drawn | None:
+    """One document a line, if it is that; lines that are none are counted."""
+    named = source.media_type == "application/x-ndjson"
+    lines = source.lines
+    if not named and not (len(lines) > 1 and _is_document(lines[0]) and _is_document(lines[1])):
+        return None
+    values: list[Any] = []
+    numbers: list[int] = []
+    bad: list[int] = []
+    decode = msgspec.json.Decoder().decode
+    for number, line in enumerate(lines, 1):
+        try:
+            values.append(decode(line))
+            numbers.append(number)
+        except _NOT_READ:
+            if line.strip():
+                bad.append(number)
+    if len(bad) > len(lines) // 2:
+        return None
+    shape = Shape()
+    shape.add(0, f"JSON lines: {len(values)} documents, {source.measure()}")
+    if bad:
+        some = ", ".join(map(str, bad[:5]))
+        shape.add(1, f"lines that are no JSON: {len(bad)} (at {some})")
+    _records(shape, lines, values, numbers)
+    return Drawn("json lines", shape.pieces, "--lines 1:5", shape.left_out, shape.names)
+
+
+_BLANK = re.compile(r"\s*")
+_DOCUMENTS_MAX = 200_000
+
+
+def _several(source: Source) -> Drawn | None:
+    """Documents one after the other, each on several lines, as far as they can be read."""
+    text = source.text
+    values: list[Any] = []
+    numbers: list[int] = []
+    decode = json.JSONDecoder().raw_decode
+    at, line = 0, 1
+    while len(values) < _DOCUMENTS_MAX:
+        start = cast("re.Match[str]", _BLANK.match(text, at)).end()
+        line += text.count("\n", at, start)
+        if text[start : start + 1] not in ("{", "["):
+            break
+        try:
+            value, at = decode(text, start)
+        except (ValueError, RecursionError):
+            break
+        values.append(value)
+        numbers.append(line)
+        line += text.count("\n", start, at)
+    if len(values) < 2:
+        return None
+    rest = text[at:].strip()
+    partly = f", read up to line {line}" if rest else ""
+    shape = Shape()
+    shape.add(0, f"JSON: {len(values)} documents, {source.measure()}{partly}")
+    _records(shape, source.lines, values, numbers)
+    return Drawn("json", shape.pieces, "--lines 1:41", shape.left_out, shape.names)
+
+
+def _records(
+    shape: Shape, lines: Sequence[str], values: Sequence[Any], numbers: Sequence[int]
+) -> None:
+    """Documents by what they have in common, and the lines of those that report trouble."""
+    shape.elements(values, 1)
+    for noun, found in zip(("error", "warning"), trouble(values), strict=True):
+        there = [numbers[index] for index in found if numbers[index] <= len(lines)]
+        shape.pieces += whole_lines(noun, lines, there)
+
+
+def _is_document(line: str) -> bool:
+    if not line.startswith(("{", "[")):
+        return False
+    try:
+        msgspec.json.decode(line)
+    except _NOT_READ:
+        return False
+    return True
+
+
+def _pointer(value: Any) -> str:
+    """The pointer of something that is there."""
+    objects = objects_of([value])
+    if not objects:
+        return "--json-pointer /0" if value else ""
+    key = next(iter(objects[0]), "")
+    return f"--json-pointer /{key.replace('~', '~0').replace('/', '~1')}" if key else ""

@@ -1,0 +1,70 @@
+"""Notebooks: cells by number, kind and first line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, cast
+
+from contextrelay.content.outline.json.document import read
+from contextrelay.content.outline.layout import Drawn, Piece, quoted
+from contextrelay.content.source import Source
+from contextrelay.limits import OUTLINE_PIECES_MAX
+
+_KINDS_SHOWN_MAX = 8
+
+
+def draw(source: Source) -> Drawn | None:
+    """The outline of a Jupyter notebook; None for other JSON."""
+    if '"cells"' not in source.text or '"nbformat"' not in source.text:
+        return None
+    try:
+        document = read(source)
+    except ValueError:
+        return None
+    cells = _list(_dict(document).get("cells"))
+    if not cells:
+        return None
+    kinds = Counter(_word(_dict(cell).get("cell_type")) for cell in cells)
+    language = _dict(_dict(_dict(document).get("metadata")).get("kernelspec")).get("language", "")
+    counts = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(_KINDS_SHOWN_MAX))
+    of_language = f", {quoted(_word(language), 30)}" if language else ""
+    title = f"notebook, {len(cells)} cells ({counts}){of_language}, {source.measure()}"
+    pieces = [Piece(0, (title,))]
+    for index, cell in enumerate(cells[:OUTLINE_PIECES_MAX]):
+        pieces.append(_cell(index, _dict(cell)))
+    return Drawn("notebook", pieces, "--json-pointer /cells/0/source")
+
+
+def _cell(index: int, cell: dict[str, Any]) -> Piece:
+    text = cell.get("source")
+    if isinstance(text, list):
+        text = "".join(map(_word, cast("list[Any]", text)[:200]))
+    kind = "md" if cell.get("cell_type") == "markdown" else _word(cell.get("cell_type"))[:8]
+    lines = (text if isinstance(text, str) else "").strip().split("\n")
+    outputs = _list(cell.get("outputs"))
+    failed = next(
+        (_dict(each) for each in outputs if _dict(each).get("output_type") == "error"), None
+    )
+    error = ""
+    if failed:
+        named, why = _word(failed.get("ename")), _word(failed.get("evalue"))
+        error = f" !{quoted(named, 40)}: {quoted(why, 60)}"
+    is_heading = lines[0].startswith("#") and kind == "md"
+    head = f"/cells/{index} {kind} "
+    short = f"{head}{quoted(lines[0], 50)}{error}"
+    more = f" ({len(lines)} lines)" if len(lines) > 1 else ""
+    long = f"{head}{quoted(lines[0], 100)}{more}{error}"
+    return Piece(0 if failed else 1 if is_heading else 2, (short, long))
+
+
+def _word(value: Any) -> str:
+    """A text, or a short word for what should be one: spelled out, that could be anything."""
+    return value if isinstance(value, str) else f"({type(value).__name__})"
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []

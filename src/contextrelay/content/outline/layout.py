@@ -1,0 +1,335 @@
+"""Pieces: what an outline is put together from, and how it is made to fit a budget.
+
+A piece has a rank, the most important 0, and forms from the shortest to the richest. All pieces get
+their shortest form as far as the budget goes, by rank; then, by rank again, richer ones.
+
+Rule: the text is within the budget by the real tokenizer, after defusing. What did not fit is
+counted, in the text where it was left out and in all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
+
+from msgspec import Struct
+
+from contextrelay.content.tokens import count_tokens, cut_to_tokens
+from contextrelay.content.untrusted.defuse import defuse
+from contextrelay.limits import OUTLINE_PIECES_MAX
+
+OWN_LINE = "\n"
+JOINED = ", "
+# After so many pieces that did not fit, it is not worth looking for a shorter one.
+_MISSES_MAX = 50
+_RANKS_TRIED_MAX = 8
+# Room that may be left, and how often it is tried to fill it.
+_LEFT_TOKENS, _TRIES_MAX = 6, 3
+_NAME = re.compile(r"[^\s,:;{}\[\]\"()?<>]+")
+
+Length = Callable[[str], int]
+"""Counts the tokens of a text."""
+
+
+class Piece(Struct, frozen=True):
+    """One thing to show. A joined piece follows the one before it on the same line."""
+
+    rank: int
+    forms: tuple[str, ...]
+    glue: str = OWN_LINE
+
+
+class Drawn(Struct, frozen=True):
+    """An outline before it is fitted: its pieces in the order of the body."""
+
+    kind: str
+    pieces: Sequence[Piece]
+    next: str = ""
+    """How to slice: the options of `relay get`."""
+    left_out: int = 0
+    """How many things have no piece, because they were too many."""
+    names: Collection[str] = ()
+    """What is to be named at least, at the end where its piece does not fit."""
+    kept_rank: int = 0
+    """Up to this rank pieces come before names."""
+    places: Mapping[str, int] = {}
+    """The lines of these names: where they are only listed, it is said between which."""
+
+
+class Fitted(Struct, frozen=True):
+    """A text within its budget."""
+
+    text: str
+    tokens: int
+    omitted: int
+    patterns: tuple[str, ...]
+
+
+def fit(drawn: Drawn, tokens_max: int) -> Fitted:
+    """Choose which pieces are shown, and how richly."""
+    pieces = drawn.pieces[:OUTLINE_PIECES_MAX]
+    laid = _Laid(pieces)
+    # No name takes less than a token, and to look at those of thousands would take long.
+    names = _short(drawn.names, 4 * tokens_max)
+    left_out = drawn.left_out + len(drawn.pieces) - len(pieces)
+    # Room for saying what was left out.
+    budget_tokens = tokens_max - min(12, tokens_max // 10)
+    length = cache(count_tokens)
+    fitted: Fitted | None = None
+    tries_left = _TRIES_MAX
+    while True:
+        chosen, also = _choose_and_name(drawn, laid, names, budget_tokens, length)
+        omitted = max(0, len(pieces) - len(chosen) + left_out - len(also))
+        lines = _list_lines(also, drawn.places) + _unnamed(drawn, chosen, also)
+        defused = defuse(_render(pieces, chosen, omitted, lines))
+        tokens = count_tokens(defused.text)
+        if tokens <= tokens_max:
+            if fitted is None or tokens > fitted.tokens:
+                fitted = Fitted(defused.text, tokens, omitted, defused.patterns)
+            left, tries_left = tokens_max - tokens, tries_left - 1
+            if not omitted or left <= _LEFT_TOKENS or not tries_left:
+                return fitted
+            # Pieces take less together than one by one.
+            budget_tokens += left - _LEFT_TOKENS // 2
+        elif fitted is not None:
+            return fitted
+        elif budget_tokens <= 8:
+            text = cut_to_tokens(defused.text, tokens_max)
+            return Fitted(text, count_tokens(text), len(pieces) + left_out, defused.patterns)
+        else:
+            # Replacements and counts took more room than was left for them.
+            budget_tokens -= max(tokens - tokens_max, budget_tokens // 32)
+
+
+_ALSO = "also: "
+# A name that is only listed says a little less than a piece.
+_LISTED_WORTH = 0.9
+
+
+class _Laid:
+    """Pieces in the order of their ranks, and which piece begins the line of each."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self.pieces = pieces
+        self.order = sorted(range(len(pieces)), key=[each.rank for each in pieces].__getitem__)
+        self.lines: list[int] = []
+        line = -1
+        for index, piece in enumerate(pieces):
+            line = index if piece.glue == OWN_LINE else line
+            self.lines.append(line)
+
+
+def _short(names: Collection[str], count: int) -> list[str]:
+    """The shortest of many names, in their order."""
+    listed = list(names)
+    if len(listed) <= count:
+        return listed
+    short = sorted(range(len(listed)), key=[len(each) for each in listed].__getitem__)[:count]
+    return [listed[index] for index in sorted(short)]
+
+
+def _choose_and_name(
+    drawn: Drawn, laid: _Laid, names: Sequence[str], budget_tokens: int, length: Length
+) -> tuple[dict[int, str], list[str]]:
+    """The pieces that are shown, and the names that are not in them, as many as can be.
+
+    Pieces of the deepest ranks give way where that leaves room for more names.
+    """
+    pieces = laid.pieces
+    chosen = _choose(laid, budget_tokens, length)
+    if not names or len(chosen) == len(pieces):
+        return chosen, []
+    ranks = sorted({max(drawn.kept_rank, piece.rank) for piece in pieces}, reverse=True)
+    best: tuple[float, dict[int, str], list[str]] = (-1.0, chosen, [])
+    for rank_max in ranks[-_RANKS_TRIED_MAX:]:
+        shown = _choose(laid, budget_tokens, length, rank_max, levels=1)
+        used = sum(length(pieces[at].glue + form) for at, form in shown.items())
+        text = "\n".join(shown.values())
+        there = set(_NAME.findall(text))
+        missing = [name for name in names if name not in there and not _is_in(name, text)]
+        also = _listed(missing, budget_tokens - used, length, drawn.places)
+        worth = len(names) - len(missing) + _LISTED_WORTH * len(also)
+        if worth > best[0]:
+            best = (worth, *_filled(drawn, laid, also, budget_tokens, rank_max, length))
+    return best[1], best[2]
+
+
+def _filled(
+    drawn: Drawn,
+    laid: _Laid,
+    also: list[str],
+    budget_tokens: int,
+    rank_max: int,
+    length: Length,
+) -> tuple[dict[int, str], list[str]]:
+    """Pieces in the room that names leave, and the names that are not in them.
+
+    Where names have places, pieces of all ranks.
+    """
+    kept: dict[int, str] = {}
+    for _ in range(_TRIES_MAX):
+        lines = _list_lines(also, drawn.places)
+        rest = budget_tokens - length("\n".join(("", *lines)))
+        if not drawn.places:
+            return _choose(laid, rest, length, rank_max), also
+        kept = _choose(laid, rest, length)
+        there = set(_NAME.findall("\n".join(kept.values())))
+        also = [name for name in also if name not in there]
+    return kept, also
+
+
+_GROUPS_MAX, _GROUP_MIN = 4, 8
+
+
+def _list_lines(names: Sequence[str], places: Mapping[str, int]) -> list[str]:
+    """Names that are only listed; where their lines are known, by parts of the text."""
+    if not names:
+        return []
+    if not places:
+        return [_ALSO + _between(names).join(names)]
+    ordered = sorted(names, key=lambda name: places.get(name, 0))
+    size = max(_GROUP_MIN, -(-len(names) // _GROUPS_MAX))
+    groups = [ordered[at : at + size] for at in range(0, len(ordered), size)]
+    return [
+        f"also {places.get(group[0], 0)}-{places.get(group[-1], 0)}: " + _between(group).join(group)
+        for group in groups
+    ]
+
+
+def _is_in(name: str, text: str) -> bool:
+    """Whether a name of several words stands in a text."""
+    return not _NAME.fullmatch(name) and name in text
+
+
+def _between(names: Sequence[str]) -> str:
+    """What parts names in a list: a blank, which takes no token, where none of them has one."""
+    return JOINED if any(" " in name for name in names) else " "
+
+
+def _unnamed(drawn: Drawn, chosen: Mapping[int, str], also: Sequence[str]) -> list[str]:
+    """Between which lines names are that have no room at all."""
+    if not drawn.places:
+        return []
+    text = "\n".join(chosen.values())
+    there = {*_NAME.findall(text), *also}
+    missing = [name for name in drawn.names if name not in there and not _is_in(name, text)]
+    lines = [drawn.places.get(name, 0) for name in missing]
+    return [f"and {len(lines)} more {min(lines)}-{max(lines)}"] if lines else []
+
+
+def _listed(
+    names: Sequence[str], left: int, length: Length, places: Mapping[str, int]
+) -> list[str]:
+    """As many of these as there is room for, in their order: the short ones."""
+    between = _between(names)
+    parts = min(_GROUPS_MAX, -(-len(names) // _GROUP_MIN)) if places else 1
+    left -= parts * length(OWN_LINE + _ALSO + "1000-2000" * bool(places))
+    short = sorted(range(len(names)), key=lambda index: len(names[index]))[: 2 * max(0, left)]
+    costs = {index: length(between + names[index]) for index in short}
+    kept: list[int] = []
+    for index, cost in sorted(costs.items(), key=lambda each: each[1]):
+        left -= cost
+        if left < 0:
+            break
+        kept.append(index)
+    return [names[index] for index in sorted(kept)]
+
+
+_DEEPEST = 1_000
+
+
+def _choose(
+    laid: _Laid,
+    budget_tokens: int,
+    length: Length,
+    rank_max: int = _DEEPEST,
+    levels: int = _DEEPEST,
+) -> dict[int, str]:
+    """From the index of each piece that is shown to its form."""
+    pieces, lines = laid.pieces, laid.lines
+    chosen: dict[int, None] = {}
+    left = budget_tokens
+    misses = 0
+    for index in laid.order:
+        piece = pieces[index]
+        if piece.rank > rank_max:
+            break
+        cost = length(piece.glue + piece.forms[0])
+        if cost <= left:
+            chosen[index] = None
+            left -= cost
+        else:
+            misses += 1
+            if misses > _MISSES_MAX:
+                break
+    # A joined piece whose line is not there would stand on another's line.
+    kept = {index: pieces[index].forms[0] for index in sorted(chosen) if lines[index] in chosen}
+    ranked = [index for index in chosen if index in kept]
+    levels = min(levels, max((len(pieces[index].forms) for index in kept), default=1))
+    for level in range(1, levels):
+        for index in ranked:
+            glue, forms = pieces[index].glue, pieces[index].forms
+            if level >= len(forms) or left <= 0:
+                continue
+            more = length(glue + forms[level]) - length(glue + kept[index])
+            if more <= left:
+                kept[index] = forms[level]
+                left -= more
+    return kept
+
+
+def _render(
+    pieces: Sequence[Piece], chosen: dict[int, str], omitted: int, also: Sequence[str]
+) -> str:
+    """The text, which says at the end of all how much is missing, and of a line where it is not
+    all of it that is listed."""
+    lines: list[str] = []
+    missing_here = counted = 0
+    is_open = False
+    for index, piece in enumerate(pieces):
+        form = chosen.get(index)
+        if piece.glue == OWN_LINE:
+            if missing_here and not also:
+                lines[-1] += f" +{missing_here}"
+                counted += missing_here
+            missing_here = 0
+            is_open = form is not None
+            if form is not None:
+                lines.append(form)
+        elif form is None:
+            missing_here += is_open
+        else:
+            lines[-1] += (piece.glue if lines[-1][-1:] not in (":", "") else " ") + form
+    if missing_here and not also:
+        lines[-1] += f" +{missing_here}"
+        counted += missing_here
+    lines += also
+    if omitted > counted:
+        lines.append(f"(+{omitted - counted} more not shown)")
+    return "\n".join(lines)
+
+
+def quoted(text: str, chars_max: int = 80) -> str:
+    """A piece of the body as it may stand in a line: blanks and line ends are one blank."""
+    text = " ".join(text[: 4 * chars_max].split())
+    return text if len(text) <= chars_max else text[: chars_max - 1] + "…"
+
+
+_NUMBER = re.compile(r"\d+")
+_FAMILY_MIN = 5
+
+
+def families(names: Sequence[str]) -> list[tuple[str, list[int]]]:
+    """Group names that differ in a number alone: labels in order, each with its names' indexes."""
+    groups: dict[str, list[int]] = {}
+    for index, name in enumerate(names):
+        groups.setdefault(_NUMBER.sub("#", name[:200], count=2), []).append(index)
+    labels: list[tuple[str, list[int]]] = []
+    for mask, indexes in groups.items():
+        if "#" in mask and len(indexes) >= _FAMILY_MIN:
+            first, last = names[indexes[0]], names[indexes[-1]]
+            labels.append((f"{first} .. {last} ({len(indexes)})", indexes))
+        else:
+            labels += [(names[index], [index]) for index in indexes]
+    return sorted(labels, key=lambda each: each[1][0])

@@ -1,0 +1,205 @@
+"""Tables: rows, columns, and of each column its type, its range and how many values it has."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from msgspec import Struct
+
+from contextrelay.content.outline.layout import JOINED, Drawn, Piece, families, quoted
+from contextrelay.content.source import Source
+from contextrelay.limits import OUTLINE_CELLS_MAX, OUTLINE_COLUMNS_MAX, OUTLINE_LINE_CHARS_MAX
+
+_DELIMITERS = (",", "\t", ";", "|")
+_NUMBER = re.compile(r"[-+]?(?:\d[\d_]*)?\.?\d+(?:[eE][-+]?\d+)?%?")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d.*)?|\d\d?[/.]\d\d?[/.]\d{2,4}")
+_EMPTY = frozenset({"", "NA", "N/A", "null", "NULL", "None", "nan", "NaN", "-"})
+# Types are found in so many rows; the ranges are those of all rows.
+_TYPED_ROWS = 500
+_ROWS_AT_ONCE = 1_024
+_ODD_SHOWN = 5
+# So many columns are named one by one.
+_NAMES_MAX = 60
+
+
+class _Table(Struct):
+    """What was read of a table, its cells by column."""
+
+    width: int
+    """How many cells most of its rows have."""
+    header: list[str]
+    columns: list[list[str]]
+    """Of the rows that are of the width."""
+    rows: int = 0
+    odd: int = 0
+    """Rows of another width."""
+    some_odd: list[int] = []
+    first: list[str] = []
+    last: list[str] = []
+    unread: int = 0
+    """Lines that were not read."""
+
+
+def draw(source: Source) -> Drawn | None:
+    """The outline of a table; None if it is none."""
+    table = _read(source, _delimiter(source))
+    if table is None:
+        return None
+    least = f", {table.unread} lines were not read" if table.unread else ""
+    title = f"table, {table.rows} rows, {table.width} columns, {source.measure()}{least}"
+    pieces = [Piece(0, (f"{title}{'' if table.header else ', no header'}",))]
+    if table.odd:
+        some = ", ".join(map(str, table.some_odd))
+        pieces.append(Piece(1, (f"{table.odd} rows have another width (rows {some})",)))
+    pieces += _columns(table)
+    pieces += _samples(table)
+    left_out = max(0, table.width - OUTLINE_COLUMNS_MAX)
+    return Drawn("table", pieces, "--rows 0:5", left_out, dict.fromkeys(table.header))
+
+
+def _delimiter(source: Source) -> str:
+    if source.media_type == "text/tab-separated-values":
+        return "\t"
+    head = [line[:OUTLINE_LINE_CHARS_MAX] for line in source.lines[:20]]
+    scores = {each: min((line.count(each) for line in head), default=0) for each in _DELIMITERS}
+    best = max(_DELIMITERS, key=lambda each: scores[each])
+    return best if scores[best] else ","
+
+
+def _read(source: Source, delimiter: str) -> _Table | None:
+    """The rows, as many as have OUTLINE_CELLS_MAX cells; None if these are no rows.
+
+    Where a quote never ends, quotes mean nothing.
+    """
+    reader = csv.reader(source.lines, delimiter=delimiter)
+    try:
+        table = _gathered(reader)
+        if table is not None:
+            table.unread = len(source.lines) - reader.line_num
+        return table
+    except csv.Error:
+        return _gathered(line.split(delimiter) for line in source.short_lines)
+
+
+def _gathered(rows: Iterator[list[str]]) -> _Table | None:
+    """Rows by column, some at a time: that is quicker than all at once."""
+    table = None
+    cells = 0
+    while cells <= OUTLINE_CELLS_MAX and (some := list(islice(rows, _ROWS_AT_ONCE))):
+        cells += sum(map(len, some))
+        some = [row for row in some if row and row != [""]]
+        if table is None and some:
+            if max(map(len, some[:100])) < 2:
+                return None
+            width = Counter(map(len, some)).most_common(1)[0][0]
+            header = some.pop(0) if _has_header(some) else []
+            table = _Table(width, header, [[] for _ in range(min(width, OUTLINE_COLUMNS_MAX))])
+            table.first = some[0] if some else []
+        if table is not None and some:
+            _add(table, some)
+    return table
+
+
+def _add(table: _Table, rows: list[list[str]]) -> None:
+    width = table.width
+    table.last = rows[-1]
+    if any(map(width.__ne__, map(len, rows))):
+        odd = [at for at, row in enumerate(rows, table.rows) if len(row) != width]
+        table.odd += len(odd)
+        table.some_odd = [*table.some_odd, *odd][:_ODD_SHOWN]
+        regular = [row for row in rows if len(row) == width]
+    else:
+        regular = rows
+    table.rows += len(rows)
+    for column, cells in zip(table.columns, zip(*regular, strict=True), strict=False):
+        column += cells
+
+
+def _has_header(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first row names the columns: nothing in it is a number, and all of it differs."""
+    first = rows[0]
+    if len(rows) < 2 or len(set(first)) < len(first):
+        return False
+    return not any(_NUMBER.fullmatch(cell.strip()) for cell in first if len(cell) < 40)
+
+
+def _columns(table: _Table) -> list[Piece]:
+    columns = table.columns
+    count = len(columns)
+    names = [
+        *table.header[:count],
+        *(f"column {index}" for index in range(len(table.header), count)),
+    ]
+    is_short = len(names) <= _NAMES_MAX
+    groups = [(name, [at]) for at, name in enumerate(names)] if is_short else families(names)
+    is_wide = len(groups) > 30
+    pieces = [Piece(0, ("columns:",))]
+    for label, indexes in groups:
+        if len(indexes) == 1:
+            cells = columns[indexes[0]]
+        else:
+            cells = [cell for index in indexes[:50] for cell in columns[index][:_TYPED_ROWS]]
+        name = quoted(label, 60) or "''"
+        kind, detail = _described(cells)
+        forms = (name, f"{name}: {kind}", f"{name}: {kind} {detail}")
+        pieces.append(Piece(1, forms if detail else forms[:2], JOINED if is_wide else "\n"))
+    return pieces
+
+
+def _described(cells: Sequence[str]) -> tuple[str, str]:
+    """Type and details of a column."""
+    if _are_numbers(cells[:_TYPED_ROWS]) and (extremes := _extremes(cells)):
+        return _number_type(cells), f"{extremes[0]}..{extremes[1]}"
+    distinct = dict.fromkeys(cells)
+    empty = _EMPTY & distinct.keys()
+    empty_count = sum(cell in empty for cell in cells) if empty else 0
+    optional = f", {empty_count} empty" if empty_count else ""
+    filled = [cell for cell in distinct if cell not in empty] if empty else list(distinct)
+    if not filled:
+        return "empty", ""
+    typed = filled[:_TYPED_ROWS]
+    if _are_numbers(typed) and (extremes := _extremes(filled)):
+        return _number_type(typed), f"{extremes[0]}..{extremes[1]}{optional}"
+    if all(_DATE.fullmatch(cell[:40]) for cell in typed):
+        return "date", f"{quoted(min(filled), 30)}..{quoted(max(filled), 30)}{optional}"
+    common = filled[:3]
+    if len(filled) <= 1_000:
+        counted = Counter(cells).most_common(3 + len(empty))
+        common = [cell for cell, _ in counted if cell not in empty][:3]
+    samples = " ".join(repr(quoted(cell, 24)) for cell in common)
+    return "str", f"{len(filled)} distinct: {samples}{optional}"
+
+
+def _are_numbers(cells: Sequence[str]) -> bool:
+    """Whether these, of which there are some, are all numbers."""
+    return bool(cells) and all(len(cell) < 40 and _NUMBER.fullmatch(cell.strip()) for cell in cells)
+
+
+def _number_type(cells: Sequence[str]) -> str:
+    some = cells[:_TYPED_ROWS]
+    return "float" if any("." in cell or "e" in cell.lower() for cell in some) else "int"
+
+
+def _extremes(cells: Sequence[str]) -> tuple[str, str] | None:
+    """The least and the greatest of numbers, as they are written; None if one is no number."""
+    try:
+        numbers = list(map(float, cells))
+    except ValueError:
+        try:
+            numbers = [float(cell.strip().rstrip("%")) for cell in cells]
+        except ValueError:
+            return None
+    low, high = numbers.index(min(numbers)), numbers.index(max(numbers))
+    return cells[low].strip()[:40], cells[high].strip()[:40]
+
+
+def _samples(table: _Table) -> list[Piece]:
+    """The first and the last row, if there is room."""
+    rows = {0: table.first, table.rows - 1: table.last} if table.rows else {}
+    return [
+        Piece(3, (f"row {at}: {quoted(' | '.join(row[:50]), 120)}",)) for at, row in rows.items()
+    ]

@@ -1,0 +1,214 @@
+"""Runs of tests: what failed, why, and the summary, as pytest, unittest, go, cargo, jest, vitest,
+mocha, node and TAP print them.
+
+Rule: each line is matched once by each pattern, in time that grows with the line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+
+from msgspec import DecodeError, Struct, ValidationError, field
+from msgspec.json import Decoder
+
+from contextrelay.content.outline.layout import Drawn, Piece, quoted
+from contextrelay.content.source import Source
+from contextrelay.limits import OUTLINE_LINE_CHARS_MAX, OUTLINE_PIECES_MAX
+
+_SUMMARY = re.compile(
+    r"""=+[ ]\d+[ ](?:passed|failed|errors?|skipped|deselected|warnings?)\b[^=]*+=+$  # pytest
+    |\d+[ ](?:passed|failed|errors?|skipped|deselected)\b[\w, ]*[ ]in[ ][\d.]+s
+    |Ran[ ]\d+[ ]tests?[ ]in[ ]|FAILED[ ]\((?:failures|errors|skipped)      # unittest
+    |test[ ]result:[ ]                                                       # cargo
+    |(?:ok|FAIL)\s+\S+\s+(?:[\d.]+s|\(cached\)|\[)                           # go
+    |Test[ ]Suites:[ ]|Tests?:[ ]+\d+[ ]                                     # jest
+    |[ ]*(?:Test[ ]Files|Tests)[ ]+\d+[ ](?:failed|passed|skipped|todo)\b    # vitest
+    |[ ]+\d+[ ](?:passing|failing|pending)\b                                 # mocha
+    |[#\u2139][ ](?:tests|pass|fail)[ ]+\d+                                  # node, TAP
+    |Tests[ ]run:[ ]\d+|\d+[ ](?:tests|examples?),[ ]\d+[ ]failures?""",
+    re.VERBOSE,
+)
+# What shows that it is a run where there is no summary.
+_RUN = re.compile(r"TAP version \d+$|Failed tests:$")
+_FAILED = re.compile(
+    r"""(?:(?:SUB)?FAILED|ERROR)[ ](?P<pytest>\S+?(?:::.+?|\.py))(?:[ ]-[ ](?P<why>.*))?$
+    |_{3,}[ ](?P<section>[^_\s].*?)[ ]_{3,}$
+    |(?:FAIL|ERROR):[ ](?P<unit>\S+[ ]\(.*\))
+    |\s*+---[ ]FAIL:[ ](?P<go>\S+)
+    |FAIL\s+(?P<build>\S+)\s+\[(?:build|setup)[ ]failed\]
+    |test[ ](?P<cargo>\S.*?)[ ]\.\.\.[ ]FAILED
+    |\s*+\u25cf[ ](?!Console|Validation|Deprecation)(?P<jest>\S.*)
+    |[ ]FAIL[ ]+(?P<vitest>\S+\.[cm]?[jt]sx?[ ](?:>|\[)[ ].+)
+    |\s*+[\u2716\u2715\u00d7][ ](?P<mark>\S.*?)(?:[ ]\([\d.]+[ ]?m?s\)|[ ]\d+m?s)?$
+    |\s*+not[ ]ok[ ]\d+[ ]?-?[ ]?(?!.*\#[ ](?:TODO|SKIP))
+        (?P<tap>\S.*?)(?:[ ]\#[ ]time=\S+)?(?P<open>[ ]\{)?$
+    |[ ]+\d+\)[ ](?P<mocha>\S.*)
+    |[ ]+\d+[ ](?P<failing>failing)$
+    |\s*+FAIL[ ]+(?P<file>\S+\.[cm]?[jt]sx?)(?:\s|$)""",
+    re.VERBOSE,
+)
+_WHY = re.compile(
+    r"""E[ ]{3,}+(?!\?)(?P<pytest>.+)
+    |\s*+(?P<raised>[\w.]*(?:Error|Exception)(?:[ ]\[\w+\])?(?:$|:[ ].+)|Cannot[ ]find[ ].+)
+    |\s*+(?P<expect>expect\(.*\)\..+|(?:Expected|Received)\b[^:]{0,60}:[ ].+)
+    |\s*+(?P<error>error(?:\[\w+\])?:[ ](?!\|).+|(?:assertion|panic:|message:|Messages:)\s.+)
+    |\s++(?P<side>(?:left|right|expected|actual)[ ]*:[ ].+|[+-][ ]+\S.*)
+    |(?P<unequal>[^\s|=!][^|=!]{0,200}[ ]!==?[ ].+)
+    |thread[ ]'[^']*+'(?:[ ]\(\d+\))?[ ]panicked[ ]at[ ](?P<panic>.+)
+    |\s*+(?P<go>[^\s:]+\.go:\d+:(?:\d+:)?[ ].*)""",
+    re.VERBOSE,
+)
+_AGAIN = "\u2716 failing tests:"
+_SUMMARIES_MAX = 6
+_SUITES_MAX = 8
+_OPENED = -1
+# More lines than these that name what failed are not looked at.
+_NAMES_MAX = 20_000
+_EVENT_CHARS = 1_000
+# Of one failure so many lines come before the others; and so many may be between two of its lines.
+_WHY_LINES = 3
+_GAP_LINES = 2
+
+_Line = tuple[int, str]
+
+
+def draw(source: Source) -> Drawn | None:
+    """The outline of a run of tests; None if it is none."""
+    lines = source.short_lines
+    if source.media_type == "application/x-ndjson":
+        lines = _printed(source)
+    summaries = [(number, line) for number, line in enumerate(lines, 1) if _SUMMARY.match(line)]
+    summaries = summaries or [
+        (number, line) for number, line in enumerate(lines, 1) if _RUN.match(line)
+    ]
+    if not summaries:
+        return None
+    failed, is_cut = _failed(lines)
+    pieces = [Piece(0, (f"run of tests, {source.measure()}",))]
+    for number, line in summaries[-_SUMMARIES_MAX:]:
+        pieces.append(Piece(0, (f"{number}: {quoted(line.strip(' ='), 160)}",)))
+    least = "at least " if is_cut else ""
+    pieces.append(Piece(0, (f"failed: {least}{len(failed)}",)))
+    for name, (number, why) in list(failed.items())[:OUTLINE_PIECES_MAX]:
+        label = f"{number}: {quoted(name, 160)}"
+        pieces.append(Piece(1, (label, f"{label} - {quoted(why, 160)}") if why else (label,)))
+    for block in _blocks(islice(_reasons(lines), 2 * OUTLINE_PIECES_MAX)):
+        for index, (number, why) in enumerate(block):
+            forms = (f"{number}: {quoted(why, 100)}", f"{number}: {quoted(why, 200)}")
+            pieces.append(Piece(2 + (index >= _WHY_LINES), forms))
+    first = next(iter(failed.values()), summaries[0])[0]
+    kept = 2 + _SUMMARIES_MAX + 2 * OUTLINE_PIECES_MAX
+    left_out = max(0, len(failed) - OUTLINE_PIECES_MAX) + max(0, len(pieces) - kept)
+    return Drawn("tests", pieces[:kept], f"--lines {max(1, first - 5)}:{first + 20}", left_out)
+
+
+class _Event(Struct):
+    """A line of what `go test -json` prints."""
+
+    output: str = field(name="Output", default="")
+
+
+def _printed(source: Source) -> list[str]:
+    """What was printed by a run whose lines are events in JSON; none of it for other JSON lines."""
+    head = source.text[:_EVENT_CHARS]
+    if '"Action":' not in head or '"Package":' not in head:
+        return []
+    decode = Decoder(_Event).decode
+    lines: list[str] = []
+    for line in source.lines:
+        with suppress(DecodeError, ValidationError):
+            lines.append(decode(line).output.rstrip("\n")[:OUTLINE_LINE_CHARS_MAX])
+            continue
+        lines.append("")
+    return lines
+
+
+def _failed(lines: Sequence[str]) -> tuple[dict[str, _Line], bool]:
+    """What failed, by name: its line, and why if that line says it; and whether there is more."""
+    found: dict[str, _Line] = {}
+    sections: dict[str, _Line] = {}
+    parents: set[str] = set()
+    file = ""
+    depth = 0
+    is_listed = False
+    matches = ((number, _FAILED.match(line)) for number, line in enumerate(lines, 1) if line)
+    named = ((number, match) for number, match in matches if match is not None)
+    for number, match in islice(named, _NAMES_MAX):
+        line = match.string
+        if line.startswith(_AGAIN):
+            found.clear()  # They come again, without the suites that they are in.
+            continue
+        group = "pytest" if match["pytest"] else match.lastgroup or ""
+        name, why = match[group].strip(), match["why"] or ""
+        if group == "failing":
+            found.clear()  # They come again, each with its suites and why it failed.
+            is_listed = True
+            continue
+        if group == "file":
+            file = f"{name} "
+            continue
+        if group == "section":
+            sections.setdefault(name, (number, ""))
+            continue
+        if group == "mocha" and not is_listed:
+            continue
+        if group == "open":
+            depth = _OPENED  # Suites come before what is in them.
+            continue
+        if group == "mocha":
+            name = _with_suites(lines, number, name)
+        elif group in ("jest", "vitest"):
+            parts = name.split(" > ") if group == "vitest" else name.split(" \u203a ")
+            found.pop(file + parts[-1], None)
+            found.pop(parts[-1], None)
+        elif group == "go":
+            parents.add(parent := name.rpartition("/")[0])
+            found.pop(parent, None)
+            if name in parents:
+                continue
+        elif group == "tap" and depth != _OPENED:
+            above, depth = depth, len(line) - len(line.lstrip())
+            if depth < above:
+                continue  # The suite of what failed before it.
+        if group in ("jest", "mark"):
+            name = file + name
+        if name not in found or why:
+            found[name] = (number, why)
+    return found or sections, next(named, None) is not None
+
+
+def _with_suites(lines: Sequence[str], number: int, name: str) -> str:
+    """A name with those in the lines below it, up to the one that ends with a colon."""
+    for line in lines[number : number + _SUITES_MAX]:
+        if name.endswith(":") or not line.strip():
+            break
+        name = f"{name} {line.strip()}"
+    return name.removesuffix(":")
+
+
+def _reasons(lines: Sequence[str]) -> Iterator[_Line]:
+    """The lines that say why; of a panic with what it says in the next one."""
+    for number, line in enumerate(lines, 1):
+        match = _WHY.match(line)
+        if match is None:
+            continue
+        why = match[match.lastgroup or 0].strip()
+        is_open = match["panic"] and why.endswith(":") and number < len(lines)
+        if is_open and not _WHY.match(lines[number]):
+            why = f"{why} {lines[number].strip()}"
+        if why:
+            yield number, why
+
+
+def _blocks(reasons: Iterator[_Line]) -> list[list[_Line]]:
+    """Reasons that stand together, each such block once."""
+    blocks: list[list[_Line]] = []
+    for each in reasons:
+        if not blocks or each[0] - blocks[-1][-1][0] > _GAP_LINES:
+            blocks.append([])
+        blocks[-1].append(each)
+    distinct = {tuple(why for _, why in block): block for block in reversed(blocks)}
+    return list(reversed(distinct.values()))

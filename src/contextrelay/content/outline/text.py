@@ -1,0 +1,82 @@
+"""Prose: plain text by its sections and paragraphs, after what it has traces of exceptions of.
+
+It reads everything that has lines.
+"""
+
+from __future__ import annotations
+
+import re
+
+from contextrelay.content.outline.layout import Drawn, Piece, quoted
+from contextrelay.content.outline.log.exceptions import drawn, exceptions
+from contextrelay.content.source import Source
+from contextrelay.limits import OUTLINE_PIECES_MAX
+
+_RULE = re.compile(r"\s*([=\-~^*#_.])\1{2,}\s*")
+# What was taken is not given back (`++`, `*+`): with two ways to read a row of digits, a heading of
+# forty would take longer than anybody waits.
+_NUMBERED = re.compile(
+    r"(?:(?:\d++|[A-Z]|[IVX]++)[.)](?:\d++\.?)*+|(?:Chapter|Section|Part) \S++)\s++\S"
+)
+_HEADING_CHARS_MAX = 100
+# With so many lines of traces it is nothing else.
+_TRACE_SHARE = 0.3
+
+
+def draw(source: Source) -> Drawn:
+    """The outline of any text."""
+    lines = source.short_lines
+    headings = _headings(lines)
+    if len(headings) >= 2:
+        shown, short, long = headings, 60, 100
+        start, stop = headings[0][0], headings[1][0]
+    else:
+        shown, short, long = _paragraphs(lines), 70, 200
+        start, stop = 1, min(len(lines), 40) + 1
+    traces = exceptions(source)
+    kind = "text"
+    if traced := traces.kinds:
+        start, stop = max(1, traced[0].line - 5), traced[0].line + 6
+        # Frames, and the lines that say what was raised, are shown already.
+        said = traces.frames | {each.line for each in traced}
+        shown = [each for each in shown if each[0] not in said]
+        kind = "trace" if len(said) >= _TRACE_SHARE * len(lines) else kind
+    pieces = [Piece(0, (f"{kind}, {source.measure()}",)), *drawn(traces)]
+    for index, (line, text) in enumerate(shown[:OUTLINE_PIECES_MAX]):
+        rank = 2 if len(headings) < 2 and index > 2 else 1
+        pieces.append(
+            Piece(rank, (f"{line}: {quoted(text, short)}", f"{line}: {quoted(text, long)}"))
+        )
+    left_out = max(0, len(shown) - OUTLINE_PIECES_MAX)
+    return Drawn(kind, pieces, f"--lines {start}:{stop}" if lines else "", left_out)
+
+
+def _headings(lines: list[str]) -> list[tuple[int, str]]:
+    """Lines that are underlined, numbered, or in capitals between blank lines."""
+    found: list[tuple[int, str]] = []
+    for index, line in enumerate(lines):
+        text = line.strip()
+        if not text or len(text) > _HEADING_CHARS_MAX or _RULE.fullmatch(line):
+            continue
+        following = lines[index + 1] if index + 1 < len(lines) else ""
+        if _RULE.fullmatch(following) and len(following.strip()) >= len(text) * 2 // 3:
+            found.append((index + 1, text))
+            continue
+        is_alone = (index == 0 or not lines[index - 1].strip()) and not following.strip()
+        is_loud = text.isupper() and len(text) > 3
+        if is_alone and (is_loud or (_NUMBERED.match(text) and not line.startswith("    "))):
+            found.append((index + 1, text))
+    return found
+
+
+def _paragraphs(lines: list[str]) -> list[tuple[int, str]]:
+    """The first lines of paragraphs; where there are none, lines at equal distances."""
+    found = [
+        (index + 1, line)
+        for index, line in enumerate(lines)
+        if line.strip() and (index == 0 or not lines[index - 1].strip())
+    ]
+    if len(found) >= 3 or len(lines) < 3:
+        return found
+    step = max(1, len(lines) // 40)
+    return [(index + 1, lines[index]) for index in range(0, len(lines), step)]

@@ -1,0 +1,353 @@
+"""YAML: its keys line by line, each place once.
+
+No parser: a few lines of YAML can mean gigabytes, and a key with its line is what a reader needs.
+Keys at one place are looked at together: of all documents, of the entries of a list, and of the
+values of a mapping that are alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+
+from msgspec import Struct
+
+from contextrelay.content.outline.layout import JOINED, Drawn, Piece, families, quoted
+from contextrelay.content.source import Source
+from contextrelay.limits import OUTLINE_PIECES_MAX
+
+_TYPES = ("application/yaml", "text/yaml", "application/x-yaml")
+_KEY = re.compile(
+    r"( *+(?:- ++)*+)(\"[^\"]{1,80}\"|'[^']{1,80}'"
+    r"|(?:[\w./$@]|-(?=\S))[\w ./$@\"'{}<>*+~()=-]{0,80}?):(?: (.*))?"
+)
+# Behind a key: its value is the text below, whatever it looks like.
+_TEXT = re.compile(r"(?:[!&]\S*+ ++)*+[|>][+\-\d]*+\s*+(?:#.*)?")
+_TEXT_STARTS = frozenset("|>!&")
+_ENTRIES_MAX = 12
+_DEPTH_MAX = 40
+# So many levels have lines of their own.
+_LINED_DEPTHS = 2
+# The keys of so many are listed where there is no room for all.
+_NAMED_DEPTHS = 4
+_VALUES_SHOWN = 3
+# A mapping with so many values that are alike is a map; while it is read, this is tried later.
+_MAP_MIN, _MAP_TRIED_AT = 12, frozenset(48 << power for power in range(12))
+_MAP_SHARE = 0.6
+_PLAIN_MIN = 1_000
+_MAP_NAMES_FIRST, _MAP_NAMES_SHOWN = 3, 10
+_MAP_NAMES_TRIED = 2_000
+_ANY = "*"
+_HEADS_MAX, _NAME_CHARS_MAX = 50_000, 80
+
+
+class _Node(Struct):
+    """A place: where it is first, how often, what stands behind its key and what is below."""
+
+    line: int = 0
+    count: int = 0
+    values: dict[str, None] = {}
+    entries: list[str] = []
+    below: dict[str, _Node] = {}
+    names: dict[str, int] = {}
+    """Of a map: the keys whose values are the node `*`, with their lines."""
+
+    def value(self, chars_max: int) -> str:
+        """Some of what stands behind the key, or of the words that are listed below it."""
+        if self.entries and not self.values:
+            return quoted(f"[{', '.join(self.entries)}]", chars_max)
+        shown = [quoted(each, chars_max) for each in islice(self.values, _VALUES_SHOWN)]
+        return " | ".join(shown) + " …" * (len(self.values) > _VALUES_SHOWN)
+
+    def map_forms(self) -> tuple[str, ...]:
+        """What is said of a map, from the shortest to the richest; () of what is none."""
+        if not self.names:
+            return ()
+        head = f"map of {len(self.names)}"
+        some = [quoted(name, 60) for name in islice(self.names, _MAP_NAMES_FIRST)]
+        return head, f"{head} ({', '.join(some)} …)"
+
+    def map_names(self) -> Iterator[tuple[str, ...]]:
+        """Those of a map, with their lines if there is room: of those that differ in a number
+        alone the first and the last."""
+        is_huge = len(self.names) > _MAP_NAMES_TRIED
+        names = list(islice(self.names, _MAP_NAMES_SHOWN if is_huge else None))
+        labels = names if is_huge else [label for label, _ in families(names)]
+        for label in labels:
+            name, line = quoted(label, 60), self.names.get(label)
+            yield (name, f"{name}:{line}") if line else (name,)
+
+
+def draw(source: Source) -> Drawn | None:
+    """The outline of YAML; None for other text."""
+    if source.media_type not in _TYPES:
+        return None
+    read = _Reader()
+    read.lines(source.short_lines)
+    if not read.root.below:
+        return None
+    _find_maps(read.root)
+    several = f", {read.documents} documents" if read.documents > 1 else ""
+    pieces = [Piece(0, (f"YAML, {source.measure()}{several}",))]
+    pieces += _root_pieces(read.root)
+    first = next(iter(read.root.below.values())).line
+    after = f"--lines {first}:{first + 40}"
+    levels = list(_levels(read.root))
+    at = next((depth for depth, nodes in enumerate(levels) if any(n.names for n in nodes)), None)
+    # What the values of a map have in common comes before the names that it has.
+    kept_rank = 0 if at is None else at + 2
+    return Drawn("yaml", pieces, after, read.left_out, _names(levels), kept_rank)
+
+
+class _Reader:
+    """Puts the keys of lines at their places."""
+
+    def __init__(self) -> None:
+        self.root = _Node()
+        self.documents = 0
+        self.left_out = 0
+        self._nodes = 0
+        self._nowhere = _Node()
+        self._heads: dict[str, tuple[int, str] | None] = {}
+        """What stands before a colon, which comes again and again: its column and the key."""
+
+    def lines(self, lines: Sequence[str]) -> None:
+        """Read all lines."""
+        columns, path = [-1], [self.root]
+        is_begun = False
+        text_column: int | None = None
+        heads = self._heads
+        for number, line in enumerate(lines, 1):
+            if text_column is not None:
+                if not line or line.isspace() or _column(line) > text_column:
+                    continue
+                text_column = None
+            head, colon, value = line.partition(":")
+            if colon and (not value or value[0] == " "):
+                if head.isidentifier() and len(head) <= _NAME_CHARS_MAX:
+                    found = 0, head  # Quicker than to look it up.
+                else:
+                    found = heads[head] if head in heads else self._head(head)
+            else:
+                found, value = _other(line) if colon else (None, "")
+            if found is None:
+                if line[:3] in ("---", "..."):
+                    is_begun = False
+                    del columns[1:], path[1:]
+                    continue
+                _add_entry(path[-1], line)
+                if not is_begun and line.strip()[:1] not in ("", "#", "%"):
+                    is_begun = True
+                    self.documents += 1
+                elif line.rstrip()[-3:] in ("- |", "- >"):
+                    text_column = _column(line)
+                continue
+            if not is_begun:
+                is_begun = True
+                self.documents += 1
+            column, name = found
+            while columns[-1] >= column:
+                columns.pop()
+                path.pop()
+            above = path[-1]
+            node = above.below.get(name) or self._place(above, name, number, len(path))
+            node.count += 1
+            columns.append(column)
+            path.append(node)
+            value = value.strip()
+            if not value:
+                continue
+            if value[0] in _TEXT_STARTS and _TEXT.fullmatch(value):
+                text_column = column
+            elif len(node.values) <= _VALUES_SHOWN:
+                node.values[value] = None
+
+    def _head(self, head: str) -> tuple[int, str] | None:
+        name = head.lstrip(" ")
+        found = None
+        if name.isidentifier() and len(name) <= _NAME_CHARS_MAX:  # As most are, and quicker.
+            found = len(head) - len(name), name
+        elif head[:3] != "---" and (match := _KEY.fullmatch(head + ":")):
+            found = len(match[1]), match[2]
+        if len(self._heads) < _HEADS_MAX:
+            self._heads[head] = found
+        return found
+
+    def _place(self, above: _Node, name: str, number: int, depth: int) -> _Node:
+        """The node of a key that is not there yet."""
+        if above.names:
+            above.names.setdefault(name, number)
+            return above.below[_ANY]
+        count = len(above.below)
+        if count in _MAP_TRIED_AT and (members := _alike(above) or _plain(above)):
+            self._nodes -= _make_map(above, members)
+            return self._place(above, name, number, depth)
+        if self._nodes >= OUTLINE_PIECES_MAX or depth > _DEPTH_MAX or above is self._nowhere:
+            self.left_out += 1
+            return self._nowhere
+        self._nodes += 1
+        node = above.below[name] = _Node(number)
+        return node
+
+
+def _other(line: str) -> tuple[tuple[int, str] | None, str]:
+    """The column and key of a line that is not as most are, and its value."""
+    match = _KEY.fullmatch(line.rstrip()) if line[:3] != "---" else None
+    return ((len(match[1]), match[2]), match[3] or "") if match else (None, "")
+
+
+def _add_entry(node: _Node, line: str) -> None:
+    """Keep an entry of a list that is no mapping."""
+    if node.count == 1 and not node.values and len(node.entries) < _ENTRIES_MAX:
+        text = line.strip()
+        if text[:1] == "-":
+            node.entries.append(text[1:].strip())
+
+
+def _column(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def _alike(node: _Node) -> list[str]:
+    """The keys of a mapping whose values are mappings with most of their keys in common, if most
+    are."""
+    held = [each.below for each in node.below.values() if each.below]
+    counts = Counter(chain.from_iterable(held))
+    common = {name for name, count in counts.items() if 2 * count >= len(held)}
+    members = [
+        name
+        for name, each in node.below.items()
+        if each.below and 2 * len(common & each.below.keys()) >= len(each.below)
+    ]
+    return members if len(members) >= max(_MAP_MIN, _MAP_SHARE * len(node.below)) else []
+
+
+def _plain(node: _Node) -> list[str]:
+    """The keys of a mapping that have no others below them, if they are very many."""
+    plain = [name for name, each in node.below.items() if not each.below]
+    return plain if len(plain) >= max(_PLAIN_MIN, _MAP_SHARE * len(node.below)) else []
+
+
+def _make_map(node: _Node, members: Sequence[str]) -> int:
+    """Describe these once; how many nodes there are less."""
+    any_of = _Node(node.below[members[0]].line) if members else _Node()
+    less = -1
+    for name in members:
+        each = node.below.pop(name)
+        node.names[name] = each.line
+        less += _merge(any_of, each)
+    node.below[_ANY] = any_of
+    return less
+
+
+def _merge(node: _Node, other: _Node) -> int:
+    """Put what is at one place to what is at another; how many nodes there are less."""
+    node.count += other.count
+    node.values = dict.fromkeys(islice((node.values | other.values), _VALUES_SHOWN + 1))
+    node.entries = node.entries or other.entries
+    less = 1
+    for one, two in ((node, other), (other, node)):
+        if one.names and not two.names:
+            less += _make_map(two, list(two.below))
+    node.names.update((name, line) for name, line in other.names.items() if name not in node.names)
+    for name, each in other.below.items():
+        if name in node.below:
+            less += _merge(node.below[name], each)
+        else:
+            node.below[name] = each
+    return less
+
+
+def _find_maps(root: _Node) -> None:
+    """Describe what is alike once, wherever it is."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        members = _alike(node) if not node.names and len(node.below) >= _MAP_MIN else []
+        if members:
+            _make_map(node, members)
+        waiting += node.below.values()
+
+
+def _levels(root: _Node) -> Iterator[list[_Node]]:
+    """All nodes, depth by depth."""
+    level = [root]
+    while level:
+        yield level
+        level = [below for each in level for below in each.below.values()]
+
+
+def _names(levels: Sequence[Sequence[_Node]]) -> dict[str, None]:
+    """What is to be named: fields, outer ones first, then what is in maps."""
+    nodes = list(chain.from_iterable(levels[:_NAMED_DEPTHS]))
+    names = dict.fromkeys(chain.from_iterable(each.below for each in nodes))
+    some = list(islice(chain.from_iterable(each.names for each in nodes), _MAP_NAMES_TRIED))
+    # Those that differ in a number alone say nothing.
+    names.update((some[at[0]], None) for _, at in families(some) if len(at) == 1)
+    names.pop(_ANY, None)
+    return names
+
+
+def _root_pieces(root: _Node) -> Iterator[Piece]:
+    if root.names:
+        yield Piece(1, (f"map of {len(root.names)}:",))
+        yield from _map_names(root, 1)
+    yield from _lined(root, 1)
+
+
+def _lined(node: _Node, depth: int) -> Iterator[Piece]:
+    """Keys of the first two depths with their lines, those below them once each."""
+    for name, each in node.below.items():
+        if name == _ANY:
+            yield Piece(depth, (f"{' ' * (depth - 1)}each:",))
+            yield from _below(each, depth)
+            continue
+        label = f"{' ' * (depth - 1)}{quoted(name, 60)}"
+        short = f"{label}:{each.line}"
+        value = each.value(40)
+        if each.names:
+            yield Piece(depth, (f"{short} map of {len(each.names)}:",))
+            yield from _map_names(each, depth)
+        else:
+            yield Piece(depth, (label, short, *((f"{label}: {value}:{each.line}",) * bool(value))))
+        yield from _below(each, depth)
+
+
+def _below(node: _Node, depth: int) -> Iterator[Piece]:
+    """What is below a node that has a line of its own."""
+    if depth < _LINED_DEPTHS:
+        yield from _lined(node, depth + 1)
+        return
+    yield from _joined([each for each in node.below.items() if each[0] != _ANY], depth + 1)
+    if node.names:
+        yield Piece(depth, (f"{' ' * depth}each:",))
+        yield from _joined(node.below[_ANY].below.items(), depth + 1)
+
+
+def _map_names(node: _Node, depth: int) -> Iterator[Piece]:
+    """Some names before the fields that all have, more where there is room."""
+    for index, forms in enumerate(node.map_names()):
+        yield Piece(depth if index < _MAP_NAMES_FIRST else _DEPTH_MAX + 1, forms, JOINED)
+
+
+def _joined(nodes: Iterable[tuple[str, _Node]], depth: int) -> Iterator[Piece]:
+    """Nodes and what is below them, on one line."""
+    found: dict[str, list[tuple[int, _Node]]] = {}
+    _gather(nodes, depth, found)
+    for name, places in found.items():
+        rank, node = places[0]
+        shown = quoted(name, 60)
+        is_one = len(places) == 1
+        more = [*(node.map_forms() if is_one else ()), *filter(None, [node.value(30) * is_one])]
+        yield Piece(rank, (shown, *(f"{shown}: {each}" for each in more)), JOINED)
+
+
+def _gather(
+    nodes: Iterable[tuple[str, _Node]], depth: int, found: dict[str, list[tuple[int, _Node]]]
+) -> None:
+    for name, each in nodes:
+        if name != _ANY:
+            found.setdefault(name, []).append((depth, each))
+        _gather(each.below.items(), depth + 1, found)

@@ -1,0 +1,143 @@
+"""Digests of output: both ends and the error lines of what a command printed, as it passes by.
+
+Rule: what is kept does not grow with the output; a digest is within its number of tokens, after
+defusing, and says how many lines it leaves out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable
+
+from contextrelay.content.error_lines import error_lines
+from contextrelay.content.shown_lines import chars_for, choose_lines, ends_first, with_marks
+from contextrelay.content.untrusted.defuse import defuse
+from contextrelay.limits import (
+    DIGEST_LINES_MAX,
+    OUTPUT_END_BYTES,
+    OUTPUT_SEARCHED_BYTES_MAX,
+)
+
+# Colours and moves of a terminal.
+_CODES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)")
+_BUDGET_TOKENS_MIN = 8
+
+
+class OutputDigest:
+    """Head, tail, error lines and counts of an output; right at any moment for what was fed."""
+
+    def __init__(self) -> None:
+        self.size_bytes = 0
+        self.error_count = 0
+        self.is_text = True
+        self._head = bytearray()
+        self._tail = b""
+        self._newlines = 0
+        self._searched = 0
+        self._unfinished = b""
+        self._first_errors: dict[int, str] = {}
+        self._last_errors: deque[tuple[int, str]] = deque(maxlen=DIGEST_LINES_MAX // 2)
+
+    def feed(self, chunk: bytes) -> None:
+        """Take in the next piece of the output."""
+        self.is_text = self.is_text and b"\0" not in chunk
+        if self.size_bytes < OUTPUT_SEARCHED_BYTES_MAX:
+            self._search(chunk)
+        self.size_bytes += len(chunk)
+        self._newlines += chunk.count(b"\n")
+        if len(self._head) < OUTPUT_END_BYTES:
+            self._head += chunk[: OUTPUT_END_BYTES - len(self._head)]
+        if len(chunk) >= OUTPUT_END_BYTES:
+            self._tail = chunk[-OUTPUT_END_BYTES:]
+        else:
+            self._tail = (self._tail + chunk)[-OUTPUT_END_BYTES:]
+
+    def _search(self, chunk: bytes) -> None:
+        """Look for errors in the lines that are whole now."""
+        whole, newline, rest = (self._unfinished + chunk).rpartition(b"\n")
+        self._unfinished = rest[-OUTPUT_END_BYTES:]
+        if newline:
+            self._add_errors(whole)
+
+    def _add_errors(self, whole: bytes) -> None:
+        text = whole.decode(errors="replace")
+        found = error_lines(text, DIGEST_LINES_MAX)
+        if found:
+            lines = text.split("\n")
+            for index in found:
+                self._add_error(self._searched + index, lines[index])
+        self._searched += whole.count(b"\n") + 1
+
+    def _add_error(self, index: int, line: str) -> None:
+        self.error_count += 1
+        if len(self._first_errors) < DIGEST_LINES_MAX // 2:
+            self._first_errors[index] = line
+        else:
+            self._last_errors.append((index, line))
+
+    @property
+    def is_searched(self) -> bool:
+        """Whether all of it was searched for errors."""
+        return self.size_bytes <= OUTPUT_SEARCHED_BYTES_MAX
+
+    @property
+    def line_count(self) -> int:
+        return self._newlines + (self.size_bytes > 0 and not self._tail.endswith(b"\n"))
+
+    def text(self, tokens_max: int, last: str, count: Callable[[str], int]) -> str:
+        """The digest within a number of tokens, with `last` as its last line."""
+        if self._unfinished:
+            self._add_errors(self._unfinished)
+            self._unfinished = b""
+        known = self._known(lines_max=tokens_max)  # A line is a token at least.
+        errors = sorted({*self._first_errors, *(index for index, _ in self._last_errors)})
+        lines = _Known(known, self.line_count)
+        candidates = ends_first(sorted(known.keys() - set(errors))) if self.is_text else []
+        budget_tokens = tokens_max - count(last)
+        costs: dict[int, int] = {}
+        chars_max = chars_for(budget_tokens)
+        while True:
+            shown = choose_lines(lines, errors, candidates, budget_tokens, costs, count, chars_max)
+            text = defuse("\n".join(with_marks(lines, shown, chars_max))).text
+            over = count(f"{text}\n{last}") - tokens_max
+            if over <= 0 or budget_tokens <= _BUDGET_TOKENS_MIN:
+                return f"{text}\n{last}"
+            budget_tokens -= max(over, budget_tokens // 8)
+
+    def _known(self, lines_max: int) -> dict[int, str]:
+        """The lines that were kept, by index, so many of either end."""
+        head = bytes(self._head).decode(errors="replace").split("\n")
+        if len(self._head) < self.size_bytes:
+            head.pop()  # It may go on.
+        known = dict(enumerate(head[:lines_max]))
+        tail = self._tail.decode(errors="replace").split("\n")
+        if not tail[-1]:
+            tail.pop()
+        first = self.line_count - len(tail)
+        if len(self._tail) < self.size_bytes:
+            tail, first = tail[1:], first + 1  # It may have begun before.
+        skipped = max(0, len(tail) - lines_max)
+        for index, line in enumerate(tail[skipped:], first + skipped):
+            known.setdefault(index, line)
+        known.pop(self.line_count, None)
+        return known | self._first_errors | dict(self._last_errors)
+
+
+class _Known:
+    """Lines of which some are known; made readable when they are looked at."""
+
+    def __init__(self, known: dict[int, str], count: int) -> None:
+        self._known = known
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: int, /) -> str:
+        return _readable(self._known[index])
+
+
+def _readable(line: str) -> str:
+    """A line without codes for a terminal; of a progress bar its last stand."""
+    return _CODES.sub("", line).rstrip("\r").rpartition("\r")[2]

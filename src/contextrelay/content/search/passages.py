@@ -1,0 +1,296 @@
+"""Passages: a text cut into the pieces that are searched, each knowing where it stands.
+
+Prose is cut at empty lines and headings, code before definitions, and everything at a bounded
+length. A line that is longer is cut between words; JSON on one line, between its entries.
+
+Rule: the passages follow each other and together are the whole text; each has its lines and bytes,
+counted from 0 and half open, so that a hit says what to slice next.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+
+from msgspec import DecodeError, Struct
+from msgspec.json import decode
+
+from contextrelay.content.search.bm25 import length_of
+from contextrelay.content.search.words import words
+from contextrelay.documents.pointer import escape
+from contextrelay.limits import (
+    PASSAGE_CHARS,
+    PASSAGE_CHARS_MIN,
+    PASSAGE_LINES_MAX,
+    POINTER_CHARS_MAX,
+    SEARCHED_WORDS_MAX,
+)
+from contextrelay.model.artifact import ArtifactType
+
+
+class Passage(Struct, frozen=True, gc=False):
+    """One piece of a text and where it stands."""
+
+    text: str
+    start_line: int
+    stop_line: int
+    start_byte: int
+    stop_byte: int
+    pointer: str | None = None
+    """Of the entry of a JSON document that it is, or is of."""
+
+
+def passages(text: str, kind: ArtifactType) -> Iterator[Passage]:
+    """Cut a text of a kind into passages, one after the other, no further than they are taken."""
+    begins = _BEGINS.get(kind)
+    cutting = _Cutting()
+    for line in _lines(text):
+        if len(line) > PASSAGE_CHARS:
+            yield from cutting.end()
+            for piece, pointer in _pieces(line, kind):
+                yield cutting.passage(piece, cutting.line, cutting.line + 1, pointer)
+            cutting.line += 1
+            continue
+        if cutting.chars and (
+            cutting.chars + len(line) > PASSAGE_CHARS
+            or len(cutting.lines) == PASSAGE_LINES_MAX
+            or (cutting.is_pausing and line.strip() and cutting.chars >= PASSAGE_CHARS_MIN)
+            or (begins is not None and begins.match(line) and not cutting.is_heading)
+        ):
+            yield from cutting.end()
+        cutting.add_line(line, is_heading=begins is not None and bool(begins.match(line)))
+    yield from cutting.end()
+
+
+# Where a new passage begins, by kind.
+_BEGINS: dict[ArtifactType, re.Pattern[str]] = {
+    "markdown": re.compile(r"#{1,6} "),
+    "diff": re.compile(r"diff |@@ |--- "),
+    "code": re.compile(
+        r"(?:@|(?:export |default |public |private |pub |static |async |abstract |unsafe )*"
+        r"(?:def|class|func|fn|function|impl|struct|enum|trait|interface|type|module) )"
+    ),
+}
+
+
+class _Cutting:
+    """Lines gathered until they are a passage."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.chars = 0
+        self.line = 0
+        self.is_pausing = False
+        self.is_heading = False
+        self._byte = 0
+
+    def add_line(self, line: str, is_heading: bool) -> None:
+        self.lines.append(line)
+        self.chars += len(line)
+        self.line += 1
+        self.is_pausing = not line.strip()
+        # A decorator, or a heading right under another, belongs to what follows.
+        self.is_heading = is_heading and (self.is_heading or len(self.lines) == 1)
+
+    def end(self) -> Iterator[Passage]:
+        """Make a passage of what was gathered, if there is any."""
+        if self.lines:
+            yield self.passage("".join(self.lines), self.line - len(self.lines), self.line, None)
+            self.lines = []
+        self.chars = 0
+        self.is_pausing = self.is_heading = False
+
+    def passage(self, text: str, start: int, stop: int, pointer: str | None) -> Passage:
+        """The passage that follows the one before."""
+        start_byte = self._byte
+        self._byte += len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
+        return Passage(text, start, stop, start_byte, self._byte, pointer)
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Lines as they are counted everywhere: they end with \\n, whatever else is in them."""
+    start = 0
+    while start < len(text):
+        stop = text.find("\n", start) + 1 or len(text)
+        yield text[start:stop]
+        start = stop
+
+
+def _pieces(line: str, kind: ArtifactType) -> Iterator[tuple[str, str | None]]:
+    """A long line in pieces, with the pointers of the entries that they are of."""
+    if kind == "json":
+        spans = _entries(line)
+        if spans is not None:
+            for start, stop, pointer in spans:
+                for first, last in _between_words(line, start, stop):
+                    yield line[first:last], pointer
+            return
+    for first, last in _between_words(line, 0, len(line)):
+        yield line[first:last], None
+
+
+def _between_words(line: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    while stop - start > PASSAGE_CHARS:
+        space = line.rfind(" ", start + PASSAGE_CHARS // 2, start + PASSAGE_CHARS)
+        cut = space + 1 if space >= 0 else start + PASSAGE_CHARS
+        yield start, cut
+        start = cut
+    if stop > start:
+        yield start, stop
+
+
+# A string, which is a key where a colon follows, or what opens, parts or closes.
+# What was taken is not given back: to remember each character of a long string takes much memory.
+_SIGN = re.compile(r'("(?:[^"\\]++|\\.)*+")\s*(:)?|[\[\]{},]')
+_DEPTH_MAX = 3
+
+Span = tuple[int, int, str | None]
+
+
+def _entries(line: str) -> list[Span] | None:
+    """Spans that together are the line, each an entry of a JSON document or several small ones.
+
+    None if it is no JSON: only in what is, every quote has its other one, and the look is linear.
+    """
+    try:
+        decode(line)
+    except (DecodeError, RecursionError, UnicodeEncodeError):
+        return None
+    top = _Level("", False, 0)
+    levels = [top]
+    depth = 0
+    for sign in _SIGN.finditer(line):
+        mark = sign[0]
+        if mark in "[{":
+            depth += 1
+            if depth <= _DEPTH_MAX:
+                levels.append(_Level(levels[-1].pointer(), mark == "[", sign.end()))
+        elif mark in "]}":
+            if depth <= _DEPTH_MAX:
+                inner = levels.pop()
+                inner.end_entry(sign.start())
+                levels[-1].inner = inner.ended()
+            depth -= 1
+        elif depth > _DEPTH_MAX:
+            continue
+        elif mark == ",":
+            levels[-1].end_entry(sign.end())
+        elif sign[2] is not None:
+            levels[-1].key = sign[1]
+    top.end_entry(len(line))
+    return top.ended()
+
+
+class _Level:
+    """The entries of one list or object, gathered into spans."""
+
+    def __init__(self, parent: str | None, is_list: bool, start: int) -> None:
+        self.key = ""
+        self.inner: list[Span] = []
+        self._parent = parent
+        self._is_list = is_list
+        self._entries = 0
+        self._start = start
+        self._spans: list[Span] = []
+        # Small entries that are not a span yet, together: from where, how many, which was first.
+        self._small: tuple[int, int, str | None] | None = None
+
+    def pointer(self) -> str | None:
+        """Of the entry under way; None where it would be longer than a pointer may be."""
+        if self._parent is None or len(self._parent) + len(self.key) > POINTER_CHARS_MAX:
+            return None
+        if self._is_list:
+            return f"{self._parent}/{self._entries}"
+        return f"{self._parent}/{escape(decode(self.key, type=str))}" if self.key else self._parent
+
+    def end_entry(self, stop: int) -> None:
+        """An entry ends: a span of its own, several by what is in it, or one of some small ones."""
+        start, inner, self.inner = self._start, self.inner, []
+        pointer = self.pointer()
+        self._start = stop
+        self._entries += 1
+        if stop - start > PASSAGE_CHARS:
+            self._end_small(start)
+            if inner:
+                first, last = inner[0], inner[-1]
+                inner[0] = (start, first[1], first[2])
+                inner[-1] = (inner[-1][0], stop, last[2])
+                self._spans += inner
+            else:
+                self._spans.append((start, stop, pointer))
+            return
+        first_start, entries, first_pointer = self._small or (start, 0, pointer)
+        self._small = first_start, entries + 1, first_pointer
+        if stop - first_start >= PASSAGE_CHARS_MIN:
+            self._end_small(stop)
+
+    def _end_small(self, stop: int) -> None:
+        if self._small is not None:
+            start, entries, pointer = self._small
+            self._spans.append((start, stop, pointer if entries == 1 else None))
+            self._small = None
+
+    def ended(self) -> list[Span]:
+        self._end_small(self._start)
+        return self._spans
+
+
+# What a search index takes in
+
+
+class Index(Struct, frozen=True):
+    """What to cut into passages: a kind of text, of which the body is the head."""
+
+    type: ArtifactType
+    passages_max: int
+
+
+class Indexed(Struct, frozen=True, array_like=True, gc=False):
+    """What is kept of a passage: where it stands, how long it is, and how often it has a stem."""
+
+    start_line: int
+    stop_line: int
+    start_byte: int
+    stop_byte: int
+    pointer: str | None
+    length: int
+    stems: dict[str, int]
+
+
+class Indexing(Struct, frozen=True, array_like=True):
+    """What is kept of a text."""
+
+    passages: list[Indexed]
+    is_cut: bool = False
+    """Whether there are more passages than are kept."""
+
+
+def index_body(asked: Index, body: bytes) -> Indexing:
+    """The passages of the head of a body, with their words; no more are cut than are kept.
+
+    They end where there are too many different words: each is a row to write.
+    """
+    found = passages(body.decode(errors="ignore"), asked.type)
+    kept: list[Indexed] = []
+    different: set[str] = set()
+    for each in islice(found, asked.passages_max):
+        kept.append(_indexed(each))
+        different.update(kept[-1].stems)
+        if len(different) > SEARCHED_WORDS_MAX:
+            break
+    return Indexing(kept, next(found, None) is not None)
+
+
+def _indexed(each: Passage) -> Indexed:
+    stems = words(each.text)
+    return Indexed(
+        each.start_line,
+        each.stop_line,
+        each.start_byte,
+        each.stop_byte,
+        each.pointer,
+        length_of(stems),
+        Counter(stems),
+    )

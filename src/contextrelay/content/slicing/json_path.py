@@ -1,0 +1,192 @@
+"""JSONPath (RFC 9535) into a body: every value that a query selects, each with its pointer.
+
+Rule: no more is built than is shown. Once the answer is full, what else the query selects is
+counted and neither spelled nor encoded; of a long value only the beginning is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from contextrelay.content.slicing.fit import Taken, bytes_for, fit_lines
+from contextrelay.content.slicing.json_pointer import is_lines, json_of, lines_of, not_json
+from contextrelay.content.slicing.json_query import CHARS_A_STEP, Link, Place, Query
+from contextrelay.content.slicing.source import Source
+from contextrelay.documents.pointer import spell
+from contextrelay.documents.values import is_list, is_object
+from contextrelay.errors import TooLarge
+from contextrelay.limits import (
+    JSON_PATH_BYTES_MAX,
+    JSON_PATH_MATCHES_MAX,
+    JSON_PATH_ROOM_BYTES_MAX,
+    LINE_BYTES_SHOWN,
+    POINTER_CHARS_MAX,
+)
+
+
+def take_by_path(source: Source, query: str, tokens_max: int) -> Taken:
+    """The values that a query selects, one a line: pointer, a tab, JSON.
+
+    Raises:
+        Invalid: the query is none, or the body no JSON.
+        TooLarge: the body, or what the query does in it, is over a limit.
+    """
+    asked = Query(query, _document(source))
+    places = asked.places()
+    shown: list[_Line] = []
+    following: Place | None = None
+    room = bytes_for(tokens_max)
+    for place in places:
+        if room <= 0 or len(shown) >= JSON_PATH_MATCHES_MAX:
+            following = place
+            break
+        shown.append(_line(asked, place))
+        room -= len(shown[-1].text)
+    text, count = fit_lines([each.text for each in shown], tokens_max)
+    if not shown:
+        return Taken(at=query, text="", notes=("nothing is selected",))
+    if count == len(shown) and following is None:
+        return Taken(at=query, text=text, notes=_notes(shown))
+    known, is_more = len(shown), False
+    if following is not None:
+        known, is_more = _counted(places, known)
+    first = shown[count].pointer if count < len(shown) else _pointer(following)
+    many = f"{'more than ' if is_more else ''}{known:,}"
+    return Taken(
+        at=query,
+        text=text,
+        left_out=f"{known - count:,} of {many} values",
+        next_args={"json_pointer": first} if len(first) <= POINTER_CHARS_MAX else {},
+        notes=_notes(shown[:count]),
+    )
+
+
+class _Line(Struct, frozen=True):
+    pointer: str
+    text: str
+    is_folded: bool
+
+
+def _counted(places: Iterator[Place], known: int) -> tuple[int, bool]:
+    """How many there are in all, where one more than known was seen; and whether even more are."""
+    try:
+        while known < JSON_PATH_MATCHES_MAX:
+            known += 1
+            if next(places, None) is None:
+                return known, False
+    except TooLarge:
+        pass  # What is shown is right, and it is said that there is more.
+    return known, True
+
+
+def _line(asked: Query, place: Place) -> _Line:
+    value, pointer = place[0], _pointer(place)
+    asked.count(len(pointer) // CHARS_A_STEP)
+    head, is_folded = _head(asked, value)
+    if is_folded and (is_list(value) or is_object(value)):
+        head += f" [… more of {len(value):,} {'items' if is_list(value) else 'members'}]"
+    elif is_folded:
+        head += f" [… more of {len(str(value)):,} characters]"
+    return _Line(pointer, f"{pointer}\t{head}\n", is_folded)
+
+
+def _pointer(place: Place | None) -> str:
+    link: Link = None if place is None else place[1]
+    keys: list[str] = []
+    while link is not None:
+        link, key = link
+        keys.append(str(key))
+    return spell(keys[::-1])
+
+
+def _head(asked: Query, value: Any) -> tuple[str, bool]:
+    """The JSON of a value up to LINE_BYTES_SHOWN, and whether that is not all of it."""
+    parts: list[str] = []
+    chars = 0
+    for part in _encoded(value):
+        parts.append(part)
+        chars += len(part)
+        asked.count(1)
+        if chars > LINE_BYTES_SHOWN:
+            return "".join(parts)[:LINE_BYTES_SHOWN], True
+    return "".join(parts), False
+
+
+def _encoded(value: Any) -> Iterator[str]:
+    """The JSON of a value in parts, none of which is much longer than a line."""
+    waiting: list[Iterator[tuple[str, Any]]] = [iter([("", value)])]
+    closings = [""]
+    while waiting:
+        before, here = next(waiting[-1], (None, None))
+        if before is None:
+            waiting.pop()
+            yield closings.pop()
+            continue
+        if is_object(here):
+            yield before + "{"
+            waiting.append(_members(here))
+            closings.append("}")
+        elif is_list(here):
+            yield before + "["
+            waiting.append(("," if index else "", each) for index, each in enumerate(here))
+            closings.append("]")
+        else:
+            yield before + _scalar(here)
+
+
+def _members(value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    comma = ""
+    for name, each in value.items():
+        yield f"{comma}{_scalar(name)}:", each
+        comma = ","
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, str):
+        # A part that is longer than a line is cut there in any case.
+        value = value[: LINE_BYTES_SHOWN + 1]
+    return msgspec.json.encode(value).decode()
+
+
+def _notes(lines: list[_Line]) -> tuple[str, ...]:
+    for line in lines:
+        if line.is_folded:
+            return (f"long values are folded; all of one: --json-pointer '{line.pointer}'",)
+    return ()
+
+
+def _document(source: Source) -> Any:
+    """The document, built: so it is bounded by its size and by what its values will take.
+
+    Raises:
+        TooLarge: it is over either bound.
+    """
+    if source.size_bytes > JSON_PATH_BYTES_MAX:
+        raise TooLarge(
+            f"{source.ref} has {source.size_bytes:,} bytes, too many for JSONPath",
+            f"the limit is {JSON_PATH_BYTES_MAX:,} bytes; a JSON pointer has none",
+        )
+    body = json_of(source)
+    if _room_bytes(body) > JSON_PATH_ROOM_BYTES_MAX:
+        raise TooLarge(
+            f"{source.ref} has too many values for JSONPath",
+            f"the limit is {JSON_PATH_ROOM_BYTES_MAX:,} bytes of them; a JSON pointer has none",
+        )
+    try:
+        if is_lines(source):
+            return [msgspec.json.decode(line) for line in lines_of(body)]
+        return msgspec.json.decode(body)
+    except (RecursionError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise not_json(source, error) from None
+
+
+def _room_bytes(body: bytes) -> int:
+    """What the values of a document take in memory, about, by its signs: measured on CPython with
+    documents of nothing but small objects, small lists, numbers or texts."""
+    containers = 170 * body.count(b"{") + 64 * body.count(b"[")
+    scalars = 34 * (body.count(b",") + body.count(b"\n")) + 12 * body.count(b'"')
+    return containers + scalars + (1 if body.isascii() else 4) * len(body)

@@ -1,0 +1,167 @@
+"""Lines A:B of a body: the first is line 1, and a line ends with its newline.
+
+Rule: memory does not grow with a line. A line beyond LINE_BYTES_SHOWN is folded, unless it is the
+only one that is asked for; the note on it says where its rest is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from contextrelay.content.slicing.fit import Taken, bytes_for, fit_bytes, fit_lines
+from contextrelay.content.slicing.line_offsets import offset_of_line
+from contextrelay.content.slicing.source import Source, shown, text_of
+from contextrelay.content.slicing.span import Span, spell
+from contextrelay.limits import LINE_BYTES_SHOWN, LINE_MARK_BYTES
+
+_NOTES_MAX = 3
+
+
+class Line(Struct, frozen=True, gc=False):
+    """One line: its beginning, and how long it is with its newline."""
+
+    number: int
+    offset: int
+    head: bytes
+    size_bytes: int
+
+
+def lines_in(
+    chunks: Iterable[bytes], number: int, offset: int, head_bytes_max: int
+) -> Iterator[Line]:
+    """Lines one after the other; of each at most so many bytes are kept."""
+    head = b""
+    size_bytes = 0
+    for chunk in chunks:
+        start = 0
+        while (newline := chunk.find(b"\n", start)) >= 0:
+            stop = newline + 1
+            room = max(0, head_bytes_max - len(head))
+            size_bytes += stop - start
+            yield Line(number, offset, head + chunk[start : min(stop, start + room)], size_bytes)
+            offset += size_bytes
+            number, head, size_bytes, start = number + 1, b"", 0, stop
+        room = max(0, head_bytes_max - len(head))
+        head += chunk[start : start + room]
+        size_bytes += len(chunk) - start
+    if size_bytes:
+        yield Line(number, offset, head, size_bytes)
+
+
+def _nothing(source: Source, start: int, stop: int) -> str:
+    """Why there is no line in a span."""
+    count = source.line_count
+    if source.size_bytes == 0:
+        return "it is empty"
+    if stop <= start and (count is None or start <= count):
+        return f"the last number is not included; line {start} is {spell(start, start + 1)}"
+    if count is None:
+        return "it has fewer lines"
+    return "there is 1 line" if count == 1 else f"there are {count:,} lines"
+
+
+def take_lines(source: Source, span: Span, tokens_max: int) -> Taken:
+    """The lines of a span, as many as fit."""
+    start, stop = _bounds(source, span)
+    near = start <= 1 or source.size_bytes <= 2 * LINE_MARK_BYTES
+    marks = None if near else source.marks()
+    offset, number = offset_of_line(source.read_on, marks, start, source.size_bytes)
+    if number < start or offset >= source.size_bytes or stop <= start:
+        why = _nothing(source, start, stop)
+        return Taken(at=spell(start, start), text="", notes=(f"nothing is there: {why}",))
+    if stop - start == 1:
+        return _one_line(source, number, offset, tokens_max)
+    taken: list[str] = []
+    folded: list[Line] = []
+    last = Line(number, offset, b"", 0)
+    room = bytes_for(tokens_max)
+    is_end = True
+    for line in lines_in(source.read_on(offset), number, offset, LINE_BYTES_SHOWN):
+        if line.number >= stop:
+            break
+        if room <= 0:
+            is_end = False
+            break
+        taken.append(_shown_line(line, folded))
+        room -= len(line.head)
+        last = line
+    text, count = fit_lines(taken, tokens_max)
+    if count == 0:
+        return _one_line(source, number, offset, tokens_max, stop)
+    end = min(stop, number + count)
+    is_all = is_end and count == len(taken)
+    return Taken(
+        at=spell(number, end if not is_all else last.number + 1),
+        text=text,
+        left_out="" if is_all else f"lines {end:,} to {_last(source, stop)}",
+        next_args={} if is_all else {"lines": spell(end, _stop(source, stop, end))},
+        notes=tuple(
+            f"line {line.number:,} is folded: relay get {source.ref[:8]}"
+            f" --bytes {spell(line.offset, line.offset + line.size_bytes)}"
+            for line in folded[:_NOTES_MAX]
+            if line.number < end
+        ),
+    )
+
+
+def _bounds(source: Source, span: Span) -> tuple[int, int]:
+    """The span in numbers of lines; only one that counts from the end needs to know it."""
+    start = 1 if span.start is None else max(span.start, 1) if span.start >= 0 else span.start
+    stop = span.stop
+    if start >= 0 and (stop is None or stop >= 0):
+        return start, _FAR if stop is None else max(stop, start)
+    count = source.line_count
+    if count is None:
+        count = sum(chunk.count(b"\n") for chunk in source.read(0, source.size_bytes)) + 1
+    return span.within(1, count + 1)
+
+
+_FAR = 1 << 53
+
+
+def _last(source: Source, stop: int) -> str:
+    count = source.line_count
+    if count is not None:
+        return f"{min(stop - 1, count):,} of {count:,}"
+    return "the end" if stop == _FAR else f"{stop - 1:,}"
+
+
+def _stop(source: Source, stop: int, end: int) -> int:
+    """Where the next piece stops: as far as was asked, and no further than there is."""
+    count = source.line_count
+    if count is not None:
+        return min(stop, count + 1)
+    return stop if stop != _FAR else end + (end - 1)
+
+
+def _shown_line(line: Line, folded: list[Line]) -> str:
+    if line.size_bytes <= LINE_BYTES_SHOWN:
+        return shown(text_of(line.head))
+    folded.append(line)
+    text, kept = fit_bytes(line.head, LINE_BYTES_SHOWN, is_end=False)
+    return f"{text} [… {line.size_bytes - kept:,} bytes more]\n"
+
+
+def _one_line(
+    source: Source, number: int, offset: int, tokens_max: int, stop: int | None = None
+) -> Taken:
+    """One line, as much of it as fits; it is not read further than that."""
+    raw = source.bytes_of(offset, min(offset + bytes_for(tokens_max), source.size_bytes))
+    end = raw.find(b"\n") + 1
+    is_whole = bool(end) or offset + len(raw) == source.size_bytes
+    raw = raw[:end] if end else raw
+    text, kept = fit_bytes(raw, tokens_max, is_end=is_whole)
+    if is_whole and kept == len(raw):
+        return Taken(at=spell(number, number + 1), text=text)
+    rest = f"line {number:,} from byte {offset + kept:,} on"
+    if stop is not None and stop > number + 1:
+        rest += f", and lines {number + 1:,} to {_last(source, stop)}"
+    until = offset + len(raw) if end else min(offset + 2 * kept, source.size_bytes)
+    return Taken(
+        at=spell(number, number + 1),
+        text=text,
+        left_out=rest,
+        next_args={"bytes": spell(offset + kept, until)},
+    )

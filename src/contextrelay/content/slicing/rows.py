@@ -1,0 +1,168 @@
+"""Rows and columns of a table: csv and its like, header first, rows counted from 0.
+
+Rule: rows are read one by one and only those that are asked for are kept; a line beyond
+TABLE_ROW_CHARS_MAX is refused, and a row with more columns than fit is cut behind the last that
+does.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from codecs import getincrementaldecoder
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import Any
+
+from contextrelay.content.slicing.fit import Taken, bytes_for, fit_lines
+from contextrelay.content.slicing.source import Source, shown
+from contextrelay.content.slicing.span import Span, read_span, spell
+from contextrelay.content.tokens import count_tokens
+from contextrelay.errors import Invalid, NotFound, TooLarge
+from contextrelay.limits import CELL_CHARS_SHOWN, TABLE_COLUMNS_MAX, TABLE_ROW_CHARS_MAX
+
+_DELIMITERS = ",\t;|"
+_NAMES_SHOWN = 20
+# A carriage return at the end of what was read so far may be half of a line end.
+_BEHIND_LINE = re.compile(r"(?<=\n)|(?<=\r)(?!\n|\Z)")
+
+
+def take_rows(source: Source, span: Span, tokens_max: int, columns: tuple[str, ...]) -> Taken:
+    """The header and the rows of a span, as many as fit.
+
+    Raises:
+        Invalid: it is no table, or the span counts from the end.
+        NotFound: there is no such column.
+        TooLarge: a row or the number of columns is over its limit.
+    """
+    if (span.start or 0) < 0 or (span.stop or 0) < 0:
+        raise Invalid("rows cannot be counted from the end", "give rows like 0:20")
+    try:
+        return _take_rows(source, span.start or 0, span.stop, tokens_max, columns)
+    except csv.Error as error:
+        raise Invalid(f"a row cannot be read: {error}", "take lines of it") from error
+
+
+def _take_rows(
+    source: Source, start: int, stop: int | None, tokens_max: int, columns: tuple[str, ...]
+) -> Taken:
+    lines = _lines(source)
+    first = next(lines, "").removeprefix("\ufeff")
+    mark = max(_DELIMITERS, key=lambda each: (first.count(each), -_DELIMITERS.index(each)))
+    if source.media_type.startswith("text/tab-separated-values"):
+        mark = "\t"
+    reader = csv.reader(chain((first,), lines), delimiter=mark)
+    header = [shown(name) for name in next(reader, ())]
+    if len(header) > TABLE_COLUMNS_MAX:
+        raise TooLarge(
+            f"the table has {len(header):,} columns", f"the limit is {TABLE_COLUMNS_MAX:,}"
+        )
+    if not header or (source.type not in ("csv", "tool_output") and len(header) < 2):
+        raise Invalid(
+            f"{source.ref} is no table, but {source.type}",
+            f"take lines of it: relay get {source.ref[:8]} --lines 1:40",
+        )
+    wanted = _chosen(header, columns)
+    following = filter(None, reader)
+    seen = sum(1 for _ in islice(following, start))
+    rows: list[list[str]] = []
+    room_bytes = bytes_for(tokens_max)
+    while room_bytes > 0 and (stop is None or seen < stop) and (row := next(following, None)):
+        rows.append(row)
+        seen += 1
+        room_bytes -= sum(map(len, row)) + len(row)
+    is_read = seen < start or (stop is not None and seen >= stop) or next(following, None) is None
+
+    kept = _columns_that_fit(header, wanted, rows, mark, tokens_max)
+    notes: list[str] = []
+    if rest := wanted[len(kept) :]:
+        begin = f"--columns {rest[0]}:{rest[0] + max(1, len(kept))}"
+        notes.append(f"{len(rest):,} of {len(wanted):,} columns are left out, from {begin} on")
+    lines = [_spelled([_cell(row, index) for index in kept], mark) for row in (header, *rows)]
+    text, count = fit_lines(lines, tokens_max)
+    end = start + max(0, count - 1)
+    is_all = is_read and end == start + len(rows)
+    if not rows and is_read and next(following, None) is None:
+        notes.append(f"nothing is there: {seen:,} rows")
+    next_args: dict[str, Any] = {} if is_all else {"rows": spell(end, stop)}
+    if next_args and columns:
+        next_args["columns"] = list(columns)
+    return Taken(
+        at=spell(start, end),
+        text=text,
+        left_out="" if is_all else f"rows {end:,}{' on' if stop is None else f' to {stop:,}'}",
+        next_args=next_args,
+        notes=tuple(notes),
+    )
+
+
+def _lines(source: Source) -> Iterator[str]:
+    """The lines with their ends, which may be a lone carriage return, as csv has them."""
+    decoder = getincrementaldecoder("utf-8")("surrogateescape")
+    rest = ""
+    for chunk in chain(source.read_on(0), (b"",)):
+        *lines, rest = _BEHIND_LINE.split(rest + decoder.decode(chunk, final=not chunk))
+        for line in (*lines, rest):
+            if len(line) > TABLE_ROW_CHARS_MAX:
+                raise TooLarge(
+                    "a line is too long for a row",
+                    f"the limit is {TABLE_ROW_CHARS_MAX:,} characters; take bytes of it, or lines",
+                )
+        yield from lines
+    yield rest
+
+
+def _chosen(header: list[str], columns: tuple[str, ...]) -> list[int]:
+    """Which columns: by name, by number from 0, or a span of numbers; all where none is named."""
+    if not columns:
+        return list(range(len(header)))
+    places = {name.strip(): index for index, name in reversed(list(enumerate(header)))}
+    wanted: list[int] = []
+    for column in columns:
+        name = column.strip()
+        if name in places:
+            wanted.append(places[name])
+        elif name.isdecimal() and int(name) < len(header):
+            wanted.append(int(name))
+        elif ":" in name and set(name) <= set("0123456789:"):
+            wanted.extend(range(*read_span(name, "columns").within(0, len(header))))
+        else:
+            names = ", ".join(each[:40] for each in header[:_NAMES_SHOWN])
+            more = f" and {len(header) - _NAMES_SHOWN:,} more" * (len(header) > _NAMES_SHOWN)
+            raise NotFound(f"there is no column {name[:80]!r}", f"there are {names}{more}")
+    return list(dict.fromkeys(wanted))
+
+
+def _columns_that_fit(
+    header: list[str], wanted: list[int], rows: list[list[str]], mark: str, tokens_max: int
+) -> list[int]:
+    """As many of the columns as the header and one row take no more than half of the tokens for."""
+    first = rows[0] if rows else []
+    left = tokens_max // 2
+    both = [f"{_cell(header, index)}{mark}{_cell(first, index)}{mark}" for index in wanted]
+    if count_tokens("".join(both[: 4 * tokens_max])) <= left and len(both) <= 4 * tokens_max:
+        return wanted
+    kept = 0
+    for text in both[: 4 * tokens_max]:
+        left -= count_tokens(text)
+        if left < 0:
+            break
+        kept += 1
+    return wanted[: max(1, kept)]
+
+
+def _cell(row: list[str], index: int) -> str:
+    text = shown(row[index]) if index < len(row) else ""
+    return text if len(text) <= CELL_CHARS_SHOWN else f"{text[:CELL_CHARS_SHOWN]}…"
+
+
+def _spelled(cells: list[str], mark: str) -> str:
+    """A row as csv has it."""
+    signs = (mark, '"', "\n", "\r")
+    return (
+        mark.join(
+            '"' + cell.replace('"', '""') + '"' if any(sign in cell for sign in signs) else cell
+            for cell in cells
+        )
+        + "\n"
+    )

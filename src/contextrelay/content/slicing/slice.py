@@ -1,0 +1,157 @@
+"""Slices: the piece of a source that a selector means, by lines, bytes, JSON path, rows or names.
+
+Rule: the same for a body in a store, in memory, or opened from a seal: a source is all it needs.
+"""
+
+from __future__ import annotations
+
+import shlex
+from importlib import import_module
+from typing import Any
+
+from msgspec import Struct
+
+from contextrelay.content.slicing.fit import Taken
+from contextrelay.content.slicing.line_offsets import find_marks
+from contextrelay.content.slicing.source import Source, in_hand, readable
+from contextrelay.content.slicing.span import read_span
+from contextrelay.content.tokens import (
+    TOKENIZER_DEFAULT,
+    count_tokens,
+    estimate_tokens,
+    measure,
+)
+from contextrelay.errors import Invalid
+from contextrelay.limits import PIECE_TOKENS_MAX, PIECE_TOKENS_MIN, ROW_BODY_BYTES_MAX
+from contextrelay.model.artifact import ArtifactType
+from contextrelay.model.inspect import Piece, Selector
+from contextrelay.model.tokens import Spent, TokenCount
+
+_SHORT_REF_CHARS = 8
+# Module and function of each way; imported when first used, because few calls need most of them.
+_WAYS = {
+    "lines": ("lines", "take_lines"),
+    "bytes": ("bytes_tokens", "take_bytes"),
+    "tokens": ("bytes_tokens", "take_tokens"),
+    "json_pointer": ("json_pointer", "take_at_pointer"),
+    "json_path": ("json_path", "take_by_path"),
+    "rows": ("rows", "take_rows"),
+    "heading": ("heading", "take_section"),
+    "symbol": ("symbol", "take_definition"),
+}
+_SPANS = ("lines", "bytes", "tokens", "rows")
+
+
+def select(asked: object, columns: tuple[str, ...]) -> Selector:
+    """The one way that a slice asks for, out of all there are: each is a field of it.
+
+    Raises:
+        Invalid: none is given, or several are, or columns without rows.
+    """
+    ways = {way: value for way in _WAYS if (value := getattr(asked, way)) is not None}
+    if len(ways) > 1:
+        raise Invalid(f"a slice takes one way, not {' and '.join(ways)}", "leave out all but one")
+    if not ways and columns:
+        ways = {"rows": ":"}
+    if not ways:
+        raise Invalid("a slice needs to know which piece", f"give one of {', '.join(_WAYS)}")
+    ((way, value),) = ways.items()
+    if columns and way != "rows":
+        raise Invalid(f"columns go with rows, not with {way}", "leave out columns, or give rows")
+    return Selector(way, value, columns)  # pyright: ignore[reportArgumentType]
+
+
+def take(source: Source, selector: Selector, tokens_max: int) -> Piece:
+    """The piece that a selector means, within so many tokens.
+
+    Raises:
+        Invalid: the selector is none for such a body, or the body is binary.
+        NotFound: nothing is at that place.
+        TooLarge: the body is over a limit of that way.
+    """
+    if not PIECE_TOKENS_MIN <= tokens_max <= PIECE_TOKENS_MAX:
+        hint = f"take {PIECE_TOKENS_MIN} to {PIECE_TOKENS_MAX}"
+        raise Invalid(f"tokens_max is {tokens_max}", hint)
+    text = readable(source)
+    way = selector.way
+    module, function = _WAYS[way]
+    place = read_span(selector.value, way) if way in _SPANS else selector.value
+    columns = (selector.columns,) if way == "rows" else ()
+    take_by = getattr(import_module(f"contextrelay.content.slicing.{module}"), function)
+    taken: Taken = take_by(text, place, tokens_max, *columns)
+    next_args = dict(taken.next_args)
+    return Piece(
+        ref=source.ref,
+        way=way,
+        at=taken.at,
+        text=taken.text,
+        left_out=taken.left_out,
+        next=_command(source.ref, next_args) if next_args else "",
+        next_args=next_args,
+        notes=(*text.notes, *taken.notes),
+        spent=spent(count_tokens(taken.text), source),
+    )
+
+
+class Take(Struct, frozen=True, kw_only=True):
+    """A slice of a body that is in memory: what the body is said to be, and which piece."""
+
+    ref: str
+    type: ArtifactType
+    media_type: str
+    name: str | None
+    is_text: bool
+    size_bytes: int
+    line_count: int | None
+    whole: TokenCount | None = None
+    """How many tokens all of it takes, if that is known."""
+    notes: tuple[str, ...] = ()
+    selector: Selector
+    tokens_max: int
+
+
+def asked_of(
+    source: Source, selector: Selector, tokens_max: int, whole: TokenCount | None = None
+) -> Take:
+    """A slice of a source, to be asked where its body is in memory."""
+    described = {name: getattr(source, name) for name in _DESCRIBED}
+    return Take(**described, whole=whole, selector=selector, tokens_max=tokens_max)
+
+
+_DESCRIBED = ("ref", "type", "media_type", "name", "is_text", "size_bytes", "line_count", "notes")
+
+
+def take_from(asked: Take, body: bytes) -> Piece:
+    """The piece of a body in memory that is asked for. Raises: as `take` does."""
+
+    def whole() -> TokenCount | None:
+        if asked.whole is not None or not asked.is_text or len(body) > ROW_BODY_BYTES_MAX:
+            return asked.whole
+        return measure(body.decode(errors="replace"))
+
+    read = in_hand(body)
+    source = Source(
+        **{name: getattr(asked, name) for name in _DESCRIBED},
+        read=read,
+        marks=lambda: find_marks(read(0, len(body)), len(body)),
+        whole=whole,
+    )
+    return take(source, asked.selector, asked.tokens_max)
+
+
+def spent(tokens: int, source: Source) -> Spent:
+    """The tokens that were given, and those that the whole would have cost."""
+    whole = source.whole()
+    if whole is None:
+        estimated = max(tokens, estimate_tokens(source.size_bytes))
+        whole = TokenCount(estimated, "estimated", TOKENIZER_DEFAULT)
+    return Spent.of(tokens, whole)
+
+
+def _command(ref: str, args: dict[str, Any]) -> str:
+    """A slice as the command line has it."""
+    words = [f"relay get {ref[:_SHORT_REF_CHARS]}"]
+    for name, value in args.items():
+        text = ",".join(map(str, value)) if name == "columns" else str(value)
+        words.append(f"--{name.replace('_', '-')} {shlex.quote(text)}")
+    return " ".join(words)

@@ -1,0 +1,239 @@
+"""Definitions in code: a class, a function or a constant by its name, from first line to last.
+
+Python is read by its statements, other languages by their lines: a line that defines the name, up
+to where its braces close or its indent ends.
+
+Rule: time grows with the text, whatever is in it, and however often the name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from difflib import get_close_matches
+from importlib import import_module
+
+from msgspec import Struct
+
+from contextrelay.content.slicing.fit import Taken, named
+from contextrelay.content.slicing.lines import take_lines
+from contextrelay.content.slicing.source import Source, shown, text_of
+from contextrelay.content.slicing.span import Span
+from contextrelay.errors import NotFound, TooLarge
+from contextrelay.limits import OUTLINE_LINE_CHARS_MAX, PARSED_BYTES_MAX
+
+# Readers of statements, in content/outline/code.
+_READERS = {
+    "text/javascript": "script",
+    "text/x-typescript": "script",
+    "text/x-c": "c",
+    "text/x-go": "go",
+}
+_SHOWN_MAX = 8
+_COMPARED_MAX = 1_000
+_NAME_CHARS_MAX = 100
+_PATH_PARTS = 8
+_STEPS_A_LINE, _STEPS_MIN = 2, 10_000
+_DEFINES = (
+    r"(?:^\s*#define\s+|\b(?:class|struct|enum|union|interface|trait|impl|protocol|record|object|module|namespace"
+    r"|package|func|fn|fun|function|def|sub|procedure|macro|type|typedef|typealias|const|let|var"
+    r"|val|static|public|private|protected|internal|abstract|override|create\s+(?:or\s+replace\s+)?\w+)\b[^=;(]{0,80}?(?<![\w$])"
+    r"|\bfunc\s*\([^)]{0,80}\)\s*)"
+)
+# Braces, and what may hold some that are none: strings and comments within a line.
+_OPENS = re.compile(r"""[{}]|"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+'|//.*|#\s.*""")
+_NO_CODE = re.compile(r"""\s*(?://|#(?!define)|\*|/\*|--)""")
+
+
+class _Definition(Struct, frozen=True):
+    """A definition: the names it is below, and its first and last line."""
+
+    path: tuple[str, ...]
+    first: int
+    last: int
+
+
+def take_definition(source: Source, wanted: str, tokens_max: int) -> Taken:
+    """The definition of a name, or of `Class.name`.
+
+    Raises:
+        NotFound: nothing is called so; the hint has what comes near.
+        TooLarge: it is over the limit of what is searched for definitions.
+    """
+    if source.size_bytes > PARSED_BYTES_MAX:
+        raise TooLarge(
+            f"{source.ref} is too large to be searched for definitions",
+            f"the limit is {PARSED_BYTES_MAX:,} bytes; find it with grep, then take lines",
+        )
+    text = shown(text_of(source.bytes_of(0, source.size_bytes)))
+    path = _parts(wanted.strip().removesuffix("()"))
+    known = _definitions(source, text, path)
+    found = [each for each in known if each.path[-len(path) :] == path] if path else []
+    lines = text.split("\n") if path else []
+    # What has its body before what declares it, what stands by itself before what is in another.
+    found.sort(key=lambda each: (_is_declared(lines, each), len(each.path)))
+    if not found and path:
+        is_sql = source.media_type == "application/sql" or (source.name or "").endswith(".sql")
+        by = _by_sql if is_sql else _by_lines
+        # What has a body comes before what declares it, and what stands by itself before members.
+        found = sorted(
+            by(lines, path[-1]),
+            key=lambda each: (_is_declared(lines, each), lines[each.first - 1][:1].isspace()),
+        )
+    if not found:
+        raise _unknown(source, known or _by_outline(source, text), wanted)
+    first = found[0]
+    taken = take_lines(source, Span(first.first, first.last + 1), tokens_max)
+    others = [f"{'.'.join(each.path)} (line {each.first})" for each in found[1:]]
+    return named(taken, ".".join(first.path), others)
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    """The names that a name is put together from."""
+    return tuple(part for part in re.split(r"\.|::|#|/", name) if part)
+
+
+def _definitions(source: Source, text: str, path: tuple[str, ...]) -> list[_Definition]:
+    """What the statements of a file define; nothing where there is no reader for the language."""
+    name, wanted = source.name or "", path[-1] if path else ""
+    if "python" in source.media_type or name.endswith((".py", ".pyi")):
+        from contextrelay.content.outline.code.python import read
+
+        module = read(text, wanted)
+        if module is None:
+            return []
+        parts_max = max(len(path), _PATH_PARTS)
+        return [_Definition(each.path(parts_max), each.first, each.last) for each in module.nodes]
+    reader = _READERS.get(source.media_type)
+    if reader is None:
+        return []
+    code, _ = import_module(f"contextrelay.content.outline.code.{reader}").read(text, wanted)
+    return [
+        _Definition(_parts(f"{each.owner}.{each.name}"), each.first, each.last)
+        for each in code.found
+    ]
+
+
+def _by_lines(lines: list[str], name: str) -> Iterator[_Definition]:
+    """Lines that define a name, as most languages write that: the sure signs first."""
+    word = rf"{re.escape(name)}(?![\w$])"
+    sure = re.compile(_DEFINES + word, re.IGNORECASE if name.isupper() else 0)
+    # A C function, a method in Java or JavaScript: a name, arguments, and a body that follows.
+    likely = re.compile(
+        rf"^[\w\s*&<>,\[\]:~@]{{0,120}}?(?<![\w$.]){word}\s*(?:=|:)?\s*(?:async\s*)?\("
+    )
+    found = False
+    # A name may stand in every line, and each may seem to end with the last: when these are used
+    # up, a definition is its first line.
+    steps = iter(range(_STEPS_A_LINE * len(lines) + _STEPS_MIN))
+    for pattern in (sure, likely):
+        for index, line in enumerate(lines):
+            if name not in line or _NO_CODE.match(line):
+                continue
+            if pattern.search(line[:OUTLINE_LINE_CHARS_MAX]):
+                last = _last_line(lines, index, steps)
+                if pattern is likely and last == index and not line.rstrip().endswith(("}", "};")):
+                    continue  # A call, or a declaration.
+                found = True
+                yield _Definition((name,), index + 1, last + 1)
+        if found:
+            return
+
+
+_SQL = re.compile(
+    r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:\w+\s+){0,3}?(TABLE|VIEW|INDEX|FUNCTION|TRIGGER|TYPE"
+    r"|PROCEDURE|SEQUENCE|SCHEMA)\s+(?:IF\s+NOT\s+EXISTS\s+)?([\w.\"`\[\]]+)",
+    re.IGNORECASE,
+)
+_SQL_ENDS = re.compile(r"\s*END\b[^;]{0,80};?\s*$", re.IGNORECASE)
+
+
+def _by_sql(lines: list[str], name: str) -> Iterator[_Definition]:
+    """What CREATE makes, up to its semicolon; of what has a body, up to the end of that."""
+    for index, line in enumerate(lines):
+        match = _SQL.match(line[:OUTLINE_LINE_CHARS_MAX])
+        if match is None:
+            continue
+        made = match[2].rpartition(".")[2].strip('"`[]')
+        if made.lower() != name.lower():
+            continue
+        has_body = match[1].upper() in ("FUNCTION", "TRIGGER", "PROCEDURE")
+        last, is_quoted = index, False
+        for last in range(index, len(lines)):
+            text = lines[last]
+            is_quoted ^= text.count("$$") % 2 == 1
+            is_end = _SQL_ENDS.match(text) if has_body and "$$" not in text else None
+            if not is_quoted and (is_end or (text.rstrip().endswith(";") and not has_body)):
+                break
+            if not is_quoted and has_body and "$$" in text and text.rstrip().endswith(";"):
+                break
+        yield _Definition((made,), index + 1, last + 1)
+        return
+
+
+def _is_declared(lines: list[str], found: _Definition) -> bool:
+    """Whether the body of what is found here stands elsewhere."""
+    last = lines[found.last - 1].rstrip()
+    return last.endswith(";") and ")" in last and not {"{", "}", "="} & set(last)
+
+
+def _last_line(lines: list[str], first: int, steps: Iterator[int]) -> int:
+    """Where a definition ends: with its braces, or with what is indented deeper than it begins.
+
+    `steps`: how many lines may still be looked at.
+    """
+    depth = 0
+    for index in range(first, len(lines)):
+        if next(steps, None) is None:
+            return first
+        line = lines[index]
+        for sign in _OPENS.findall(line[:OUTLINE_LINE_CHARS_MAX]):
+            depth += {"{": 1, "}": -1}.get(sign, 0)
+            if depth == 0 and sign == "}":
+                return index
+        is_directive = line.lstrip().startswith("#define") and not line.rstrip().endswith("\\")
+        if depth == 0 and (line.rstrip().endswith(";") or is_directive):
+            return index
+        if depth == 0 and index > first + 3:
+            break
+    return first if depth > 0 else _last_indented(lines, first, steps)
+
+
+def _last_indented(lines: list[str], first: int, steps: Iterator[int]) -> int:
+    margin = len(lines[first]) - len(lines[first].lstrip())
+    last = first
+    for index in range(first + 1, len(lines)):
+        if next(steps, None) is None:
+            break
+        line = lines[index]
+        if not line.strip():
+            continue
+        if len(line) - len(line.lstrip()) <= margin:
+            closes = line.strip().split(None, 1)[0] in ("end", "end;", ")", "):", "]", "fi", "done")
+            return index if closes and index == last + 1 else last
+        last = index
+    return last
+
+
+def _by_outline(source: Source, text: str) -> list[_Definition]:
+    """What an outline would show, to come near to a name."""
+    from contextrelay.content.outline.code.by_line import LANGUAGES, by_lines
+    from contextrelay.content.source import Source as Outlined
+
+    body = Outlined(b"", text, source.media_type, source.name or "", source.size_bytes)
+    symbols, _ = by_lines(body, LANGUAGES.get(body.media_type, "code"))
+    return [_Definition((each.name,), each.line, each.line) for each in symbols]
+
+
+def _unknown(source: Source, known: list[_Definition], wanted: str) -> NotFound:
+    # Comparing takes the square of a name's length.
+    paths = (".".join(each.path)[:_NAME_CHARS_MAX] for each in known[:_COMPARED_MAX])
+    names = list(dict.fromkeys(paths))
+    wanted = wanted[:_NAME_CHARS_MAX]
+    close = get_close_matches(wanted, names, _SHOWN_MAX, 0.4)
+    close = close or get_close_matches(re.split(r"\.|::", wanted)[-1], names, _SHOWN_MAX, 0.4)
+    hint = f"find it: relay get {source.ref[:8]} --grep {wanted[:80]!r}"
+    if names:
+        begin = "did you mean" if close else "there are"
+        hint = f"{begin}: {'; '.join(close or names[:_SHOWN_MAX])}"
+    return NotFound(f"nothing is defined as {wanted[:80]!r}", hint)

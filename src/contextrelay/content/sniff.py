@@ -1,0 +1,328 @@
+"""Sniffing: what a body seems to be, by its first bytes alone.
+
+Rule: conservative. A guess needs signs that ordinary prose does not have; else it is plain text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from contextrelay.content.language import (
+    Guess,
+    language,
+    shebang,
+    without_comments,
+    without_traces,
+)
+from contextrelay.content.separated import headed_table, plain_table
+from contextrelay.content.settings import settings
+from contextrelay.content.source import without_colours
+from contextrelay.limits import HEAD_BYTES_MAX
+
+_MAGIC: tuple[tuple[re.Pattern[bytes], Guess], ...] = (
+    (re.compile(rb"\x89PNG\r\n\x1a\n"), ("image", "image/png")),
+    (re.compile(rb"\xff\xd8\xff"), ("image", "image/jpeg")),
+    (re.compile(rb"GIF8[79]a"), ("image", "image/gif")),
+    (re.compile(rb"RIFF....WEBP", re.DOTALL), ("image", "image/webp")),
+    (re.compile(rb"%PDF-"), ("pdf", "application/pdf")),
+)
+
+_LINES_MAX = 50
+_LOG_LINES_MIN = 3
+_LOG_SHARE = 0.6
+_MARKDOWN_POINTS_MIN = 3
+_FRONT_POINTS = 2
+# Where the first lines are a licence or a long comment: of all lines that there are.
+_CODE_SHARE = 0.02
+
+
+# Above the frames of a trace, which would be settings else.
+_TRACE_TITLES = ("Caused by:", "Stack backtrace:", "stack backtrace:", "Stack trace:")
+
+
+def sniff_binary(head: bytes) -> Guess:
+    """Recognise images and PDF by their magic."""
+    for magic, guess in _MAGIC:
+        if magic.match(head):
+            return guess
+    return "binary", "application/octet-stream"
+
+
+def sniff_text(head: bytes) -> Guess:
+    """Distinguish kinds of text, the surest signs first."""
+    text = head.decode(errors="ignore").lstrip("\ufeff \t\r\n")
+    text = without_colours(text)
+    is_cut = len(head) >= HEAD_BYTES_MAX
+    text = text.replace("\r", "\n") if "\n" not in text else text  # Lines that end in an old way.
+    lines = [line.rstrip("\r") for line in text.split("\n")]
+    # The last line of a cut text is not whole.
+    more = [line for line in (lines[:-1] if is_cut else lines) if line.strip()]
+    rows = more[:_LINES_MAX]
+    bare = without_traces(without_comments(more))
+    return (
+        _json(text, rows, is_cut)
+        or shebang(lines[0])
+        or _markup(text)
+        or _diff(text)
+        or _email(lines)
+        or (None if _is_entry(rows) else headed_table(rows))
+        or _run(more)
+        or _log(rows)
+        or (
+            _markdown(rows)
+            if any(row.startswith(("```", "~~~")) for row in bare[:_LINES_MAX])
+            else None
+        )
+        or language(bare[:_LINES_MAX])
+        or (("text", "text/plain") if any(row in _TRACE_TITLES for row in rows) else None)
+        or settings(more)
+        or _markdown(rows)
+        or plain_table(rows)
+        or _timed(rows)
+        or _timed([part.split("\n", 1)[0] for part in text.split("\n\n", _LINES_MAX)])
+        or language(bare, _CODE_SHARE)
+        or ("text", "text/plain")
+    )
+
+
+_JSON_START = re.compile(
+    r"""\{\s*"(?:[^"\\\n]|\\.){0,200}"\s*:"""
+    # A line of `[[name]]` alone begins a section of TOML.
+    r"""|(?!\[\[[^\[\]\n]{1,200}\]\][ \t]*(?:\#.*)?\n)\[\s*(?:[\[{"]|-?\d[\d.eE+-]*\s*,)"""
+)
+
+
+def _json(text: str, rows: list[str], is_cut: bool) -> Guess | None:
+    if not text.startswith(("{", "[")):
+        return None
+    if not is_cut and _is_json(text):
+        return "json", "application/json"
+    if len(rows) > 1 and all(row.startswith("{") and _is_json(row) for row in rows):
+        return "json", "application/x-ndjson"
+    is_begun = _JSON_START.match(text) is not None and (is_cut or _is_first(text))
+    return ("json", "application/json") if is_begun else None
+
+
+def _is_first(text: str) -> bool:
+    """Whether another document follows the first."""
+    try:
+        end = json.JSONDecoder().raw_decode(text)[1]
+    except (ValueError, RecursionError):
+        return False
+    return text[end:].lstrip().startswith(text[0])
+
+
+def _is_json(text: str) -> bool:
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
+
+
+_HTML = re.compile(
+    r"(?:<\?xml[^>]*>\s*)?(?:<!--.{0,2000}?-->\s*)?<(?:!doctype\s+html|html|head|body)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_HTML_PIECE = re.compile(
+    r"<(div|p|table|h[1-6]|span|ul|ol|section|article|main|nav|script|style|form)\b[^<>]*>",
+    re.IGNORECASE,
+)
+
+
+_COMMENTS = re.compile(r"\A(?:<!(?:--(?:[^-]|-(?!->))*--|[A-Z][^<>]*)>\s*)+")
+_DECLARED = re.compile(r"<\?xml[^>]*>\s*")
+_ELEMENT = re.compile(r"<[A-Za-z_][\w:.-]*(?:\s[^<>]*)?>\s*<")
+_MARKED_SHARE = 0.6
+
+
+_HASHED = re.compile(r"^#{1,6} \S", re.MULTILINE)
+_HASHED_MIN = 2
+
+
+def _is_headed(text: str) -> bool:
+    """Whether a text has headings of Markdown, as one that begins with a tag may have."""
+    rows = text.split("\n", 2 * _LINES_MAX)[:-1]
+    marked = sum(row.lstrip().startswith("<") for row in rows)
+    return len(_HASHED.findall(text)) >= _HASHED_MIN and 2 * marked < len(rows)
+
+
+def _markup(text: str) -> Guess | None:
+    if _HTML.match(text):
+        return "html", "text/html"
+    text = _COMMENTS.sub("", text, count=1)
+    piece = _HTML_PIECE.match(text)
+    if piece and f"</{piece[1].lower()}>" in text.lower() and not _is_headed(text):
+        return "html", "text/html"
+    if text.startswith("<?php"):
+        return "code", "text/x-php"
+    if _COMMENTS.sub("", _DECLARED.sub("", text, count=1), count=1).startswith("<svg"):
+        return "text", "image/svg+xml"
+    if text.startswith("<?xml "):
+        return "text", "application/xml"
+    rows = [row.lstrip() for row in text.split("\n", _LINES_MAX)[:-1] if row.strip()]
+    is_marked = sum(row.startswith("<") for row in rows) >= _MARKED_SHARE * len(rows)
+    is_xml = _ELEMENT.match(text) and (is_marked or text.rstrip()[-1:] == ">")
+    return ("text", "application/xml") if is_xml else None
+
+
+_DIFF = re.compile(
+    r"(?:diff --git \S|(?:Index: [^\n]*\n=+\n)?--- [^\n]+\n\+\+\+ [^\n]+\n@@ -\d"
+    r"|\d+(?:,\d+)?[acd]\d+(?:,\d+)?\n[<>] "
+    r"|From [0-9a-f]{40} [^\n]*\nFrom: |commit [0-9a-f]{40}\b[^\n]*\n(?:Merge: [^\n]*\n)?Author: )"
+)
+_HUNK = re.compile(r"^--- [^\n]+\n\+\+\+ [^\n]+\n@@ -\d", re.MULTILINE)
+_ABOUT_CHARS_MAX = 4_000
+
+
+def _diff(text: str) -> Guess | None:
+    """A diff, maybe after words about it."""
+    hunk = None if _DIFF.match(text) else _HUNK.search(text, 0, _ABOUT_CHARS_MAX)
+    is_diff = "```" not in text[: hunk.start()] if hunk else _DIFF.match(text)
+    return ("diff", "text/x-diff") if is_diff else None
+
+
+_HEADER = re.compile(r"([A-Za-z][A-Za-z0-9-]{1,60}):[ \t]|[ \t]+\S")
+_MAIL_HEADERS = frozenset(
+    {"from", "to", "cc", "subject", "date", "message-id", "received", "mime-version"}
+    | {"return-path", "delivered-to", "reply-to", "content-type"}
+)
+
+
+def _email(lines: list[str]) -> Guess | None:
+    seen: set[str] = set()
+    for line in lines:
+        match = _HEADER.match(line)
+        if not match:
+            break
+        seen.add((match[1] or "").lower())
+    is_mail = "from" in seen and len(seen & _MAIL_HEADERS) >= 3
+    return ("email", "message/rfc822") if is_mail else None
+
+
+# Lines by which pytest, unittest, go, cargo, jest, TAP, vitest and mocha say where they are.
+_RUN_LINE = re.compile(
+    r"""(?:
+        =+[ ](?:test[ ]session[ ]starts|FAILURES|ERRORS|X?PASSES|XFAILURES|warnings[ ]summary
+            |short[ ]test[ ]summary[ ]info|\d+[ ][a-z]+[^=]{0,200}[ ]in[ ][\d.]+s\b[^=]{0,40})[ ]=+
+        |(?:FAIL|ERROR):[ ]\w+[ ]\([\w.]+\)
+        |===[ ]RUN[ ]+\S+|---[ ](?:FAIL|PASS|SKIP):[ ]\S+[ ]\([\d.]+s\)
+        |running[ ]\d+[ ]tests?
+        |(?:PASS|FAIL)[ ]{1,2}\S+\.(?:test|spec)\.[cm]?[jt]sx?(?:[ ]\([\d.]+[ ]m?s\))?
+        |TAP[ ]version[ ]\d+
+        |[ ]+(?:RUN[ ]+v\d[\d.]*|Test[ ]Files[ ]+\d+)[ ].*
+        |[ ]+\d+[ ](?:passing[ ]\([\d.]+m?s\)|failing)
+    )\s*""",
+    re.VERBOSE,
+)
+# Behind these such a line is quoted.
+_DOCUMENT = ("```", "~~~", "## ")
+
+
+def _run(rows: list[str]) -> Guess | None:
+    """A run of tests, which shows code of theirs; no code or document that has one in it."""
+    for index, row in enumerate(rows):
+        if row.startswith(_DOCUMENT):
+            return None
+        if _RUN_LINE.fullmatch(row):
+            return None if language(without_comments(rows[:index])) else ("log", "text/x-log")
+    return None
+
+
+_LOG_LINE = re.compile(
+    r"""(?:
+        \[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[ ]?[+-]\d\d:?\d\d)?\]?[\s|:-]+\S
+        |\[?\d{4}/\d\d/\d\d[ ]\d\d:\d\d:\d\d\]?\s+\S
+        |[A-Z][a-z]{2}[ ]{1,2}\d{1,2}[ ]\d\d:\d\d:\d\d\s+\S
+        |\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?\s+\S
+        |\S+[ ]\S+[ ]\S+[ ]\[\d\d/[A-Z][a-z]{2}/\d{4}:
+        |[\[<(]?(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL)[\])>]?[\s:]\s*\S
+    )""",
+    re.VERBOSE,
+)
+
+
+def _is_entry(rows: list[str]) -> bool:
+    """Whether the first line has a time, which no column is named."""
+    return bool(rows) and (_LOG_LINE.match(rows[0]) or _TIMED.search(rows[0])) is not None
+
+
+def _log(rows: list[str]) -> Guess | None:
+    hits = 0
+    for left, row in zip(reversed(range(len(rows))), rows, strict=True):
+        hits += _LOG_LINE.match(row) is not None
+        if hits + left < _LOG_SHARE * len(rows):
+            return None  # Not even if all the others are.
+    return ("log", "text/x-log") if hits >= _LOG_LINES_MIN else None
+
+
+# A clock with its date, wherever a line has it in its first part.
+_TIMED = re.compile(
+    r"(?:\d{2,4}[-/.]\d\d(?:[-/.]\d\d)?|[A-Z][a-z]{2} [ \d]?\d|\d\d/[A-Z][a-z]{2}/\d{4})[T :,_-]+"
+    r"\d\d[:.]\d\d[:.]\d\d|(?<!\d)\d{6} \d{6}(?!\d)|\b\d\d:\d\d:\d\d[.,]\d"
+)
+_TIMED_CHARS = 90
+# Of all lines, so many begin an entry at the least.
+_BEGUN_SHARE = 0.1
+
+
+def _timed(rows: list[str]) -> Guess | None:
+    """Lines of which most have a time, in whatever format."""
+    return ("log", "text/x-log") if is_timed(rows, _LOG_SHARE) else None
+
+
+def is_timed(lines: Sequence[str], share: float = 0.4) -> bool:
+    """Whether so many lines have a time in their first part; some of them are looked at."""
+    return _share_of(lines, _TIMED) >= share
+
+
+_LEVELLED = re.compile(
+    r"(?<![\w.=/-])(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|SEVERE|FATAL|CRITICAL)(?![\w.=/-])"
+)
+
+
+def is_levelled(lines: Sequence[str]) -> bool:
+    """Whether most lines have a level in their first part, as where a time has no known form."""
+    return _share_of(lines, _LEVELLED) >= _LOG_SHARE
+
+
+def _share_of(lines: Sequence[str], sign: re.Pattern[str]) -> float:
+    """How many lines have a sign in their first part, of those that go on with no other before."""
+    sample = lines[:: max(1, len(lines) // 200)]
+    begun = [line for line in sample if line[:1] not in ("", " ", "\t", "}")]
+    hits = sum(sign.search(line, 0, _TIMED_CHARS) is not None for line in begun)
+    is_enough = hits >= max(_LOG_LINES_MIN, _BEGUN_SHARE * len(sample))
+    return hits / len(begun) if is_enough else 0.0
+
+
+# Signs of Markdown with their weight: those at the start of a line, those within one. A `# heading`
+# alone may be a comment in settings.
+_MARKDOWN_STARTS: tuple[tuple[int, re.Pattern[str]], ...] = (
+    (1, re.compile(r"^# \S", re.MULTILINE)),
+    (2, re.compile(r"^#{2,6} \S", re.MULTILINE)),
+    (2, re.compile(r"^(?:```|~~~)", re.MULTILINE)),
+    (2, re.compile(r"^\|?[ ]*:?-{3,}:?[ ]*\|", re.MULTILINE)),
+    (1, re.compile(r"^[ ]{0,3}(?:[-*+]|\d{1,3}\.) {1,3}\S", re.MULTILINE)),
+    (1, re.compile(r"^> \S", re.MULTILINE)),
+)
+_MARKDOWN_WITHIN: tuple[tuple[int, re.Pattern[str]], ...] = (
+    (2, re.compile(r"\[[^\]\n]{1,200}\]\((?:https?:|\.|/|#|\w)[^)\s]{0,500}\)")),
+    (1, re.compile(r"\*\*[^\s*][^*\n]{0,200}\*\*")),
+)
+# What a line with a sign at its start begins with.
+_MARKDOWN_START = re.compile(r"[ ]*[#`~|:*+>\d-]")
+
+
+def _markdown(rows: list[str]) -> Guess | None:
+    starts = "\n".join(row for row in rows if _MARKDOWN_START.match(row))
+    text = "\n".join(rows)
+    points = sum(weight for weight, sign in _MARKDOWN_WITHIN if sign.search(text))
+    if rows and rows[0] == "---" and "---" in rows[1:-1]:
+        points += _FRONT_POINTS  # Settings before the text.
+    if starts:
+        points += sum(weight for weight, sign in _MARKDOWN_STARTS if sign.search(starts))
+    return ("markdown", "text/markdown") if points >= _MARKDOWN_POINTS_MIN else None

@@ -1,0 +1,180 @@
+"""Defusing: known tricks in a text are replaced or made visible, and named.
+
+This labels; it does not protect. A phrase that is not known here passes, so a text that is shown to
+a model is fenced as well (fence.py), and called untrusted data.
+
+Rule: a defused text holds no known phrase, marker or hidden character, also when our own tokens are
+taken out of it again. So defusing twice is defusing once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from contextrelay.content.untrusted.hidden_chars import hidden_kinds, spell_hidden
+from contextrelay.content.untrusted.normalize import GAP, SANITIZED, fold
+from contextrelay.content.untrusted.phrases import HEADS, MARKERS
+from contextrelay.content.untrusted.prefilter import may_hold_phrase
+from contextrelay.limits import DEFUSE_ROUNDS_MAX
+
+Span = tuple[int, int]
+Hit = tuple[int, int, str]
+
+
+class Defused(Struct, frozen=True):
+    """A text that may be shown, fenced, and the names of what was found in it."""
+
+    text: str
+    patterns: tuple[str, ...] = ()
+
+
+def defuse(text: str) -> Defused:
+    """Replace known phrases and markers by `[SANITIZED]` and spell hidden characters out."""
+    kinds = hidden_kinds(text)
+    folded = fold(text)
+    rest = folded.text
+    spans: list[Span] = []
+    # What stands around a phrase may close up to a new one, so look again until nothing is found.
+    for _ in range(DEFUSE_ROUNDS_MAX):
+        hits = sorted(_hits(rest))
+        if not hits:
+            break
+        kinds.update(name for _, _, name in hits)
+        found = _merged([folded.whole(start, stop) for start, stop, _ in hits])
+        rest = _blanked(rest, found)
+        spans += found
+    else:
+        # Nobody nests this deep in good faith, and to look on would take quadratic time.
+        return Defused(SANITIZED, tuple(sorted({*kinds, "deep-nesting"})))
+    if not kinds:
+        return Defused(text)
+    originals = [(folded.starts[start], folded.starts[stop]) for start, stop in spans]
+    return Defused(_rebuilt(text, _merged(sorted(originals))), tuple(sorted(kinds)))
+
+
+def _merged(spans: list[Span]) -> list[Span]:
+    """Join sorted spans that overlap."""
+    merged: list[Span] = []
+    for start, stop in spans:
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(stop, merged[-1][1]))
+        else:
+            merged.append((start, stop))
+    return merged
+
+
+def _blanked(folded: str, spans: list[Span]) -> str:
+    """Put gaps in place of the spans, so that nothing moves."""
+    pieces: list[str] = []
+    end = 0
+    for start, stop in spans:
+        pieces += folded[end:start], GAP * (stop - start)
+        end = stop
+    return "".join(pieces) + folded[end:]
+
+
+def _rebuilt(text: str, spans: list[Span]) -> str:
+    pieces: list[str] = []
+    end = 0
+    for start, stop in spans:
+        pieces += spell_hidden(text[end:start]), SANITIZED
+        end = stop
+    return "".join(pieces) + spell_hidden(text[end:])
+
+
+def _hits(folded: str) -> Iterator[Hit]:
+    """Find every known phrase and marker in a folded text."""
+    plain = folded.encode()
+    squeezed = _squeeze(plain)
+    if may_hold_phrase(squeezed):
+        yield from _phrase_hits(folded, folded, squeezed.decode(), None)
+    if b"1a" in plain.translate(_SHAPES):
+        leet = plain.translate(_LEET)
+        squeezed_leet = _squeeze(leet)
+        if may_hold_phrase(squeezed_leet) and (near := _near_mixed(folded, leet)):
+            yield from _phrase_hits(folded, leet.decode(), squeezed_leet.decode(), near)
+    lower = squeezed.lower()
+    for marker in MARKERS:
+        if marker.is_possible(folded, lower):
+            for match in marker.whole.finditer(folded):
+                if not marker.opens_line or _opens(folded, match.start(), "\n", _BEFORE_MARKER):
+                    yield match.start(), match.end(), marker.name
+
+
+# Figures and signs that stand in for letters: 1gn0r3 pr3v10u$.
+_LEET = bytes.maketrans(b"0134578@$!", b"oieastbasi")
+# What has no such figure before a letter need not be read so.
+_SHAPES = bytes(
+    ord("1") if code in b"013457" else ord("a") if code in range(ord("a"), ord("z") + 1) else 0
+    for code in range(256)
+)
+# Tried where a row of figures begins only: from each of them on, a long row takes quadratic time.
+_MIXED = re.compile(r"(?<![013457])[013457]++(?:[a-z]{2,}+(?![0-9a-z])|[a-z]++[013457])")
+# More letters than the longest phrase has, so that all of it is near its figure.
+_PHRASE_CHARS_MAX = 200
+_BEFORE_MARKER = " \t\0>*_-#|`"
+_BEFORE_SENTENCE = " \t\0>*_-#|`\"'([{<,"
+
+
+def _squeeze(folded: bytes) -> bytes:
+    """The letters alone, each word with a capital."""
+    return folded.title().translate(_LOOKS_LIKE_I, _NO_LETTERS)
+
+
+# Small L and capital I look alike, so both are an I.
+_LOOKS_LIKE_I = bytes.maketrans(b"lL", b"iI")
+_NO_LETTERS = bytes(code for code in range(256) if not (code < 128 and chr(code).isalpha()))
+
+
+def _near_mixed(folded: str, leet: bytes) -> list[Span]:
+    """Where, counted in letters, a phrase may begin that has a figure for a letter.
+
+    Counted in letters and not in characters, so that gaps do not matter.
+    """
+    spans: list[Span] = []
+    letter_count = end = 0
+    for match in _MIXED.finditer(folded):
+        letter_count += len(_squeeze(leet[end : match.start()]))
+        end = match.start()
+        spans.append((max(0, letter_count - _PHRASE_CHARS_MAX), letter_count + _PHRASE_CHARS_MAX))
+    return _merged(spans)
+
+
+def _phrase_hits(
+    folded: str, read_as: str, squeezed: str, spans: list[Span] | None
+) -> Iterator[Hit]:
+    """Find phrases in the letters of a folded text, read plainly or with figures as letters."""
+    lower = squeezed.lower()
+    hits = [
+        (at, match.end(), phrase)
+        for start, stop in ([(0, len(squeezed))] if spans is None else spans)
+        for head, phrases in HEADS.items()
+        if lower.find(head, start, stop) >= 0
+        for at in _occurrences(lower, head, start, stop)
+        for phrase in phrases
+        if (match := phrase.whole.match(squeezed, at))
+    ]
+    if not hits:
+        return
+    letters = [index for index, char in enumerate(read_as) if char.isalpha()]
+    for start, stop, phrase in hits:
+        at = letters[start]
+        if not phrase.opens_sentence or _opens(folded, at, ".!?:;\n", _BEFORE_SENTENCE):
+            yield at, letters[stop - 1] + 1, phrase.name
+
+
+def _occurrences(text: str, word: str, start: int, stop: int) -> Iterator[int]:
+    at = text.find(word, start, stop)
+    while at >= 0:
+        yield at
+        at = text.find(word, at + 1, stop)
+
+
+def _opens(folded: str, start: int, ends: str, passed_over: str) -> bool:
+    """Whether nothing but `passed_over` stands between here and one of `ends`, or the start."""
+    while start > 0 and folded[start - 1] in passed_over:
+        start -= 1
+    return start == 0 or folded[start - 1] in ends

@@ -1,0 +1,142 @@
+"""Folding: a text as a model would read it, so that a disguised phrase looks like itself.
+
+Letters become plain lower-case ASCII whatever their dress (case, accents, width, mathematical
+alphabets, look-alikes from other scripts). Hidden characters, combining marks and the tokens that
+defusing writes become NUL: it parts words and is looked through by every pattern. All else that is
+not ASCII becomes one placeholder.
+
+Rule: a text and its defused form fold alike, up to the number of NULs in a row. This is what
+makes defusing idempotent.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+
+from contextrelay.content.untrusted.hidden_chars import is_hidden, spelled_char
+
+SANITIZED = "[SANITIZED]"
+TOKEN = re.compile(r"\[SANITIZED\]|<U\+[0-9A-F]{4,6}>")
+GAP = "\0"
+
+_UNKNOWN = "\x02"
+_LINE_BREAKS = "\x0b\x0c\r\x85\u2028\u2029"
+
+# What looks like a Latin letter and does not decompose into one; then the letters that Unicode
+# calls symbols: negative circled and squared ones, and flags.
+_LOOKALIKES = {
+    **dict(
+        zip(
+            "авекмнорстухіјѕһԁԛԝѵгипьӏАВЕКМНОРСТУХІЈЅҺԀԚԜѴ"
+            "αβεηικνορτυχωγΑΒΕΖΗΙΚΜΝΟΡΤΥΧ"
+            "ıɡɑɩøłđħŧƚØŁĐĦŦɪʙɢʜʟɴʀʏᴀᴄᴅᴇᴊᴋᴍᴏᴘᴛᴜᴠᴡᴢꜰꜱǫօոսհ▁∣ǀ",
+            "abekmhopctyxijshdqwvrunblabekmhopctyxijshdqwv"
+            "abenikvoptuxwyabezhikmnoptyx"
+            "igaioldhtloldhtibghlnryacdejkmoptuvwzfsqonuh_||",
+            strict=True,
+        )
+    ),
+    **{
+        chr(first + index): letter
+        for first in (0x1F150, 0x1F170, 0x1F1E6)
+        for index, letter in enumerate("abcdefghijklmnopqrstuvwxyz")
+    },
+}
+
+
+class Folded:
+    """A folded text, and where in the original each of its characters starts."""
+
+    def __init__(self, text: str, padded: str) -> None:
+        self.text = text
+        self._padded = padded
+
+    @cached_property
+    def starts(self) -> Sequence[int]:
+        """One longer than `text`: the last is the length of the original."""
+        size = len(self._padded)
+        if len(self.text) == size:  # No character becomes nothing, so each became one.
+            return range(size + 1)
+        return [*(index for index, char in enumerate(self._padded) for _ in fold_char(char)), size]
+
+    def whole(self, start: int, stop: int) -> tuple[int, int]:
+        """Widen a span so that it does not part what was one character in the original."""
+        while start > 0 and self.starts[start - 1] == self.starts[start]:
+            start -= 1
+        while stop < len(self.text) and self.starts[stop] == self.starts[stop - 1]:
+            stop += 1
+        return start, stop
+
+
+def fold(text: str) -> Folded:
+    """Fold a text, keeping the way back."""
+    padded = TOKEN.sub(_blank_token, text) if "<U+" in text or SANITIZED in text else text
+    raw = padded.encode("utf-8", "surrogatepass")
+    plain = raw.translate(_ASCII_FOLDS)
+    if len(plain) == len(padded):
+        return Folded(plain.decode("ascii"), padded)
+    # Of each character that is not ASCII once: most texts have a few, many times.
+    others = set(raw.translate(None, _ASCII).decode("utf-8", "surrogatepass"))
+    return Folded(_replaced(plain.decode("utf-8", "surrogatepass"), others), padded)
+
+
+def _replaced(text: str, chars: set[str]) -> str:
+    """Fold these characters of a text, all that are not ASCII in it."""
+    if len(chars) > _REPLACED_MAX:
+        return text.translate({ord(char): fold_char(char) for char in chars})
+    for char in chars:
+        text = text.replace(char, fold_char(char))
+    return text
+
+
+# So many passes are faster than one that looks every character up.
+_REPLACED_MAX = 16
+
+
+def _blank_token(match: re.Match[str]) -> str:
+    """Put gaps in place of a token, so that nothing moves."""
+    token = match[0]
+    if token == SANITIZED:
+        return GAP * len(token)
+    char = spelled_char(token)
+    if char is None and token != "<U+000D>":
+        return token
+    return _fold_hidden(char or "\r") + GAP * (len(token) - 1)
+
+
+def _fold_hidden(char: str) -> str:
+    return "\n" if char in _LINE_BREAKS else GAP
+
+
+@lru_cache(maxsize=8_192)
+def fold_char(char: str) -> str:
+    """Fold one character into one or, for ligatures and the like, several."""
+    if char in "\t\n":
+        return char
+    if char == "\r" or is_hidden(char):
+        return _fold_hidden(char)
+    if char.isascii():
+        return char.lower()
+    if char in _LOOKALIKES:
+        return _LOOKALIKES[char]
+    parts = [
+        part.lower() if part.isascii() else _LOOKALIKES.get(part, _UNKNOWN)
+        for part in unicodedata.normalize("NFKD", char)
+        if not unicodedata.category(part).startswith("M")
+    ]
+    if not parts:
+        return GAP
+    if all(part == _UNKNOWN for part in parts):
+        return " " if char.isspace() else _UNKNOWN
+    return "".join(parts)
+
+
+_ASCII = bytes(range(128))
+# For bytes in UTF-8, in which what is not ASCII has no byte of ASCII in it.
+_ASCII_FOLDS = bytes(
+    ord(fold_char(chr(code))) if code < 128 else code  # One for one.
+    for code in range(256)
+)

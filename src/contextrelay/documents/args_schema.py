@@ -1,0 +1,173 @@
+"""Arguments of a capability, checked against its schema: a plain part of JSON Schema.
+
+Rule: a schema is understood whole or refused. A word that is not known here would be a check that
+nobody makes, so a capability with such a schema cannot be registered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from contextrelay.documents.bounds import check_json
+from contextrelay.documents.values import is_list, is_object, same, shown
+from contextrelay.errors import Invalid
+from contextrelay.limits import ARGS_BYTES_MAX, ARGS_SCHEMA_BYTES_MAX
+
+Schema = dict[str, Any]
+
+# Annotations: for people, never a reason to refuse.
+_REMARKS = ("$schema", "title", "description", "examples", "default")
+_COUNTS = ("minLength", "maxLength", "minItems", "maxItems")
+_NUMBERS = ("minimum", "maximum")
+
+
+def check_schema(schema: object) -> None:
+    """Check that a schema uses only keywords that are checked here, with allowed values.
+
+    Raises:
+        Invalid: it does not, or is no schema of an object.
+    """
+    check_json(schema, "args_schema", ARGS_SCHEMA_BYTES_MAX)
+    if not is_object(schema) or schema.get("type") != "object":
+        raise Invalid("args_schema is not that of an object", 'begin it with "type": "object"')
+    check_words(schema, "args_schema")
+
+
+def check_words(schema: object, place: str, at: tuple[str, ...] = ()) -> None:
+    """Check that a schema, as it is named, uses only keywords that are checked here.
+
+    Raises:
+        Invalid: it does not; `at` in `details` is the way to what is wrong.
+    """
+    if not is_object(schema):
+        raise Invalid(f"{place} is no schema", "write an object, such as {}", {"at": at})
+    for word, setting in schema.items():
+        is_valid = _is_valid(word, setting)
+        if is_valid is None:
+            raise Invalid(
+                f"{place} has {shown(word)}, which is not checked here",
+                f"use only type, enum, properties, required, additionalProperties, items, "
+                f"{', '.join((*_NUMBERS, *_COUNTS))}",
+                {"at": (*at, word)},
+            )
+        if not is_valid:
+            hint = "see what JSON Schema says of it"
+            raise Invalid(f"{place} has a wrong {word}", hint, {"at": (*at, word)})
+    for name, each in schema.get("properties", {}).items():
+        check_words(each, f"{place}/{shown(name)[1:-1]}", (*at, "properties", name))
+        if "default" in each:
+            check_value(each["default"], each, f"the default of {shown(name)}")
+    if "items" in schema:
+        check_words(schema["items"], f"{place}/items", (*at, "items"))
+
+
+def _is_valid(word: str, setting: Any) -> bool | None:
+    """Whether a keyword's value is allowed; None for a keyword that is not known."""
+    if word in _REMARKS:
+        return True
+    if word == "type":
+        named = setting if is_list(setting) else [setting]
+        return bool(named) and all(isinstance(each, str) and each in _TYPES for each in named)
+    if word in ("properties", "items"):
+        return is_object(setting)
+    if word == "required":
+        return is_list(setting) and all(isinstance(each, str) for each in setting)
+    if word == "additionalProperties":
+        return isinstance(setting, bool)
+    if word == "enum":
+        return is_list(setting) and bool(setting)
+    if word in _NUMBERS:
+        return _is_number(setting)
+    if word in _COUNTS:
+        return _is_integer(setting) and setting >= 0
+    return None
+
+
+def checked(args: dict[str, Any], schema: Schema) -> dict[str, Any]:
+    """Check arguments, and return them with the schema's defaults filled in.
+
+    Raises:
+        Invalid: they do not fit; TooLarge where there is too much of them.
+    """
+    check_json(args, "args", ARGS_BYTES_MAX)
+    properties: dict[str, Schema] = schema.get("properties", {})
+    defaults = {name: each["default"] for name, each in properties.items() if "default" in each}
+    whole = {**defaults, **args}
+    try:
+        check_value(whole, schema, "args")
+    except Invalid as error:
+        raise Invalid(error.message, "see what it takes with: relay cap list --json") from None
+    return whole
+
+
+def check_value(value: Any, schema: Schema, place: str) -> None:
+    """Check a value, as it is named, against a schema that was checked.
+
+    Raises:
+        Invalid: it does not fit.
+    """
+    named = schema.get("type", [])
+    wanted: list[str] = named if is_list(named) else [named]
+    if wanted and not any(_TYPES[each](value) for each in wanted):
+        raise _wrong(place, f"is not of type {' or '.join(wanted)}")
+    if "enum" in schema and not any(same(value, each) for each in schema["enum"]):
+        raise _wrong(place, "is none of those it may be")
+    if is_object(value):
+        _check_object(value, schema, place)
+    elif is_list(value):
+        _check_count(len(value), schema, place, "Items", "items")
+        for index, each in enumerate(value):
+            check_value(each, schema.get("items", {}), f"{place}/{index}")
+    elif isinstance(value, str):
+        _check_count(len(value), schema, place, "Length", "characters")
+    elif _is_number(value):
+        if value < schema.get("minimum", value):
+            raise _wrong(place, f"is less than {schema['minimum']}")
+        if value > schema.get("maximum", value):
+            raise _wrong(place, f"is more than {schema['maximum']}")
+
+
+def _check_object(value: dict[str, Any], schema: Schema, place: str) -> None:
+    properties: dict[str, Schema] = schema.get("properties", {})
+    for name in schema.get("required", ()):
+        if name not in value:
+            raise _wrong(place, f"lacks {shown(name)[1:-1]}")
+    for name, each in value.items():
+        if name in properties:
+            check_value(each, properties[name], f"{place}/{shown(name)[1:-1]}")
+        elif schema.get("additionalProperties") is False:
+            taken = ", ".join(properties) or "nothing"
+            raise _wrong(place, f"has {shown(name)[1:-1]}; it takes {taken}")
+
+
+def _check_count(count: int, schema: Schema, place: str, word: str, what: str) -> None:
+    if count < schema.get(f"min{word}", 0):
+        raise _wrong(place, f"has less than {schema[f'min{word}']} {what}")
+    if count > schema.get(f"max{word}", count):
+        raise _wrong(place, f"has more than {schema[f'max{word}']} {what}")
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return _is_integer(value) or isinstance(value, float)
+
+
+_TYPES: dict[str, Callable[[Any], bool]] = {
+    "object": is_object,
+    "array": is_list,
+    "string": lambda value: isinstance(value, str),
+    "integer": lambda value: (
+        _is_integer(value) or (isinstance(value, float) and value.is_integer())
+    ),
+    "number": _is_number,
+    "boolean": lambda value: isinstance(value, bool),
+    "null": lambda value: value is None,
+}
+
+
+def _wrong(place: str, why: str) -> Invalid:
+    return Invalid(f"{place} {why}", "give what its schema says")

@@ -1,0 +1,142 @@
+"""Documents: JSON values as plain Python, read strictly and compared as JSON compares.
+
+Rule: what two readers of the same text could understand differently is refused: members that are
+there twice, numbers that do not fit, characters that are not there.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import msgspec
+
+from contextrelay.documents.bounds import INTEGER_MAX, INTEGER_MIN
+from contextrelay.documents.value_types import is_list as is_list
+from contextrelay.documents.value_types import is_object as is_object
+from contextrelay.documents.value_types import same as same
+from contextrelay.errors import Invalid, TooLarge
+from contextrelay.limits import JSON_DEPTH_MAX, STATE_BYTES_MAX
+
+_ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_INTEGER_CHARS_MAX = len(str(INTEGER_MIN))
+_SHOWN_CHARS = 80
+
+
+def read_json(text: bytes | str, what: str, bytes_max: int = STATE_BYTES_MAX) -> Any:
+    """Read a JSON text; `what` names it in an error.
+
+    Raises:
+        Invalid: it is not JSON, or not JSON that all readers understand alike.
+        TooLarge: it is over `bytes_max`.
+    """
+    # Lazily: most commands read no JSON that a person wrote.
+    import json
+
+    if len(text) > bytes_max:
+        raise TooLarge(
+            f"{what} is over {bytes_max} bytes", f"the limit is {bytes_max} bytes; send less"
+        )
+    try:
+        decoded = text if isinstance(text, str) else text.decode()
+        value = json.loads(
+            decoded,
+            object_pairs_hook=lambda pairs: _object(pairs, what),
+            parse_constant=lambda constant: _refuse_constant(constant, what),
+            parse_float=lambda digits: _float(digits, what),
+            parse_int=lambda digits: _integer(digits, what),
+        )
+    except UnicodeDecodeError as error:
+        raise Invalid(
+            f"{what} is not UTF-8: byte {error.start} is 0x{error.object[error.start]:02x}",
+            "encode it as UTF-8",
+        ) from error
+    except json.JSONDecodeError as error:
+        raise Invalid(
+            f"{what} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}",
+            "repair it there",
+        ) from error
+    except RecursionError as error:
+        raise _too_deep(what, JSON_DEPTH_MAX) from error
+    check_depth(value, what)
+    if _ESCAPED_SURROGATE.search(decoded):
+        _check_characters(value, what)
+    return value
+
+
+def check_depth(value: object, what: str, depth_max: int = JSON_DEPTH_MAX) -> None:
+    """Refuse what is nested too deep, however deep it is.
+
+    Raises:
+        Invalid: it is.
+    """
+    level: list[Any] = [value]
+    for _ in range(depth_max + 1):
+        deeper: list[Any] = []
+        for item in level:
+            if is_object(item):
+                deeper.append(item.values())
+            elif is_list(item):
+                deeper.append(item)
+        if not deeper:
+            return
+        level = [item for items in deeper for item in items]
+    raise _too_deep(what, depth_max)
+
+
+def shown(text: str) -> str:
+    """A path or a name as an error may quote it: short, and with nothing hidden in it."""
+    return ascii(text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "...")
+
+
+def encoded_bytes(value: object) -> int:
+    """How many bytes a value takes as JSON."""
+    return len(msgspec.json.encode(value))
+
+
+def _object(pairs: list[tuple[str, Any]], what: str) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) == len(pairs):
+        return members
+    seen = set[str]()
+    twice = next(name for name, _ in pairs if name in seen or seen.add(name))
+    raise Invalid(f"{what} has the member {shown(twice)} twice in one object", "give it once")
+
+
+def _refuse_constant(constant: str, what: str) -> float:
+    raise Invalid(f"{what} holds {constant}, which is no JSON", "use null, or a string")
+
+
+def _float(digits: str, what: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise Invalid(f"{what} holds {shown(digits)}, which is too large", "write it as a string")
+    return number
+
+
+def _integer(digits: str, what: str) -> int:
+    # The length first: to read a long run of digits costs the square of its length.
+    if len(digits) <= _INTEGER_CHARS_MAX and INTEGER_MIN <= (number := int(digits)) <= INTEGER_MAX:
+        return number
+    raise Invalid(
+        f"{what} holds {shown(digits)}, an integer of more than 64 bits",
+        "write large integers as strings",
+    )
+
+
+def _check_characters(value: object, what: str) -> None:
+    try:
+        msgspec.json.encode(value)
+    except UnicodeEncodeError as error:
+        lone = ord(error.object[error.start])
+        raise Invalid(
+            f"{what} holds half a character, \\u{lone:04x}", "write both halves, or neither"
+        ) from error
+
+
+def _too_deep(what: str, depth_max: int) -> Invalid:
+    return Invalid(
+        f"{what} is nested deeper than {depth_max} levels",
+        f"the limit is {depth_max} levels; flatten it",
+    )

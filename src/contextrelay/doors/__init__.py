@@ -1,1 +1,0 @@
-"""Doors: ways in. Each parses, asks one verb, shows the answer."""

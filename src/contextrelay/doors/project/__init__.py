@@ -1,1 +1,0 @@
-"""The project door: four files that people own, read and written as one."""

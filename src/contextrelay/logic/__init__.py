@@ -1,1 +1,0 @@
-"""Logic: what is computed. Pure functions; no I/O, no clock, no dice."""

@@ -1,1 +1,0 @@
-"""Project files: what they say and how they change, as pure functions on text and values."""

@@ -1,1 +1,0 @@
-"""Project files as text: decoded, edited in place, made from templates."""

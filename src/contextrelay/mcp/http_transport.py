@@ -1,0 +1,301 @@
+"""MCP over HTTP: `/mcp` of a server.
+
+Every request stands for itself, as the newest protocol has it. Clients of the older one get a
+session where one process serves the store alone; elsewhere, and past a number of them, they are
+served without: no balancer has to bring them to the same process.
+
+The SDK is loaded with the first request. Its transport reads and answers through the exchange, so
+that authentication, limits and metrics are those of every other path.
+
+Rule: a server asks no other server for its callers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextlib import suppress
+from typing import Any, Literal, TypeVar
+
+from msgspec import MsgspecError, Struct
+from msgspec.json import decode
+
+from contextrelay.client.relay import AsyncRelay
+from contextrelay.client.transport.local import AsyncBody, AsyncLocal, brought, in_thread
+from contextrelay.errors import NotFound, RelayError
+from contextrelay.limits import (
+    MCP_MESSAGE_BYTES_MAX,
+    MCP_SESSION_IDLE_S,
+    MCP_SESSIONS_MAX,
+    WAIT_S_MAX,
+)
+from contextrelay.server.request import ClientLeft, Exchange, Receive, Scope, Send
+from contextrelay.server.router import SERVER, Endpoint, NotAllowed
+from contextrelay.server.routes.v1 import ask
+from contextrelay.server.streams.signals import unless_left
+from contextrelay.verbs import Verb
+from contextrelay.verbs.problems import MEDIA_TYPE
+
+Reply = TypeVar("Reply")
+Handle = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+JSON = "application/json"
+EVENTS = "text/event-stream"
+SESSION_HEADER = "mcp-session-id"
+# The relay of a request, in its scope, where the server finds it again.
+RELAY = "contextrelay.relay"
+
+
+class NotTaken(RelayError):
+    """The content type is not JSON."""
+
+    code, status = "unsupported_media_type", 415
+
+
+class NotAccepted(RelayError):
+    """The accept header allows neither JSON nor events."""
+
+    code, status = "not_acceptable", 406
+
+
+class Message(Struct):
+    """A JSON-RPC message, as far as this server looks at it."""
+
+    jsonrpc: Literal["2.0"]
+    method: str
+
+
+async def answer(exchange: Exchange) -> None:
+    """The Model Context Protocol, for models.
+
+    One JSON-RPC message in, its answer out, or a stream of events with it.
+    """
+    headers = _checked(exchange)
+    mounted = await exchange.door.mcp.ready()
+    body = await exchange.whole(MCP_MESSAGE_BYTES_MAX, None)
+    in_session = exchange.door.mcp.has_sessions and (
+        exchange.header(SESSION_HEADER) != "" or (_begins(body) and mounted.has_room)
+    )
+    handle = mounted.sessions if in_session else mounted.stateless
+    await handle(_scope(exchange, headers), _receiving(exchange, body), _answering(exchange))
+
+
+async def listen(exchange: Exchange) -> None:
+    """What an MCP server sends by itself in a session, as server-sent events."""
+    await _in_session(exchange)
+
+
+async def leave(exchange: Exchange) -> None:
+    """End a session of an MCP client."""
+    await _in_session(exchange)
+
+
+async def _in_session(exchange: Exchange) -> None:
+    if not exchange.door.mcp.has_sessions or not exchange.header(SESSION_HEADER):
+        raise NotAllowed(
+            f"{exchange.method} is for a session, and this request names none",
+            "send each message with POST",
+            {"allow": "POST"},
+        )
+    mounted = await exchange.door.mcp.ready()
+    scope = _scope(exchange, list(exchange.scope["headers"]))
+    await mounted.sessions(scope, _receiving(exchange, None), _answering(exchange))
+
+
+def _begins(body: bytes) -> bool:
+    """Whether a message begins a session, as clients of the older protocol do."""
+    with suppress(MsgspecError, UnicodeDecodeError):
+        return b"initialize" in body and decode(body, type=Message).method == "initialize"
+    return False
+
+
+def _scope(exchange: Exchange, headers: list[tuple[bytes, bytes]]) -> Scope:
+    """The request as the SDK sees it, with the relay that answers it."""
+    from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+    from mcp.server.auth.provider import AccessToken
+
+    scope = {**exchange.scope, "headers": headers, RELAY: AsyncRelay.over(Here(exchange))}
+    key = exchange.visitor.key
+    if key is not None:  # A session is for the key that began it.
+        scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=key.id, scopes=[]))
+    return scope
+
+
+def _checked(exchange: Exchange) -> list[tuple[bytes, bytes]]:
+    """The headers, with the accept header that the SDK insists on.
+
+    Raises:
+        NotTaken, NotAccepted: the content type or accept header is wrong.
+    """
+    if exchange.media_type() != JSON:
+        raise NotTaken("a message is JSON", f"send it as content-type: {JSON}")
+    accepted = exchange.header("accept")
+    if accepted and "*/*" not in accepted and not all(map(exchange.accepts, (JSON, EVENTS))):
+        raise NotAccepted("an answer is JSON or events", f"send accept: {JSON}, {EVENTS}")
+    kept = [each for each in exchange.scope["headers"] if each[0] != b"accept"]
+    return [*kept, (b"accept", f"{JSON}, {EVENTS}".encode())]
+
+
+def _receiving(exchange: Exchange, body: bytes | None) -> Receive:
+    """The body once, then nothing until the client leaves.
+
+    Without a body it is a stream that would never end: it does when the server ends.
+    """
+    parts = [body or b""]
+    closing = exchange.door.hub.closing
+
+    async def receive() -> MutableMapping[str, Any]:
+        if parts:
+            return {"type": "http.request", "body": parts.pop(), "more_body": False}
+        if body is None:
+            with suppress(ClientLeft):
+                await unless_left(exchange, closing.wait())
+        else:
+            await exchange.until_left()
+        return {"type": "http.disconnect"}
+
+    return receive
+
+
+def _answering(exchange: Exchange) -> Send:
+    async def send(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            await exchange.start(message["status"], list(message.get("headers", ())))
+        elif message["type"] == "http.response.body":
+            await exchange.send(message.get("body", b""), more=message.get("more_body", False))
+
+    return send
+
+
+class Here(AsyncLocal):
+    """The relay of this server with the URL and the permissions of one request."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        super().__init__(exchange.relay.stores)
+        self._exchange = exchange
+
+    def url_of(self, ref: str) -> str:
+        return f"{self._exchange.origin}/pull/{ref}"
+
+    async def ask(self, verb: Verb[Reply], body: AsyncBody = b"", key: str = "") -> Reply:
+        return await ask(self._exchange, verb, brought(body))
+
+    async def wait_for(self, log: str, after: int, timeout_s: float | None) -> bool:
+        """Wait at the server's hub, and no longer than the server runs."""
+        wait_s = WAIT_S_MAX if timeout_s is None else timeout_s
+        return await self._exchange.door.hub.wait_for(self.stores, log, after, wait_s)
+
+
+class Managers(Struct, frozen=True):
+    """The SDK's transports: for requests that stand for themselves, and for sessions."""
+
+    stateless: Handle
+    sessions: Handle
+    open_sessions: Mapping[str, Any]
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more session can begin; without one, a client is served as well."""
+        return len(self.open_sessions) < MCP_SESSIONS_MAX
+
+
+class Mounted:
+    """The SDK's transports, from the first request to the end of the server."""
+
+    def __init__(self, has_sessions: bool) -> None:
+        self.has_sessions = has_sessions
+        self._running: asyncio.Task[None] | None = None
+        self._managers: asyncio.Future[Managers] | None = None
+        self._ended = asyncio.Event()
+
+    async def ready(self) -> Managers:
+        """The SDK's handlers, started where they are not yet.
+
+        Raises:
+            NotFound: the SDK is not installed.
+        """
+        if self._managers is None:
+            loop = asyncio.get_running_loop()
+            self._managers = loop.create_future()
+            self._running = loop.create_task(self._run(self._managers))
+        return await asyncio.shield(self._managers)
+
+    async def _run(self, managers: asyncio.Future[Managers]) -> None:
+        try:
+            stateless = await in_thread(lambda: _manager(has_sessions=False))
+            sessions = await in_thread(lambda: _manager(has_sessions=True))
+            async with stateless.run(), sessions.run():
+                managers.set_result(
+                    Managers(
+                        stateless.handle_request,
+                        sessions.handle_request,
+                        sessions._server_instances,  # The SDK has no other count of them.
+                    )
+                )
+                await self._ended.wait()
+        except ImportError as error:
+            self._managers = None
+            managers.set_exception(
+                NotFound(
+                    f"this server has no MCP: {error.name} is not installed",
+                    "pip install 'contextrelay[mcp]'",
+                )
+            )
+
+    async def stop(self) -> None:
+        """Stop, once every request is answered."""
+        self._ended.set()
+        if self._running is not None:
+            await self._running
+
+
+def _manager(has_sessions: bool) -> Any:
+    """The SDK's transport; loading it takes most of a second."""
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+    from contextrelay.mcp.server import Asking, make_server
+    from contextrelay.mcp.tools.tool import Visit
+
+    def visit(asking: Asking) -> Visit:
+        assert asking.request is not None, "every request comes over HTTP"
+        return Visit(asking.request.scope[RELAY])
+
+    return StreamableHTTPSessionManager(
+        make_server(visit, stays=has_sessions),
+        stateless=not has_sessions,
+        session_idle_timeout=MCP_SESSION_IDLE_S,
+        max_request_body_size=MCP_MESSAGE_BYTES_MAX,
+        max_sessions=None,  # Ours is looked at before.
+    )
+
+
+_FAILS = (400, 404, 406, 409, 415)
+ENDPOINTS = [
+    Endpoint(
+        http="POST /mcp",
+        handler=answer,
+        id="mcp",
+        tag=SERVER,
+        takes=Message,
+        gives=dict[str, Any],
+        also={
+            200: (EVENTS,),
+            202: (),
+            **dict.fromkeys(_FAILS, (JSON, MEDIA_TYPE, "text/plain")),
+        },
+    ),
+    Endpoint(
+        http="GET /mcp",
+        handler=listen,
+        id="mcpListen",
+        tag=SERVER,
+        also={200: (EVENTS,), **dict.fromkeys((*_FAILS, 405), (JSON, MEDIA_TYPE, "text/plain"))},
+    ),
+    Endpoint(
+        http="DELETE /mcp",
+        handler=leave,
+        id="mcpLeave",
+        tag=SERVER,
+        also={200: (JSON,), **dict.fromkeys((*_FAILS, 405), (JSON, MEDIA_TYPE, "text/plain"))},
+    ),
+]

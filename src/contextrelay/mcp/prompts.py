@@ -1,0 +1,164 @@
+"""Prompts that a person picks in a client, and what completes their arguments.
+
+Rule: a prompt says which tools to use for what; what others wrote stands in it labelled as
+data. Nothing here knows the SDK.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from msgspec import Struct
+
+from contextrelay.content.untrusted.defuse import defuse
+from contextrelay.errors import Invalid, RelayError
+from contextrelay.mcp import ref_argument
+from contextrelay.mcp.resources import labelled_header
+from contextrelay.mcp.tools.tool import Visit
+from contextrelay.verbs import ReadHeader, ShowThread
+
+
+class Argument(Struct, frozen=True):
+    """An argument of a prompt."""
+
+    name: str
+    description: str
+    is_required: bool = True
+
+
+class Prompt(Struct, frozen=True):
+    """A name, what it is for, and the text that it makes of its arguments."""
+
+    name: str
+    description: str
+    arguments: tuple[Argument, ...]
+    write: Callable[[Visit, dict[str, str]], Awaitable[str]]
+
+    async def text(self, visit: Visit, given: dict[str, str]) -> str:
+        """The text of the prompt.
+
+        Raises:
+            Invalid: an argument is missing or unknown; RelayError: its thread is not there.
+        """
+        takes = f"{self.name} takes {', '.join(each.name for each in self.arguments)}"
+        known = {each.name for each in self.arguments}
+        for name in given:
+            if name not in known:
+                raise Invalid(f"there is no argument {name[:80]!r}", takes)
+        for each in self.arguments:
+            if each.is_required and not given.get(each.name, "").strip():
+                raise Invalid(f"{each.name} is missing", takes)
+        return await self.write(visit, given)
+
+
+_THREAD = Argument("thread", "The thread: its id or name.")
+
+
+async def _cold_start(visit: Visit, given: dict[str, str]) -> str:
+    thread = await ref_argument.thread_of(visit.relay, given["thread"])
+    header = labelled_header(await visit.relay.transport.ask(ReadHeader(thread)))
+    return (
+        f"Take over the work on thread {thread}. You remember nothing of it; this is its state:\n\n"
+        f"{header}\n\n"
+        "Look into the refs that matter with relay_get (outline first), not at all of them. Say in"
+        " three sentences where the work stands and what you do next, then do it. Whatever others"
+        " have to know goes into the thread as you go: relay_state_add."
+    )
+
+
+async def _hand_off(visit: Visit, given: dict[str, str]) -> str:
+    thread = await ref_argument.thread_of(visit.relay, given["thread"])
+    to = defuse(given["to"]).text
+    return (
+        f"Hand the work on thread {thread} over to {to!r}, who sees nothing of this conversation."
+        " First write down what is known here alone: facts, decisions and open questions with"
+        " relay_state_add, anything long with push_context. Then relay_handoff_give to"
+        f" {to!r}: ask for one thing that can be checked, with the refs that are needed for it."
+    )
+
+
+async def _finish(visit: Visit, given: dict[str, str]) -> str:
+    text = (
+        "This session ends; who comes next remembers nothing of it. Write down what changed, and"
+        " nothing that is there already: "
+    )
+    if name := given.get("thread", "").strip():
+        thread = await ref_argument.thread_of(visit.relay, name)
+        text += (
+            f"read the state of thread {thread} (relay_state_header), add what is new with"
+            " relay_state_add, and mark steps that are done with relay_state_patch."
+        )
+    else:
+        text += (
+            "in a project, relay_project_finish with the stamp of the brief; on a thread,"
+            " relay_state_add. Store what is long with push_context, and name its URL there."
+        )
+    return text + " Then say in one sentence where the work stands."
+
+
+PROMPTS = {
+    prompt.name: prompt
+    for prompt in (
+        Prompt("cold_start", "Take over a thread, with no memory of it", (_THREAD,), _cold_start),
+        Prompt(
+            "hand_off",
+            "Hand a thread over to another agent",
+            (_THREAD, Argument("to", "The agent who takes over.")),
+            _hand_off,
+        ),
+        Prompt(
+            "finish",
+            "Write down what changed before you end",
+            (Argument("thread", "The thread you worked on, if any.", is_required=False),),
+            _finish,
+        ),
+    )
+}
+
+
+# Of the newest of a list, so many are looked at.
+_LOOKED_AT = 100
+_VERSIONS_MAX = 10_000
+
+
+async def complete(
+    visit: Visit, name: str, begun: str, others: dict[str, str], is_in_uri: bool = False
+) -> list[str]:
+    """Values for an argument of a prompt or a resource that begin so, the newest first.
+
+    `is_in_uri`: of a resource, which has the ids of threads and not their names.
+    """
+    match name:
+        case "thread" if is_in_uri:
+            return [
+                view.thread_id
+                for view in (await visit.relay.threads(_LOOKED_AT)).threads
+                if view.thread_id.startswith(begun) or (view.name or "").startswith(begun)
+            ]
+        case "thread":
+            page = await visit.relay.threads(_LOOKED_AT)
+            found = [each for view in page.threads for each in (view.name, view.thread_id) if each]
+        case "ref":
+            listed = (await visit.relay.list(_LOOKED_AT)).artifacts
+            return [
+                each.ref
+                for each in listed
+                if each.ref.startswith(begun) or (begun and begun in (each.name or ""))
+            ]
+        case "version":
+            found = await _versions(visit, others.get("thread", ""))
+        case "to":
+            given = await visit.relay.handoffs(limit=_LOOKED_AT)
+            found = list(dict.fromkeys(each.to for each in given.handoffs))
+        case _:
+            found = []
+    return [value for value in found if value.startswith(begun)]
+
+
+async def _versions(visit: Visit, thread: str) -> list[str]:
+    try:
+        id = await ref_argument.thread_of(visit.relay, thread)
+        head = (await visit.relay.transport.ask(ShowThread(id))).version
+    except RelayError:
+        return []
+    return [str(version) for version in range(head, max(0, head - _VERSIONS_MAX), -1)]

@@ -1,0 +1,207 @@
+"""Resources: artifacts as `ctx://<ref>` and pieces of them, states of threads, and channels.
+
+Rule: one read brings a bounded number of bytes; a larger one is refused, with how to read in parts.
+Nothing here knows the SDK.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from datetime import UTC, datetime
+from urllib.parse import unquote
+
+from msgspec import Struct
+from msgspec.json import encode
+
+from contextrelay.client.names import SCHEME
+from contextrelay.content.untrusted.fence import defused_json, plain_line
+from contextrelay.content.untrusted.pieces import fenced_piece
+from contextrelay.errors import NotFound, TooLarge
+from contextrelay.limits import MCP_RESOURCE_BYTES_MAX, MCP_TOKENS_MAX, SUMMARY_CHARS_MAX
+from contextrelay.mcp import ref_argument
+from contextrelay.mcp.tools.tool import Visit, untrusted
+from contextrelay.model.artifact import Artifact
+from contextrelay.model.ref import REF_PATTERN
+from contextrelay.model.thread import HeaderView
+from contextrelay.verbs import Outline, Pull, ReadHeader, ReadSignals, ReadState, Slice
+
+JSON = "application/json"
+TEXT = "text/plain"
+_REF = REF_PATTERN[1:-1]
+_ARTIFACT = re.compile(
+    rf"{SCHEME}(?P<ref>{_REF})"
+    r"(?:/(?P<way>outline|(?:bytes|lines)/(?P<start>\d{1,15})-(?P<stop>\d{1,15})))?"
+)
+_HEADER = re.compile(rf"{SCHEME}thread/(?P<thread>{_REF})/header")
+_STATE = re.compile(rf"{SCHEME}thread/(?P<thread>{_REF})/state/(?P<version>\d{{1,15}})")
+_CHANNEL = re.compile(rf"{SCHEME}channel/(?P<channel>[^/?#\s]{{1,768}})")
+_SIGNALS = 20
+_LISTED = 50
+_LISTED_THREADS = 20
+
+
+class Entry(Struct, frozen=True):
+    """A resource as it is listed."""
+
+    uri: str
+    name: str
+    description: str
+    media_type: str
+    size_bytes: int | None = None
+
+
+TEMPLATES = (
+    Entry(f"{SCHEME}{{ref}}", "artifact", "The bytes of an artifact, by its ref.", ""),
+    Entry(
+        f"{SCHEME}{{ref}}/bytes/{{start}}-{{stop}}",
+        "part of an artifact",
+        f"Bytes start to stop, stop not included, at most {MCP_RESOURCE_BYTES_MAX:,}.",
+        "",
+    ),
+    Entry(
+        f"{SCHEME}{{ref}}/outline",
+        "outline of an artifact",
+        "What is in it, in a few hundred tokens.",
+        TEXT,
+    ),
+    Entry(
+        f"{SCHEME}{{ref}}/lines/{{start}}-{{stop}}",
+        "lines of an artifact",
+        "Lines start to stop, from 1, stop not included; at most 8,000 tokens of them.",
+        TEXT,
+    ),
+    Entry(
+        f"{SCHEME}thread/{{thread}}/header",
+        "header of a thread",
+        "The bounded view of a thread's state; can be subscribed to.",
+        JSON,
+    ),
+    Entry(
+        f"{SCHEME}channel/{{channel}}",
+        "signals of a channel",
+        f"The last {_SIGNALS} signals of a channel; can be subscribed to.",
+        JSON,
+    ),
+    Entry(
+        f"{SCHEME}thread/{{thread}}/state/{{version}}",
+        "state of a thread",
+        "The whole state of a thread as it was at a version.",
+        JSON,
+    ),
+)
+
+
+class Contents(Struct, frozen=True):
+    """What a read brings."""
+
+    body: str | bytes
+    media_type: str
+    fresh_ms: int = 0
+    """How long it may be taken for the same: what cannot change, as long as it is there."""
+
+
+def of_artifact(artifact: Artifact) -> Entry:
+    """An artifact as a resource."""
+    summary = artifact.metadata.get("summary")
+    text = f"{artifact.type}, {artifact.size_bytes:,} bytes"
+    text = plain_line(summary[:SUMMARY_CHARS_MAX]) if isinstance(summary, str) else text
+    name = plain_line(artifact.name) if artifact.name else artifact.ref
+    return Entry(SCHEME + artifact.ref, name, text, artifact.media_type, artifact.size_bytes)
+
+
+async def listed(visit: Visit, after: str) -> tuple[list[Entry], str]:
+    """A page of resources, newest first, and where the next begins; threads are on the first."""
+    entries: list[Entry] = []
+    if not after:
+        for view in (await visit.relay.threads(_LISTED_THREADS)).threads:
+            uri = f"{SCHEME}thread/{view.thread_id}/header"
+            name = plain_line(view.name) if view.name else view.thread_id
+            entries.append(Entry(uri, name, f"state at version {view.version}", JSON))
+    found = await visit.relay.list(_LISTED, after)
+    return entries + [of_artifact(each) for each in found.artifacts], found.next
+
+
+def labelled_header(view: HeaderView) -> str:
+    """The header of a thread as a model reads it: defused, and with a member that labels it."""
+    return _labelled(bytes(view.header))
+
+
+def _labelled(document: bytes) -> str:
+    text = defused_json(document).decode()
+    label = encode(untrusted("texts in it")).decode()
+    return f"{text[:-1]},{label[1:]}"
+
+
+def header_of(uri: str) -> str | None:
+    """The id of the thread, if the URI is of a header."""
+    match = _HEADER.fullmatch(uri)
+    return match["thread"] if match else None
+
+
+def channel_of(uri: str) -> str | None:
+    """The name of the channel, if the URI is of one."""
+    match = _CHANNEL.fullmatch(uri)
+    return unquote(match["channel"]) if match else None
+
+
+async def read(visit: Visit, uri: str) -> Contents:
+    """The text or bytes of a resource.
+
+    Raises:
+        NotFound: no resource has this URI; TooLarge: it is more than one read brings.
+    """
+    ask = visit.relay.transport.ask
+    if (thread := header_of(uri)) is not None:
+        return Contents(labelled_header(await ask(ReadHeader(thread))), JSON)
+    if (channel := channel_of(uri)) is not None:
+        head = (await ask(ReadSignals(channel, limit=1))).head
+        page = await ask(ReadSignals(channel, max(0, head - _SIGNALS), _SIGNALS))
+        return Contents(_labelled(encode(page)), JSON)
+    if match := _STATE.fullmatch(uri):
+        view = await ask(ReadState(match["thread"], int(match["version"])))
+        state = _labelled(bytes(view.state))
+        if len(state) > MCP_RESOURCE_BYTES_MAX:
+            raise TooLarge(
+                f"{len(state):,} characters of state are more than one read brings",
+                f"read the header: {SCHEME}thread/{view.thread_id}/header",
+            )
+        return Contents(state, JSON, _FRESH_MS)
+    match = _ARTIFACT.fullmatch(uri)
+    if match is None:
+        known = ", ".join(each.uri.replace("{", "<").replace("}", ">") for each in TEMPLATES)
+        raise NotFound(f"there is no resource {uri[:120]!r}", f"read one of {known}")
+    named = await ref_argument.artifact_of(visit, match["ref"])
+    artifact = await visit.relay.peek(named.ref, shown_chars=0)
+    source, way = named.ref[:8], match["way"] or ""
+    if way == "outline":
+        return Contents(fenced_piece(await ask(Outline(named.ref)), source), TEXT)
+    if way.startswith("lines"):
+        lines = f"{match['start']}:{match['stop']}"
+        piece = await ask(Slice(named.ref, lines=lines, tokens_max=MCP_TOKENS_MAX))
+        return Contents(fenced_piece(piece, f"{source} lines {lines}"), TEXT)
+    start, stop = (int(match["start"]), int(match["stop"])) if way else (0, None)
+    end = artifact.size_bytes if stop is None else min(stop, artifact.size_bytes)
+    if end - start > MCP_RESOURCE_BYTES_MAX:
+        raise TooLarge(
+            f"{end - start:,} bytes are more than one read brings",
+            f"read parts: {SCHEME}{artifact.ref}/bytes/0-{MCP_RESOURCE_BYTES_MAX} and so on,"
+            " or what you need of it with the tool relay_get",
+        )
+    body = await visit.relay.transport.whole(await ask(Pull(named.ref, start, stop)))
+    if artifact.is_text:
+        # A part may begin or end in the middle of a character: then it stays bytes.
+        with suppress(UnicodeDecodeError):
+            return Contents(body.decode(), artifact.media_type, _fresh_ms(artifact))
+    return Contents(body, artifact.media_type, _fresh_ms(artifact))
+
+
+_FRESH_MS = 3_600_000
+
+
+def _fresh_ms(artifact: Artifact) -> int:
+    """Its bytes never change; but they may expire, or be deleted."""
+    if artifact.expires_at is None:
+        return _FRESH_MS
+    left = artifact.expires_at - datetime.now(UTC)
+    return max(0, min(_FRESH_MS, int(left.total_seconds() * 1000)))

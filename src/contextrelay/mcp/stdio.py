@@ -1,0 +1,154 @@
+"""MCP over stdin and stdout: what `relay mcp` runs, until its client closes stdin.
+
+Rule: stdout carries messages and nothing else, and what cannot be read as one is answered with an
+error. The store is opened when it is first needed, so that the model reads what is wrong with it,
+instead of meeting a server that does not start.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+import anyio
+import mcp_types as types
+from mcp.server.stdio import stdio_server
+from mcp.shared._stream_protocols import ReadStream, WriteStream
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
+
+from contextrelay.client.relay import AsyncRelay
+from contextrelay.mcp.ref_argument import Others
+from contextrelay.mcp.server import Asking, make_server
+from contextrelay.mcp.tools.tool import OwnRefs, Visit
+from contextrelay.mcp.tools.toolset import toolset
+
+Message = SessionMessage | Exception
+INTERRUPTED = 130
+
+
+def run(address: str | None, tools: str = "") -> None:
+    """Serve the relay at an address on stdin and stdout, and offer groups of tools one by one.
+
+    Raises:
+        Invalid: there is no such group.
+    """
+    toolset(tools)
+    signal.signal(signal.SIGINT, _interrupted)
+    try:
+        anyio.run(_serve_stdio, address, tools)
+    except BaseExceptionGroup as errors:
+        if errors.split(BrokenPipeError)[1] is not None:
+            raise
+        raise BrokenPipeError("the client is gone") from None  # Killed, as agents are: no fault.
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    """End at once, with the code of all commands that are interrupted.
+
+    A thread of the SDK reads stdin, and would hold up an ordinary end. Nothing is half-done: what
+    is stored is stored whole.
+    """
+    with suppress(OSError):
+        os.write(2, b"interrupted; an agent ends this by closing its stdin\n")
+    os._exit(INTERRUPTED)
+
+
+async def _serve_stdio(address: str | None, tools: str) -> None:
+    async with stdio_server() as (messages, replies):
+        await serve(address, messages, replies, tools)
+
+
+async def serve(
+    address: str | None,
+    messages: ReadStream[Message],
+    replies: WriteStream[SessionMessage],
+    tools: str = "",
+) -> None:
+    """Answer what one client sends, until it sends no more."""
+    host = _Host(address)
+    server = make_server(host.visit, stays=True, has_files=True, tools=tools)
+    try:
+        await server.run(
+            _Validated(messages, replies), replies, server.create_initialization_options()
+        )
+    finally:
+        await host.close()
+
+
+class _Host:
+    """The relay of this process."""
+
+    def __init__(self, address: str | None) -> None:
+        self._address = address
+        self._relay: AsyncRelay | None = None
+        self._others = Others()
+        self._own = OwnRefs()
+
+    def visit(self, asking: Asking) -> Visit:
+        if self._relay is None:
+            self._relay = AsyncRelay(self._address)
+        return Visit(self._relay, others=self._others, address=self._address, own=self._own)
+
+    async def close(self) -> None:
+        await self._others.close()
+        if self._relay is not None:
+            await self._relay.close()
+
+
+class _Validated:
+    """The stream of messages; what is none is answered with an error: the SDK only drops it."""
+
+    def __init__(self, messages: ReadStream[Message], replies: WriteStream[SessionMessage]) -> None:
+        self._messages = messages
+        self._replies = replies
+
+    @property
+    def last_context(self) -> Any:
+        return getattr(self._messages, "last_context", None)
+
+    async def receive(self) -> Message:
+        while True:
+            message = await self._messages.receive()
+            if not isinstance(message, Exception):
+                return message
+            await self._replies.send(SessionMessage(_refusal(message)))
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def aclose(self) -> None:
+        await self._messages.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+def _refusal(error: Exception) -> types.JSONRPCError:
+    is_json = isinstance(error, ValidationError) and all(
+        each["type"] != "json_invalid" for each in error.errors(include_input=False)
+    )
+    code, message = (
+        (types.INVALID_REQUEST, "this is no JSON-RPC message")
+        if is_json
+        else (types.PARSE_ERROR, "this is no JSON")
+    )
+    data = types.ErrorData(code=code, message=message)
+    return types.JSONRPCError(jsonrpc="2.0", id=None, error=data)

@@ -1,0 +1,280 @@
+"""Projects for models: files that outlive a session, read at its start, written at its end.
+
+Rule: the files are on the client's machine. These tools are offered over stdio alone: over HTTP
+they would read and write the server's files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import cache
+from typing import Annotated, Any, Literal, TypeVar
+
+from msgspec import Meta, Struct
+
+from contextrelay.client.relay import Relay
+from contextrelay.client.transport.local import default_address, in_thread
+from contextrelay.content.untrusted.defuse import defuse
+from contextrelay.errors import Invalid
+from contextrelay.limits import BRIEF_TOKENS_DEFAULT, BRIEF_TOKENS_MIN, MCP_TOKENS_MAX
+from contextrelay.mcp.tools.tool import Answer, Tool, Visit, as_json
+from contextrelay.model.project import Priority, as_fields
+from contextrelay.project.check import check
+from contextrelay.project.files.folder import find_folder
+from contextrelay.project.init import make_project
+from contextrelay.project.project import Project
+from contextrelay.project.snapshot import mattering
+from contextrelay.project.thread_link import link_at
+
+Asked = TypeVar("Asked", bound="_About")
+Words = list[str] | None
+
+
+class _About(Struct, frozen=True, kw_only=True):
+    folder: Annotated[
+        str | None, Meta(description="The project's folder, or one below it; else where you are.")
+    ] = None
+
+
+class Start(_About, frozen=True, kw_only=True):
+    budget_tokens: Annotated[
+        int, Meta(ge=BRIEF_TOKENS_MIN, le=MCP_TOKENS_MAX, description="The most it may take.")
+    ] = BRIEF_TOKENS_DEFAULT
+
+
+class Look(_About, frozen=True, kw_only=True):
+    what: Literal["next", "todos", "decisions", "tasks", "doctor"]
+    search: Annotated[str | None, Meta(description="Decisions that say most about this.")] = None
+
+
+class Finish(_About, frozen=True, kw_only=True):
+    since: Annotated[str | None, Meta(description="The stamp at the end of the brief.")] = None
+    phase: str | None = None
+    current_task: str | None = None
+    completed: Annotated[Words, Meta(description="Steps that are done; added.")] = None
+    in_progress: Annotated[str | None, Meta(description="What is half done.")] = None
+    blocked: Annotated[Words, Meta(description="In place of those there.")] = None
+    next_steps: Annotated[Words, Meta(description="In place of those there.")] = None
+    notes: Annotated[str | None, Meta(description="In place of those there.")] = None
+    session_id: str | None = None
+    fields: Annotated[
+        dict[str, Any] | None, Meta(description="Other fields of state.json, by name.")
+    ] = None
+    todos: Annotated[
+        dict[str, list[Any]] | None,
+        Meta(
+            description='{"add": ["title"], "start": ["TODO-001"], "done": [...], "block":'
+            ' [{"id": "TODO-002", "note": "why"}], "unblock": [...], "cancel": [...]}'
+        ),
+    ] = None
+    decisions: Annotated[
+        list[Any] | None,
+        Meta(description='[{"title": "Use SQLite", "context": "why", "consequences": "..."}]'),
+    ] = None
+
+
+class ChangeTodo(_About, frozen=True, kw_only=True):
+    action: Literal["add", "start", "done", "block", "unblock", "cancel", "review", "archive"]
+    id: Annotated[str | None, Meta(description="Which one: TODO-003, or 3; not for add.")] = None
+    title: Annotated[str | None, Meta(description="Of a new one.")] = None
+    note: Annotated[str, Meta(description="Added to its notes; why, where it is blocked.")] = ""
+    priority: Priority = "medium"
+    description: str = ""
+    due_date: Annotated[str, Meta(description="Such as 2026-05-01.")] = ""
+    assignee: str = ""
+    tags: Words = None
+    blocked_by: Annotated[Words, Meta(description="Ids that it waits for; add, block.")] = None
+
+
+class Decide(_About, frozen=True, kw_only=True):
+    title: Annotated[str, Meta(description="What is decided, in one line.")]
+    context: Annotated[str, Meta(description="Why it had to be decided.")] = ""
+    decision: Annotated[str, Meta(description="What is decided, at length.")] = ""
+    consequences: str = ""
+    status: str = "Accepted"
+    supersedes: Annotated[Words, Meta(description="Such as ADR-001: they end with it.")] = None
+
+
+class Note(_About, frozen=True, kw_only=True):
+    text: Annotated[str, Meta(min_length=1, description="What to remember; added to the notes.")]
+
+
+class HandTask(_About, frozen=True, kw_only=True):
+    action: Literal["give", "take", "return"]
+    task: Annotated[str, Meta(description="What is to be done; give.")] = ""
+    expected_output: Annotated[str, Meta(description="What is to come of it; give.")] = ""
+    id: Annotated[str, Meta(description="Such as TASK-001; else the oldest there is.")] = ""
+    result: Annotated[str, Meta(description="What came of it, or why nothing did; return.")] = ""
+    is_failed: bool = False
+    agent: Annotated[str, Meta(description="Who you are, among several agents.")] = ""
+
+
+class Init(_About, frozen=True, kw_only=True):
+    name: str = ""
+    description: Annotated[str, Meta(description="What it is, in one line.")] = ""
+
+
+def _look(project: Project, asked: Look) -> Any:
+    match asked.what:
+        case "next":
+            return project.todos.next()
+        case "todos":
+            return [todo for todo in project.todos.list() if todo.is_open]
+        case "decisions":
+            found = project.decisions()
+            return mattering(found, asked.search) if asked.search else found
+        case "tasks":
+            return project.tasks.list()
+        case "doctor":
+            return check(project)
+
+
+def _finish(project: Project, asked: Finish) -> Any:
+    names = [name for name in Finish.__struct_fields__ if name not in ("folder", "since")]
+    given = {name: getattr(asked, name) for name in names if getattr(asked, name) is not None}
+    return project.finish(since=asked.since or "", **given)
+
+
+def _todo(project: Project, asked: ChangeTodo) -> Any:
+    todos, id = project.todos, asked.id or ""
+    match asked.action:
+        case "review":
+            return todos.review()
+        case "archive":
+            return {"archived": todos.archive()}
+        case "add":
+            named = ("priority", "description", "due_date", "assignee", "tags")
+            fields = {name: getattr(asked, name) for name in named}
+            return todos.add(
+                asked.title or "", blocked_by=asked.blocked_by, notes=asked.note, **fields
+            )
+        case _ if not id:
+            raise Invalid("id is missing", 'say which todo: "TODO-003"')
+        case "start":
+            return todos.start(id, asked.note)
+        case "done":
+            todo, unblocked = todos.done(id, asked.note)
+            return {**todo._asdict(), "unblocked": unblocked}
+        case "block":
+            return todos.block(id, asked.note, asked.blocked_by)
+        case "unblock":
+            return todos.unblock(id, asked.note)
+        case "cancel":
+            return todos.cancel(id, asked.note)
+
+
+def _decide(project: Project, asked: Decide) -> Any:
+    names = ("status", "context", "decision", "consequences")
+    parts = {name: getattr(asked, name) for name in names}
+    return {"id": project.decide(asked.title, supersedes=asked.supersedes or (), **parts)}
+
+
+def _note(project: Project, asked: Note) -> str:
+    project.note(asked.text)
+    return "noted in state.json"
+
+
+def _task(project: Project, asked: HandTask) -> Any:
+    match asked.action:
+        case "give":
+            return project.tasks.give(asked.task, asked.expected_output, asked.agent)
+        case "take":
+            return project.tasks.take(asked.id, asked.agent)
+        case "return":
+            return project.tasks.give_back(asked.result, asked.id, asked.agent, asked.is_failed)
+
+
+def _tool(
+    name: str,
+    takes: type[Asked],
+    description: str,
+    do: Callable[[Project, Asked], Any],
+    is_read_only: bool = False,
+) -> Tool:
+    async def act(visit: Visit, asked: Asked) -> Answer:
+        return await in_thread(lambda: _done(visit, asked, do))
+
+    return Tool(
+        name=name,
+        description=description,
+        takes=takes,
+        act=act,
+        is_read_only=is_read_only,
+        is_local=True,
+    )
+
+
+def _done(visit: Visit, asked: Asked, do: Callable[[Project, Asked], Any]) -> Answer:
+    if visit.others is None:
+        raise Invalid("a server has no project files", "use relay mcp, on the machine they are on")
+    folder = (asked.folder or ".") if isinstance(asked, Init) else find_folder(asked.folder)
+    address = visit.address or default_address()
+    with ExitStack() as stack:
+        # Opened only where the project's thread has to be changed.
+        open_relay = cache(lambda: stack.enter_context(Relay(address)))
+        project = Project(folder, link=link_at(folder, address, open_relay), by=visit.by)
+        answer = do(project, asked)
+        text = answer if isinstance(answer, str) else as_json(as_fields(answer)).text
+        warnings = (f"Warning: {defuse(each).text}" for each in project.warnings)
+        return Answer("\n".join([text, *warnings]))
+
+
+TOOLS = (
+    _tool(
+        "relay_project_start",
+        Start,
+        "The cold-start brief of a project: what it is, where it stands, what to do next and what"
+        " was decided. Call it first in a session, as a sub-agent or in a scheduled run: assume no"
+        " memory. Its last lines say what was left out, and the stamp for relay_project_finish.",
+        lambda project, asked: project.brief(asked.budget_tokens).text,
+    ),
+    _tool(
+        "relay_project_finish",
+        Finish,
+        "Write state.json, todos.json and decisions.md, all of it or nothing. Give only what"
+        " changed. Give since, the stamp of the brief, so that what others changed meanwhile is"
+        " merged; clashes name the fields where theirs stands and yours is kept next to it.",
+        _finish,
+    ),
+    _tool(
+        "relay_project_todo",
+        ChangeTodo,
+        "Todos go from pending to in_progress (start) to completed (done); block needs a note or"
+        " blocked_by. review says what is late, stale or stuck, and archives old ones.",
+        _todo,
+    ),
+    _tool(
+        "relay_project_decide",
+        Decide,
+        "Append a decision to decisions.md. Old ones are never edited: a new one supersedes them.",
+        _decide,
+    ),
+    _tool(
+        "relay_project_note",
+        Note,
+        "Add a line to the notes of state.json.",
+        _note,
+    ),
+    _tool(
+        "relay_project_task",
+        HandTask,
+        "A sub-agent has only the files: a parent gives a task and the output it expects; a child"
+        " takes it, which nobody else then can, and returns the result.",
+        _task,
+    ),
+    _tool(
+        "relay_project_look",
+        Look,
+        "What a brief leaves out: what to do next, open todos, decisions (or those about a"
+        " search), tasks of sub-agents; doctor says what is wrong with the files, and where.",
+        _look,
+        is_read_only=True,
+    ),
+    _tool(
+        "relay_project_init",
+        Init,
+        "Make PROJECT.md, state.json, todos.json and decisions.md; files that are there are kept.",
+        lambda project, asked: make_project(project, asked.name, asked.description),
+    ),
+)

@@ -1,0 +1,142 @@
+"""Runs of pipelines: what their events hold, and how a run is shown.
+
+Rule: an event's `detail` is converted to one of these types when it is written and when it is
+read. A stored event is foreign: one that does not fit makes its run a broken one.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from contextrelay.limits import (
+    EVENT_BYTES_MAX,
+    LABEL_CHARS_MAX,
+    NUMBER_MAX,
+    PIPELINE_PARALLEL_MAX,
+    STEP_KEY_CHARS_MAX,
+)
+from contextrelay.model.ref import Ref
+from contextrelay.model.step import StepStatus
+
+RunStatus = Literal["running", "done", "failed", "cancelled", "stopped", "killed", "broken"]
+"""`stopped`: its budget is used up. `killed`: its process ended before it did. `broken`: an event
+of it is invalid."""
+EndStatus = Literal["done", "failed", "cancelled", "stopped"]
+
+DEFINITION_MEDIA_TYPE = "application/vnd.contextrelay.pipeline+json"
+
+Count = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
+Parallel = Annotated[int, Meta(ge=1, le=PIPELINE_PARALLEL_MAX)]
+Price = Annotated[str, Meta(pattern=r"^[0-9]{1,12}(\.[0-9]{1,40})?$")]
+Said = Annotated[str, Meta(max_length=EVENT_BYTES_MAX)]
+_Name = Annotated[str, Meta(min_length=1, max_length=LABEL_CHARS_MAX)]
+
+
+class RunnerProcess(Struct, frozen=True):
+    """The process that runs a pipeline: its machine, its number and when it began."""
+
+    host: Said
+    pid: Count
+    began: Said
+
+
+class RunStarted(Struct, frozen=True, kw_only=True):
+    """The detail of `pipeline.started`, the first event of a run."""
+
+    name: _Name
+    definition: Ref
+    sha256: Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?$")] = ""
+    """The hash of the definition's bytes; "" in runs of earlier versions."""
+    parallel: Parallel | None = None
+    on: Said | None = None
+    runner: RunnerProcess | None = None
+
+
+class RunResumed(Struct, frozen=True, kw_only=True):
+    """The detail of `pipeline.resumed`."""
+
+    runner: RunnerProcess | None = None
+    parallel: Parallel | None = None
+    on: Said | None = None
+    budget: dict[str, int | float | Said] = {}
+    """Fields that replace those of the file's budget."""
+
+
+class RunEnded(Struct, frozen=True, kw_only=True):
+    """The detail of `pipeline.finished`: how a run ended, and what it used."""
+
+    status: EndStatus
+    reason: Said = ""
+    hint: Said = ""
+    steps: dict[str, Count] = {}
+    """How many steps have each status."""
+    tokens_in: Count = 0
+    tokens_out: Count = 0
+    price: Price | None = "0"
+    duration_ms: Count | None = None
+    """None where whoever ended it was not the process that ran it."""
+
+
+class StepDetail(Struct, frozen=True, kw_only=True):
+    """The detail of `run.step`, as far as it is interpreted."""
+
+    step: Annotated[str, Meta(min_length=1, max_length=STEP_KEY_CHARS_MAX)]
+    status: StepStatus
+    ref: Ref | None = None
+    caller: Said = ""
+    """The name of the key that wrote it, stamped by the store; "" for the store's owner."""
+    kind: Said = ""
+    reason: Said = ""
+    hint: Said = ""
+    question: Said = ""
+    decided_by: Said = ""
+    after: Count = 0
+    """The seq of the newest signal when a step began to wait."""
+    is_cached: bool = False
+    tokens_in: Count = 0
+    tokens_out: Count = 0
+    price: Price | None = "0"
+    duration_ms: Count = 0
+
+
+class StepView(Struct, frozen=True, kw_only=True):
+    """A step of a run as it stands, or as it has just become."""
+
+    step: str
+    kind: str
+    status: str
+    ref: str | None = None
+    """Of its result."""
+    by: str = ""
+    reason: str = ""
+    hint: str = ""
+    is_cached: bool = False
+    tokens_in: int = 0
+    tokens_out: int = 0
+    price: str | None = "0"
+    """In US dollars; None where it is not known."""
+    duration_ms: int = 0
+
+
+class PipelineRun(Struct, frozen=True, kw_only=True):
+    """A run of a pipeline: its thread is `run`, its results are behind the refs of its steps."""
+
+    run: str
+    name: str
+    status: RunStatus
+    reason: str = ""
+    hint: str = ""
+    steps: dict[str, StepView]
+    tokens_in: int = 0
+    tokens_out: int = 0
+    price: str | None = "0"
+    duration_ms: int = 0
+    started_at: datetime | None = None
+
+    @property
+    def refs(self) -> dict[str, str]:
+        """The refs of results, by step."""
+        return {name: step.ref for name, step in self.steps.items() if step.ref is not None}

@@ -1,1 +1,0 @@
-"""Runs: their results, their traces, and what came of doing them again."""

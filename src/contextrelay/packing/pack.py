@@ -1,0 +1,215 @@
+"""Packing: which blocks go into a window that has room for so many tokens.
+
+Rule: never over the budget by the real tokenizer, and nothing without a trace: what was given is
+kept or dropped, each with its reason. What was chosen stays in the order in which it was given, so
+that a conversation reads as it went, and what was sent before stays a prefix of what is sent next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from contextrelay.content.tokens import TOKENIZER_DEFAULT, count_tokens
+from contextrelay.errors import BudgetTooSmall, Invalid
+from contextrelay.limits import PACK_BLOCKS_MAX
+from contextrelay.model.package import Block, Budget, Package, Reason
+from contextrelay.model.tokens import Tokenizer
+from contextrelay.packing.embeddings import Embed
+from contextrelay.packing.relevance import Relevance
+
+Shorten = Callable[[Block, int], str | None]
+"""From a block and its tokens to what stands in for it, a digest with a ref; None: nothing."""
+
+DECAY_A_MINUTE = 0.95
+DECAY_FLOOR = 0.1
+# With a query, the maker's score of a block and its age only break near ties.
+_PRIOR = 0.02
+# For so many of the best the words that were found are named; for all it would take long.
+_EXPLAINED = 100
+
+
+def pack(
+    blocks: Sequence[Block],
+    query: str = "",
+    budget_tokens: int | Budget = 4_096,
+    *,
+    pins: Collection[str] = (),
+    now_ms: int | None = None,
+    tokenizer: Tokenizer = TOKENIZER_DEFAULT,
+    count: Callable[[str], int] | None = None,
+    embed: Embed | None = None,
+    relevance: Relevance | None = None,
+    shorten: Shorten | None = None,
+    digests: Collection[str] = (),
+    tokens: Mapping[str, int] | None = None,
+) -> Package:
+    """Choose the blocks that say most to a query, within a budget.
+
+    SYSTEM blocks and `pins` (ids) are always in. `relevance`: an index over these blocks that is
+    kept from one time to the next. `now_ms`: the age of a block is counted from it, or from the
+    newest. `count`: another way to count tokens; `tokens`: counts by id. `digests`: ids of blocks
+    whose content stands in for more, as `why` then says.
+
+    Raises:
+        BudgetTooSmall: SYSTEM and pinned blocks alone are over the budget.
+        Invalid: an id is there twice, a pin is none of them, or the budget is none.
+    """
+    query = query or ""
+    budget = budget_tokens if isinstance(budget_tokens, Budget) else Budget(budget_tokens)
+    _check(blocks, pins)
+    counted = count or partial(count_tokens, tokenizer=tokenizer)
+    taken = {each.id: counted(each.content) for each in blocks} if tokens is None else tokens
+    costs = {block.id: taken[block.id] + budget.each_tokens for block in blocks}
+    choice = _Choice(budget.spendable_tokens, costs, digests)
+    _take_musts(choice, blocks, set(pins))
+    _drop_repeats(choice, blocks)
+    index = _relevance(blocks, relevance, embed) if query.strip() else Relevance()
+    found = index.scores(query)
+    priors = _priors(blocks, now_ms)
+    shown = dict[str, Block]()
+    for rank, place in enumerate(_ranked(blocks, choice, found, priors), 1):
+        block = blocks[place]
+        if (short := shorten and shorten(block, costs[block.id])) is not None:
+            shown[block.id] = replace(block, content=short)
+            costs[block.id] = counted(short) + budget.each_tokens
+        if (score := found.get(block.id)) is None:
+            choice.take(block.id, "recent", 0.0 if found else priors[place], rank)
+            continue
+        is_explained = rank <= _EXPLAINED or choice.has_room(block.id)
+        words = index.found(query, block.id) if is_explained else ()
+        choice.take(block.id, "relevant", score, rank, words, short is not None)
+    kept = tuple(shown.get(block.id, block) for block in blocks if choice.keeps(block.id))
+    return Package(
+        blocks=kept,
+        dropped=tuple(block for block in blocks if not choice.keeps(block.id)),
+        reasons=choice.reasons,
+        budget=budget,
+        total_tokens=sum(costs[block.id] for block in kept),
+        tokenizer=tokenizer if count is None else "",
+        query=query,
+    )
+
+
+def _ranked(
+    blocks: Sequence[Block], choice: _Choice, found: dict[str, float], priors: list[float]
+) -> list[int]:
+    """The places of those that compete, the best first; of the same worth, the newest."""
+    scale = -1 / (max(found.values(), default=0.0) or 1.0)
+    get, decided = found.get, choice.reasons
+    worth = [
+        (get(block.id, 0.0) * scale - _PRIOR * priors[place], -place)
+        for place, block in enumerate(blocks)
+        if block.id not in decided
+    ]
+    worth.sort()
+    return [-place for _, place in worth]
+
+
+class _Choice(Struct):
+    """What was decided so far."""
+
+    left_tokens: int
+    costs: dict[str, int]
+    digests: Collection[str] = ()
+    reasons: dict[str, Reason] = {}
+
+    def has_room(self, block_id: str) -> bool:
+        return self.costs[block_id] <= self.left_tokens
+
+    def keeps(self, block_id: str) -> bool:
+        return self.reasons[block_id].verdict == "kept"
+
+    def take(
+        self,
+        block_id: str,
+        because: str,
+        score: float = 0.0,
+        rank: int = 0,
+        words: tuple[str, ...] = (),
+        is_digest: bool = False,
+    ) -> None:
+        """Keep a block if there is room for it."""
+        tokens = self.costs[block_id]
+        fits = tokens <= self.left_tokens
+        if fits:
+            self.left_tokens -= tokens
+        self.reasons[block_id] = Reason(
+            verdict="kept" if fits else "dropped",
+            because=because if fits else "over_budget",  # pyright: ignore[reportArgumentType]
+            tokens=tokens,
+            score=score,
+            rank=rank,
+            words=words,
+            is_digest=is_digest or block_id in self.digests,
+        )
+
+
+def decay(age_ms: int) -> float:
+    """What age leaves of a block's relevance; counted from its birth, so it does not compound."""
+    return max(DECAY_FLOOR, DECAY_A_MINUTE ** min(max(age_ms, 0) / 60_000, 1_000))
+
+
+def _check(blocks: Sequence[Block], pins: Collection[str]) -> None:
+    if len(blocks) > PACK_BLOCKS_MAX:
+        raise Invalid(f"{len(blocks)} blocks", f"pack at most {PACK_BLOCKS_MAX} at once")
+    ids = {block.id for block in blocks}
+    if len(ids) < len(blocks):
+        seen = set[str]()
+        twice = next(block.id for block in blocks if block.id in seen or seen.add(block.id))
+        raise Invalid(f"block {twice} was given twice", "give each block an id of its own")
+    if strange := [pin for pin in pins if pin not in ids]:
+        raise Invalid(f"{strange[0]} was pinned, and is none of the blocks")
+
+
+def _take_musts(choice: _Choice, blocks: Sequence[Block], pins: set[str]) -> None:
+    musts = [block for block in blocks if block.type == "SYSTEM" or block.id in pins]
+    needed = sum(choice.costs[block.id] for block in musts)
+    if needed > choice.left_tokens:
+        raise BudgetTooSmall(
+            f"SYSTEM and pinned blocks take {needed} tokens of {choice.left_tokens}",
+            f"give a budget of {needed} tokens or more, or unpin some",
+        )
+    for block in musts:
+        choice.take(block.id, "pinned" if block.id in pins else "system")
+
+
+def _drop_repeats(choice: _Choice, blocks: Sequence[Block]) -> None:
+    """Drop blocks with the content of another; of several the first stays."""
+    first = {block.content: block.id for block in reversed(blocks)}
+    first |= {block.content: block.id for block in reversed(blocks) if block.id in choice.reasons}
+    for block in blocks:
+        if first[block.content] != block.id and block.id not in choice.reasons:
+            choice.reasons[block.id] = Reason(
+                verdict="dropped",
+                because="duplicate",
+                tokens=choice.costs[block.id],
+                of=first[block.content],
+            )
+
+
+def _relevance(
+    blocks: Sequence[Block], relevance: Relevance | None, embed: Embed | None
+) -> Relevance:
+    if relevance is None:
+        return Relevance(blocks, embed)
+    for block in blocks:
+        if block.id not in relevance:
+            relevance.add(block)
+    return relevance
+
+
+def _priors(blocks: Sequence[Block], now_ms: int | None) -> list[float]:
+    """What each is worth without a query, from 0 to 1: its maker's view of it, less with age."""
+    newest_ms = max((block.timestamp for block in blocks), default=0)
+    at_ms = newest_ms if now_ms is None else now_ms
+    worth = [
+        max(0.0, block.relevance_score)
+        * (decay(at_ms - block.timestamp) if block.timestamp else 1.0)
+        for block in blocks
+    ]
+    highest = max(worth, default=0.0) or 1.0
+    return [each / highest for each in worth]

@@ -1,0 +1,364 @@
+"""Relevance: how much each block says to a query, from an index that grows with the blocks.
+
+A word of the query counts where it stands and, weaker, in neighbouring blocks: the answer to a
+question seldom repeats its words. For each word the best neighbour counts, not the sum of them, or
+talk about one thing would drown the turn that says it. On top come the group as a whole, who is
+named as the speaker, and the date, where the query has one.
+
+Rule: adding a block costs what the block is long, however many there are; nothing is ever refitted.
+The weights hold over a wide range around these values (bench/quality/locomo).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from contextrelay.content.search.words import query_words, stem, words
+from contextrelay.model.package import Block
+from contextrelay.packing.embeddings import Embed, Vectors
+from contextrelay.packing.related_words import (
+    BEGINNING_CHARS,
+    begin_alike,
+    framing,
+    synonyms,
+)
+from contextrelay.packing.turn_features import (
+    SAYS_NUMBER,
+    SAYS_WHEN,
+    SAYS_YOU,
+    day_of,
+    group_of,
+    speaker_of,
+)
+from contextrelay.packing.turns import Turn, weigh
+from contextrelay.packing.weights import LENGTH_BITS, WEIGHTS, Weights, WordWeights, idf
+
+_SPEAKER_TURNS_MIN = 3
+
+
+class _Asked(Struct, frozen=True):
+    """What a query asks for: the speakers that it names, and its other words."""
+
+    speakers: set[str]
+    spelled: dict[str, str]
+    meant: dict[str, dict[str, float]]
+    """By each word of it what it may mean, with what that counts."""
+    reached: dict[str, dict[int, float]]
+    """By each word what it gives to the places it stands in, and to their neighbours."""
+
+
+class Relevance:
+    """The index over some blocks, in the order in which they came."""
+
+    def __init__(
+        self,
+        blocks: Sequence[Block] = (),
+        embed: Embed | None = None,
+        weights: Weights = WEIGHTS,
+    ) -> None:
+        self._weights = weights
+        self._entries: dict[str, Turn] = {}
+        self._ids: list[str] = []
+        """By place; empty where a block was removed."""
+        self._free: list[int] = []
+        self._postings: dict[str, dict[int, int]] = {}
+        """By place, as they are packed in the entries."""
+        self._groups: dict[str, list[str | None]] = {}
+        """The members, in order; None for one that left."""
+        self._in_groups: dict[str, dict[str, int]] = {}
+        self._beginnings: dict[str, list[str]] = {}
+        """Words by how they begin."""
+        self._speakers: dict[str, int] = {}
+        self._length_sum = 0
+        self._packs: dict[int, int] = {}
+        self._table = WordWeights(weights, 1.0)
+        self._last_asked: tuple[str, _Asked] | None = None
+        """What the last query asks for: it is looked up for every block that is shown."""
+        self._vectors = None if embed is None else Vectors(embed, weights.embedded_lent)
+        for block in blocks:
+            self.add(block)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, block_id: object) -> bool:
+        return block_id in self._entries
+
+    def add(self, block: Block) -> None:
+        """Take a block in, behind those before it; one that is there is replaced where it is."""
+        self._last_asked = None
+        old = self._entries.get(block.id)
+        if old is not None:
+            self._forget_words(old)
+        speaker, said = speaker_of(block)
+        counted: dict[str, int] = {}
+        for word in words(said):
+            counted[word] = counted.get(word, 0) + 1
+        length = sum(counted.values())
+        entry = Turn(
+            id=block.id,
+            place=self._new_place(block.id) if old is None else old.place,
+            group=group_of(block),
+            place_in_group=-1,
+            words={word: self._packed(times, length) for word, times in counted.items()},
+            length=length,
+            speaker=speaker,
+            is_question=said.rstrip().endswith("?"),
+            says_when=SAYS_WHEN.search(said) is not None,
+            says_number=SAYS_NUMBER.search(said) is not None,
+            says_you=min(len(SAYS_YOU.findall(said)), 3) / 3,
+            day=day_of(block),
+        )
+        self._entries[block.id] = entry
+        self._join_group(entry, old)
+        self._note_words(entry)
+        if self._vectors is not None:
+            self._vectors.add(block.id, " ".join(query_words(said).values()) or said)
+
+    def remove(self, block_id: str) -> None:
+        """Forget a block, if it is there; its neighbours keep their places."""
+        self._last_asked = None
+        entry = self._entries.get(block_id)
+        if entry is not None:
+            self._forget_words(entry)
+            self._leave_group(entry)
+            del self._entries[block_id]
+            self._ids[entry.place] = ""
+            self._free.append(entry.place)
+            if self._vectors is not None:
+                self._vectors.remove(block_id)
+
+    def _new_place(self, block_id: str) -> int:
+        if self._free:
+            place = self._free.pop()
+            self._ids[place] = block_id
+            return place
+        self._ids.append(block_id)
+        return len(self._ids) - 1
+
+    def scores(self, query: str) -> dict[str, float]:
+        """Blocks by id that say something to a query; those that are missing say nothing."""
+        summed = self._weighed(query)
+        found = {name: score for name, score in zip(self._ids, summed, strict=True) if score}
+        return found if self._vectors is None else self._with_vectors(found, query, self._vectors)
+
+    def _with_vectors(
+        self, found: dict[str, float], query: str, vectors: Vectors
+    ) -> dict[str, float]:
+        """Scores by words and by an embedding added up."""
+        asked = self._asked(query)
+        bare = " ".join(asked.spelled[word] for word in asked.meant) or query
+        near, highest = vectors.near(bare, self._groups.values()), max(found.values(), default=1.0)
+        power, of_vectors = self._weights.words_power, self._weights.embedded
+        mixed = {
+            block_id: (found.get(block_id, 0.0) / highest) ** power + of_vectors * share
+            for block_id, share in near.items()
+        }
+        return {block_id: score for block_id, score in mixed.items() if score}
+
+    def shares(self, query: str) -> dict[str, float]:
+        """Scores as shares of the best one: 1 for the best block, 0 for one that says nothing."""
+        if self._vectors is None:
+            ids, scores = self._ids, self._weighed(query)
+        else:
+            found = self.scores(query)
+            ids, scores = list(self._entries), [found.get(each, 0.0) for each in self._entries]
+        highest = max(scores, default=0.0) or 1.0
+        shares = dict(zip(ids, [score and score / highest for score in scores], strict=True))
+        shares.pop("", None)  # Where blocks were removed.
+        return shares
+
+    def _weighed(self, query: str) -> list[float]:
+        """What each place says to a query."""
+        asked = self._asked(query)
+        summed = [0.0] * len(self._ids)
+        how_asked = framing().intersection(asked.meant)
+        for word, reached in asked.reached.items():
+            is_framing = word in how_asked and len(how_asked) < len(asked.meant)
+            share = self._weights.framing if is_framing else 1.0
+            for place, score in reached.items():
+                summed[place] += score * share
+        has_groups = bool(self._groups)
+        for turn in self._entries.values() if has_groups else ():
+            if turn.is_question and turn.lends is None:
+                self._lends(turn)  # Finds its answer as well.
+        weigh(summed, self._entries.values(), query, asked.speakers, self._weights, has_groups)
+        return summed
+
+    def found(self, query: str, block_id: str) -> tuple[str, ...]:
+        """The words of a query that stand in a block, or in its neighbours."""
+        entry = self._entries.get(block_id)
+        if entry is None:
+            return ()
+        asked = self._asked(query)
+        return tuple(
+            asked.spelled[word] for word, places in asked.reached.items() if entry.place in places
+        )
+
+    def _asked(self, query: str) -> _Asked:
+        if self._last_asked is not None and self._last_asked[0] == query:
+            return self._last_asked[1]
+        self._table = self._table.at(self._length_sum / max(len(self._entries), 1))
+        spoken = set(re.findall(r"\w+", query.casefold()))
+        speakers = {
+            name
+            for name, turns in self._speakers.items()
+            if turns >= _SPEAKER_TURNS_MIN and spoken.issuperset(name.split())
+        }
+        names = {stem(word) for name in speakers for word in name.split()}
+        spelled = query_words(query)
+        meant = {word: self._meant(word) for word in spelled if word not in names}
+        reached = {word: self._of_word(word, others) for word, others in meant.items()}
+        asked = _Asked(speakers, spelled, meant, reached)
+        self._last_asked = query, asked
+        return asked
+
+    # Groups
+
+    def _join_group(self, entry: Turn, old: Turn | None) -> None:
+        """Give a block its place in its group: behind the others, or where it was."""
+        if old is not None and old.group == entry.group:
+            entry.place_in_group = old.place_in_group
+        else:
+            if old is not None:
+                self._leave_group(old)
+            if entry.group is not None:
+                members = self._groups.setdefault(entry.group, [])
+                entry.place_in_group = len(members)
+                members.append(entry.id)
+        self._look_again(entry)
+
+    def _leave_group(self, entry: Turn) -> None:
+        if entry.group is not None:
+            # Its place stays empty: to close up would cost as much as the group is long.
+            self._groups[entry.group][entry.place_in_group] = None
+            self._look_again(entry)
+
+    def _look_again(self, changed: Turn) -> None:
+        """Let the neighbours of a block that changed look up theirs again."""
+        for entry in self._neighbours(changed):
+            entry.lends = None
+        changed.lends = None
+
+    def _neighbours(self, entry: Turn) -> Iterator[Turn]:
+        """The neighbours of a block, as far as words reach."""
+        if entry.group is not None:
+            members, place = self._groups[entry.group], entry.place_in_group
+            reach = max(len(self._weights.before), len(self._weights.behind))
+            for neighbour in members[max(0, place - reach) : place + reach + 1]:
+                if neighbour is not None and neighbour != entry.id:
+                    yield self._entries[neighbour]
+
+    def _lends(self, entry: Turn) -> list[tuple[int, float]]:
+        """The places of a block's neighbours, with their shares of its weight."""
+        lends: list[tuple[int, float]] = []
+        entry.answer_place = -1
+        if entry.group is not None:
+            members, place = self._groups[entry.group], entry.place_in_group
+            for offset, share in enumerate(self._weights.before, 1):
+                if place >= offset and (neighbour := members[place - offset]) is not None:
+                    lends.append((self._entries[neighbour].place, share))
+            for offset, share in enumerate(self._weights.behind, 1):
+                if (
+                    place + offset < len(members)
+                    and (neighbour := members[place + offset]) is not None
+                ):
+                    is_answer = offset == 1 and entry.is_question
+                    given = self._weights.after_question if is_answer else share
+                    neighbour_place = self._entries[neighbour].place
+                    lends.append((neighbour_place, given))
+                    if is_answer:
+                        entry.answer_place = neighbour_place
+        entry.lends = lends
+        return lends
+
+    # Words
+
+    def _packed(self, times: int, length: int) -> int:
+        """How often a word is in a block, and how long that is, in one number."""
+        packed = times << LENGTH_BITS | length
+        # Always the same object: what is looked up for every posting then stays near at hand.
+        return self._packs.setdefault(packed, packed)
+
+    def _note_words(self, entry: Turn) -> None:
+        self._length_sum += entry.length
+        if entry.speaker:
+            self._speakers[entry.speaker] = self._speakers.get(entry.speaker, 0) + 1
+        place = entry.place
+        for word, packed in entry.words.items():
+            postings = self._postings.get(word)
+            if postings is None:
+                postings = self._postings[word] = {}
+                self._beginnings.setdefault(word[:BEGINNING_CHARS], []).append(word)
+            postings[place] = packed
+            if entry.group is not None:
+                in_groups = self._in_groups.setdefault(word, {})
+                in_groups[entry.group] = in_groups.get(entry.group, 0) + 1
+
+    def _forget_words(self, entry: Turn) -> None:
+        self._length_sum -= entry.length
+        if entry.speaker:
+            self._speakers[entry.speaker] -= 1
+        for word in entry.words:
+            del self._postings[word][entry.place]
+            if entry.group is not None:
+                in_groups = self._in_groups[word]
+                in_groups[entry.group] -= 1
+                if not in_groups[entry.group]:
+                    del in_groups[entry.group]
+
+    def _of_word(self, word: str, meant: dict[str, float]) -> dict[int, float]:
+        """What a word of a query gives to the blocks it stands in, and to their neighbours."""
+        own = self._postings.get(word)
+        limit = self._rarity(word, own) if own else math.inf
+        best: dict[int, float] = {}
+        for other, share in meant.items():
+            postings = self._postings.get(other)
+            if not postings:
+                continue
+            # A rarer word near it is no better than the word that was asked for.
+            rarity = share * min(self._rarity(other, postings), limit)
+            table = {packed: rarity * self._table[packed] for packed in set(postings.values())}
+            if not best:
+                best = {place: table[packed] for place, packed in postings.items()}
+                continue
+            for place, packed in postings.items():
+                if table[packed] > best.get(place, 0.0):
+                    best[place] = table[packed]
+        return self._with_lent(best) if self._groups else best
+
+    def _with_lent(self, own: dict[int, float]) -> dict[int, float]:
+        """What blocks have of a word, and what they lend to their neighbours."""
+        best, turns, ids = dict(own), self._entries, self._ids
+        get = best.get
+        for place, value in own.items():
+            turn = turns[ids[place]]
+            lends = turn.lends
+            for neighbour, share in self._lends(turn) if lends is None else lends:
+                if value * share > get(neighbour, 0.0):
+                    best[neighbour] = value * share
+        return best
+
+    def _meant(self, word: str) -> dict[str, float]:
+        """Words that a word of a query may mean, itself first, each with what it counts."""
+        weights, meant = self._weights, {word: 1.0}
+        for other in self._beginnings.get(word[:BEGINNING_CHARS], ()):
+            if begin_alike(word, other):
+                meant.setdefault(other, weights.beginning)
+        for other in synonyms().get(word, ()):
+            meant[other] = weights.synonym
+        return meant
+
+    def _rarity(self, word: str, postings: dict[int, int]) -> float:
+        """How rare a word is: by blocks, and partly by groups, whose talk repeats itself."""
+        by_block = idf(len(self._entries), len(postings))
+        in_groups = self._in_groups.get(word)
+        if not in_groups or len(self._groups) < 2:
+            return by_block
+        by_group = idf(len(self._groups), len(in_groups))
+        share = self._weights.group_idf
+        return (1 - share) * by_block + share * by_group

@@ -1,0 +1,89 @@
+"""Turns: a block as the index of relevance knows it, and what its group, who and when add to it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from msgspec import Struct
+
+from contextrelay.packing.turn_features import (
+    ASKS_NUMBER,
+    ASKS_WHEN,
+    days_in,
+    same_days,
+)
+from contextrelay.packing.weights import Weights
+
+
+class Turn(Struct):
+    """A block as the index knows it."""
+
+    id: str
+    place: int
+    group: str | None
+    place_in_group: int
+    words: dict[str, int]
+    """How often each is in it, packed with its length: a key into the table of weights."""
+    length: int
+    speaker: str
+    is_question: bool
+    says_when: bool
+    says_number: bool
+    says_you: float
+    """How much of it turns to the other: 1 for three times and more."""
+    day: tuple[int, int] | None
+    """Month and day."""
+    lends: list[tuple[int, float]] | None = None
+    """Places of its neighbours, with their shares of its weight; None: to be looked up again."""
+    answer_place: int = -1
+    """The place of the block behind a question, where that was looked up."""
+
+
+def weigh(
+    summed: list[float],
+    turns: Collection[Turn],
+    query: str,
+    speakers: set[str],
+    weights: Weights,
+    has_groups: bool,
+) -> None:
+    """Let the group, the speaker and the date count, in place: by now words alone were added up."""
+    days = days_in(query)
+    asks_when = ASKS_WHEN.search(query) is not None
+    asks_number = ASKS_NUMBER.search(query) is not None
+    if not (has_groups or speakers or days or asks_when or asks_number):
+        return
+    best_in_group: dict[str | None, float] = {}
+    for turn in turns:
+        score = summed[turn.place]
+        if score > best_in_group.get(turn.group, 0.0):
+            best_in_group[turn.group] = score
+    best_in_group[None] = 0.0
+    highest = max(summed, default=0.0)
+    answers: list[tuple[int, float]] = []
+    for turn in turns:
+        of_group = best_in_group.get(turn.group, 0.0)
+        own = summed[turn.place]
+        score = own + weights.group * of_group
+        if not score:
+            continue
+        if not own:
+            score *= weights.only_group
+        if turn.is_question and turn.group is not None:
+            score *= 1 - weights.question
+        if turn.says_you and turn.group is not None:
+            score *= 1 - weights.you * turn.says_you
+        if speakers and turn.speaker in speakers:
+            score *= 1 + weights.speaker
+        if days and turn.day is not None:
+            score += weights.date * highest * same_days(turn.day, days)
+        if asks_when and turn.says_when:
+            score *= 1 + weights.when
+        if asks_number and turn.says_number:
+            score *= 1 + weights.number
+        summed[turn.place] = score
+        if own and turn.answer_place >= 0:
+            answers.append((turn.answer_place, score * weights.answer))
+    for place, score in answers:
+        if score > summed[place]:
+            summed[place] = score

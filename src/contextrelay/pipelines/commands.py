@@ -1,0 +1,367 @@
+"""pipeline run, validate, graph, list, show, resume, retry, cancel, approve, reject."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from argparse import Namespace
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from pwd import getpwuid
+from typing import Any
+
+from contextrelay.cli import display, thread_argument
+from contextrelay.cli.console import Console
+from contextrelay.cli.parser import LIMIT, arg, by, one_of, pair, takes, whole
+from contextrelay.errors import Invalid, NotFound
+from contextrelay.limits import (
+    PIPELINE_PARALLEL_DEFAULT,
+    PIPELINE_PARALLEL_MAX,
+    WATCH_S,
+)
+from contextrelay.model.pipeline import PipelineRun
+from contextrelay.model.step import named
+from contextrelay.pipelines import runs
+from contextrelay.pipelines.approval import Decision
+from contextrelay.pipelines.definition import (
+    STDIN,
+    check_inputs,
+    read_text,
+    typed,
+    typed_input,
+)
+from contextrelay.pipelines.display import View, step_line, summary
+from contextrelay.pipelines.language import Pipeline as Checked
+from contextrelay.pipelines.language import Step
+from contextrelay.pipelines.pipeline import Begun, Pipeline
+from contextrelay.pipelines.step_graph import as_mermaid, as_svg, as_text
+from contextrelay.pipelines.steps.requirements import missing_here
+
+_many = whole(1, PIPELINE_PARALLEL_MAX, f"is out of range: take 1 to {PIPELINE_PARALLEL_MAX}")
+_FILE = arg("file", metavar="FILE", help="a pipeline in YAML; - is stdin")
+_RUN = arg("run", metavar="RUN", help="the id of a run, or its beginning")
+_STEP = arg("step", metavar="STEP", help="a step of it, as `show` names it")
+_ON = arg("--on", metavar="URL", help="where steps are done: dask://HOST:8786 (this machine)")
+_FORCE = arg("--force", action="store_true", help="also where another machine began it")
+_INPUT = arg(
+    "--input",
+    type=pair,
+    action="append",
+    default=[],
+    metavar="NAME=VALUE",
+    help="an input; NAME=@FILE stores the file and gives its ref",
+)
+
+
+@takes(
+    _FILE,
+    _INPUT,
+    arg(
+        "-m", "--model", metavar="PROVIDER[:MODEL]", help="for every prompt, instead of the file's"
+    ),
+    arg("--parallel", type=_many, default=PIPELINE_PARALLEL_DEFAULT, help="steps at once (4)"),
+    arg("--dry-run", action="store_true", help="check it and show what would be run"),
+    arg("--watch", action="store_true", help="run it again whenever a file of it changes"),
+    _ON,
+    by("who runs it"),
+)
+def pipeline_run(args: Namespace, console: Console) -> None:
+    """Run a pipeline to its end; each step is shown as it ends. Exit code 1 where it failed.
+
+    With --json each event is a line, and the last one is the whole run.
+    """
+    if args.dry_run:
+        _show_plan(args, console)
+        return
+    if args.watch and args.file == STDIN:
+        raise Invalid("stdin does not change", "give a file to --watch")
+    pipeline = Pipeline.load(args.file)
+    seen = pipeline.definition().files
+    while True:
+        result = _run_once(args, console, pipeline)
+        if not args.watch or result.status == "cancelled":
+            return
+        pipeline = None
+        while pipeline is None:
+            console.note("waiting for a change; Ctrl-C ends it")
+            try:
+                while (now := {name: _now(name) for name in seen}) == seen:
+                    time.sleep(WATCH_S)
+            except KeyboardInterrupt:
+                return
+            seen = now
+            try:
+                pipeline = Pipeline.load(args.file)
+                _inputs(args, console, pipeline.check())
+                seen = pipeline.definition().files
+            except (Invalid, NotFound) as error:  # The next change may repair it.
+                pipeline = None
+                console.fail(error)
+
+
+def _run_once(args: Namespace, console: Console, pipeline: Pipeline) -> PipelineRun:
+    given = _inputs(args, console, pipeline.check())
+    for note in [] if args.on else _shown(_missing(console, pipeline)):
+        console.note(note.strip())
+    options: dict[str, Any] = {"parallel": args.parallel, "on": args.on, "model": args.model}
+    begun = Begun(console.relay, pipeline, given, by=args.by, **options)
+    console.note(f"run {display.short(begun.run)}")
+    with _ended_politely(), View(console) as view:
+        view.begin(begun.run, pipeline.check().name)
+        result = begun.go(view.hear)
+    _show_end(console, result)
+    return result
+
+
+def _now(name: str) -> str | None:
+    """What a file of a pipeline says now; None where it cannot be read."""
+    try:
+        return read_text(Path(name))
+    except (Invalid, NotFound):
+        return None
+
+
+@contextmanager
+def _ended_politely() -> Generator[None]:
+    """Let SIGTERM and SIGHUP cancel a run as Ctrl-C does, so that its children end with it."""
+    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
+    for each in before:
+        signal.signal(each, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def _inputs(args: Namespace, console: Console, main: Checked) -> dict[str, Any]:
+    """The inputs that are given: read as their types say, files stored."""
+    given: dict[str, Any] = {}
+    for name, text in args.input:
+        taken = main.inputs.get(name)
+        if text.startswith("@") and taken is not None and taken.type in ("ref", "text"):
+            if args.dry_run:
+                given[name] = text
+                continue
+            path = Path(text[1:])
+            try:
+                with path.open("rb") as file:
+                    given[name] = console.relay.push(file, name=path.name).ref
+            except OSError as error:
+                raise Invalid(
+                    f"{path} cannot be read: {error.strerror}", "check the path"
+                ) from error
+        elif taken is not None and taken.type == "ref":
+            given[name] = display.resolve(console.relay, text)
+        else:
+            given[name] = typed_input(taken, text)
+    return given
+
+
+def _show_plan(args: Namespace, console: Console) -> None:
+    pipeline = Pipeline.load(args.file)
+    main = pipeline.check()
+    inputs = check_inputs(main, _inputs(args, console, main))
+    notes = _missing(console, pipeline)
+    steps = [
+        {"step": name, "kind": step.kind, "needs": list(step.needs), "does": _label(step)}
+        for name, step in main.steps.items()
+    ]
+    answer = {"name": main.name, "inputs": inputs, "steps": steps, "notes": notes}
+    lines = [f"{main.name}: {display.count(len(steps), 'step')}, nothing is run"]
+    lines += (f"  {name} = {value!r}" for name, value in inputs.items())
+    console.answer(answer, [*lines, *_graph(main, as_text).splitlines(), *_shown(notes)])
+
+
+def _show_end(console: Console, result: PipelineRun) -> None:
+    if console.is_json:
+        console.line(result, "")
+    else:
+        console.show("\n".join(summary(result)))
+    console.exit_code = 0
+    if result.status != "done":
+        console.exit_code = 130 if result.reason == "interrupted" else 1
+
+
+# Files
+
+
+@takes(_FILE)
+def pipeline_validate(args: Namespace, console: Console) -> None:
+    """Check a pipeline and the files that it includes; nothing is run."""
+    pipeline = Pipeline.load(args.file)
+    main, notes = pipeline.check(), _missing(console, pipeline)
+    answer = {
+        "name": main.name,
+        "steps": list(main.steps),
+        "inputs": list(main.inputs),
+        "notes": notes,
+    }
+    right = f"{args.file} is right: {display.count(len(main.steps), 'step')}"
+    console.answer(answer, [right, *_shown(notes)])
+
+
+def _missing(console: Console, pipeline: Pipeline) -> list[str]:
+    """What steps name that is not here."""
+    checked = pipeline.definition().pipelines().values()
+    has_capabilities = any(step.kind == "cap" for each in checked for step in each.steps.values())
+    relay = console.relay if has_capabilities else None
+    return missing_here(relay, checked, Path.cwd())
+
+
+def _shown(notes: list[str]) -> list[str]:
+    return [f"  note: {display.clean(note)}" for note in notes]
+
+
+@takes(
+    _FILE,
+    one_of(
+        arg("--svg", action="store_true", help="as a picture"),
+        arg("--mermaid", action="store_true", help="for tools that draw Mermaid"),
+    ),
+)
+def pipeline_graph(args: Namespace, console: Console) -> None:
+    """Show the graph of a pipeline: as text, as SVG, or for Mermaid."""
+    main = Pipeline.load(args.file).check()
+    drawn = _graph(main, as_svg if args.svg else as_mermaid if args.mermaid else as_text)
+    needs = {name: list(step.needs) for name, step in main.steps.items()}
+    console.answer({"name": main.name, "needs": needs, "graph": drawn}, drawn.rstrip("\n"))
+
+
+def _graph(main: Checked, draw: Any) -> str:
+    needs = {name: step.needs for name, step in main.steps.items()}
+    return draw(needs, {name: _label(step) for name, step in main.steps.items()})
+
+
+def _label(step: Step) -> str:
+    """What a step is, in a few words."""
+    what = step.target or step.model or ""
+    each = " for each" if step.foreach is not None else ""
+    return f"{step.kind}{f' {what}' if what else ''}{each}"
+
+
+# Runs
+
+
+@takes(LIMIT)
+def pipeline_list(args: Namespace, console: Console) -> None:
+    """List runs, newest first."""
+    listed = runs.list_runs(console.relay, args.limit)
+    lines = [
+        f"{display.short(run.run)}  {run.status:9}  {display.clean(run.name)}"
+        f"  {display.age(run.started_at) if run.started_at else ''}"
+        for run in listed
+    ]
+    if not listed and console.is_human:
+        lines = ["no runs yet", "  next: relay pipeline run FILE"]
+    console.answer({"runs": listed}, lines, "\n".join(run.run for run in listed))
+
+
+@takes(_RUN)
+def pipeline_show(args: Namespace, console: Console) -> None:
+    """Show a run: every step, how it stands, what it took and the ref of its result."""
+    run = runs.show(console.relay, _run(console, args))
+    console.answer(run, [*(step_line(view) for view in run.steps.values()), *summary(run)])
+
+
+def _run(console: Console, args: Namespace) -> str:
+    try:
+        view = thread_argument.find(console.relay, args.run)
+    except NotFound as error:
+        shown = display.clean(args.run)
+        raise NotFound(f"there is no run {shown}", "see: relay pipeline list") from error
+    if view.kind != "pipeline":
+        raise Invalid(f"{args.run} is no run of a pipeline", "see: relay pipeline list")
+    return view.thread_id
+
+
+_GOING_ON = (
+    arg(
+        "--budget",
+        type=pair,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="tokens, price or time instead of the file's",
+    ),
+    arg("--parallel", type=_many, default=None, help="steps at once (as it was begun)"),
+    _ON,
+    _FORCE,
+    by("who goes on with it"),
+)
+
+
+@takes(_RUN, *_GOING_ON)
+def pipeline_resume(args: Namespace, console: Console) -> None:
+    """Go on with a run that was killed, cancelled or stopped: what is done is not run again."""
+    _go_on(args, console)
+
+
+@takes(_RUN, _STEP, *_GOING_ON)
+def pipeline_retry(args: Namespace, console: Console) -> None:
+    """Run a step again, with all that depends on it."""
+    _go_on(args, console, args.step)
+
+
+def _go_on(args: Namespace, console: Console, step: str | None = None) -> None:
+    run = _run(console, args)
+    with _ended_politely(), View(console) as view:
+        view.begin(run, "")
+        options: dict[str, Any] = {
+            "parallel": args.parallel,
+            "on": args.on,
+            "is_forced": args.force,
+            "budget": {name: typed(text) for name, text in args.budget},
+            "by": args.by,
+            "hear": view.hear,
+        }
+        if step is None:
+            result = runs.resume(console.relay, run, **options)
+        else:
+            result = runs.retry(console.relay, run, step, **options)
+    _show_end(console, result)
+
+
+@takes(_RUN, by("who cancels it"))
+def pipeline_cancel(args: Namespace, console: Console) -> None:
+    """End a run: what is under way is ended politely, then by force. It can be resumed."""
+    run = runs.cancel(console.relay, _run(console, args), args.by)
+    console.answer(run, summary(run))
+
+
+@takes(_RUN, _STEP, by("as whom: stands behind your own name"))
+def pipeline_approve(args: Namespace, console: Console) -> None:
+    """Let a step that waits for a decision go on."""
+    _decide(args, console, Decision(True, _decider(args)))
+
+
+@takes(
+    _RUN,
+    _STEP,
+    arg("reason", metavar="REASON", help="why not"),
+    by("as whom: stands behind your own name"),
+)
+def pipeline_reject(args: Namespace, console: Console) -> None:
+    """Let a step that waits for a decision fail."""
+    _decide(args, console, Decision(False, _decider(args), args.reason))
+
+
+def _decider(args: Namespace) -> str:
+    """Who decides: the user of this machine, and as whom; on a server their key comes before."""
+    try:
+        user = getpwuid(os.getuid()).pw_name  # What the environment says can be anything.
+    except KeyError:
+        user = f"user {os.getuid()}"
+    return named(user, args.by)
+
+
+def _decide(args: Namespace, console: Console, decision: Decision) -> None:
+    run = _run(console, args)
+    view = runs.decided(console.relay, run, args.step, decision)
+    what = "approved" if decision.is_approved else "rejected"
+    lines = [f"{what} {display.clean(args.step)}, by {display.clean(view.by)}"]
+    if runs.show(console.relay, run).status == "killed":
+        lines.append(f"  next: relay pipeline resume {display.short(run)}")
+    console.answer(view, lines)

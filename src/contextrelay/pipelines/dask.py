@@ -1,0 +1,139 @@
+"""Tasks on the workers of a Dask cluster: only refs travel, the content is in a store they share.
+
+Each worker opens the store by its address, with the key in its own environment, and looks there
+whether the run was cancelled. A task whose worker is lost is done by another, with the same key.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from functools import cache
+from threading import Event, Thread
+from typing import Any
+
+from msgspec.structs import replace
+
+from contextrelay.client.relay import Relay
+from contextrelay.client.transport.address import is_server
+from contextrelay.errors import Invalid, RelayError, Unavailable
+from contextrelay.limits import DASK_CONNECT_S_MAX, LIST_ITEMS_MAX, RUN_LOOK_S
+from contextrelay.model.pipeline import StepView
+from contextrelay.pipelines.record import CANCEL
+from contextrelay.pipelines.runner import Done
+from contextrelay.pipelines.steps.kinds import TRIES
+from contextrelay.pipelines.steps.python_pool import PythonPool
+from contextrelay.pipelines.steps.task import Place, Task, perform
+from contextrelay.verbs import CancelPipeline, ReadEvents, ShowThread
+
+SCHEME = "dask://"
+_PASSWORD = re.compile(r"(?<=//)([^/?@:]*):[^/?@]*@")
+_SHARED = ("redis:", "rediss:", "valkey:", "valkeys:", "postgres:", "postgresql:")
+
+
+class Dask:
+    """Gives tasks to a scheduler of Dask."""
+
+    def __init__(self, relay: Relay, on: str, address: str | None) -> None:
+        self._address = None if address is None else for_workers(address)
+        """Where workers open the store: passwords stay here, they have their own."""
+        if address is None or not (is_server(address) or address.startswith(_SHARED)):
+            raise Invalid(
+                f"workers of {on} cannot open {self._address or 'a store in memory'}",
+                "use a store that they reach: --store http://HOST:PORT, after relay serve",
+            )
+        try:
+            from distributed import Client
+        except ImportError as error:
+            raise Invalid("Dask is not installed", "pip install 'contextrelay[dask]'") from error
+        try:
+            self._client: Any = Client(
+                f"tcp://{on.removeprefix(SCHEME)}",
+                timeout=DASK_CONNECT_S_MAX,
+                set_as_default=False,
+            )
+        except (OSError, TimeoutError, ValueError) as error:
+            raise Unavailable(
+                f"no scheduler answers at {on}", "start it: dask scheduler"
+            ) from error
+        self._relay = relay
+        self._futures: dict[str, Any] = {}
+        self._thread = ""
+
+    def submit(self, task: Task, done: Done) -> None:
+        self._thread = task.thread
+        sent = replace(task, address=self._address)
+        future = self._client.submit(work, sent, pure=False)
+        self._futures[future.key] = future
+
+        def report(ended: Any) -> None:
+            self._futures.pop(ended.key, None)
+            done(_outcome(ended))
+
+        future.add_done_callback(report)
+
+    def stop(self) -> None:
+        """Let workers hear that the run is cancelled; what they have not begun is dropped."""
+        if self._futures:
+            with suppress(RelayError):  # The store may be what is in trouble.
+                self._relay.transport.ask(CancelPipeline(thread=self._thread, by="pipeline"))
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def _outcome(future: Any) -> StepView | BaseException:
+    if future.cancelled():
+        return StepView(step="", kind="", status="cancelled", reason="the scheduler dropped it")
+    try:
+        return future.result()
+    except RelayError as error:
+        return error
+    except Exception as error:
+        return Unavailable(
+            f"a worker did not do its task: {type(error).__name__}: {error}"[:500],
+            "go on with: relay pipeline resume RUN",
+        )
+
+
+def for_workers(address: str) -> str:
+    """An address without its password, which is not sent over the network."""
+    return _PASSWORD.sub(r"\1@", address)
+
+
+# On a worker
+
+
+def work(task: Task) -> StepView:
+    """Do a task on a worker."""
+    assert task.address is not None
+    relay = _relay(task.address)
+    stop, over = Event(), Event()
+    watch = Thread(target=_watch, args=(relay, task.thread, stop, over), daemon=True)
+    watch.start()
+    try:
+        return perform(Place(relay, _pool(), stop, is_elsewhere=True), task, TRIES)
+    finally:
+        over.set()
+
+
+def _watch(relay: Relay, thread: str, stop: Event, over: Event) -> None:
+    """Look whether the run is cancelled while a task of it is done."""
+    after = 0
+    while not over.wait(RUN_LOOK_S):
+        with suppress(RelayError):
+            after = after or max(0, relay.transport.ask(ShowThread(thread)).events - 1)
+            page = relay.transport.ask(ReadEvents(thread, after, LIST_ITEMS_MAX)).events
+            after = page[-1].seq if page else after
+            if any(each.event.type == CANCEL for each in page):
+                stop.set()
+
+
+@cache
+def _relay(address: str) -> Relay:
+    return Relay(address)
+
+
+@cache
+def _pool() -> PythonPool:
+    return PythonPool()

@@ -1,0 +1,347 @@
+"""Fields of the pipeline language: of each its meaning, its JSON Schema, and how it is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar, cast, get_args
+
+from contextrelay.documents.bounds import check_label, check_name
+from contextrelay.documents.values import shown
+from contextrelay.errors import Invalid
+from contextrelay.limits import (
+    FOREACH_ITEMS_MAX,
+    NAME_CHARS_MAX,
+    PIPELINE_PARALLEL_MAX,
+    RUN_TOKENS_MAX,
+    STEP_RETRIES_MAX,
+    STEP_S_MAX,
+    TTL_S_MAX,
+)
+from contextrelay.model.artifact import ArtifactType
+from contextrelay.pipelines.condition import Expression, parse_condition
+from contextrelay.pipelines.template import Template, parse_template
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d)?")
+_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
+_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_OURS = ("RELAY_STEP_KEY", "RELAY_STEP", "RELAY_RUN", "RELAY_COMPLAINT")
+Result = TypeVar("Result")
+
+
+class Field(NamedTuple):
+    """One field: what it means, its JSON Schema, and the function that reads a plain value."""
+
+    meaning: str
+    schema: dict[str, Any]
+    read: Callable[[Any], Any]
+    is_required: bool = False
+
+
+def nested(value: Any) -> Any:
+    """Marks a field that has a table of its own."""
+    return value
+
+
+def anything(value: Any) -> Any:
+    return value
+
+
+# Readers: a plain value in, what a Step holds out, Invalid where it is not that
+
+
+def text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise Invalid(f"{shown(str(value)[:40])} is no text", "put it in quotes")
+    return value
+
+
+def word(value: Any) -> str:
+    """A text that says something."""
+    if not text(value).strip():
+        raise Invalid("this is empty", "write something, or leave it out")
+    return value
+
+
+def fixed(value: Any) -> str:
+    """A text that is taken as it is written."""
+    if "{{" in word(value):
+        raise Invalid(f"{shown(value[:40])}: no value can stand here", "write it out")
+    return value
+
+
+def name(value: Any) -> str:
+    """A text that can be the name of a thread, an artifact or a channel."""
+    return check_label(fixed(value), "this", NAME_CHARS_MAX)
+
+
+def file_name(value: Any) -> str:
+    return check_name(fixed(value))
+
+
+def template(value: Any) -> Template:
+    return parse_template(text(value))
+
+
+def question(value: Any) -> Template:
+    return parse_template(word(value))
+
+
+def condition(value: Any) -> Expression:
+    return parse_condition("true" if value is True else "false" if value is False else text(value))
+
+
+def templates(value: Any) -> tuple[Template, ...]:
+    return tuple(_at(index, parse_template, word) for index, word in enumerate(words(value)))
+
+
+def _at(step: str | int, read: Callable[[Any], Result], value: Any) -> Result:
+    """Read a part of a value; a fault of it says on which way it is."""
+    try:
+        return read(value)
+    except Invalid as error:
+        error.details["at"] = [step, *cast("list[Any]", error.details.get("at", []))]
+        raise
+
+
+def words(value: Any) -> tuple[str, ...]:
+    """A list of texts; figures in it are taken as they are written."""
+    if not isinstance(value, list):
+        raise Invalid("this is no list", "write [a, b], or - a below it")
+    items = cast("list[Any]", value)
+    for index, each in enumerate(items):
+        if not isinstance(each, str | int | float) or isinstance(each, bool):
+            raise Invalid("a word that is no text", "put it in quotes", {"at": [index]})
+    return tuple(map(str, items))
+
+
+def command(value: Any) -> Template | tuple[Template, ...]:
+    """A list of words, or one line for the shell.
+
+    A value is one whole argument or a part of one, behind a program that the file names. A line is
+    taken as it is written: what is in it is code, so values reach it in variables alone.
+    """
+    read = parse_template(value) if isinstance(value, str) else templates(value)
+    first = value if isinstance(value, str) else str(value[0]) if value else ""
+    if not first.strip():
+        at = {} if isinstance(value, str) else {"at": [0]}
+        raise Invalid("an empty command", "name the program first", at)
+    if isinstance(read, Template) and (used := read.values()):
+        raise Invalid(
+            f"{{{{{used[0]}}}}} stands in a line for the shell",
+            f'add env: {{VALUE: "{{{{{used[0]}}}}}"}} and write "$VALUE" in the line; or write the'
+            " command as a list",
+            {"value": 0},
+        )
+    if not isinstance(read, Template) and (used := read[0].values()):
+        what = f"{{{{{used[0]}}}}} would be the program that is run"
+        raise Invalid(what, "name the program, and pass the value behind it", {"at": [0]})
+    return read
+
+
+def arguments(value: Any) -> Any:
+    """A document whose texts are templates."""
+    if isinstance(value, str):
+        return parse_template(value)
+    if isinstance(value, dict):
+        named = cast("dict[str, Any]", value).items()
+        return {name: _at(name, arguments, each) for name, each in named}
+    if isinstance(value, list):
+        return [_at(index, arguments, each) for index, each in enumerate(cast("list[Any]", value))]
+    return value
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise Invalid("this is no mapping", "write name: value below it")
+    return cast("dict[str, Any]", value)
+
+
+def environment(value: Any) -> dict[str, Template]:
+    read: dict[str, Template] = {}
+    for name, each in mapping(value).items():
+        if not _ENV_NAME.fullmatch(name):
+            at = {"at": [name]}
+            raise Invalid(f"{shown(name)} is no name of a variable", "letters, digits and _", at)
+        if name in _OURS:
+            raise Invalid(f"{name} is set by relay", "take another name", {"at": [name]})
+        plain = str(each) if type(each) in (int, float) else each
+        read[name] = _at(name, template, plain)
+    return read
+
+
+def each_of(value: Any) -> Template | tuple[Any, ...]:
+    """A list as it stands, or one value that holds it."""
+    if isinstance(value, list):
+        items = cast("list[Any]", value)
+        if len(items) > FOREACH_ITEMS_MAX:
+            raise Invalid(f"more than {FOREACH_ITEMS_MAX:,} items", "split the list")
+        return tuple(items)
+    read = template(value)
+    if read.lone_value is None:
+        raise Invalid("foreach takes a list, or one value", "write [a, b] or {{steps.NAME.json}}")
+    return read
+
+
+def duration(value: Any) -> float:
+    """Seconds: a number, or a text such as 30s, 5m, 2h."""
+    match = _DURATION.fullmatch(str(value).strip()) if type(value) is not bool else None
+    if match is None:
+        raise Invalid(f"{shown(str(value)[:40])} is no time", "write 30s, 5m or 2h")
+    seconds = float(match[1]) * _UNITS_S[match[2] or "s"]
+    if not 0 < seconds <= STEP_S_MAX:
+        raise Invalid(f"{shown(str(value)[:40])} is out of range", f"at most {STEP_S_MAX:,} s")
+    return seconds
+
+
+def cache(value: Any) -> int | None:
+    """`off`, `on`, or how long a result is kept."""
+    if value in (False, "off"):
+        return 0
+    if value in (True, "on"):
+        return TTL_S_MAX
+    return max(1, int(duration(value)))
+
+
+def function(value: Any) -> str:
+    if not _FUNCTION.fullmatch(text(value)):
+        raise Invalid(f"{shown(value)} names no function", "write package.module:function")
+    return value
+
+
+def _number(least: int, most: int) -> Callable[[Any], int]:
+    def read(value: Any) -> int:
+        if type(value) is not int or not least <= value <= most:
+            raise Invalid(
+                f"{shown(str(value)[:40])} is out of range", f"a whole number, {least} to {most:,}"
+            )
+        return value
+
+    return read
+
+
+def _amount(value: Any) -> float:
+    if type(value) not in (int, float) or not 0 < value <= 1_000_000:
+        raise Invalid(f"{shown(str(value)[:40])} is no amount", "write dollars, such as 0.50")
+    return float(value)
+
+
+def _one_of(*allowed: str) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        if value not in allowed:
+            raise Invalid(f"{shown(str(value)[:40])} is not known", f"one of {', '.join(allowed)}")
+        return value
+
+    return read
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    return words([value] if isinstance(value, str) else value)
+
+
+# JSON Schemas
+
+_TEXT: dict[str, Any] = {"type": "string"}
+_WORDS: dict[str, Any] = {"type": "array", "items": {"type": ["string", "number"]}}
+_TIME: dict[str, Any] = {"type": ["string", "number"]}
+_TYPES = get_args(ArtifactType)
+_INPUT_TYPES = ("text", "number", "integer", "boolean", "list", "object", "ref")
+
+
+def _integer(least: int, most: int) -> dict[str, Any]:
+    return {"type": "integer", "minimum": least, "maximum": most}
+
+
+# Tables
+
+TOP: Mapping[str, Field] = {
+    "name": Field("What the pipeline is called", _TEXT, name, is_required=True),
+    "description": Field("What it is for", _TEXT, text),
+    "inputs": Field("What a run is given", {}, nested),
+    "defaults": Field("For steps that do not say", {}, nested),
+    "budget": Field("Past it a run stops cleanly", {}, nested),
+    "steps": Field("The steps, by name", {}, nested, is_required=True),
+}
+INPUT: Mapping[str, Field] = {
+    "type": Field("Of the value", {"enum": [*_INPUT_TYPES]}, _one_of(*_INPUT_TYPES)),
+    "default": Field("Where none is given", {}, anything),
+    "description": Field("What it is for", _TEXT, text),
+}
+BUDGET: Mapping[str, Field] = {
+    "tokens": Field("Tokens in and out", _integer(1, RUN_TOKENS_MAX), _number(1, RUN_TOKENS_MAX)),
+    "price": Field("US dollars", {"type": "number", "exclusiveMinimum": 0}, _amount),
+    "time": Field("How long, as 10m", _TIME, duration),
+}
+OUT: Mapping[str, Field] = {
+    "name": Field("Of the artifact", _TEXT, file_name),
+    "type": Field("Of the artifact", {"enum": [*_TYPES]}, _one_of(*_TYPES)),
+    "schema": Field("JSON Schema of the result", {"type": "object"}, mapping),
+}
+_RETRIES = Field(
+    "How often it is tried again", _integer(0, STEP_RETRIES_MAX), _number(0, STEP_RETRIES_MAX)
+)
+_TIMEOUT = Field("How long it may take, as 30s", _TIME, duration)
+_MODEL = Field("PROVIDER[:MODEL]", _TEXT, text)
+DEFAULTS: Mapping[str, Field] = {
+    "model": _MODEL,
+    "timeout": _TIMEOUT,
+    "retries": _RETRIES,
+}
+STEP: Mapping[str, Field] = {
+    "needs": Field("Steps that come before", {"type": ["string", "array"]}, _names),
+    "when": Field("Runs only where this holds", {"type": ["string", "boolean"]}, condition),
+    "foreach": Field("Once for each item", {"type": ["string", "array"]}, each_of),
+    "max_parallel": Field(
+        "Items at once", _integer(1, PIPELINE_PARALLEL_MAX), _number(1, PIPELINE_PARALLEL_MAX)
+    ),
+    "retries": _RETRIES,
+    "timeout": _TIMEOUT,
+    "cache": Field("off, on, or how long", {"type": ["string", "number", "boolean"]}, cache),
+    "env": Field("Environment variables", {"type": "object"}, environment),
+    "out": Field("What becomes of the result", {}, nested),
+    "on_failure": Field(
+        "Whether the rest goes on",
+        {"enum": ["stop", "continue"]},
+        _one_of("stop", "continue"),
+    ),
+}
+_REFS = Field("Refs whose previews are shown", _WORDS, templates)
+_SYSTEM = Field("The system text", _TEXT, template)
+_ARGS = Field("Arguments; texts are templates", {"type": "object"}, arguments)
+KINDS: Mapping[str, Mapping[str, Field]] = {
+    "prompt": {
+        "prompt": Field("What a model is asked", _TEXT, question, is_required=True),
+        "model": _MODEL,
+        "system": _SYSTEM,
+        "refs": _REFS,
+    },
+    "cli": {
+        "cli": Field("The program of an agent", _TEXT, fixed, is_required=True),
+        "prompt": Field("What the agent is asked", _TEXT, question, is_required=True),
+        "args": Field("Its arguments", _WORDS, templates),
+        "refs": _REFS,
+    },
+    "exec": {
+        "exec": Field(
+            "A command: words, or a line for sh -c",
+            {"type": ["string", "array"]},
+            command,
+            is_required=True,
+        ),
+    },
+    "cap": {"cap": Field("A capability", _TEXT, fixed, is_required=True), "args": _ARGS},
+    "python": {
+        "python": Field("module:function", _TEXT, function, is_required=True),
+        "args": _ARGS,
+    },
+    "pipeline": {
+        "pipeline": Field("Another file", _TEXT, fixed, is_required=True),
+        "inputs": _ARGS,
+    },
+    "approve": {
+        "approve": Field("What is to be decided", _TEXT, question, is_required=True),
+        "channel": Field("Where a decision may be signalled", _TEXT, name),
+    },
+}

@@ -1,0 +1,157 @@
+"""Graphs of a run: how each step of a pipeline stands, and which have to wait for which.
+
+A run has one graph, and one more for each pipeline that a step includes; the steps of an included
+one have the name of that step in front of theirs.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+
+from contextrelay.model.pipeline import StepView
+from contextrelay.model.step import FINAL, StepStatus
+from contextrelay.pipelines.budget import Over, Spent
+from contextrelay.pipelines.language import Budget, Pipeline, Step
+from contextrelay.pipelines.steps.values import Known, Scope
+
+
+class Result(NamedTuple):
+    """How a step, or an item of a fan-out, ended."""
+
+    status: StepStatus
+    ref: str | None = None
+    by: str = ""
+    reason: str = ""
+    hint: str = ""
+
+
+class Node:
+    """One step of a graph."""
+
+    def __init__(self, step: Step, prefix: str) -> None:
+        self.step = step
+        self.key = f"{prefix}{step.name}"
+        self.status: StepStatus = "pending"
+        self.result = Result("pending")
+        self.items: list[Any] = []
+        self.results: dict[int, Result] = {}
+        self.begun = 0
+        """How many items were begun."""
+
+    @property
+    def is_fan_out(self) -> bool:
+        return self.step.foreach is not None
+
+    @property
+    def under_way(self) -> int:
+        return self.begun - len(self.results)
+
+    def joined(self) -> tuple[Result, list[str | None] | None]:
+        """How a fan-out ends whose items are all over: their refs, in order, are its result."""
+        results = [self.results[index] for index in range(len(self.items))]
+        failed = [each for each in results if each.status == "failed"]
+        reason = ""
+        if failed:
+            reason = f"{len(failed)} of {len(results)} items failed: {failed[0].reason}"
+        if failed and (self.step.on_failure == "stop" or len(failed) == len(results)):
+            return Result("failed", reason=reason, hint=failed[0].hint), None
+        return Result("done", reason=reason), [each.ref for each in results]
+
+    def unit_key(self, index: int | None) -> str:
+        return self.key if index is None else f"{self.key}[{index}]"
+
+
+class Graph:
+    """The steps of one pipeline in a run."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        inputs: dict[str, Any],
+        prefix: str,
+        parent: Unit | None,
+        budget: Budget,
+    ) -> None:
+        self.pipeline, self.inputs, self.parent = pipeline, inputs, parent
+        self.prefix = prefix
+        self.budget, self.spent, self.began_s = budget, Spent(), time.monotonic()
+        self.nodes = {name: Node(step, prefix) for name, step in pipeline.steps.items()}
+        self.followers: dict[str, list[str]] = {name: [] for name in self.nodes}
+        self.open_needs = {name: len(step.needs) for name, step in pipeline.steps.items()}
+        for name, step in pipeline.steps.items():
+            for need in step.needs:
+                self.followers[need].append(name)
+        self.left = len(self.nodes)
+        """How many steps are not over."""
+
+    def scope(self, run: str, name: str, step: Step, item: Any = None) -> Scope:
+        """What the values of a step are looked up in: what it needs, and no more."""
+        steps = {
+            need: Known(node.status, node.result.ref, node.result.by or None, node.is_fan_out)
+            for need in step.needs
+            if (node := self.nodes[need]).status in FINAL
+        }
+        return Scope(self.inputs, steps, {"id": run, "name": name}, item)
+
+    def leaves(self) -> list[Node]:
+        """The steps that no other follows: what they give is the pipeline's result."""
+        return [node for name, node in self.nodes.items() if not self.followers[name]]
+
+    def ended(self) -> tuple[Result, dict[str, str | None] | None]:
+        """How the step ends that includes this pipeline: with what its last steps gave."""
+        if failures := self.failures():
+            first = failures[0].result
+            reason = f"{failures[0].key} failed: {first.reason}"
+            return Result("failed", reason=reason, hint=first.hint), None
+        leaves = self.leaves()
+        if len(leaves) == 1:
+            return Result("done", leaves[0].result.ref), None
+        return Result("done"), {node.step.name: node.result.ref for node in leaves}
+
+    def spend(self, view: StepView) -> None:
+        """Count what a step took, here and in the pipelines that this one is in."""
+        self.spent.add(view)
+        if self.parent is not None:
+            self.parent.graph.spend(view)
+
+    def over(self) -> Over | None:
+        """What of a budget is used up: of this pipeline, or of one that it is in."""
+        if over := self.spent.over(self.budget):
+            return self._named(over)
+        above = None if self.parent is None else self.parent.graph.over()
+        return self.time_is_up() or above
+
+    def time_is_up(self) -> Over | None:
+        time_s = self.budget.time_s
+        if time_s is None or time.monotonic() - self.began_s <= time_s:
+            return None
+        return self._named(Over("time", f"its time is up: {time_s:g} s", f"{2 * time_s:g}s"))
+
+    def _named(self, over: Over) -> Over:
+        name = f"{self.prefix[:-1]}: " if self.prefix else ""
+        return over._replace(text=name + over.text)
+
+    def failures(self) -> list[Node]:
+        """The steps because of which the pipeline failed."""
+        return [
+            node
+            for node in self.nodes.values()
+            if node.status == "failed" and node.step.on_failure == "stop"
+        ]
+
+
+class Unit(NamedTuple):
+    """What is begun at once: a step, or one item of a fan-out."""
+
+    graph: Graph
+    node: Node
+    item_index: int | None = None
+
+    @property
+    def key(self) -> str:
+        return self.node.unit_key(self.item_index)
+
+    @property
+    def item(self) -> Any:
+        return None if self.item_index is None else self.node.items[self.item_index]

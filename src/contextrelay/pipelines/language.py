@@ -1,0 +1,368 @@
+"""The pipeline language: what a file may say, and the values that it becomes.
+
+Every field is in one of the tables of `fields.py`, with its JSON Schema and the function that reads
+it; the schema for editors (`editor_schema.py`) is made of the same tables.
+
+Rule: a pipeline that is read can be run: names, types, references and the graph were checked, and
+what is wrong is refused with file, line and column and with what was meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any, Literal, NamedTuple, cast, get_args
+
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
+
+from contextrelay.documents.args_schema import check_words
+from contextrelay.documents.values import shown
+from contextrelay.errors import Invalid
+from contextrelay.limits import PIPELINE_STEPS_MAX
+from contextrelay.model.artifact import ArtifactType
+from contextrelay.pipelines import fields
+from contextrelay.pipelines.condition import Expression, check_kinds, values_of
+from contextrelay.pipelines.step_graph import order
+from contextrelay.pipelines.tables import Table, suggestion
+from contextrelay.pipelines.template import STEP_FIELDS, Template, Value, parse_template
+from contextrelay.pipelines.yaml_nodes import Node, Place, read_yaml, refuse
+
+Kind = Literal["prompt", "cli", "exec", "cap", "python", "pipeline", "approve"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+"""Where a wrapped agent is given its prompt, in its words."""
+InputType = Literal["text", "number", "integer", "boolean", "list", "object", "ref"]
+
+
+class Input(Struct, frozen=True, kw_only=True):
+    """Something that is given to a run; without a default it has to be."""
+
+    name: str
+    type: InputType = "text"
+    default: Any = UNSET
+    description: str = ""
+
+
+class Budget(Struct, frozen=True, kw_only=True):
+    """What a run may spend before it is stopped."""
+
+    tokens: int | None = None
+    price: float | None = None
+    """In US dollars."""
+    time_s: float | None = None
+
+
+class Out(Struct, frozen=True, kw_only=True):
+    """What a step's result is called, its type, and the JSON Schema that it has to fit."""
+
+    name: str | None = None
+    type: ArtifactType | None = None
+    schema: dict[str, Any] | None = None
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """One step: what it does, after which others, and how."""
+
+    name: str
+    kind: Kind
+    place: Place
+    target: str = ""
+    """The program of `cli`, the capability of `cap`, `module:function`, the file of `pipeline`."""
+    text: Template | None = None
+    """The prompt of `prompt` and `cli`, the question of `approve`, the shell line of `exec`."""
+    words: tuple[Template, ...] = ()
+    """The command of `exec`, the arguments of `cli`."""
+    args: Any = None
+    """The arguments of `cap` and `python`, the inputs of `pipeline`; texts in it are templates."""
+    refs: tuple[Template, ...] = ()
+    system: Template | None = None
+    model: str | None = None
+    channel: str | None = None
+    needs: tuple[str, ...] = ()
+    """The steps that come before: those it names, and those whose results it uses."""
+    when: Expression | None = None
+    foreach: Template | tuple[Any, ...] | None = None
+    max_parallel: int | None = None
+    retries: int = 0
+    timeout_s: float | None = None
+    cache_s: int | None = None
+    """How long a result is kept for a run with the same inputs; 0 is off, None the kind's own."""
+    env: dict[str, Template] = {}
+    out: Out = Out()
+    on_failure: Literal["stop", "continue"] = "stop"
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether `when` is asked for each item of a fan-out by itself."""
+        return self.when is not None and any(each.root == "item" for each in values_of(self.when))
+
+
+class Pipeline(Struct, frozen=True, kw_only=True):
+    """A graph of steps, checked; `steps` in an order in which they can be run."""
+
+    name: str
+    file: str
+    description: str = ""
+    inputs: dict[str, Input]
+    budget: Budget = Budget()
+    steps: dict[str, Step]
+    nodes: dict[str, Node]
+    """What the file says of each step, for the places of faults."""
+
+
+def read_pipeline(text: str, file: str) -> Pipeline:
+    """Read a pipeline.
+
+    Raises:
+        Invalid: something in it is wrong; the message has file, line and column.
+        TooLarge: the file is too long, too deep, or has too many values.
+    """
+    root = read_yaml(text, file)
+    top = Table(file, root, "a pipeline", fields.TOP)
+    inputs = {name: _input(file, name, node) for name, node in top.entries("inputs")}
+    defaults = _renamed(top.part("defaults", "defaults", fields.DEFAULTS).values())
+    budget = _renamed(top.part("budget", "a budget", fields.BUDGET).values())
+    nodes = dict(top.entries("steps"))
+    steps = {name: _step(file, name, node, defaults) for name, node in nodes.items()}
+    if not steps:
+        refuse(file, top.place_of("steps"), "there are no steps", "add one under steps:")
+    if len(steps) > PIPELINE_STEPS_MAX:
+        refuse(file, top.place_of("steps"), f"more than {PIPELINE_STEPS_MAX} steps", "use foreach")
+    for step in steps.values():
+        _check_names(file, step, nodes[step.name], inputs, steps)
+    needs = {name: step.needs for name, step in steps.items()}
+    in_order = order(file, needs, lambda name, need: _place_of_need(nodes[name], need))
+    return Pipeline(
+        name=top.values()["name"],
+        file=file,
+        description=top.values().get("description", ""),
+        inputs=inputs,
+        budget=Budget(**budget),
+        steps={name: steps[name] for name in in_order},
+        nodes=nodes,
+    )
+
+
+def read_budget(given: Mapping[str, Any], before: Budget) -> Budget | None:
+    """A budget whose fields stand instead of those of another one; None where none is given.
+
+    Raises:
+        Invalid: there is no such field, or its value is none.
+    """
+    read: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in fields.BUDGET:
+            raise Invalid(f"a budget has no {shown(name)}", suggestion(name, fields.BUDGET))
+        try:
+            read[name] = fields.BUDGET[name].read(value)
+        except Invalid as error:
+            raise Invalid(f"budget {name}: {error.message}", error.hint) from error
+    return replace(before, **_renamed(read)) if read else None
+
+
+def _input(file: str, name: str, node: Node) -> Input:
+    if not isinstance(node.value, dict):
+        # A short form: `topic: orders` is an input with a default.
+        kinds: dict[Any, InputType] = {
+            bool: "boolean",
+            int: "integer",
+            float: "number",
+            list: "list",
+        }
+        kind = kinds.get(type(node.value), "text")
+        return Input(
+            name=name, type=kind, default=node.plain() if node.value is not None else UNSET
+        )
+    read = Table(file, node, f"the input {name}", fields.INPUT).values()
+    made = Input(name=name, **read)
+    if not isinstance(made.default, UnsetType):
+        try:
+            check_input(made, made.default)
+        except Invalid as error:
+            refuse(file, node.keys["default"], error.message, error.hint)
+    return made
+
+
+def check_input(taken: Input, value: Any) -> Any:
+    """A value for an input; texts are read as the input's type where they can be.
+
+    Raises:
+        Invalid: it is not of that type.
+    """
+    checks: dict[str, Callable[[Any], bool]] = {
+        "text": lambda each: isinstance(each, str),
+        "ref": lambda each: isinstance(each, str),
+        "boolean": lambda each: isinstance(each, bool),
+        "integer": lambda each: type(each) is int,
+        "number": lambda each: type(each) in (int, float),
+        "list": lambda each: isinstance(each, list),
+        "object": lambda each: isinstance(each, dict),
+    }
+    if not checks[taken.type](value):
+        got = shown(str(value)[:40])
+        raise Invalid(f"{taken.name} has to be {taken.type}, not {got}", f"give it as {taken.type}")
+    return value
+
+
+def _renamed(read: Mapping[str, Any], also: Mapping[str, str] = {}) -> dict[str, Any]:
+    names = {"timeout": "timeout_s", "time": "time_s", "cache": "cache_s", **also}
+    return {names.get(name, name): value for name, value in read.items()}
+
+
+class _KindFields(NamedTuple):
+    """How the fields that only one kind has go into a `Step`."""
+
+    main: str
+    """Where what stands behind the kind's own name goes; `exec` decides by its type."""
+    renamed: Mapping[str, str]
+
+
+_KIND_FIELDS: dict[Kind, _KindFields] = {
+    "prompt": _KindFields("text", {}),
+    "cli": _KindFields("target", {"prompt": "text", "args": "words"}),
+    "exec": _KindFields("text", {}),
+    "cap": _KindFields("target", {}),
+    "python": _KindFields("target", {}),
+    "pipeline": _KindFields("target", {"inputs": "args"}),
+    "approve": _KindFields("text", {}),
+}
+
+
+def _step(file: str, name: str, node: Node, defaults: Mapping[str, Any]) -> Step:
+    kind = _kind(file, name, node)
+    table = {**fields.KINDS[kind], **fields.STEP}
+    mapping = Table(file, node, f"the step {name} ({kind})", table)
+    main, renamed = _KIND_FIELDS[kind]
+    made = _renamed(mapping.values(), renamed)
+    first = made.pop(kind)
+    made["words" if isinstance(first, tuple) else main] = first
+    made["out"] = _out(file, mapping)
+    for field, value in defaults.items():
+        if field != "model" or kind == "prompt":
+            made.setdefault(field, value)
+    step = Step(name=name, kind=kind, place=node.place, **made)
+    used = [value.path[0] for value in values_in(step) if value.root == "steps" and value.path]
+    needs = dict.fromkeys((*step.needs, *cast("list[str]", used)))
+    return replace(step, needs=tuple(needs))
+
+
+def _kind(file: str, name: str, node: Node) -> Kind:
+    if not isinstance(node.value, dict):
+        refuse(file, node.place, f"the step {name} is no mapping", "write prompt: ... below it")
+    # `cli` has a field `prompt` of its own.
+    found = [kind for kind in KINDS if kind in node.keys]
+    if "cli" in found:
+        found = ["cli", *(kind for kind in found if kind not in ("cli", "prompt"))]
+    if len(found) != 1:
+        known = [*KINDS, *fields.STEP]
+        strange = [each for each in node.keys if each not in known]
+        hint = f"give it one of {', '.join(KINDS)}"
+        if not found and strange and (near := get_close_matches(strange[0], KINDS, 1)):
+            hint = f"did you mean {near[0]}?"
+        what = "has none" if not found else f"has {' and '.join(found)}"
+        wrong = found[-1] if found else strange[0] if strange else ""
+        place = node.keys.get(wrong, node.place)
+        refuse(file, place, f"the step {name} {what} of its kinds", hint)
+    return cast("Kind", found[0])
+
+
+def _out(file: str, step: Table) -> Out:
+    made = Out(**step.part("out", "out", fields.OUT).values())
+    if made.schema is not None:
+        try:
+            check_words(made.schema, "out.schema")
+        except Invalid as error:
+            place = step.node.value["out"].value["schema"].place_in(error.details)
+            refuse(file, place, error.message, error.hint)
+    return made
+
+
+def values_in(step: Step) -> list[Value]:
+    """Every value that a step uses."""
+    found = [] if step.when is None else values_of(step.when)
+    templates = [step.text, step.system, *step.words, *step.refs, *step.env.values()]
+    if isinstance(step.foreach, Template):
+        templates.append(step.foreach)
+    for template in (*templates, *_templates_in(step.args)):
+        found += template.values() if template else []
+    return found
+
+
+def _templates_in(args: Any) -> list[Template]:
+    if isinstance(args, Template):
+        return [args]
+    parts: Iterable[Any] = ()
+    if isinstance(args, dict):
+        parts = cast("dict[str, Any]", args).values()
+    elif isinstance(args, list):
+        parts = cast("list[Any]", args)
+    return [template for part in parts for template in _templates_in(part)]
+
+
+def _place_of_need(node: Node, need: str) -> Place:
+    """Where a step names another one that comes before it."""
+    for scalar in node.value["needs"].scalars() if "needs" in node.keys else ():
+        if scalar.value == need:
+            return scalar.place
+    return _place_of_value(node, lambda value: value.root == "steps" and value.path[:1] == (need,))
+
+
+def _place_of_value(node: Node, is_meant: Callable[[Value], bool]) -> Place:
+    """Where a step uses a value: in a template, or in its condition."""
+    for name, part in node.items():
+        for scalar in part.scalars():
+            if scalar.braces and name != "when":
+                for value, place in zip(
+                    parse_template(scalar.value).values(), scalar.braces, strict=False
+                ):
+                    if is_meant(value):
+                        return place
+    return node.field("when")
+
+
+def _check_names(
+    file: str, step: Step, node: Node, inputs: Mapping[str, Input], steps: Mapping[str, Step]
+) -> None:
+    """Refuse what a step names and nobody has."""
+    for need in step.needs:
+        if need not in steps:
+            message = f"the step {step.name}: there is no step {shown(need)}"
+            refuse(file, _place_of_need(node, need), message, suggestion(need, steps))
+    for value in values_in(step):
+
+        def wrong(message: str, hint: str, value: Value = value) -> None:
+            place = _place_of_value(node, lambda each: each == value)
+            refuse(file, place, f"the step {step.name}: {message}", hint)
+
+        first = str(value.path[0]) if value.path else ""
+        if value.root == "item" and step.foreach is None:
+            wrong("{{item}} without foreach:", "add foreach: to the step")
+        elif value.root == "inputs" and first not in inputs:
+            wrong(f"there is no input {shown(first)}", suggestion(first, inputs or ["none"]))
+        elif value.root == "steps" and (len(value.path) < 2 or value.path[1] not in STEP_FIELDS):
+            known = ", ".join(f"{{{{steps.{first}.{field}}}}}" for field in STEP_FIELDS)
+            wrong(f"{{{{{value}}}}} is no result of a step", f"there are {known}")
+        elif value.root == "run" and value.path not in (("id",), ("name",)):
+            wrong(f"{{{{{value}}}}} is not known", "there are {{run.id}} and {{run.name}}")
+    if step.when is not None:
+        try:
+            check_kinds(step.when, lambda value: _kind_of(value, inputs))
+        except Invalid as error:
+            refuse(
+                file, node.field("when"), f"the step {step.name}: when: {error.message}", error.hint
+            )
+    if step.max_parallel is not None and step.foreach is None:
+        message = f"the step {step.name}: max_parallel without foreach:"
+        refuse(file, node.keys["max_parallel"], message, "add foreach:, or leave it out")
+
+
+def _kind_of(value: Value, inputs: Mapping[str, Input]) -> str | None:
+    """The kind of a value, where it is known before a run."""
+    if value.root == "inputs" and len(value.path) == 1:
+        kind = inputs[str(value.path[0])].type
+        return {"ref": "text", "integer": "number"}.get(kind, kind)
+    if value.root == "steps" and len(value.path) == 2:
+        return {"ref": "text", "preview": "text", "status": "text", "refs": "list"}.get(
+            str(value.path[1])
+        )
+    return "text" if value.root == "run" else None

@@ -1,0 +1,400 @@
+"""A run: what may begin is begun, what ends lets others begin, until nothing is left.
+
+Rule: one thread decides at a time, under the run's lock: the one whose task has just ended, so that
+a chain goes on in one thread, or that of the run. What it knows is what the events of the run's
+thread say, so that a run that was killed at any moment goes on where its events end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Event, Lock
+from typing import Any
+
+from msgspec.structs import replace
+
+from contextrelay.client.relay import Relay
+from contextrelay.errors import Conflict, RelayError
+from contextrelay.limits import RUN_LOOK_S
+from contextrelay.model.pipeline import PipelineRun, RunStatus, StepView
+from contextrelay.model.step import StepStatus, writer
+from contextrelay.pipelines.approval import Waits
+from contextrelay.pipelines.budget import Over
+from contextrelay.pipelines.completion import (
+    OF_THE_STORE,
+    Lasting,
+    failed,
+    result_of,
+    write_end,
+    write_run_end,
+)
+from contextrelay.pipelines.definition import Setting, check_inputs, included_path
+from contextrelay.pipelines.graph import Graph, Node, Result, Unit
+from contextrelay.pipelines.language import Budget
+from contextrelay.pipelines.record import CANCEL, RunRecord, StepRecord, follow
+from contextrelay.pipelines.runner import Runner
+from contextrelay.pipelines.schedule import never_runs
+from contextrelay.pipelines.steps.task import Task
+from contextrelay.pipelines.steps.values import Scope, Values
+from contextrelay.pipelines.views import all_views, next_step, paid, reasons, view_of
+from contextrelay.runs.tally import since_ms
+
+WHEN = "when: does not hold"
+
+
+class Run:
+    """One run of a pipeline, in this process."""
+
+    def __init__(self, relay: Relay, record: RunRecord, setting: Setting, runner: Runner) -> None:
+        self._relay, self._record, self._setting = relay, record, setting
+        self._runner = runner
+        self._reports: SimpleQueue[tuple[Unit, StepView | BaseException]] = SimpleQueue()
+        self._lock, self._woken = Lock(), Event()
+        self._ready: deque[Unit] = deque()
+        self._opened: deque[tuple[Graph, Node]] = deque()
+        self._under_way = 0
+        self._waits = Waits(relay, record.run)
+        self._lasting = Lasting(relay, record.run)
+        self._looked_s = time.monotonic()
+        self._is_stopped = self._is_cancelled = False
+        """Whether nothing new is begun any more."""
+        self._end: tuple[RunStatus, str] | None = None
+        self._over: Over | None = None
+        self._error: BaseException | None = None
+        self._hear_error: Exception | None = None
+        self._views: dict[str, StepView] = {}
+        self._graph = Graph(setting.main, setting.inputs, "", None, setting.budget)
+        self._graph.began_s -= record.used_s
+        self._timed: list[Graph] = []
+
+    # The loop
+
+    def go(self) -> PipelineRun:
+        """Run to the end; what came of it.
+
+        Raises:
+            Conflict: another process has taken this run over.
+            RelayError: the store does not answer.
+            Exception: what `hear` raised; the run went on to its end without it.
+        """
+        for key, record in self._record.steps.items():
+            if record.status != "running":
+                self._views[key] = view_of(key, record)
+        try:
+            self._begin_graph(self._graph)
+            while True:
+                try:
+                    with self._lock:
+                        self._look()
+                        self._go_on()
+                        if self._is_over():
+                            break
+                    self._decide()
+                    self._woken.wait(max(0.0, self._looked_s + RUN_LOOK_S - time.monotonic()))
+                    self._woken.clear()
+                except KeyboardInterrupt:
+                    if self._is_cancelled:
+                        raise
+                    self.cancel("interrupted")
+        finally:
+            self._runner.close()
+        if self._error is not None:
+            raise self._error
+        result = self._finish()
+        if self._hear_error is not None:
+            self._hear_error.add_note(f"run {result.run} went on without it: {result.status}")
+            raise self._hear_error
+        return result
+
+    def _is_over(self) -> bool:
+        if self._under_way or self._opened:
+            return False
+        return self._is_stopped or not (self._ready or self._waits)
+
+    def _decide(self) -> None:
+        """Take the reports that are there, unless another thread is at it, which then does."""
+        while not self._reports.empty() and self._lock.acquire(blocking=False):
+            try:
+                self._go_on()
+            except BaseException as error:
+                self._error = self._error or error
+                self._stop()
+            finally:
+                if self._error is not None or self._is_over():
+                    self._woken.set()
+                self._lock.release()
+
+    def _go_on(self) -> None:
+        """Take what was reported, and begin what may begin."""
+        while not self._reports.empty():
+            unit, outcome = self._reports.get()
+            self._under_way -= 1
+            self._take(unit, outcome)
+        self._open_all()
+        self._pump()
+
+    def _take(self, unit: Unit, outcome: StepView | BaseException) -> None:
+        self._lasting.ended(unit)
+        if isinstance(outcome, Conflict):
+            # Somebody was faster, as a worker that was taken for lost: what they wrote counts.
+            follow(self._relay, self._record)
+            before = self._record.steps.get(unit.key)
+            if before is not None and before.is_final:
+                outcome = view_of(unit.key, before)
+        if isinstance(outcome, BaseException):
+            self._error = self._error or outcome  # What is not written down is not done.
+            self._stop()
+            return
+        if outcome.status == "cancelled":  # A worker may hear of it first.
+            self._end = self._end or ("cancelled", outcome.reason)
+            self._stop()
+            return
+        unit.graph.spend(outcome)
+        self._heard(outcome)
+        status: Any = outcome.status
+        self._ended(unit, Result(status, outcome.ref, outcome.by, outcome.reason, outcome.hint))
+        self._check_budget(unit.graph)
+
+    def _look(self) -> None:
+        """Now and then: has somebody cancelled or decided, is the time up?"""
+        if time.monotonic() < self._looked_s + RUN_LOOK_S:
+            return
+        self._waits.listen()
+        for numbered in follow(self._relay, self._record):
+            if numbered.event.type == CANCEL:
+                self.cancel(f"cancelled by {writer(numbered.event)}")
+        for unit, decided in self._waits.decided(self._record):
+            self._heard(view_of(unit.key, decided))
+            self._ended(unit, result_of(decided))
+        for graph in self._timed:
+            if graph.left and (over := graph.time_is_up()):
+                self._past(over)
+                self._runner.stop()
+        self._lasting.show()
+        self._looked_s = time.monotonic()
+
+    def cancel(self, reason: str) -> None:
+        """End the run: what is under way is ended, and may be done again by a resume."""
+        self._end = self._end or ("cancelled", reason)
+        self._is_cancelled = True
+        self._stop()
+
+    def _stop(self) -> None:
+        self._is_stopped = True
+        self._runner.stop()
+
+    # What may begin
+
+    def _begin_graph(self, graph: Graph) -> None:
+        """Take what is over from the record, and look at the rest."""
+        if graph.budget.time_s is not None:
+            self._timed.append(graph)
+        if not graph.prefix or graph.budget != Budget():
+            for view in paid(self._record):
+                if view.step.startswith(graph.prefix):
+                    graph.spent.add(view)
+        for name, node in graph.nodes.items():
+            before = self._record.steps.get(node.key)
+            if before is not None and before.is_final:
+                node.result = result_of(before)
+                node.status = node.result.status
+                graph.left -= 1
+                for follower in graph.followers[name]:
+                    graph.open_needs[follower] -= 1
+        for name, node in graph.nodes.items():
+            if node.status == "pending" and not graph.open_needs[name]:
+                self._opened.append((graph, node))
+        self._check_budget(graph)
+        if not graph.left:
+            self._graph_over(graph)
+
+    def _open_all(self) -> None:
+        while self._opened:
+            graph, node = self._opened.popleft()
+            try:
+                if node.status == "running":
+                    self._fill(graph, node)
+                elif node.status == "pending" and not self._is_stopped:
+                    self._open(graph, node)
+            except OF_THE_STORE:
+                raise
+            except RelayError as error:
+                self._write_end(Unit(graph, node), failed(error))
+
+    def _open(self, graph: Graph, node: Node) -> None:
+        """All that a step needs is over: begin it, or skip it."""
+        step = node.step
+        needs = {need: graph.nodes[need].status for need in step.needs}
+        reason = never_runs(step, graph.pipeline, needs)
+        values = self._values(Unit(graph, node))
+        if reason or not (step.is_filtered or values.hold(step.when)):
+            self._write_end(Unit(graph, node), Result("skipped", reason=reason or WHEN))
+            return
+        if step.foreach is None:
+            self._begin_unit(Unit(graph, node))
+            return
+        node.items = values.items(step.foreach)
+        node.status = "running"
+        self._fill(graph, node)
+
+    def _fill(self, graph: Graph, node: Node) -> None:
+        """Begin as many items as may be under way; those that are over are taken as they are."""
+        most = node.step.max_parallel or len(node.items)
+        while node.begun < len(node.items) and node.under_way < most and not self._is_stopped:
+            unit = Unit(graph, node, node.begun)
+            node.begun += 1
+            self._begin_unit(unit)
+        if len(node.results) == len(node.items):
+            self._write_end(Unit(graph, node), *node.joined())
+
+    def _begin_unit(self, unit: Unit) -> None:
+        before = self._record.steps.get(unit.key)
+        if unit.item_index is not None and before is not None and before.is_final:
+            unit.node.results[unit.item_index] = result_of(before)
+            return
+        unit.node.status = "running"
+        step = unit.node.step
+        try:
+            if step.is_filtered and not self._values(unit).hold(step.when):
+                self._write_end(unit, Result("skipped", reason=WHEN))
+            elif step.kind == "approve":
+                self._begin_wait(unit, before)
+            elif step.kind == "pipeline":
+                self._begin_included(unit)
+            else:
+                self._ready.append(unit)
+        except OF_THE_STORE:
+            raise
+        except RelayError as error:
+            self._write_end(unit, failed(error))
+
+    def _begin_wait(self, unit: Unit, before: StepRecord | None) -> None:
+        assert unit.node.step.text is not None
+        question = self._values(unit).text(unit.node.step.text)
+        hint = self._waits.begin(unit, question, before)
+        self._heard(replace(self._view(unit, "waiting", None, reason=question), hint=hint))
+
+    def _begin_included(self, unit: Unit) -> None:
+        path = str(included_path(unit.graph.pipeline, unit.node.step))
+        pipeline = self._setting.pipelines[path]
+        given: dict[str, Any] = self._values(unit).document(unit.node.step.args or {})
+        inputs = check_inputs(pipeline, given)
+        self._heard(self._view(unit, "running", None))
+        budget = Budget() if self._setting.has_own_budget else pipeline.budget
+        self._begin_graph(Graph(pipeline, inputs, f"{unit.key}/", unit, budget))
+
+    def _values(self, unit: Unit) -> Values:
+        return Values(self._relay, self._scope(unit))
+
+    def _scope(self, unit: Unit) -> Scope:
+        return unit.graph.scope(
+            self._record.run, self._setting.main.name, unit.node.step, unit.item
+        )
+
+    def _pump(self) -> None:
+        """Give tasks to the runner, as many as may be under way."""
+        while self._ready and self._under_way < self._setting.parallel and not self._is_stopped:
+            unit = self._ready.popleft()
+            step = unit.node.step
+            task = Task(
+                thread=self._record.run,
+                key=unit.key,
+                step=step,
+                scope=self._scope(unit),
+                folder=str(Path(self._setting.folder, unit.graph.pipeline.file).parent),
+                address=self._setting.address,
+                model=self._setting.models.get(step.model or "") if step.kind == "prompt" else None,
+            )
+            self._under_way += 1
+            self._lasting.begin(unit)
+            self._heard(self._view(unit, "running", None))
+            self._runner.submit(task, partial(self._report, unit))
+
+    def _report(self, unit: Unit, outcome: StepView | BaseException) -> None:
+        """Take note of the end of a task, and go on from there, in the thread that did it."""
+        self._reports.put((unit, outcome))
+        self._decide()
+
+    # What is over
+
+    def _ended(self, unit: Unit, result: Result) -> None:
+        """A step, or an item of one, is over, and written down as such."""
+        graph, node = unit.graph, unit.node
+        if unit.item_index is not None:
+            node.results[unit.item_index] = result
+            self._opened.append((graph, node))
+            return
+        node.status, node.result = result.status, result
+        graph.left -= 1
+        for follower in graph.followers[node.step.name]:
+            graph.open_needs[follower] -= 1
+            if not graph.open_needs[follower]:
+                self._opened.append((graph, graph.nodes[follower]))
+        if not graph.left:
+            self._graph_over(graph)
+
+    def _graph_over(self, graph: Graph) -> None:
+        """A pipeline is over; of an included one, that ends the step that includes it."""
+        if graph.parent is not None:
+            self._write_end(graph.parent, *graph.ended())
+
+    def _write_end(self, unit: Unit, result: Result, body: Any = None) -> None:
+        """Write the end of what this thread itself decides, and go on from it."""
+        ended = write_end(self._relay, self._record.run, unit, result, body)
+        view = self._view(unit, ended.status, ended.ref, ended.by, ended.reason)
+        self._heard(replace(view, hint=ended.hint))
+        self._ended(unit, ended)
+
+    # What it takes
+
+    def _check_budget(self, graph: Graph) -> None:
+        """Past a budget a run begins nothing more; what is under way comes to its end."""
+        over = graph.over()
+        if over and (self._ready or self._opened or self._under_way or self._waits):
+            self._past(over)
+
+    def _past(self, over: Over) -> None:
+        self._over = self._over or over
+        self._end = self._end or ("stopped", over.text)
+        self._is_stopped = True
+
+    def _finish(self) -> PipelineRun:
+        """Write how the run ended, and what it took."""
+        failures = self._graph.failures()
+        status, reason = self._end or ("done", "")
+        if self._end is None and failures:
+            status, reason = "failed", reasons(failures)
+        result = PipelineRun(
+            run=self._record.run,
+            name=self._setting.main.name,
+            status=status,
+            reason=reason,
+            hint=next_step(status, self._record.run, failures, self._over),
+            steps=all_views(self._graph, self._views),
+            **self._graph.spent.fields(),
+            duration_ms=since_ms(self._graph.began_s),
+            started_at=self._record.started_at,
+        )
+        write_run_end(self._relay, result, self._graph)
+        return result
+
+    # What is shown
+
+    def _view(
+        self, unit: Unit, status: StepStatus | str, ref: str | None, by: str = "", reason: str = ""
+    ) -> StepView:
+        kind = unit.node.step.kind
+        return StepView(step=unit.key, kind=kind, status=status, ref=ref, by=by, reason=reason)
+
+    def _heard(self, view: StepView) -> None:
+        self._views[view.step] = view
+        if self._hear_error is None:
+            try:
+                self._setting.hear(view)
+            except Exception as error:
+                # It is somebody's own code, and no reason to leave steps half done.
+                self._hear_error = error

@@ -1,0 +1,171 @@
+"""Commands of steps: run in a group of their own, bounded in time, their output kept as it comes.
+
+Rule: when a step is over, so is its group, and what left that with its key in its environment: what
+it left behind is ended politely, then by force.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Event
+from typing import NamedTuple
+
+from contextrelay.errors import Failed, RelayError
+from contextrelay.limits import STEP_ERROR_BYTES_KEPT, STEP_GRACE_S, STEP_KILLED_S
+from contextrelay.pipelines.steps.leftovers import KEY_VARIABLE, end_step
+from contextrelay.runs.wrap.child_process import KILLED, not_started
+
+_READ_BYTES = 64 * 1024
+_LOOK_S = 0.1
+
+
+class Cancelled(RelayError):
+    """The run was cancelled while a step was under way."""
+
+
+class Ended(NamedTuple):
+    """How a command ended, and the last that it wrote to stderr."""
+
+    exit_status: int
+    errors: str
+
+    def reason(self, command: str) -> str:
+        """Why that is a failure, in one line and what the command said."""
+        name = os.path.basename(command)
+        if self.exit_status > KILLED:
+            number = self.exit_status - KILLED
+            with suppress(ValueError):
+                return f"{name} was ended by {signal.Signals(number).name}{self._said}"
+        return f"{name} ended with exit status {self.exit_status}{self._said}"
+
+    @property
+    def _said(self) -> str:
+        return f": {self.errors.strip()}" if self.errors.strip() else ""
+
+
+def run_child(
+    words: Sequence[str],
+    env: Mapping[str, str],
+    folder: Path,
+    stop: Event,
+    timeout_s: float | None,
+    take: Callable[[bytes], None],
+    stdin: int | None = None,
+) -> Ended:
+    """Run a command; `take` is given what it prints.
+
+    Raises:
+        NotFound, Refused: it cannot be started.
+        Failed: it took too long; Cancelled where the run was.
+    """
+    try:
+        running = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL if stdin is None else stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(env),
+            cwd=folder,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise not_started(words[0], error) from error
+    errors = bytearray()
+    try:
+        with running:
+            try:
+                _read(running, take, errors, Deadline(timeout_s, stop, words[0]))
+                code = running.wait()
+            finally:
+                end_group(running.pid, running.poll)
+    finally:
+        end_step(env.get(KEY_VARIABLE, ""))
+    said = bytes(errors[-STEP_ERROR_BYTES_KEPT:]).decode(errors="replace")
+    return Ended(KILLED - code if code < 0 else code, said)
+
+
+class Deadline:
+    """Until when something may take, and whether the run is cancelled before that."""
+
+    def __init__(self, timeout_s: float | None, stop: Event, what: str) -> None:
+        self._ends_s = None if timeout_s is None else time.monotonic() + timeout_s
+        self._timeout_s, self._stop, self._what = timeout_s, stop, what
+
+    def check(self) -> None:
+        """Raise where the time is up, or the run is cancelled."""
+        if self._stop.is_set():
+            raise Cancelled("the run was cancelled", "go on with: relay pipeline resume RUN")
+        if self._ends_s is not None and time.monotonic() >= self._ends_s:
+            raise Failed(
+                f"{os.path.basename(self._what)} took longer than {self._timeout_s:g} s",
+                "give it more time: timeout: 10m",
+            )
+
+    def left_s(self) -> float:
+        """How long to wait before the next look."""
+        if self._ends_s is None:
+            return _LOOK_S
+        return max(0.0, min(_LOOK_S, self._ends_s - time.monotonic()))
+
+
+def _read(
+    running: subprocess.Popen[bytes],
+    take: Callable[[bytes], None],
+    errors: bytearray,
+    deadline: Deadline,
+) -> None:
+    assert running.stdout is not None
+    assert running.stderr is not None
+    output, complaints = running.stdout.fileno(), running.stderr.fileno()
+    is_over = False
+    with selectors.DefaultSelector() as selector:
+        for file in (output, complaints):
+            selector.register(file, selectors.EVENT_READ)
+        while selector.get_map():
+            ready = selector.select(0 if is_over else deadline.left_s())
+            for key, _ in ready:
+                piece = os.read(key.fd, _READ_BYTES)
+                if not piece:
+                    selector.unregister(key.fd)
+                elif key.fd == output:
+                    take(piece)
+                else:
+                    errors += piece
+                    del errors[: -2 * STEP_ERROR_BYTES_KEPT]
+            # What it left behind may hold the pipes open for long: what it wrote is all here.
+            if is_over and not ready:
+                return
+            is_over = running.poll() is not None
+            if not is_over:
+                deadline.check()
+    while running.poll() is None:
+        deadline.check()
+        with suppress(subprocess.TimeoutExpired):
+            running.wait(deadline.left_s())
+
+
+def end_group(pid: int, poll: Callable[[], int | None] = lambda: None) -> None:
+    """End a process and all in its group: politely, and after a while by force.
+
+    `poll` takes note of the end of a child of ours, which else stays in its group.
+    """
+    for number, wait_s in ((signal.SIGTERM, STEP_GRACE_S), (signal.SIGKILL, STEP_KILLED_S)):
+        try:
+            os.killpg(pid, number)
+        except (ProcessLookupError, PermissionError):
+            return
+        until_s = time.monotonic() + wait_s
+        while time.monotonic() < until_s:
+            poll()
+            try:
+                os.killpg(pid, 0)
+            except (ProcessLookupError, PermissionError):
+                return
+            time.sleep(_LOOK_S / 10)

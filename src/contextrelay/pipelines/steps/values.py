@@ -1,0 +1,270 @@
+"""Values of a step: looked up in what is known of the run, and put where they are used.
+
+Rule: a value is data wherever it goes. In a prompt it is fenced, in a shell line it is a variable,
+in a list of words it is part of one word; nothing in it is parsed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from msgspec import DecodeError, Struct
+from msgspec.json import decode, encode
+from msgspec.structs import replace
+
+from contextrelay.client.relay import Relay
+from contextrelay.content.untrusted.fence import fenced
+from contextrelay.documents.values import is_list, is_object
+from contextrelay.errors import Gone, Invalid, NotFound, TooLarge
+from contextrelay.limits import FOREACH_ITEMS_MAX, STEP_JSON_BYTES_MAX
+from contextrelay.model.ref import is_ref
+from contextrelay.pipelines.condition import Expression, holds, values_of
+from contextrelay.pipelines.language import Step
+from contextrelay.pipelines.template import Template, Value, look_up
+
+
+class Known(Struct, frozen=True):
+    """What is known of a step that is over: small, so that it can travel."""
+
+    status: str
+    ref: str | None = None
+    by: str | None = None
+    is_fan_out: bool = False
+
+
+class Scope(Struct, frozen=True):
+    """What the values of a step may be looked up in. Content is behind refs, and read when used."""
+
+    inputs: dict[str, Any]
+    steps: dict[str, Known]
+    run: dict[str, str]
+    item: Any = None
+
+
+class Values:
+    """Looks values up; what is behind refs is read from the relay, once."""
+
+    def __init__(self, relay: Relay, scope: Scope) -> None:
+        self._relay = relay
+        self._scope = scope
+        self._read: dict[str, Any] = {}
+
+    def get(self, value: Value) -> Any:
+        """What a value is.
+
+        Raises:
+            Invalid: it is not there, or is not JSON where JSON is asked for.
+        """
+        known: dict[str, Any] = {"inputs": self._scope.inputs, "run": self._scope.run}
+        if value.root == "item":
+            known["item"] = self._scope.item
+        elif value.root == "steps":
+            name, field = str(value.path[0]), str(value.path[1])
+            known["steps"] = {name: self.field(name, field)}
+        return look_up(value, known)
+
+    def _known(self, values: Iterable[Value]) -> dict[str, Any]:
+        """The document that a condition is evaluated on, with these values in it."""
+        steps: dict[str, dict[str, Any]] = {}
+        for value in values:
+            if value.root == "steps":
+                name, field = str(value.path[0]), str(value.path[1])
+                steps.setdefault(name, {}).update(self.field(name, field))
+        known = {"inputs": self._scope.inputs, "run": self._scope.run, "steps": steps}
+        return {**known, "item": self._scope.item}
+
+    def hold(self, when: Expression | None) -> bool:
+        """Whether a condition holds; none does."""
+        return when is None or holds(when, self._known(values_of(when)))
+
+    def field(self, name: str, field: str) -> dict[str, Any]:
+        """One field of what is known of a step, by its name; empty where it has none."""
+        step = self._scope.steps.get(name)
+        if step is None:
+            return {}
+        if field in ("status", "by"):
+            return {field: getattr(step, field)}
+        if step.ref is None:
+            return {"refs": []} if field == "refs" and step.is_fan_out else {}
+        if field == "refs":
+            return {field: self.json(step.ref) if step.is_fan_out else [step.ref]}
+        if field == "preview":
+            # As in $(...): the end of its last line is no part of what a step says.
+            return {field: self._relay.peek(step.ref).preview.text.removesuffix("\n")}
+        return {field: step.ref if field == "ref" else self.json(step.ref)}
+
+    def json(self, ref: str) -> Any:
+        """The JSON document behind a ref."""
+        if ref not in self._read:
+            try:
+                self._read[ref] = decode(self._body(ref))
+            except (DecodeError, UnicodeError, RecursionError) as error:
+                raise Invalid(
+                    f"{ref} is no JSON: {error}", "let the step before answer with JSON: out.schema"
+                ) from error
+        return self._read[ref]
+
+    def _body(self, ref: str) -> bytes:
+        size_bytes = self._relay.peek(ref).size_bytes
+        if size_bytes > STEP_JSON_BYTES_MAX:
+            raise TooLarge(
+                f"{ref} has {size_bytes:,} bytes",
+                f"at most {STEP_JSON_BYTES_MAX:,} are read for a value; pass the ref instead",
+            )
+        return self._relay.pull(ref)
+
+    def sha256(self, ref: str) -> str | None:
+        """The hash of what is behind a ref; None where it only looks like one."""
+        try:
+            return self._relay.peek(ref).sha256
+        except (NotFound, Gone):
+            return None
+
+    def refs_in(self, used: Iterable[Value]) -> list[str]:
+        """The refs that these values name."""
+        found: dict[str, None] = {}
+        for value in used:
+            if value.root == "steps":
+                if value.path[1] in ("status", "by"):
+                    continue
+                value = replace(value, path=(value.path[0], "refs"))
+            looked = self.get(value)
+            every: list[Any] = looked if is_list(looked) else [looked]
+            for each in every:
+                if _is_ref(each) and (value.root == "steps" or self.sha256(each)):
+                    found[each] = None
+        return list(found)
+
+    def items(self, foreach: Template | tuple[Any, ...]) -> list[Any]:
+        """What a step fans out over: a list, or the JSON array or the lines of a text or ref.
+
+        Raises:
+            TooLarge: there are too many.
+        """
+        found: Any = list(foreach) if isinstance(foreach, tuple) else self.get(_lone(foreach))
+        if isinstance(found, str):
+            text = self._body(found).decode(errors="replace") if is_ref(found) else found
+            found = _array(text)
+        if not is_list(found):
+            raise Invalid(
+                f"foreach over a {type(found).__name__}", "give a list, lines, or a JSON array"
+            )
+        if len(found) > FOREACH_ITEMS_MAX:
+            raise TooLarge(
+                f"foreach over {len(found):,} items: at most {FOREACH_ITEMS_MAX:,}",
+                "split the list, or let a step take many at once",
+            )
+        return found
+
+    # Where values go
+
+    def text(self, template: Template, shown: Callable[[Any], str] | None = None) -> str:
+        """A template with its values in it; `shown` says how each is written."""
+        write = shown or as_text
+        return "".join(
+            part if isinstance(part, str) else write(self.get(part)) for part in template.parts
+        )
+
+    def prompt(self, template: Template) -> str:
+        """A template for a model: what others wrote is fenced; refs and figures are as they are."""
+        parts: list[str] = []
+        for part in template.parts:
+            if isinstance(part, str):
+                parts.append(part)
+                continue
+            found = self.get(part)
+            every: list[Any] = found if is_list(found) and found else [found]
+            if all(_is_ref(each) or not isinstance(each, str | list | dict) for each in every):
+                parts.append(as_text(found).replace("\n", " "))
+            else:
+                parts.append(f"\n{fenced(as_text(found), str(part))}\n")
+        return "".join(parts)
+
+    def document(self, args: Any) -> Any:
+        """Arguments with their values; a text that is one value alone keeps its type."""
+        if isinstance(args, Template):
+            return self.get(_lone(args)) if args.lone_value else self.text(args)
+        if is_object(args):
+            return {name: self.document(each) for name, each in args.items()}
+        return [self.document(each) for each in args] if is_list(args) else args
+
+    def refs(self, templates: Iterable[Template]) -> list[str]:
+        """The refs that a step shows; a value may be a list of them."""
+        found: list[str] = []
+        for template in templates:
+            value = self.document(template)
+            for each in value if is_list(value) else [value]:
+                if each is None:
+                    continue  # An item of a fan-out that failed.
+                if not _is_ref(each):
+                    raise Invalid(f"{str(each)[:80]!r} is no ref", "give {{steps.NAME.ref}}")
+                found.append(each)
+        return list(dict.fromkeys(found))
+
+    def word(self, template: Template) -> str:
+        """A template for a command: a word of it, or a variable.
+
+        Raises:
+            Invalid: a value has a NUL in it, which no command can be given.
+        """
+        text = self.text(template)
+        if "\0" in text:
+            name = next(part for part in template.values() if "\0" in as_text(self.get(part)))
+            hint = "pass the ref, and let the command pull it"
+            raise Invalid(f"{{{{{name}}}}} has a NUL character, which no command can take", hint)
+        return text
+
+
+def _lone(template: Template) -> Value:
+    assert template.lone_value is not None
+    return template.lone_value
+
+
+def _is_ref(value: Any) -> bool:
+    return isinstance(value, str) and is_ref(value)
+
+
+def as_text(value: Any) -> str:
+    """A value as text: JSON where it is none; refs in a list one a line."""
+    if isinstance(value, str):
+        return value
+    if is_list(value) and value and all(isinstance(each, str) for each in value):
+        return "\n".join(map(str, value))
+    return encode(value).decode()
+
+
+def _array(text: str) -> list[Any]:
+    if text.lstrip().startswith("["):
+        try:
+            found = decode(text)
+        except (DecodeError, RecursionError):
+            found = None
+        if is_list(found):
+            return found
+    return [line for line in text.splitlines() if line.strip()]
+
+
+_NOT_CONTENT = (
+    *("name", "place", "needs", "when", "retries", "timeout_s", "cache_s", "on_failure"),
+    *("max_parallel", "foreach"),
+)
+
+
+def fingerprint(step: Step, values: Values, used: Iterable[Value]) -> dict[str, Any]:
+    """What a result is made of: the step's definition, and what its values hold by content."""
+
+    def by_content(value: Any) -> Any:
+        if _is_ref(value):
+            return values.sha256(value) or value
+        if is_list(value):
+            return [by_content(each) for each in value]
+        if is_object(value):
+            return {name: by_content(each) for name, each in value.items()}
+        return value
+
+    definition = {
+        name: getattr(step, name) for name in step.__struct_fields__ if name not in _NOT_CONTENT
+    }
+    found: Mapping[str, Any] = {str(value): by_content(values.get(value)) for value in used}
+    return {"step": definition, "values": found}

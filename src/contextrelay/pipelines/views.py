@@ -1,0 +1,102 @@
+"""How a run and its steps are shown, by their events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from contextrelay.limits import FAILURES_SHOWN
+from contextrelay.model.pipeline import PipelineRun, RunStatus, StepView
+from contextrelay.pipelines.budget import Over, Spent
+from contextrelay.pipelines.graph import Graph, Node
+from contextrelay.pipelines.record import RunRecord, StepRecord
+
+
+def view_of(key: str, record: StepRecord) -> StepView:
+    """A step as its newest event shows it."""
+    detail = record.detail
+    return StepView(
+        step=key,
+        kind=detail.kind,
+        status=detail.status,
+        ref=detail.ref,
+        by=record.by,
+        reason=detail.reason or detail.question,
+        hint=detail.hint,
+        is_cached=detail.is_cached,
+        tokens_in=detail.tokens_in,
+        tokens_out=detail.tokens_out,
+        price=detail.price,
+        duration_ms=detail.duration_ms,
+    )
+
+
+def paid(record: RunRecord) -> list[StepView]:
+    """All that took something: how the steps stand, and what was run again since."""
+    return [view_of(key, step) for key, step in (*record.steps.items(), *record.retried)]
+
+
+def next_step(status: RunStatus, run: str, failures: list[Node], over: Over | None = None) -> str:
+    """What to do after a run ended so."""
+    short = run[:8]
+    match status:
+        case "failed" if failures:
+            again = f"relay pipeline retry {short} {failures[0].key}"
+            return f"repair its cause, then: {again}; a file that was changed is a new run"
+        case "cancelled" | "killed":
+            return f"go on with: relay pipeline resume {short}"
+        case "stopped":
+            more = f"{over.field if over else 'tokens'}={over.more if over else 'MORE'}"
+            return f"go on with a larger budget: relay pipeline resume {short} --budget {more}"
+        case "broken":
+            return f"see its events: relay thread events {short}; run the pipeline again"
+        case _:
+            return ""
+
+
+def reasons(failures: list[Node]) -> str:
+    """Why a run failed: of each step that did, a line with what to do about it."""
+    lines: list[str] = []
+    for node in failures[:FAILURES_SHOWN]:
+        said = (node.result.reason.splitlines() or [""])[0]
+        lines.append(f"{node.key}: {said}" + (f" ({node.result.hint})" if node.result.hint else ""))
+    if len(failures) > FAILURES_SHOWN:
+        lines.append(f"and {len(failures) - FAILURES_SHOWN} more")
+    return "\n".join(lines)
+
+
+def shown_run(record: RunRecord) -> PipelineRun:
+    """A run by its events."""
+    end = record.end
+    views = {key: view_of(key, step) for key, step in record.steps.items()}
+    if record.state != "running":
+        views = {key: left(view) for key, view in views.items()}
+    spent = Spent()
+    for view in paid(record):
+        spent.add(view)
+    return PipelineRun(
+        run=record.run,
+        name="" if record.begun is None else record.begun.name,
+        status=record.state,
+        reason=record.broken or ("" if end is None else end.reason),
+        hint=("" if end is None else end.hint) or next_step(record.state, record.run, []),
+        steps=views,
+        **spent.fields(),
+        duration_ms=0 if end is None else end.duration_ms or 0,
+        started_at=record.started_at,
+    )
+
+
+def all_views(graph: Graph, views: Mapping[str, StepView]) -> dict[str, StepView]:
+    """Every step of a run that nobody runs, also those that were never begun."""
+    every = {key: left(view) for key, view in views.items()}
+    for node in graph.nodes.values():
+        view = StepView(step=node.key, kind=node.step.kind, status="pending")
+        every.setdefault(node.key, view)
+    return every
+
+
+def left(view: StepView) -> StepView:
+    """A step of a run that nobody runs: what was under way is to be done again."""
+    return replace(view, status="pending") if view.status == "running" else view

@@ -1,0 +1,252 @@
+"""YAML with places: a document becomes nodes that know their line and column.
+
+Rule: a document means what it shows. Aliases, anchors, tags, duplicate keys and second documents
+are refused, `yes` and `on` are words, and size, depth and number of nodes are bounded before
+anything is built.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from math import isfinite
+from typing import Any, NamedTuple, NoReturn
+
+import yaml
+from msgspec import Struct
+from yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    Event,
+    MappingEndEvent,
+    NodeEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
+
+from contextrelay.documents.values import shown
+from contextrelay.errors import Invalid, TooLarge
+from contextrelay.limits import PIPELINE_BYTES_MAX, PIPELINE_DEPTH_MAX, PIPELINE_NODES_MAX
+
+_parse: Any = yaml.parse  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
+_FLOAT = re.compile(r"[-+]?(0|[1-9][0-9]*)?\.?[0-9]+([eE][-+]?[0-9]+)?")
+_WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
+
+
+class Place(NamedTuple):
+    """Where something stands, counted from 1."""
+
+    line: int
+    column: int
+
+
+class Node(Struct, frozen=True):
+    """A value and its place: a scalar, a list of nodes, or a mapping of names to nodes."""
+
+    value: Any
+    place: Place
+    keys: dict[str, Place] = {}
+    """Where the names of a mapping stand."""
+    braces: tuple[Place, ...] = ()
+    """Where each value of a text stands: its `{{`."""
+
+    def plain(self) -> Any:
+        """The value without places."""
+        if isinstance(self.value, dict):
+            return {name: node.plain() for name, node in self.items()}
+        if isinstance(self.value, list):
+            return [node.plain() for node in self.nodes()]
+        return self.value
+
+    def items(self) -> list[tuple[str, Node]]:
+        return list(self.value.items())
+
+    def nodes(self) -> list[Node]:
+        return list(self.value)
+
+    def scalars(self) -> Iterator[Node]:
+        """Every scalar in it, in order."""
+        if not isinstance(self.value, dict | list):
+            yield self
+            return
+        inner = [node for _, node in self.items()] if self.keys else self.nodes()
+        for node in inner:
+            yield from node.scalars()
+
+    def field(self, name: str) -> Place:
+        """Where the value of a name stands; where there is none, the whole."""
+        return dict(self.items())[name].place if name in self.keys else self.place
+
+    def place_in(self, details: Mapping[str, Any]) -> Place:
+        """The place of a fault: `at` is the way to it, `value` which of a text's values it is."""
+        node: Any = self
+        for step in details.get("at", ()):
+            try:
+                node = node.value[step]
+            except (KeyError, IndexError, TypeError):
+                break
+        number = details.get("value", len(node.braces))
+        found: Place = node.braces[number] if number < len(node.braces) else node.place
+        return found
+
+
+def refuse(file: str, place: Place, message: str, hint: str) -> NoReturn:
+    """Refuse a document at a place of it.
+
+    Raises:
+        Invalid: always; the message begins with file, line and column.
+    """
+    raise Invalid(f"{file}:{place.line}:{place.column}: {message}", hint, _where(file, place))
+
+
+def _where(file: str, place: Place) -> dict[str, object]:
+    return {"file": file, "line": place.line, "column": place.column}
+
+
+def place_behind(text: str) -> Place:
+    """The place behind a text that a file begins with."""
+    return Place(text.count("\n") + 1, len(text) - text.rfind("\n"))
+
+
+def read_yaml(text: str, file: str) -> Node:
+    """Read a document that is a mapping.
+
+    Raises:
+        Invalid: it is no YAML, or has what is refused here; with file, line and column.
+        TooLarge: it is too long, too deep or has too many values.
+    """
+    raw = text.encode(errors="replace")
+    if len(raw) > PIPELINE_BYTES_MAX:
+        place = place_behind(raw[:PIPELINE_BYTES_MAX].decode(errors="ignore"))
+        raise TooLarge(
+            f"{file}:{place.line}:{place.column}: longer than {PIPELINE_BYTES_MAX:,} bytes",
+            "make it two files",
+            _where(file, place),
+        )
+    try:
+        node = _Builder(file, text).build(_parse(text, yaml.CSafeLoader))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
+        if _has_tab(text, place):
+            refuse(file, place, "a tab in the indentation", "indent with spaces")
+        problem = getattr(error, "problem", None) or str(error)
+        refuse(
+            file, place, f"no YAML: {problem}", "repair the line; quote texts with : or # in them"
+        )
+    if node is None or not isinstance(node.value, dict):
+        place = node.place if node else Place(1, 1)
+        refuse(file, place, "this is no pipeline", "begin with name: and steps:")
+    return node
+
+
+def _has_tab(text: str, place: Place) -> bool:
+    line = text.split("\n")[place.line - 1 : place.line]
+    return any("\t" in each[: len(each) - len(each.lstrip())] for each in line)
+
+
+class _Builder:
+    """Builds nodes from a parser's events; depth and number are checked as they come."""
+
+    def __init__(self, file: str, text: str) -> None:
+        self._file = file
+        self._text = text
+        self._nodes = 0
+
+    def build(self, events: Iterator[Event]) -> Node | None:
+        root: Node | None = None
+        documents = 0
+        for event in events:
+            if isinstance(event, DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    refuse(self._file, _place(event), "a second document", "one pipeline a file")
+            elif isinstance(event, NodeEvent):
+                root = self._node(event, events, 1)
+        return root
+
+    def _node(self, event: Event, events: Iterator[Event], depth: int) -> Node:
+        place = _place(event)
+        self._nodes += 1
+        if self._nodes > PIPELINE_NODES_MAX or depth > PIPELINE_DEPTH_MAX:
+            raise TooLarge(
+                f"{self._file}:{place.line}:{place.column}: deeper than {PIPELINE_DEPTH_MAX}, "
+                f"or more than {PIPELINE_NODES_MAX:,} values",
+                "make it two pipelines",
+                _where(self._file, place),
+            )
+        self._refuse_marks(event, place)
+        match event:
+            case ScalarEvent(value=text) if "\0" in text:
+                refuse(self._file, place, "a NUL character", "leave it out: no command can take it")
+            case ScalarEvent():
+                return Node(_scalar(event), place, braces=self._braces(event, place))
+            case SequenceStartEvent():
+                return Node(self._list(events, depth), place)
+            case _:
+                return self._mapping(events, place, depth)
+
+    def _braces(self, event: Any, place: Place) -> tuple[Place, ...]:
+        """Where each value of a scalar stands: its `{{` is written so, however that is quoted."""
+        if "{{" not in event.value:
+            return ()
+        source = self._text[event.start_mark.index : event.end_mark.index]
+        found: list[Place] = []
+        for match in re.finditer(r"\{\{(\{\{)?", source):
+            if match[1]:
+                continue  # Braces as they are.
+            line, column = place_behind(source[: match.start()])
+            found.append(
+                Place(place.line + line - 1, column + (place.column - 1 if line == 1 else 0))
+            )
+        return tuple(found)
+
+    def _refuse_marks(self, event: Any, place: Place) -> None:
+        if isinstance(event, AliasEvent) or event.anchor:
+            refuse(self._file, place, "aliases and anchors are not taken", "write it out")
+        if getattr(event, "tag", None) and not isinstance(event, AliasEvent):
+            refuse(self._file, place, f"the tag {shown(event.tag)}", "leave it out: no tags here")
+
+    def _list(self, events: Iterator[Event], depth: int) -> list[Node]:
+        values: list[Node] = []
+        while not isinstance(event := next(events), SequenceEndEvent):
+            values.append(self._node(event, events, depth + 1))
+        return values
+
+    def _mapping(self, events: Iterator[Event], place: Place, depth: int) -> Node:
+        values: dict[str, Node] = {}
+        keys: dict[str, Place] = {}
+        while not isinstance(event := next(events), MappingEndEvent):
+            if not isinstance(event, ScalarEvent):
+                refuse(self._file, _place(event), "a key that is no word", "write name: value")
+            key = self._node(event, events, depth + 1)
+            name = event.value
+            if name == "<<":
+                refuse(self._file, key.place, "the merge key << is not taken", "write it out")
+            if name in values:
+                again = f"{shown(name)} is there already, at line {keys[name].line}"
+                refuse(self._file, key.place, again, "keep one of the two")
+            values[name] = self._node(next(events), events, depth + 1)
+            keys[name] = key.place
+        return Node(values, place, keys)
+
+
+def _place(event: Any) -> Place:
+    return Place(event.start_mark.line + 1, event.start_mark.column + 1)
+
+
+def _scalar(event: Any) -> Any:
+    """The value of a scalar: quoted ones are texts, plain ones as in JSON."""
+    text: str = event.value
+    if event.style:
+        return text
+    if text in _WORDS:
+        return _WORDS[text]
+    # A figure of many digits is a word: int() of it would take long, and nobody means it.
+    if len(text) <= 20 and _INTEGER.fullmatch(text):
+        return int(text)
+    if len(text) <= 30 and _FLOAT.fullmatch(text) and isfinite(float(text)):
+        return float(text)
+    return text

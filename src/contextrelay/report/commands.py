@@ -1,0 +1,118 @@
+"""stats and report: what a thread has saved, and all of it to read."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+
+from msgspec.structs import asdict
+
+from contextrelay.cli import display, thread_argument
+from contextrelay.cli.console import Console
+from contextrelay.cli.parser import arg, by, takes, thread_arguments
+from contextrelay.errors import Invalid
+from contextrelay.model.savings import Savings
+from contextrelay.model.thread import Stats
+
+
+@takes(
+    *thread_arguments(),
+    arg("--all", action="store_true", help="of the whole store, not of a thread"),
+)
+def stats(args: Namespace, console: Console) -> None:
+    """Show what refs have saved: by the seed's formula, and as it was counted, costs taken off.
+
+    Of the whole store, unless a thread is named, or is in RELAY_THREAD.
+    """
+    is_named = bool(args.place or args.thread)
+    if args.all and is_named:
+        raise Invalid("--all is of the whole store", "leave out the thread")
+    if args.all or not (is_named or os.environ.get(thread_argument.VARIABLE)):
+        counted = console.relay.savings()
+        console.answer(counted, [*_seed_rows(counted), *_counted(counted)])
+        if not args.all:
+            console.note("of the whole store; of one thread: relay stats THREAD")
+        return
+    chosen = thread_argument.choose_thread(console, args)
+    figures = chosen.thread.stats()
+    counted = console.relay.savings(chosen.thread.id)
+    hits = _rows(
+        ("cache hits", figures.cache_hits), ("session cache hits", figures.session_cache_hits)
+    )
+    seed = [
+        *_seed_rows(figures),
+        *hits,
+        f"  {figures.basis}; what was pulled back is not taken off",
+    ]
+    console.answer({**asdict(figures), "counted": counted}, [*seed, *_counted(counted)])
+
+
+def _rows(*rows: tuple[str, object]) -> list[str]:
+    return [f"  {name:24}{number:>9}" for name, number in rows]
+
+
+def _seed_rows(figures: Stats | Savings) -> list[str]:
+    """The figures of the seed's formula."""
+    return _rows(
+        ("artifacts", figures.artifacts),
+        ("naive tokens (if pasted)", figures.naive_tokens),
+        ("actual tokens (via refs)", figures.actual_tokens),
+        ("tokens avoided", figures.tokens_avoided),
+    )
+
+
+def _counted(savings: Savings) -> list[str]:
+    """What was counted, below the seed's formula."""
+    figures = (
+        ("whole", savings.whole),
+        ("sent", savings.sent),
+        ("pulled back", savings.pulled_back),
+    )
+    lines = [f"  {name:24}{each.tokens:>9}  {each.basis}" for name, each in figures]
+    answers = f"{display.count(savings.answers, 'answer')}, {display.count(savings.pulls, 'pull')}"
+    priced = savings.priced
+    return [
+        "",
+        f"counted  {answers}; {savings.tokenizer} where measured",
+        lines[0] + ", of what was looked into, once each",
+        *lines[1:],
+        *_rows(
+            ("avoided (whole - sent)", savings.avoided), ("net (less pulled back)", savings.net)
+        ),
+        f"  priced in input tokens, over {priced.calls} calls {priced.uncached:>18,.0f}",
+        f"  the same if your provider caches prompts {priced.cached:>14,.0f}",
+        *([f"  {savings.uncounted:,} answers came too fast to count"] if savings.uncounted else []),
+        *(["  there are more artifacts than were looked at"] if savings.is_partial else []),
+    ]
+
+
+@takes(
+    *thread_arguments(),
+    arg("--format", choices=("md", "json", "html"), help="md, unless --json"),
+    arg("-o", "--out", metavar="FILE", help="write to a file, whole or not at all"),
+    by("the caller"),
+)
+def report(args: Namespace, console: Console) -> None:
+    """Write a thread down to read: state, decisions, artifacts, timeline, savings."""
+    from contextrelay.report.contents import gather
+
+    chosen = thread_argument.choose_thread(console, args)
+    kind = args.format or ("json" if console.is_json else "md")
+    with console.busy("gathering"):
+        gathered = gather(chosen.thread)
+        if kind == "html":
+            from contextrelay.report.page import page as write
+        elif kind == "json":
+            from contextrelay.report.markdown import as_json as write
+        else:
+            from contextrelay.report.markdown import markdown as write
+        text = write(gathered).encode()
+    if args.out is None or args.out == "-":
+        show = console.show_json if kind == "json" else console.show
+        show(text.decode().removesuffix("\n"))
+    else:
+        display.save(args.out, [text])
+        written = {"file": args.out, "size": len(text), "format": kind}
+        console.answer(written, f"{args.out}  {display.size(len(text))}", args.out)
+    detail = {"format": kind, "version": gathered.version}
+    chosen.thread.add_event("report.generated", detail, args.by)

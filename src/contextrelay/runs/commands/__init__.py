@@ -1,0 +1,1 @@
+"""Commands that run models and wrap other programs."""

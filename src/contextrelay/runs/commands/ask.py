@@ -1,0 +1,283 @@
+"""run, ask, chat: a model answers on a thread, its words shown as they come.
+
+Rule: stdout carries the answer, as it is stored; what a terminal would act on is written out there
+(terminal.py). Ctrl-C ends the answer: what came is kept, and the exit code is 130.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec.json import decode
+
+from contextrelay.cli import display, thread_argument
+from contextrelay.cli.console import Console
+from contextrelay.cli.parser import arg, takes, thread_option
+from contextrelay.cli.place import remember_push
+from contextrelay.client.flow import run as run_flow
+from contextrelay.client.thread import Thread
+from contextrelay.errors import Invalid, RelayError
+from contextrelay.limits import BUDGET_TOKENS_MAX, BUNDLE_SYSTEM_BYTES_MAX, BUNDLE_USER_BYTES_MAX
+from contextrelay.model.run import RunResult, ToolUse
+from contextrelay.runs.ask import chosen_provider, tracked_files
+from contextrelay.runs.context import gather
+from contextrelay.runs.estimate import Estimated, estimate_bundle
+from contextrelay.runs.price_file import prices_here
+from contextrelay.runs.provider import Provider, Tool
+
+_INTERRUPTED = 130
+_THREAD = "else RELAY_THREAD, else the last used here, else a new one named after the folder"
+
+
+def _budget(text: str) -> int:
+    digits = text.replace("_", "").replace(",", "")
+    if not digits.isascii() or not digits.isdigit() or not 1 <= int(digits) <= BUDGET_TOKENS_MAX:
+        raise ArgumentTypeError(f"{text!r} is no number of tokens: write 4000")
+    return int(digits)
+
+
+_OPTIONS = (
+    thread_option(_THREAD),
+    arg("-m", "--model", metavar="PROVIDER[:MODEL]", help="else the setting, else RELAY_MODEL"),
+    arg("--ref", action="append", default=[], metavar="REF", help="show this artifact (repeat)"),
+    arg("--budget", type=_budget, metavar="N", help="pack so many tokens of the thread as well"),
+    arg("--system", metavar="TEXT|@FILE", help="in place of our own system text"),
+    arg("--no-files", action="store_true", help="do not offer the files that git tracks here"),
+    arg("--dry-run", action="store_true", help="show what would be sent, its tokens and price"),
+    arg("--dump-rpb", metavar="FILE", help="write what is sent as JSON"),
+)
+
+
+@takes(arg("--user", metavar="TEXT|-", help="the words; - reads them from stdin"), *_OPTIONS)
+def run(args: Namespace, console: Console) -> None:
+    """Ask a model on a thread: it gets a bounded bundle, and tools to look into refs."""
+    if args.user is None:
+        raise Invalid("there are no words", "give --user TEXT, or --user - to pipe them in")
+    _ask(args, console, _piped() if args.user == "-" else args.user)
+
+
+@takes(arg("words", nargs="*", metavar="WORDS", help="none, or -: from stdin"), *_OPTIONS)
+def ask(args: Namespace, console: Console) -> None:
+    """Ask a model on a thread, with the words as arguments: relay "WORDS" does the same."""
+    words = " ".join(args.words)
+    if words in ("", "-"):
+        if not words and sys.stdin.isatty():
+            raise Invalid("there are no words", 'write: relay ask "what is this about?"')
+        words = _piped()
+    _ask(args, console, words)
+
+
+def _piped() -> str:
+    """The words on stdin, one byte more than may be sent at the most: then they are refused."""
+    return sys.stdin.buffer.read(BUNDLE_USER_BYTES_MAX + 1).decode(errors="replace")
+
+
+def _ask(args: Namespace, console: Console, words: str) -> None:
+    if not words.strip():
+        raise Invalid("there are no words", "write what the model is to do")
+    provider = chosen_provider(console.relay.transport, args.model)
+    thread = thread_argument.choose_or_make(console, args, may_make=not args.dry_run)
+    refs = [display.resolve(console.relay, each) for each in args.ref]
+    if args.dry_run or args.dump_rpb:
+        estimated = _estimated(args, console, thread, words, refs, provider)
+        if args.dump_rpb:
+            display.save(args.dump_rpb, [estimated.bundle.json()])
+        if args.dry_run:
+            _show_estimate(console, estimated)
+            return
+    _answer(args, console, thread, words, refs, provider)
+
+
+def _system(args: Namespace) -> str | None:
+    """The system text that is given, or that is in a file."""
+    if args.system is None or not args.system.startswith("@"):
+        return args.system
+    text = bytearray()
+    for chunk in display.read_body(args.system[1:]):
+        text += chunk
+        if len(text) > BUNDLE_SYSTEM_BYTES_MAX:
+            break
+    return text.decode(errors="replace")
+
+
+# The answer
+
+
+def _answer(
+    args: Namespace,
+    console: Console,
+    thread: Thread,
+    words: str,
+    refs: list[str],
+    provider: Provider,
+) -> RunResult | None:
+    """Show an answer as it comes; None where it was interrupted before a word came."""
+    answer = _Words()
+    stream = thread.run_stream(
+        words,
+        provider,
+        refs=refs,
+        system=_system(args),
+        budget_tokens=args.budget,
+        files=None if args.no_files else Path.cwd(),
+        on_tool=None if console.is_json else lambda use: _note_tool(console, use, answer),
+    )
+    try:
+        with stream:
+            answer.write(stream, is_shown=not console.is_json)
+    except KeyboardInterrupt:
+        console.exit_code = _INTERRUPTED
+    result = stream.result
+    if result is None:
+        raise KeyboardInterrupt
+    if result.ref is not None:
+        remember_push(console.relay, result.ref)
+    if console.is_json:
+        console.answer(result, "")
+    else:
+        console.note(_summary(result))
+    return result
+
+
+class _Words:
+    """The words of an answer on stdout, as they come."""
+
+    def __init__(self) -> None:
+        self.is_in_line = False
+        """Whether the last line that was written has not ended."""
+
+    def write(self, pieces: Iterator[str], is_shown: bool) -> None:
+        """Write pieces, and the end of the last line, whatever ends them."""
+        held = ""
+        try:
+            for piece in pieces:
+                if not is_shown:
+                    continue
+                # A carriage return is harmless before a line feed, which may come with the next.
+                text = held + piece
+                held = "\r" if text.endswith("\r") else ""
+                text = text.removesuffix("\r")
+                sys.stdout.write(text)
+                sys.stdout.flush()
+                self.is_in_line = not text.endswith("\n") if text else self.is_in_line
+        finally:
+            if held or self.is_in_line:
+                sys.stdout.write(f"{held}\n" if self.is_in_line else held)
+                sys.stdout.flush()
+
+
+def _note_tool(console: Console, use: ToolUse, words: _Words) -> None:
+    if console.is_human:
+        refs = " ".join(display.short(ref) for ref in use.refs[:3])
+        failed = " (refused)" if use.is_error else ""
+        line_end = "\n" if words.is_in_line else ""
+        console.note(f"{line_end}  · {use.name} {refs or use.arguments}{failed}")
+        words.is_in_line = False
+
+
+def _summary(result: RunResult) -> str:
+    about = "~" if result.tokens.basis == "estimated" else ""
+    cached = f", {result.tokens.cache_read:,} cached" if result.tokens.cache_read else ""
+    kept = "interrupted; what came is kept: " if result.status == "interrupted" else ""
+    if result.ref is None:
+        kept = "interrupted before a word came"
+    cut = ", cut at its limit" if result.stop == "length" else ""
+    return (
+        f"{kept}{display.short(result.ref) if result.ref else ''}  {result.provider}:{result.model}"
+        f"  {about}{result.tokens.input:,} tok in{cached}, {about}{result.tokens.output:,} out{cut}"
+        f" · {_price(result.price)} · {result.duration_ms / 1000:.1f} s"
+        f"{f' · {result.rounds} rounds' if result.rounds > 1 else ''}"
+    )
+
+
+def _price(price: str | None) -> str:
+    return "price not known" if price is None else f"${price}"
+
+
+# What would be sent
+
+
+def _estimated(
+    args: Namespace,
+    console: Console,
+    thread: Thread,
+    words: str,
+    refs: list[str],
+    provider: Provider,
+) -> Estimated:
+    transport = console.relay.transport
+    gathered = run_flow(
+        transport, gather(thread.id, words, tuple(refs), _system(args), args.budget)
+    )
+    has_files = not args.no_files and tracked_files(Path.cwd()) is not None
+    return estimate_bundle(gathered.bundle, provider, has_files, prices_here(os.environ))
+
+
+def _show_estimate(console: Console, estimated: Estimated) -> None:
+    lines: list[str] = []
+    for part in estimated.parts:
+        text = part.text if part.name != "tools" else _tool_names(part.text)
+        lines += [f"── {part.name} · {part.tokens:,} tok ──", text, ""]
+    stable = sum(part.tokens for part in estimated.parts if part.is_stable)
+    lines.append(f"{estimated.tokens:,} tok [{estimated.tokenizer}], {stable:,} of them stable")
+    lines.append(f"{estimated.model}: {_price(estimated.price)} without a cache")
+    if estimated.price_cached_first is not None:
+        lines.append(
+            f"with a cache: {_price(estimated.price_cached_first)} the first time,"
+            f" {_price(estimated.price_cached)} from then on (input alone)"
+        )
+    console.answer(estimated.view(), lines)
+
+
+def _tool_names(tools: str) -> str:
+    """The tools without their schemas, which --json shows."""
+    return ", ".join(tool.name for tool in decode(tools, type=list[Tool]))
+
+
+# Chat
+
+
+@takes(*(each for each in _OPTIONS if each.names[0] not in ("--dry-run", "--dump-rpb")))
+def chat(args: Namespace, console: Console) -> None:
+    """Ask again and again, until /quit; /ref REF shows an artifact, /model NAME takes another."""
+    args.dry_run, args.dump_rpb = False, None
+    provider = chosen_provider(console.relay.transport, args.model)
+    thread = thread_argument.choose_or_make(console, args, may_make=not args.dry_run)
+    refs = [display.resolve(console.relay, each) for each in args.ref]
+    console.note(f"{provider.name}:{provider.model} · /ref REF, /model NAME, /quit")
+    while (line := _next_line(console)) is not None:
+        word, _, rest = line.partition(" ")
+        try:
+            if word == "/quit":
+                return
+            if word == "/ref":
+                refs.append(display.resolve(console.relay, rest.strip()))
+                console.note(f"{display.short(refs[-1])} is shown with the next question")
+            elif word == "/model":
+                provider = chosen_provider(console.relay.transport, rest.strip())
+                console.note(f"{provider.name}:{provider.model} answers from now on")
+            elif word.startswith("/"):
+                raise Invalid(f"there is no {word}", "there are /ref REF, /model NAME, /quit")
+            elif line:
+                console.exit_code = 0
+                _answer(args, console, thread, line, refs, provider)
+                refs = []
+        except RelayError as error:
+            console.fail(error)
+        except KeyboardInterrupt:
+            console.note("interrupted before a word came")
+
+
+def _next_line(console: Console) -> str | None:
+    """What a person types next; None at the end, or at Ctrl-C."""
+    if sys.stdin.isatty() and not console.is_quiet:
+        print("> ", end="", file=sys.stderr, flush=True)
+    try:
+        line = sys.stdin.readline(BUNDLE_USER_BYTES_MAX)
+    except KeyboardInterrupt:
+        return None
+    return line.strip() if line else None

@@ -1,0 +1,127 @@
+"""trace, replay: what runs on a thread did, and the same done again."""
+
+from __future__ import annotations
+
+import os
+import time
+from argparse import BooleanOptionalAction, Namespace
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+
+from contextrelay.build import build
+from contextrelay.cli import display, thread_argument
+from contextrelay.cli.console import Console
+from contextrelay.cli.parser import arg, by, items, one_of, takes, thread_arguments, version
+from contextrelay.cli.thread_argument import Chosen
+from contextrelay.client.flow import iterate
+from contextrelay.errors import Invalid
+from contextrelay.limits import OTLP_RUNS_AT_ONCE, REPLAY_DIFFS_SHOWN, TRACE_RUNS_DEFAULT
+from contextrelay.model.replay import Replay
+from contextrelay.runs import trace_display
+from contextrelay.runs.files import is_tracked_folder
+from contextrelay.runs.trace import read_runs
+from contextrelay.runs.tracing.spans import Span, spans_of
+
+
+@takes(
+    *thread_arguments(),
+    arg("--limit", type=items, default=TRACE_RUNS_DEFAULT, metavar="N", help="the newest N (20)"),
+    one_of(
+        arg("--html", metavar="FILE", help="a page to keep, with what the models were sent"),
+        arg("--otlp", metavar="FILE|URL", help="every run as OpenTelemetry spans"),
+    ),
+)
+def trace(args: Namespace, console: Console) -> None:
+    """Show what runs on a thread did: calls, tools, refs, tokens, price and time."""
+    chosen = thread_argument.choose_thread(console, args)
+    if args.otlp is not None:
+        _export(console, chosen, args.otlp)
+        return
+    found = chosen.thread.trace(args.limit)
+    if args.html is None:
+        console.answer(found, trace_display.tree(found, chosen.label))
+        return
+    from contextrelay.report.trace_page import trace_page
+
+    name = chosen.view.name or chosen.view.thread_id
+    with console.busy("writing the page"):
+        page = trace_page(console.relay, found, name, datetime.now(UTC))
+        size = display.save(args.html, page)
+    written = {"file": args.html, "size": size, "runs": len(found.runs)}
+    console.answer(written, f"{args.html}  {display.size(size)}", args.html)
+
+
+@takes(
+    *thread_arguments(),
+    arg("--from", dest="version", type=version, metavar="vN", help="only what came after (v1)"),
+    arg("-m", "--model", metavar="PROVIDER[:MODEL]", help="ask another model; else by the record"),
+    arg("--dry-run", action="store_true", help="call and write nothing"),
+    arg(
+        "--files",
+        action=BooleanOptionalAction,
+        help="compare with the files that git tracks here; another model may read them anyway",
+    ),
+    by("who replays"),
+)
+def replay(args: Namespace, console: Console) -> None:
+    """Do the runs of a thread again, in a copy of it: by the record, or with another model.
+
+    By the record no model is called; exit 1 where a recorded tool result no longer holds.
+    """
+    from contextrelay.runs import replay_display
+
+    chosen = thread_argument.choose_thread(console, args)
+    has_files = args.model is not None if args.files is None else args.files
+    files = Path.cwd() if has_files else None
+    if args.files and not is_tracked_folder(Path.cwd()):
+        raise Invalid("git tracks no files here", "go to the folder that the model was asked in")
+    with console.busy("replaying"):
+        done = chosen.thread.replay(args.version, args.model, args.dry_run, args.by, files)
+    console.answer(done, replay_display.lines(done), done.fork)
+    if console.is_human and not console.is_json:
+        _show_answers(console, done)
+    if done.diverged is not None and not console.is_human:
+        console.note("\n".join(replay_display.diverged(done.diverged, done.version)))
+    console.exit_code = 1 if done.diverged is not None else 0
+
+
+def _show_answers(console: Console, done: Replay) -> None:
+    """Show how the answers of now differ from those of the record."""
+    pairs = [(run.old_ref, run.new_ref) for run in done.runs]
+    for old, new in pairs[:REPLAY_DIFFS_SHOWN]:
+        if old is not None and new is not None and old != new:
+            console.show(console.relay.diff(old, new).text.removesuffix("\n"))
+
+
+def _export(console: Console, chosen: Chosen, target: str) -> None:
+    """Write or send every run of a thread, a few at a time."""
+    from contextrelay.runs.otlp_export import Sender, resource, target_at
+    from contextrelay.runs.tracing.otlp import otlp_json
+
+    count = 0
+    thread = chosen.thread.id
+
+    def batches() -> Iterator[list[Span]]:
+        nonlocal count
+        runs = iterate(chosen.thread.transport, read_runs(thread))
+        while some := list(islice(runs, OTLP_RUNS_AT_ONCE)):
+            count += len(some)
+            yield [span for run in some for span in spans_of(run, thread)]
+
+    if target.lower().startswith(("http://", "https://")):
+        place = target_at(target, os.environ)
+        with console.busy("sending"), Sender(place) as sender:
+            for spans in batches():
+                sender.send(spans, time.sleep)
+        sent = {"url": place.shown, "runs": count}
+        console.answer(sent, f"{display.count(count, 'run')} sent to {place.shown}", str(count))
+        return
+    about, version = resource(os.environ), build().version
+    with console.busy("writing"):
+        size = display.save(target, (otlp_json(spans, about, version) for spans in batches()))
+    written = {"file": target, "size": size, "runs": count}
+    console.answer(
+        written, f"{target}  {display.size(size)}  {display.count(count, 'run')}", target
+    )

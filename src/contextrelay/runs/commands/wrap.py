@@ -1,0 +1,98 @@
+"""exec and wrap: any command, and any LLM command line, run with what they print kept."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentTypeError, Namespace
+from typing import get_args
+
+from contextrelay.cli import display, thread_argument
+from contextrelay.cli.console import Console
+from contextrelay.cli.parser import arg, takes, thread_option
+from contextrelay.errors import Invalid
+from contextrelay.limits import (
+    BUNDLE_USER_BYTES_MAX,
+    OUTPUT_TOKENS_DEFAULT,
+    OUTPUT_TOKENS_MAX,
+    OUTPUT_TOKENS_MIN,
+)
+from contextrelay.runs.agents import AGENTS, BUNDLE, BUNDLE_FILE, Passing
+from contextrelay.runs.wrap.agent_run import Wrapped, run_agent
+from contextrelay.runs.wrap.child_process import Child, check_command
+from contextrelay.runs.wrap.exec_finish import finish
+from contextrelay.runs.wrap.exec_options import Options
+
+
+def _tokens(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or not (
+        OUTPUT_TOKENS_MIN <= int(text[:9]) <= OUTPUT_TOKENS_MAX
+    ):
+        raise ArgumentTypeError(
+            f"{text!r} is out of range: take {OUTPUT_TOKENS_MIN} to {OUTPUT_TOKENS_MAX:,}"
+        )
+    return int(text)
+
+
+@takes(
+    thread_option("record it in a thread; else RELAY_THREAD, else in none"),
+    arg(
+        "--max-tokens",
+        type=_tokens,
+        default=OUTPUT_TOKENS_DEFAULT,
+        metavar="N",
+        help=f"print more than this as a digest ({OUTPUT_TOKENS_DEFAULT:,})",
+    ),
+    arg("command", nargs="*", metavar="-- CMD", help="the command, behind two dashes"),
+)
+def exec_(args: Namespace, console: Console) -> None:
+    """Run any command: its whole output, stdout and stderr as they came, goes to a ref. A short one
+    is printed as it is, of a long one a digest with its error lines. The exit status is kept."""
+    if not args.command:
+        raise Invalid("no command is named", "write: relay exec -- CMD")
+    chosen = thread_argument.thread_if_named(console, args, with_variable=True)
+    options = Options()
+    vars(options).update(vars(args))
+    child = Child(args.command)
+    finish(options, console, child, child.output(), chosen.thread.id if chosen else None)
+
+
+@takes(
+    arg("--cli", required=True, metavar="BIN", help=f"{', '.join(AGENTS)}, or any other"),
+    thread_option("else RELAY_THREAD, else the last used here, else a new one"),
+    arg("--user", metavar="TEXT|-", help="what it is to do, - for stdin; else the last of ARGS"),
+    arg("--ref", action="append", default=[], metavar="REF", help="show this artifact (repeat)"),
+    arg(
+        "--pass",
+        dest="passing",
+        choices=get_args(Passing),
+        help="how the bundle goes in; else as the command line takes it, or by stdin",
+    ),
+    arg(
+        "args",
+        nargs="*",
+        metavar="-- ARGS",
+        help="its arguments; {bundle} and {bundle_file} in them stand for the bundle",
+    ),
+)
+def wrap_run(args: Namespace, console: Console) -> None:
+    """Let an LLM command line work on a thread: it gets the bundle, its output is shown as it
+    comes and stored, and the thread's state says what was done. The exit status is kept."""
+    user, words = _user(args)
+    check_command(args.cli)
+    thread = thread_argument.choose_or_make(console, args)
+    refs = tuple(display.resolve(console.relay, each) for each in args.ref)
+    run_agent(console, thread, user, Wrapped(args.cli, words, args.passing), refs)
+
+
+def _user(args: Namespace) -> tuple[str, list[str]]:
+    """What the agent is to do, and the arguments that are left."""
+    words: list[str] = list(args.args)
+    if args.user == "-":
+        read = sys.stdin.buffer.read(BUNDLE_USER_BYTES_MAX + 1)
+        return read.decode(errors="replace"), words
+    if args.user is not None:
+        return args.user, words
+    has_place = any(BUNDLE in each or BUNDLE_FILE in each for each in words)
+    if not words or has_place or words[-1].startswith("-"):
+        raise Invalid("it is not said what the agent is to do", "say --user TEXT")
+    return words[-1], words[:-1]

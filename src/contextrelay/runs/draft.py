@@ -1,0 +1,199 @@
+"""Drafts: what a model wants to change in the state of its thread, until its answer is there.
+
+Rule: nothing of a draft is written before the run ends. It is a list of entries, not of operations:
+those are made again for the version that they are committed to, so that ids stay unique and places
+right, also where others change the thread.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct, to_builtins
+from msgspec.json import decode
+from msgspec.structs import replace
+
+from contextrelay.client.entries import now
+from contextrelay.client.flow import Ask, Flow
+from contextrelay.documents.patch import Operation, apply
+from contextrelay.errors import Conflict, Gone, Invalid, NotFound, Unavailable
+from contextrelay.limits import (
+    DRAFT_ENTRIES_MAX,
+    RETRIES_MAX,
+    RUN_ENTRY_CHARS_MAX,
+    RUN_EVENTS_LOOKED_AT,
+)
+from contextrelay.model.artifact import Artifact
+from contextrelay.model.thread import EventPage, ThreadView
+from contextrelay.state import schema
+from contextrelay.state.entries import Entry, State, addition, resolution
+from contextrelay.verbs import FinishRun, Peek, ReadEvents, ReadState, ShowThread
+
+Text = Annotated[str, Meta(min_length=1, max_length=RUN_ENTRY_CHARS_MAX)]
+_Texts = Annotated[list[Text], Meta(max_length=DRAFT_ENTRIES_MAX)]
+_UNBOUNDED = 1 << 62
+
+
+class NewFact(Struct, frozen=True, forbid_unknown_fields=True):
+    text: Text
+    key: (
+        Annotated[
+            str,
+            Meta(min_length=1, max_length=128, description="Replaces older facts with this key."),
+        ]
+        | None
+    ) = None
+
+
+class NewDecision(Struct, frozen=True, forbid_unknown_fields=True):
+    text: Text
+    reasons: Annotated[_Texts, Meta(description="Short codes, such as SAFE.")] = []
+    evidence: Annotated[_Texts, Meta(description="Refs of artifacts.")] = []
+
+
+class RelayState(Struct, frozen=True, forbid_unknown_fields=True):
+    facts: Annotated[list[NewFact], Meta(max_length=DRAFT_ENTRIES_MAX)] = []
+    decisions: Annotated[list[NewDecision], Meta(max_length=DRAFT_ENTRIES_MAX)] = []
+    questions: Annotated[_Texts, Meta(description="Open questions to add.")] = []
+    steps: Annotated[_Texts, Meta(description="Next steps to add.")] = []
+    resolve: Annotated[
+        _Texts, Meta(description="Ids of questions that are answered and steps that are done.")
+    ] = []
+
+    def entries(self) -> list[Entry]:
+        return [
+            *(Entry(kind="fact", text=each.text, key=each.key) for each in self.facts),
+            *(
+                Entry(
+                    kind="decision",
+                    text=each.text,
+                    reasons=tuple(each.reasons),
+                    evidence=tuple(each.evidence),
+                )
+                for each in self.decisions
+            ),
+            *(Entry(kind="question", text=each) for each in self.questions),
+            *(Entry(kind="step", text=each) for each in self.steps),
+        ]
+
+
+class Draft(Struct, frozen=True):
+    """What a run changes besides its answer."""
+
+    entries: tuple[Entry, ...] = ()
+    resolved: tuple[str, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
+    """What the model has stored, to be listed in the state."""
+
+    def __bool__(self) -> bool:
+        return bool(self.entries or self.resolved or self.artifacts)
+
+    def with_state(self, asked: RelayState) -> Draft:
+        """This draft, and what the model asks for now.
+
+        Raises:
+            Invalid: it asks for nothing, or for too much in one run.
+        """
+        entries = asked.entries()
+        if not entries and not asked.resolve:
+            raise Invalid("this changes nothing", "give facts, decisions, questions or steps")
+        drafted = replace(
+            self,
+            entries=(*self.entries, *entries),
+            resolved=tuple(dict.fromkeys((*self.resolved, *asked.resolve))),
+        )
+        drafted.check_size()
+        return drafted
+
+    def with_artifact(self, artifact: Artifact) -> Draft:
+        drafted = replace(self, artifacts=(*self.artifacts, artifact))
+        drafted.check_size()
+        return drafted
+
+    def check_size(self) -> None:
+        count = len(self.entries) + len(self.resolved) + len(self.artifacts)
+        if count > DRAFT_ENTRIES_MAX:
+            raise Invalid(
+                f"{count} changes in one run", f"at most {DRAFT_ENTRIES_MAX}: keep what matters"
+            )
+
+    def operations(self, state: State, at: str) -> tuple[list[str], list[Any]]:
+        """The ids of the entries and the patch that makes this draft of a state, which it changes.
+
+        Raises:
+            NotFound: what is to be resolved is not there.
+        """
+        ids: list[str] = []
+        done: list[Operation] = []
+        holder = [state]
+        for id in self.resolved:
+            done += _applied(holder, resolution(state, id))
+        for entry in self.entries:
+            chosen, operations = addition(state, entry, at)
+            ids.append(chosen)
+            done += _applied(holder, operations)
+        done += (schema.artifact(each.ref, each.type, each.name) for each in self.artifacts)
+        return ids, [to_builtins(each) for each in done]
+
+    def listed(self) -> list[dict[str, Any]]:
+        """The draft as events show it."""
+        return [
+            *({"kind": each.kind, "text": each.text} for each in self.entries),
+            *({"kind": "resolve", "id": id} for id in self.resolved),
+            *({"kind": "artifact", "ref": each.ref} for each in self.artifacts),
+        ]
+
+
+def _applied(holder: list[State], operations: list[Operation]) -> list[Operation]:
+    apply(holder, operations, 0, _UNBOUNDED)
+    return operations
+
+
+def commit(verb: FinishRun, body: bytes, draft: Draft, sources: list[str]) -> Flow[Artifact]:
+    """Finish a run on the newest version; again, where others change the state meanwhile.
+
+    Raises:
+        Refused: what is drafted is not allowed any more.
+        Unavailable: others keep changing the thread.
+    """
+    for _ in range(RETRIES_MAX):
+        operations: list[Any] = []
+        expected: int | None = None
+        if draft:
+            state: State = decode((yield ReadState(verb.thread)).state)
+            expected = state["version"]
+            _, operations = draft.operations(state, now())
+        known: dict[str, Any] = {"operations": operations, "source_refs": tuple(sources)}
+        try:
+            return (yield Ask(replace(verb, expected=expected, **known), body))
+        except Conflict:
+            continue
+        except (Gone, NotFound):
+            left = yield from _there(sources)
+            if left == sources:
+                raise
+            sources = left
+    raise Unavailable(f"others keep changing thread {verb.thread}", "try again")
+
+
+def committed(thread: str, run: str) -> Flow[Artifact | None]:
+    """The answer of a run that is finished; None where the newest events have none."""
+    view: ThreadView = yield ShowThread(thread)
+    after = max(0, view.events - RUN_EVENTS_LOOKED_AT)
+    page: EventPage = yield ReadEvents(thread, after, RUN_EVENTS_LOOKED_AT)
+    for each in page.events:
+        if each.event.type == "run.finished" and each.event.detail.get("run") == run:
+            return (yield Peek(each.event.detail["ref"]))
+    return None
+
+
+def _there(refs: list[str]) -> Flow[list[str]]:
+    """Those of some refs that are still there: others may remove what a model has read."""
+    there: list[str] = []
+    for ref in refs:
+        try:
+            yield Peek(ref)
+        except (Gone, NotFound):
+            continue
+        there.append(ref)
+    return there

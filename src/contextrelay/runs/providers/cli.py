@@ -1,0 +1,112 @@
+"""The provider `cli:BIN[:MODEL]`: any LLM command line answers, called by agents.py."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import select
+import subprocess
+from collections.abc import Iterator, Mapping
+from tempfile import TemporaryFile
+
+from contextrelay.content.tokens import count_tokens
+from contextrelay.errors import Failed, Invalid
+from contextrelay.limits import CHUNK_BYTES, RUN_ANSWER_BYTES_MAX
+from contextrelay.runs.agents import AGENTS, called, prompt_text
+from contextrelay.runs.provider import Prompt, Reply, Tokens
+
+_ERROR_BYTES_SHOWN = 1_000
+# How soon a command that says nothing is ended.
+_STEP_MS = 500
+
+
+class CommandLine:
+    """Answers by a command that is run once a call; it is offered no tools of ours."""
+
+    name = "cli"
+
+    def __init__(self, binary: str, model: str = "") -> None:
+        self.model = f"{binary}:{model}" if model else binary
+        self._binary, self._model = binary, model
+
+    def answer(self, prompt: Prompt) -> Iterator[str | Reply]:
+        """Yield what it writes to stdout as it comes, then the whole answer.
+
+        While it says nothing, an empty piece now and then lets it be ended.
+        """
+        text = prompt_text(prompt)
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        pieces: list[str] = []
+        with called(self._binary, (), text, model=self._model) as call, TemporaryFile() as errors:
+            running = _start(call.words, call.stdin, errors.fileno())
+            size_bytes = 0
+            try:
+                assert running.stdout is not None
+                for chunk in _chunks(running.stdout.fileno()):
+                    size_bytes += len(chunk)
+                    if size_bytes > RUN_ANSWER_BYTES_MAX:
+                        raise Failed(
+                            f"{self._binary} wrote more than {RUN_ANSWER_BYTES_MAX:,} bytes",
+                            "ask for less, or use: relay wrap run",
+                        )
+                    pieces.append(decoder.decode(chunk))
+                    yield pieces[-1]
+                pieces.append(decoder.decode(b"", final=True))
+                status = running.wait()
+            finally:
+                running.kill()
+                running.communicate()
+            if status:
+                errors.seek(max(0, os.fstat(errors.fileno()).st_size - _ERROR_BYTES_SHOWN))
+                said = errors.read().decode(errors="replace").strip() or "".join(pieces).strip()
+                raise Failed(
+                    f"{self._binary} ended with exit status {status}: {said[-_ERROR_BYTES_SHOWN:]}",
+                    f"see whether it works by itself: {self._binary} --help",
+                )
+        answer = "".join(pieces)
+        tokens = Tokens(input=count_tokens(text), output=count_tokens(answer), basis="estimated")
+        yield Reply(text=answer, model=self.model, tokens=tokens)
+
+
+def _chunks(pipe: int) -> Iterator[bytes]:
+    """What is written to a pipe, as it comes; nothing now and then."""
+    poll = select.poll()
+    poll.register(pipe)
+    while True:
+        if not poll.poll(_STEP_MS):
+            yield b""
+        elif chunk := os.read(pipe, CHUNK_BYTES):
+            yield chunk
+        else:
+            return
+
+
+def _start(words: list[str], stdin: int | None, stderr: int) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL if stdin is None else stdin,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+        )
+    except FileNotFoundError as error:
+        raise Invalid(
+            f"{words[0]!r} was not found on PATH", "install it, or choose another model: -m echo"
+        ) from error
+    except (OSError, ValueError) as error:
+        raise Invalid(
+            f"{words[0]!r} cannot be executed: {error}", "check that it is a program: chmod +x"
+        ) from error
+
+
+def open_cli(model: str, environ: Mapping[str, str]) -> CommandLine:
+    """The provider of `cli:BIN[:MODEL]`.
+
+    Raises:
+        Invalid: no binary is named.
+    """
+    binary, _, inner = model.partition(":")
+    if not binary:
+        known = ", ".join(AGENTS)
+        raise Invalid("no command line is named", f"write cli:BIN; known are {known}")
+    return CommandLine(binary, inner)

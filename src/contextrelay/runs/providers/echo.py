@@ -1,0 +1,113 @@
+"""The echo provider: answers with the request itself, offline, the same words every time.
+
+With RELAY_ECHO_SCRIPT, or `Echo(script=...)`, it plays what a model might say: a list with one
+`Line` a round. The round is counted by the tool results in the prompt, so that nothing is kept
+between calls; behind the last line it echoes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct, ValidationError, convert
+from msgspec.json import decode, encode
+
+from contextrelay.content.tokens import count_tokens
+from contextrelay.errors import Invalid
+from contextrelay.limits import ECHO_SCRIPT_BYTES_MAX
+from contextrelay.runs.bundle import REQUEST
+from contextrelay.runs.provider import Prompt, Reply, Tokens, ToolCall
+from contextrelay.verbs.problems import from_problem
+
+VARIABLE = "RELAY_ECHO_SCRIPT"
+MODEL = "echo-1"
+_NO_ERROR = 0
+
+
+class Call(Struct, frozen=True, forbid_unknown_fields=True):
+    """A tool call; `arguments` is an object, or text that is sent as it is, JSON or not."""
+
+    name: str
+    arguments: dict[str, Any] | str = {}
+
+
+class Line(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is said in one round; `error`: the code of the error that ends it instead."""
+
+    text: str = ""
+    calls: tuple[Call, ...] = ()
+    stop: Literal["end", "tools", "length", "refused", ""] = ""
+    error: str = ""
+
+
+class Echo:
+    """Answers with the request, or by a script."""
+
+    name = "echo"
+
+    def __init__(self, model: str = "", script: Sequence[Line] = ()) -> None:
+        self.model = model or MODEL
+        self._script = tuple(script)
+
+    def answer(self, prompt: Prompt) -> Iterator[str | Reply]:
+        """Yield the answer line by line, then whole."""
+        turn = sum(bool(message.results) for message in prompt.messages)
+        line = self._script[turn] if turn < len(self._script) else Line(_request(prompt))
+        yield from line.text.splitlines(keepends=True)
+        if line.error:
+            raise from_problem({"code": line.error, "error": f"{line.error}, by script"}, _NO_ERROR)
+        calls = tuple(
+            ToolCall(f"call_{turn + 1}_{index}", each.name, _text(each.arguments))
+            for index, each in enumerate(line.calls, 1)
+        )
+        yield Reply(
+            text=line.text,
+            calls=calls,
+            stop=line.stop or ("tools" if calls else "end"),
+            model=prompt.model or self.model,
+            tokens=Tokens(input=_tokens_in(prompt), output=count_tokens(line.text)),
+        )
+
+
+def open_echo(model: str, environ: Mapping[str, str]) -> Echo:
+    """The echo provider, with the script that the environment names.
+
+    Raises:
+        Invalid: the script cannot be read, or is none.
+    """
+    path = environ.get(VARIABLE)
+    return Echo(model, _read_script(path) if path else ())
+
+
+def _read_script(path: str) -> list[Line]:
+    try:
+        with Path(path).open("rb") as file:
+            raw = file.read(ECHO_SCRIPT_BYTES_MAX + 1)
+        if len(raw) > ECHO_SCRIPT_BYTES_MAX:
+            raise ValueError(f"it is longer than {ECHO_SCRIPT_BYTES_MAX:,} bytes")
+        return convert(decode(raw), list[Line])
+    except (OSError, ValueError, ValidationError) as error:
+        raise Invalid(
+            f"{path} is no script for echo: {error}",
+            f'write [{{"text": "..."}}] into it, or unset {VARIABLE}',
+        ) from error
+
+
+def _request(prompt: Prompt) -> str:
+    """The user's words in the last message that is not about tools."""
+    said = [message.text for message in prompt.messages if message.role == "user" and message.text]
+    last = said[-1] if said else ""
+    _, marked, request = last.partition(REQUEST)
+    return request if marked else last
+
+
+def _text(arguments: dict[str, Any] | str) -> str:
+    return arguments if isinstance(arguments, str) else encode(arguments).decode()
+
+
+def _tokens_in(prompt: Prompt) -> int:
+    results = (result.text for message in prompt.messages for result in message.results)
+    texts = (prompt.system, *(message.text for message in prompt.messages), *results)
+    return sum(map(count_tokens, texts))

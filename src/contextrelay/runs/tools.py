@@ -1,0 +1,330 @@
+"""Tools: how a model looks into refs and files, and notes what the next agent has to know.
+
+Rule: whatever a tool shows is bounded, defused and fenced, and an error is an answer: it goes to
+the model with the next step. No tool changes the thread; what it wants to change is drafted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import PurePosixPath
+from typing import Annotated, Any
+
+from msgspec import DecodeError, Meta, Struct, ValidationError
+from msgspec.json import decode, schema_components
+
+from contextrelay import verbs
+from contextrelay.client.entries import now
+from contextrelay.client.flow import Ask, Flow, Work
+from contextrelay.client.inspect import Look
+from contextrelay.content.untrusted.defuse import defuse
+from contextrelay.content.untrusted.fence import plain_line
+from contextrelay.content.untrusted.pieces import fenced_hits, fenced_piece, noted
+from contextrelay.documents.values import is_list, is_object
+from contextrelay.errors import Invalid, RelayError
+from contextrelay.limits import (
+    NAME_CHARS_MAX,
+    PIECE_TOKENS_DEFAULT,
+    QUERY_CHARS_MAX,
+    RUN_ARGUMENTS_BYTES_MAX,
+    RUN_FILES_SHOWN_MAX,
+    RUN_PIECE_TOKENS_MAX,
+    RUN_WHOLE_FILE_BYTES_MAX,
+)
+from contextrelay.model.artifact import Artifact
+from contextrelay.model.inspect import Found, Outlined, Piece
+from contextrelay.model.ref import parse_ref
+from contextrelay.runs.draft import Draft, RelayState
+from contextrelay.runs.files import TrackedFiles
+from contextrelay.runs.provider import Tool, ToolCall, ToolResult
+
+_PREFIX_CHARS_MIN = 6
+# Not a search, which would find what other steps left: a result depends on what it is shown alone.
+_LOOKS = ("relay_get",)
+_TokensMax = Annotated[
+    int, Meta(ge=50, le=RUN_PIECE_TOKENS_MAX, description="How long the answer may be.")
+]
+
+
+class RelayGet(Look, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    ref: Annotated[str, Meta(min_length=6, max_length=200, description="The ref of an artifact.")]
+    tokens_max: _TokensMax = PIECE_TOKENS_DEFAULT
+
+
+class RelaySearch(Struct, frozen=True, forbid_unknown_fields=True):
+    query: Annotated[str, Meta(min_length=1, max_length=QUERY_CHARS_MAX)]
+    ref: Annotated[str, Meta(description="Only in this artifact.")] | None = None
+    tokens_max: _TokensMax = PIECE_TOKENS_DEFAULT
+
+
+class RelayPut(Struct, frozen=True, forbid_unknown_fields=True):
+    content: Annotated[str, Meta(min_length=1)]
+    name: (
+        Annotated[
+            str,
+            Meta(min_length=1, max_length=NAME_CHARS_MAX, description="As of a file: plan.md"),
+        ]
+        | None
+    ) = None
+
+
+class RelayFiles(Struct, frozen=True, forbid_unknown_fields=True):
+    pattern: Annotated[str, Meta(max_length=200, description="Such as src/*.py; none for all.")] = (
+        ""
+    )
+
+
+class RelayRead(Struct, frozen=True, forbid_unknown_fields=True):
+    path: Annotated[str, Meta(min_length=1, max_length=4096)]
+    tokens_max: _TokensMax = PIECE_TOKENS_DEFAULT
+
+
+class Used(Struct, frozen=True):
+    """What came of a tool call, and the refs that it was about."""
+
+    result: ToolResult
+    refs: tuple[str, ...] = ()
+
+
+class Toolbox:
+    """The tools of one run, what they have shown, and the draft that they write."""
+
+    def __init__(
+        self, thread: str, run: str, by: str, files: TrackedFiles | None, only_looks: bool = False
+    ) -> None:
+        self._thread = thread
+        self._run = run
+        self._by = by
+        self._files = files
+        self._only_looks = only_looks
+        self.draft = Draft()
+        self.refs: dict[str, None] = {}
+        """What the model was shown or has read, in order."""
+        self._read: dict[str, Artifact] = {}
+
+    def tools(self) -> tuple[Tool, ...]:
+        offered = tools_with(self._files is not None)
+        return tuple(each for each in offered if not self._only_looks or each.name in _LOOKS)
+
+    def use(self, call: ToolCall) -> Flow[Used]:
+        """Do what the model asks for; an error is reported to the model, and ends nothing."""
+        takes = {tool.name for tool in self.tools()}
+        try:
+            if call.name not in takes:
+                raise Invalid(
+                    f"there is no tool {call.name[:80]!r}", f"there are {', '.join(sorted(takes))}"
+                )
+            text, refs = yield from _ACTS[call.name](self, arguments_of(call))
+        except RelayError as error:
+            hint = f"; {error.hint}" if error.hint else ""
+            said = plain_line(f"{error.message}{hint}")
+            return Used(ToolResult(call.id, f"error: {said}", is_error=True))
+        self.refs.update(dict.fromkeys(refs))
+        return Used(ToolResult(call.id, text), refs)
+
+    # What each does
+
+    def get(self, asked: RelayGet) -> Flow[tuple[str, tuple[str, ...]]]:
+        ref = self._known(asked.ref)
+        ways = asked.ways()
+        if asked.grep is not None:
+            found: Found = yield verbs.Grep(
+                asked.grep,
+                ref,
+                context=asked.context,
+                after_line=asked.after_line,
+                tokens_max=asked.tokens_max,
+            )
+            return fenced_piece(found, ref), (ref,)
+        if ways:
+            piece: Piece = yield verbs.Slice(ref, **ways, tokens_max=asked.tokens_max)
+            return fenced_piece(piece, f"{ref} {piece.way} {piece.at}"), (ref,)
+        verb = verbs.Outline if asked.outline else verbs.Digest
+        shape: Outlined = yield verb(ref, asked.tokens_max)
+        return fenced_piece(shape, ref), (ref,)
+
+    def search(self, asked: RelaySearch) -> Flow[tuple[str, tuple[str, ...]]]:
+        # In this thread alone: what is in others was not given to this model.
+        ref = None if asked.ref is None else self._known(asked.ref)
+        thread = self._thread if ref is None else None
+        hits = yield verbs.Search(asked.query, thread, ref, tokens_max=asked.tokens_max)
+        return fenced_hits(hits), tuple(dict.fromkeys(hit.ref for hit in hits.hits))
+
+    def note(self, asked: RelayState) -> Flow[tuple[str, tuple[str, ...]]]:
+        ids = yield from self._try(self.draft.with_state(asked))
+        return noted_text(asked, ids), ()
+
+    def put(self, asked: RelayPut) -> Flow[tuple[str, tuple[str, ...]]]:
+        self.draft.check_size()
+        push = verbs.Push(name=asked.name, created_by=self._by, metadata={"run": self._run})
+        artifact: Artifact = yield Ask(push, asked.content.encode())
+        yield from self._try(self.draft.with_artifact(artifact))
+        return f"stored as {artifact.ref}; kept with your answer", (artifact.ref,)
+
+    def list_files(self, asked: RelayFiles) -> Flow[tuple[str, tuple[str, ...]]]:
+        assert self._files is not None
+        files = self._files
+        found: list[str] = yield Work(lambda: files.matching(asked.pattern))
+        shown = found[:RUN_FILES_SHOWN_MAX]
+        notes = [f"{len(shown):,} of {len(found):,} files shown", "read one with relay_read"]
+        if len(found) > len(shown):
+            notes.insert(1, "narrow them with a pattern")
+        return noted("\n".join(shown), "files that git tracks", notes, "no file matches"), ()
+
+    def read_file(self, asked: RelayRead) -> Flow[tuple[str, tuple[str, ...]]]:
+        assert self._files is not None
+        files = self._files
+        artifact = self._read.get(asked.path)
+        if artifact is None:
+            content: bytes = yield Work(lambda: files.read(asked.path))
+            push = verbs.Push(
+                name=_file_name(asked.path),
+                created_by=self._by,
+                metadata={"run": self._run, "path": asked.path},
+            )
+            artifact = yield Ask(push, content)
+            self._read[asked.path] = artifact
+        is_whole = artifact.is_text and artifact.size_bytes <= RUN_WHOLE_FILE_BYTES_MAX
+        verb: Any = verbs.Digest(artifact.ref, asked.tokens_max)
+        if is_whole and artifact.size_bytes:
+            verb = verbs.Slice(artifact.ref, lines="1:", tokens_max=asked.tokens_max)
+        piece = yield verb
+        about = f"{asked.path}, stored as {artifact.ref}"
+        return fenced_piece(piece, about), (artifact.ref,)
+
+    def _try(self, draft: Draft) -> Flow[list[str]]:
+        """Take a draft where the state may be patched so.
+
+        Raises:
+            Refused: it may not; the draft is as it was.
+        """
+        state: dict[str, Any] = decode((yield verbs.ReadState(self._thread)).state)
+        ids, operations = draft.operations(state, now())
+        yield verbs.TryPatch(self._thread, operations)
+        self.draft = draft
+        return ids
+
+    def _known(self, text: str) -> str:
+        """A ref, or the beginning of one that was shown in this run."""
+        text = text.strip()
+        if len(text) < 36 and len(text) >= _PREFIX_CHARS_MIN:
+            found = [ref for ref in self.refs if ref.startswith(text.lower())]
+            if len(found) == 1:
+                return found[0]
+        return parse_ref(text)
+
+
+_Act = Callable[[Any, Any], Flow[tuple[str, tuple[str, ...]]]]
+_OFFERED: dict[str, tuple[type[Any], _Act, str]] = {
+    "relay_get": (
+        RelayGet,
+        Toolbox.get,
+        (
+            "Read a piece of an artifact by its ref, without loading all of it: its outline, lines,"
+            " lines that match a pattern, a place in JSON, a section, a symbol. Without any of"
+            " these: a digest of it."
+        ),
+    ),
+    "relay_search": (
+        RelaySearch,
+        Toolbox.search,
+        "Find passages by words, best first, in everything of this thread, or in one artifact.",
+    ),
+    "relay_state": (
+        RelayState,
+        Toolbox.note,
+        (
+            "Note what the next agent has to know: facts, decisions, open questions, next steps; or"
+            " resolve questions and steps by their ids. It is checked now, and kept with your"
+            " answer."
+        ),
+    ),
+    "relay_put": (
+        RelayPut,
+        Toolbox.put,
+        (
+            "Store a document, such as a plan or code, as an artifact of the thread; returns its"
+            " ref. Your answer itself is stored anyway."
+        ),
+    ),
+    "relay_files": (
+        RelayFiles,
+        Toolbox.list_files,
+        "List the files that git tracks in the user's folder.",
+    ),
+    "relay_read": (
+        RelayRead,
+        Toolbox.read_file,
+        (
+            "Read one of these files. It is stored as an artifact: look further into it with"
+            " relay_get and its ref."
+        ),
+    ),
+}
+_OF_FILES = ("relay_files", "relay_read")
+_ACTS = {name: act for name, (_, act, _) in _OFFERED.items()}
+
+
+def tools_with(files: bool) -> tuple[Tool, ...]:
+    """The tools that a model is offered; those for files only where there are some."""
+    return tuple(
+        Tool(name, description, _schema(takes))
+        for name, (takes, _, description) in _OFFERED.items()
+        if files or name not in _OF_FILES
+    )
+
+
+def noted_text(asked: RelayState, ids: list[str]) -> str:
+    """What a note is answered with; the last of the ids are those of its own entries."""
+    added = ids[len(ids) - len(asked.entries()) :]
+    noted_down = ", ".join([*added, *(f"{id} is done" for id in asked.resolve)])
+    return f"noted: {plain_line(noted_down)}; kept with your answer"
+
+
+def arguments_of(call: ToolCall) -> Any:
+    """The arguments of a call, checked.
+
+    Raises:
+        Invalid: they are no JSON, or not what the tool takes.
+    """
+    takes = _OFFERED[call.name][0]
+    expected = f"{call.name} takes {', '.join(takes.__struct_fields__)}"
+    if len(call.arguments.encode(errors="replace")) > RUN_ARGUMENTS_BYTES_MAX:
+        raise Invalid("the arguments are too long", f"at most {RUN_ARGUMENTS_BYTES_MAX:,} bytes")
+    try:
+        given = decode(call.arguments or "{}")
+        if is_object(given):  # Models write null for what they leave out.
+            given = {name: value for name, value in given.items() if value is not None}
+        return verbs.from_json(given, takes)
+    except (DecodeError, ValidationError, UnicodeError, RecursionError) as error:
+        raise Invalid(f"these are no arguments for {call.name}: {error}", expected) from error
+
+
+def _file_name(path: str) -> str | None:
+    """The last part of a path, where that can be the name of an artifact."""
+    name = PurePosixPath(path).name
+    is_plain = name == defuse(name).text and name.isprintable() and "\\" not in name
+    return name[:NAME_CHARS_MAX] if is_plain else None
+
+
+# Every word of a schema is sent with every call: bounds are checked here, and reported when passed.
+_NOT_SENT = ("title", "default", "minLength", "maxLength", "maxItems")
+
+
+def _schema(takes: type[Any]) -> dict[str, Any]:
+    """The arguments as JSON Schema, whole, without references and unions with null."""
+    _, components = schema_components([takes], ref_template="{name}")
+
+    def plain(value: Any) -> Any:
+        if is_list(value):
+            return [plain(each) for each in value]
+        if not is_object(value):
+            return value
+        if "$ref" in value:
+            return plain(components[value["$ref"]])
+        choices = [each for each in value.get("anyOf", ()) if each != {"type": "null"}]
+        if len(choices) == 1:
+            return plain({**choices[0], **{k: v for k, v in value.items() if k != "anyOf"}})
+        return {name: plain(each) for name, each in value.items() if name not in _NOT_SENT}
+
+    return plain(components[takes.__name__])

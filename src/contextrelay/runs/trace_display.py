@@ -1,0 +1,117 @@
+"""Traces as a tree, for people: runs, their calls, and what each tool looked into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from contextrelay.cli import display
+from contextrelay.limits import TRACE_RUNS_MAX
+from contextrelay.model.trace import Call, Run, ToolUse, Totals, Trace, Usage
+
+_ASKED_CHARS = 80
+_REFS_SHOWN = 4
+
+
+def tree(trace: Trace, label: str) -> Iterator[str]:
+    """A trace, line by line."""
+    if not trace.totals.runs:
+        yield f"{label}: no runs yet"
+        yield "  next: relay run --thread THREAD --user TEXT"
+        return
+    yield f"{label}  {totals(trace.totals)}"
+    if trace.runs_left_out:
+        earlier = display.count(trace.runs_left_out, "earlier run")
+        yield f"  {earlier} counted, not shown: --limit N, at most {TRACE_RUNS_MAX:,}"
+    for run in trace.runs:
+        yield from ("", *_run(run))
+
+
+def totals(every: Totals) -> str:
+    """What all runs took, in one line."""
+    parts = [display.count(every.runs, "run")]
+    parts += [
+        f"{count:,} {status}"
+        for status, count in (
+            ("running", every.running),
+            ("interrupted", every.interrupted),
+            ("failed", every.failed),
+        )
+        if count
+    ]
+    parts += [display.count(every.calls, "call"), display.count(every.tools, "tool")]
+    parts += [tokens(every.usage), price(every.usage, every.unpriced_calls, every.calls)]
+    return " · ".join([*parts, took(every.duration_ms)])
+
+
+def _run(run: Run) -> Iterator[str]:
+    who = ":".join(display.clean(each) for each in (run.provider, run.model) if each)
+    at = f"{run.started_at.astimezone():%Y-%m-%d %H:%M:%S}"
+    began = f"  from v{run.version}" if run.version else ""
+    name, kind = display.clean(run.run), display.clean(run.kind)
+    yield f"{name}  {run.status}  {kind}  {who}  {at}{began}".rstrip()
+    unpriced = sum(call.usage.price is None for call in run.calls)
+    spent = price(run.usage, unpriced, len(run.calls) + run.calls_left_out)
+    figures = [tokens(run.usage), spent] if run.calls or run.usage != Usage() else []
+    yield f"│  {' · '.join([*figures, took(run.duration_ms)])}"
+    if run.asked or run.asked_ref:
+        words = display.cut(display.clean(run.asked), _ASKED_CHARS) if run.asked else "a long text"
+        yield f"│  asked  {words}{_refs(run.refs, run.asked_ref)}"
+    branches = [*run.calls]
+    for call in branches:
+        yield f"├─ {_call(call)}"
+        for index, tool in enumerate(call.tools):
+            is_last = index == len(call.tools) - 1 and not call.tools_left_out
+            yield f"│  {'└─' if is_last else '├─'} {_tool(tool)}"
+        if call.tools_left_out:
+            yield f"│  └─ and {display.count(call.tools_left_out, 'more tool')}"
+    if run.calls_left_out:
+        yield f"├─ and {display.count(run.calls_left_out, 'more call')}"
+    yield f"└─ {_end(run)}"
+
+
+def _call(call: Call) -> str:
+    exchange = f"  exchange {display.short(call.exchange)}" if call.exchange else ""
+    spent = price(call.usage, call.usage.price is None, 1)
+    about = "~" if call.basis == "estimated" else ""
+    return (
+        f"call {call.round}  {display.clean(call.model)}  {about}{tokens(call.usage)} · {spent} · "
+        f"{took(call.duration_ms)}{exchange}"
+    )
+
+
+def _tool(tool: ToolUse) -> str:
+    failed = "  error" if tool.is_error else ""
+    return f"{display.clean(tool.name)}  {took(tool.duration_ms)}{failed}{_refs(tool.refs)}"
+
+
+def _end(run: Run) -> str:
+    if run.ref is not None:
+        return f"answer {display.short(run.ref)}"
+    why = ": ".join(display.clean(each) for each in (run.error, run.reason) if each)
+    return f"{run.status}  {why}".rstrip() if why or run.status != "running" else "not ended yet"
+
+
+def _refs(refs: tuple[str, ...], first: str | None = None) -> str:
+    every = [*([first] if first else []), *refs]
+    if not every:
+        return ""
+    more = f" +{len(every) - _REFS_SHOWN}" if len(every) > _REFS_SHOWN else ""
+    return "  ref " + " ".join(map(display.short, every[:_REFS_SHOWN])) + more
+
+
+def tokens(usage: Usage) -> str:
+    """What was read and written; how much of it came from a cache."""
+    cached = f" ({usage.cache_read:,} cached)" if usage.cache_read else ""
+    return f"{usage.tokens_in:,} in{cached} · {usage.tokens_out:,} out"
+
+
+def price(usage: Usage, unpriced: int, calls: int) -> str:
+    """A price in dollars; what has none is said, and never 0."""
+    if usage.price is None:
+        return "price unknown" if calls else "no price"
+    known = f"${usage.price}"
+    return f"{known} + {display.count(unpriced, 'call')} of unknown price" if unpriced else known
+
+
+def took(duration_ms: int) -> str:
+    return f"{duration_ms:,} ms" if duration_ms < 1_000 else f"{duration_ms / 1_000:,.1f} s"

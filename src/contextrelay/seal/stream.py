@@ -1,0 +1,331 @@
+"""Seals of format k2: AES-256-GCM in chunks of 64 KiB that cannot be cut, moved or exchanged.
+
+    header   89 "relayk2", the binary logarithm of the chunk size, 7 bytes of nonce prefix
+    chunk    ciphertext and 16 bytes of tag; all but the last are of 65,536 bytes, and the last is
+             empty only where the whole body is
+    nonce    prefix, number of the chunk in 4 bytes, big-endian, 01 for the last chunk and 00 else
+    data     that is authenticated with each chunk: seal id, SHA-256 of the description
+
+Rule: a byte is given out only after its chunk was authenticated at its place, and the end of a body
+is known only by its last chunk. docs/security.md describes the format for other programs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from contextrelay.errors import Refused, Sealed, TooLarge
+from contextrelay.limits import SEAL_CHUNK_BYTES, SEAL_CHUNKS_MAX
+from contextrelay.model.artifact import SealFormat
+from contextrelay.seal.keys import SealKey, cannot_open
+
+MAGIC = b"\x89relayk2"
+"""Its first byte begins no UTF-8: what is sealed is never taken for text."""
+PREFIX_BYTES = 7
+HEADER_BYTES = len(MAGIC) + 1 + PREFIX_BYTES
+TAG_BYTES = 16
+SEALED_CHUNK_BYTES = SEAL_CHUNK_BYTES + TAG_BYTES
+_START = MAGIC + bytes([SEAL_CHUNK_BYTES.bit_length() - 1])
+# Of a Fernet token: version, time, initial vector and tag, with at least one block between.
+_K1_AROUND_BYTES = 1 + 8 + 16 + 32
+_K1_BLOCK_BYTES = 16
+_K1_START = b"gAAAAA"
+_K1_TOKEN = re.compile(rb"[A-Za-z0-9_-]+={0,2}")
+
+
+def description_hash(
+    *,
+    name: str | None,
+    type: str | None,
+    media_type: str | None,
+    metadata: dict[str, Any],
+    created_by: str,
+    capability: str | None,
+) -> bytes:
+    """The hash of what the pusher says about a body, which a server keeps in the clear."""
+    from contextrelay.documents.canonical import canonical
+
+    return hashlib.sha256(
+        canonical(
+            {
+                "name": name,
+                "type": type,
+                "media_type": media_type,
+                "metadata": metadata,
+                "created_by": created_by,
+                "capability": capability,
+            }
+        )
+    ).digest()
+
+
+# Sizes
+
+
+def sealed_size(size_bytes: int) -> int:
+    """How many bytes a body has once it is sealed."""
+    return HEADER_BYTES + size_bytes + TAG_BYTES * _chunks_in(size_bytes)
+
+
+def _chunks_in(size_bytes: int) -> int:
+    return max(1, -(-size_bytes // SEAL_CHUNK_BYTES))
+
+
+class Span(Struct, frozen=True):
+    """Which chunks hold the bytes of a slice, and where in the sealed body they are."""
+
+    first: int
+    final: int
+    last: int
+    """The last chunk of the body, which need not be in the span."""
+    skip_bytes: int
+    take_bytes: int
+    start: int
+    stop: int
+
+
+def span(sealed_bytes: int, start: int, stop: int | None) -> Span:
+    """The chunks for the bytes start:stop of what is in a sealed body of a size.
+
+    At least one chunk is in a span, so that a key is always tried. Where the slice reaches the end
+    or lies behind it, the last chunk is: a body that was cut short fails there.
+
+    Raises:
+        Sealed: nothing sealed has that size.
+    """
+    chunks = -(-(sealed_bytes - HEADER_BYTES) // SEALED_CHUNK_BYTES)
+    size_bytes = sealed_bytes - HEADER_BYTES - TAG_BYTES * chunks
+    if chunks < 1 or size_bytes < 0 or sealed_size(size_bytes) != sealed_bytes:
+        raise cannot_open()
+    last = chunks - 1
+    begin = min(start, size_bytes)
+    end = size_bytes if stop is None else max(begin, min(stop, size_bytes))
+    first = min(begin // SEAL_CHUNK_BYTES, last)
+    final = max(first, (end - 1) // SEAL_CHUNK_BYTES)
+    if stop is None or stop >= size_bytes:
+        final = last
+    return Span(
+        first,
+        final,
+        last,
+        begin - first * SEAL_CHUNK_BYTES,
+        end - begin,
+        HEADER_BYTES + first * SEALED_CHUNK_BYTES,
+        min(sealed_bytes, HEADER_BYTES + (final + 1) * SEALED_CHUNK_BYTES),
+    )
+
+
+def first_stop(stop: int | None) -> int | None:
+    """Up to where a sealed body is read for the bytes before `stop`, whatever its size."""
+    if stop is None:
+        return None
+    return HEADER_BYTES + _chunks_in(stop) * SEALED_CHUNK_BYTES
+
+
+# Sealing
+
+
+def sealed(
+    chunks: Iterable[bytes], key: SealKey, prefix: bytes, described: bytes
+) -> Iterator[bytes]:
+    """A body, sealed as it is read.
+
+    Raises (when read):
+        TooLarge: it has too many chunks.
+    """
+    assert len(prefix) == PREFIX_BYTES
+    cipher, authenticated, pieces, index = _cipher(key), key.seal_id + described, Pieces(), 0
+    yield _START + prefix
+    for chunk in chunks:
+        pieces.add(chunk)
+        # A full chunk may be the last one: it waits until more comes.
+        while pieces.size_bytes > SEAL_CHUNK_BYTES:
+            nonce = _nonce(prefix, index, is_last=False)
+            yield cipher.encrypt(nonce, pieces.take(SEAL_CHUNK_BYTES), authenticated)
+            index += 1
+            if index >= SEAL_CHUNKS_MAX:
+                raise TooLarge(
+                    "the body has too many chunks to be sealed",
+                    f"at most {SEAL_CHUNKS_MAX:,} chunks of {SEAL_CHUNK_BYTES:,} bytes; split it",
+                )
+    rest = pieces.take(pieces.size_bytes)
+    yield cipher.encrypt(_nonce(prefix, index, is_last=True), rest, authenticated)
+
+
+class SealedBody:
+    """A body in memory that is sealed as it is read, each time to the same bytes."""
+
+    def __init__(self, body: bytes, key: SealKey, prefix: bytes, described: bytes) -> None:
+        self._body = body
+        self._sealed_by = key, prefix, described
+
+    def __len__(self) -> int:
+        return sealed_size(len(self._body))
+
+    def __iter__(self) -> Iterator[bytes]:
+        return sealed((self._body,), *self._sealed_by)
+
+
+# Opening
+
+
+class Opener:
+    """Opens the chunks of a span, which are fed as they come; the header first, if it is not given.
+
+    Raises (when fed):
+        Sealed: a chunk is not the one that was sealed at its place, or there is too much.
+    """
+
+    def __init__(self, key: SealKey, described: bytes, chosen: Span, header: bytes = b"") -> None:
+        from cryptography.exceptions import InvalidTag
+
+        self._not_opened = InvalidTag
+        self._cipher = _cipher(key)
+        self._data = key.seal_id + described
+        self._pieces = Pieces()
+        self._index = chosen.first
+        self._last = chosen.last
+        self._left_bytes = chosen.stop - chosen.start
+        self._skip_bytes = chosen.skip_bytes
+        self._take_bytes = chosen.take_bytes
+        self._nonce = _prefix_in(header) if header else b""
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """Take in the next piece of the sealed bytes; what it lets be opened."""
+        self._pieces.add(chunk)
+        if not self._nonce:
+            if self._pieces.size_bytes < HEADER_BYTES:
+                return
+            self._nonce = _prefix_in(bytes(self._pieces.take(HEADER_BYTES)))
+        while (
+            size_bytes := min(SEALED_CHUNK_BYTES, self._left_bytes)
+        ) and self._pieces.size_bytes >= size_bytes:
+            opened = self._open(self._pieces.take(size_bytes))
+            self._left_bytes -= size_bytes
+            if part := self._cut(opened):
+                yield part
+        if not self._left_bytes and self._pieces.size_bytes:
+            raise cannot_open()
+
+    def finish(self) -> None:
+        """See that all of it came.
+
+        Raises:
+            Sealed: it did not.
+        """
+        if self._left_bytes:
+            raise cannot_open("the sealed body is cut short")
+
+    def _open(self, chunk: bytes | memoryview) -> bytes:
+        nonce = _nonce(self._nonce, self._index, self._index == self._last)
+        self._index += 1
+        try:
+            return self._cipher.decrypt(nonce, chunk, self._data)
+        except self._not_opened:
+            raise cannot_open() from None
+
+    def _cut(self, opened: bytes) -> bytes:
+        """What of a chunk belongs to the slice."""
+        skipped = min(self._skip_bytes, len(opened))
+        self._skip_bytes -= skipped
+        if skipped or len(opened) > self._take_bytes:
+            opened = opened[skipped : skipped + self._take_bytes]
+        self._take_bytes -= len(opened)
+        return opened
+
+
+def _prefix_in(header: bytes) -> bytes:
+    if len(header) != HEADER_BYTES or not header.startswith(_START):
+        raise cannot_open("it was not sealed in this format")
+    return header[len(_START) :]
+
+
+class Pieces:
+    """Bytes that come in pieces of any size and go out in others, copied only across a border."""
+
+    def __init__(self) -> None:
+        self.size_bytes = 0
+        self._waiting: list[memoryview] = []
+
+    def add(self, piece: bytes) -> None:
+        if piece:
+            self._waiting.append(memoryview(piece))
+            self.size_bytes += len(piece)
+
+    def take(self, size_bytes: int) -> bytes | memoryview:
+        """The next bytes, of which there must be so many."""
+        assert size_bytes <= self.size_bytes
+        self.size_bytes -= size_bytes
+        taken: list[memoryview] = []
+        missing = size_bytes
+        used = 0
+        for piece in self._waiting:
+            if not missing:
+                break
+            if len(piece) > missing:
+                taken.append(piece[:missing])
+                self._waiting[used] = piece[missing:]
+                missing = 0
+                break
+            taken.append(piece)
+            missing -= len(piece)
+            used += 1
+        del self._waiting[:used]
+        return taken[0] if len(taken) == 1 else b"".join(taken)
+
+
+def _cipher(key: SealKey) -> Any:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    if key.format != "k2":
+        raise Sealed("a key of another format", "take the URL as it was printed")
+    return AESGCM(key.secret)
+
+
+def _nonce(prefix: bytes, index: int, is_last: bool) -> bytes:
+    return b"%s%s%c" % (prefix, index.to_bytes(4, "big"), is_last)
+
+
+# What a server checks: it has no key, and only sees that a body which says it is sealed looks so.
+
+
+def sealed_bytes_max(sealed: SealFormat | None, body_bytes_max: int) -> int:
+    """How large a body may be that holds, sealed, one of the largest size."""
+    if sealed == "k1":
+        padded = body_bytes_max // _K1_BLOCK_BYTES * _K1_BLOCK_BYTES + _K1_BLOCK_BYTES
+        return (_K1_AROUND_BYTES + padded + 2) // 3 * 4
+    return body_bytes_max if sealed is None else sealed_size(body_bytes_max)
+
+
+def check_sealed(sealed: SealFormat, head: bytes, size_bytes: int) -> None:
+    """Let a body pass that can have been sealed as it says.
+
+    Raises:
+        Refused: it cannot.
+    """
+    if not (is_k1(head, size_bytes) if sealed == "k1" else is_k2(head)):
+        raise Refused(
+            f"the body is not sealed as {sealed}, as it says",
+            "seal it before it is pushed, or leave out `sealed`",
+        )
+
+
+def is_k1(head: bytes, size_bytes: int) -> bool:
+    """Whether a body of that size, which begins so, has the form of a Fernet token."""
+    if not head.startswith(_K1_START) or size_bytes % 4 or not _K1_TOKEN.fullmatch(head):
+        return False
+    if len(head) < size_bytes:
+        return True
+    token_bytes = size_bytes // 4 * 3 - head.count(b"=")
+    blocks_bytes = token_bytes - _K1_AROUND_BYTES
+    return blocks_bytes > 0 and blocks_bytes % _K1_BLOCK_BYTES == 0
+
+
+def is_k2(head: bytes) -> bool:
+    """Whether a body begins as sealed ones do."""
+    return head.startswith(_START) and len(head) >= HEADER_BYTES + TAG_BYTES

@@ -1,0 +1,418 @@
+"""Authentication: from the token of a request to its caller, with the store as the caller sees it.
+
+A token that was found valid is cached. Its key is read from the ledger again after KEY_TRUSTED_S,
+and at once after a notification that it changed. Requests and streams that are open when a key is
+revoked or expires are ended.
+
+Rule: without a token the caller is the owner, where that is allowed at all; a wrong token is
+refused. A token appears in no error and no log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from base64 import b64decode
+from collections import Counter
+from collections.abc import Callable, Generator, MutableMapping
+from contextlib import contextmanager, suppress
+from time import monotonic
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from contextrelay.access.permissions import is_good
+from contextrelay.access.rate_limit import Bucket, spend
+from contextrelay.cache import BoundedCache
+from contextrelay.client.transport.local import AsyncLocal, in_thread
+from contextrelay.core.access.callers import seen_by
+from contextrelay.core.access.keys import count_use, key_in, row_of
+from contextrelay.core.access.rates import rate_of
+from contextrelay.core.schema import KEYS, Kind, key_log
+from contextrelay.errors import Forbidden, Limited, RelayError
+from contextrelay.limits import (
+    KEY_TRUSTED_S,
+    KEYS_REMEMBERED_MAX,
+    LOOK_EVERY_S,
+    TOKEN_TRUSTED_S,
+    USAGE_EVERY_S,
+    WRONG_ADDRESSES_MAX,
+    WRONG_TOKENS_PER_MINUTE,
+)
+from contextrelay.model.key import Key
+from contextrelay.store.ledger import ONLY
+from contextrelay.verbs import Verb
+
+log = logging.getLogger("contextrelay.http")
+
+Result = TypeVar("Result")
+Headers = list[tuple[bytes, bytes]]
+End = Callable[[RelayError], None]
+
+RESOURCE = "/.well-known/oauth-protected-resource"
+"""Where clients learn which identity provider gives tokens for this server."""
+OPEN = frozenset({"/", "/health", "/healthz", "/readyz", "/version", RESOURCE, f"{RESOURCE}/mcp"})
+"""Paths that need no token."""
+MISSING = "Missing or invalid API key"
+RETRY_AFTER = "retry_after"
+# Notifications may come by the thousand: they are looked at together.
+_REST_S = 0.01
+
+
+class Visitor:
+    """A caller: the owner, or the holder of a key."""
+
+    __slots__ = (
+        "_counts",
+        "_is_sent_away",
+        "_open",
+        "checked_s",
+        "key",
+        "log",
+        "rate",
+        "relay",
+        "row",
+        "used_ms",
+        "verified_s",
+    )
+
+    def __init__(self, relay: AsyncLocal, key: Key | None = None, row: bytes = b"") -> None:
+        self.relay = relay
+        """The store as the caller sees it."""
+        self.key = key
+        self.row = row
+        """The key's row in the ledger when it was found valid; empty for one that is not there."""
+        self.log = "" if key is None else key_log(key.id)
+        self.checked_s = self.verified_s = monotonic()
+        self.used_ms = 0
+        self.rate = rate_of(relay.stores, key)
+        self._counts = [0, 0, 0]
+        self._open: set[End] = set()
+        self._is_sent_away = False
+
+    @property
+    def is_staying(self) -> bool:
+        return bool(self._open)
+
+    @contextmanager
+    def staying(self, end: End) -> Generator[None]:
+        """Call `end` if the key becomes invalid while inside."""
+        self._open.add(end)
+        if self._is_sent_away:
+            end(unknown())
+        try:
+            yield
+        finally:
+            self._open.discard(end)
+
+    def send_away(self) -> None:
+        self._is_sent_away = True
+        for end in tuple(self._open):
+            end(unknown())
+
+    def pace(self, now_ms: int) -> float:
+        """Take one of the key's requests per minute; returns the seconds to wait if none is left.
+
+        It is counted as a use either way.
+        """
+        self.used_ms = now_ms
+        self._counts[0] += 1
+        return 0.0 if self.rate is None else self.rate.take(now_ms)
+
+    def check(self, verb: Verb[Any]) -> None:
+        """Check a verb before its body is read.
+
+        Raises:
+            Forbidden: the key may not ask it.
+        """
+        caller = self.relay.stores.caller
+        if caller is not None:
+            caller.check(verb)
+
+    def count(self, bytes_in: int, bytes_out: int) -> None:
+        self._counts[1] += bytes_in
+        self._counts[2] += bytes_out
+
+    def take_counts(self) -> dict[str, int]:
+        """The counts since the last call; empty where there is nothing to count."""
+        counts, self._counts = self._counts, [0, 0, 0]
+        return (
+            dict(zip(("requests", "bytes_in", "bytes_out"), counts, strict=True))
+            if any(counts)
+            else {}
+        )
+
+
+class Callers:
+    """The callers of one server process."""
+
+    def __init__(
+        self,
+        relay: AsyncLocal,
+        needs_token: bool,
+        verify: Callable[[str], Key | None] | None = None,
+    ) -> None:
+        self._verify = verify
+        """What a token is good for that is no key of the store; None where none other is."""
+        self.owner = Visitor(relay)
+        self.needs_token = needs_token
+        self._relay = relay
+        self._stores = relay.stores
+        self._ledger = relay.stores.ledger
+        self._visitors: dict[str, Visitor] = {}
+        self._usage_lock = threading.Lock()
+        self._unwritten: list[tuple[str, Counter[str], int]] = []
+        """Key id, counts and time of the last use, of what the ledger does not have yet."""
+        self._wrong: BoundedCache[str, Bucket] = BoundedCache(WRONG_ADDRESSES_MAX)
+        self._stop_listening: Callable[[], None] = lambda: None
+        self._watching: asyncio.Task[None] | None = None
+
+    # Letting in
+
+    async def admit(self, token: str | None, address: str) -> Visitor:
+        """The caller with a token.
+
+        Raises:
+            Forbidden: the token is missing or wrong. Limited: too many requests, or wrong tokens.
+        """
+        if token is None:
+            if self.needs_token:
+                raise unknown()
+            return self.owner
+        visitor = self._visitors.get(token)
+        if visitor is None or not await self._is_current(visitor):
+            visitor = await self._found(token, is_asking=not self._is_pausing(address))
+        if visitor is None:
+            raise self._wrong_token(address)
+        now_ms = self._stores.now_ms()
+        if visitor.rate is None:
+            visitor.pace(now_ms)
+        elif wait_s := await self._read(lambda: visitor.pace(now_ms)):
+            raise _too_often("this key asks more often than it may", wait_s)
+        return visitor
+
+    def at_once(self, token: str | None) -> Visitor | None:
+        """As `admit` where it need not wait and nothing is wrong; else None."""
+        if token is None:
+            return None if self.needs_token else self.owner
+        visitor = self._visitors.get(token)
+        if visitor is None or visitor.key is None or visitor.key.requests_per_minute is not None:
+            return None
+        now_s, now_ms = monotonic(), self._stores.now_ms()
+        if not is_good(visitor.key, now_ms):
+            return None
+        if now_s - visitor.checked_s >= KEY_TRUSTED_S:
+            if not self._is_same(visitor):
+                return None
+            visitor.checked_s = now_s
+        visitor.pace(now_ms)
+        return visitor
+
+    async def _is_current(self, visitor: Visitor) -> bool:
+        assert visitor.key is not None
+        if not is_good(visitor.key, self._stores.now_ms()):
+            return False
+        now_s = monotonic()
+        if now_s - visitor.checked_s < KEY_TRUSTED_S:
+            return True
+        if not await self._read(lambda: self._is_same(visitor)):
+            return False
+        visitor.checked_s = now_s
+        return True
+
+    def _is_same(self, visitor: Visitor) -> bool:
+        if not visitor.row:  # An identity provider's: it is asked again after a while.
+            return monotonic() - visitor.verified_s < TOKEN_TRUSTED_S
+        return self._ledger.get(visitor.log, Kind.KEY, ONLY) == visitor.row
+
+    async def _found(self, token: str, is_asking: bool = True) -> Visitor | None:
+        """Read a token's key and cache its caller; None if it is unknown, revoked or expired.
+
+        `is_asking`: whether an identity provider is asked about what is no key.
+        """
+        row = await self._read(lambda: row_of(self._ledger, token))
+        key = None if row is None else key_in(row, token)
+        if row is None and self._verify is not None and is_asking:
+            verify = self._verify
+            key = await in_thread(lambda: verify(token))
+            row = None if key is None else b""
+        # Only now: another request may have found it while this one read.
+        known = self._visitors.get(token)
+        if row is None or key is None or not is_good(key, self._stores.now_ms()):
+            if known is not None:
+                del self._visitors[token]
+                known.send_away()
+                await self._keep_usage([known])
+            return None
+        visitor = known
+        if visitor is None or visitor.row != row or not _is_alike(visitor.key, key):
+            if known is not None:
+                known.send_away()
+            visitor = Visitor(self._relay.over(seen_by(self._stores, key)), key, row)
+        visitor.checked_s = visitor.verified_s = monotonic()
+        self._visitors[token] = visitor
+        await self._forget_some()
+        return visitor
+
+    async def _forget_some(self) -> None:
+        """Forget the key that was cached first, unless something is open under it."""
+        if len(self._visitors) <= KEYS_REMEMBERED_MAX:
+            return
+        oldest = next(iter(self._visitors))
+        visitor = self._visitors.pop(oldest)
+        if visitor.is_staying:
+            self._visitors[oldest] = visitor
+        else:
+            await self._keep_usage([visitor])
+
+    def _is_pausing(self, address: str) -> bool:
+        """Whether too many wrong tokens came from an address just now."""
+        now_ms = self._stores.now_ms()
+        return spend(self._wrong.get(address), WRONG_TOKENS_PER_MINUTE, now_ms)[1] > 0
+
+    def _wrong_token(self, address: str) -> RelayError:
+        """The error for a wrong token; after many of them from one address, to wait."""
+        now_ms = self._stores.now_ms()
+        bucket, wait_s = spend(self._wrong.get(address), WRONG_TOKENS_PER_MINUTE, now_ms)
+        self._wrong.keep(address, bucket)
+        if wait_s:
+            return _too_often("too many wrong tokens came from this address", wait_s)
+        return unknown()
+
+    # Revoked and expired keys
+
+    def start(self) -> None:
+        """Begin to watch keys; in the event loop that serves."""
+        self._loop = asyncio.get_running_loop()
+        self._news = asyncio.Event()
+        self._stop_listening = self._ledger.listen(self._hear)
+        self._watching = self._loop.create_task(self._watch())
+
+    async def stop(self) -> None:
+        """Store the counts; in the event loop, when all is answered."""
+        if self._watching is not None:
+            self._watching.cancel()
+        self._stop_listening()
+        await self._keep_usage(list(self._visitors.values()))
+
+    def _hear(self, heard: str | None) -> None:
+        """Take a notification of the ledger, in any thread."""
+        if heard is None or heard.startswith(KEYS):
+            with suppress(RuntimeError):  # The loop is closed.
+                self._loop.call_soon_threadsafe(self._doubt, heard)
+
+    def _doubt(self, heard: str | None) -> None:
+        for visitor in self._visitors.values():
+            if heard in (None, visitor.log):
+                visitor.checked_s = float("-inf")
+        self._news.set()
+
+    async def _watch(self) -> None:
+        kept_s = monotonic()
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_EVERY_S):
+                    await self._news.wait()
+            self._news.clear()
+            try:
+                await self._look()
+                if monotonic() - kept_s >= USAGE_EVERY_S:
+                    kept_s = monotonic()
+                    await self._keep_usage(list(self._visitors.values()))
+            except RelayError as error:
+                log.warning("cannot look after keys: %s", error)
+            await asyncio.sleep(_REST_S)
+
+    async def _look(self) -> None:
+        """End what is open under keys that are not valid any more."""
+        staying = [(token, each) for token, each in self._visitors.items() if each.is_staying]
+        if not staying:
+            return
+        now_ms = self._stores.now_ms()
+        same = await self._read(lambda: [self._is_same(each) for _, each in staying])
+        for (token, visitor), is_same in zip(staying, same, strict=True):
+            assert visitor.key is not None
+            if not is_same or not is_good(visitor.key, now_ms):
+                await self._found(token)
+
+    async def _keep_usage(self, visitors: list[Visitor]) -> None:
+        """Write the counts of keys; those that cannot be written now are written later."""
+        with self._usage_lock:
+            for visitor in visitors:
+                if visitor.key is not None and visitor.row and (counts := visitor.take_counts()):
+                    self._unwritten.append((visitor.key.id, Counter(counts), visitor.used_ms))
+            uses, self._unwritten = _by_key(self._unwritten), []
+        if uses and not self._stores.engine.is_read_only:
+            await in_thread(lambda: self._write_usage(uses))
+
+    def _write_usage(self, uses: dict[str, tuple[Counter[str], int]]) -> None:
+        try:
+            while uses:
+                key_id, (counts, used_ms) = next(iter(uses.items()))
+                count_use(self._stores, key_id, counts, used_ms)
+                del uses[key_id]
+        except RelayError as error:
+            log.warning("cannot write the usage of keys; trying again later: %s", error)
+        finally:  # Here and not where it is awaited: that may be cancelled while this goes on.
+            with self._usage_lock:
+                self._unwritten += [(key_id, *use) for key_id, use in uses.items()]
+
+    async def _read(self, read: Callable[[], Result]) -> Result:
+        """Read the ledger, in a thread if that may wait."""
+        return await in_thread(read) if self._ledger.reads_wait else read()
+
+
+def _by_key(uses: list[tuple[str, Counter[str], int]]) -> dict[str, tuple[Counter[str], int]]:
+    """Sum up uses, so that those of a key are written once."""
+    summed: dict[str, tuple[Counter[str], int]] = {}
+    for key_id, counts, used_ms in uses:
+        before, before_ms = summed.get(key_id, (Counter[str](), 0))
+        summed[key_id] = before + counts, max(before_ms, used_ms)
+    return summed
+
+
+def _is_alike(known: Key | None, now: Key) -> bool:
+    """Whether a key is for the same as before; one that was verified again has another date."""
+    return known is not None and replace(known, created_at=now.created_at) == now
+
+
+def token_in(headers: Headers) -> str | None:
+    """The token of a request, right or wrong; None if it has none, "" if it has two."""
+    found = [value for name, value in headers if name == b"authorization"]
+    if not found:
+        return None
+    return token_of(found[0]) if len(found) == 1 else ""
+
+
+def token_of(authorization: bytes) -> str:
+    """The bearer token, or the Basic password, of an Authorization header; "" if it has neither."""
+    if authorization.startswith(b"Bearer "):
+        return authorization[7:].strip().decode("latin-1")
+    scheme, _, value = authorization.partition(b" ")
+    if scheme.lower() == b"bearer":
+        return value.strip().decode("latin-1")
+    if scheme.lower() == b"basic":
+        with suppress(ValueError):
+            return b64decode(value.strip(), validate=True).partition(b":")[2].decode("latin-1")
+    return ""
+
+
+def address_in(scope: MutableMapping[str, Any]) -> str:
+    """The address of a request's sender; "" where it is not known."""
+    client = scope.get("client")
+    return client[0] if client else ""
+
+
+def unknown() -> Forbidden:
+    """The error for a missing or wrong token."""
+    return Forbidden(
+        MISSING,
+        "send one as `Authorization: Bearer TOKEN`; who runs this relay makes it: relay keys new",
+        status=401,
+    )
+
+
+def _too_often(what: str, wait_s: float) -> Limited:
+    seconds = int(wait_s) + 1
+    return Limited(what, f"wait {seconds} s, then ask again", {RETRY_AFTER: seconds})

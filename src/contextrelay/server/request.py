@@ -1,0 +1,401 @@
+"""An exchange: one HTTP request, and the way to answer it.
+
+Rule: nothing is read beyond its bound, nor before it is known that its sender may send it: a body
+is read only for a verb that its reader names. A slow sender holds nothing but a connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, unquote_to_bytes
+
+from msgspec.json import encode
+from msgspec.structs import replace
+
+from contextrelay.client.transport.address import PERSON, READER_HEADER
+from contextrelay.client.transport.local import AsyncLocal, in_thread
+from contextrelay.errors import Invalid, RelayError, TooLarge
+from contextrelay.limits import (
+    ASKED_FIRST_BYTES_MIN,
+    BODY_BYTES_PER_S_MIN,
+    BODY_S_MAX,
+    QUERY_FIELDS_MAX,
+    QUOTA_CHECK_BYTES,
+)
+from contextrelay.server.auth import address_in
+from contextrelay.server.bounds import FILE_BYTES, IncomingBodies, IncomingBody
+from contextrelay.server.request_body import Upload
+from contextrelay.verbs import ImportThread, Restore, Verb
+from contextrelay.verbs.routes import KEY_HEADER
+
+if TYPE_CHECKING:
+    from contextrelay.server.app import Door
+    from contextrelay.server.auth import Visitor
+    from contextrelay.server.http_connection import Protocol as Connection
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
+
+JSON = b"application/json"
+TEXT = b"text/plain; charset=utf-8"
+_KEY_HEADER = KEY_HEADER.encode()
+# Keys of the scope, shared with the connection. ENDED: the client sends no more, with the function
+# that closes the connection. WAITS: the exchange only waits, so that ENDED means the client left.
+ENDED = "contextrelay.ended"
+WAITS = "contextrelay.waits"
+CONNECTION = "contextrelay.connection"
+# Core makes a copy of these before it reads them.
+_COPIED = (ImportThread, Restore)
+
+
+class TimedOut(RelayError):
+    """The client stopped in the middle of its request."""
+
+    code, status = "timed_out", 408
+
+
+class ClientLeft(Exception):
+    """The client closed the connection."""
+
+
+class Exchange:
+    """A request as it is read, a reply as it is sent."""
+
+    __slots__ = (
+        "_body_s",
+        "_copies",
+        "_held",
+        "_receive",
+        "_send",
+        "_incoming",
+        "bytes_in",
+        "bytes_out",
+        "door",
+        "ended",
+        "headers",
+        "method",
+        "origin",
+        "scope",
+        "status",
+        "values",
+        "visitor",
+    )
+
+    visitor: Visitor
+    """The caller; set before anything is done for it."""
+
+    def __init__(
+        self,
+        door: Door,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        body_s: float,
+        incoming: IncomingBodies,
+    ) -> None:
+        self.door = door
+        self.scope = scope
+        self.values: dict[str, str] = {}
+        """What the names in the path stand for."""
+        self._body_s = body_s
+        self._incoming = incoming
+        self._held: IncomingBody | None = None
+        self._copies = 1
+        self.method: str = scope.get("method", "GET")
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.status = 0
+        """Of the answer; 0 before it is begun."""
+        self.bytes_in = self.bytes_out = 0
+        self.origin = ""
+        """The address of this server as the client calls it; set once the Host was checked."""
+        self.ended: RelayError | None = None
+        """Why it was ended before it was done, if it was."""
+        self._receive = receive
+        self._send = send
+
+    @property
+    def relay(self) -> AsyncLocal:
+        """The store as the caller sees it."""
+        relay = self.visitor.relay
+        if self.header(READER_HEADER) == PERSON:
+            return relay.over(replace(relay.stores, is_counted=False))
+        return relay
+
+    # Reading
+
+    def header(self, name: str) -> str:
+        """The value of a header; "" where there is none."""
+        return self.headers.get(name.encode(), b"").decode("latin-1")
+
+    def key(self) -> str:
+        """The idempotency key; "" where there is none.
+
+        Raises:
+            Invalid: it is empty, which would look like none.
+        """
+        if self.headers.get(_KEY_HEADER) == b"":
+            raise Invalid("the idempotency key is empty", "give one, or leave the header out")
+        return self.header(KEY_HEADER)
+
+    def segments(self) -> list[str]:
+        """The parts of the path, each decoded once.
+
+        Raises:
+            Invalid: a part is no UTF-8.
+        """
+        raw: bytes = self.scope["raw_path"]
+        return [decoded(part) for part in raw.split(b"/")[1:]]
+
+    def query(self) -> dict[str, str]:
+        """The fields of the query.
+
+        Raises:
+            Invalid: it is no UTF-8, has too many fields, or one twice.
+        """
+        return query_fields(self.scope["query_string"])
+
+    def media_type(self) -> str:
+        """The Content-Type, without parameters."""
+        return self.header("content-type").partition(";")[0].strip().lower()
+
+    def accepts(self, media_type: str) -> bool:
+        """Whether the client asks for a media type by name."""
+        asked = self.header("accept").lower()
+        return any(part.partition(";")[0].strip() == media_type for part in asked.split(","))
+
+    async def whole(self, bytes_max: int, kind: type[Verb[Any]] | None) -> bytes:
+        """The request's body in one piece, for a verb, or for any that the caller may ask.
+
+        Raises:
+            Refused: the caller may not ask the verb; Full: nor store so much.
+            TooLarge: it is longer than `bytes_max`; most of it was not read.
+            Limited, Unavailable: there is no room for it now.
+        """
+        parts: list[bytes] = []
+        async for part in self.parts(bytes_max, kind, in_file=False):
+            if self._held is not None:
+                self._held.put(len(part))
+            parts.append(part)
+        return b"".join(parts)
+
+    async def upload(self, bytes_max: int, kind: type[Verb[Any]], is_bare: bool = False) -> Upload:
+        """The request's body, in memory while it is small and in a file from there on.
+
+        `is_bare`: it is content and nothing else, so that its size is known beforehand.
+
+        Raises:
+            As `whole`; Full also where the temporary folder has no room.
+        """
+        upload = Upload(self.make_room)
+        # Where no length was announced, the quota is looked at again as the content comes.
+        checked_bytes = bytes_max if self._announced_bytes() is not None or not is_bare else 0
+        try:
+            async for part in self.parts(bytes_max, kind, is_bare=is_bare):
+                await upload.take(part)
+                if upload.size_bytes - checked_bytes >= QUOTA_CHECK_BYTES:
+                    checked_bytes = upload.size_bytes
+                    await self._check_quota(kind, checked_bytes)
+        except BaseException:
+            upload.close()
+            raise
+        return upload
+
+    async def parts(
+        self,
+        bytes_max: int,
+        kind: type[Verb[Any]] | None,
+        in_file: bool = True,
+        is_bare: bool = False,
+    ) -> AsyncIterator[bytes]:
+        """The request's body as it comes, at a pace.
+
+        Raises:
+            As `whole`; TimedOut: it comes too slowly. ClientLeft: it comes no more.
+        """
+        message = await self._opened(bytes_max, kind, in_file, is_bare)
+        # Only waiting for the client counts, not what is done with what came.
+        left_s, paced_bytes, all_left_s = self._body_s, self.bytes_in, float(BODY_S_MAX)
+        pace_bytes = self._body_s * BODY_BYTES_PER_S_MIN
+        while True:
+            if message["type"] != "http.request":
+                raise ClientLeft
+            if part := message.get("body", b""):
+                self.bytes_in += len(part)
+                if self.bytes_in > bytes_max:
+                    raise _too_long(bytes_max)
+                yield part
+            if not message.get("more_body", False):
+                return
+            if self.bytes_in - paced_bytes >= pace_bytes:
+                paced_bytes, left_s = self.bytes_in, self._body_s
+            message, took_s = await self._next_message(min(left_s, all_left_s))
+            left_s -= took_s
+            all_left_s -= took_s
+
+    @property
+    def asks_first(self) -> bool:
+        """Whether the caller and its quota are to be checked before the body is read."""
+        announced = self._announced_bytes()
+        return announced is None or announced > ASKED_FIRST_BYTES_MIN or b"expect" in self.headers
+
+    def _announced_bytes(self) -> int | None:
+        """The length of the body; None where it is not announced."""
+        if b"transfer-encoding" in self.headers:
+            return None
+        return int(self.headers.get(b"content-length", 0))
+
+    async def _check_quota(self, kind: type[Verb[Any]], least_bytes: int) -> None:
+        caller, key = self.visitor.relay.stores.caller, self.key()
+        if caller is not None and caller.key.quota_bytes is not None:
+            await in_thread(lambda: caller.check_quota(kind, least_bytes, key))
+
+    async def _opened(
+        self, bytes_max: int, kind: type[Verb[Any]] | None, in_file: bool, is_bare: bool
+    ) -> MutableMapping[str, Any]:
+        """The first message of a body, once nothing is in the way of taking it in.
+
+        Only this answers `Expect: 100-continue`.
+        """
+        caller = self.visitor.relay.stores.caller
+        if caller is not None and kind is not None:
+            caller.check_kind(kind)
+        announced = self._announced_bytes()
+        if announced is not None and announced > bytes_max:
+            raise _too_long(bytes_max)
+        if self.asks_first:
+            if kind is not None:
+                await self._check_quota(kind, announced if is_bare and announced else 1)
+            self._copies = 2 if kind in _COPIED else 1
+            self._holding(self._copies * (announced or 0), in_file)
+        if announced == 0:
+            return await self._receive()
+        message, _ = await self._next_message(self._body_s)
+        if message.get("more_body", False):
+            self._holding()
+        return message
+
+    def make_room(self, size_bytes: int) -> None:
+        """Make room in the temporary folder for a part of the body."""
+        self._holding().put(self._copies * size_bytes, FILE_BYTES)
+
+    def _holding(self, expected_bytes: int = 0, in_file: bool = True) -> IncomingBody:
+        if self._held is None:
+            key = self.visitor.key
+            caller = f"address {address_in(self.scope)}" if key is None else key.id
+            self._held = self._incoming.begin(caller, expected_bytes, in_file)
+        return self._held
+
+    def let_go(self) -> None:
+        """Give back the room of its body: it is answered."""
+        if self._held is not None:
+            self._held.end()
+            self._held = None
+
+    async def _next_message(self, seconds: float) -> tuple[MutableMapping[str, Any], float]:
+        """The next part of the body, and how long it took.
+
+        Raises:
+            TimedOut: none came.
+        """
+        loop = asyncio.get_running_loop()
+        begun_s = loop.time()
+        try:
+            async with asyncio.timeout_at(begun_s + seconds):
+                return await self._receive(), loop.time() - begun_s
+        except TimeoutError:
+            raise TimedOut(
+                f"the body comes more slowly than {BODY_BYTES_PER_S_MIN:,} bytes a second",
+                "send it without a pause",
+            ) from None
+
+    async def until_left(self) -> None:
+        """Return when the client has gone, or can be expected to have."""
+        self.scope[WAITS] = True
+        if (leave := self.scope.get(ENDED)) is not None:
+            leave()
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def cut(self) -> None:
+        """End the connection, so that the client sees that the answer is not whole."""
+        connection: Connection = self.scope[CONNECTION]
+        connection.cut()
+        await self.until_left()
+
+    # Answering
+
+    async def reply(
+        self, status: int, body: bytes, media_type: bytes, more: Iterable[tuple[bytes, bytes]] = ()
+    ) -> None:
+        """Answer in one piece."""
+        await self.start(
+            status, [(b"content-length", b"%d" % len(body)), (b"content-type", media_type), *more]
+        )
+        self.bytes_out = len(body)
+        await self._send({"type": "http.response.body", "body": body})
+
+    async def refuse(
+        self, status: int, body: bytes, media_type: bytes, more: Iterable[tuple[bytes, bytes]] = ()
+    ) -> None:
+        """Answer in one piece; where much of the body is still to come, the connection ends.
+
+        A client that sends all of its body before it reads sees the answer, too. The rest of a
+        short body is dropped as it comes, unless it is too slow.
+        """
+        connection: Connection = self.scope[CONNECTION]
+        is_short = not self.asks_first and status != TimedOut.status
+        if is_short or not connection.is_body_coming():
+            await self.reply(status, body, media_type, more)
+            return
+        size, close = (b"content-length", b"%d" % len(body)), (b"connection", b"close")
+        await self.start(status, [size, (b"content-type", media_type), close, *more])
+        connection.linger(is_endless=self._announced_bytes() is None)
+        await self.send(body, more=False)
+
+    async def reply_json(
+        self, value: object, status: int = 200, more: Iterable[tuple[bytes, bytes]] = ()
+    ) -> None:
+        await self.reply(status, encode(value), JSON, more)
+
+    async def start(self, status: int, headers: Headers) -> None:
+        self.status = status
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def send(self, part: bytes, more: bool = True) -> None:
+        self.bytes_out += len(part)
+        await self._send({"type": "http.response.body", "body": part, "more_body": more})
+
+
+def query_fields(raw: bytes) -> dict[str, str]:
+    """The fields of a query, as `Exchange.query` gives them."""
+    if not raw:
+        return {}
+    try:
+        pairs = parse_qsl(
+            raw.decode("ascii"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=QUERY_FIELDS_MAX,
+        )
+    except ValueError:
+        raise Invalid("the query cannot be read", "percent-encode it as UTF-8") from None
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        raise Invalid("a field stands twice in the query", "send each field once")
+    return fields
+
+
+def decoded(part: bytes) -> str:
+    """A part of a path, percent-decoded once."""
+    try:
+        return (unquote_to_bytes(part) if b"%" in part else part).decode()
+    except UnicodeDecodeError:
+        raise Invalid("the path is no UTF-8", "percent-encode it as UTF-8") from None
+
+
+def _too_long(bytes_max: int) -> TooLarge:
+    return TooLarge(f"the body is longer than {bytes_max:,} bytes", "send less, or in parts")

@@ -1,0 +1,87 @@
+"""Uploads: a request's body on its way in.
+
+A small one stays in memory; a larger one goes to a file without a name, so that memory stays flat
+and no thread waits for a slow client: core gets a body only once it is all here.
+"""
+
+from __future__ import annotations
+
+import errno
+import tempfile
+from asyncio import to_thread
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import IO
+
+from contextrelay.errors import RelayError, Unavailable
+from contextrelay.limits import CHUNK_BYTES, UPLOAD_MEMORY_BYTES
+from contextrelay.server.bounds import no_room
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class Upload:
+    """What came so far; `make_room` is asked before anything is written to a file."""
+
+    __slots__ = ("_file", "_make_room", "_parts", "_waiting_bytes", "size_bytes")
+
+    def __init__(self, make_room: Callable[[int], None]) -> None:
+        self.size_bytes = 0
+        self._make_room = make_room
+        self._parts: list[bytes] = []
+        self._waiting_bytes = 0
+        self._file: IO[bytes] | None = None
+
+    async def take(self, part: bytes) -> None:
+        """Take in some more.
+
+        Raises:
+            Full: there is no room for it. Limited, Unavailable: not now.
+        """
+        self.size_bytes += len(part)
+        self._waiting_bytes += len(part)
+        self._parts.append(part)
+        if self._waiting_bytes > UPLOAD_MEMORY_BYTES:
+            self._make_room(self._waiting_bytes)
+            await to_thread(self._write)
+
+    def _write(self) -> None:
+        try:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `close`)
+            self._file.writelines(self._parts)
+            self._file.flush()
+        except OSError as error:
+            raise _trouble(error) from error
+        self._parts = []
+        self._waiting_bytes = 0
+
+    def body(self) -> bytes | Iterator[bytes]:
+        """The body, as core takes one; once."""
+        if self._file is None:
+            return b"".join(self._parts)
+        return self._chunks(self._file)
+
+    def whole(self) -> bytes:
+        """The body in one piece; once."""
+        body = self.body()
+        return body if isinstance(body, bytes) else b"".join(body)
+
+    def _chunks(self, file: IO[bytes]) -> Iterator[bytes]:
+        """What the file has, then what never went there."""
+        file.seek(0)
+        while chunk := file.read(CHUNK_BYTES):
+            yield chunk
+        if self._parts:
+            yield b"".join(self._parts)
+
+    def close(self) -> None:
+        if self._file is not None:
+            with suppress(OSError):  # What could not be written is not missed.
+                self._file.close()
+
+
+def _trouble(error: OSError) -> RelayError:
+    if error.errno in _NO_ROOM:
+        return no_room()
+    return Unavailable("the server cannot take in this body now", "try again later")

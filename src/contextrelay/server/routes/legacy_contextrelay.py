@@ -1,0 +1,374 @@
+"""Seed 000's routes: push, pull and peek, spelled exactly as clients written by others expect.
+
+Errors here are plain text, with the seed's own words where it has some.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from difflib import get_close_matches
+from typing import Annotated, Any, NamedTuple, get_args
+
+from msgspec import UNSET, DecodeError, Meta, Raw, Struct, UnsetType, ValidationError, convert
+from msgspec.json import Decoder, decode
+
+from contextrelay import verbs
+from contextrelay.client.transport.local import in_thread
+from contextrelay.content.artifact_type import is_media_type
+from contextrelay.errors import Gone, Invalid, NotFound, TooLarge
+from contextrelay.limits import (
+    CHANNEL_CHARS_MAX,
+    HEAD_BYTES_MAX,
+    INLINE_BODY_BYTES_MAX,
+    JSON_ESCAPE_RATIO_MAX,
+    METADATA_BYTES_MAX,
+    NAME_CHARS_COMPARED,
+    NAME_CHARS_MAX,
+    PUSH_NAMES_BYTES_MAX,
+    PUSH_NAMES_MAX,
+    TTL_S_MAX,
+)
+from contextrelay.model.artifact import Artifact, ArtifactType, Preview
+from contextrelay.model.ref import REF_PATTERN, is_ref
+from contextrelay.seal.stream import is_k1
+from contextrelay.server.request import Exchange
+from contextrelay.server.request_body import Upload
+from contextrelay.server.router import RELAY, WRITES, Endpoint
+from contextrelay.server.routes.send_artifact import ENVELOPE_FORM, send_artifact
+from contextrelay.server.routes.v1 import ask, count
+from contextrelay.verbs import Peek, Pull, Push
+from contextrelay.verbs.routes import FROM_HEADER
+
+NOT_FOUND = "Context not found or expired"
+# Content types that say nothing about the content: the defaults of HTTP tools.
+SAY_NOTHING = ("", "application/octet-stream", "application/x-www-form-urlencoded")
+
+
+# Push
+
+
+def _or_null(schema: dict[str, Any]) -> Meta:
+    return Meta(extra_json_schema={"anyOf": [schema, {"type": "null"}]})
+
+
+_NULL = Raw(b"null")
+_Text = Annotated[Raw, Meta(description="A string; anything else is ignored.")]
+_Object = Annotated[Raw, Meta(description="An object; anything else is ignored.")]
+_Ttl = Annotated[Raw, _or_null({"type": "integer", "minimum": 1, "maximum": TTL_S_MAX})]
+_Thread = Annotated[Raw, _or_null({"type": "string", "pattern": REF_PATTERN})]
+_Name = Annotated[Raw, Meta(description="What to call it, as report.md.")]
+_Type = Annotated[Raw, Meta(description=f"One of {', '.join(get_args(ArtifactType))}.")]
+
+
+class PushBody(Struct):
+    """What a JSON push may hold, not read yet: only what is small and of the right kind is."""
+
+    data: Annotated[Raw, Meta(extra_json_schema={"type": "string", "minLength": 1})]
+    channel: _Text | UnsetType = UNSET
+    metadata: _Object | UnsetType = UNSET
+    ttl: _Ttl | UnsetType = UNSET
+    thread: _Thread | UnsetType = UNSET
+    name: _Name | UnsetType = UNSET
+    type: _Type | UnsetType = UNSET
+
+
+class Pushed(Struct):
+    url: str
+    id: str
+    channel: str | None
+    warnings: list[str] | UnsetType = UNSET
+
+
+_sent = Decoder(PushBody)
+_names = Decoder(dict[str, Raw])
+
+
+class _Asked(NamedTuple):
+    verb: Push
+    body: bytes
+    warnings: list[str]
+
+
+async def push(exchange: Exchange) -> None:
+    """Store content and get a URL for it.
+
+    As JSON, with what is said of it; or bare, whatever it is.
+    """
+    door = exchange.door
+    body_bytes_max = door.relay.stores.settings.body_bytes_max
+    by = exchange.header(FROM_HEADER) or "http"
+    is_json = exchange.media_type() == "application/json"
+    bytes_max = body_bytes_max
+    if is_json:
+        bytes_max = JSON_ESCAPE_RATIO_MAX * body_bytes_max + METADATA_BYTES_MAX
+    verb = _bare(exchange, by)
+    if not is_json:
+        exchange.visitor.check(verb)
+    warnings: list[str] = []
+    upload = await exchange.upload(bytes_max, Push, is_bare=not is_json)
+    try:
+        if not upload.size_bytes:
+            raise Invalid("Missing body")
+        if is_json:
+            (verb, _, warnings), artifact = await _push_json(exchange, upload, by)
+        else:
+            artifact = await door.pushing.push(exchange.relay, verb, upload.body(), exchange.key())
+    finally:
+        upload.close()
+    count(door.metrics, verb)
+    url = f"{exchange.origin}/pull/{artifact.ref}"
+    headers = [(b"x-relay-warning", "; ".join(warnings).encode())] if warnings else []
+    pushed = Pushed(url, artifact.ref, artifact.channel, warnings or UNSET)
+    await exchange.reply_json(pushed, more=headers)
+
+
+def _bare(exchange: Exchange, by: str) -> Push:
+    media_type = exchange.media_type()
+    is_known = media_type not in SAY_NOTHING and is_media_type(media_type)
+    return Push(created_by=by, media_type=media_type if is_known else None)
+
+
+async def _push_json(exchange: Exchange, upload: Upload, by: str) -> tuple[_Asked, Artifact]:
+    if upload.size_bytes <= INLINE_BODY_BYTES_MAX:
+        asked = _from_json(upload.whole(), by)
+        relay, key = exchange.relay, exchange.key()
+        return asked, await exchange.door.pushing.push(relay, asked.verb, asked.body, key)
+    # JSON has to be in memory whole; how much of it there is at once is bounded.
+    async with exchange.door.large_json:
+        asked = await in_thread(lambda: _from_json(upload.whole(), by))
+        relay, key = exchange.relay, exchange.key()
+        return asked, await exchange.door.pushing.push(relay, asked.verb, asked.body, key)
+
+
+def _from_json(raw: bytes, by: str) -> _Asked:
+    """What a JSON push asks for, by the seed's rules: odd metadata and channels are ignored."""
+    try:
+        sent = _sent.decode(raw)
+    except ValidationError:
+        raise Invalid('JSON body must include "data" as a string') from None
+    except (DecodeError, UnicodeDecodeError, RecursionError):
+        raise Invalid("Invalid JSON body") from None
+    if _first(sent.data) != b'"' or len(sent.data) <= len('""'):
+        raise Invalid('JSON body must include "data" as a string')
+    body = _read(sent.data).encode()
+    warnings: list[str] = []
+    verb = Push(
+        created_by=by,
+        metadata=_metadata(sent.metadata or _NULL),
+        channel=_text(sent.channel or _NULL),
+        ttl_s=_ttl_s(sent.ttl),
+        thread=_thread(sent.thread or _NULL),
+        name=_description("name", sent.name or _NULL, verbs.Name, warnings),
+        type=_description("type", sent.type or _NULL, ArtifactType, warnings),
+        # The seed's clients seal, and have no way to say so.
+        sealed="k1" if is_k1(body[:HEAD_BYTES_MAX], len(body)) else None,
+    )
+    return _Asked(verb, body, [*warnings, *_misspelled(raw, sent)])
+
+
+def _misspelled(raw: bytes, sent: PushBody) -> list[str]:
+    """Warn of fields that are nearly one of ours, where that one is missing.
+
+    The seed ignores what it does not know, so a signal to a misspelled channel would be lost in
+    silence.
+    """
+    known = {name: getattr(sent, name) for name in sent.__struct_fields__}
+    given_bytes = sum(len(value) for value in known.values() if value is not UNSET)
+    if len(raw) - given_bytes > PUSH_NAMES_BYTES_MAX:
+        return []  # Each name would become an object; nobody who means well sends so many.
+    fields = _names.decode(raw)
+    missing = [name for name in known if name not in fields]
+    unknown = [name[:NAME_CHARS_COMPARED] for name in fields if name not in known]
+    close = ((name, _close_to(name.lower(), missing)) for name in unknown[:PUSH_NAMES_MAX])
+    return [
+        f'there is no {json.dumps(name)} here: did you mean "{meant}"?'
+        for name, meant in close
+        if meant
+    ]
+
+
+def _close_to(name: str, fields: list[str]) -> str | None:
+    """The field that a name begins with, or the beginning of, or is spelled much like."""
+    for field in fields:
+        if name.startswith(field) or (len(name) > 3 and field.startswith(name)):
+            return field
+    return next(iter(get_close_matches(name, fields, 1, 0.75)), None)
+
+
+def _first(raw: Raw) -> bytes:
+    """The first character of a value, by which its kind is known."""
+    return bytes(memoryview(raw)[:1])
+
+
+def _read(raw: Raw) -> Any:
+    """A value of the body, of which only now anything is made."""
+    try:
+        return decode(raw)
+    except (DecodeError, UnicodeDecodeError, RecursionError):
+        raise Invalid("Invalid JSON body") from None
+
+
+def _metadata(raw: Raw) -> dict[str, Any]:
+    if _first(raw) != b"{":
+        return {}
+    if len(raw) > JSON_ESCAPE_RATIO_MAX * METADATA_BYTES_MAX:
+        raise TooLarge(f"the metadata is longer than {METADATA_BYTES_MAX:,} bytes")
+    return _read(raw)
+
+
+def _text(raw: Raw) -> str | None:
+    if _first(raw) != b'"':
+        return None
+    if len(raw) > JSON_ESCAPE_RATIO_MAX * CHANNEL_CHARS_MAX + len('""'):
+        raise Invalid(f"the channel is longer than {CHANNEL_CHARS_MAX} characters")
+    return _read(raw) or None
+
+
+def _ttl_s(raw: Raw | UnsetType) -> Any:
+    if raw is UNSET:
+        return UNSET
+    ttl: Any = _read(raw) if len(raw) <= _SMALL_BYTES_MAX else ""
+    try:
+        return verbs.from_json(ttl, verbs.TtlS | None)
+    except ValidationError:
+        raise Invalid(f"ttl must be null or an integer from 1 to {TTL_S_MAX}") from None
+
+
+def _thread(raw: Raw) -> str | None:
+    thread: Any = _read(raw) if len(raw) <= _SMALL_BYTES_MAX else ""
+    if thread is not None and not (isinstance(thread, str) and is_ref(thread)):
+        raise Invalid("thread must be a thread's id")
+    return thread
+
+
+def _description(field: str, raw: Raw, kind: Any, warnings: list[str]) -> Any:
+    """A name or a type, which the seed does not know: a wrong one is left out, and warned of."""
+    is_short = len(raw) <= JSON_ESCAPE_RATIO_MAX * NAME_CHARS_MAX + len('""')
+    value: Any = _read(raw) if is_short else ""
+    try:
+        return convert(value, kind | None)
+    except ValidationError:
+        allowed = get_args(kind) if kind is ArtifactType else ()
+        most = f"one of {', '.join(allowed)}" if allowed else f"1 to {NAME_CHARS_MAX} characters"
+        warnings.append(f'this "{field}" was left out: it has to be {most}')
+        return None
+
+
+# A time to live and a thread's id, with room for how JSON may spell them.
+_SMALL_BYTES_MAX = 300
+
+
+# Pull and peek
+
+
+class PullQuery(Struct):
+    raw: Annotated[str, Meta(description="1: the bare bytes.")] = ""
+    full: Annotated[str, Meta(description="1: if it is gone, say when and why.")] = ""
+
+
+async def pull(exchange: Exchange) -> None:
+    """Get content back.
+
+    Text comes as `{data, metadata}`, anything else bare, as all does with raw=1.
+    """
+    query = convert(exchange.query(), PullQuery)
+    verb = Pull(_ref(exchange))
+    try:
+        offers = () if query.raw == "1" else (ENVELOPE_FORM,)
+        await send_artifact(exchange, verb, *offers)
+    except (NotFound, Gone) as error:
+        await _refuse_gone(exchange, query.full == "1", error)
+
+
+class PeekQuery(Struct):
+    full: Annotated[str, Meta(description="1: everything that describes it.")] = ""
+
+
+async def peek(exchange: Exchange) -> None:
+    """See what content is before you load it: its metadata alone, with full=1 everything."""
+    is_full = convert(exchange.query(), PeekQuery).full == "1"
+    try:
+        asked = Peek(_ref(exchange), is_full=is_full, shown_chars=None if is_full else 0)
+        artifact = await ask(exchange, asked, key="")
+    except (NotFound, Gone) as error:
+        await _refuse_gone(exchange, is_full, error)
+        return
+    await exchange.reply_json(described(artifact) if is_full else artifact.metadata)
+
+
+class Described(Struct):
+    """An artifact as `?full=1` shows it."""
+
+    metadata: dict[str, Any]
+    size: int
+    tokens: int | UnsetType | None
+    token_basis: str | UnsetType
+    media_type: str
+    sha256: str
+    created_at: datetime
+    expires_at: datetime | None
+    preview: Preview
+    outline: str | UnsetType | None
+
+
+def described(artifact: Artifact) -> Described:
+    return Described(
+        artifact.metadata,
+        artifact.size_bytes,
+        artifact.tokens,
+        artifact.token_basis,
+        artifact.media_type,
+        artifact.sha256,
+        artifact.created_at,
+        artifact.expires_at,
+        artifact.preview,
+        artifact.outline,
+    )
+
+
+def _ref(exchange: Exchange) -> str:
+    if not is_ref(exchange.values["ref"]):
+        raise NotFound(NOT_FOUND)
+    return exchange.values["ref"]
+
+
+async def _refuse_gone(exchange: Exchange, is_full: bool, error: NotFound | Gone) -> None:
+    """Answer 404 in the seed's words; with `?full=1`, when and why the artifact went."""
+    if is_full and isinstance(error, Gone):
+        await exchange.reply_json({**error.details, "error": error.message}, error.status)
+        return
+    raise NotFound(NOT_FOUND) from error
+
+
+ENDPOINTS = [
+    Endpoint(
+        http="POST /push",
+        handler=push,
+        id="relayPush",
+        tag=RELAY,
+        takes=PushBody,
+        takes_bytes=True,
+        gives=Pushed,
+        headers=WRITES,
+        fails=(402, 404, 409, 410),
+    ),
+    Endpoint(
+        http="GET /pull/{ref}",
+        handler=pull,
+        id="relayPull",
+        tag=RELAY,
+        query=PullQuery,
+        also={200: ("text/plain", "*/*"), 206: ("*/*",), 304: ()},
+        headers=("range", "if-none-match"),
+        fails=(416,),
+    ),
+    Endpoint(
+        http="GET /peek/{ref}",
+        handler=peek,
+        id="relayPeek",
+        tag=RELAY,
+        query=PeekQuery,
+        gives=(Described, dict[str, Any]),
+    ),
+]

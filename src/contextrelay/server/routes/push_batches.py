@@ -1,0 +1,118 @@
+"""Pushing: bodies that arrive side by side are stored side by side, in one commit.
+
+One thread works while there is work: what arrives during one sync to disk goes into the next, so
+under load a push costs neither a thread's turn nor a sync of its own. Bodies too large for a row
+have a lane of their own, so that small ones do not wait for their files.
+
+Rule: a push is answered when it is stored, and gets its own answer, also when it shared a commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+
+from contextrelay.client.transport.local import AsyncLocal
+from contextrelay.limits import (
+    INLINE_BODY_BYTES_MAX,
+    KEEPERS_MAX,
+    LARGE_PUSHERS_MAX,
+    PUSHES_TOGETHER_MAX,
+    ROW_BODY_BYTES_MAX,
+)
+from contextrelay.model.artifact import Artifact
+from contextrelay.verbs import Body, Push
+
+Waiting = tuple[AsyncLocal, Push, bytes, "asyncio.Future[Artifact]"]
+
+
+class Pushing:
+    """The pushes of one server."""
+
+    def __init__(self) -> None:
+        self._small = _Lane(1, PUSHES_TOGETHER_MAX)
+        self._large = _Lane(LARGE_PUSHERS_MAX, KEEPERS_MAX)
+
+    async def push(self, relay: AsyncLocal, verb: Push, body: Body, key: str) -> Artifact:
+        """Store a body. Streams, and those into a thread or with a key, are stored alone."""
+        if (
+            key
+            or verb.thread is not None
+            or verb.source_refs
+            or not isinstance(body, bytes)
+            or len(body) > INLINE_BODY_BYTES_MAX
+            or not _is_plain(relay)
+        ):
+            return await relay.ask(verb, body, key=key)
+        caller = relay.stores.caller
+        if caller is not None:
+            caller.check(verb)
+        lane = self._small if len(body) <= ROW_BODY_BYTES_MAX else self._large
+        return await lane.push(relay, verb, body)
+
+
+class _Lane:
+    """Pushes that wait for each other, and the threads that work on them."""
+
+    def __init__(self, pushers_max: int, together_max: int) -> None:
+        self._pushers_max = pushers_max
+        self._together_max = together_max
+        self._pushers = 0
+        self._waiting: list[Waiting] = []
+        self._lock = threading.Lock()
+
+    async def push(self, relay: AsyncLocal, verb: Push, body: bytes) -> Artifact:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Artifact] = loop.create_future()
+        with self._lock:
+            self._waiting.append((relay, verb, body, future))
+            is_short = self._pushers < self._pushers_max
+            self._pushers += is_short
+        if is_short:
+            loop.run_in_executor(None, self._work, loop)
+        return await future
+
+    def _work(self, loop: asyncio.AbstractEventLoop) -> None:
+        while True:
+            with self._lock:
+                batch = self._waiting[: self._together_max]
+                del self._waiting[: self._together_max]
+                if not batch:
+                    self._pushers -= 1
+                    return
+            for group in _by_space(batch):
+                answers: Sequence[Artifact | BaseException]
+                try:
+                    asked = [(verb, body) for _, verb, body, _ in group]
+                    answers = group[0][0].answer_pushes(asked)
+                except Exception as error:
+                    answers = [error] * len(group)
+                with suppress(RuntimeError):  # The loop is closed: nobody waits any more.
+                    loop.call_soon_threadsafe(_give, group, answers)
+
+
+def _is_plain(relay: AsyncLocal) -> bool:
+    """Whether those who push so may share a commit with others of their space."""
+    key = None if relay.stores.caller is None else relay.stores.caller.key
+    return key is None or (key.quota_bytes is None and not key.is_limited)
+
+
+def _by_space(batch: list[Waiting]) -> list[list[Waiting]]:
+    """Pushes of the same tenant share a commit."""
+    groups: dict[str | None, list[Waiting]] = {}
+    for each in batch:
+        caller = each[0].stores.caller
+        groups.setdefault(None if caller is None else caller.key.tenant, []).append(each)
+    return list(groups.values())
+
+
+def _give(batch: list[Waiting], answers: Sequence[Artifact | BaseException]) -> None:
+    for (_, _, _, future), answer in zip(batch, answers, strict=True):
+        if future.done():
+            continue  # Its client is gone.
+        if isinstance(answer, BaseException):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)

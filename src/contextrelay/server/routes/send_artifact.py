@@ -1,0 +1,295 @@
+"""Content: an artifact's bare bytes over HTTP, whole or a range, tagged by their hash.
+
+Rule: what somebody pushed is never trusted by a browser: it is served as what it says it is, may
+not be guessed to be anything else, and runs nothing.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+import zlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from msgspec import Struct
+from msgspec.json import encode
+
+from contextrelay.errors import RelayError
+from contextrelay.limits import COMPRESS_BYTES_MIN, INLINE_BODY_BYTES_MAX, SEND_CHUNK_BYTES
+from contextrelay.model.artifact import Artifact
+from contextrelay.server.request import TEXT, Exchange, Headers
+from contextrelay.verbs import Pull, Stream
+from contextrelay.verbs.routes import FRAMED, framed_tag
+
+BYTES = "application/octet-stream"
+CHOSEN = (b"vary", b"accept, accept-encoding")
+"""One URL has several forms, and these headers of a request choose. Each has a tag of its own."""
+OWN = (b"cache-control", b"private, no-cache")
+UNTRUSTED: Headers = [(b"content-security-policy", b"sandbox; default-src 'none'"), OWN]
+PACKED = (b"content-encoding", b"gzip")
+COMPRESSED_TYPES = ("text/", "application/json", "application/xml", "image/svg")
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
+
+
+class NoSuchRange(RelayError):
+    """The range lies behind the end."""
+
+    code, status = "no_such_range", 416
+
+
+# The ways in which a pull is answered
+
+
+class Form(Struct, frozen=True):
+    """How a body is answered: with which headers, a tag of its own, and around what."""
+
+    headers: Callable[[Artifact], Headers]
+    parts: Callable[[Artifact, AsyncIterator[bytes]], AsyncIterator[bytes]] | None = None
+    """What the bytes become; None: they are sent as they are, also by range."""
+
+
+def raw_headers(artifact: Artifact) -> Headers:
+    media_type = BYTES if artifact.sealed else artifact.media_type
+    if artifact.is_text and media_type.startswith("text/") and "charset" not in media_type:
+        media_type += "; charset=utf-8"
+    return [
+        (b"content-type", media_type.encode("latin-1", "replace")),
+        (b"etag", b'"%s"' % artifact.sha256.encode()),
+        (b"accept-ranges", b"bytes"),
+        CHOSEN,
+        *UNTRUSTED,
+    ]
+
+
+def envelope_headers(artifact: Artifact) -> Headers:
+    headers: Headers = [(b"content-type", TEXT), CHOSEN, OWN]
+    if not artifact.metadata:  # The tag names the content, and metadata may differ for the same.
+        headers.append((b"etag", b'"%s-e"' % artifact.sha256.encode()))
+    return headers
+
+
+def metadata_end(artifact: Artifact) -> bytes:
+    """What follows the text in an envelope."""
+    return b',"metadata":' + encode(artifact.metadata) + b"}"
+
+
+async def _envelope(artifact: Artifact, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Each piece of the text is escaped by itself."""
+    reader = codecs.getincrementaldecoder("utf-8")()
+    yield b'{"data":"'
+    async for part in parts:
+        if text := reader.decode(part):
+            yield encode(text)[1:-1]
+    yield b'"' + metadata_end(artifact)
+
+
+def _framed_headers(artifact: Artifact) -> Headers:
+    tag = framed_tag(artifact.sha256).encode()
+    return [(b"content-type", FRAMED.encode()), (b"etag", tag), CHOSEN, OWN]
+
+
+async def _framed(artifact: Artifact, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield encode(artifact) + b"\n"
+    async for part in parts:
+        yield part
+
+
+BARE_FORM = Form(raw_headers)
+"""The bytes, with their media type."""
+ENVELOPE_FORM = Form(envelope_headers, _envelope)
+"""`{"data": "...", "metadata": {...}}`, for text."""
+FRAMED_FORM = Form(_framed_headers, _framed)
+"""A line of JSON, then the bytes: for our own clients."""
+
+
+def pull_form(exchange: Exchange, artifact: Artifact, offers: tuple[Form, ...]) -> Form:
+    """The form in which a pull is answered, of those that a route offers besides bare bytes."""
+    if FRAMED_FORM in offers and exchange.accepts(FRAMED):
+        return FRAMED_FORM
+    if ENVELOPE_FORM in offers and artifact.is_text and not exchange.accepts(BYTES):
+        return ENVELOPE_FORM
+    return BARE_FORM
+
+
+# Sending
+
+
+async def send_artifact(exchange: Exchange, verb: Pull, *offers: Form) -> None:
+    """Answer with a body, bare or in a form that is offered and that the client asks for.
+
+    200, 206 for a range, 304 if the client has it.
+    """
+    stream = await exchange.relay.ask(verb)
+    artifact = stream.value
+    form = pull_form(exchange, artifact, offers)
+    size = artifact.size_bytes
+    start, stop = min(verb.start, size), size if verb.stop is None else min(verb.stop, size)
+    headers = form.headers(artifact)
+    is_bare = form is BARE_FORM
+    # A range is one of the bytes as they are.
+    is_range = is_bare and b"range" in exchange.headers
+    if not is_range and wants_gzip(exchange, headers, stop - start):
+        headers = packed_headers(headers)
+    tag = next((value for name, value in headers if name == b"etag"), b"")
+    if tag and has_tag(exchange, tag):
+        await exchange.start(304, headers)
+        await exchange.send(b"", more=False)
+        return
+    status = 200
+    if is_range and not verb.start and verb.stop is None:
+        span = _range(exchange, tag, size)
+        if span is not None:
+            start, stop = span
+            status = 206
+            headers.append((b"content-range", b"bytes %d-%d/%d" % (start, stop - 1, size)))
+            stream = await exchange.relay.ask(Pull(verb.ref, start, stop))
+    await _send_body(exchange, stream, form, status, headers, max(0, stop - start))
+
+
+def packed_headers(headers: Headers) -> Headers:
+    """The headers of the same, packed: it has another tag, and no ranges."""
+    packed = [
+        (name, value[:-1] + b'-gz"' if name == b"etag" else value)
+        for name, value in headers
+        if name != b"accept-ranges"
+    ]
+    return [*packed, PACKED]
+
+
+async def reply_tagged(
+    exchange: Exchange, body: bytes, media_type: bytes, tag: bytes, more: Headers
+) -> None:
+    """Answer in one piece, or with 304 where the client has it already."""
+    headers = [(b"etag", tag), *more]
+    if not has_tag(exchange, tag):
+        await exchange.reply(200, body, media_type, headers)
+        return
+    await exchange.start(304, headers)
+    await exchange.send(b"", more=False)
+
+
+def has_tag(exchange: Exchange, tag: bytes) -> bool:
+    """Whether the client has the content already."""
+    asked = exchange.headers.get(b"if-none-match")
+    if asked is None:
+        return False
+    return asked.strip() == b"*" or tag in [
+        each.strip().removeprefix(b"W/") for each in asked.split(b",")
+    ]
+
+
+def _range(exchange: Exchange, tag: bytes, size: int) -> tuple[int, int] | None:
+    """The bytes start:stop that are asked for; None for all, also where several ranges are."""
+    asked = exchange.header("range")
+    if not asked or exchange.headers.get(b"if-range", tag) != tag:
+        return None
+    match = _RANGE.fullmatch(asked.strip())
+    if match is None or match.groups() == ("", ""):
+        return None
+    first, last = match.groups()
+    if first and last and int(last) < int(first):
+        return None
+    if not first:
+        start, stop = max(0, size - int(last)), size
+    else:
+        start, stop = int(first), min(size, int(last) + 1) if last else size
+    if start >= size:
+        raise NoSuchRange(
+            f"the content has {size} bytes", "ask for a range within them", {"size": size}
+        )
+    return start, stop
+
+
+async def _send_body(
+    exchange: Exchange,
+    stream: Stream[Artifact],
+    form: Form,
+    status: int,
+    headers: Headers,
+    size_bytes: int,
+) -> None:
+    """Send a body of so many bytes in a form: at once where it is small, else as it is read.
+
+    Its first chunk is read before the status is sent: a missing body is an error, not a broken 200.
+    """
+    parts = chunks(exchange, stream, size_bytes)
+    is_head, is_packed = exchange.method == "HEAD", PACKED in headers
+    if not is_head:
+        parts = await begun(parts)
+    if form.parts is not None:
+        parts = form.parts(stream.value, parts)
+    if is_packed:
+        parts = gzipped(parts)
+    elif size_bytes <= INLINE_BODY_BYTES_MAX:
+        body = b"".join([part async for part in parts])
+        await exchange.start(status, [(b"content-length", b"%d" % len(body)), *headers])
+        await exchange.send(b"" if is_head else body, more=False)
+        return
+    elif form.parts is None:
+        headers = [(b"content-length", b"%d" % size_bytes), *headers]
+    await exchange.start(status, headers)
+    if not is_head:
+        async for part in parts:
+            await exchange.send(part)
+    await exchange.send(b"", more=False)
+
+
+async def whole(exchange: Exchange, stream: Stream[Any]) -> bytes:
+    """A small body: read at once where reading does not wait."""
+    if exchange.door.relay.stores.ledger.reads_wait:
+        return await exchange.door.relay.whole(stream)
+    return stream.whole()
+
+
+async def chunks(exchange: Exchange, stream: Stream[Any], size_bytes: int) -> AsyncIterator[bytes]:
+    """An artifact's body in pieces, each read at once where reading does not wait."""
+    if size_bytes <= INLINE_BODY_BYTES_MAX:
+        yield await whole(exchange, stream)
+    elif not exchange.door.relay.stores.ledger.reads_wait:
+        for chunk in stream.chunks():
+            yield chunk
+    else:
+        async for chunk in exchange.door.relay.chunks(stream, SEND_CHUNK_BYTES):
+            yield chunk
+
+
+async def begun(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Return the same parts, the first of which was read."""
+    first = await anext(parts, b"")
+
+    async def all_parts() -> AsyncIterator[bytes]:
+        yield first
+        async for part in parts:
+            yield part
+
+    return all_parts()
+
+
+def wants_gzip(exchange: Exchange, headers: Headers, size_bytes: int) -> bool:
+    asked = exchange.headers.get(b"accept-encoding")
+    if asked is None or b"gzip" not in asked or not is_worth_packing(headers, size_bytes):
+        return False
+    for part in asked.lower().split(b","):
+        name, _, quality = part.partition(b";")
+        if name.strip() == b"gzip" and quality.replace(b" ", b"") in (b"q=0", b"q=0.0"):
+            return False
+    return True
+
+
+def is_worth_packing(headers: Headers, size_bytes: int) -> bool:
+    """Whether content of the type in the headers, and of that size, gets smaller."""
+    if size_bytes < COMPRESS_BYTES_MIN:
+        return False
+    media_type = next(value for name, value in headers if name == b"content-type").decode("latin-1")
+    return media_type.startswith(COMPRESSED_TYPES)
+
+
+async def gzipped(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Compress as the parts come; the fastest level, which is most of the gain."""
+    packer = zlib.compressobj(1, zlib.DEFLATED, 31)
+    async for part in parts:
+        for start in range(0, len(part), INLINE_BODY_BYTES_MAX):
+            if packed := packer.compress(part[start : start + INLINE_BODY_BYTES_MAX]):
+                yield packed
+    yield packer.flush()

@@ -1,0 +1,212 @@
+"""Verbs over HTTP: everything under /v1/, by the table of routes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+from msgspec.json import encode
+
+from contextrelay.client.transport.local import in_thread
+from contextrelay.errors import Invalid
+from contextrelay.limits import (
+    ARCHIVE_BYTES_MAX,
+    ASKED_AT_ONCE_BYTES_MAX,
+    ASKED_BYTES_MAX,
+    INLINE_BODY_BYTES_MAX,
+    JSON_BODY_BYTES_MAX,
+    SEND_CHUNK_BYTES,
+)
+from contextrelay.server.metrics import PUSHES, SIGNALS, Metrics
+from contextrelay.server.request import Exchange
+from contextrelay.server.request_body import Upload
+from contextrelay.server.router import Handler
+from contextrelay.server.routes.send_artifact import FRAMED_FORM, begun, send_artifact
+from contextrelay.verbs import (
+    Body,
+    PatchState,
+    Publish,
+    Pull,
+    Push,
+    PushMany,
+    PutReport,
+    ReturnHandoff,
+    ShowHandoff,
+    ShowThread,
+    Stream,
+    Verb,
+)
+from contextrelay.verbs.routes import (
+    FRAMED,
+    FROM_HEADER,
+    JSON_PATCH,
+    Route,
+    operations_in,
+    read,
+    route_of,
+)
+
+
+def answering(route: Route) -> Handler:
+    """The function that answers a verb on its route."""
+    if route.verb is Pull:
+        return _pull
+    if route.takes_body:
+
+        async def take(exchange: Exchange) -> None:
+            bare = _bare(route, exchange)
+            if bare is not None:
+                exchange.visitor.check(bare)
+            await _check_named(exchange, getattr(bare, "thread", None), exchange.values.get("ref"))
+            upload = await exchange.upload(
+                _bytes_max(exchange, route), route.verb, bare is not None
+            )
+            try:
+                if bare is not None:
+                    verb, body = bare, upload.body()
+                elif upload.size_bytes <= INLINE_BODY_BYTES_MAX:
+                    verb, body = _framed(route, exchange, upload)
+                else:
+                    verb, body = await in_thread(lambda: _framed(route, exchange, upload))
+                await _reply(exchange, route, await ask(exchange, verb, body))
+            finally:
+                upload.close()
+
+        return take
+
+    async def answer(exchange: Exchange) -> None:
+        query = exchange.query()
+        json = None
+        if not route.in_query:
+            await _check_named(exchange, exchange.values.get("thread"))
+            # A patch may bring a whole state; all others are small.
+            bytes_max = JSON_BODY_BYTES_MAX if route.verb is PatchState else ASKED_BYTES_MAX
+            json = await exchange.whole(bytes_max, route.verb)
+
+        def made() -> Verb[Any]:
+            fields = json
+            if route.verb is PatchState and exchange.media_type() == JSON_PATCH:
+                fields = operations_in(json or b"")
+            return read(route, exchange.values, query, fields, _who(exchange))
+
+        if json is None or len(json) <= ASKED_AT_ONCE_BYTES_MAX:
+            verb = made()
+        else:
+            async with exchange.door.large_json:
+                verb = await in_thread(made)
+        await _reply(exchange, route, await ask(exchange, verb))
+
+    return answer
+
+
+def _who(exchange: Exchange) -> str:
+    return exchange.header(FROM_HEADER) or "http"
+
+
+async def ask(exchange: Exchange, verb: Verb[Any], body: Body = b"", key: str | None = None) -> Any:
+    """Ask the relay, with the idempotency key that is given, else the one of the request."""
+    key = exchange.key() if key is None else key
+    if verb.traits.slow:
+        reply = await exchange.door.slow_pool.ask(exchange.relay, verb, body, key)
+    elif verb.looks_inside:
+        reply = await exchange.door.slow_pool.look(exchange.relay, verb, body, key)
+    else:
+        reply = await exchange.relay.ask(verb, body, key)
+    count(exchange.door.metrics, verb)
+    return reply
+
+
+def count(metrics: Metrics, verb: Verb[Any]) -> None:
+    """Count what came with a verb that was answered."""
+    if isinstance(verb, Push):
+        metrics.add(PUSHES)
+        if verb.channel is not None:
+            metrics.add(SIGNALS)
+    elif isinstance(verb, Publish):
+        metrics.add(SIGNALS)
+    elif isinstance(verb, PushMany):
+        for each in verb.items:
+            count(metrics, each)
+
+
+async def _check_named(exchange: Exchange, thread: str | None, handoff: str | None = None) -> None:
+    """Refuse a long body for what is not there before it is read.
+
+    Raises:
+        NotFound, Gone: there is no such thread or handoff.
+    """
+    if thread is not None and exchange.asks_first:
+        await exchange.relay.ask(ShowThread(thread))
+    if handoff is not None and exchange.asks_first:
+        await exchange.relay.ask(ShowHandoff(handoff))
+
+
+def _bytes_max(exchange: Exchange, route: Route) -> int:
+    if route.verb in (Push, PutReport, ReturnHandoff):
+        return exchange.door.relay.stores.settings.body_bytes_max + JSON_BODY_BYTES_MAX
+    return ARCHIVE_BYTES_MAX
+
+
+def _bare(route: Route, exchange: Exchange) -> Verb[Any] | None:
+    """A verb with its fields in the query; None where it comes framed, on the body's first line.
+
+    Many pushes come framed only, whatever they are called.
+    """
+    if exchange.media_type() != FRAMED and route.verb is not PushMany:
+        return read(route, exchange.values, exchange.query(), None, _who(exchange))
+    if exchange.scope["query_string"]:
+        raise Invalid("a framed request has its fields on its first line", "leave out the query")
+    return None
+
+
+def _framed(route: Route, exchange: Exchange, upload: Upload) -> tuple[Verb[Any], Body]:
+    """A verb and the body that came with it."""
+    body = upload.body()
+    chunks = iter((body,) if isinstance(body, bytes) else body)
+    line, rest = _line(chunks)
+    verb = read(route, exchange.values, {}, line, _who(exchange))
+    if isinstance(body, bytes):
+        return verb, rest
+    return verb, _after(rest, chunks)
+
+
+def _line(chunks: Iterator[bytes]) -> tuple[bytes, bytes]:
+    """The first line of a stream, and what came with it of the rest."""
+    start = b""
+    for chunk in chunks:
+        start += chunk
+        line, newline, rest = start.partition(b"\n")
+        if newline:
+            return line, rest
+        if len(start) > JSON_BODY_BYTES_MAX:
+            break
+    raise Invalid("there is no line of JSON before the body", f"see {FRAMED} in the documentation")
+
+
+def _after(rest: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    if rest:
+        yield rest
+    yield from chunks
+
+
+async def _reply(exchange: Exchange, route: Route, reply: Any) -> None:
+    if not isinstance(reply, Stream):
+        await exchange.reply_json(reply, route.status)
+        return
+    stream = cast("Stream[Any]", reply)
+    framed = exchange.accepts(FRAMED)
+    media_type = FRAMED if framed else route.media_type
+    parts = await begun(exchange.door.relay.chunks(stream, SEND_CHUNK_BYTES))
+    await exchange.start(route.status, [(b"content-type", media_type.encode())])
+    if framed:
+        await exchange.send(encode(stream.value) + b"\n")
+    async for part in parts:
+        await exchange.send(part)
+    await exchange.send(b"", more=False)
+
+
+async def _pull(exchange: Exchange) -> None:
+    """A body: framed for our own clients, else bare, with ranges and tags."""
+    verb = read(route_of(Pull), exchange.values, exchange.query(), None, _who(exchange))
+    assert isinstance(verb, Pull)
+    await send_artifact(exchange, verb, FRAMED_FORM)

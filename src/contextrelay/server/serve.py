@@ -1,0 +1,262 @@
+"""Serving: one or several processes on one socket, over one store.
+
+Rule: it listens before it says so, and ends only when what it accepted is answered.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import sys
+from contextlib import suppress
+from tempfile import TemporaryDirectory
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from msgspec import Struct, field
+from msgspec.json import decode, encode
+from msgspec.structs import replace
+from uvicorn.supervisors import Multiprocess
+
+from contextrelay.client.transport.local import AsyncLocal, open_stores
+from contextrelay.content.untrusted.hidden_chars import spell_hidden
+from contextrelay.core.access.keys import keep
+from contextrelay.errors import Invalid
+from contextrelay.limits import (
+    FILES_KEPT,
+    FRAME_BYTES_IN_MAX,
+    KEEPALIVE_S,
+    SHUTDOWN_S_MAX,
+    SOCKET_BACKLOG,
+)
+from contextrelay.model.key import KeptKey
+from contextrelay.server.app import A2AOptions, App, Door
+from contextrelay.server.bounds import ServerBounds
+from contextrelay.server.hosts import guard, is_loopback
+from contextrelay.server.http_connection import Protocol
+from contextrelay.server.security_headers import SAFE
+from contextrelay.server.token_verifier import Identity
+from contextrelay.server.ws_connection import Socket
+from contextrelay.store.ledger import Stale
+from contextrelay.web.options import PageOptions
+
+try:
+    import resource
+except ImportError:  # Windows has no such limits.
+    resource = None
+
+OPTIONS_VARIABLE = "CONTEXTRELAY_SERVE"
+"""How the options reach the processes of a server with several."""
+END_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+STORE = "the server's own"
+"""The address of the store in reports: where it is on this machine is nobody's business."""
+
+# How long a thread that stores a push may keep the event loop waiting: Python's 5 ms show in the
+# slowest answers to others.
+SWITCH_S = 0.0005
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """How a server is to be run."""
+
+    store: str | None = None
+    host: str = "127.0.0.1"
+    port: int = 8787
+    public_url: str = ""
+    allowed_hosts: tuple[str, ...] = ()
+    workers: int = 1
+    needs_token: bool = False
+    """Whether a key is needed also on loopback; elsewhere it always is."""
+    first_key: KeptKey | None = None
+    """A key to make, for a store that is gone with its process."""
+    a2a: tuple[str, ...] | None = None
+    """Agents to serve by A2A, NAME=KIND:WHAT; () for the usual one, None for no A2A."""
+    identity: Identity = Identity()
+    grpc_port: int | None = None
+    """Where the agents are served over gRPC, too."""
+    bounds: ServerBounds = ServerBounds()
+    page: PageOptions = field(default_factory=PageOptions)
+    figures: str = ""
+    """The folder in which several processes count together; `run` makes it."""
+
+
+def listen(options: Options) -> socket.socket:
+    """Take the port, before anything else is done.
+
+    Raises:
+        Invalid: it cannot be had.
+    """
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((options.host, options.port))
+    except OSError as error:
+        listener.close()
+        raise Invalid(
+            f"{options.host}:{options.port} cannot be listened on: {error.strerror or error}",
+            "choose another with --port, or --port 0 for any that is free",
+        ) from error
+    listener.listen(SOCKET_BACKLOG)
+    listener.set_inheritable(True)
+    return listener
+
+
+def application(options: Options) -> App:
+    """The application of one process; the store is opened when it starts."""
+    options.identity.verify()  # What is wrong with it is said before it listens.
+    watch = guard(options.host, options.port, options.public_url, options.allowed_hosts)
+
+    def open_door() -> Door:
+        stores = open_stores(options.store, None)
+        stores = replace(stores, engine=replace(stores.engine, address=STORE))
+        if options.first_key is not None:
+            with suppress(Stale):  # It exists.
+                keep(stores, options.first_key)
+        needs_token = options.needs_token or not is_loopback(options.host)
+        a2a = None if options.a2a is None else _a2a(options)
+        return Door(
+            AsyncLocal(stores),
+            watch,
+            options.figures,
+            needs_token,
+            a2a,
+            options.page,
+            options.identity,
+        )
+
+    return App(open_door, _affordable(options.bounds))
+
+
+def _a2a(options: Options) -> A2AOptions:
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    grpc_address = "" if options.grpc_port is None else f"{host}:{options.grpc_port}"
+    origin = options.public_url.rstrip("/") or f"http://{host}:{options.port}"
+    return A2AOptions(options.a2a or (), origin, grpc_address)
+
+
+def _affordable(bounds: ServerBounds) -> ServerBounds:
+    """No more connections and uploads than this process may open files, less the store's."""
+    if resource is None:
+        return bounds
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files == resource.RLIM_INFINITY:
+        return bounds
+    uploads = max(1, min(bounds.uploads, files // 4))
+    connections = max(1, min(bounds.connections, files - FILES_KEPT - uploads))
+    return replace(bounds, connections=connections, uploads=uploads)
+
+
+def _allow_files() -> None:
+    """Raise the limit of open files as far as the system allows."""
+    if resource is None:
+        return
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # macOS says infinite, and means less.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def from_environment() -> App:
+    """The application of one process of several; uvicorn's own server calls it."""
+    quiet_logs()
+    sys.setswitchinterval(SWITCH_S)
+    app = application(decode(os.environ[OPTIONS_VARIABLE], type=Options))
+    for number in END_SIGNALS:
+        _end_waits_first(app, number)
+    return app
+
+
+def _end_waits_first(app: App, number: int) -> None:
+    """On a signal, end all waits as `Server` does, then call the handler that was there."""
+    then = signal.getsignal(number)
+
+    def end(sig: int, frame: FrameType | None) -> None:
+        app.end_waits()
+        if callable(then):
+            then(sig, frame)
+
+    signal.signal(number, end)
+
+
+def run(options: Options, listener: socket.socket) -> None:
+    """Serve until a signal ends it."""
+    _allow_files()
+    if options.workers == 1:
+        sys.setswitchinterval(SWITCH_S)
+        Server(config(application(options))).run([listener])
+        return
+    with TemporaryDirectory(prefix="contextrelay-", ignore_cleanup_errors=True) as figures:
+        os.environ[OPTIONS_VARIABLE] = encode(replace(options, figures=figures)).decode()
+        shared = config("contextrelay.server.serve:from_environment", options.workers)
+        processes = Multiprocess(shared, sockets=[listener])
+        _hear_signals()
+        processes.run()
+
+
+def _hear_signals() -> None:
+    """Unblock signals, now that they have handlers: our parent may have blocked them."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, END_SIGNALS)
+
+
+def config(app: App | str, workers: int = 1) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        factory=isinstance(app, str),
+        workers=workers,
+        loop="uvloop",
+        http=Protocol,
+        ws=Socket,
+        ws_max_size=FRAME_BYTES_IN_MAX,
+        ws_ping_interval=KEEPALIVE_S,
+        ws_ping_timeout=KEEPALIVE_S,
+        ws_per_message_deflate=False,
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        headers=SAFE,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=SHUTDOWN_S_MAX,
+    )
+
+
+class Server(uvicorn.Server):
+    """A server that ends all waits for news before it waits for open requests."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        _hear_signals()
+        await super().startup(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.end_waits()
+        super().handle_exit(sig, frame)
+
+    def end_waits(self) -> None:
+        app: Any = getattr(self.config, "loaded_app", None)
+        if isinstance(app, App):
+            app.end_waits()
+
+
+def quiet_logs() -> None:
+    """Say only what somebody should know; on stderr."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Lines("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    for name in ("uvicorn.error", "websockets"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+
+class _Lines(logging.Formatter):
+    """One line a message, whatever a request put into it, and nothing that acts on a terminal."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        return super().formatMessage(record).replace("\r", "\\r").replace("\n", "\\n")
+
+    def format(self, record: logging.LogRecord) -> str:
+        return spell_hidden(super().format(record))

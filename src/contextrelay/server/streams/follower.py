@@ -1,0 +1,115 @@
+"""A follower of a channel: no more than the seq of what it was sent last.
+
+Rule: while all is taken at once, no task wakes up for it: the hub hands over what is new.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from contextrelay.server.streams.tails import Encoder, batch, notices_of
+
+if TYPE_CHECKING:
+    from contextrelay.server.streams.hub import Hub, Watch
+
+Take = Callable[[bytes], bool]
+"""Takes a batch; returns whether it can take more."""
+
+
+class Follower:
+    """One listener of a channel."""
+
+    __slots__ = (
+        "_channel",
+        "_encoder",
+        "_hub",
+        "_is_full",
+        "_origin",
+        "_take",
+        "_watch",
+        "_woken",
+        "seq",
+    )
+
+    def __init__(self, hub: Hub, watch: Watch, channel: str, origin: str, encoder: Encoder) -> None:
+        self._hub = hub
+        self._watch = watch
+        self._channel = channel
+        self._origin = origin
+        self._encoder: Encoder = encoder
+        self._take: Take | None = None
+        self._is_full = False
+        """Whether what the hub handed over last was not taken at once."""
+        self._woken = asyncio.Event()
+        self.seq = 0
+
+    async def begin(self, after: int | None) -> int:
+        """Begin after a seq, or at the head; returns the seq where it begins."""
+        head = await self._hub.begin(self._watch)
+        self.seq = head if after is None else after
+        return self.seq
+
+    async def next(self) -> bytes:
+        """Wait for what comes next; b"" when the server closes."""
+        watch = self._watch
+        while not self._hub.is_closing and not self._is_full:
+            tail = watch.tail
+            assert tail is not None, "it was not begun"
+            head = tail.head
+            if self.seq != head:
+                found = tail.after(self.seq, self._origin, self._encoder)
+                if found is None:
+                    page = await self._hub.page(watch, self._channel, self.seq)
+                    if notices := notices_of(page):
+                        found = batch(notices, self._origin, self._encoder)
+                if found is not None:
+                    self.seq = found.seq
+                    return found.text
+            # Unless it moved while the log was read, in which there was nothing then: the tail may
+            # be behind what the log had when this one began.
+            if tail is watch.tail and tail.head == head:
+                await self._news()
+        return b""
+
+    async def hand_to(self, take: Take) -> bool:
+        """Hand over what comes until `take` returns False; False when the server closes."""
+        self._take = take
+        try:
+            while text := await self.next():
+                if not take(text):
+                    return True
+            return self._is_full
+        finally:
+            self._take = None
+            self._is_full = False
+
+    async def _news(self) -> None:
+        if self._take is None:
+            await self._watch.news.wait()
+            return
+        self._woken.clear()
+        self._watch.idle[self] = None
+        try:
+            await self._woken.wait()
+        finally:
+            self._watch.idle.pop(self, None)
+
+    def offer(self) -> None:
+        """Take what is new from the tail, or wake up to read the log."""
+        tail, take = self._watch.tail, self._take
+        if self._woken.is_set() or tail is None or take is None:
+            return
+        found = tail.after(self.seq, self._origin, self._encoder)
+        if found is None:
+            if self.seq != tail.head:
+                self.wake()
+            return
+        self.seq = found.seq
+        if not take(found.text):
+            self._is_full = True
+            self.wake()
+
+    def wake(self) -> None:
+        self._woken.set()

@@ -1,0 +1,80 @@
+"""The WebSocket protocol of one connection: uvicorn's, with a way to write frames as they are.
+
+A frame that goes to many is made once, so it is written past the library that would make it again.
+Rule: nothing is kept for a client that does not read. Its buffer is bounded, its writer waits, and
+when it is cut off, the connection ends soon, whether the rest was read or not.
+"""
+
+from __future__ import annotations
+
+from uvicorn._types import ASGISendEvent
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Frame
+from websockets.http11 import Request
+
+from contextrelay.limits import CUT_S_MAX
+from contextrelay.server.security_headers import NO_MORE_LINES, SAFE_LINES
+
+EXTENSION = "contextrelay.socket"
+_NO_HANDSHAKE = b"HTTP/1.1 400 Bad Request\r\n" + SAFE_LINES + NO_MORE_LINES
+
+
+class Socket(WebSocketsSansIOProtocol):
+    """One connection; in its scope's extensions it shows itself."""
+
+    def handle_connect(self, event: Request) -> None:
+        super().handle_connect(event)
+        if not self.close_sent:
+            extensions: dict[str, object] = self.scope["extensions"]  # type: ignore[assignment]
+            extensions[EXTENSION] = self
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.handshake_exc is not None and not self.handshake_initiated:
+            # It was good HTTP, but is past the bounds of a handshake.
+            self.close_sent = True
+            self.transport.write(_NO_HANDSHAKE)
+            self.transport.close()
+
+    async def send(self, message: ASGISendEvent) -> None:
+        await super().send(message)
+        if self.initial_response is not None and self.close_sent:
+            # It was refused with an answer, so to return now is no fault.
+            self.handshake_complete = True
+
+    def handle_text(self, event: Frame) -> None:
+        """Drop what clients send: nothing reads it."""
+
+    handle_bytes = handle_cont = handle_text
+
+    def handle_ping(self) -> None:
+        if self.writable.is_set():
+            super().handle_ping()
+        else:
+            self.conn.data_to_send()  # A client that does not read gets no answer; drop it.
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the client is gone."""
+        return self.close_sent or self.transport.is_closing()
+
+    def write(self, frames: bytes) -> bool:
+        """Write whole frames; returns whether the client is there and keeps up."""
+        if self.is_gone:
+            return False
+        self.transport.write(frames)
+        return self.writable.is_set()
+
+    async def written(self) -> None:
+        """Return when the client has caught up, or left."""
+        await self.writable.wait()
+
+    def cut(self, code: int, reason: str) -> None:
+        """Close without waiting for the client: what it does not read soon is lost."""
+        if self.is_gone:
+            return
+        self.conn.send_close(code, reason)
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.close_sent = True
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
+        self.close_timer = self.loop.call_later(CUT_S_MAX, self.transport.abort)

@@ -1,0 +1,115 @@
+"""Compaction: the operations that keep the lists of a state short which grow by themselves.
+
+Rule: nothing here looks at more than those two lists, which compaction itself keeps short; what is
+taken out is counted in the summary, and older versions have it still.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Any
+
+from contextrelay.documents.patch import Operation
+from contextrelay.limits import ACTIONS_KEPT, ARTIFACTS_KEPT
+
+_TIMES = re.compile(r" \(x([1-9][0-9]{0,8})\)\Z")
+_COMPACTED = re.compile(
+    r"(?:\A|\n)compacted: ([0-9]{1,15}) actions?, ([0-9]{1,15}) artifacts? "
+    r"\(older versions have them\)\Z"
+)
+# The longest that _COMPACTED can be, so that a long summary is not searched from its start.
+_COMPACTED_CHARS_MAX = 100
+
+
+def compaction(state: dict[str, Any]) -> list[Operation]:
+    """What compacts a state as it is now; nothing, if it is compact."""
+    actions: list[dict[str, Any]] = state["last_actions"]
+    artifacts: list[dict[str, Any]] = state["artifacts"]
+    operations: list[Operation] = []
+    kept_actions = actions
+    if len(actions) > ACTIONS_KEPT or _has_equal_neighbours(actions):
+        kept_actions = _folded(actions)[-ACTIONS_KEPT:]
+        operations += _leading_to(kept_actions, actions)
+    gone: list[int] = []
+    if len(artifacts) > ARTIFACTS_KEPT:
+        named = {action.get("result_ref") for action in kept_actions}
+        older = artifacts[:-ARTIFACTS_KEPT]
+        gone = [index for index, item in enumerate(older) if item["ref"] not in named]
+        if len(gone) > ARTIFACTS_KEPT:
+            out = set(gone)
+            kept = [item for index, item in enumerate(artifacts) if index not in out]
+            operations.append(Operation("replace", "/artifacts", kept))
+        else:
+            operations += [Operation("remove", f"/artifacts/{index}") for index in reversed(gone)]
+    if operations:
+        actions_gone = len(actions) - len(kept_actions)
+        summary = _counted_in(state.get("session_summary") or "", actions_gone, len(gone))
+        operations.append(Operation("add", "/session_summary", summary))
+    return operations
+
+
+def _has_equal_neighbours(actions: list[dict[str, Any]]) -> bool:
+    described = [action["description"] for action in actions]
+    # Equal ones say the same, or one of them ends in "(x2)"; so few are looked at closely.
+    return any(
+        _are_equal(actions[index], actions[index + 1])
+        for index, (one, other) in enumerate(pairwise(described))
+        if one == other or one.endswith(")") or other.endswith(")")
+    )
+
+
+def _are_equal(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return _counted(one["description"])[0] == _counted(other["description"])[0] and one.get(
+        "result_ref"
+    ) == other.get("result_ref")
+
+
+def _counted(description: str) -> tuple[str, int]:
+    """What was done, and how often."""
+    times = _TIMES.search(description) if description.endswith(")") else None
+    return (description[: times.start()], int(times[1])) if times else (description, 1)
+
+
+def _folded(actions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Actions without equal neighbours: the newest of a run stays, and says how long it was."""
+    folded: list[dict[str, Any]] = []
+    for action in actions:
+        if folded and _are_equal(folded[-1], action):
+            done, times = _counted(action["description"])
+            times += _counted(folded[-1]["description"])[1]
+            folded[-1] = {**action, "description": f"{done} (x{times})"}
+        else:
+            folded.append(action)
+    return folded
+
+
+def _leading_to(kept: list[dict[str, Any]], actions: list[dict[str, Any]]) -> list[Operation]:
+    """The operations on the actions: one for each that changes, or the whole list for many."""
+    if kept == actions[-len(kept) :]:
+        gone = len(actions) - len(kept)
+        if gone <= ACTIONS_KEPT:
+            return [Operation("remove", "/last_actions/0")] * gone
+    elif len(kept) == len(actions) - 1 and kept[:-1] == actions[:-2]:
+        # One more of what was done last, the usual case.
+        last = len(kept) - 1
+        return [
+            Operation("remove", f"/last_actions/{last}"),
+            Operation("replace", f"/last_actions/{last}/description", kept[-1]["description"]),
+        ]
+    return [Operation("replace", "/last_actions", kept)]
+
+
+def _counted_in(summary: str, actions: int, artifacts: int) -> str:
+    """The summary with a last line that counts what was compacted, now and before."""
+    tail_at = max(0, len(summary) - _COMPACTED_CHARS_MAX)
+    before = _COMPACTED.search(summary, tail_at)
+    if before:
+        actions += int(before[1])
+        artifacts += int(before[2])
+        summary = summary[: before.start()]
+    line = (
+        f"compacted: {actions} action{'s' * (actions != 1)}, "
+        f"{artifacts} artifact{'s' * (artifacts != 1)} (older versions have them)"
+    )
+    return f"{summary}\n{line}" if summary else line

@@ -1,0 +1,113 @@
+"""Entries of a state as patches: facts, constraints, questions, steps and decisions.
+
+Rule: an id is short and unique in the state that it was chosen for, so a patch of these is for that
+version, and is made again for the next one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal, NamedTuple
+
+from msgspec import Struct
+
+from contextrelay.content.untrusted.hidden_chars import spell_hidden
+from contextrelay.documents.patch import Operation
+from contextrelay.errors import NotFound
+from contextrelay.state import schema
+
+State = dict[str, Any]
+Kind = Literal["fact", "constraint", "question", "step", "decision"]
+DEFAULT_KEY = "note"
+"""Of a fact that has no key. Such facts do not replace one another."""
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """One entry that is to be added; which fields count depends on its kind."""
+
+    kind: Kind
+    text: str
+    key: str | None = None
+    severity: str = "hard"
+    reasons: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+    confidence: float = 1.0
+
+
+class _Place(NamedTuple):
+    """The list of a state that a kind of entry goes to, and the letter that its ids begin with."""
+
+    list_name: str
+    letter: str
+
+
+_PLACES: dict[Kind, _Place] = {
+    "fact": _Place("facts", "f"),
+    "constraint": _Place("constraints", "c"),
+    "question": _Place("open_questions", "q"),
+    "step": _Place("plan", "s"),
+    "decision": _Place("decisions", "d"),
+}
+_ENDINGS = (("open_questions", ("open",), "resolved"), ("plan", schema.AHEAD, "done"))
+_WAITING_SHOWN = 10
+
+
+def addition(state: State, entry: Entry, at: str) -> tuple[str, list[Operation]]:
+    """The id of a new entry and the patch that adds it; a fact replaces those with its key."""
+    list_name, letter = _PLACES[entry.kind]
+    items: list[State] = state[list_name]
+    older = [
+        index
+        for index, item in enumerate(items)
+        if entry.kind == "fact"
+        and entry.key not in (None, DEFAULT_KEY)
+        and item["key"] == entry.key
+    ]
+    chosen: str = items[older[-1]]["id"] if older else _next_id(items, letter)
+    match entry.kind:
+        case "fact":
+            added = schema.fact(entry.key or DEFAULT_KEY, entry.text, chosen, at)
+        case "constraint":
+            added = schema.constraint(entry.text, chosen, entry.severity)
+        case "question":
+            added = schema.question(entry.text, chosen)
+        case "step":
+            added = schema.step(entry.text, chosen)
+        case "decision":
+            added = schema.decision(
+                entry.text, chosen, entry.reasons, entry.evidence, entry.confidence, at
+            )
+    # Backwards, so that the places of the others stay.
+    removed = (Operation("remove", f"/{list_name}/{index}") for index in reversed(older))
+    return chosen, [*removed, added]
+
+
+def resolution(state: State, id: str) -> list[Operation]:
+    """The patch that marks a question as resolved, or a step as done; empty where it is.
+
+    Raises:
+        NotFound: no question and no step has this id.
+    """
+    for name, _, ended in _ENDINGS:
+        for index, item in enumerate(state[name]):
+            if item["id"] == id:
+                is_done = item["status"] == ended
+                return [] if is_done else [Operation("replace", f"/{name}/{index}/status", ended)]
+    waiting = [
+        _shown(item["id"])
+        for name, waits, _ in _ENDINGS
+        for item in state[name]
+        if item["status"] in waits
+    ]
+    hint = f"waiting are {', '.join(waiting[:_WAITING_SHOWN])}" if waiting else "nothing waits"
+    raise NotFound(f"no question and no step has the id {_shown(id)}", hint)
+
+
+def _next_id(items: list[State], letter: str) -> str:
+    own = re.compile(rf"{letter}([0-9]{{1,9}})")
+    found = (own.fullmatch(item["id"]) for item in items)
+    return f"{letter}{1 + max((int(each[1]) for each in found if each), default=0)}"
+
+
+def _shown(id: str) -> str:
+    return spell_hidden(" ".join(id.split()))

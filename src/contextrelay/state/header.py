@@ -1,0 +1,251 @@
+"""Headers: the bounded view of a state that goes into a prompt.
+
+Rule: a header never grows with the state. Every list is cut by a limit in limits.py, the whole by
+HEADER_BYTES_MAX, and each cut is counted, so a reader knows that something was left out. Nothing
+here depends on the order of an object's members: the same state gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from itertools import compress, islice
+from operator import itemgetter
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from contextrelay.documents.values import is_list, is_object
+from contextrelay.limits import (
+    HEADER_ACTIONS,
+    HEADER_ARTIFACTS,
+    HEADER_BYTES_MAX,
+    HEADER_CONSTRAINTS,
+    HEADER_DECISIONS,
+    HEADER_FACTS,
+    HEADER_QUESTIONS,
+    HEADER_STEPS,
+)
+from contextrelay.state.schema import AHEAD, METRICS, SCHEMA, SHAPES
+
+# A thread's id is a ref; this only keeps the bound true whatever it is.
+_THREAD_ID_BYTES_MAX = 512
+_CUT = "…"
+_CUT_BYTES = len(_CUT.encode())
+
+_encode = msgspec.json.encode
+_encode_sorted = msgspec.json.Encoder(order="deterministic").encode
+_status_of = itemgetter("status")
+
+# Where each list of a state is in its header, and which item goes first when all do not fit.
+_SECTIONS = {
+    "facts": "top_facts",
+    "constraints": "top_constraints",
+    "open_questions": "open_questions",
+    "plan": "next_steps",
+    "artifacts": "artifact_refs",
+    "last_actions": "last_actions",
+}
+_FIRST, _LAST = 0, -1
+_DROPS = (
+    ("decisions", _FIRST),
+    ("facts", _FIRST),
+    ("last_actions", _FIRST),
+    ("artifacts", _FIRST),
+    ("session_summary", _LAST),
+    ("plan", _LAST),
+    ("open_questions", _LAST),
+)
+
+
+class Header(NamedTuple):
+    """A header as JSON, and whether it leaves something out."""
+
+    json: bytes
+    truncated: bool
+
+
+def header(state: dict[str, Any]) -> Header:
+    """Make the header of a state."""
+    draft = _Draft(state)
+    made = draft.fitting()
+    for name, which in _DROPS:
+        while made is None and draft.shown[name]:
+            draft.shown[name].pop(which)
+            made = draft.fitting()
+    return Header(made or draft.with_short_constraints(), draft.is_truncated())
+
+
+class _Draft:
+    """A header before it fits: each item as JSON, or None where it cannot fit by itself."""
+
+    def __init__(self, state: dict[str, Any]) -> None:
+        facts, constraints, decisions = state["facts"], state["constraints"], state["decisions"]
+        artifacts, actions = state["artifacts"], state["last_actions"]
+        questions, open_count = _with_status(state["open_questions"], ("open",), HEADER_QUESTIONS)
+        steps, ahead_count = _with_status(state["plan"], AHEAD, HEADER_STEPS)
+        summary = state.get("session_summary")
+        self._constraints: list[dict[str, Any]] = constraints[:HEADER_CONSTRAINTS]
+        self.shown: dict[str, list[bytes | None]] = {
+            "facts": _items("facts", facts[-HEADER_FACTS:]),
+            "constraints": _items("constraints", self._constraints),
+            "open_questions": _items("open_questions", questions),
+            "plan": _items("plan", steps),
+            "artifacts": [_text(item["ref"]) for item in artifacts[-HEADER_ARTIFACTS:]],
+            "last_actions": _items("last_actions", actions[-HEADER_ACTIONS:]),
+            "session_summary": [] if summary is None else [_text(summary)],
+            "decisions": _items("decisions", decisions[-HEADER_DECISIONS:]),
+        }
+        self._totals = {
+            "facts": len(facts),
+            "constraints": len(constraints),
+            "open_questions": open_count,
+            "plan": ahead_count,
+            "artifacts": len(artifacts),
+            "last_actions": len(actions),
+            "session_summary": summary is not None,
+            "decisions": len(decisions),
+        }
+        self._is_shortened = False
+        thread_id = _cut(state["thread_id"], _THREAD_ID_BYTES_MAX)
+        first = {"$schema": SCHEMA, "thread_id": thread_id, "version": state["version"]}
+        self._first = _encode(first)[:-1]
+        metrics = state["metrics"]
+        self._metrics = _encode({name: metrics[name] for name in METRICS})
+
+    def fitting(self) -> bytes | None:
+        """The header as JSON, if it fits."""
+        if any(None in items for items in self.shown.values()):
+            return None
+        made = self._json()
+        return made if len(made) <= HEADER_BYTES_MAX else None
+
+    def is_truncated(self) -> bool:
+        return self._is_shortened or bool(self._omitted())
+
+    def _json(self) -> bytes:
+        parts = [self._first]
+        for name, field in _SECTIONS.items():
+            parts.append(b',"%b":%b' % (field.encode(), self._list(name)))
+        summary = cast("list[bytes]", self.shown["session_summary"])
+        omitted = self._omitted()
+        parts.append(
+            b',"metrics":%b,"session_summary":%b,"truncated":%b,"omitted":%b,'
+            b'"top_decisions":%b}'
+            % (
+                self._metrics,
+                summary[0] if summary else b"null",
+                b"true" if omitted or self._is_shortened else b"false",
+                _encode(omitted),
+                self._list("decisions"),
+            )
+        )
+        return b"".join(parts)
+
+    def _list(self, name: str) -> bytes:
+        return b"[%b]" % b",".join(cast("list[bytes]", self.shown[name]))
+
+    def _omitted(self) -> dict[str, int]:
+        left_out = {name: self._totals[name] - len(items) for name, items in self.shown.items()}
+        return {name: count for name, count in left_out.items() if count}
+
+    def with_short_constraints(self) -> bytes:
+        """The header with the texts of constraints cut, hard ones last; or some dropped.
+
+        By now constraints are all there is: whatever else has a text was dropped.
+        """
+        self._is_shortened = True
+        text_bytes_max = {"soft": HEADER_BYTES_MAX, "hard": HEADER_BYTES_MAX}
+        for severity in ("soft", "hard"):
+            # The most bytes for each text with which the header fits.
+            fits, over = _CUT_BYTES, HEADER_BYTES_MAX
+            while fits < over - 1:
+                middle = (fits + over) // 2
+                if self._fitting_with(text_bytes_max | {severity: middle}):
+                    fits = middle
+                else:
+                    over = middle
+            text_bytes_max[severity] = fits
+            if made := self._fitting_with(text_bytes_max):
+                return made
+        for severity in ("soft", "hard"):
+            for item in reversed(self._constraints):
+                if item["severity"] == severity:
+                    self._constraints = [kept for kept in self._constraints if kept is not item]
+                    if made := self._fitting_with(text_bytes_max):
+                        return made
+        raise AssertionError("a header without items is too large")
+
+    def _fitting_with(self, text_bytes_max: dict[str, int]) -> bytes | None:
+        cut = (
+            {**item, "description": _cut(item["description"], text_bytes_max[item["severity"]])}
+            for item in self._constraints
+        )
+        self.shown["constraints"] = _items("constraints", cut)
+        return self.fitting()
+
+
+def _with_status(
+    items: list[dict[str, Any]], wanted: Collection[str], count_max: int
+) -> tuple[list[dict[str, Any]], int]:
+    """The first items of some statuses, and how many there are: one quick look at each."""
+    are_wanted = [status in wanted for status in map(_status_of, items)]
+    return list(islice(compress(items, are_wanted), count_max)), sum(are_wanted)
+
+
+def _items(name: str, items: Iterable[dict[str, Any]]) -> list[bytes | None]:
+    return [_item(SHAPES[name], item) for item in items]
+
+
+def _item(fields: Iterable[str], item: dict[str, Any]) -> bytes | None:
+    """An item with the fields that we know, in our order."""
+    chosen = {name: item[name] for name in fields if name in item}
+    for name, value in chosen.items():
+        if is_object(value) or is_list(value):
+            if not _is_small(value):
+                return None
+            chosen[name] = msgspec.Raw(_encode_sorted(value))
+        elif type(value) is str and len(value) > HEADER_BYTES_MAX:
+            return None
+    return _encode(chosen)
+
+
+def _text(text: str) -> bytes | None:
+    return _encode(text) if len(text) <= HEADER_BYTES_MAX else None
+
+
+def _is_small(value: object) -> bool:
+    """Whether a value may fit into a header; costs no more than that, however large it is."""
+    left_bytes = HEADER_BYTES_MAX
+    below: list[Any] = [value]
+    while below:
+        item = below.pop()
+        if is_list(item) or is_object(item):
+            left_bytes -= len(item)
+        else:
+            left_bytes -= len(item) if type(item) is str else 1
+        if left_bytes < 0:
+            return False
+        # Only now: what is below was counted, so there is not too much of it.
+        if is_list(item):
+            below += item
+        elif is_object(item):
+            below += (*item, *item.values())
+    return True
+
+
+def _cut(text: str, bytes_max: int) -> str:
+    """A text that takes at most so many bytes within its quotes, with a mark where it was cut."""
+    if len(text) <= bytes_max and _inner_bytes(text) <= bytes_max:
+        return text
+    fits, over = 0, min(len(text), bytes_max) + 1
+    while fits < over - 1:
+        middle = (fits + over) // 2
+        if _inner_bytes(text[:middle]) <= bytes_max - _CUT_BYTES:
+            fits = middle
+        else:
+            over = middle
+    return text[:fits] + _CUT
+
+
+def _inner_bytes(text: str) -> int:
+    return len(_encode(text)) - 2

@@ -1,0 +1,288 @@
+"""States: what is in a thread's state, and what a patch may make of it.
+
+Rule: after a patch only what it touched is looked at, however much there is; all the rest was
+looked at when it came in. Fields that we do not know are kept, and are nobody's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from contextrelay.documents.patch import Operation, Step, Tree, touched
+from contextrelay.documents.pointer import parse
+from contextrelay.documents.values import is_list, is_object, shown
+from contextrelay.errors import Refused
+
+SCHEMA = "com.relay.state.v1"
+METRICS = ("cache_hits", "cache_misses", "tokens_estimate", "tokens_avoided", "hop_count")
+
+# What relay alone writes, and why nobody else does.
+OWN_FIELDS = {
+    "$schema": "it names the format",
+    "thread_id": "it says whose state this is",
+    "version": "each patch adds one to it",
+    "updated_at": "each patch sets it",
+    "metrics": "they are measured, not written; live ones are in stats",
+}
+
+
+class _Rule(NamedTuple):
+    """What a field must be."""
+
+    says: str
+    allows: Callable[[Any], bool]
+    is_optional: bool = False
+
+
+def _one_of(*allowed: str) -> _Rule:
+    def is_allowed(value: Any) -> bool:
+        return value in allowed
+
+    return _Rule(" or ".join(f'"{one}"' for one in allowed), is_allowed)
+
+
+def _is_text(value: Any) -> bool:
+    return type(value) is str
+
+
+def _is_anything(_: Any) -> bool:
+    return True
+
+
+def _is_texts(value: Any) -> bool:
+    return is_list(value) and all(map(_is_text, value))
+
+
+def _is_share(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value <= 1
+
+
+_TEXT = _Rule("a string", _is_text)
+_MAYBE_TEXT = _Rule("a string, or left out", _is_text, is_optional=True)
+_TEXTS = _Rule("a list of strings", _is_texts)
+_ANYTHING = _Rule("any JSON value", _is_anything)
+
+AHEAD = ("pending", "in_progress")
+"""The statuses of a step of the plan that is still to be done."""
+
+SHAPES: Mapping[str, Mapping[str, _Rule]] = {
+    "facts": {"id": _TEXT, "key": _TEXT, "value": _ANYTHING, "at": _MAYBE_TEXT},
+    "constraints": {"id": _TEXT, "description": _TEXT, "severity": _one_of("hard", "soft")},
+    "open_questions": {"id": _TEXT, "question": _TEXT, "status": _one_of("open", "resolved")},
+    "decisions": {
+        "id": _TEXT,
+        "description": _TEXT,
+        "reason_codes": _TEXTS,
+        "evidence_refs": _TEXTS,
+        "confidence": _Rule("a number from 0 to 1", _is_share),
+        "at": _MAYBE_TEXT,
+    },
+    "plan": {"id": _TEXT, "step": _TEXT, "status": _one_of(*AHEAD, "done", "skipped")},
+    "artifacts": {"ref": _TEXT, "type": _TEXT, "name": _MAYBE_TEXT},
+    "last_actions": {"at": _TEXT, "description": _TEXT, "result_ref": _MAYBE_TEXT},
+}
+# Where each list names artifacts.
+_REF_FIELDS = {"artifacts": "ref", "decisions": "evidence_refs", "last_actions": "result_ref"}
+# As deep as any rule looks: /decisions/0/evidence_refs/1.
+_RULE_DEPTH = 4
+
+
+def new_state(thread_id: str, at: str) -> dict[str, Any]:
+    """The state of a new thread, at version 1."""
+    return {
+        "$schema": SCHEMA,
+        "thread_id": thread_id,
+        "version": 1,
+        "updated_at": at,
+        **{name: [] for name in SHAPES},
+        "metrics": dict.fromkeys(METRICS, 0),
+    }
+
+
+def check_patch(operations: Iterable[Operation]) -> None:
+    """Let a patch pass that leaves alone what is relay's own; it may test and copy all of it.
+
+    Raises:
+        Refused: it does not.
+    """
+    for index, operation in enumerate(operations):
+        if operation.op == "test":
+            continue
+        written = [operation.path]
+        if operation.op == "move" and isinstance(operation.from_, str):
+            written.append(operation.from_)
+        for path in written:
+            tokens = parse(path)
+            if not tokens:
+                raise Refused(
+                    f"operation {index}, {operation.op}: the state as a whole cannot be patched",
+                    "patch what is in it, such as /facts/-",
+                    {"operation": index},
+                )
+            if tokens[0] in OWN_FIELDS:
+                raise Refused(
+                    f"operation {index}, {operation.op} {shown(path)}: /{tokens[0]} cannot be "
+                    f"patched, {OWN_FIELDS[tokens[0]]}",
+                    "leave the operation out",
+                    {"operation": index},
+                )
+
+
+def check_touched(
+    state: dict[str, Any], steps: Iterable[Step], is_known_artifact: Callable[[str], bool]
+) -> None:
+    """Check what the steps of a patch changed, now that all of them are done.
+
+    Raises:
+        Refused: something there is not as it must be, or names an artifact that is not there.
+    """
+    tree = touched(steps, _RULE_DEPTH)
+    _check(state, dict.fromkeys(_all_fields()) if tree is None else tree, is_known_artifact)
+
+
+def check_state(state: Any, is_known_artifact: Callable[[str], bool]) -> None:
+    """Check a whole state, such as one that was exported elsewhere.
+
+    Raises:
+        Refused: something in it is not as it must be, or names an artifact that is not there.
+    """
+    _check(state, dict.fromkeys(_all_fields()), is_known_artifact)
+
+
+def _all_fields() -> Sequence[str]:
+    return (*OWN_FIELDS, *SHAPES, "session_summary")
+
+
+def _check(state: Any, tree: Tree, is_known_artifact: Callable[[str], bool]) -> None:
+    if not is_object(state):
+        raise Refused("the state is no object", "it has " + ", ".join(_all_fields()))
+    for name, below in cast("dict[str, Tree | None]", tree).items():
+        value = state.get(name)
+        if name in SHAPES:
+            if not is_list(value):
+                wrong = "is no list" if name in state else "is missing"
+                raise Refused(f"/{name} {wrong}", "to empty it, replace it with []")
+            _check_items(name, value, below, is_known_artifact)
+        elif name == "metrics":
+            _check_metrics(value)
+        elif name == "version":
+            if type(value) is not int or value < 1:
+                raise Refused("/version is no version", "it must be an integer from 1 on")
+        elif name == "$schema":
+            if value != SCHEMA:
+                raise Refused("/$schema is not what we read", f'it must be "{SCHEMA}"')
+        elif (name in OWN_FIELDS or (name == "session_summary" and name in state)) and (
+            type(value) is not str
+        ):
+            raise Refused(f"/{name} is no string", f"/{name} must be a string")
+
+
+def _check_metrics(value: Any) -> None:
+    figures = value if is_object(value) else {}
+    for name in METRICS:
+        count = figures.get(name)
+        if type(count) is not int or count < 0:
+            raise Refused(f"/metrics/{name} is no count", "it must be an integer from 0 on")
+
+
+def _check_items(
+    name: str, items: list[Any], tree: Tree | None, is_known_artifact: Callable[[str], bool]
+) -> None:
+    if tree is None:
+        tree = dict.fromkeys(range(len(items)))
+    for index, below in cast("dict[int, Tree | None]", tree).items():
+        item = items[index]
+        _check_item(name, index, item)
+        for ref in _new_refs(name, item, below):
+            if not is_known_artifact(ref):
+                raise Refused(
+                    f"/{name}/{index}/{_REF_FIELDS[name]} names the artifact {shown(ref)}, which "
+                    "is not there",
+                    "put the artifact first, or leave its ref out",
+                )
+
+
+def _new_refs(name: str, item: dict[str, Any], tree: Tree | None) -> list[str]:
+    """The refs that came with a patch; one that was there before may name what went since."""
+    field = _REF_FIELDS.get(name)
+    if field is None or field not in item or (tree is not None and field not in tree):
+        return []
+    if name != "decisions":
+        return [item[field]]
+    which = tree[field] if tree else None
+    refs: list[str] = item[field]
+    return refs if which is None else [refs[index] for index in cast("dict[int, None]", which)]
+
+
+def _check_item(name: str, index: int, item: Any) -> None:
+    rules = SHAPES[name]
+    if not is_object(item):
+        raise Refused(f"/{name}/{index} is no object", f"give it {', '.join(rules)}")
+    for field, rule in rules.items():
+        if field in item:
+            if not rule.allows(item[field]):
+                raise Refused(f"/{name}/{index}/{field} is not allowed", f"it must be {rule.says}")
+        elif not rule.is_optional:
+            raise Refused(f"/{name}/{index} has no {field}", f"it must be {rule.says}")
+
+
+def fact(key: str, value: Any, id: str, at: str | None = None) -> Operation:
+    """Append a fact."""
+    return _append("facts", id=id, key=key, value=value, at=at)
+
+
+def constraint(description: str, id: str, severity: str = "hard") -> Operation:
+    """Append a constraint."""
+    return _append("constraints", id=id, description=description, severity=severity)
+
+
+def question(text: str, id: str, status: str = "open") -> Operation:
+    """Append a question."""
+    return _append("open_questions", id=id, question=text, status=status)
+
+
+def step(text: str, id: str, status: str = "pending") -> Operation:
+    """Append a step of the plan."""
+    return _append("plan", id=id, step=text, status=status)
+
+
+def decision(
+    description: str,
+    id: str,
+    reason_codes: Sequence[str] = (),
+    evidence_refs: Sequence[str] = (),
+    confidence: float = 1.0,
+    at: str | None = None,
+) -> Operation:
+    """Append a decision."""
+    return _append(
+        "decisions",
+        id=id,
+        description=description,
+        reason_codes=list(reason_codes),
+        evidence_refs=list(evidence_refs),
+        confidence=confidence,
+        at=at,
+    )
+
+
+def action(description: str, at: str, result_ref: str | None = None) -> Operation:
+    """Append an action."""
+    return _append("last_actions", at=at, description=description, result_ref=result_ref)
+
+
+def artifact(ref: str, type: str, name: str | None = None) -> Operation:
+    """Append an artifact."""
+    return _append("artifacts", ref=ref, type=type, name=name)
+
+
+def _append(list_name: str, /, **fields: Any) -> Operation:
+    """Append an item; an optional field that is None is left out."""
+    rules = SHAPES[list_name]
+    item = {
+        name: value
+        for name, value in fields.items()
+        if value is not None or not rules[name].is_optional
+    }
+    return Operation("add", f"/{list_name}/-", item)

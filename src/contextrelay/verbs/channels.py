@@ -1,0 +1,54 @@
+"""Channels: signals sent, and signals read."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from contextrelay.limits import CHANNEL_CHARS_MAX, LIST_ITEMS_MAX
+from contextrelay.model.signal import ChannelListing, Signal, SignalPage
+from contextrelay.verbs.verb import Channel, Index, Label, Traits, Verb
+
+
+class Publish(Verb[Signal], frozen=True):
+    """Send a message to a channel: any JSON value but null, and no artifact is stored."""
+
+    traits = Traits(
+        needs="write",
+        answered_in="channels.channels",
+        http="POST /v1/channels/{channel}",
+        status=201,
+        keyed=True,
+        sweeps=True,
+        fails=(409,),
+    )
+
+    channel: Channel
+    message: Any
+    by: Label = "you"
+
+
+class ReadSignals(Verb[SignalPage], frozen=True):
+    """Signals of a channel after a seq, in order; `after` None: no signals, only the newest seq."""
+
+    traits = Traits(
+        needs="read",
+        answered_in="channels.channels",
+        http="GET /v1/channels/{channel}",
+        inline=True,
+        waits=True,
+    )
+
+    channel: Channel
+    after: Index | None = None
+    limit: Annotated[int, Meta(ge=1, le=LIST_ITEMS_MAX)] = 100
+
+
+class ListChannels(Verb[ChannelListing], frozen=True):
+    """List channels by name; `after` is the `next` of the page before."""
+
+    traits = Traits(needs="read", answered_in="channels.channels", http="GET /v1/channels")
+
+    limit: Annotated[int, Meta(ge=1, le=LIST_ITEMS_MAX)] = 20
+    after: Annotated[str, Meta(max_length=CHANNEL_CHARS_MAX)] = ""

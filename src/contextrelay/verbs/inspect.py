@@ -1,0 +1,152 @@
+"""Inspect: a bounded part of a body, found by where it is or what it says; and search in all."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+from msgspec import Meta
+from msgspec.structs import force_setattr
+
+from contextrelay.limits import (
+    DIFF_CONTEXT_LINES_MAX,
+    DIGEST_TOKENS_DEFAULT,
+    GREP_CONTEXT_LINES_MAX,
+    GREP_MATCHES_DEFAULT,
+    GREP_MATCHES_MAX,
+    GREP_PATTERN_CHARS_MAX,
+    GREP_PATTERNS_MAX,
+    JSON_PATH_CHARS_MAX,
+    LIST_ITEMS_MAX,
+    OUTLINE_TOKENS_DEFAULT,
+    OUTLINE_TOKENS_MAX,
+    OUTLINE_TOKENS_MIN,
+    PIECE_TOKENS_DEFAULT,
+    POINTER_CHARS_MAX,
+    QUERY_CHARS_MAX,
+    SEARCH_RESULTS_MAX,
+    SPAN_CHARS_MAX,
+    TITLE_CHARS_MAX,
+)
+from contextrelay.model.inspect import Differing, Digested, Found, Hits, IndexState, Outlined, Piece
+from contextrelay.model.ref import Ref
+from contextrelay.verbs.verb import Index, PieceTokens, ShortText, Traits, Verb
+
+OutlineTokens = Annotated[int, Meta(ge=OUTLINE_TOKENS_MIN, le=OUTLINE_TOKENS_MAX)]
+SpanText = Annotated[str, Meta(min_length=1, max_length=SPAN_CHARS_MAX)]
+"""A:B, half open; either end may be missing, or count from the end: -20:"""
+Title = Annotated[str, Meta(min_length=1, max_length=TITLE_CHARS_MAX)]
+
+_looks = partial(Traits, needs="read", looks=True, counted=True)
+_scans = partial(Traits, needs="read", slow=True, counted=True, fails=(404, 410, 413, 423))
+
+
+class Slice(Verb[Piece], frozen=True):
+    """A bounded piece of a body: exactly one of the ways says which; `columns` go with `rows`.
+
+    Spans are A:B, half open, either end may be missing. Lines are numbered from 1; bytes, tokens
+    and rows count from 0. A heading is a title or a path of titles, `A > B`; a symbol is a name,
+    such as `Class.method`.
+    """
+
+    traits = _looks(
+        answered_in="inspect.slice", http="GET /v1/artifacts/{ref}/slice", fails=(413, 423)
+    )
+
+    ref: Ref
+    lines: SpanText | None = None
+    bytes: SpanText | None = None
+    tokens: SpanText | None = None
+    json_pointer: Annotated[str, Meta(max_length=POINTER_CHARS_MAX)] | None = None
+    json_path: Annotated[str, Meta(max_length=JSON_PATH_CHARS_MAX)] | None = None
+    rows: SpanText | None = None
+    columns: Annotated[tuple[ShortText, ...], Meta(max_length=LIST_ITEMS_MAX)] = ()
+    heading: Title | None = None
+    symbol: Title | None = None
+    tokens_max: PieceTokens = PIECE_TOKENS_DEFAULT
+
+
+GrepPattern = Annotated[str, Meta(min_length=1, max_length=GREP_PATTERN_CHARS_MAX)]
+GrepPatterns = Annotated[tuple[GrepPattern, ...], Meta(min_length=1, max_length=GREP_PATTERNS_MAX)]
+
+
+class Grep(Verb[Found], frozen=True):
+    """Lines in which a regular expression (RE2) is found: in one ref, a thread, or everything.
+
+    Of several patterns, what has more of them comes first. In JSON, YAML, XML and tables the
+    smallest record that holds a match is shown, unless lines of `context` are asked for.
+    `context`: how many lines before and after each. `is_fixed`: the pattern is plain text.
+    `after_line`: only after that line of the one ref. `is_count`: only count them.
+    """
+
+    traits = _scans(
+        answered_in="inspect.grep", http="GET /v1/grep", also="GET /v1/artifacts/{ref}/grep"
+    )
+
+    pattern: GrepPattern | GrepPatterns
+    ref: Ref | None = None
+    thread: Ref | None = None
+    context: Annotated[int, Meta(ge=0, le=GREP_CONTEXT_LINES_MAX)] = 0
+    ignore_case: bool = False
+    is_fixed: bool = False
+    is_count: bool = False
+    after_line: Index = 0
+    matches_max: Annotated[int, Meta(ge=1, le=GREP_MATCHES_MAX)] = GREP_MATCHES_DEFAULT
+    tokens_max: PieceTokens = PIECE_TOKENS_DEFAULT
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.pattern, str) and len(self.pattern) == 1:
+            force_setattr(self, "pattern", self.pattern[0])
+
+
+class Outline(Verb[Outlined], frozen=True):
+    """The shape of a body, by its kind, the most useful things first, within a budget."""
+
+    traits = _looks(
+        answered_in="inspect.outline", http="GET /v1/artifacts/{ref}/outline", fails=(423,)
+    )
+
+    ref: Ref
+    tokens_max: OutlineTokens = OUTLINE_TOKENS_DEFAULT
+
+
+class Digest(Verb[Digested], frozen=True):
+    """Head, tail, error lines and outline of a body, within a budget."""
+
+    traits = _looks(
+        answered_in="inspect.outline", http="GET /v1/artifacts/{ref}/digest", fails=(423,)
+    )
+
+    ref: Ref
+    tokens_max: OutlineTokens = DIGEST_TOKENS_DEFAULT
+
+
+class DiffRefs(Verb[Differing], frozen=True):
+    """What differs between two bodies, as a unified diff; of JSON also where."""
+
+    traits = _scans(answered_in="inspect.slice", http="GET /v1/diff")
+
+    old: Ref
+    new: Ref
+    context: Annotated[int, Meta(ge=0, le=DIFF_CONTEXT_LINES_MAX)] = 3
+    tokens_max: PieceTokens = PIECE_TOKENS_DEFAULT
+
+
+class Search(Verb[Hits], frozen=True):
+    """Passages that answer a query in words, best first: in one ref, a thread, or everything."""
+
+    traits = _looks(answered_in="search.search", http="GET /v1/search", fails=(404, 410, 413))
+
+    query: Annotated[str, Meta(min_length=1, max_length=QUERY_CHARS_MAX)]
+    thread: Ref | None = None
+    ref: Ref | None = None
+    limit: Annotated[int, Meta(ge=1, le=SEARCH_RESULTS_MAX)] = 10
+    tokens_max: PieceTokens = PIECE_TOKENS_DEFAULT
+
+
+class RebuildSearch(Verb[IndexState], frozen=True):
+    """Throw the search index away and rebuild it from what the store holds."""
+
+    traits = Traits(
+        needs="admin", answered_in="search.search", http="POST /v1/search/rebuild", slow=True
+    )

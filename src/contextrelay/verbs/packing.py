@@ -1,0 +1,167 @@
+"""Packing: what of a thread goes into a window, and handoffs to other agents."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from contextrelay.limits import (
+    ASK_CHARS_MAX,
+    BUDGET_TOKENS_DEFAULT,
+    BUDGET_TOKENS_MAX,
+    CALLS_MAX,
+    HANDOFF_TOKENS_DEFAULT,
+    LIST_ITEMS_MAX,
+    PINS_MAX,
+    PUSH_MANY_ITEMS_MAX,
+    QUERY_CHARS_MAX,
+    SOURCE_REFS_MAX,
+)
+from contextrelay.model.artifact import Artifact, ArtifactType
+from contextrelay.model.handoff import HandoffListing, HandoffView
+from contextrelay.model.package import Block, Package, Pruned
+from contextrelay.model.ref import Ref
+from contextrelay.verbs.verb import (
+    BudgetTokens,
+    Channel,
+    Cursor,
+    FileName,
+    Label,
+    ShortText,
+    Traits,
+    Verb,
+    Version,
+)
+
+_blocks = partial(Traits, needs="write", answered_in="packing.blocks", keyed=True)
+_hands = partial(Traits, needs="write", answered_in="packing.handoffs")
+_reads = partial(Traits, needs="read", answered_in="packing.handoffs")
+
+
+class Pack(Verb[Package], frozen=True):
+    """Choose what of a thread goes into a window of so many tokens: its state, blocks and refs.
+
+    `pins`: ids of blocks that must be in it, like hard constraints and the summary. Whether a
+    large block is in it whole or as a digest with its ref is decided by what that costs, given the
+    tokens that come before it in the agent's prompt and the calls it has made so far.
+    """
+
+    traits = Traits(
+        looks=True,
+        needs="read",
+        answered_in="packing.pack",
+        http="GET /v1/threads/{thread}/package",
+        counted=True,
+    )
+
+    thread: Ref
+    query: Annotated[str, Meta(max_length=QUERY_CHARS_MAX)] = ""
+    budget_tokens: BudgetTokens = BUDGET_TOKENS_DEFAULT
+    pins: Annotated[tuple[ShortText, ...], Meta(max_length=PINS_MAX)] = ()
+    version: Version | None = None
+    prefix_tokens: Annotated[int, Meta(ge=0, le=BUDGET_TOKENS_MAX)] = 0
+    calls: Annotated[int, Meta(ge=0, le=CALLS_MAX)] = 0
+
+
+class AddBlocks(Verb[list[Artifact]], frozen=True):
+    """Add blocks to a thread's context, each as an artifact of the thread; many at once."""
+
+    traits = _blocks(http="POST /v1/threads/{thread}/blocks", status=201, fills="made")
+
+    thread: Ref
+    blocks: Annotated[list[Block], Meta(max_length=PUSH_MANY_ITEMS_MAX)]
+    by: Label = "you"
+
+
+class PruneContext(Verb[Pruned], frozen=True):
+    """Take the least relevant blocks out of a context that is 90 % full, down to 80 %.
+
+    They stay where they are, to be got by their refs; the state says which they are, and why.
+    """
+
+    traits = _blocks(looks=True, http="POST /v1/threads/{thread}/prune")
+
+    thread: Ref
+    query: Annotated[str, Meta(max_length=QUERY_CHARS_MAX)] = ""
+    budget_tokens: BudgetTokens = BUDGET_TOKENS_DEFAULT
+    pins: Annotated[tuple[ShortText, ...], Meta(max_length=PINS_MAX)] = ()
+    by: Label = "you"
+
+
+class GiveHandoff(Verb[HandoffView], frozen=True):
+    """Hand a thread over to another agent: an ask, what it needs to know, and refs, in a budget.
+
+    The receiver hears of it on `channel`, or else on `handoff/<to>`.
+    """
+
+    traits = _hands(
+        looks=True, http="POST /v1/threads/{thread}/handoffs", status=201, keyed=True, fills="made"
+    )
+
+    thread: Ref
+    to: Label
+    ask: Annotated[str, Meta(min_length=1, max_length=ASK_CHARS_MAX)]
+    budget_tokens: BudgetTokens = HANDOFF_TOKENS_DEFAULT
+    refs: Annotated[tuple[Ref, ...], Meta(max_length=SOURCE_REFS_MAX)] = ()
+    pins: Annotated[tuple[ShortText, ...], Meta(max_length=PINS_MAX)] = ()
+    channel: Channel | None = None
+    by: Label = "you"
+
+    @property
+    def signal_channel(self) -> str:
+        """The channel on which the receiver hears of it."""
+        return self.channel or f"handoff/{self.to}"
+
+
+class AcceptHandoff(Verb[HandoffView], frozen=True):
+    """Take a handoff, which the giver can see; taking it again gives the same reply."""
+
+    traits = _hands(http="POST /v1/handoffs/{ref}/accept")
+
+    ref: Ref
+    by: Label = "you"
+
+
+class ReturnHandoff(Verb[Artifact], frozen=True):
+    """Give back what came of a handoff: it goes into the giver's thread as one patch of its state.
+
+    The giver hears of it on `handoff/<from>`, or on `channel`.
+    """
+
+    traits = _hands(
+        looks=True,
+        http="POST /v1/handoffs/{ref}/return",
+        status=201,
+        takes_body=True,
+        keyed=True,
+        fills="sent",
+    )
+
+    ref: Ref
+    name: FileName | None = None
+    type: ArtifactType | None = None
+    metadata: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)
+    channel: Channel | None = None
+    by: Label = "you"
+
+
+class ShowHandoff(Verb[HandoffView], frozen=True):
+    """Look at a handoff without taking it."""
+
+    traits = _reads(http="GET /v1/handoffs/{ref}")
+
+    ref: Ref
+
+
+class ListHandoffs(Verb[HandoffListing], frozen=True):
+    """List handoffs, newest first; `is_open`: only those that nobody has taken."""
+
+    traits = _reads(http="GET /v1/handoffs")
+
+    to: Label | None = None
+    thread: Ref | None = None
+    is_open: bool = False
+    limit: Annotated[int, Meta(ge=1, le=LIST_ITEMS_MAX)] = 20
+    after: Cursor = ""

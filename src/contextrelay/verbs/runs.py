@@ -1,0 +1,126 @@
+"""Runs: what a model or a command answered on a thread, stored with what it changed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from contextrelay.limits import (
+    BUNDLE_TURN_BYTES_MAX,
+    MEDIA_TYPE_CHARS_MAX,
+    SOURCE_REFS_MAX,
+)
+from contextrelay.model.artifact import Artifact, ArtifactType
+from contextrelay.model.ref import Ref
+from contextrelay.model.thread import Numbered
+from contextrelay.verbs.artifacts import Parts
+from contextrelay.verbs.verb import FileName, Label, Traits, Verb, Version
+
+
+def _stored(http: str) -> Traits:
+    """The traits of what stores a body of a run."""
+    return Traits(
+        needs="write",
+        answered_in="runs.runs",
+        http=http,
+        status=201,
+        takes_body=True,
+        keyed=True,
+        fills="sent",
+        sweeps=True,
+        fails=(404, 409, 410),
+    )
+
+
+class RecordCall(Verb[Artifact], frozen=True, kw_only=True):
+    """Keep what a model was sent and answered in one call, with the event run.called.
+
+    The body is that exchange, as JSON. It stays as long as the thread, and is not in its state.
+    """
+
+    traits = _stored("POST /v1/threads/{thread}/calls")
+
+    thread: Ref
+    run: Label
+    """Names the run in its events."""
+    detail: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)
+    """Goes into the event, with `run` and `exchange`, the ref of the body."""
+    by: Label = "you"
+
+
+class FinishRun(Verb[Artifact], frozen=True, kw_only=True):
+    """Store the answer of a run, and patch the thread's state with it: one version, or nothing.
+
+    The body is the answer. The state gets it in /artifacts and /last_actions, with `operations`:
+    what the run changed by itself. `detail` goes into the event run.finished, or run.interrupted.
+    `expected`: only if that is the version now. The thread holds `source_refs` from then on.
+    """
+
+    traits = _stored("POST /v1/threads/{thread}/runs")
+
+    thread: Ref
+    run: Label
+    """Names the run in its events."""
+    action: Annotated[str, Meta(min_length=1, max_length=500)]
+    """What was done, for /last_actions."""
+    operations: list[Any] = []  # noqa: RUF012 (each request has its own)
+    status: Literal["finished", "interrupted"] = "finished"
+    detail: dict[str, Any] = {}  # noqa: RUF012
+    source_refs: Annotated[tuple[Ref, ...], Meta(max_length=SOURCE_REFS_MAX)] = ()
+    parts: Parts = ()
+    name: FileName | None = None
+    type: ArtifactType | None = None
+    media_type: Annotated[str, Meta(max_length=MEDIA_TYPE_CHARS_MAX)] | None = None
+    expected: Version | None = None
+    asked: Annotated[str, Meta(max_length=BUNDLE_TURN_BYTES_MAX)] = ""
+    """The words that it answers: the next run is shown them with the answer."""
+    by: Label = "you"
+
+
+RunNote = Literal["started", "finished", "interrupted", "failed"]
+
+
+class NoteRun(Verb[Numbered], frozen=True, kw_only=True):
+    """Write that a run began, or how it ended without an answer, with the event run.<status>."""
+
+    traits = Traits(
+        needs="write",
+        answered_in="runs.runs",
+        http="POST /v1/threads/{thread}/runs/notes",
+        status=201,
+        keyed=True,
+        fails=(404, 409),
+    )
+
+    thread: Ref
+    run: Label
+    """Names the run in its events."""
+    status: RunNote
+    detail: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)
+    """Goes into the event, with `run`."""
+    by: Label = "you"
+
+
+class NoteAnswer(Verb[Numbered], frozen=True, kw_only=True):
+    """Write what an agent elsewhere answered on a thread, with the event a2a.answered.
+
+    The next message to that `url` goes into the same `context`, and to `task` if that waits.
+    """
+
+    traits = Traits(
+        needs="write",
+        answered_in="runs.runs",
+        http="POST /v1/threads/{thread}/answers",
+        status=201,
+        keyed=True,
+        fails=(404, 409),
+    )
+
+    thread: Ref
+    url: Annotated[str, Meta(min_length=1, max_length=4096)]
+    task: Annotated[str, Meta(max_length=128)] = ""
+    context: Annotated[str, Meta(max_length=128)] = ""
+    state: Annotated[str, Meta(max_length=40)] = ""
+    refs: Annotated[tuple[Ref, ...], Meta(max_length=SOURCE_REFS_MAX)] = ()
+    by: Label = "you"

@@ -1,0 +1,99 @@
+"""State: a thread's memory, read and changed by version."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from contextrelay.model.ref import Ref
+from contextrelay.model.thread import Changes, HeaderView, Patched, StateView
+from contextrelay.verbs.verb import Label, Traits, Verb, Version
+
+_reads = partial(Traits, needs="read", answered_in="threads.state")
+_changes = partial(Traits, needs="write", answered_in="threads.state", keyed=True, fails=(409,))
+
+
+class ReadState(Verb[StateView], frozen=True):
+    """A whole state, as it is or was at a version."""
+
+    traits = _reads(http="GET /v1/threads/{thread}/state")
+
+    thread: Ref
+    version: Version | None = None
+
+
+class ReadHeader(Verb[HeaderView], frozen=True):
+    """The bounded view of a state that goes into a prompt."""
+
+    traits = _reads(http="GET /v1/threads/{thread}/header")
+
+    thread: Ref
+    version: Version | None = None
+
+
+class PatchState(Verb[Patched], frozen=True):
+    """Change a state by JSON Patch operations: all of them, or none.
+
+    `expected`: only if that is the version now. `merge`: also if what was changed since does not
+    touch what this patch touches.
+    """
+
+    traits = _changes(http="PATCH /v1/threads/{thread}/state")
+
+    thread: Ref
+    operations: list[Any]
+    expected: Version | None = None
+    merge: bool = False
+    by: Label = "you"
+
+
+class TryPatch(Verb[Patched], frozen=True):
+    """What a patch would lead to now, or why it would be refused; nothing is changed."""
+
+    traits = Traits(
+        needs="write",
+        answered_in="threads.state",
+        http="POST /v1/threads/{thread}/state/try",
+        fails=(409, 422),
+    )
+
+    thread: Ref
+    operations: list[Any]
+
+
+class DiffState(Verb[Changes], frozen=True):
+    """What leads from one version to another."""
+
+    traits = _reads(http="GET /v1/threads/{thread}/diff")
+
+    thread: Ref
+    old_version: Version
+    new_version: Version | None = None
+
+
+class RestoreState(Verb[Patched], frozen=True):
+    """Make an old version the newest one."""
+
+    traits = _changes(http="POST /v1/threads/{thread}/restore")
+
+    thread: Ref
+    version: Version
+    by: Label = "you"
+
+
+class CompactState(Verb[Patched], frozen=True):
+    """Compact a state now, as every patch does when it has to."""
+
+    traits = _changes(http="POST /v1/threads/{thread}/compact")
+
+    thread: Ref
+    by: Label = "you"
+
+
+class AdoptState(Verb[Patched], frozen=True):
+    """Take a hand edit of the mirrored state.json in as a patch."""
+
+    traits = Traits(needs="owner", answered_in="threads.mirror", keyed=True)
+
+    thread: Ref
+    by: Label = "you"

@@ -1,0 +1,79 @@
+"""ui: the page in a browser, of a store or of a server, until Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+from argparse import Namespace
+from functools import partial
+from secrets import token_urlsafe
+
+from msgspec.structs import replace
+
+from contextrelay.cli.console import Console
+from contextrelay.cli.parser import arg, takes
+from contextrelay.client.relay import Relay
+from contextrelay.client.transport.address import is_server
+from contextrelay.client.transport.local import default_address
+from contextrelay.server.commands import import_door, port_number, serve_until_ended
+from contextrelay.web.options import PageOptions
+
+_CODE_BYTES = 24
+
+
+@takes(
+    arg("--port", type=port_number, default=0, help="the port (any that is free)"),
+    arg("--no-open", action="store_true", help="open no browser, only print the address"),
+)
+def ui(args: Namespace, console: Console) -> None:
+    """Show threads, artifacts, channels, runs and savings in a browser, until Ctrl-C.
+
+    It listens on this machine only. The address that it prints, with --json {"url", "store",
+    "pid"}, lets in once, the first who opens it: give it to nobody. The store is that of
+    --store, else of CONTEXTRELAY_URL (a server, with CONTEXTRELAY_API_KEY), else of RELAY_HOME,
+    else ~/.relay. In the folder of a project it has that project's board.
+    """
+    import_door("uvloop", "the page", "server")
+    import_door("jinja2", "the page", "server")
+    serving = import_door("contextrelay.server.serve", "the page", "server")
+    address = console.address or default_address()
+    with Relay(address) as relay:
+        relay.threads(1)  # What is wrong with it is found here.
+    remote = address if is_server(address) else ""
+    code = token_urlsafe(_CODE_BYTES)
+    page = PageOptions(code=code, remote=remote, folder=os.getcwd(), address=address)
+    serving.quiet_logs()
+    options = serving.Options(
+        store="memory:" if remote else address, port=args.port, needs_token=True, page=page
+    )
+    listener: socket.socket = serving.listen(options)
+    with listener:
+        port: int = listener.getsockname()[1]
+        options = replace(options, port=port)
+        url = f"http://127.0.0.1:{port}/ui/#code={code}"
+        show = partial(_show_start, console, url, address, not args.no_open)
+        serve_until_ended(serving, options, listener, show)
+
+
+def _show_start(console: Console, url: str, address: str, may_open: bool) -> None:
+    answer = {"url": url, "store": address, "pid": os.getpid()}
+    lines = [f"{url}  shows {address}  Ctrl-C ends it", "  it lets in once: open it yourself"]
+    console.answer(answer, lines, url)
+    if may_open and console.is_human and not console.is_json and _has_browser():
+        # A browser may keep its caller until it is closed.
+        threading.Thread(target=_open, args=(url,), daemon=True).start()
+
+
+def _has_browser() -> bool:
+    """Whether there is a screen: a browser for the terminal would take that over."""
+    return sys.platform == "darwin" or any(
+        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    )
+
+
+def _open(url: str) -> None:
+    import webbrowser
+
+    webbrowser.open(url)

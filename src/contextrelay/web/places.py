@@ -1,0 +1,90 @@
+"""Places: which screen is at which address under /ui/, and which change each form asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
+
+from contextrelay.web.screen import Done, Screen, Sent, Visit
+from contextrelay.web.screens import (
+    artifact,
+    channels,
+    handoffs,
+    health,
+    home,
+    project,
+    runs,
+    search,
+    thread,
+    threads,
+)
+
+Made = TypeVar("Made")
+
+
+class Places(Generic[Made]):
+    """Functions by address; `{name}` stands for one part of it."""
+
+    def __init__(self, made: Mapping[str, Callable[[Visit], Made]]) -> None:
+        self._made = {tuple(path.split("/")): make for path, make in made.items()}
+
+    def find(self, path: str) -> tuple[Callable[[Visit], Made], dict[str, str]] | None:
+        """The function for an address, and what the names in that stand for."""
+        parts = tuple(path.split("/"))
+        for pattern, make in self._made.items():
+            if len(pattern) == len(parts):
+                values = {
+                    name[1:-1]: part
+                    for name, part in zip(pattern, parts, strict=True)
+                    if name.startswith("{") and part
+                }
+                if all(
+                    name == part or name[1:-1] in values
+                    for name, part in zip(pattern, parts, strict=True)
+                ):
+                    return make, values
+        return None
+
+
+SCREENS: Places[Screen | Sent] = Places(
+    {
+        "": home.home,
+        "threads": threads.threads,
+        "t/{thread}": thread.thread,
+        "t/{thread}/state": thread.state,
+        "t/{thread}/events": thread.events,
+        "t/{thread}/trace": thread.trace,
+        "t/{thread}/report": thread.report,
+        "artifacts": artifact.artifacts,
+        "a/{ref}": artifact.artifact,
+        "a/{ref}/image": artifact.image,
+        "a/{ref}/frame": artifact.frame,
+        "a/{ref}/sealed": artifact.sealed,
+        "channels": channels.channels,
+        "channel": channels.channel,
+        "handoffs": handoffs.handoffs,
+        "h/{ref}": handoffs.handoff,
+        "runs": runs.runs,
+        "r/{thread}": runs.run,
+        "project": project.board,
+        "search": search.search,
+        "health": health.health,
+    }
+)
+CHANGES: Places[Done] = Places(
+    {
+        "leave": home.left,
+        "t/{thread}/restore": thread.restore,
+        "t/{thread}/fork": thread.fork,
+        "a/{ref}/pin": artifact.pin,
+        "a/{ref}/unpin": artifact.unpin,
+        "channel": channels.publish,
+        "r/{thread}/decide": runs.decide,
+        "r/{thread}/cancel": runs.cancel,
+        "r/{thread}/resume": runs.resume,
+        "project/add": project.add_todo,
+        "project/todo": project.move_todo,
+        "project/decide": project.decide,
+        "health/sweep": health.sweep,
+    }
+)

@@ -1,0 +1,138 @@
+"""The board of a project: its brief, todos by column, decisions and state.
+
+`relay ui` has that of its folder. A server shows what a project copied into its thread, to read.
+
+Rule: every edit goes through the project's own files, locks and checks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from contextrelay.cli import display
+from contextrelay.errors import Forbidden, Invalid
+from contextrelay.limits import PAGE_ROWS
+from contextrelay.model.project import PRIORITIES, TODOS, Texts, as_fields
+from contextrelay.model.ref import is_ref
+from contextrelay.project.decisions import read_decisions
+from contextrelay.project.files import json_text
+from contextrelay.project.project import Project
+from contextrelay.project.snapshot import gathered
+from contextrelay.project.thread_facts import PREFIX, restored
+from contextrelay.project.thread_link import THREAD_NAME, link_at
+from contextrelay.project.todo_list import read_todos
+from contextrelay.web.screen import Done, Screen, Visit
+from contextrelay.web.screens.threads import live_among
+
+COLUMNS = ("pending", "in_progress", "blocked", "completed")
+_MOVES = {
+    "start": ("pending", "blocked"),
+    "done": ("in_progress",),
+    "block": ("pending", "in_progress"),
+    "unblock": ("blocked",),
+    "cancel": ("pending", "in_progress", "blocked"),
+}
+"""What a todo may be made to do, by where it stands."""
+
+
+def board(visit: Visit) -> Screen:
+    """The project of the folder in which the page was started; on a server, of a thread."""
+    if not visit.is_own:
+        return _shared(visit)
+    project = _project(visit)
+    more = {"brief": project.brief().text, "is_review_due": project.todos.is_review_due()}
+    return _screen(project.texts(), project.folder.name, "relay project status", more)
+
+
+def _screen(texts: Texts, name: str, command: str, more: dict[str, Any]) -> Screen:
+    read = gathered(texts, name)
+    todos = read_todos({} if texts.todos is None else json_text.read(texts.todos, TODOS))
+    answer: dict[str, Any] = {
+        "name": read.about.name or name,
+        "about": texts.about or "",
+        "phase": read.phase,
+        "current_task": read.current_task,
+        "last_update": read.last_update,
+        "next_steps": read.next_steps,
+        "notes": read.notes,
+        "missing": read.missing,
+        "brief": "",
+        "is_review_due": False,
+        "thread": None,
+        "columns": {
+            status: [as_fields(each) for each in todos if each.status == status]
+            for status in COLUMNS
+        },
+        "decisions": [
+            {"id": each.id, "title": each.title, "status": each.status, "date": each.date}
+            for each in reversed(read_decisions(texts.decisions or ""))
+        ],
+        **more,
+    }
+    return Screen(
+        template="project",
+        title=str(answer["name"]),
+        command=command,
+        answer=answer,
+        drawn={"moves": _MOVES, "PRIORITIES": PRIORITIES},
+        place="project",
+    )
+
+
+def _shared(visit: Visit) -> Screen:
+    """What a project says of itself in its thread, to read; without one that is named, a list."""
+    named = visit.text("thread") if is_ref(visit.text("thread")) else ""
+    projects = [] if named else visit.relay.threads(PAGE_ROWS, text=THREAD_NAME).threads
+    if not named and len(projects) != 1:
+        return Screen(
+            template="projects",
+            title="Projects",
+            command=f"relay thread list --text {display.quoted(THREAD_NAME)}",
+            answer={"projects": projects, "live": live_among(projects)},
+            place="project",
+        )
+    thread = visit.relay.thread(named) if named else visit.relay.handle(projects[0])
+    state = thread.state()
+    facts = {
+        each["key"]: each["value"] for each in state["facts"] if str(each["key"]).startswith(PREFIX)
+    }
+    view = thread.show()
+    name = (view.name or "").removeprefix(THREAD_NAME)
+    command = f"relay state show {display.short(view.thread_id)}"
+    return _screen(restored(facts, Texts()), name, command, {"thread": view, "missing": []})
+
+
+def _project(visit: Visit) -> Project:
+    if not visit.folder:
+        raise Forbidden("a server shows projects to read", "edit it in its folder: relay ui")
+    found = Project.find(visit.folder)
+    link = link_at(found.folder, visit.address, lambda: visit.relay) if visit.address else None
+    return Project(found.folder, link=link, by=visit.by)
+
+
+def add_todo(visit: Visit) -> Done:
+    """Add a todo."""
+    title = visit.text("title").strip()
+    if not title:
+        raise Invalid("a todo has a title", "write one")
+    _project(visit).todos.add(title, priority=visit.text("priority") or "medium")
+    return Done(to=visit.link("project"), note="changed")
+
+
+def move_todo(visit: Visit) -> Done:
+    """Start, complete, block, unblock or cancel a todo."""
+    move, todo, note = visit.text("move"), visit.text("todo"), visit.text("note")
+    if move not in _MOVES:
+        raise Invalid(f"{move[:40]!r} cannot be done to a todo", f"one of {', '.join(_MOVES)}")
+    getattr(_project(visit).todos, move)(todo, note)
+    return Done(to=visit.link("project"), note="changed")
+
+
+def decide(visit: Visit) -> Done:
+    """Append a decision."""
+    title = visit.text("title").strip()
+    if not title:
+        raise Invalid("a decision has a title", "write one")
+    parts = {name: given for name in ("context", "decision") if (given := visit.text(name).strip())}
+    _project(visit).decide(title, **parts)
+    return Done(to=visit.link("project"), note="changed")

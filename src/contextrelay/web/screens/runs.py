@@ -1,0 +1,119 @@
+"""Pipelines: runs, and one of them as a graph with how each step stands.
+
+Rule: what runs commands on this machine is asked for only in `relay ui`, by who owns it. On a
+server the command is shown; there a step can be approved or rejected, which only writes that down.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+from contextrelay.cli import display
+from contextrelay.client.transport.local import Local
+from contextrelay.errors import Forbidden, Invalid
+from contextrelay.limits import PAGE_GRAPH_NODES_MAX, PAGE_ROWS
+from contextrelay.model.pipeline import PipelineRun
+from contextrelay.pipelines import runs as pipeline_runs
+from contextrelay.pipelines.approval import Decision
+from contextrelay.pipelines.language import Step
+from contextrelay.pipelines.step_graph import layers
+from contextrelay.web.drawing import Box, Edge, graph
+from contextrelay.web.screen import Done, Screen, Visit
+
+
+def runs(visit: Visit) -> Screen:
+    """The newest runs."""
+    return Screen(
+        template="runs",
+        title="Pipelines",
+        command="relay pipeline list",
+        answer={"runs": pipeline_runs.list_runs(visit.relay, PAGE_ROWS)},
+        place="runs",
+    )
+
+
+def run(visit: Visit) -> Screen:
+    """A run: its graph, its steps, what each took, and what can be done now."""
+    _, view = visit.thread()
+    shown, steps = pipeline_runs.show_with_steps(visit.relay, view.thread_id)
+    waiting = [name for name, step in shown.steps.items() if step.status == "waiting"]
+    return Screen(
+        template="run",
+        title=f"{shown.name} {display.short(shown.run)}",
+        command=f"relay pipeline show {display.short(shown.run)}",
+        answer={
+            "run": shown,
+            "thread": view,
+            "waiting": waiting,
+            "is_owner": _is_own(visit),
+        },
+        drawn={"picture": _graph(shown, dict(steps))},
+        place="runs",
+    )
+
+
+def _graph(shown: PipelineRun, steps: dict[str, Step]) -> str:
+    if not 0 < len(steps) <= PAGE_GRAPH_NODES_MAX:
+        return ""
+    boxes: dict[str, Box] = {}
+    for name, step in steps.items():
+        view = shown.steps[name]
+        label = f"{step.kind} · {view.status}" + (" · cached" if view.is_cached else "")
+        boxes[name] = Box(name, label, f"#step-{name}", view.status)
+    edges = [Edge(need, name) for name, step in steps.items() for need in step.needs]
+    return graph(layers({name: step.needs for name, step in steps.items()}), boxes, edges)
+
+
+# Changes
+
+
+def decide(visit: Visit) -> Done:
+    """Approve or reject a step that waits."""
+    _, view = visit.thread()
+    verdict = visit.text("verdict")
+    if verdict not in ("approve", "reject"):
+        raise Invalid("neither approved nor rejected", "choose one of the two")
+    decision = Decision(verdict == "approve", visit.by, visit.text("reason"))
+    pipeline_runs.decided(visit.relay, view.thread_id, visit.text("step"), decision)
+    return Done(to=visit.link("r", view.thread_id), note="decided")
+
+
+def cancel(visit: Visit) -> Done:
+    """End a run."""
+    _, view = visit.thread()
+    _check_own(visit)
+    pipeline_runs.cancel(visit.relay, view.thread_id, visit.by)
+    return Done(to=visit.link("r", view.thread_id), note="cancelled")
+
+
+def resume(visit: Visit) -> Done:
+    """Go on with a run, in a process of its own: it does not end with this server."""
+    _, view = visit.thread()
+    home = _check_own(visit)
+    words = ["--store", str(home), "pipeline", "resume", view.thread_id, "--by", visit.by]
+    subprocess.Popen(
+        [sys.executable, "-m", "contextrelay", *words],
+        cwd=visit.folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    return Done(to=visit.link("r", view.thread_id), note="resumed")
+
+
+def _is_own(visit: Visit) -> bool:
+    return bool(visit.folder) and _home(visit) is not None
+
+
+def _home(visit: Visit) -> Any:
+    transport = visit.relay.transport
+    return transport.stores.engine.home if isinstance(transport, Local) else None
+
+
+def _check_own(visit: Visit) -> Any:
+    if not _is_own(visit):
+        raise Forbidden("a server runs no commands for a page", "do it there: relay pipeline")
+    return _home(visit)

@@ -1,0 +1,233 @@
+"""A thread: its timeline, its state at any version, and what changed between two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from markupsafe import Markup
+from msgspec.json import decode
+
+from contextrelay.cli import display, state_display
+from contextrelay.client.thread import Thread
+from contextrelay.content.tokens import measure
+from contextrelay.errors import Forbidden
+from contextrelay.limits import PAGE_CHANGES_MAX, PAGE_EVENTS, PAGE_EXCHANGES, PAGE_ROWS
+from contextrelay.model.thread import CREATED, INVOKED, PATCHED, Changes, Numbered, ThreadView
+from contextrelay.report.contents import gather
+from contextrelay.report.page import report_lines
+from contextrelay.report.trace_page import trace_lines
+from contextrelay.verbs import ReadHeader
+from contextrelay.web.screen import Done, Screen, Visit
+
+
+class Mark(NamedTuple):
+    """An event on the timeline."""
+
+    seq: int
+    sign: str
+    shape: str
+    to: str
+    """Where it leads; "" for nowhere."""
+    version: int
+    by: str
+    said: str
+
+
+class Line(NamedTuple):
+    """One line of a difference."""
+
+    kind: str
+    text: str
+
+
+def thread(visit: Visit) -> Screen:
+    """A thread at a version: what the model sees of it, and what changed since another."""
+    handle, view = visit.thread()
+    version = min(visit.number("v", view.version, least=1), view.version)
+    other = min(visit.number("with", max(1, version - 1), least=1), view.version)
+    header = handle.ask(ReadHeader(handle.id, version)).header
+    changes = handle.diff(other, version)
+    answer: dict[str, Any] = {
+        "thread": view,
+        "version": version,
+        "other": other,
+        "header": decode(header),
+        "header_tokens": measure(bytes(header).decode()),
+        "changes": changes.operations[:PAGE_CHANGES_MAX],
+        "changes_left_out": max(0, len(changes.operations) - PAGE_CHANGES_MAX),
+    }
+    drawn: dict[str, Any] = {
+        "lines": list(_lines(handle, changes)),
+        "sections": list(_sections(answer["header"])),
+    }
+    place = f"{display.short(view.thread_id)}@v{version}"
+    command = f"relay state header {place}"
+    if visit.part == "travelled":
+        return _screen("thread_travelled", view, command, answer, drawn)
+    after = visit.number("after", max(0, view.events - PAGE_EVENTS))
+    answer |= {
+        "events": handle.events(after, PAGE_EVENTS),
+        "after": after,
+        "artifacts": handle.artifacts(_ARTIFACTS),
+        "stats": handle.stats(),
+        "savings": _savings(visit, handle),
+    }
+    drawn["marks"] = [_mark(visit, each) for each in answer["events"]]
+    return _screen("thread", view, command, answer, drawn)
+
+
+_ARTIFACTS = 20
+
+
+def _savings(visit: Visit, handle: Thread) -> Any:
+    try:
+        return visit.relay.savings(handle.id)
+    except Forbidden:
+        return None
+
+
+def _screen(
+    template: str,
+    view: ThreadView,
+    command: str,
+    answer: dict[str, Any],
+    drawn: dict[str, Any] | None = None,
+) -> Screen:
+    title = view.name or display.short(view.thread_id)
+    return Screen(
+        template=template,
+        title=title,
+        command=command,
+        answer=answer,
+        drawn=drawn or {},
+        place="threads",
+    )
+
+
+def _lines(handle: Thread, changes: Changes) -> Iterator[Line]:
+    """A difference as people read it, with what was there before."""
+    if not changes.operations:
+        return
+    shown = changes.operations[:PAGE_CHANGES_MAX]
+    is_only_more = all(each["op"] == "add" for each in shown)
+    old = None if is_only_more else handle.state(changes.old_version)
+    kinds = {"+": "added", "-": "removed", "@": "where"}
+    for line in state_display.change(old, shown):
+        yield Line(kinds[line[0]], line)
+
+
+_SECTIONS = {
+    "facts": "top_facts",
+    "constraints": "top_constraints",
+    "open_questions": "open_questions",
+    "plan": "next_steps",
+    "last_actions": "last_actions",
+    "decisions": "top_decisions",
+}
+
+
+def _sections(header: dict[str, Any]) -> Iterator[tuple[str, list[str], int]]:
+    """The lists of a header: a name, the items, and how many there are in all."""
+    for name, field in _SECTIONS.items():
+        items: list[Any] = header.get(field, [])
+        total = len(items) + header["omitted"].get(name, 0)
+        if total:
+            yield name.replace("_", " "), [state_display.item(each) for each in items], total
+
+
+def _mark(visit: Visit, numbered: Numbered) -> Mark:
+    event = numbered.event
+    detail = event.detail
+    version, sign, shape, to = 0, "·", "", ""
+    match event.type:
+        case "artifact.created":
+            sign, shape, to = "◆", "square", visit.link("a", str(detail.get("ref", "")))
+        case _ if event.type == PATCHED:
+            version = int(detail.get("version", 0))
+            sign = f"v{version}"
+        case _ if event.type == CREATED:
+            version, sign = 1, "v1"
+        case _ if event.type.startswith("handoff."):
+            ref = detail.get("ref") or detail.get("handoff") or ""
+            sign, to = "⇢", visit.link("h", str(ref)) if ref else ""
+        case _ if event.type.startswith("run."):
+            sign, to = "▶", "trace"
+        case _ if event.type == INVOKED:
+            sign, shape = "ƒ", "dotted" if detail.get("cache_hit") else ""
+        case "checkpoint.created":
+            sign = "⚑"
+        case _:
+            pass
+    said = f"{event.type} {state_display.event(event)}"
+    return Mark(numbered.seq, sign, shape, to, version, event.by, display.cut(said, 160))
+
+
+# Other views of a thread
+
+
+def state(visit: Visit) -> Screen:
+    """The whole state at a version, to unfold."""
+    handle, view = visit.thread()
+    version = min(visit.number("v", view.version, least=1), view.version)
+    command = f"relay state show {display.short(view.thread_id)}@v{version}"
+    answer = {"thread": view, "version": version, "state": handle.state(version)}
+    return _screen("state", view, command, answer)
+
+
+def events(visit: Visit) -> Screen:
+    """Everything that happened, by pages; the newest page unless another is asked for."""
+    handle, view = visit.thread()
+    after = visit.number("after", max(0, view.events - PAGE_ROWS))
+    page = handle.events(after, PAGE_ROWS)
+    answer = {
+        "thread": view,
+        "events": page,
+        "after": after,
+        "earlier": max(0, after - PAGE_ROWS),
+        "next": page[-1].seq if page and page[-1].seq < view.events else 0,
+    }
+    return _screen("events", view, f"relay events {display.short(view.thread_id)}", answer)
+
+
+def trace(visit: Visit) -> Screen:
+    """What models did in it, call by call."""
+    handle, view = visit.thread()
+    traced = handle.trace()
+    lines = trace_lines(visit.relay, traced, PAGE_EXCHANGES)
+    drawn = {"written": _joined(lines) if traced.totals.runs else ""}
+    command = f"relay trace {display.short(view.thread_id)}"
+    return _screen("written", view, command, {"thread": view, "trace": traced}, drawn)
+
+
+def report(visit: Visit) -> Screen:
+    """The thread written down to read."""
+    handle, view = visit.thread()
+    gathered = gather(handle)
+    drawn = {"written": _joined(report_lines(gathered))}
+    command = f"relay report {display.short(view.thread_id)} --format html"
+    return _screen("written", view, command, {"thread": view, "report": gathered}, drawn)
+
+
+def _joined(lines: Iterator[str]) -> Markup:
+    """Lines of report, which escapes every text in them."""
+    return Markup("\n".join(lines))
+
+
+# Changes
+
+
+def restore(visit: Visit) -> Done:
+    """Make an old version the newest."""
+    handle, view = visit.thread()
+    version = visit.number("version", 0, least=1)
+    handle.once(visit.once).restore(version, visit.by)
+    return Done(to=visit.link("t", view.thread_id), note="restored")
+
+
+def fork(visit: Visit) -> Done:
+    """Begin a thread with the state of this one, at a version."""
+    handle, view = visit.thread()
+    version = visit.number("version", view.version, least=1)
+    made = handle.once(visit.once).fork(version, visit.text("name") or None, visit.by)
+    return Done(to=visit.link("t", made.id), note="forked")

@@ -1,0 +1,381 @@
+"""The command line as a person or a script uses it: real processes, real exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.shell import RELAY, Shell
+
+
+def test_piped_a_push_prints_the_url_alone_and_it_can_be_pulled(shell: Shell) -> None:
+    url = shell.out("push", stdin=b"a\x00b").strip()
+
+    assert url.startswith("relay:///pull/")
+    assert shell.run("pull", url).stdout == b"a\x00b"
+
+
+def test_a_file_keeps_its_name_type_and_metadata(shell: Shell) -> None:
+    (shell.home / "orders.md").write_text("# Orders\n")
+
+    pushed = shell.json("push", "orders.md", "--meta", "summary=Orders DB schema", "--ttl", "7d")
+    peeked = shell.json("peek", pushed["ref"], "--full")
+
+    assert pushed["url"].endswith(pushed["ref"])
+    assert (peeked["name"], peeked["type"], peeked["size"]) == ("orders.md", "markdown", 9)
+    assert peeked["ttl_s"] == 7 * 86_400
+    assert shell.json("peek", pushed["ref"])["summary"] == "Orders DB schema"
+
+
+def test_for_people_a_push_shows_size_life_and_what_to_do_next(shell: Shell) -> None:
+    text = shell.out("push", stdin=b"x" * 46_400, human=True)
+
+    assert "46.4 kB" in text
+    assert "~11,600 tok" in text
+    assert "expires in 24 h" in text
+    assert "next: relay peek" in text
+
+
+def test_artifact_put_prints_its_ref_for_people_and_for_scripts(shell: Shell) -> None:
+    """Promise A1."""
+    ref = shell.out("artifact", "put", "-", stdin=b"notes").strip()
+    text = shell.out("artifact", "put", "-", "--type", "tool_output", stdin=b"more", human=True)
+
+    assert shell.json("artifact", "show", ref)["artifact"]["expires_at"] is None
+    assert text.startswith("artifact_ref  ")
+
+
+@pytest.mark.parametrize("form", ["full", "prefix", "url", "last"])
+def test_a_ref_is_taken_in_any_form(shell: Shell, form: str) -> None:
+    ref = shell.out("artifact", "put", stdin=b"content").strip()
+    spelled = {"full": ref, "prefix": ref[:6], "url": f"relay:///pull/{ref}", "last": "@last"}
+
+    assert shell.run("artifact", "get", spelled[form]).stdout == b"content"
+
+
+def test_an_unknown_ref_exits_with_3_and_says_what_was_meant(shell: Shell) -> None:
+    (shell.home / "spec.md").write_text("x")
+    shell.out("push", "spec.md")
+
+    code, error = shell.fails("peek", "spec.mf")
+
+    assert code == 3
+    assert "did you mean" in error
+    assert "spec.md" in error
+
+
+def test_what_is_gone_exits_with_4_and_says_when_and_why(shell: Shell) -> None:
+    """Promise R6: a ref never dies silently."""
+    ref = shell.out("artifact", "put", stdin=b"x").strip()
+    shell.out("artifact", "rm", ref)
+
+    code, error = shell.fails("pull", ref)
+
+    assert code == 4
+    assert "was removed at" in error
+
+
+def test_an_error_is_one_json_object_on_stderr_if_json_is_asked_for(shell: Shell) -> None:
+    code, error = shell.fails("peek", "00000000-0000-4000-8000-000000000000", "--json")
+
+    assert code == 3
+    assert set(json.loads(error)) == {"error", "message", "hint"}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["pul"], "did you mean: relay pull"),
+        (["artifact", "lst"], "did you mean: relay artifact list"),
+        (["artifact"], "needs one of"),
+        (["push", "--ttl", "soon", "-"], "is no time"),
+        (["push", "--ttl", "0", "-"], "out of range"),
+        (["push", "--ttl", "9999d", "-"], "365d"),
+        (["push", "--meta", "novalue", "-"], "no key=value"),
+        (["push", "--type", "novel", "-"], "novel"),
+        (["push", "nothing.txt"], "there is no file"),
+        (["push", "."], "is a folder"),
+        (["push", ""], "is no file name"),
+        (["thread", "new", "--name", ""], "--name is empty"),
+        (["push", "--what"], "unrecognized arguments"),
+        (["pull", "@last", "--bytes", "5"], "range of bytes"),
+        (["--store", "ftp://x", "artifact", "list"], "unknown scheme"),
+        (["artifact", "list", "--limit", "0"], "out of range"),
+        (["--store", "new", "restore", "nothing.tar"], "cannot be read"),
+    ],
+)
+def test_wrong_use_exits_with_2_and_says_what_to_do(
+    shell: Shell, words: list[str], says: str
+) -> None:
+    shell.out("push", "-", stdin=b"something")
+
+    code, error = shell.fails(*words, stdin=b"x")
+
+    assert code == 2
+    assert says in error
+    assert len(error.splitlines()) >= 2
+
+
+def test_a_name_that_is_no_utf_8_is_refused(shell: Shell) -> None:
+    """Promise Z3."""
+    name = os.fsencode(str(shell.home)) + b"/bad\xff.txt"
+    Path(os.fsdecode(name)).write_text("x")
+
+    code, error = shell.fails("push", os.fsdecode(name))
+
+    assert code == 2
+    assert "--name" in error or "name" in error
+    assert shell.json("artifact", "list")["artifacts"] == []
+
+
+def test_pull_to_a_file_is_whole_or_absent_and_replaces_a_link(shell: Shell) -> None:
+    """Promise Z4."""
+    ref = shell.out("artifact", "put", stdin=b"content").strip()
+    (shell.home / "precious").write_text("precious")
+    (shell.home / "link").symlink_to("precious")
+
+    shell.out("pull", ref, "-o", "link")
+    code, _ = shell.fails("pull", "00000000-0000-4000-8000-000000000000", "-o", "absent")
+
+    assert (shell.home / "link").read_text() == "content"
+    assert (shell.home / "precious").read_text() == "precious"
+    assert code == 3
+    assert sorted(path.name for path in shell.home.iterdir()) == ["link", "precious", "store"]
+
+
+def test_the_store_is_made_listed_swept_verified_backed_up_and_restored(shell: Shell) -> None:
+    """Promises G1, G3."""
+    assert shell.out("init").strip() == str(shell.home / "store")
+    assert (shell.home / "store" / "config.json").exists()
+    refs = [shell.out("artifact", "put", stdin=b"%d" % n).strip() for n in range(3)]
+
+    assert sorted(shell.out("artifact", "list").split()) == sorted(refs)
+    assert shell.json("gc")["is_done"]
+    assert shell.json("verify")["problem_count"] == 0
+    backup = shell.out("backup").strip()
+    shell.out("--store", "other", "restore", backup)
+    assert shell.run("--store", "other", "pull", refs[1]).stdout == b"1"
+    assert shell.run("--store", "other", "restore", backup).returncode == 5
+
+
+def test_settings_in_config_json_are_obeyed_and_mistakes_in_it_named(shell: Shell) -> None:
+    shell.out("init")
+    config = shell.home / "store" / "config.json"
+    config.write_text('{"ttl_s": 60}')
+    assert shell.json("push", stdin=b"x")["ttl_s"] == 60
+
+    config.write_text('{"ttl": 60}')
+    code, error = shell.fails("push", stdin=b"x")
+
+    assert code == 2
+    assert "config.json" in error
+    assert "ttl" in error
+
+
+def test_verify_exits_with_1_and_names_what_is_damaged(shell: Shell) -> None:
+    ref = shell.out("artifact", "put", stdin=os.urandom(100_000)).strip()
+    (blob,) = (shell.home / "store" / "blobs").glob("*-*")
+    blob.write_bytes(b"other bytes")
+
+    done = shell.run("verify")
+
+    assert done.returncode == 1
+    assert ref.encode() in done.stdout
+    assert shell.run("pull", ref).returncode == 1
+
+
+def test_doctor_finds_nothing_wrong_with_a_new_store(shell: Shell) -> None:
+    findings = shell.json("doctor")
+
+    assert {finding["what"] for finding in findings} >= {"store", "integrity", "speed", "space"}
+    assert all(finding["state"] != "failure" for finding in findings)
+
+
+def test_doctor_shows_a_broken_store_and_exits_with_2(shell: Shell) -> None:
+    (shell.home / "store").mkdir()
+    (shell.home / "store" / "relay.db").write_text("this is no database, whatever it says" * 50)
+
+    done = shell.run("doctor")
+
+    assert done.returncode == 2
+    assert b"relay.db" in done.stdout
+    assert b"next:" in done.stdout
+
+
+def test_ctrl_c_leaves_nothing_half_done(shell: Shell) -> None:
+    shell.out("init")
+    process = subprocess.Popen(
+        [*RELAY, "push", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=shell.env,
+        cwd=shell.home,
+    )
+    assert process.stdin is not None
+    process.stdin.write(bytes(400_000))
+    process.stdin.flush()
+    blobs = shell.home / "store" / "blobs"
+    while not list(blobs.glob("*.draft")):
+        assert process.poll() is None
+
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=30)
+
+    assert process.returncode == 130
+    assert b"Traceback" not in error
+    assert not list(blobs.glob("*.draft"))
+    assert shell.json("artifact", "list")["artifacts"] == []
+
+
+def test_a_reader_that_goes_away_is_no_error_worth_a_traceback(shell: Shell) -> None:
+    ref = shell.out("artifact", "put", stdin=bytes(5_000_000)).strip()
+
+    done = subprocess.run(
+        ["bash", "-c", f"{' '.join(RELAY)} pull {ref} | head -c 10"],
+        capture_output=True,
+        env=shell.env,
+        timeout=60,
+    )
+
+    assert done.stdout == bytes(10)
+    assert done.stderr == b""
+
+
+def test_output_that_cannot_be_written_is_reported_without_a_traceback(shell: Shell) -> None:
+    shell.out("push", stdin=b"x")
+
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*RELAY, "artifact", "list"], stdout=full, stderr=subprocess.PIPE, env=shell.env
+        )
+
+    assert done.returncode == 1
+    assert b"cannot be written" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_an_error_of_the_file_system_is_not_said_to_be_one_of_the_output(shell: Shell) -> None:
+    """A folder that was removed while the shell is in it."""
+    gone = shell.home.parent / "gone"
+    gone.mkdir()
+    words = [*RELAY, "project", "init", "orders"]
+
+    done = subprocess.run(
+        ["bash", "-c", 'rmdir "$PWD"; exec "$@"', "bash", *words],
+        cwd=gone,
+        capture_output=True,
+        env=shell.env,
+        timeout=60,
+    )
+
+    assert done.returncode != 0
+    assert b"No such file or directory" in done.stderr
+    assert b"output cannot be written" not in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_typo_is_never_led_to_what_cannot_be_undone(shell: Shell) -> None:
+    code, error = shell.fails("thread", "rename", "a", "b")
+
+    assert code == 2
+    assert "relay thread rm" not in error
+
+
+def test_help_names_every_command(shell: Shell) -> None:
+    text = shell.out("help")
+
+    for word in ("push", "pull", "peek", "artifact put", "gc", "verify", "backup", "doctor"):
+        assert word in text
+    assert "--ttl" in shell.out("push", "--help")
+
+
+def test_version_imports_next_to_nothing() -> None:
+    code = (
+        "import sys; from contextrelay.cli.main import run; run(['version']);"
+        "print(sorted(m for m in sys.modules if m.startswith('contextrelay')));"
+        "print(sorted(set(sys.modules) & {'msgspec', 'sqlite3', 'typing', 'asyncio', 'hashlib'}))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    _, ours, heavy = done.stdout.splitlines()
+
+    assert ours == str(
+        sorted(
+            [
+                "contextrelay",
+                "contextrelay.cli",
+                "contextrelay.cli.commands",
+                "contextrelay.cli.commands.version",
+                "contextrelay.cli.terminal",
+                "contextrelay.cli.console",
+                "contextrelay.cli.main",
+                "contextrelay.cli.parser",
+                "contextrelay.cli.command_table",
+                "contextrelay.errors",
+                "contextrelay.limits",
+            ]
+        )
+    )
+    assert heavy == "[]"
+
+
+def test_an_artifact_is_pinned_unpinned_and_extended(shell: Shell) -> None:
+    ref = shell.out("artifact", "put", "-", stdin=b"notes").strip()
+
+    assert shell.json("artifact", "unpin", ref)["ttl_s"] == 86_400
+    assert shell.json("artifact", "extend", ref, "7d")["ttl_s"] == 7 * 86_400
+    assert shell.json("artifact", "extend", ref, "1h")["ttl_s"] == 7 * 86_400
+    assert shell.json("artifact", "pin", ref)["expires_at"] is None
+    assert shell.json("artifact", "unpin", ref, "--ttl", "2h")["ttl_s"] == 7_200
+    assert shell.fails("artifact", "extend", ref, "never")[0] == 2
+
+
+def test_artifacts_are_listed_by_name_type_time_and_thread(shell: Shell) -> None:
+    shell.out("thread", "new", "--name", "orders")
+    spec = shell.out("artifact", "put", "-", "--name", "Spec.md", stdin=b"# spec").strip()
+    held = ("artifact", "put", "-", "--name", "spec2.md", "-t", "orders")
+    other = shell.out(*held, stdin=b"# more").strip()
+    data = shell.out("artifact", "put", "-", "--type", "json", stdin=b"{}").strip()
+
+    def listed(*words: str) -> list[str]:
+        return shell.out("artifact", "list", *words).split()
+
+    assert listed("--name", "SPEC") == [other, spec]
+    assert listed("--name", "spec", "--limit", "1") == [other]
+    assert listed("--type", "json") == [data]
+    assert listed("--thread", "orders", "--name", "spec") == [other]
+    assert listed("--thread", "orders", "--type", "json") == []
+    assert listed("--since", "1h") == [data, other, spec]
+    assert listed("--since", "2999-01-01") == []
+    assert shell.fails("artifact", "list", "--since", "soon")[0] == 2
+    code, error = shell.fails("artifact", "list", "--since", "2026")
+    assert (code, "2026-01-01" in error) == (2, True)
+    assert shell.fails("artifact", "list", "--since", "202605")[0] == 2
+    assert listed("--since", "29990101") == []
+
+
+def test_peek_as_json_has_what_people_are_shown(shell: Shell) -> None:
+    """Promise R7: and none of its maker's metadata passes for ours."""
+    ref = shell.out(
+        "artifact", "put", "-", "--meta", "summary=two", "--meta", "size=0", stdin=b"ab"
+    )
+
+    brief = shell.json("peek", ref.strip())
+
+    assert brief.items() >= {"summary": "two", "type": "text", "size": 2, "tokens": 1}.items()
+    assert brief.items() >= {"created_by": "you", "expires_at": None, "encrypted": False}.items()
+
+
+def test_a_binary_has_no_tokens(shell: Shell) -> None:
+    """Promise R7."""
+    ref = shell.out("artifact", "put", "-", stdin=bytes(range(256)) * 20).strip()
+
+    assert "binary  5.1 kB\n" in shell.out("peek", ref)
+    assert shell.json("peek", ref)["tokens"] == shell.json("peek", ref, "--full")["tokens"] == 0

@@ -1,0 +1,255 @@
+"""State on the command line: headers, patches, versions, entries."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contextrelay import Relay
+from contextrelay.verbs import ReadHeader
+from tests.cli.shell import RELAY, Shell
+
+
+def add(text: str, id: str = "f1") -> str:
+    value = {"id": id, "key": "note", "value": text}
+    return json.dumps([{"op": "add", "path": "/facts/-", "value": value}])
+
+
+@pytest.fixture
+def orders(shell: Shell) -> str:
+    return shell.out("thread", "new", "--name", "orders").strip()
+
+
+@pytest.mark.usefixtures("orders")
+def test_piped_and_as_json_a_header_is_its_exact_bytes(shell: Shell, orders: str) -> None:
+    """Promise T6."""
+    shell.out("state", "patch", "--json", add("Zürich owns the schema"))
+    with Relay(shell.env["RELAY_HOME"]) as relay:
+        header = bytes(relay.transport.ask(ReadHeader(orders)).header) + b"\n"
+
+    assert shell.run("state", "header", "--thread", orders).stdout == header
+    assert shell.run("--json", "state", "header").stdout == header
+    assert shell.run("state", "header", "orders@v2").stdout == header
+
+
+@pytest.mark.usefixtures("orders")
+def test_for_people_a_header_shows_what_is_in_it_and_counts_what_is_not(shell: Shell) -> None:
+    """Promise T6."""
+    for number in range(7):
+        shell.out("state", "add", "constraint", f"rule {number}", "--severity", "soft")
+    shell.out("state", "add", "question", "Which TTL?")
+
+    head, *lines = shell.out("state", "header", human=True).splitlines()
+
+    assert head.startswith("orders @ v9 · ~")
+    assert lines[0].split() == ["constraints", "•", "rule", "0", "(soft)", "(5", "of", "7)"]
+    assert lines[-1].split() == ["questions", "?", "Which", "TTL?", "(1", "of", "1)"]
+
+
+@pytest.mark.usefixtures("orders")
+@pytest.mark.parametrize("way", ["option", "file", "stdin", "dash", "document"])
+def test_a_patch_comes_from_an_option_a_file_or_stdin(shell: Shell, way: str) -> None:
+    """Promise T3."""
+    (shell.home / "patch.json").write_text(add("it"))
+    document = f'{{"operations": {add("it")}, "expected": 1}}'
+    words, stdin = {
+        "option": (["--json", add("it")], ""),
+        "file": (["--file", "patch.json"], ""),
+        "stdin": ([], add("it")),
+        "dash": (["-"], add("it")),
+        "document": (["-"], document),
+    }[way]
+
+    assert shell.out("state", "patch", *words, stdin=stdin.encode()).strip() == "v2"
+    assert shell.json("state", "show", ":/facts/0/value") == "it"
+
+
+@pytest.mark.usefixtures("orders")
+def test_the_answer_to_a_patch_as_json_is_asked_for_before_the_command(shell: Shell) -> None:
+    patched = shell.json("state", "patch", "--json", add("it"), "--by", "planner")
+
+    assert patched["version"] == 2
+    assert patched["operations"] == json.loads(add("it"))
+    assert shell.json("state", "log")[0]["by"] == "planner"
+
+
+@pytest.mark.usefixtures("orders")
+def test_a_conflict_exits_with_5_and_says_the_version_and_what_changed(shell: Shell) -> None:
+    """Promise T4."""
+    shell.out("state", "patch", "--json", add("first"), "--expected", "v1")
+
+    code, message = shell.fails("state", "patch", "--json", add("second"), "--expected", "v1")
+    json_code, json_error = shell.fails(
+        "--json", "state", "patch", "--json", add("second"), "--expected", "1"
+    )
+
+    assert code == json_code == 5
+    assert "is at version 2, not 1" in message
+    assert 'since then: + /facts/-  "first"' in message
+    error = json.loads(json_error)
+    assert (error["error"], error["version"]) == ("conflict", 2)
+    assert error["changed"] == json.loads(add("first"))
+    assert shell.out("state", "patch", "--json", add("b"), "--expected", "v1", "--merge") == "v3\n"
+
+
+@pytest.mark.usefixtures("orders")
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["patch", "--json", "[{"], 2, "line 1, column"),
+        (["patch", "--json", "{}"], 2, "list of operations"),
+        (["patch", "--json", "[]", "--file", "x"], 2, "not allowed with"),
+        (["patch", "--file", "nothing.json"], 2, "there is no file"),
+        (["patch", "what"], 2, "one too many"),
+        (["patch", "--json", add("x"), "--expected", "soon"], 2, "no version"),
+        (["patch", "--json", add("x"), "--expected", "v9"], 3, "newest is 1"),
+        (["patch", "--json", '[{"op":"add","path":"/version","value":2}]'], 2, "cannot be"),
+        (["patch", "--json", '[{"op":"test","path":"/facts","value":1}]'], 5, "test"),
+        (["show", "orders@v5"], 3, "version"),
+        (["show", ":/facts/7"], 3, "/facts/7"),
+        (["show", "orders@v1", "--at", "v2"], 2, "two versions"),
+        (["diff", "v1", "v5"], 3, "version"),
+        (["restore", "v5"], 3, "version"),
+        (["add", "fact", "x", "--severity", "soft"], 2, "a fact has no --severity"),
+        (["add", "wish", "x"], 2, "invalid choice"),
+        (["add", "decision", "x", "--confidence", "2"], 2, "0 to 1"),
+        (["add", "decision", "x", "--evidence", "nothing"], 3, "no ref"),
+        (["resolve", "q9"], 3, "nothing waits"),
+        (["log", "--limit", "0"], 2, "out of range"),
+        (["adopt"], 3, "relay thread files"),
+    ],
+)
+def test_what_cannot_be_done_changes_nothing_and_says_what_to_do(
+    shell: Shell, words: list[str], code: int, says: str
+) -> None:
+    got, error = shell.fails("state", *words)
+
+    assert (got, says in error) == (code, True), error
+    assert len(error.splitlines()) >= 2
+    assert shell.json("thread", "show")["version"] == 1
+
+
+@pytest.mark.usefixtures("orders")
+def test_every_version_can_be_shown_compared_and_restored(shell: Shell) -> None:
+    """Promise T5."""
+    shell.out("state", "add", "step", "write it")
+    shell.out("state", "resolve", "s1")
+
+    assert shell.json("state", "show", "v2")["plan"][0]["status"] == "pending"
+    assert shell.json("state", "show", "orders@v2:/plan/0/status") == "pending"
+    assert shell.json("state", "show", "--at", "v3")["plan"][0]["status"] == "done"
+    assert shell.out("state", "show", ":/plan/0/step") == "write it\n"
+    text = shell.out("state", "diff", "v2", "v3", human=True).splitlines()
+    assert text == ["orders v2 → v3", "@ /plan/0/status", '- "pending"', '+ "done"']
+    assert shell.out("state", "restore", "v2").strip() == "v4"
+    assert shell.json("state", "diff", "v2")["operations"] == []
+
+
+@pytest.mark.usefixtures("orders")
+def test_an_old_version_is_the_same_bytes_in_every_process(shell: Shell) -> None:
+    """Promise T5."""
+    shell.out("state", "add", "fact", "one")
+    before = shell.run("state", "show", "v2").stdout
+    shell.out("state", "add", "fact", "two")
+
+    assert shell.run("state", "show", "v2").stdout == before
+
+
+@pytest.mark.usefixtures("orders")
+def test_the_log_shows_when_who_what_and_the_checkpoints(shell: Shell) -> None:
+    """Promise T8."""
+    shell.out("state", "add", "fact", "one", "--by", "planner")
+    assert shell.out("checkpoint", "before lunch").strip() == "v2"
+    shell.out("state", "add", "fact", "two")
+
+    newest, marked, first = shell.out("state", "log", human=True).splitlines()
+
+    assert newest.startswith("v3 ")
+    assert '+ /facts/-  "two"  (f2)' in newest
+    assert "planner" in marked
+    assert marked.endswith("⚑ before lunch")
+    assert first.endswith("the beginning")
+    assert [each["detail"].get("version", 1) for each in shell.json("state", "log")] == [3, 2, 1]
+    assert "more:" in shell.out("state", "log", "--limit", "1", human=True)
+
+
+@pytest.mark.usefixtures("orders")
+def test_entries_get_short_ids_and_say_how_to_take_them_back(shell: Shell) -> None:
+    text = shell.out("state", "add", "fact", "Orders owns the schema", human=True)
+    ref = shell.out("artifact", "put", "-", stdin=b"evidence").strip()
+    words = ["--reason", "measured", "--evidence", ref[:8], "--confidence", "0.5"]
+    shell.out("state", "add", "decision", "Use SQLite", *words)
+    shell.out("state", "add", "fact", "x", "--key", "k")
+
+    assert text.startswith('v2  + /facts/-  "Orders owns the schema"  (f1)  by you')
+    assert "undo: relay state restore v1" in text
+    state = shell.json("state", "show")
+    assert [(each["id"], each["key"]) for each in state["facts"]] == [("f1", "note"), ("f2", "k")]
+    decision: dict[str, Any] = state["decisions"][0]
+    assert decision["evidence_refs"] == [ref]
+    assert (decision["reason_codes"], decision["confidence"]) == (["measured"], 0.5)
+
+
+@pytest.mark.usefixtures("orders")
+def test_resolving_twice_is_no_error_and_no_new_version(shell: Shell) -> None:
+    shell.out("state", "add", "question", "Why?")
+
+    assert shell.out("state", "resolve", "q1").strip() == "v3"
+    assert shell.out("state", "resolve", "q1").strip() == "v3"
+    assert shell.json("state", "header")["open_questions"] == []
+
+
+@pytest.mark.usefixtures("orders")
+def test_many_who_add_at_once_get_ids_of_their_own(shell: Shell) -> None:
+    """Promise T4."""
+    words = [*RELAY, "state", "add", "fact"]
+    running = [
+        subprocess.Popen([*words, f"number {n}"], env=shell.env, cwd=shell.home, stdout=-3)
+        for n in range(6)
+    ]
+
+    assert [process.wait(60) for process in running] == [0] * 6
+    ids = [fact["id"] for fact in shell.json("state", "show", ":/facts")]
+    assert sorted(ids) == [f"f{n}" for n in range(1, 7)]
+
+
+@pytest.mark.usefixtures("orders")
+def test_compacting_a_state_that_is_short_changes_nothing(shell: Shell) -> None:
+    """Promise T7."""
+    assert shell.out("state", "compact").strip() == "v1"
+
+
+@pytest.mark.usefixtures("orders")
+def test_what_is_in_a_state_cannot_command_the_terminal(shell: Shell) -> None:
+    """Promise A3."""
+    shell.out("state", "add", "fact", "red \x1b[31m alert")
+
+    text = "".join(
+        shell.out(*words, human=True)
+        for words in (["state", "header"], ["state", "log"], ["events"], ["state", "diff", "v1"])
+    )
+
+    assert "\x1b" not in text
+
+
+def test_for_people_a_header_shows_what_is_left_out_altogether(shell: Shell) -> None:
+    shell.out("thread", "new", "--name", "long")
+    shell.out("state", "add", "fact", "short", "-t", "long")
+    shell.out("state", "add", "fact", "x" * 3_000, "-t", "long")
+
+    text = shell.out("state", "header", "long", human=True)
+
+    assert "all left out" in text
+    assert "(0 of 2)" in text
+
+
+def test_a_thread_in_another_store_is_reached_by_its_address(shell: Shell, tmp_path: Path) -> None:
+    shell.out("--store", "second", "thread", "new", "--name", "there")
+
+    assert shell.json("--store=second", "state", "show", "there")["version"] == 1
+    assert shell.fails("state", "show", "there")[0] == 3
+    assert (tmp_path / "second" / "relay.db").exists()

@@ -1,0 +1,214 @@
+"""What `relay pipeline` says: of failures, of what is missing here, and on small terminals."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import struct
+import subprocess
+import termios
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from contextrelay import Pipeline, Relay
+from tests.cli.shell import RELAY, Shell
+from tests.pipelines.running import reason, result, run
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)
+
+
+def test_every_failure_is_shown_with_what_to_do(shell: Shell) -> None:
+    """Promise X4."""
+    (shell.home / "work.py").write_text("def act():\n    return 1 / 0\n")
+    (shell.home / "bad.yaml").write_text(
+        "name: bad\nsteps:\n  a: {exec: [no-such-program]}\n  b: {python: 'work:act'}\n"
+        "  c: {exec: 'echo one >&2; echo two >&2; exit 3'}\n"
+    )
+
+    ran = shell.run("pipeline", "run", "bad.yaml", "--parallel", "1").stdout.decode()
+
+    summary = ran.splitlines()[3:]
+    assert "3 failed" in summary[0]
+    assert summary[1].startswith("  a: 'no-such-program' was not found")
+    assert summary[1].endswith("(check the name, or install it)")
+    assert summary[2].startswith("  b: work.py:2: work:act raised ZeroDivisionError")
+    assert summary[3] == "  c: sh ended with exit status 3: one (run it by itself to see more)"
+    assert summary[4].startswith("  next: ")
+
+
+def test_the_hint_of_a_missing_key_is_shown(shell: Shell) -> None:
+    """Promise X4."""
+    shell.env = {name: each for name, each in shell.env.items() if not name.endswith("_API_KEY")}
+    (shell.home / "ask.yaml").write_text("name: ask\nsteps:\n  a: {prompt: hi, model: openai}\n")
+
+    ran = shell.run("pipeline", "run", "ask.yaml")
+
+    assert "OPENAI_API_KEY" in (ran.stdout + ran.stderr).decode()
+
+
+def test_what_is_not_here_is_noted_by_a_check(shell: Shell) -> None:
+    """Promise X4."""
+    (shell.home / "work.py").write_text("def act(): pass\n")
+    (shell.home / "p.yaml").write_text(
+        "name: p\nsteps:\n  a: {cap: nocap}\n  b: {python: 'nomod:act'}\n"
+        "  c: {python: 'work:atc'}\n  d: {python: 'work:act'}\n  e: {exec: [no-such-program]}\n"
+        "  f: {exec: [echo]}\n"
+    )
+
+    for words in (("validate", "p.yaml"), ("run", "p.yaml", "--dry-run")):
+        ran = shell.run("pipeline", *words, "--json")
+        notes = json.loads(ran.stdout)["notes"]
+        assert ran.returncode == 0
+        assert [note.partition(": ")[0] for note in notes] == [
+            *("p.yaml:3:12", "p.yaml:4:15", "p.yaml:5:15", "p.yaml:7:13")
+        ]
+        assert "there is no capability nocap" in notes[0]
+        assert "there is no module nomod" in notes[1]
+        assert "did you mean act?" in notes[2]
+        assert "there is no program no-such-program" in notes[3]
+    assert "note: p.yaml:3:12" in shell.run("pipeline", "validate", "p.yaml").stdout.decode()
+
+
+def test_a_module_that_no_parser_survives_is_only_searched_for_the_name(shell: Shell) -> None:
+    """Promise X4, Promise Z3: a project that came with a clone is foreign."""
+    deep = "def act(): pass\nx = " + "-" * 200_000 + "1\n"
+    (shell.home / "work.py").write_text(deep)
+    (shell.home / "stars.py").write_text("from work import *\n")
+    (shell.home / "p.yaml").write_text(
+        "name: p\nsteps:\n  a: {python: 'work:atc'}\n  b: {python: 'work:act'}\n"
+        "  c: {python: 'stars:act'}\n"
+    )
+
+    ran = shell.run("pipeline", "validate", "p.yaml", "--json")
+
+    (note,) = json.loads(ran.stdout)["notes"]
+    assert "p.yaml:3:15: the module work has no atc; did you mean act?" in note
+
+
+def test_a_model_that_is_given_answers_every_prompt_also_when_resumed(
+    relay: Relay, tmp_path: Path
+) -> None:
+    """Promise X4."""
+    (tmp_path / "p.yaml").write_text(
+        "name: p\nsteps:\n  a: {prompt: hi, model: openai}\n  b: {prompt: ho, needs: a}\n"
+    )
+    shell = Shell(tmp_path)
+    shell.env = {name: each for name, each in shell.env.items() if not name.endswith("_API_KEY")}
+
+    ended = Pipeline.load(tmp_path / "p.yaml").run(relay, model="echo")
+    printed = shell.run("pipeline", "run", "p.yaml", "-m", "echo", "--json").stdout
+    again = shell.run("pipeline", "retry", json.loads(printed.splitlines()[-1])["run"], "a")
+
+    assert {view.by for view in ended.steps.values()} == {"echo:echo-1"}
+    assert again.returncode == 0, again.stdout
+
+
+def test_a_file_is_read_from_stdin(shell: Shell) -> None:
+    """Promise X4."""
+    right = shell.run("pipeline", "validate", "-", stdin=b"name: p\nsteps: {a: {exec: [echo]}}\n")
+    wrong = shell.run("pipeline", "validate", "-", stdin=b"name: p\nstep: {a: {exec: [echo]}}\n")
+
+    assert right.stdout == b"- is right: 1 step\n"
+    assert wrong.stderr.startswith(b"error: -:2:1: a pipeline has no 'step'")
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"), [("a,b", ["a", "b"]), ('["a, b", 1]', ["a, b", 1]), ("a", ["a"]), ("", [])]
+)
+def test_a_list_is_given_with_commas_or_as_json(
+    shell: Shell, given: str, taken: list[object]
+) -> None:
+    """Promise X4."""
+    (shell.home / "p.yaml").write_text(
+        "name: p\ninputs: {xs: {type: list}}\nsteps: {a: {exec: [echo]}}\n"
+    )
+
+    ran = shell.run("pipeline", "run", "p.yaml", "--dry-run", "--input", f"xs={given}", "--json")
+
+    assert json.loads(ran.stdout)["inputs"] == {"xs": taken}
+
+
+def test_the_end_of_the_last_line_is_no_part_of_a_preview(relay: Relay, tmp_path: Path) -> None:
+    """Promise X4."""
+    steps = "steps:\n  a: {exec: [echo, one]}\n  b: {exec: [printf, '<%s>', '{{steps.a.preview}}']}"
+
+    ended = run(relay, tmp_path, steps)
+
+    assert result(relay, ended, "b") == "<one>"
+
+
+def test_a_step_that_ignores_being_asked_to_end_is_killed_once(
+    relay: Relay, tmp_path: Path
+) -> None:
+    """Promise X4."""
+    ended = run(
+        relay, tmp_path, "steps:\n  deaf: {exec: \"trap '' TERM; sleep 1000\", timeout: 100ms}\n"
+    )
+
+    assert reason(ended, "deaf") == "sh took longer than 0.1 s"
+
+
+def drawn(shell: Shell, term: str, rows: int) -> str:
+    """What a run of six steps writes to a terminal with so many lines."""
+    steps = "".join(f"  s{number}: {{exec: [sleep, 0.3]}}\n" for number in range(6))
+    (shell.home / "six.yaml").write_text(f"name: six\nsteps:\n{steps}")
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 80, 0, 0))
+    env = {name: each for name, each in shell.env.items() if name not in ("LINES", "COLUMNS")}
+    running = subprocess.Popen(
+        [*RELAY, "pipeline", "run", "six.yaml"],
+        env={**env, "TERM": term},
+        cwd=shell.home,
+        stdout=theirs,
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(theirs)
+    text = b""
+    with suppress(OSError):  # The end of a terminal.
+        while piece := os.read(ours, 4096):
+            text += piece
+    os.close(ours)
+    assert running.wait(30) == 0
+    return text.decode()
+
+
+def test_a_terminal_with_few_lines_has_every_step_in_the_end(shell: Shell) -> None:
+    """Promise X4."""
+    text = drawn(shell, "xterm", 6)
+
+    last = text.rpartition("\x1b[J")[2]
+    assert all(f"✔ s{number}  exec done" in last for number in range(6))
+    for frame in text.split("\x1b[J")[1:-1]:
+        assert frame.count("\n") <= 3
+    assert "more steps" in text
+
+
+def test_a_terminal_that_can_do_nothing_gets_plain_lines(shell: Shell) -> None:
+    """Promise X4."""
+    text = drawn(shell, "dumb", 24)
+
+    assert "\x1b" not in text
+    assert text.count("exec done") == 6
+
+
+def test_what_one_step_has_in_its_environment_is_not_in_that_of_the_next(
+    relay: Relay, tmp_path: Path
+) -> None:
+    """Promise X4."""
+    (tmp_path / "work.py").write_text(
+        "import os\ndef act(): return os.environ.get('SECRET', '-')\n"
+    )
+    steps = (
+        "steps:\n  a: {python: 'work:act', env: {SECRET: yes}}\n  b: {python: 'work:act', needs: a}"
+    )
+
+    ended = run(relay, tmp_path, steps)
+
+    assert [result(relay, ended, step) for step in "ab"] == ["yes", "-"]

@@ -1,0 +1,113 @@
+"""Decisions: sections are read however people write them, and only ever appended."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contextrelay.errors import Invalid, NotFound
+from contextrelay.project.decisions import appended, read_decisions
+
+SEED = """# Architecture Decision Records
+## ADR-001: Use JWT for Authentication
+- Date: 2026-04-15
+- Status: Accepted
+- Context: Need a stateless authentication scheme
+- Decision: Use JWT + refresh tokens
+- Consequences: Must handle token expiration and revocation
+## ADR-002: Choose PostgreSQL as Primary Database
+- Date: 2026-04-16
+- Status: Accepted
+- Context: Need support for complex queries and transactions
+- Decision: Use PostgreSQL
+- Consequences: Must learn PostgreSQL-specific syntax
+"""
+
+
+def test_the_published_template_is_read() -> None:
+    """Promise J3."""
+    first, second = read_decisions(SEED)
+
+    assert (first.id, first.title) == ("ADR-001", "Use JWT for Authentication")
+    assert (first.date, first.status) == ("2026-04-15", "Accepted")
+    assert first.context == "Need a stateless authentication scheme"
+    assert second.consequences == "Must learn PostgreSQL-specific syntax"
+    assert second.line == 8
+
+
+def test_other_ways_to_write_one_are_read() -> None:
+    """Promise J3."""
+    text = """\ufeff# Decisions
+
+```
+## ADR-099: an example, in a block of code
+```
+
+## ADR-3 — Use SQLite\r
+* **Status**: Superseded by ADR-004
+- **Decision:** one file
+  and its journal
+
+### ADR-004. Use files
+
+#### Context
+
+People edit them.
+"""
+    first, second = read_decisions(text)
+
+    assert (first.number, first.title, first.superseded_by) == (3, "Use SQLite", 4)
+    assert first.decision == "one file\nand its journal"
+    assert (second.number, second.title, second.context) == (4, "Use files", "People edit them.")
+
+
+def test_a_new_one_is_appended_and_nothing_else_changes() -> None:
+    """Promise J3."""
+    text, id = appended(SEED, "Use TLS", "2026-05-01", context="two\n\nlines", supersedes=["1"])
+
+    assert id == "ADR-003"
+    assert text.startswith(SEED)
+    assert text.endswith(
+        "\n\n## ADR-003: Use TLS\n- Date: 2026-05-01\n- Status: Accepted\n- Supersedes: ADR-001\n"
+        "- Context: two\n\n  lines\n- Decision: Use TLS\n- Consequences:\n"
+    )
+    old, _, new = read_decisions(text)
+    assert (old.superseded_by, old.status) == (3, "Accepted")
+    assert new.context == "two\n\nlines"
+
+
+@given(
+    st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), max_size=40),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=60),
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from(["", "\ufeff"]),
+    st.booleans(),
+)
+def test_whatever_is_said_is_one_more_decision(
+    title: str, context: str, newline: str, mark: str, has_end: bool
+) -> None:
+    """Promise J3."""
+    text = mark + SEED.replace("\n", newline)
+    text = text if has_end else text.rstrip("\r\n")
+
+    changed, id = appended(text, f"t{title}", "2026-05-01", context=context)
+
+    assert changed.startswith(text.rstrip("\r\n"))
+    assert changed.endswith("\n") == has_end
+    assert ("\r\n" in changed) == (newline == "\r\n")
+    assert [each.id for each in read_decisions(changed)] == ["ADR-001", "ADR-002", id]
+
+
+def test_a_decision_needs_a_title_and_what_it_supersedes_must_be_there() -> None:
+    with pytest.raises(Invalid):
+        appended(SEED, "two\nlines", "2026-05-01")
+    with pytest.raises(NotFound):
+        appended(SEED, "x", "2026-05-01", supersedes=["ADR-009"])
+
+
+@pytest.mark.parametrize("text", [None, "", "\ufeff", "\n\n"])
+def test_an_empty_file_gets_its_heading(text: str | None) -> None:
+    changed, id = appended(text, "First", "2026-05-01")
+    assert id == "ADR-001"
+    assert "# Architecture Decision Records\n\n## ADR-001: First\n" in changed

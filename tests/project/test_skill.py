@@ -1,0 +1,101 @@
+"""The Agent Skill and the primer: valid, alone on the standard library, and of one wording."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from contextrelay.content.tokens import count_tokens
+from contextrelay.project.brief_text import PRIMER, primed
+from contextrelay.project.files.templates import new_files
+from tests.cli.shell import Shell
+
+SKILL = Path(__file__).parents[2] / "skills" / "context-relay"
+LINES = [line.text for line in PRIMER]
+SCRIPT = SKILL / "scripts" / "init_context.py"
+TRIGGERS = (
+    "memory fragmentation",
+    "cross-session",
+    "context passing",
+    "context relay",
+    "session restart",
+    "sub-agent communication",
+    "persistent context",
+    "project state management",
+    "cold start",
+)
+
+
+def test_the_skill_is_valid_and_has_the_trigger_words() -> None:
+    """Promise J7."""
+    command = str(Path(sys.executable).with_name("agentskills"))
+    done = subprocess.run([command, "validate", str(SKILL)], capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    head = (SKILL / "SKILL.md").read_text().split("---")[1].lower()
+    assert [word for word in TRIGGERS if word not in head] == []
+
+
+def test_every_file_that_the_skill_names_is_there() -> None:
+    """Promise J7."""
+    text = (SKILL / "SKILL.md").read_text()
+    for path in SKILL.rglob("*.*"):
+        if path.name != "SKILL.md":
+            assert path.relative_to(SKILL).as_posix() in text
+
+
+def test_the_script_stands_alone_and_makes_the_same_files(tmp_path: Path) -> None:
+    """Promise J7, promise J1."""
+    words = [sys.executable, "-I", "-S", str(SCRIPT), str(tmp_path), "--name", "orders"]
+    (tmp_path / "decisions.md").write_text("mine")
+
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+
+    assert done.stdout.split("\n")[:3] == ["made PROJECT.md", "made state.json", "made todos.json"]
+    assert "kept decisions.md" in done.stderr
+    now = json.loads((tmp_path / "state.json").read_text())["last_update"]
+    assert (tmp_path / "decisions.md").read_text() == "mine"
+    subprocess.run([*words, "--force"], capture_output=True, check=True)
+    (copy,) = tmp_path.glob("decisions.md.*.bak")
+    assert copy.read_text() == "mine"
+    now = json.loads((tmp_path / "state.json").read_text())["last_update"]
+    for name, text in new_files("orders", now).named().items():
+        assert (tmp_path / name).read_text() == text
+
+
+def test_the_primer_and_the_skill_say_the_same() -> None:
+    """Promise J7, promise H4."""
+    text = (SKILL / "SKILL.md").read_text()
+    assert [line for line in LINES if f"- {line}\n" not in text] == []
+
+
+@pytest.mark.parametrize("budget", [60, 100, 200, 600])
+def test_a_primer_is_within_its_budget_and_says_what_it_left_out(budget: int) -> None:
+    """Promise H4."""
+    brief = "\n".join(f"line {number} of a brief" for number in range(30))
+
+    made = primed(brief, budget, count_tokens)
+
+    assert count_tokens(made.text) <= budget
+    assert LINES[0] in made.text
+    assert ("Left out" in made.text) == (budget < 600)
+
+
+def test_prime_has_the_brief_of_the_project_it_is_in(shell: Shell) -> None:
+    """Promise H4."""
+    alone = shell.out("prime")
+    assert alone.splitlines() == LINES
+    shell.out("project", "init", "--name", "orders")
+    shell.out("project", "todo", "add", "Login endpoint")
+
+    answer = shell.json("prime", "--budget", "500")
+
+    assert "- TODO-001 medium pending: Login endpoint" in answer["text"]
+    assert answer["tokens"] <= 500
+    (shell.home / "state.json").write_text("{")
+    assert "need a look: state.json, line 1, column 2" in shell.out("prime")
+    assert shell.fails("prime", "--budget", "5")[0] == 2

@@ -1,0 +1,175 @@
+"""The thread: it learns what changed in the files; they learn from it only when that is asked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contextrelay import NotFound, Relay, Unavailable
+from contextrelay.client.thread import Thread
+from contextrelay.model.project import STATE, TODOS
+from contextrelay.project import Project
+from contextrelay.project.init import make_project
+from contextrelay.project.thread_link import Link
+
+
+@pytest.fixture
+def relay() -> Relay:
+    return Relay("memory:")
+
+
+@pytest.fixture
+def linked(tmp_path: Path, relay: Relay) -> Project:
+    folder = tmp_path / "orders"
+    folder.mkdir()
+    project = Project(folder, link=Link(folder, "memory:", lambda: relay), by="agent")
+    make_project(project, "orders")
+    return project
+
+
+def thread_of(project: Project, relay: Relay) -> Thread:
+    assert project.link is not None
+    return relay.thread(project.link.thread_id)
+
+
+def facts(project: Project, relay: Relay) -> dict[str, Any]:
+    return {fact["key"]: fact["value"] for fact in thread_of(project, relay).state()["facts"]}
+
+
+def test_every_change_is_one_patch_and_each_field_a_fact(linked: Project, relay: Relay) -> None:
+    """Promise J6."""
+    version = thread_of(linked, relay).show().version
+
+    linked.finish(current_task="Login", todos={"add": ["Tests"]}, decisions=["Use JWT"])
+
+    known = facts(linked, relay)
+    assert thread_of(linked, relay).show().version == version + 1
+    assert known["project.current_task"] == "Login"
+    assert known["project.phase"] == "planning"
+    assert known["project.todo.TODO-001"]["title"] == "Tests"
+    assert known["project.decision.ADR-001"].startswith("## ADR-001: Use JWT\n")
+    assert known["project.about"].startswith("# orders\n")
+
+
+def test_a_hand_edit_is_taken_in_at_the_next_start_and_nothing_else_is_patched(
+    linked: Project, relay: Relay
+) -> None:
+    """Promise J6."""
+    thread = thread_of(linked, relay)
+    path = linked.folder / STATE
+    edited = {**json.loads(path.read_text()), "phase": "by hand", "ours": {"a": 1}}
+    path.write_text(json.dumps(edited))
+    before = thread.show().version
+
+    linked.brief()
+    linked.brief()
+
+    assert thread.show().version == before + 1
+    changed = {each["path"] for each in thread.diff(before).operations}
+    assert facts(linked, relay)["project.phase"] == "by hand"
+    assert facts(linked, relay)["project.ours"] == {"a": 1}
+    assert len(changed) <= 3
+    assert json.loads(path.read_text()) == edited
+
+
+def test_facts_of_others_stay(linked: Project, relay: Relay) -> None:
+    """Promise J6."""
+    value = {"id": "f1", "key": "note", "value": "somebody's"}
+    thread_of(linked, relay).patch([{"op": "add", "path": "/facts/-", "value": value}])
+
+    linked.note("ours")
+
+    assert facts(linked, relay)["note"] == "somebody's"
+
+
+def test_restore_writes_back_a_version_and_keeps_what_was_there(
+    linked: Project, relay: Relay
+) -> None:
+    """Promise J6."""
+    linked.finish(current_task="First", todos={"add": ["Keep me"]})
+    version = thread_of(linked, relay).show().version
+    linked.finish(current_task="Second", decisions=["Later"], fields={"extra": 1})
+    linked.todos.cancel("TODO-001")
+    cancelled = (linked.folder / TODOS).read_text()
+
+    files = linked.restore(version)
+
+    state = json.loads((linked.folder / STATE).read_text())
+    assert files == [STATE, TODOS]
+    assert state["current_task"] == "First"
+    assert "extra" not in state
+    assert linked.todos.list()[0].status == "pending"
+    assert [each.title for each in linked.decisions()] == ["Later"]
+    (backup,) = (linked.own_folder / "backups").iterdir()
+    assert (backup / TODOS).read_text() == cancelled
+    with pytest.raises(NotFound):
+        linked.restore(999)
+
+
+def test_no_number_is_used_again_after_a_restore(linked: Project, relay: Relay) -> None:
+    """Promise J2."""
+    linked.todos.add("Stays")
+    linked.tasks.give("Stays")
+    version = thread_of(linked, relay).show().version
+    linked.todos.add("Goes")
+    linked.tasks.give("Goes")
+
+    linked.restore(version)
+    linked.restore(version)
+
+    assert [todo.id for todo in linked.todos.list()] == ["TODO-001"]
+    assert linked.todos.add("New").id == "TODO-003"
+    assert linked.tasks.give("New")["id"] == "TASK-003"
+    assert linked.todos.add("Newer").id == "TODO-004"
+
+
+def test_a_version_that_says_nothing_of_the_project_is_refused(
+    linked: Project, relay: Relay
+) -> None:
+    """Promise J6."""
+    with pytest.raises(NotFound, match="says nothing of this project"):
+        linked.restore(1)
+
+
+def test_without_a_store_the_files_alone_still_work(tmp_path: Path) -> None:
+    """Promise J6."""
+
+    def no_store() -> Relay:
+        raise Unavailable("nobody listens there", "start it")
+
+    project = Project(tmp_path, link=Link(tmp_path, "x", no_store))
+    make_project(project, "alone")
+
+    assert project.todos.add("Write tests").id == "TODO-001"
+
+    assert "the thread was not updated: nobody listens there" in project.warnings[-1]
+    assert json.loads((tmp_path / TODOS).read_text())["todos"][0]["title"] == "Write tests"
+
+
+def test_a_thread_that_is_gone_is_made_again(linked: Project, relay: Relay) -> None:
+    thread = thread_of(linked, relay)
+    thread.remove()
+
+    linked.note("something")
+
+    assert linked.link is not None
+    assert linked.link.thread_id != thread.id
+    assert facts(linked, relay)["project.notes"] == "something"
+
+
+def test_more_fields_than_one_patch_takes_are_learned_at_once(
+    linked: Project, relay: Relay
+) -> None:
+    """Promise J6."""
+    todos = [{"id": f"TODO-{n:03d}", "title": "x"} for n in range(1, 1_501)]
+    (linked.folder / TODOS).write_text(json.dumps({"todos": todos}))
+    before = thread_of(linked, relay).show().version
+
+    linked.brief()
+
+    assert not linked.warnings
+    assert thread_of(linked, relay).show().version == before + 1
+    assert "project.todo.TODO-1500" in facts(linked, relay)

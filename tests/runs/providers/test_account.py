@@ -1,0 +1,166 @@
+"""Keys: where they come from, and where they never go; what to do where a part is missing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from contextrelay.errors import Forbidden, Invalid, Unavailable
+from contextrelay.limits import PROVIDER_KEY_BYTES_MAX
+from contextrelay.runs.providers.account import Account
+from contextrelay.runs.providers.llm import Llm
+from contextrelay.runs.providers.openai.chat import OpenAIChat
+from contextrelay.runs.providers.openai.open import open_openai
+from contextrelay.runs.providers.openai.responses import OpenAIResponses
+from contextrelay.runs.providers.registry import open_provider
+from tests.runs.providers.vendors import KEY, VENDORS, Vendor, asked
+
+HOST = "api.vendor.example"
+
+
+def never(_: float) -> None:
+    pytest.fail("there is nothing to wait for")
+
+
+def account(home: Path, url: str = f"https://{HOST}/v1", **environ: str) -> Account:
+    return Account("vendor", "VENDOR_KEY", url, HOST, {"RELAY_HOME": str(home), **environ})
+
+
+@pytest.mark.parametrize("vendor", VENDORS[:1] + VENDORS[2:3], ids=["anthropic", "openai"])
+def test_without_a_key_the_ways_on_are_named(vendor: Vendor, tmp_path: Path) -> None:
+    """Promise X2."""
+    provider = vendor.opens("m", {"RELAY_HOME": str(tmp_path)}, never)
+
+    with pytest.raises(Forbidden) as raised:
+        list(provider.answer(asked(provider, "look")))
+
+    assert raised.value.status == 401
+    for way in ("_API_KEY", f"{provider.name}.key", "chmod 600", "-m ollama", "-m echo"):
+        assert way in raised.value.hint
+
+
+def test_a_key_may_be_in_a_file_of_its_owner_alone(tmp_path: Path) -> None:
+    """Promise X2."""
+    file = tmp_path / "vendor.key"
+    file.write_text(f"{KEY}\n")
+    file.chmod(0o600)
+    assert account(tmp_path).key() == KEY
+    assert account(tmp_path, VENDOR_KEY="from-outside").key() == "from-outside"
+
+    file.chmod(0o640)
+
+    with pytest.raises(Forbidden, match="can be read by others") as raised:
+        account(tmp_path).key()
+    assert "chmod 600" in raised.value.hint
+
+
+def test_the_key_of_a_vendor_is_not_for_others_who_speak_its_language(tmp_path: Path) -> None:
+    """Promise X2."""
+    for name in ("vendor", "router.example"):
+        file = tmp_path / f"{name}.key"
+        file.write_text(f"{name}-key")
+        file.chmod(0o600)
+
+    assert account(tmp_path).key() == "vendor-key"
+    assert account(tmp_path, "http://localhost:8080/v1").key_if_any() == ""
+    assert account(tmp_path, "https://router.example/v1").key() == "router.example-key"
+
+
+@pytest.mark.parametrize(
+    "key", ["two words", "sch\u00f6n", "a\x00b", "x" * (PROVIDER_KEY_BYTES_MAX + 1)]
+)
+def test_what_is_no_key_is_not_sent_and_not_shown(key: str, tmp_path: Path) -> None:
+    """Promise X2."""
+    file = tmp_path / "vendor.key"
+    file.write_text(key)
+    file.chmod(0o600)
+
+    with pytest.raises(Invalid) as raised:
+        account(tmp_path).key()
+
+    assert key not in str(raised.value)
+
+
+def test_a_key_is_in_no_repr(tmp_path: Path) -> None:
+    """Promise X2."""
+    of_vendor = account(tmp_path, VENDOR_KEY=KEY)
+    assert of_vendor.key() == KEY
+
+    shown = f"{of_vendor!r} {of_vendor} {of_vendor.said(f'wrong: {KEY}. {KEY[:10]}...')}"
+
+    assert KEY[:10] not in shown
+
+
+def test_openai_itself_and_others_are_asked_in_their_own_way(tmp_path: Path) -> None:
+    """Promise X2."""
+    home = {"RELAY_HOME": str(tmp_path)}
+    local = {**home, "OPENAI_BASE_URL": "http://127.0.0.1:8080/v1"}
+
+    assert isinstance(open_openai("", home), OpenAIResponses)
+    assert isinstance(open_openai("m", local), OpenAIChat)
+    with pytest.raises(Invalid, match="which model") as raised:
+        open_openai("", local)
+    assert "-m openai:MODEL" in raised.value.hint
+    with pytest.raises(Invalid, match="no URL"):
+        open_openai("m", {"OPENAI_BASE_URL": "127.0.0.1:8080"})
+
+
+@pytest.mark.parametrize(
+    ("vendor", "package"),
+    [(VENDORS[0], "anthropic"), (VENDORS[1], "openai"), (VENDORS[3], "ollama")],
+    ids=["anthropic", "openai", "ollama"],
+)
+def test_a_missing_package_is_named_with_the_way_to_get_it(
+    vendor: Vendor, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Promise X2."""
+    monkeypatch.setitem(sys.modules, package, None)
+    provider = vendor.open("http://127.0.0.1:9", never)
+
+    with pytest.raises(Unavailable) as raised:
+        list(provider.answer(asked(provider, "look")))
+
+    assert raised.value.hint.startswith(f"pip install 'contextrelay[{package}]'")
+
+
+def test_a_missing_llm_is_named_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Promise X2."""
+    monkeypatch.setitem(sys.modules, "llm", None)
+
+    with pytest.raises(Unavailable) as raised:
+        Llm("", {})
+
+    assert raised.value.hint == "pip install 'llm>=0.36'"
+
+
+def test_no_package_of_a_vendor_is_loaded_before_a_model_is_asked() -> None:
+    """Promise X2."""
+    code = (
+        "import sys; from contextrelay.runs.providers.anthropic import Anthropic;"
+        "from contextrelay.runs.providers.openai.open import open_openai;"
+        "from contextrelay.runs.providers.ollama import Ollama;"
+        "import contextrelay.runs.providers.llm;"
+        "[each('m', {}) for each in (Anthropic, open_openai, Ollama)];"
+        "print(sorted(set(sys.modules) & {'anthropic', 'openai', 'ollama', 'llm', 'httpx',"
+        " 'httpx2', 'pydantic'}))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_provider_is_found_by_its_name(tmp_path: Path) -> None:
+    """Promise X2."""
+    environ = {"RELAY_HOME": str(tmp_path)}
+    names = ("anthropic", "openai", "openai-chat", "openai-responses", "ollama:qwen3:8b")
+
+    opened = [open_provider(name, environ=environ) for name in names]
+
+    assert [each.name for each in opened] == ["anthropic", *["openai"] * 3, "ollama"]
+    assert opened[-1].model == "qwen3:8b"
+    assert all(each.model for each in opened)
+    assert open_provider(None, environ=environ).name == "anthropic"
