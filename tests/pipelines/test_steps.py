@@ -196,6 +196,25 @@ steps:
     assert "retry" in ended.hint
 
 
+def test_nothing_runs_without_an_approval_that_a_failure_skipped(
+    relay: Relay, tmp_path: Path
+) -> None:
+    """Promise X4."""
+    ended = run(
+        relay,
+        tmp_path,
+        """\
+steps:
+  test: {exec: ["false"]}
+  ask: {approve: "Ship?", needs: test}
+  ship: {exec: [touch, shipped], needs: ask}
+""",
+    )
+
+    assert statuses(ended) == {"test": "failed", "ask": "skipped", "ship": "skipped"}
+    assert reason(ended, "ship") == "test failed"
+
+
 def test_a_step_is_tried_again_and_knows_its_key(relay: Relay, tmp_path: Path) -> None:
     """Promise X4."""
     ended = run(

@@ -82,6 +82,7 @@ steps:
   d: {exec: [d], needs: [b]}
   e: {exec: [e], needs: [c], on_failure: continue}
   f: {exec: [f], needs: [e, d]}
+  g: {exec: [g], needs: [d]}
 """,
     "p.yaml",
 )
@@ -97,6 +98,9 @@ steps:
         ("d", {"b": "failed"}, "b failed"),
         ("f", {"e": "failed", "d": "done"}, ""),
         ("f", {"e": "done", "d": "failed"}, "d failed"),
+        ("g", {"b": "failed", "d": "skipped"}, "b failed"),
+        ("g", {"b": "skipped", "d": "skipped"}, ""),
+        ("f", {"a": "failed", "c": "skipped", "e": "skipped", "d": "done"}, "a failed"),
     ],
 )
 def test_what_comes_next_follows_from_what_was(
@@ -115,5 +119,5 @@ def test_the_graph_is_drawn_in_three_ways() -> None:
     assert "--> s2" in as_mermaid(needs, labels)
     assert '"x"' not in as_mermaid(needs, labels)
     svg = as_svg(needs, labels)
-    assert svg.count("<rect") == 6
+    assert svg.count("<rect") == 7
     assert "<b>" not in svg

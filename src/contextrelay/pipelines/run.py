@@ -228,8 +228,8 @@ class Run:
     def _open(self, graph: Graph, node: Node) -> None:
         """All that a step needs is over: begin it, or skip it."""
         step = node.step
-        needs = {need: graph.nodes[need].status for need in step.needs}
-        reason = never_runs(step, graph.pipeline, needs)
+        status = {name: each.status for name, each in graph.nodes.items()}
+        reason = never_runs(step, graph.pipeline, status)
         values = self._values(Unit(graph, node))
         if reason or not (step.is_filtered or values.hold(step.when)):
             self._write_end(Unit(graph, node), Result("skipped", reason=reason or WHEN))
