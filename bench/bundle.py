@@ -15,7 +15,7 @@ from bench.measure import Curve, Result, each, flat, within
 from bench.state import fact
 from contextrelay import Relay
 from contextrelay.client.flow import run
-from contextrelay.runs.context import gather
+from contextrelay.runs.bundle import gather
 
 SIZES = (20, 1_000, 10_000, 100_000)
 BUNDLES = 100

@@ -39,8 +39,8 @@ CATCHES_ALL: dict[str, str] = {
     "src/contextrelay/core/capabilities/registry.py::_load": "a broken package stops no others",
     "src/contextrelay/store/ledger/sqlite.py::_try_group": "the error goes to each caller's thread",
     "src/contextrelay/client/contextrelay.py::hear": "a callback's error is its own",
-    "src/contextrelay/runs/providers/attempts.py::answered": "an SDK's own code",
-    "src/contextrelay/runs/pieces.py::next": "a package's own code",
+    "src/contextrelay/runs/providers/transport.py::answered": "an SDK's own code",
+    "src/contextrelay/runs/run.py::next": "a package's own code",
     "src/contextrelay/runs/providers/registry.py::_find": "a package's own code",
     "src/contextrelay/client/bridge/bridge.py::_work": "the error goes to who gave the task",
 }

@@ -7,7 +7,7 @@ import sys
 
 def main() -> int:
     if sys.argv[1:2] == ["exec"]:
-        from contextrelay.runs.wrap import exec_start
+        from contextrelay.runs import exec_start
 
         status = exec_start.run(sys.argv[2:])
         if status is not None:

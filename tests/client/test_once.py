@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from contextrelay import Invalid, Refused, Relay
-from tests.client.conftest import Awaited
+from tests.legs import Awaited
 
 RACERS = 8
 

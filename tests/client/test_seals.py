@@ -33,7 +33,7 @@ from contextrelay.model.ref import parse_ref
 from contextrelay.seal.keys import split_key
 from contextrelay.seal.stream import sealed_size
 from contextrelay.verbs import Peek, Pull
-from tests.client.conftest import is_far
+from tests.legs import is_far
 from tests.server.serving import serving
 
 MIB = 1024 * 1024

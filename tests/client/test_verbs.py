@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from contextrelay import Gone, Invalid, NotFound, Relay, Settings, TooLarge
-from tests.client.conftest import is_far
+from tests.legs import is_far
 
 LARGE = os.urandom(300_000)
 

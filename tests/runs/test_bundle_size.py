@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextrelay import Relay
 from contextrelay.client.flow import run
 from contextrelay.client.thread import Thread
-from contextrelay.runs.context import gather
+from contextrelay.runs.bundle import gather
 
 
 def thread_of(facts: int, artifacts: int) -> Thread:

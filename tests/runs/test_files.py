@@ -11,8 +11,8 @@ import pytest
 
 from contextrelay import Failed, Invalid, NotFound, Relay, TooLarge
 from contextrelay.limits import RUN_FILE_BYTES_MAX
-from contextrelay.runs.files import TrackedFiles
 from contextrelay.runs.providers.echo import Call, Echo, Line
+from contextrelay.runs.tools import TrackedFiles
 
 
 def git(folder: Path, *words: str) -> None:

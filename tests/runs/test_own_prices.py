@@ -10,8 +10,7 @@ import pytest
 from contextrelay import Relay
 from contextrelay.errors import Invalid
 from contextrelay.limits import PRICES_BYTES_MAX
-from contextrelay.runs.price_file import prices_here
-from contextrelay.runs.prices import PRICES, price
+from contextrelay.runs.prices import PRICES, price, prices_here
 from contextrelay.runs.provider import Tokens
 
 

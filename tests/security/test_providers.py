@@ -14,8 +14,8 @@ import pytest
 from contextrelay import Relay
 from contextrelay.errors import Failed, Invalid, RelayError, Unavailable
 from contextrelay.limits import MIB, PROVIDER_ERROR_CHARS_MAX
-from contextrelay.runs.otlp_export import Sender, Target
-from contextrelay.runs.providers.bounds import Bounds
+from contextrelay.runs.otlp import Sender, Target
+from contextrelay.runs.providers.transport import Bounds
 from tests.runs.providers.raw_server import raw_server, refusal, stream
 from tests.runs.providers.vendors import KEY, VENDORS, Vendor, asked
 from tests.security.endless import endless, replies

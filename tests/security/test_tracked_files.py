@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from contextrelay import NotFound
-from contextrelay.runs.files import TrackedFiles
+from contextrelay.runs.tools import TrackedFiles
 
 
 def _git(folder: Path, *words: str) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from contextrelay import Relay
 from contextrelay.limits import OTLP_QUEUE_MAX
-from contextrelay.runs.otlp_export import Target
+from contextrelay.runs.otlp import Target
 from contextrelay.server.spans import Spans
 from tests.otlp_receiver import Receiver, attributes, receiving
 from tests.server.serving import Served, serving

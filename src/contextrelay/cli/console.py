@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from contextrelay.client.relay import Relay
     from contextrelay.client.transport.local import Local
     from contextrelay.client.transport.remote import Remote
-    from contextrelay.runs.wrap.exec_options import Options
+    from contextrelay.runs.exec_start import Options
 
 
 class Console:

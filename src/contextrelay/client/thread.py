@@ -190,7 +190,7 @@ class _ThreadVerbs:
             Unavailable: the provider does not answer; Failed where its answer cannot be used. The
                 state is as it was.
         """
-        from contextrelay.runs.ask import ask_model
+        from contextrelay.runs.run import ask_model
 
         return ask_model(
             self,
@@ -276,7 +276,7 @@ class _ThreadVerbs:
         nothing is called or written. `files`: the folder with the files that the recorded ones are
         compared with, or that another model may read.
         """
-        from contextrelay.runs.replay.replay import replay_thread
+        from contextrelay.runs.replay import replay_thread
 
         return (yield from replay_thread(self, from_version, model, is_dry, by, files))
 

@@ -32,8 +32,7 @@ from contextrelay.demo.documents import NAMES, document
 from contextrelay.errors import Invalid, RelayError
 from contextrelay.limits import LIST_ITEMS_MAX
 from contextrelay.model.run import Tokens
-from contextrelay.runs.price_file import prices_here
-from contextrelay.runs.prices import PRICES_DATE, price
+from contextrelay.runs.prices import PRICES_DATE, price, prices_here
 from contextrelay.runs.providers.anthropic import MODEL
 from contextrelay.verbs import ReadState
 

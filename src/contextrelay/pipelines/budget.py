@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from contextrelay.model.pipeline import StepView
 from contextrelay.pipelines.language import Budget
-from contextrelay.runs.tally import spell_price
+from contextrelay.runs.prices import spell_price
 
 
 class Over(NamedTuple):

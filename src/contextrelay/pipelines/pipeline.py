@@ -36,10 +36,9 @@ from contextrelay.pipelines.record import (
 from contextrelay.pipelines.run import Run
 from contextrelay.pipelines.runner import Runner, Threads
 from contextrelay.pipelines.yaml_nodes import refuse
-from contextrelay.runs.ask import chosen_provider
-from contextrelay.runs.price_file import prices_here
-from contextrelay.runs.prices import price
+from contextrelay.runs.prices import price, prices_here
 from contextrelay.runs.provider import Tokens
+from contextrelay.runs.run import chosen_provider
 from contextrelay.verbs import BeginPipeline
 
 DASK = "dask://"

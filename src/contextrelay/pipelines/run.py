@@ -41,7 +41,7 @@ from contextrelay.pipelines.schedule import never_runs
 from contextrelay.pipelines.steps.task import Task
 from contextrelay.pipelines.steps.values import Scope, Values
 from contextrelay.pipelines.views import all_views, next_step, paid, reasons, view_of
-from contextrelay.runs.tally import since_ms
+from contextrelay.runs.prices import since_ms
 
 WHEN = "when: does not hold"
 

@@ -16,7 +16,7 @@ from contextrelay.limits import TRACE_EXCHANGES_MAX
 from contextrelay.model.trace import Call, Run, ToolUse, Trace
 from contextrelay.report.exchanges import Said, read_exchange
 from contextrelay.report.html import document, figures, section, text
-from contextrelay.runs import trace_display as shown
+from contextrelay.runs import trace_display
 
 
 def trace_page(relay: Relay, trace: Trace, name: str, now: datetime) -> Iterator[bytes]:
@@ -45,15 +45,15 @@ def trace_lines(relay: Relay, trace: Trace, exchanges_max: int) -> Iterator[str]
 
 def _totals(trace: Trace) -> Iterator[str]:
     every = trace.totals
-    price = shown.price(every.usage, every.unpriced_calls, every.calls)
+    price = trace_display.price(every.usage, every.unpriced_calls, every.calls)
     yield from figures(
         (
             ("runs", f"{every.runs:,}"),
             ("interrupted, failed", f"{every.interrupted:,}, {every.failed:,}"),
             ("calls, tools", f"{every.calls:,}, {every.tools:,}"),
-            ("tokens", escape(shown.tokens(every.usage))),
+            ("tokens", escape(trace_display.tokens(every.usage))),
             ("price", escape(price)),
-            ("time", shown.took(every.duration_ms)),
+            ("time", trace_display.took(every.duration_ms)),
         )
     )
     if trace.runs_left_out:
@@ -69,9 +69,9 @@ def _run(relay: Relay, run: Run, bare: int) -> Iterator[str]:
             ("kind, model", f"{text(run.kind)}, {text(who)}"),
             ("by", text(run.by)),
             ("began (UTC)", f"{run.started_at:%Y-%m-%d %H:%M:%S}"),
-            ("tokens", escape(shown.tokens(run.usage))),
-            ("price", escape(shown.price(run.usage, unpriced, len(run.calls)))),
-            ("time", shown.took(run.duration_ms)),
+            ("tokens", escape(trace_display.tokens(run.usage))),
+            ("price", escape(trace_display.price(run.usage, unpriced, len(run.calls)))),
+            ("time", trace_display.took(run.duration_ms)),
             ("answer", f"<code>{text(run.ref or 'none')}</code>"),
         )
     )
@@ -88,11 +88,11 @@ def _run(relay: Relay, run: Run, bare: int) -> Iterator[str]:
 
 
 def _call(relay: Relay, call: Call, is_bare: bool) -> Iterator[str]:
-    price = shown.price(call.usage, call.usage.price is None, 1)
+    price = trace_display.price(call.usage, call.usage.price is None, 1)
     yield (
         f"<details><summary>call {call.round} <small>{text(call.model)} · "
-        f"{escape(shown.tokens(call.usage))} · {escape(price)} · "
-        f"{shown.took(call.duration_ms)}</small></summary>"
+        f"{escape(trace_display.tokens(call.usage))} · {escape(price)} · "
+        f"{trace_display.took(call.duration_ms)}</small></summary>"
     )
     tools = "".join(map(_tool, call.tools))
     if tools:
@@ -107,7 +107,8 @@ def _call(relay: Relay, call: Call, is_bare: bool) -> Iterator[str]:
 def _tool(tool: ToolUse) -> str:
     failed = " error" if tool.is_error else ""
     refs = "".join(f" <code>{text(ref)}</code>" for ref in tool.refs)
-    return f"<li>{text(tool.name)} <small>{shown.took(tool.duration_ms)}{failed}</small>{refs}</li>"
+    took = trace_display.took(tool.duration_ms)
+    return f"<li>{text(tool.name)} <small>{took}{failed}</small>{refs}</li>"
 
 
 def _said(said: Said) -> str:

@@ -7,24 +7,32 @@ provider's prompt cache holds for the longest prefix; the header and the user's 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
-from msgspec import Struct, to_builtins
-from msgspec.json import encode, format
+from msgspec import Raw, Struct, to_builtins
+from msgspec.json import decode, encode, format
 
+from contextrelay.client.flow import Flow
+from contextrelay.content.tokens import TOKENIZER_DEFAULT, count_tokens
 from contextrelay.content.untrusted.defuse import defuse
-from contextrelay.content.untrusted.fence import defused_json
+from contextrelay.content.untrusted.fence import defused_json, fenced
 from contextrelay.content.untrusted.messages import Shown, shown_artifact, shown_briefly
-from contextrelay.errors import Invalid
+from contextrelay.errors import Gone, Invalid, NotFound
 from contextrelay.limits import (
     BUNDLE_PREVIEWS_MAX,
     BUNDLE_SYSTEM_BYTES_MAX,
     BUNDLE_TURN_BYTES_MAX,
     BUNDLE_TURNS_MAX,
     BUNDLE_USER_BYTES_MAX,
+    QUERY_CHARS_MAX,
 )
 from contextrelay.model.artifact import Artifact
+from contextrelay.model.package import Package
+from contextrelay.runs.prices import Rates, estimate, spell_price
+from contextrelay.runs.provider import Provider
+from contextrelay.runs.tools import tools_with
+from contextrelay.verbs import Pack, Peek, ReadHeader
 
 SYSTEM = """\
 You work on a thread of Context Relay: it is the memory of this work, not this conversation.
@@ -157,3 +165,149 @@ def _cut(turn: Turn) -> str:
     if len(raw) <= BUNDLE_TURN_BYTES_MAX:
         return text
     return raw[: BUNDLE_TURN_BYTES_MAX - len(_CUT.encode())].decode(errors="ignore") + _CUT
+
+
+class Gathered(Struct, frozen=True):
+    """A bundle, and the version of the state that it shows."""
+
+    bundle: Bundle
+    version: int
+    sources: tuple[str, ...]
+    """The artifacts that it shows anything of."""
+
+
+def gather(
+    thread: str,
+    user: str,
+    refs: tuple[str, ...] = (),
+    system: str | None = None,
+    budget_tokens: int | None = None,
+    is_alone: bool = False,
+) -> Flow[Gathered]:
+    """Put the bundle of a thread together, with these refs before its own newest artifacts.
+
+    `is_alone`: nothing of the thread is shown, only these refs.
+
+    Raises:
+        NotFound, Gone: there is no such thread, or a ref that is named is not there.
+        Invalid: the words are empty or too long, or too many refs are named.
+    """
+    if len(refs) > BUNDLE_PREVIEWS_MAX:
+        raise Invalid(f"{len(refs)} refs are named", f"at most {BUNDLE_PREVIEWS_MAX}")
+    if is_alone:
+        named = yield from _peeked(refs)
+        bundle = build_bundle(b"", named, user, system=system or SYSTEM, is_brief=True)
+        return Gathered(bundle, 0, tuple(dict.fromkeys(bundle.refs)))
+    raw: Raw = (yield ReadHeader(thread)).header
+    header: dict[str, Any] = decode(raw)
+    turns, answers = yield from _turns(header)
+    named = yield from _peeked(refs)
+    newest = [ref for ref in reversed(header["artifact_refs"]) if ref not in (*refs, *answers)]
+    shown = [*named, *(yield from _shown(newest[: BUNDLE_PREVIEWS_MAX - len(named)]))]
+    packed = ""
+    if budget_tokens is not None:
+        package: Package = yield Pack(thread, user[:QUERY_CHARS_MAX], budget_tokens)
+        packed = fenced(package.text, "what was packed of this thread")
+    bundle = build_bundle(
+        bytes(raw), shown, user, system=system or SYSTEM, packed=packed, turns=turns
+    )
+    return Gathered(bundle, header["version"], tuple(dict.fromkeys((*bundle.refs, *answers))))
+
+
+def _peeked(refs: tuple[str, ...]) -> Flow[list[Shown]]:
+    artifacts: list[Shown] = []
+    for ref in refs:
+        artifact: Artifact = yield Peek(ref)
+        artifacts.append(artifact)
+    return artifacts
+
+
+def _shown(refs: list[str]) -> Flow[list[Shown]]:
+    """Artifacts to show; one that is gone is a ref and what became of it."""
+    shown: list[Shown] = []
+    for ref in refs:
+        try:
+            shown.append((yield Peek(ref)))
+        except (Gone, NotFound) as error:
+            shown.append((ref, error.message))
+    return shown
+
+
+def _turns(header: dict[str, Any]) -> Flow[tuple[list[Turn], list[str]]]:
+    """What was asked and answered last, oldest first, and the refs of the answers.
+
+    The last actions name answers, and an answer says what was asked: so no log has to be searched,
+    and a fork knows what was said before it.
+    """
+    turns: list[Turn] = []
+    answers: list[str] = []
+    for done in header["last_actions"][-(BUNDLE_TURNS_MAX // 2) :]:
+        if "result_ref" not in done:
+            continue
+        try:
+            artifact: Artifact = yield Peek(done["result_ref"])
+        except (Gone, NotFound):
+            continue
+        asked = artifact.metadata.get("asked")
+        if isinstance(asked, str) and asked and artifact.preview.text:
+            turns += [Turn("user", asked), Turn("assistant", artifact.preview.text)]
+            answers.append(artifact.ref)
+    return turns, answers
+
+
+class PartSize(Struct, frozen=True):
+    """A part of what is sent, and its tokens."""
+
+    name: str
+    tokens: int
+    is_stable: bool
+    """Whether a prompt cache may hold it."""
+    text: str
+
+
+class Estimated(Struct, frozen=True, kw_only=True):
+    """What one call would send, and what reading it would cost."""
+
+    bundle: Bundle
+    parts: list[PartSize]
+    tokens: int
+    tokenizer: str
+    model: str
+    price: str | None
+    """Of the input, in US dollars, without a cache; None where no price is known."""
+    price_cached_first: str | None
+    """With a cache, the time that it is written."""
+    price_cached: str | None
+    """With a cache, from then on."""
+
+    def view(self) -> dict[str, Any]:
+        """The estimate as --json shows it."""
+        fields: dict[str, Any] = to_builtins(self)
+        del fields["bundle"]
+        return {**fields, "refs": list(self.bundle.refs)}
+
+
+def estimate_bundle(
+    bundle: Bundle, provider: Provider, has_files: bool, prices: Mapping[str, Rates]
+) -> Estimated:
+    """Count what a bundle takes, with the tools that go with it."""
+    tools = encode(tools_with(has_files)).decode()
+    # A cache ends with a message: in one with the words, nothing of it is held.
+    is_apart = len(bundle.messages()) > 1
+    parts = [PartSize("tools", count_tokens(tools), True, tools)]
+    for part in bundle.parts():
+        is_stable = part.is_stable and (is_apart or part.name == "system")
+        parts.append(PartSize(part.name, count_tokens(part.text), is_stable, part.text))
+    stable = sum(part.tokens for part in parts if part.is_stable)
+    fresh = sum(part.tokens for part in parts if not part.is_stable)
+    uncached, first, later = estimate(stable, fresh, 0, provider.model, prices)
+    return Estimated(
+        bundle=bundle,
+        parts=parts,
+        tokens=stable + fresh,
+        tokenizer=TOKENIZER_DEFAULT,
+        model=f"{provider.name}:{provider.model}",
+        price=spell_price(uncached),
+        price_cached_first=spell_price(first),
+        price_cached=spell_price(later),
+    )

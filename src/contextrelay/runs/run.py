@@ -1,13 +1,12 @@
-"""Runs: a model answers on a thread, round by round, with tools; what it said and did is kept.
-
-Rule: a run changes its thread once, at its end, by `FinishRun`: the answer and the draft, or
-nothing. Whatever happens before that is an event. A run that is stopped keeps what came.
-"""
+"""The words of one call of a model as they come, fit to be written and stored."""
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
+from pathlib import Path
+from threading import Lock
 from typing import Any, Literal, TypeVar
 from uuid import uuid4
 
@@ -17,8 +16,9 @@ from msgspec.structs import replace
 
 from contextrelay import verbs
 from contextrelay.client.flow import Ask, Flow, Give, Items, Step, Stopped, Work
+from contextrelay.client.transport.local import AsyncLocal, Local, settings_in
 from contextrelay.content.tokens import count_tokens
-from contextrelay.errors import Failed, Refused, RelayError
+from contextrelay.errors import Failed, Invalid, Refused, RelayError
 from contextrelay.limits import (
     BUNDLE_TURN_BYTES_MAX,
     EVENT_BYTES_MAX,
@@ -27,16 +27,17 @@ from contextrelay.limits import (
     RUN_CALLS_MAX,
     RUN_OUTPUT_TOKENS_DEFAULT,
     RUN_ROUNDS_DEFAULT,
+    RUN_ROUNDS_MAX,
     SOURCE_REFS_MAX,
 )
 from contextrelay.model.artifact import Artifact
+from contextrelay.model.ref import parse_ref
 from contextrelay.model.run import RunResult, ToolUse
+from contextrelay.model.settings import Settings
 from contextrelay.model.thread import ThreadView
-from contextrelay.runs.context import Gathered, gather
+from contextrelay.runs.bundle import Gathered, gather
 from contextrelay.runs.draft import commit, committed
-from contextrelay.runs.files import TrackedFiles
-from contextrelay.runs.pieces import Pieces, cut_bytes, spelled, tokens_in, written
-from contextrelay.runs.prices import PRICES, Rates
+from contextrelay.runs.prices import PRICES, Rates, Tally, prices_here, since_ms
 from contextrelay.runs.provider import (
     Message,
     Prompt,
@@ -46,9 +47,87 @@ from contextrelay.runs.provider import (
     ToolCall,
     ToolResult,
 )
-from contextrelay.runs.tally import Tally, since_ms
-from contextrelay.runs.tools import Toolbox, Used
+from contextrelay.runs.providers.registry import home_folder, open_provider
+from contextrelay.runs.tools import Toolbox, TrackedFiles, Used, is_tracked_folder
 from contextrelay.verbs.runs import RunNote
+
+
+class Pieces:
+    """The pieces of one call. They may be closed from a thread other than the one that waits."""
+
+    def __init__(self, provider: Provider, prompt: Prompt) -> None:
+        self._name = provider.name
+        self._pieces: Any = provider.answer(prompt)
+        self._lock = Lock()
+        self._is_closed = False
+
+    def next(self) -> str | Reply | None:
+        """The next piece, or None at the end.
+
+        Raises:
+            RelayError: as the provider says; Failed for an error that is none of ours.
+        """
+        with self._lock:
+            try:
+                return None if self._is_closed else next(self._pieces, None)
+            except RelayError:
+                raise
+            except Exception as error:
+                # Its text may quote all that came, and the key with it.
+                raise Failed(
+                    f"the provider {self._name} failed with {type(error).__name__}",
+                    "ask again, or another provider: -m",
+                ) from None
+            finally:
+                if self._is_closed:
+                    self._end()
+
+    def close(self) -> None:
+        """End the call; where a piece is being waited for, as soon as it comes."""
+        self._is_closed = True
+        if self._lock.acquire(blocking=False):
+            try:
+                self._end()
+            finally:
+                self._lock.release()
+
+    def _end(self) -> None:
+        close = getattr(self._pieces, "close", None)
+        if close is not None:
+            close()
+
+
+def written(text: str) -> str:
+    """A text that can be written: half of a pair of surrogates becomes a question mark."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+def spelled(reply: Reply) -> Reply:
+    """A reply that can be written."""
+    calls = tuple(
+        ToolCall(written(call.id), written(call.name), written(call.arguments))
+        for call in reply.calls
+    )
+    return replace(
+        reply,
+        text=written(reply.text),
+        calls=calls,
+        model=written(reply.model),
+        native=written(reply.native),
+    )
+
+
+def cut_bytes(text: str, bytes_max: int) -> str:
+    """As much of a text as fits, in whole characters."""
+    return text.encode(errors="replace")[:bytes_max].decode(errors="ignore")
+
+
+def tokens_in(prompt: Prompt) -> int:
+    """The tokens of a prompt by our own count, without its tools."""
+    results = (result.text for message in prompt.messages for result in message.results)
+    texts = (prompt.system, *(message.text for message in prompt.messages), *results)
+    return sum(map(count_tokens, texts))
+
 
 Result = TypeVar("Result")
 Steps = Generator[Step | Give[str | RunResult], Any, Result]
@@ -397,3 +476,77 @@ def _shown(call: ToolCall, used: Used, duration_ms: int) -> ToolUse:
         refs=used.refs,
         duration_ms=duration_ms,
     )
+
+
+Folder = str | os.PathLike[str]
+
+
+def ask_model(
+    thread: Any,
+    user: str,
+    model: str | Provider | None = None,
+    *,
+    refs: Sequence[str] = (),
+    system: str | None = None,
+    budget_tokens: int | None = None,
+    files: Folder | None = None,
+    rounds_max: int | None = None,
+    output_tokens_max: int = RUN_OUTPUT_TOKENS_DEFAULT,
+    by: str = "you",
+    on_tool: Callable[[ToolUse], object] | None = None,
+) -> Items[str | RunResult]:
+    """A run on the thread of a handle, ready to begin.
+
+    Raises:
+        Invalid: there is no such provider, or a value is out of range.
+    """
+    settings = settings_of(thread.transport)
+    rounds = settings.rounds_max if rounds_max is None else rounds_max
+    if not 1 <= rounds <= RUN_ROUNDS_MAX:
+        raise Invalid(f"{rounds} rounds", f"take 1 to {RUN_ROUNDS_MAX}")
+    if output_tokens_max < 1:
+        raise Invalid(f"{output_tokens_max} tokens are no answer", "allow 1 or more")
+    options = Options(
+        refs=tuple(dict.fromkeys(map(parse_ref, refs))),
+        system=system,
+        budget_tokens=budget_tokens,
+        files=tracked_files(files),
+        rounds_max=rounds,
+        output_tokens_max=output_tokens_max,
+        by=by,
+        on_tool=on_tool,
+        prices=prices_here(os.environ),
+    )
+    return run_thread(thread.id, user, chosen_provider(thread.transport, model), options)
+
+
+def chosen_provider(
+    transport: Any, model: str | Provider | None, environ: Mapping[str, str] = os.environ
+) -> Provider:
+    """The provider that is named; else that of the store's settings, else of RELAY_MODEL.
+
+    Raises:
+        Invalid: there is none of this name.
+    """
+    if model is None or isinstance(model, str):
+        return open_provider(model or settings_of(transport, environ).model, environ=environ)
+    return model
+
+
+def settings_of(transport: Any, environ: Mapping[str, str] = os.environ) -> Settings:
+    """The settings of a store in this process.
+
+    Where the thread is on a server, those of RELAY_HOME, as keys and prices: the model is asked
+    from here. The server's own are not asked for.
+    """
+    if isinstance(transport, Local | AsyncLocal):
+        return transport.stores.settings
+    return settings_in(home_folder(environ))
+
+
+def tracked_files(folder: Folder | None) -> TrackedFiles | None:
+    """The files of a folder that a model may read; None where git tracks none there."""
+    if folder is None:
+        return None
+    path = Path(folder).absolute()
+    return TrackedFiles(path) if is_tracked_folder(path) else None

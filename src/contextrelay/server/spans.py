@@ -26,8 +26,7 @@ from contextrelay.limits import (
     OTLP_SAID_EVERY_S,
     OTLP_SPANS_AT_ONCE,
 )
-from contextrelay.runs.otlp_export import Sender, Target, target_in
-from contextrelay.runs.tracing.spans import SERVER, Span, Value
+from contextrelay.runs.otlp import SERVER, Sender, Span, Target, Value, target_in
 from contextrelay.server.metrics import NO_PLACE
 from contextrelay.verbs.routes import routes
 

@@ -10,12 +10,9 @@ import pytest
 
 from contextrelay.errors import Forbidden, Invalid, Unavailable
 from contextrelay.limits import PROVIDER_KEY_BYTES_MAX
-from contextrelay.runs.providers.account import Account
 from contextrelay.runs.providers.llm import Llm
-from contextrelay.runs.providers.openai.chat import OpenAIChat
-from contextrelay.runs.providers.openai.open import open_openai
-from contextrelay.runs.providers.openai.responses import OpenAIResponses
-from contextrelay.runs.providers.registry import open_provider
+from contextrelay.runs.providers.openai import OpenAIChat, OpenAIResponses, open_openai
+from contextrelay.runs.providers.registry import Account, open_provider
 from tests.runs.providers.vendors import KEY, VENDORS, Vendor, asked
 
 HOST = "api.vendor.example"
@@ -140,7 +137,7 @@ def test_no_package_of_a_vendor_is_loaded_before_a_model_is_asked() -> None:
     """Promise X2."""
     code = (
         "import sys; from contextrelay.runs.providers.anthropic import Anthropic;"
-        "from contextrelay.runs.providers.openai.open import open_openai;"
+        "from contextrelay.runs.providers.openai import open_openai;"
         "from contextrelay.runs.providers.ollama import Ollama;"
         "import contextrelay.runs.providers.llm;"
         "[each('m', {}) for each in (Anthropic, open_openai, Ollama)];"

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from contextrelay.errors import Failed, Forbidden, Invalid
-from contextrelay.runs.pieces import Pieces
 from contextrelay.runs.provider import Message, ToolResult
 from contextrelay.runs.providers.llm import Llm
+from contextrelay.runs.run import Pieces
 from tests.aimock import Aimock, aimock
 from tests.runs.providers.vendors import answer_of, asked
 

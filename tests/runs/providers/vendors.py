@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 from contextrelay.runs.provider import Message, Prompt, Provider, Reply, Tool
 from contextrelay.runs.providers.anthropic import Anthropic
-from contextrelay.runs.providers.bounds import BOUNDS, Bounds
 from contextrelay.runs.providers.ollama import Ollama
-from contextrelay.runs.providers.openai.chat import OpenAIChat
-from contextrelay.runs.providers.openai.responses import OpenAIResponses
+from contextrelay.runs.providers.openai import OpenAIChat, OpenAIResponses
+from contextrelay.runs.providers.transport import BOUNDS, Bounds
 
 KEY = "sk-test-4242424242424242"
 TOOL = Tool(

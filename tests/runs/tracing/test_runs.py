@@ -19,8 +19,8 @@ from contextrelay.limits import (
 )
 from contextrelay.model.thread import Event
 from contextrelay.model.trace import Run
-from contextrelay.runs.tracing.runs import RunReader, Tracing, parts
-from contextrelay.runs.tracing.spans import spans_of
+from contextrelay.runs.otlp import spans_of
+from contextrelay.runs.trace import RunReader, Tracing, parts
 
 AT = datetime(2026, 11, 16, 12, tzinfo=UTC)
 REF = "0b5c1e1e-3c5f-4b8e-9d5e-1f2a3b4c5d6e"

@@ -16,8 +16,8 @@ import pytest
 from contextrelay import Relay
 from contextrelay.errors import Failed, Invalid
 from contextrelay.model.thread import Event
-from contextrelay.runs.agents import AGENTS, called
 from contextrelay.runs.providers.registry import open_provider
+from contextrelay.runs.wrap import AGENTS, called
 from tests.store.engines import until
 
 END_S_MAX = 60

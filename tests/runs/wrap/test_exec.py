@@ -345,10 +345,8 @@ def test_a_command_without_output_loads_next_to_nothing() -> None:
             "contextrelay.errors",
             "contextrelay.limits",
             "contextrelay.runs",
-            "contextrelay.runs.wrap",
-            "contextrelay.runs.wrap.child_process",
-            "contextrelay.runs.wrap.exec_options",
-            "contextrelay.runs.wrap.exec_start",
+            "contextrelay.runs.child_process",
+            "contextrelay.runs.exec_start",
         ]
     )
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from contextrelay.errors import Failed, RelayError
 from contextrelay.limits import STEP_ERROR_BYTES_KEPT, STEP_GRACE_S, STEP_KILLED_S
 from contextrelay.pipelines.steps.leftovers import KEY_VARIABLE, end_step
-from contextrelay.runs.wrap.child_process import KILLED, not_started
+from contextrelay.runs.child_process import KILLED, not_started
 
 _READ_BYTES = 64 * 1024
 _LOOK_S = 0.1

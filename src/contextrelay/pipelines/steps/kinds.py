@@ -31,14 +31,13 @@ from contextrelay.pipelines.steps.task import (
     folder_of,
 )
 from contextrelay.pipelines.steps.values import Values
-from contextrelay.runs.agents import SYSTEM as AGENT_SYSTEM
-from contextrelay.runs.agents import called, prompt_text
-from contextrelay.runs.ask import chosen_provider
-from contextrelay.runs.context import gather
-from contextrelay.runs.price_file import prices_here
+from contextrelay.runs.bundle import gather
+from contextrelay.runs.output import Output
+from contextrelay.runs.prices import prices_here
 from contextrelay.runs.provider import Message, Prompt
-from contextrelay.runs.run import Options, run_thread
-from contextrelay.runs.wrap.output import Output
+from contextrelay.runs.run import Options, chosen_provider, run_thread
+from contextrelay.runs.wrap import SYSTEM as AGENT_SYSTEM
+from contextrelay.runs.wrap import called, prompt_text
 from contextrelay.verbs import Invoke
 
 Result = TypeVar("Result")

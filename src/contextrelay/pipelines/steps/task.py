@@ -39,8 +39,8 @@ from contextrelay.pipelines.steps.leftovers import KEY_VARIABLE
 from contextrelay.pipelines.steps.python_pool import PythonPool, module_sha256
 from contextrelay.pipelines.steps.values import Scope, Values, fingerprint
 from contextrelay.pipelines.template import Value
-from contextrelay.runs.tally import since_ms
-from contextrelay.runs.wrap.output import Output
+from contextrelay.runs.output import Output
+from contextrelay.runs.prices import since_ms
 from contextrelay.verbs import FindResult, FinishStep, KeepResult
 
 COMPLAINT_VARIABLE = "RELAY_COMPLAINT"

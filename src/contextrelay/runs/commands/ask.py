@@ -23,11 +23,10 @@ from contextrelay.client.thread import Thread
 from contextrelay.errors import Invalid, RelayError
 from contextrelay.limits import BUDGET_TOKENS_MAX, BUNDLE_SYSTEM_BYTES_MAX, BUNDLE_USER_BYTES_MAX
 from contextrelay.model.run import RunResult, ToolUse
-from contextrelay.runs.ask import chosen_provider, tracked_files
-from contextrelay.runs.context import gather
-from contextrelay.runs.estimate import Estimated, estimate_bundle
-from contextrelay.runs.price_file import prices_here
+from contextrelay.runs.bundle import Estimated, estimate_bundle, gather
+from contextrelay.runs.prices import prices_here
 from contextrelay.runs.provider import Provider, Tool
+from contextrelay.runs.run import chosen_provider, tracked_files
 
 _INTERRUPTED = 130
 _THREAD = "else RELAY_THREAD, else the last used here, else a new one named after the folder"

@@ -20,9 +20,9 @@ from contextrelay.errors import Invalid
 from contextrelay.limits import OTLP_RUNS_AT_ONCE, REPLAY_DIFFS_SHOWN, TRACE_RUNS_DEFAULT
 from contextrelay.model.replay import Replay
 from contextrelay.runs import trace_display
-from contextrelay.runs.files import is_tracked_folder
+from contextrelay.runs.otlp import Span, spans_of
+from contextrelay.runs.tools import is_tracked_folder
 from contextrelay.runs.trace import read_runs
-from contextrelay.runs.tracing.spans import Span, spans_of
 
 
 @takes(
@@ -70,7 +70,6 @@ def replay(args: Namespace, console: Console) -> None:
 
     By the record no model is called; exit 1 where a recorded tool result no longer holds.
     """
-    from contextrelay.runs import replay_display
 
     chosen = thread_argument.choose_thread(console, args)
     has_files = args.model is not None if args.files is None else args.files
@@ -79,11 +78,11 @@ def replay(args: Namespace, console: Console) -> None:
         raise Invalid("git tracks no files here", "go to the folder that the model was asked in")
     with console.busy("replaying"):
         done = chosen.thread.replay(args.version, args.model, args.dry_run, args.by, files)
-    console.answer(done, replay_display.lines(done), done.fork)
+    console.answer(done, trace_display.lines(done), done.fork)
     if console.is_human and not console.is_json:
         _show_answers(console, done)
     if done.diverged is not None and not console.is_human:
-        console.note("\n".join(replay_display.diverged(done.diverged, done.version)))
+        console.note("\n".join(trace_display.diverged(done.diverged, done.version)))
     console.exit_code = 1 if done.diverged is not None else 0
 
 
@@ -97,8 +96,7 @@ def _show_answers(console: Console, done: Replay) -> None:
 
 def _export(console: Console, chosen: Chosen, target: str) -> None:
     """Write or send every run of a thread, a few at a time."""
-    from contextrelay.runs.otlp_export import Sender, resource, target_at
-    from contextrelay.runs.tracing.otlp import otlp_json
+    from contextrelay.runs.otlp import Sender, otlp_json, resource, target_at
 
     count = 0
     thread = chosen.thread.id

@@ -16,11 +16,10 @@ from contextrelay.limits import (
     OUTPUT_TOKENS_MAX,
     OUTPUT_TOKENS_MIN,
 )
-from contextrelay.runs.agents import AGENTS, BUNDLE, BUNDLE_FILE, Passing
-from contextrelay.runs.wrap.agent_run import Wrapped, run_agent
-from contextrelay.runs.wrap.child_process import Child, check_command
-from contextrelay.runs.wrap.exec_finish import finish
-from contextrelay.runs.wrap.exec_options import Options
+from contextrelay.runs.child_process import Child, check_command
+from contextrelay.runs.exec_finish import finish
+from contextrelay.runs.exec_start import Options
+from contextrelay.runs.wrap import AGENTS, BUNDLE, BUNDLE_FILE, Passing, Wrapped, run_agent
 
 
 def _tokens(text: str) -> int:

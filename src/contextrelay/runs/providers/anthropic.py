@@ -14,16 +14,18 @@ from msgspec.json import encode
 
 from contextrelay.errors import Unavailable
 from contextrelay.runs.provider import Message, Prompt, Reply, Tokens
-from contextrelay.runs.providers.account import NO_KEY_NEEDED, Account
 from contextrelay.runs.providers.answer import Answer, Stop, native_of, parsed
-from contextrelay.runs.providers.attempts import (
+from contextrelay.runs.providers.registry import NO_KEY_NEEDED, Account
+from contextrelay.runs.providers.transport import (
+    BOUNDS,
+    Bounds,
+    Meter,
     Refusal,
     answered,
     refused,
     unreached,
     unusable,
 )
-from contextrelay.runs.providers.bounds import BOUNDS, Bounds, Meter
 
 MODEL = "claude-sonnet-5-5"
 KEY_VARIABLE = "ANTHROPIC_API_KEY"

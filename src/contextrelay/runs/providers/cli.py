@@ -12,8 +12,8 @@ from tempfile import TemporaryFile
 from contextrelay.content.tokens import count_tokens
 from contextrelay.errors import Failed, Invalid
 from contextrelay.limits import CHUNK_BYTES, RUN_ANSWER_BYTES_MAX
-from contextrelay.runs.agents import AGENTS, called, prompt_text
 from contextrelay.runs.provider import Prompt, Reply, Tokens
+from contextrelay.runs.wrap import AGENTS, called, prompt_text
 
 _ERROR_BYTES_SHOWN = 1_000
 # How soon a command that says nothing is ended.

@@ -11,7 +11,6 @@ from msgspec.json import encode
 from contextrelay.errors import Invalid, RelayError, Unavailable
 from contextrelay.limits import NAMES_COMPARED_MAX, OLLAMA_WINDOW_TOKENS_MIN
 from contextrelay.runs.provider import Message, Prompt, Reply, Tokens
-from contextrelay.runs.providers.account import Account
 from contextrelay.runs.providers.answer import (
     Answer,
     Stop,
@@ -20,14 +19,17 @@ from contextrelay.runs.providers.answer import (
     parsed,
     tokens_in,
 )
-from contextrelay.runs.providers.attempts import (
+from contextrelay.runs.providers.registry import Account
+from contextrelay.runs.providers.transport import (
+    BOUNDS,
+    Bounds,
+    Meter,
     Refusal,
     answered,
     refused,
     unreached,
     unusable,
 )
-from contextrelay.runs.providers.bounds import BOUNDS, Bounds, Meter
 
 MODEL = "qwen3"
 KEY_VARIABLE = "OLLAMA_API_KEY"

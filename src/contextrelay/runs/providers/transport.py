@@ -1,27 +1,118 @@
-"""The HTTP transport of the providers: bounds on what a provider sends back.
+"""Bounds on one reply of a provider: its bytes and its time, in total and without progress.
 
-Rule: the bounds hold at the socket, below the SDK, whatever that does with a reply. Compressed
-replies are refused, and no redirect is followed: the prompt goes to one host.
+Rule: only a part of the answer is progress. Comments, pings and empty pieces are none.
 """
 
 from __future__ import annotations
 
+import random
 import socket
 import ssl
 import time
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import httpcore2
+from msgspec import Struct
 
 from contextrelay.documents.values import shown
-from contextrelay.errors import Failed, Invalid, RelayError
-from contextrelay.limits import CONNECT_S_MAX, PROVIDER_IDLE_S
-from contextrelay.runs.providers.account import ANOTHER, Account
-from contextrelay.runs.providers.bounds import Bounds, Meter
+from contextrelay.errors import Failed, Forbidden, Invalid, Limited, RelayError, Unavailable
+from contextrelay.limits import (
+    CONNECT_S_MAX,
+    PROVIDER_BACKOFF_S_MAX,
+    PROVIDER_IDLE_BYTES_MAX,
+    PROVIDER_IDLE_S,
+    PROVIDER_PAUSE_S_MAX,
+    PROVIDER_PROGRESS_S_MAX,
+    PROVIDER_REPLY_BYTES_MAX,
+    PROVIDER_REPLY_S_MAX,
+    PROVIDER_RETRIES_MAX,
+)
+from contextrelay.runs.provider import Reply
+from contextrelay.runs.providers.registry import ANOTHER, Account
+
+# Most SDKs need as long for a line without content as for so many bytes of content.
+_LINE_BYTES = 500
+
+
+class Bounds(Struct, frozen=True, kw_only=True):
+    """What one reply may take. `idle_*`: since the last progress; a line costs 500 bytes."""
+
+    reply_bytes: int = PROVIDER_REPLY_BYTES_MAX
+    reply_s: float = PROVIDER_REPLY_S_MAX
+    idle_bytes: int = PROVIDER_IDLE_BYTES_MAX
+    idle_s: float = PROVIDER_PROGRESS_S_MAX
+
+
+BOUNDS = Bounds()
+
+
+class Meter:
+    """Counts what one reply takes: bytes, and the time that its reader waits."""
+
+    def __init__(self, name: str, bounds: Bounds) -> None:
+        self._name = name
+        self._bounds = bounds
+        self.begin()
+
+    def begin(self) -> None:
+        """Start to count the next reply."""
+        self._bytes = self._idle_bytes = 0
+        self._s = self._idle_s = 0.0
+
+    def progress(self) -> None:
+        """Note that a part of the answer arrived."""
+        self._idle_bytes = 0
+        self._idle_s = 0.0
+
+    def left_s(self) -> float:
+        """Return the seconds that are left.
+
+        Raises:
+            Unavailable: none are.
+        """
+        left_s = min(self._bounds.reply_s - self._s, self._bounds.idle_s - self._idle_s)
+        if left_s <= 0:
+            raise self.late()
+        return left_s
+
+    def spend(self, waited_s: float) -> None:
+        """Count time."""
+        self._s += waited_s
+        self._idle_s += waited_s
+
+    def take(self, data: bytes) -> None:
+        """Count bytes that arrived.
+
+        Raises:
+            Failed: there are too many.
+        """
+        self._bytes += len(data)
+        self._idle_bytes += len(data) + _LINE_BYTES * data.count(b"\n")
+        if self._bytes > self._bounds.reply_bytes:
+            raise Failed(
+                f"the reply of {self._name} has more than {self._bounds.reply_bytes:,} bytes",
+                f"ask for less at once, {ANOTHER}",
+            )
+        if self._idle_bytes > self._bounds.idle_bytes:
+            raise Failed(
+                f"{self._name} sends without end, and no part of an answer is in it",
+                f"run it again, {ANOTHER}",
+            )
+
+    def late(self) -> Unavailable:
+        """Return the error for a reply whose time is up."""
+        bounds = self._bounds
+        if bounds.reply_s - self._s < bounds.idle_s - self._idle_s:
+            said = f"the reply of {self._name} took more than {bounds.reply_s:,} seconds"
+        else:
+            said = f"{self._name} sent no part of an answer for {bounds.idle_s:,} seconds"
+        return Unavailable(said, f"run it again, {ANOTHER}")
+
 
 # A connection that carries nothing while a model thinks is kept by routers that see these.
 _KEEP_ALIVE = [
@@ -226,3 +317,125 @@ class _Counted(httpcore2.NetworkStream):
 
     def get_extra_info(self, info: str) -> Any:
         return self._stream.get_extra_info(info)
+
+
+class Refusal(NamedTuple):
+    """Why there is no answer, and whether asking again may help."""
+
+    error: RelayError
+    is_transient: bool = False
+    pause_s: float | None = None
+    """How long the provider asks us to wait."""
+
+
+def answered(
+    ask: Callable[[], Generator[str | Reply]],
+    explain: Callable[[Any], Refusal],
+    sleep: Callable[[float], None],
+) -> Iterator[str | Reply]:
+    """Ask, and ask again after transient refusals; an empty piece says that the answer begins.
+
+    Raises:
+        RelayError: what `explain` makes of the last failure.
+    """
+    for retries in range(PROVIDER_RETRIES_MAX + 1):
+        has_begun = False
+        try:
+            with closing(ask()) as parts:
+                for part in parts:
+                    has_begun = True
+                    if part != "":
+                        yield part
+            return
+        except RelayError:
+            raise
+        except Exception as error:
+            # SDKs raise whatever a malformed answer leads to, with parts of it in the text: their
+            # errors are in no traceback either.
+            refusal = _own(error) or explain(error)
+            if has_begun and refusal.is_transient:
+                raise _broken_off(refusal.error) from None
+            pause_s = _pause_s(retries, refusal.pause_s)
+            is_last = retries == PROVIDER_RETRIES_MAX or pause_s > PROVIDER_PAUSE_S_MAX
+            if is_last or not refusal.is_transient:
+                raise refusal.error from None
+        sleep(pause_s)
+
+
+def refused(
+    account: Account, model: str, status: int, said: str, headers: Mapping[str, str]
+) -> Refusal:
+    """What an answer means that is an error by its HTTP status."""
+    name, said = account.name, account.said(said)
+    if status == 401:
+        error = Forbidden(
+            f"{name} refuses the key (401)",
+            f"put a valid one into {account.variable}, {ANOTHER}",
+            status=401,
+        )
+    elif status == 403:
+        error = Forbidden(f"{name} does not allow this: {said}", f"use another key, {ANOTHER}")
+    elif status == 404:
+        error = Invalid(
+            f"{name} has no model {model!r}: {said}", "name another: -m PROVIDER:MODEL", status=404
+        )
+    elif status in {402, 429}:
+        error = Limited(
+            f"{name} answers no more for now ({status}): {said}",
+            f"wait, raise its limit, {ANOTHER}",
+        )
+        return Refusal(error, status == 429, retry_after_s(headers))
+    elif status in {408, 409} or status >= 500:
+        error = Unavailable(f"{name} cannot answer now ({status}): {said}", f"try later, {ANOTHER}")
+        return Refusal(error, True, retry_after_s(headers))
+    else:
+        error = Invalid(f"{name} refuses the request ({status}): {said}", f"change it, {ANOTHER}")
+    return Refusal(error)
+
+
+def unreached(account: Account, error: BaseException) -> Refusal:
+    """What it means that there was no answer at all; where nobody listens here, nobody will."""
+    said = account.said(str(error) or type(error).__name__)
+    hint = f"{'start it' if account.is_local else 'try later'}, {ANOTHER}"
+    if account.is_local and account.name == "ollama":
+        hint = "start it: ollama serve; or ask another with -m, such as echo"
+    is_alone = account.is_local and type(error).__name__ == "ConnectError"
+    return Refusal(
+        Unavailable(f"{account.name} at {account.host} does not answer: {said}", hint), not is_alone
+    )
+
+
+def unusable(account: Account, error: Exception) -> Refusal:
+    """Return the refusal for an answer that cannot be read; its error may quote all of it."""
+    said = f"{account.name} sent what is no answer ({type(error).__name__})"
+    return Refusal(Failed(said, f"run it again, {ANOTHER}"))
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """How long `Retry-After` asks us to wait: seconds, or until a date."""
+    said = headers.get("retry-after", "").strip()
+    try:
+        return max(0.0, float(said))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(said).timestamp() - time.time())
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _pause_s(retries: int, asked_s: float | None) -> float:
+    """As long as was asked for, else longer each time, and not the same for everybody."""
+    if asked_s is not None:
+        return asked_s
+    return min(PROVIDER_BACKOFF_S_MAX, 0.5 * 2**retries) * (0.75 + random.random() / 4)
+
+
+def _broken_off(error: RelayError) -> Failed:
+    return Failed(f"the answer broke off: {error.message}", "run it again")
+
+
+def _own(error: BaseException) -> Refusal | None:
+    """Return the refusal for an error of the transport that an SDK wrapped in its own, if any."""
+    cause = error.__cause__
+    return Refusal(cause) if isinstance(cause, RelayError) else None

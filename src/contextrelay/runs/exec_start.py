@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
+from contextrelay.errors import RelayError
 from contextrelay.limits import OUTPUT_TOKENS_DEFAULT, OUTPUT_TOKENS_MAX, OUTPUT_TOKENS_MIN
+from contextrelay.runs.child_process import Child
 
 
 class Options:
@@ -41,3 +45,23 @@ def read_options(words: list[str]) -> Options | None:
 def _is_number(text: str) -> bool:
     is_number = text.isascii() and text.isdigit() and len(text) < 10
     return is_number and OUTPUT_TOKENS_MIN <= int(text) <= OUTPUT_TOKENS_MAX
+
+
+def run(words: list[str]) -> int | None:
+    """Run the command that is in the words after `exec`; its exit status, None if it is unclear."""
+    options = read_options(words)
+    if options is None or os.environ.get("RELAY_THREAD"):
+        return None
+    try:
+        child = Child(options.command)
+    except RelayError:
+        return None  # The parser's way leads to the same error, and shows it.
+    pieces = child.output()
+    first = next(pieces, b"")
+    if not first and child.exit_status is not None and not options.json:
+        return child.exit_status
+
+    # The store is loaded while the command runs.
+    from contextrelay.runs.exec_finish import finish_started
+
+    return finish_started(options, child, first, pieces)

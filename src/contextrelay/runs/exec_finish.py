@@ -26,14 +26,14 @@ from contextrelay.limits import (
 )
 from contextrelay.model.artifact import Artifact
 from contextrelay.project.user_cache import token_counter
-from contextrelay.runs.wrap.child_process import Child
-from contextrelay.runs.wrap.exec_options import Options
-from contextrelay.runs.wrap.output import Output
+from contextrelay.runs.child_process import Child
+from contextrelay.runs.output import Output
 from contextrelay.verbs import FinishRun, NoteRun, Push, Verb
 
 if TYPE_CHECKING:
     from contextrelay.client.transport.local import Local
     from contextrelay.client.transport.remote import Remote
+    from contextrelay.runs.exec_start import Options
 
 
 def finish_started(options: Options, child: Child, first: bytes, pieces: Iterator[bytes]) -> int:

@@ -1,1 +1,0 @@
-"""OpenAI, and every server that speaks its language."""

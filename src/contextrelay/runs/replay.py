@@ -1,0 +1,564 @@
+"""Replay: recorded runs checked step by step, and done again in a copy of their thread.
+
+Nothing is asked of a model. Each answer is the recorded one, and what tools showed the model is
+looked at again: a ref that is gone, or a result that is another now, is where the replay diverges.
+The copy then ends before that run; ids, refs and times in it are those of the record.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import DecodeError, Struct, convert, to_builtins
+from msgspec.json import decode
+from msgspec.structs import replace
+
+from contextrelay.client.flow import Flow, Give, Items, Work, for_each
+from contextrelay.documents.diff import difference
+from contextrelay.documents.patch import Operation
+from contextrelay.documents.pointer import find, parse
+from contextrelay.errors import Gone, Invalid, NotFound, RelayError
+from contextrelay.limits import (
+    BUDGET_TOKENS_MAX,
+    LABEL_CHARS_MAX,
+    LIST_ITEMS_MAX,
+    NUMBER_MAX,
+    REPLAY_OPEN_RUNS_MAX,
+    REPLAY_RUNS_MAX,
+    REPLAY_VERSIONS_TRIED,
+    RUN_ROUNDS_MAX,
+)
+from contextrelay.model.replay import Diverged, Replay, ReplayedRun
+from contextrelay.model.run import RunResult
+from contextrelay.model.thread import CREATED, PATCHED, Event, Numbered, ThreadView
+from contextrelay.model.trace import Call, Run, ToolUse
+from contextrelay.runs.draft import Draft, RelayState
+from contextrelay.runs.prices import prices_here
+from contextrelay.runs.provider import Provider, Reply, ToolCall, ToolResult
+from contextrelay.runs.run import Folder, Options, chosen_provider, run_thread, tracked_files
+from contextrelay.runs.tools import (
+    RelayPut,
+    RelayRead,
+    Toolbox,
+    TrackedFiles,
+    arguments_of,
+    noted_text,
+)
+from contextrelay.runs.trace import CALLED, ENDS, RECEIVED, STARTED, RunReader, call_of
+from contextrelay.verbs import CopyThread, PatchState, Peek, Pull, ReadEvents, ReadState, ShowThread
+
+
+class Asked(Struct, frozen=True):
+    """How a replay is done."""
+
+    is_dry: bool
+    by: str
+    files: TrackedFiles | None
+
+
+class Past(Struct, frozen=True):
+    """An event of a thread, and the version that its state had then."""
+
+    event: Event
+    version: int
+
+
+class _Exchange(Struct, frozen=True):
+    """What was answered in one call."""
+
+    reply: Reply
+    results: tuple[ToolResult, ...] = ()
+
+
+def replay_recorded(
+    source: ThreadView, version: int, runs: dict[str, Run], asked: Asked
+) -> Flow[Replay]:
+    """Check what was recorded after a version, and copy the thread as far as that holds."""
+    thread = source.thread_id
+    checking = _Checking(version, ToolChecks(thread, asked.files))
+    yield from for_each(past_events(thread, version), checking.check)
+    fork: str | None = None
+    is_equal: bool | None = None
+    if not asked.is_dry:
+        fork = yield from copy_into(source, checking.version, asked.by)
+        is_equal = (yield from _state(thread, checking.version)) == (yield from _state(fork))
+    return Replay(
+        thread_id=thread,
+        fork=fork,
+        from_version=version,
+        version=checking.version,
+        is_called=False,
+        runs=[_kept(runs[run]) for run in checking.held if run in runs],
+        diverged=checking.diverged,
+        is_equal=is_equal,
+    )
+
+
+def past_events(thread: str, version: int) -> Items[Past]:
+    """The events of a thread after a version, each with the version that it led to."""
+    reached, after = 0, 0
+    while True:
+        page: list[Numbered] = (yield ReadEvents(thread, after, LIST_ITEMS_MAX)).events
+        some: list[Past] = []
+        for each in page:
+            is_after = reached >= version
+            reached = _version(each.event, reached)
+            if is_after:
+                some.append(Past(each.event, reached))
+        yield Give(some)
+        if len(page) < LIST_ITEMS_MAX:
+            return
+        after = page[-1].seq
+
+
+def _version(event: Event, before: int) -> int:
+    if event.type == PATCHED:
+        return event.detail["version"]
+    return event.detail["state"]["version"] if event.type == CREATED else before
+
+
+def copy_into(source: ThreadView, version: int, by: str) -> Flow[str]:
+    """Make the thread that a replay goes into."""
+    name = f"{source.name} replay"[:LABEL_CHARS_MAX] if source.name else None
+    made: ThreadView = yield CopyThread(source.thread_id, version, name, by)
+    return made.thread_id
+
+
+def _state(thread: str, version: int | None = None) -> Flow[dict[str, Any]]:
+    state: dict[str, Any] = decode((yield ReadState(thread, version)).state)
+    return {name: value for name, value in state.items() if name != "thread_id"}
+
+
+def _kept(run: Run) -> ReplayedRun:
+    return ReplayedRun(
+        run=run.run,
+        asked=run.asked,
+        old_ref=run.ref,
+        new_ref=run.ref,
+        model=f"{run.provider}:{run.model}",
+    )
+
+
+class _Checking:
+    """The check of a thread's record, event by event."""
+
+    def __init__(self, version: int, tools: ToolChecks) -> None:
+        self._tools = tools
+        self._since: dict[str, int] = {}
+        """The version at the last step of runs that have not ended."""
+        self._said: dict[str, list[str]] = {}
+        """What models said in runs that have not ended."""
+        self.version = version
+        """The last one before which everything holds."""
+        self.held: list[str] = []
+        self.diverged: Diverged | None = None
+
+    def check(self, past: Past) -> Flow[bool]:
+        """Check an event; whether it is where the record no longer holds."""
+        event = past.event
+        run = event.detail.get("run")
+        if isinstance(run, str) and event.type == CALLED:
+            self.diverged = yield from self._check_call(run, past)
+        elif isinstance(run, str) and event.type in ENDS:
+            self.diverged = yield from self._check_answer(run, event)
+            self.held += [] if self.diverged else [run]
+            self._tools.end(run)
+            self._since.pop(run, None)
+        elif isinstance(run, str) and len(self._since) < REPLAY_OPEN_RUNS_MAX:
+            self._since.setdefault(run, past.version)
+        if self.diverged is None:
+            self.version = past.version
+        return self.diverged is not None
+
+    def _check_call(self, run: str, past: Past) -> Flow[Diverged | None]:
+        call = call_of(past.event)
+        at = Diverged(run=run, round=call.round)
+        if call.exchange is None:
+            return replace(at, reason="what was said is not recorded")
+        try:
+            exchange = decode((yield (yield Pull(call.exchange))), type=_Exchange)
+        except (Gone, NotFound) as error:
+            return replace(at, ref=call.exchange, reason=error.message)
+        except (DecodeError, UnicodeError, RecursionError) as error:
+            return replace(at, ref=call.exchange, reason=f"the record cannot be read: {error}")
+        if run in self._said or len(self._said) < REPLAY_OPEN_RUNS_MAX:
+            self._said.setdefault(run, []).append(exchange.reply.text)
+        versions = range(self._since.get(run, past.version), past.version + 1)
+        self._since[run] = past.version
+        return (yield from self._check_tools(run, call, exchange, versions))
+
+    def _check_tools(
+        self, run: str, call: Call, exchange: _Exchange, versions: range
+    ) -> Flow[Diverged | None]:
+        recorded = zip(call.tools, exchange.reply.calls, exchange.results, strict=False)
+        for use, asked, result in recorded:
+            at = Diverged(run=run, round=call.round, tool=use.name)
+            for ref in use.refs:
+                try:
+                    yield Peek(ref, shown_chars=0)
+                except (Gone, NotFound) as error:
+                    return replace(at, ref=ref, reason=error.message)
+            done = Recorded(run, use, asked, result, versions)
+            if reason := (yield from self._tools.trouble(done)):
+                return replace(at, ref=use.refs[0] if use.refs else None, reason=reason)
+        return None
+
+    def _check_answer(self, run: str, event: Event) -> Flow[Diverged | None]:
+        """Check that an answer is there, and is what the model said."""
+        said, ref = self._said.pop(run, []), event.detail.get("ref")
+        if not isinstance(ref, str):
+            return None
+        at = Diverged(run=run, ref=ref)
+        try:
+            answer: bytes = yield (yield Pull(ref))
+        except (Gone, NotFound) as error:
+            return replace(at, reason=error.message)
+        text, place = answer.decode(errors="replace"), 0
+        for each in said:
+            place = text.find(each, place)
+            if place < 0:
+                return replace(at, reason="the answer is not what the model said")
+            place += len(each)
+        return None
+
+
+_AT = "2000-01-01T00:00:00Z"
+"""When a note is made does not decide its id."""
+
+
+class Recorded(Struct, frozen=True):
+    """A tool call as it was recorded, and the versions that the state may have had then."""
+
+    run: str
+    use: ToolUse
+    asked: ToolCall
+    result: ToolResult
+    versions: range
+
+
+class ToolChecks:
+    """Checks of one thread. `files`: a folder that the tools for files are compared with."""
+
+    def __init__(self, thread: str, files: TrackedFiles | None) -> None:
+        self._thread = thread
+        self._files = files
+        self._drafts: dict[str, Draft] = {}
+        """What models have noted in runs that have not ended."""
+
+    def trouble(self, done: Recorded) -> Flow[str]:
+        """Why a recorded result does not hold any more; "" where it does."""
+        check = _CHECKS.get(done.use.name)
+        if check is None:
+            return ""
+        if done.asked.name != done.use.name:
+            return f"by the record it is {done.use.name}, and another was asked for"
+        try:
+            return (yield from check(self, done))
+        except RelayError as error:
+            return "" if done.result.is_error else error.message
+
+    def end(self, run: str) -> None:
+        """Forget the draft of a run."""
+        self._drafts.pop(run, None)
+
+    def look(self, done: Recorded) -> Flow[str]:
+        toolbox = Toolbox(self._thread, done.run, "replay", self._files)
+        toolbox.refs.update(dict.fromkeys(done.use.refs))
+        now = (yield from toolbox.use(done.asked)).result
+        is_same = now.is_error and done.result.is_error
+        if now.is_error == done.result.is_error:
+            is_same = is_same or now.text == done.result.text
+        return "" if is_same else "it shows something else now"
+
+    def note(self, done: Recorded) -> Flow[str]:
+        """The same entries, noted in the state of then, have to get the same ids."""
+        if done.result.is_error:
+            return ""
+        asked: RelayState = arguments_of(done.asked)
+        draft = self._drafts.get(done.run, Draft()).with_state(asked)
+        if done.run in self._drafts or len(self._drafts) < REPLAY_OPEN_RUNS_MAX:
+            self._drafts[done.run] = draft
+        if len(done.versions) > REPLAY_VERSIONS_TRIED:
+            return ""  # Others changed it meanwhile, so that it cannot be said what it met.
+        for version in reversed(done.versions):
+            state: Any = decode((yield ReadState(self._thread, version)).state)
+            try:
+                ids, _ = draft.operations(state, _AT)
+            except RelayError:
+                continue
+            if noted_text(asked, ids) == done.result.text:
+                return ""
+        return "it would be noted otherwise now"
+
+    def put(self, done: Recorded) -> Flow[str]:
+        asked: RelayPut = arguments_of(done.asked)
+        if done.result.is_error or not done.use.refs:
+            return ""
+        body: bytes = yield (yield Pull(done.use.refs[0]))
+        return "" if body == asked.content.encode() else "what is stored is not what it put"
+
+    def list_files(self, done: Recorded) -> Flow[str]:
+        return "" if self._files is None else (yield from self.look(done))
+
+    def read_file(self, done: Recorded) -> Flow[str]:
+        files = self._files
+        if files is None or done.result.is_error or not done.use.refs:
+            return ""
+        asked: RelayRead = arguments_of(done.asked)
+        content: bytes = yield Work(lambda: files.read(asked.path))
+        body: bytes = yield (yield Pull(done.use.refs[0]))
+        return "" if body == content else f"{asked.path!r} is another now"
+
+
+_CHECKS: dict[str, Callable[[ToolChecks, Recorded], Flow[str]]] = {
+    "relay_get": ToolChecks.look,
+    "relay_state": ToolChecks.note,
+    "relay_put": ToolChecks.put,
+    "relay_files": ToolChecks.list_files,
+    "relay_read": ToolChecks.read_file,
+}
+
+
+# What a version says of itself; no part of a difference.
+_OWN = ("$schema", "thread_id", "version", "updated_at", "metrics")
+_MOVES = ("replace", "remove", "move", "copy")
+
+
+def replay_again(
+    source: ThreadView, version: int, runs: dict[str, Run], provider: Provider, how: Asked
+) -> Flow[Replay]:
+    """Ask another model what was asked after a version."""
+    thread = source.thread_id
+    fork = yield from copy_into(source, version, how.by)
+    asking = _Asking(thread, fork, runs, provider, how)
+    yield from for_each(past_events(thread, version), asking.follow)
+    old = yield from _comparable(thread, source.version)
+    new = yield from _comparable(fork)
+    changes = [to_builtins(each) for each in difference(old, new)]
+    return Replay(
+        thread_id=thread,
+        fork=fork,
+        from_version=version,
+        version=source.version,
+        is_called=True,
+        runs=asking.asked,
+        is_equal=not changes,
+        changes=changes,
+        skipped=asking.skipped,
+    )
+
+
+def _comparable(thread: str, version: int | None = None) -> Flow[dict[str, Any]]:
+    state: dict[str, Any] = decode((yield ReadState(thread, version)).state)
+    return {name: value for name, value in state.items() if name not in _OWN}
+
+
+class _Sent(Struct, frozen=True):
+    """Of what a model was sent: the system text."""
+
+    system: str
+
+
+class _RecordedPrompt(Struct, frozen=True):
+    prompt: _Sent
+
+
+def _system(run: Run) -> Flow[str | None]:
+    """The system text that a run was recorded with; ours, where it is not there any more."""
+    ref = run.calls[0].exchange if run.calls else None
+    if ref is None:
+        return None
+    try:
+        return decode((yield (yield Pull(ref))), type=_RecordedPrompt).prompt.system or None
+    except (Gone, NotFound, DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+_BOUNDS = {
+    "budget_tokens": BUDGET_TOKENS_MAX,
+    "rounds_max": RUN_ROUNDS_MAX,
+    "output_tokens_max": NUMBER_MAX,
+}
+
+
+def _bounds(detail: dict[str, Any]) -> dict[str, Any]:
+    """The bounds that a run was recorded with, as far as they make sense."""
+    return {
+        name: value
+        for name, at_most in _BOUNDS.items()
+        if type(value := detail.get(name)) is int and 1 <= value <= at_most
+    }
+
+
+class _Asking:
+    """A thread followed event by event, its runs asked of another model."""
+
+    def __init__(
+        self, thread: str, fork: str, runs: dict[str, Run], provider: Provider, how: Asked
+    ) -> None:
+        self._thread, self._fork = thread, fork
+        self._runs, self._provider, self._how = runs, provider, how
+        self._words: dict[str, Event] = {}
+        self._ended = ""
+        """The run whose patch comes next."""
+        self.asked: list[ReplayedRun] = []
+        self.skipped: list[str] = []
+
+    def follow(self, past: Past) -> Flow[bool]:
+        """Do again what an event says; never the end of it."""
+        event = past.event
+        run = event.detail.get("run")
+        known = self._runs.get(run) if isinstance(run, str) else None
+        if event.type == PATCHED and self._ended not in self._runs:
+            yield from self._patch(event, past.version)
+        elif known is not None and event.type == RECEIVED:
+            self._words[known.run] = event
+        elif known is not None and event.type == STARTED:
+            self.asked.append((yield from self._ask(known, event)))
+        self._ended = run if isinstance(run, str) and event.type in ENDS else ""
+        return False
+
+    def _ask(self, run: Run, started: Event) -> Flow[ReplayedRun]:
+        provider = self._provider
+        model = f"{provider.name}:{provider.model}"
+        result: RunResult | None = None
+
+        def hear(item: str | RunResult) -> Flow[bool]:
+            nonlocal result
+            result = item if isinstance(item, RunResult) else None
+            return False
+            yield
+
+        error = ""
+        try:
+            user = yield from self._user(run)
+            options = Options(
+                refs=run.refs,
+                system=(yield from _system(run)),
+                files=self._how.files,
+                by=self._how.by,
+                prices=prices_here(os.environ),
+                **_bounds(started.detail),
+            )
+            yield from for_each(run_thread(self._fork, user, provider, options), hear)
+        except RelayError as failed:
+            error = str(failed)
+        return ReplayedRun(
+            run=run.run,
+            asked=run.asked,
+            old_ref=run.ref,
+            new_ref=result.ref if result else None,
+            model=model,
+            price=result.price if result else None,
+            error=error,
+        )
+
+    def _user(self, run: Run) -> Flow[str]:
+        """The words as they were said; long ones are in an artifact."""
+        said = self._words.pop(run.run, None)
+        detail: dict[str, Any] = {} if said is None else said.detail
+        if isinstance(text := detail.get("text"), str):
+            return text
+        if not isinstance(ref := detail.get("ref"), str):
+            raise NotFound(f"what run {run.run} was asked is not recorded", "ask it by hand")
+        raw: bytes = yield (yield Pull(ref))
+        return raw.decode(errors="replace")
+
+    def _patch(self, event: Event, version: int) -> Flow[None]:
+        """Do a patch of others again, if what it touches is still what it was."""
+        operations: list[Any] = event.detail["operations"]
+        try:
+            tests = yield from self._tests(convert(operations, list[Operation]), version)
+            yield PatchState(self._fork, [*tests, *operations], by=event.by)
+        except RelayError as error:
+            self.skipped.append(f"v{version}: {error.message}")
+
+    def _tests(self, operations: list[Operation], version: int) -> Flow[list[Any]]:
+        """Operations that let a patch pass only where it meets what it met before."""
+        moved = [each for each in operations if each.op in _MOVES]
+        if not moved:
+            return []
+        before: Any = decode((yield ReadState(self._thread, version - 1)).state)
+        tests: list[Any] = []
+        for each in moved:
+            path = each.from_ if isinstance(each.from_, str) else each.path
+            try:
+                value = find(before, parse(path))
+            except RelayError:
+                continue  # It is what this patch itself has put there.
+            tests.append({"op": "test", "path": path, "value": value})
+        return tests
+
+
+_FIRST_VERSION = 1
+
+
+def replay_thread(
+    thread: Any,
+    version: int | None,
+    model: str | Provider | None,
+    is_dry: bool,
+    by: str,
+    files: Folder | None,
+) -> Flow[Replay]:
+    """Do the runs of a thread again that came after a version.
+
+    Raises:
+        NotFound: there is no such version.
+        Invalid: there are too many runs, or no such provider.
+    """
+    source: ThreadView = yield ShowThread(thread.id)
+    begin = _FIRST_VERSION if version is None else version
+    if not _FIRST_VERSION <= begin <= source.version:
+        raise NotFound(
+            f"thread {thread.id} has no version {begin}; the newest is {source.version}",
+            "see the versions with: relay state log",
+        )
+    asked = Asked(is_dry, by, tracked_files(files))
+    runs = yield from _runs(thread.id, begin)
+    if model is None or all(model == _named(run) for run in runs.values()):
+        return (yield from replay_recorded(source, begin, runs, asked))
+    provider = chosen_provider(thread.transport, model)
+    again = {id: run for id, run in runs.items() if run.kind == "ask" and run.status != "failed"}
+    if asked.is_dry:
+        return _planned(source, begin, again, provider)
+    return (yield from replay_again(source, begin, again, provider, asked))
+
+
+def _runs(thread: str, version: int) -> Flow[dict[str, Run]]:
+    """The runs that began after a version, and have ended."""
+    reader = RunReader()
+    found: dict[str, Run] = {}
+
+    def read(past: Past) -> Flow[bool]:
+        found.update({run.run: run for run in reader.read(past.event)})
+        if len(found) > REPLAY_RUNS_MAX:
+            raise Invalid(
+                f"there are over {REPLAY_RUNS_MAX:,} runs", "begin later: relay replay --from vN"
+            )
+        return False
+        yield
+
+    yield from for_each(past_events(thread, version), read)
+    return found
+
+
+def _named(run: Run) -> str:
+    return f"{run.provider}:{run.model}"
+
+
+def _planned(source: ThreadView, version: int, runs: dict[str, Run], provider: Provider) -> Replay:
+    model = f"{provider.name}:{provider.model}"
+    return Replay(
+        thread_id=source.thread_id,
+        fork=None,
+        from_version=version,
+        version=source.version,
+        is_called=True,
+        runs=[
+            ReplayedRun(run=run.run, asked=run.asked, old_ref=run.ref, new_ref=None, model=model)
+            for run in runs.values()
+        ],
+    )

@@ -1,1 +1,0 @@
-"""Replays: the runs of a thread done again in a copy, by the record or by another model."""

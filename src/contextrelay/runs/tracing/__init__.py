@@ -1,1 +1,0 @@
-"""Traces: what runs did, read out of a thread's events."""
