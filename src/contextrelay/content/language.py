@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
+from contextrelay.content.untrusted.prefilter import Sieve, compiled
 from contextrelay.model.artifact import ArtifactType
 
 Guess = tuple[ArtifactType, str]
@@ -67,7 +69,7 @@ def without_traces(rows: list[str]) -> list[str]:
     margin = -1
     for row in rows:
         is_within = 0 <= margin < len(row) and row[margin].isspace()
-        if _POINTED.match(row) and kept and not is_within:
+        if row.lstrip()[:1] in ("^", "~") and _POINTED.match(row) and kept and not is_within:
             kept.pop()
         elif not is_within:
             margin = row.find(_TRACE)
@@ -82,7 +84,7 @@ _WORDS = (
     r"(?:(?:static|final|abstract|sealed|async|override|readonly|virtual|partial) )*"
 )
 # What typical lines of a language begin with. Where two have as many of them, the first is it.
-_CODE: dict[str, tuple[str, ...]] = {
+TYPICAL_LINES: dict[str, tuple[str, ...]] = {
     "text/x-python": (
         r"\s*(?:async )?def \w+[(\[].*(?:\).*:|[,(\[]$)",
         r"class \w+(?:\(.*\))?:|if __name__ == |__all__ = ",
@@ -153,11 +155,46 @@ _CODE: dict[str, tuple[str, ...]] = {
         r"\s+(?:repeated |optional |required )?[\w.<>, ]{1,80} \w+ = \d+\b",
     ),
     "application/sql": (
-        r"(?i:CREATE (?:OR REPLACE )?(?:TABLE|(?:UNIQUE )?INDEX|VIEW|FUNCTION|TYPE|TRIGGER)\b)",
-        r"(?i:INSERT INTO|DROP (?:TABLE|INDEX|VIEW)|ALTER TABLE|SELECT .+ FROM|COMMENT ON) ",
+        r"(?ai:CREATE (?:OR REPLACE )?(?:TABLE|(?:UNIQUE )?INDEX|VIEW|FUNCTION|TYPE|TRIGGER)\b)",
+        r"(?ai:INSERT INTO|DROP (?:TABLE|INDEX|VIEW)|ALTER TABLE|SELECT .+ FROM|COMMENT ON) ",
     ),
 }
-_TYPICAL = {media_type: re.compile("|".join(lines)) for media_type, lines in _CODE.items()}
+
+
+@cache
+def _typical() -> dict[str, re.Pattern[str]]:
+    """Compile the patterns of each language, once there is a text in which they may match."""
+    return {media_type: re.compile("|".join(lines)) for media_type, lines in TYPICAL_LINES.items()}
+
+
+@cache
+def typical_sieve() -> Sieve:
+    """Compile one loosened pattern for RE2 that matches wherever any of the languages' does."""
+    every = "|".join(
+        _LOOSENED.sub(_loosen, line) for lines in TYPICAL_LINES.values() for line in lines
+    )
+    return compiled(f"(?m)^(?:{every})")
+
+
+# What RE2 lacks, and classes: of characters that are not ASCII it knows no kinds.
+_LOOSENED = re.compile(
+    r"(?P<ahead>\(\?!(?:[^()]|\([^()]*\))*\)|\\b)|(?P<flag>\(\?ai:)"
+    r"|(?P<other>\[\^)|(?P<kinds>\[(?:\\.|[^\]\\])+\])|(?P<kind>\\[wds])"
+)
+_NOT_ASCII = r"\x{80}-\x{10ffff}"
+
+
+def _loosen(match: re.Match[str]) -> str:
+    text = match[0]
+    return {
+        "ahead": "",
+        "flag": "(?i:",
+        "other": r"[^\n",
+        "kinds": f"[{_NOT_ASCII}{text[1:]}",
+        "kind": rf"[{_NOT_ASCII}\x0b\x1c-\x1f{text}]",
+    }[match.lastgroup or ""]
+
+
 # Languages whose lines are typical of another one, too, and what only they have.
 _RELATIVES: dict[str, tuple[str, re.Pattern[str]]] = {
     "text/javascript": (
@@ -206,9 +243,11 @@ _ROW_CHARS, _ROWS_MAX = 300, 400
 def language(rows: list[str], share: float = 0) -> Guess | None:
     """The language with the most typical lines, if they are more than one, and such a share."""
     rows = [row[:_ROW_CHARS] for row in rows[:_ROWS_MAX]]
+    if typical_sieve().search("\n".join(rows).encode()) is None:
+        return ("code", "text/css") if _is_style(rows) else None
     sure = sum(_SURE.match(row) is not None for row in rows)
     count, media_type = 0, ""
-    for each, sign in _TYPICAL.items():
+    for each, sign in _typical().items():
         found = sum(sign.match(row) is not None for row in rows)
         if found > count:
             count, media_type = found, each
@@ -222,9 +261,11 @@ def language(rows: list[str], share: float = 0) -> Guess | None:
 
 def _is_style(rows: list[str]) -> bool:
     """Whether rows are blocks of declarations and hardly anything else."""
-    whole = sum(_ONE_LINE.match(row) is not None for row in rows)
-    blocks = sum(_BLOCK.match(row) is not None for row in rows)
-    declared = sum(_DECLARATION.match(row) is not None for row in rows)
+    whole = sum("{" in row and _ONE_LINE.match(row) is not None for row in rows)
+    blocks = sum(row[-1:] in ("{", ",") and _BLOCK.match(row) is not None for row in rows)
+    may_declare = [row for row in rows if row[-1:] == ";" or "@" in row]
+    declared = sum(_DECLARATION.match(row) is not None for row in may_declare)
+    if not whole and not (blocks and declared):
+        return False
     ends = sum(row.strip() == "}" for row in rows)
-    is_all = whole + blocks + declared + ends >= _STYLE_SHARE * len(rows)
-    return is_all and (whole > 0 or min(blocks, declared) > 0)
+    return whole + blocks + declared + ends >= _STYLE_SHARE * len(rows)

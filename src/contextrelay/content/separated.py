@@ -28,6 +28,8 @@ def headed_table(rows: list[str]) -> Guess | None:
     """A table whose first row names its columns, whatever is in the others."""
     rows = _whole(rows)
     for separator, media_type in _SEPARATORS if len(rows) >= _LINES_MIN else ():
+        if separator not in rows[0]:
+            continue
         head = _QUOTED.sub(lambda cell, each=separator: cell[0].replace(each, " "), rows[0])
         names = [name.strip().strip('"') for name in head.split(separator)]
         if len(names) < 2 or len(set(names)) < len(names):
@@ -51,7 +53,11 @@ def plain_table(rows: list[str]) -> Guess | None:
     if len(rows) < _LINES_MIN:
         return None
     rows = list(map(_unquoted, _whole(rows)))
+    if not rows:
+        return None
     for separator, media_type in _SEPARATORS:
+        if sum(separator in row for row in rows) < _SHARE * len(rows):
+            continue
         counts = Counter(row.count(separator) for row in rows)
         count, times = counts.most_common(1)[0]
         is_even = count and times >= len(rows) * (1 if count < _FEW_COLUMNS else _SHARE)
@@ -61,11 +67,13 @@ def plain_table(rows: list[str]) -> Guess | None:
 
 
 def _unquoted(row: str) -> str:
-    return _QUOTED.sub("", row)
+    return _QUOTED.sub("", row) if '"' in row else row
 
 
 def _whole(rows: list[str]) -> list[str]:
     """Rows with those put together that are one cell, between quotes, of several lines."""
+    if '"' not in "".join(rows):
+        return rows
     whole: list[str] = []
     is_open = False
     begin = 0

@@ -26,8 +26,12 @@ _YAML_SHARE, _YAML_BEGUN_SHARE = 0.3, 0.1
 
 def settings(rows: list[str]) -> Guess | None:
     """What kind of settings rows are, if they are."""
+    text = "\n".join(rows)
+    if text.count("=") < 2 and text.count(":") < _ROWS_MIN:
+        return None
     rows = [row for row in rows if not _ASIDE.match(row)]
-    rows = without_strings(rows)
+    if '"""' in text or "'''" in text:
+        rows = without_strings(rows)
     return _named(list(islice(_begun(rows), _ROWS_MAX))) or _yaml(rows[:_ROWS_MAX])
 
 
@@ -39,6 +43,8 @@ def _named(rows: list[str]) -> Guess | None:
     """`name = value`, with or without sections."""
     outer = _outer(rows)
     if len(outer) < _ROWS_MIN:
+        return None
+    if sum("=" in row or row[0] == "[" for row in outer) < _SETTINGS_SHARE * len(outer):
         return None
     sections = sum(_INI_SECTION.match(row) is not None for row in outer)
     keys = [match[1] for row in outer if (match := _INI_KEY.match(row))]
@@ -56,9 +62,9 @@ def _named(rows: list[str]) -> Guess | None:
 
 
 def _yaml(rows: list[str]) -> Guess | None:
-    found = [match for row in rows if (match := _YAML_KEY.match(row)) is not None]
     if not all(map(_YAML_ROW.match, _outer(rows))):
         return None
+    found = [match for row in rows if (match := _YAML_KEY.match(row)) is not None]
     # One level of `name: value` alone may be headers, or a dialogue.
     is_nested = len({len(match[1]) for match in found}) > 1
     flat = {match[1] for row in rows if (match := _FLAT_KEY.match(row))}

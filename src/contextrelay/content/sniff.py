@@ -1,6 +1,9 @@
 """Sniffing: what a body seems to be, by its first bytes alone.
 
 Rule: conservative. A guess needs signs that ordinary prose does not have; else it is plain text.
+
+Every push without a name or a type is sniffed, so each test first looks for a character that its
+patterns require, and tries them only on a text that has it.
 """
 
 from __future__ import annotations
@@ -41,7 +44,9 @@ _CODE_SHARE = 0.02
 
 
 # Above the frames of a trace, which would be settings else.
-_TRACE_TITLES = ("Caused by:", "Stack backtrace:", "stack backtrace:", "Stack trace:")
+_TRACE_TITLES = frozenset({"Caused by:", "Stack backtrace:", "stack backtrace:", "Stack trace:"})
+# Without one of these, `without_traces` leaves all rows.
+_TRACE_SIGNS = ("^", "~", "Traceback")
 
 
 def sniff_binary(head: bytes) -> Guess:
@@ -58,33 +63,40 @@ def sniff_text(head: bytes) -> Guess:
     text = without_colours(text)
     is_cut = len(head) >= HEAD_BYTES_MAX
     text = text.replace("\r", "\n") if "\n" not in text else text  # Lines that end in an old way.
-    lines = [line.rstrip("\r") for line in text.split("\n")]
+    lines = text.split("\n")
+    if "\r" in text:
+        lines = [line.rstrip("\r") for line in lines]
     # The last line of a cut text is not whole.
     more = [line for line in (lines[:-1] if is_cut else lines) if line.strip()]
     rows = more[:_LINES_MAX]
-    bare = without_traces(without_comments(more))
+    bare = more
+    if "//" in text or "/*" in text:
+        bare = without_comments(bare)
+    if any(sign in text for sign in _TRACE_SIGNS):
+        bare = without_traces(bare)
+    has_time = CLOCK.search(text) is not None
     return (
         _json(text, rows, is_cut)
         or shebang(lines[0])
         or _markup(text)
         or _diff(text)
         or _email(lines)
-        or (None if _is_entry(rows) else headed_table(rows))
+        or (None if _is_entry(rows, has_time) else headed_table(rows))
         or _run(more)
         or _log(rows)
         or (
             _markdown(rows)
-            if any(row.startswith(("```", "~~~")) for row in bare[:_LINES_MAX])
+            if ("```" in text or "~~~" in text)
+            and any(row.startswith(("```", "~~~")) for row in bare[:_LINES_MAX])
             else None
         )
         or language(bare[:_LINES_MAX])
-        or (("text", "text/plain") if any(row in _TRACE_TITLES for row in rows) else None)
+        or (None if _TRACE_TITLES.isdisjoint(rows) else ("text", "text/plain"))
         or settings(more)
         or _markdown(rows)
         or plain_table(rows)
-        or _timed(rows)
-        or _timed([part.split("\n", 1)[0] for part in text.split("\n\n", _LINES_MAX)])
-        or language(bare, _CODE_SHARE)
+        or (_timed(text, rows) if has_time else None)
+        or (language(bare, _CODE_SHARE) if len(bare) > _LINES_MAX else None)
         or ("text", "text/plain")
     )
 
@@ -152,6 +164,8 @@ def _is_headed(text: str) -> bool:
 
 
 def _markup(text: str) -> Guess | None:
+    if not text.startswith("<"):
+        return None
     if _HTML.match(text):
         return "html", "text/html"
     text = _COMMENTS.sub("", text, count=1)
@@ -181,9 +195,10 @@ _ABOUT_CHARS_MAX = 4_000
 
 def _diff(text: str) -> Guess | None:
     """A diff, maybe after words about it."""
-    hunk = None if _DIFF.match(text) else _HUNK.search(text, 0, _ABOUT_CHARS_MAX)
-    is_diff = "```" not in text[: hunk.start()] if hunk else _DIFF.match(text)
-    return ("diff", "text/x-diff") if is_diff else None
+    if _DIFF.match(text):
+        return "diff", "text/x-diff"
+    hunk = _HUNK.search(text, 0, _ABOUT_CHARS_MAX) if "\n@@ -" in text else None
+    return ("diff", "text/x-diff") if hunk and "```" not in text[: hunk.start()] else None
 
 
 _HEADER = re.compile(r"([A-Za-z][A-Za-z0-9-]{1,60}):[ \t]|[ \t]+\S")
@@ -205,7 +220,7 @@ def _email(lines: list[str]) -> Guess | None:
 
 
 # Lines by which pytest, unittest, go, cargo, jest, TAP, vitest and mocha say where they are.
-_RUN_LINE = re.compile(
+RUN_LINE = re.compile(
     r"""(?:
         =+[ ](?:test[ ]session[ ]starts|FAILURES|ERRORS|X?PASSES|XFAILURES|warnings[ ]summary
             |short[ ]test[ ]summary[ ]info|\d+[ ][a-z]+[^=]{0,200}[ ]in[ ][\d.]+s\b[^=]{0,40})[ ]=+
@@ -219,6 +234,7 @@ _RUN_LINE = re.compile(
     )\s*""",
     re.VERBOSE,
 )
+RUN_STARTS = ("=", "FAIL", "ERROR: ", "---", "running ", "PASS ", "TAP ", " ")
 # Behind these such a line is quoted.
 _DOCUMENT = ("```", "~~~", "## ")
 
@@ -226,9 +242,11 @@ _DOCUMENT = ("```", "~~~", "## ")
 def _run(rows: list[str]) -> Guess | None:
     """A run of tests, which shows code of theirs; no code or document that has one in it."""
     for index, row in enumerate(rows):
+        if not row.startswith((*_DOCUMENT, *RUN_STARTS)):
+            continue
         if row.startswith(_DOCUMENT):
             return None
-        if _RUN_LINE.fullmatch(row):
+        if RUN_LINE.fullmatch(row):
             return None if language(without_comments(rows[:index])) else ("log", "text/x-log")
     return None
 
@@ -246,9 +264,11 @@ _LOG_LINE = re.compile(
 )
 
 
-def _is_entry(rows: list[str]) -> bool:
+def _is_entry(rows: list[str], has_time: bool) -> bool:
     """Whether the first line has a time, which no column is named."""
-    return bool(rows) and (_LOG_LINE.match(rows[0]) or _TIMED.search(rows[0])) is not None
+    if not rows:
+        return False
+    return _LOG_LINE.match(rows[0]) is not None or (has_time and TIMED.search(rows[0]) is not None)
 
 
 def _log(rows: list[str]) -> Guess | None:
@@ -261,23 +281,27 @@ def _log(rows: list[str]) -> Guess | None:
 
 
 # A clock with its date, wherever a line has it in its first part.
-_TIMED = re.compile(
+TIMED = re.compile(
     r"(?:\d{2,4}[-/.]\d\d(?:[-/.]\d\d)?|[A-Z][a-z]{2} [ \d]?\d|\d\d/[A-Z][a-z]{2}/\d{4})[T :,_-]+"
     r"\d\d[:.]\d\d[:.]\d\d|(?<!\d)\d{6} \d{6}(?!\d)|\b\d\d:\d\d:\d\d[.,]\d"
 )
+# What all of these have, sought many times faster.
+CLOCK = re.compile(r"\d(?:\d[:.]\d\d[:.]\d\d|\d{5} \d{6})")
 _TIMED_CHARS = 90
 # Of all lines, so many begin an entry at the least.
 _BEGUN_SHARE = 0.1
 
 
-def _timed(rows: list[str]) -> Guess | None:
-    """Lines of which most have a time, in whatever format."""
-    return ("log", "text/x-log") if is_timed(rows, _LOG_SHARE) else None
+def _timed(text: str, rows: list[str]) -> Guess | None:
+    """Lines, or first lines of paragraphs, of which most have a time, in whatever format."""
+    firsts = [part.split("\n", 1)[0] for part in text.split("\n\n", _LINES_MAX)]
+    is_log = is_timed(rows, _LOG_SHARE) or is_timed(firsts, _LOG_SHARE)
+    return ("log", "text/x-log") if is_log else None
 
 
 def is_timed(lines: Sequence[str], share: float = 0.4) -> bool:
     """Whether so many lines have a time in their first part; some of them are looked at."""
-    return _share_of(lines, _TIMED) >= share
+    return _share_of(lines, TIMED) >= share
 
 
 _LEVELLED = re.compile(
@@ -301,28 +325,29 @@ def _share_of(lines: Sequence[str], sign: re.Pattern[str]) -> float:
 
 # Signs of Markdown with their weight: those at the start of a line, those within one. A `# heading`
 # alone may be a comment in settings.
-_MARKDOWN_STARTS: tuple[tuple[int, re.Pattern[str]], ...] = (
-    (1, re.compile(r"^# \S", re.MULTILINE)),
-    (2, re.compile(r"^#{2,6} \S", re.MULTILINE)),
-    (2, re.compile(r"^(?:```|~~~)", re.MULTILINE)),
-    (2, re.compile(r"^\|?[ ]*:?-{3,}:?[ ]*\|", re.MULTILINE)),
-    (1, re.compile(r"^[ ]{0,3}(?:[-*+]|\d{1,3}\.) {1,3}\S", re.MULTILINE)),
-    (1, re.compile(r"^> \S", re.MULTILINE)),
+_MARKDOWN_STARTS = (
+    (1, r"# \S"),
+    (2, r"#{2,6} \S"),
+    (2, r"```|~~~"),
+    (2, r"\|?[ ]*:?-{3,}:?[ ]*\|"),
+    (1, r"[ ]{0,3}(?:[-*+]|\d{1,3}\.)[ ]{1,3}\S"),
+    (1, r"> \S"),
 )
-_MARKDOWN_WITHIN: tuple[tuple[int, re.Pattern[str]], ...] = (
-    (2, re.compile(r"\[[^\]\n]{1,200}\]\((?:https?:|\.|/|#|\w)[^)\s]{0,500}\)")),
-    (1, re.compile(r"\*\*[^\s*][^*\n]{0,200}\*\*")),
+_MARKDOWN_START = re.compile("|".join(f"({sign})" for _, sign in _MARKDOWN_STARTS))
+# A sign within a line, and what it cannot do without.
+MARKDOWN_WITHIN = (
+    (2, "](", re.compile(r"\[[^\]\n]{1,200}\]\((?:https?:|\.|/|#|\w)[^)\s]{0,500}\)")),
+    (1, "**", re.compile(r"\*\*[^\s*][^*\n]{0,200}\*\*")),
 )
-# What a line with a sign at its start begins with.
-_MARKDOWN_START = re.compile(r"[ ]*[#`~|:*+>\d-]")
 
 
 def _markdown(rows: list[str]) -> Guess | None:
-    starts = "\n".join(row for row in rows if _MARKDOWN_START.match(row))
     text = "\n".join(rows)
-    points = sum(weight for weight, sign in _MARKDOWN_WITHIN if sign.search(text))
+    points = sum(
+        weight for weight, part, sign in MARKDOWN_WITHIN if part in text and sign.search(text)
+    )
     if rows and rows[0] == "---" and "---" in rows[1:-1]:
         points += _FRONT_POINTS  # Settings before the text.
-    if starts:
-        points += sum(weight for weight, sign in _MARKDOWN_STARTS if sign.search(starts))
+    starts = {match.lastindex or 0 for match in map(_MARKDOWN_START.match, rows) if match}
+    points += sum(_MARKDOWN_STARTS[index - 1][0] for index in starts)
     return ("markdown", "text/markdown") if points >= _MARKDOWN_POINTS_MIN else None

@@ -40,14 +40,18 @@ class Sieve(Protocol):
 @cache
 def sieve() -> Sieve:
     """The pattern of all phrases."""
+    return compiled("(?i)" + "|".join(f"(?:{_loosened(phrase)})" for phrase in PHRASES))
+
+
+def compiled(source: str) -> Sieve:
+    """Compile a pattern for RE2, which knows no look ahead, and whose `\\w` is ASCII."""
     # Imported here: most commands defuse nothing.
     import re2  # pyright: ignore[reportMissingTypeStubs]
 
     options: Any = re2.Options()
     options.max_mem = SIEVE_BYTES_MAX
-    source = "|".join(f"(?:{_loosened(phrase)})" for phrase in PHRASES)
-    compiled: Any = re2.compile(f"(?i){source}", options)  # pyright: ignore[reportUnknownMemberType]
-    return compiled
+    pattern: Any = re2.compile(source, options)  # pyright: ignore[reportUnknownMemberType]
+    return pattern
 
 
 # `(?-i:(?=[A-Z]))` and `(?-i:(?![a-z]))`: where words begin and end; words that must not follow.
