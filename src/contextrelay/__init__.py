@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from contextrelay.client.bridge.bridge import AgentBridge
     from contextrelay.client.contextrelay import ContextRelay
     from contextrelay.client.relay import AsyncRelay, Relay
-    from contextrelay.core.capabilities.registry import capability
+    from contextrelay.core import capability
     from contextrelay.errors import (
         Broken,
         BudgetTooSmall,
@@ -73,7 +73,7 @@ _FILES = {
     "TooLarge": "errors",
     "Unavailable": "errors",
     "Unconfirmed": "errors",
-    "capability": "core.capabilities.registry",
+    "capability": "core",
     "pack": "packing.pack",
 }
 

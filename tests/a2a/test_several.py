@@ -15,7 +15,8 @@ import pytest
 from msgspec.json import decode
 
 from contextrelay import Relay
-from contextrelay.core.schema import Kind, full_log, thread_index
+from contextrelay.core.schema import Kind, thread_index
+from contextrelay.model.names import full_log
 from contextrelay.model.settings import Settings
 from tests.a2a.asking import HEADERS, Document, message
 from tests.core import served as hook_server

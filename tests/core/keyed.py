@@ -77,6 +77,19 @@ def fill(relay: Relay, key: IssuedKey, channel: str = CHANNEL, thread: str = THR
     return Things(artifact.ref, made.id, channel, key.key.id, handed.ref)
 
 
+def key_of(key_id: str) -> dict[str, Any]:
+    """Return a key as JSON has it, of which the store knows nothing."""
+    asked: dict[str, Any] = {
+        "scope": "read",
+        "tenant": None,
+        "threads": [],
+        "channels": [],
+        "quota_bytes": None,
+    }
+    times = {"created_at": "2026-01-01T00:00:00Z", "expires_at": None}
+    return {"id": key_id, "name": None, "requests_per_minute": None, **asked, **times}
+
+
 # What a field of a verb is asked with, by its name, where something has to be said.
 VALUES: dict[str, Any] = {
     "prefix": "aaaaaa",
@@ -108,6 +121,12 @@ VALUES: dict[str, Any] = {
     "is_approved": True,
     "url": "https://example.org/",
     "sent": {"thread": "t1", "after": 1, "key": None},
+    "kept": {"key": key_of("0" * 12), "sha256": "0" * 64},
+    "counts": {"requests": 1},
+    "used_ms": 1,
+    "session": "s1",
+    "fields": {},
+    "source": "memory:",
 }
 # What else has to be said, so that it is asked rightly.
 SAID: dict[str, dict[str, Any]] = {
@@ -116,10 +135,11 @@ SAID: dict[str, dict[str, Any]] = {
     "PutHook": {"id": "h1"},
     "NoteRun": {"status": "started"},
     "NoteTask": {"type": "task.status"},
+    "PutSession": {"blocks": {}},
 }
 REFS = ("ref", "old", "new")
 MANY_REFS = ("refs", "source_refs")
-ON_KEYS = ("RevokeKey", "ReadUsage")
+ON_KEYS = ("RevokeKey", "ReadUsage", "CountUse")
 ON_HANDOFFS = ("AcceptHandoff", "ReturnHandoff", "ShowHandoff")
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 import pytest
 
-from contextrelay.core.answer import answer_pushes
+from contextrelay.core import answer_pushes
 from contextrelay.errors import Unavailable
 from contextrelay.store.ledger import Ledger, Write
 from contextrelay.store.ledger.view import LedgerView, SettledLedger
@@ -131,7 +131,7 @@ def test_pushes_side_by_side_are_never_stored_twice(failure: Failure) -> None:
     stores = world.core(SettledLedger(failing)).stores
     asked = [(Push(channel="news", name=f"{number}"), b"%d" % number) for number in range(3)]
 
-    answers = answer_pushes(stores, asked)
+    answers = answer_pushes([(stores, *each, "") for each in asked])
 
     are_told = [isinstance(each, Unavailable) for each in answers]
     stored = [each for each in world.core().ask(List(100)).artifacts if each.channel == "news"]

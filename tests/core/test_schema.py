@@ -12,14 +12,13 @@ import pytest
 import contextrelay.core
 from contextrelay import Relay
 from contextrelay.core import schema
-from contextrelay.core.packing.sessions import LedgerSessions
 from contextrelay.core.schema import BEFORE, COUNTERS, ENGINE, LOGS, Kind, split_log, walk_logs
 from contextrelay.errors import RelayError
 from contextrelay.model.key import IssuedKey
 from contextrelay.model.thread import Sent
 from contextrelay.state.schema import fact
 from contextrelay.store.ledger import ONLY, Ledger
-from contextrelay.verbs import BeginPipeline, BeginTask, FinishStep, PutHook, PutSent
+from contextrelay.verbs import BeginPipeline, BeginTask, FinishStep, PutHook, PutSent, PutSession
 from tests.core.clock import DAY_MS, Clock
 from tests.core.keyed import as_seen_by, fill, owner, stores_of
 
@@ -77,9 +76,7 @@ def test_a_store_in_use_holds_nothing_but_what_the_schema_names() -> None:
     relay.transport.ask(PutHook(task, "h1", {"url": "x"}))
     relay.transport.ask(PutSent(task, Sent(thread=task, after=1, key=None)))
     stores = stores_of(relay)
-    sessions = LedgerSessions(stores.ledger)
-    sessions.put_blocks("one", {"b1": b"{}"}, clock.at_ms, ttl_s=60)
-    sessions.put("one", {}, (), clock.at_ms, ttl_s=60)
+    relay.transport.ask(PutSession("one", {}, {"b1": b"{}"}, ttl_s=60))
     found = kinds_in(stores.ledger)
     for _ in range(3):
         clock.pass_ms(2 * DAY_MS)

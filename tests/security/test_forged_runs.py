@@ -16,10 +16,11 @@ from msgspec.json import encode
 
 from contextrelay import Forbidden, Pipeline, Refused, Relay, RelayError
 from contextrelay.core.answer import answer
-from contextrelay.core.schema import Kind, thread_log
+from contextrelay.core.schema import Kind
 from contextrelay.core.threads.events import OUR_EVENTS
 from contextrelay.core.threads.patch import append_event, new_event
 from contextrelay.errors import Broken, NotFound
+from contextrelay.model.names import thread_log
 from contextrelay.model.pipeline import PipelineRun, RunEnded
 from contextrelay.model.step import STEP_EVENT
 from contextrelay.pipelines import runs

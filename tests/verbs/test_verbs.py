@@ -184,4 +184,6 @@ def test_every_route_is_that_of_its_verb() -> None:
     assert {route.verb: route for route in routes() if not route.name} == asked
     inside = {"MirrorThread", "AdoptState", "PutHook", "ListHooks", "PutOutput", "BeginTask"}
     inside |= {"NoteTask", "PutSent", "ReadSent", "ListSent", "ListTasks", "ReadTask"}
+    inside |= {"KeepKey", "CountUse", "PutSession", "ReadSession", "DeleteSession", "Migrate"}
+    inside |= {"CheckLedger", "TryBlob", "ReadSearchIndex"}
     assert {verb.__name__ for verb in set(VERBS) - asked.keys()} == inside

@@ -13,8 +13,7 @@ from msgspec import Struct
 from contextrelay.a2a.record import TaskRecord
 from contextrelay.a2a.schema import TERMINAL, TaskState
 from contextrelay.cache import BoundedCache
-from contextrelay.core.answer import answer
-from contextrelay.core.stores import Stores
+from contextrelay.client.transport.local import Local
 from contextrelay.errors import Gone, NotFound
 from contextrelay.limits import A2A_TASKS_LISTED_MAX, LIST_ITEMS_MAX
 from contextrelay.model.artifact import spell
@@ -52,20 +51,20 @@ class Listing:
     def __init__(self) -> None:
         self._ended: BoundedCache[str, Brief] = BoundedCache(A2A_TASKS_LISTED_MAX)
 
-    def window(self, stores: Stores, after: str = "") -> Window:
+    def window(self, local: Local, after: str = "") -> Window:
         """The tasks behind a place, newest first. It blocks."""
         briefs: list[Brief] = []
         for _ in range(A2A_TASKS_LISTED_MAX // LIST_ITEMS_MAX):
-            page = answer(stores, ListTasks(after))
-            every = (self._ended.get(id) or self._read(stores, id) for id in page.ids)
+            page = local.ask(ListTasks(after))
+            every = (self._ended.get(id) or self._read(local, id) for id in page.ids)
             briefs += [each for each in every if each is not None]
             after = page.next
             if not after:
                 break
         return Window(briefs, after)
 
-    def _read(self, stores: Stores, id: str) -> Brief | None:
-        record = read_task(stores, id)
+    def _read(self, local: Local, id: str) -> Brief | None:
+        record = read_task(local, id)
         if record is None or record.status is None:
             return None
         brief = Brief(id, record.agent, record.context, record.status.state, record.status.at)
@@ -74,10 +73,10 @@ class Listing:
         return brief
 
 
-def read_task(stores: Stores, id: str) -> TaskRecord | None:
+def read_task(local: Local, id: str) -> TaskRecord | None:
     """What the log of a task says; None where it is none that the caller sees. It blocks."""
     with suppress(NotFound, Gone):
-        log = answer(stores, ReadTask(id))
+        log = local.ask(ReadTask(id))
         agent = log.record.created_by.removeprefix(BY)
         record = TaskRecord(id, log.record.name or "", agent)
         page = log.events
@@ -86,7 +85,7 @@ def read_task(stores: Stores, id: str) -> TaskRecord | None:
                 record.take(each)
             if len(page) < LIST_ITEMS_MAX:
                 break
-            page = answer(stores, ReadEvents(id, record.seq, LIST_ITEMS_MAX)).events
+            page = local.ask(ReadEvents(id, record.seq, LIST_ITEMS_MAX)).events
         is_task = log.record.kind == "task" and log.record.created_by.startswith(BY)
         if is_task and record.status is not None:
             return record

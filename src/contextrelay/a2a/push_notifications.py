@@ -33,11 +33,6 @@ from contextrelay.bounded.fetch import post
 from contextrelay.bounded.fetch_target import Ways, checked_url
 from contextrelay.client.relay import AsyncRelay
 from contextrelay.client.transport.local import AsyncLocal, in_thread
-from contextrelay.core.access.callers import seen_by
-from contextrelay.core.access.keys import good_key
-from contextrelay.core.access.tenants import space_of
-from contextrelay.core.answer import answer
-from contextrelay.core.schema import tenants
 from contextrelay.errors import Gone, Invalid, NotFound, Refused, RelayError
 from contextrelay.limits import (
     A2A_HOOK_ANSWER_BYTES_MAX,
@@ -116,7 +111,7 @@ class Hooks:
         if space.stores.ledger.reads_wait:
             kept = await space.ask(ListHooks(task))
         else:
-            kept = answer(space.stores, ListHooks(task))  # A thread would cost more than the read.
+            kept = space.blocking().ask(ListHooks(task))  # A thread would cost more than the read.
         for each in kept:
             try:
                 found.append(convert(each, PushConfig))
@@ -224,10 +219,8 @@ class Hooks:
             await asyncio.sleep(A2A_HOOKS_LOOK_S)
 
     async def _look(self, local: AsyncLocal) -> None:
-        stores = local.stores
-        names = await in_thread(lambda: list(tenants(stores.ledger)))
-        for name in (None, *names):
-            space, after = local.over(space_of(stores, name)), ""
+        for space in await in_thread(local.spaces):
+            after = ""
             while page := await space.ask(ListSent(after)):
                 for sent in page:
                     if sent.thread not in self._serving:
@@ -237,11 +230,10 @@ class Hooks:
     async def _take_up(self, local: AsyncLocal, space: AsyncLocal, sent: Sent) -> None:
         """Go on where another process ended, as far as the key that asked for it still may."""
         asked_by = sent.key
-        key = asked_by and await in_thread(lambda: good_key(local.stores, asked_by))
-        if asked_by is not None and key is None:
+        own = local if asked_by is None else await in_thread(lambda: local.held_by(asked_by))
+        if own is None:  # The key has ended.
             await space.ask(PutSent(sent.thread, None))
             return
-        own = local if key is None else local.over(seen_by(local.stores, key))
         record = await self._tasks.read(own, sent.thread)
         if record is None:
             await space.ask(PutSent(sent.thread, None))
@@ -274,7 +266,7 @@ def _is_news(local: AsyncLocal, own: TaskRecord) -> bool:
 
 def _space(local: AsyncLocal) -> AsyncLocal:
     """The store as its owner sees it: hooks are for nobody else."""
-    return local.over(local.stores.space)
+    return local.as_owner()
 
 
 async def _deliver(local: AsyncLocal, hook: PushConfig, body: bytes) -> None:

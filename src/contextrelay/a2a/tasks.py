@@ -41,7 +41,6 @@ from contextrelay.a2a.work import Agent
 from contextrelay.client.relay import AsyncRelay
 from contextrelay.client.thread import AsyncThread
 from contextrelay.client.transport.local import AsyncLocal, in_thread
-from contextrelay.core.schema import thread_log
 from contextrelay.errors import Limited, Refused, RelayError
 from contextrelay.limits import (
     A2A_MESSAGES_MAX,
@@ -53,6 +52,7 @@ from contextrelay.limits import (
     WAIT_S_MAX,
 )
 from contextrelay.model.artifact import moment
+from contextrelay.model.names import thread_log
 from contextrelay.model.ref import is_ref
 from contextrelay.model.thread import Numbered
 from contextrelay.pipelines.record import plain_runner
@@ -97,12 +97,12 @@ class Tasks:
     async def read(self, local: AsyncLocal, task: str) -> TaskRecord | None:
         """What the log of a task says; None where there is none that the caller may see."""
         if local.stores.ledger.reads_wait:
-            return await in_thread(lambda: read_task(local.stores, task))
-        return read_task(local.stores, task)
+            return await in_thread(lambda: read_task(local.blocking(), task))
+        return read_task(local.blocking(), task)
 
     async def window(self, local: AsyncLocal, after: str = "") -> Window:
         """How tasks stand, of all agents, newest first."""
-        return await in_thread(lambda: self._listing.window(local.stores, after))
+        return await in_thread(lambda: self._listing.window(local.blocking(), after))
 
     # Asking
 

@@ -30,10 +30,10 @@ from contextrelay.client.seal.push import PushAndSeal
 from contextrelay.client.thread import AsyncThread, Thread
 from contextrelay.client.transport.address import is_server, server_at
 from contextrelay.client.transport.local import AsyncLocal, Local, open_stores
-from contextrelay.core.schema import channel_log
 from contextrelay.errors import Gone, Invalid, Unconfirmed
 from contextrelay.limits import CHUNK_BYTES, REPLY_S_DEFAULT, WAIT_S_DEFAULT
 from contextrelay.model.artifact import Artifact
+from contextrelay.model.names import channel_log
 from contextrelay.model.ref import is_ref
 from contextrelay.model.reports import BackupReport, RestoreReport
 from contextrelay.model.settings import Settings

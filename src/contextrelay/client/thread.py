@@ -23,9 +23,9 @@ from contextrelay.client.methods import (
 )
 from contextrelay.client.seal.push import PushAndSeal
 from contextrelay.client.transport.local import AsyncBody
-from contextrelay.core.schema import thread_log
 from contextrelay.limits import LIST_ITEMS_MAX, RUN_OUTPUT_TOKENS_DEFAULT, TRACE_RUNS_DEFAULT
 from contextrelay.model.capability import Invoked
+from contextrelay.model.names import thread_log
 from contextrelay.model.thread import (
     Added,
     EventPage,

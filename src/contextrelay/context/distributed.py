@@ -1,7 +1,7 @@
 """Shared sessions: kept as JSON, for so many seconds, on any engine.
 
 On Redis and Valkey (single, Sentinel, Cluster) they stand under the article's own keys, so that
-others can read them; elsewhere in the ledger (core/packing/sessions.py).
+others can read them; elsewhere in the ledger, by verbs.
 
 Rule: nothing is pickled. A session and its blocks expire together; a block that is stored again
 keeps the session alive as well.
@@ -10,19 +10,20 @@ keeps the session alive as well.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from contextrelay.client.transport.local import Local, open_stores
 from contextrelay.context.blocks import ContextBlock, ContextMetrics, ContextPackage
-from contextrelay.core.packing.sessions import LedgerSessions
 from contextrelay.errors import Broken
-from contextrelay.store.engine import open_engine
+from contextrelay.model.package import StoredSession
+from contextrelay.store.engine import Engine, open_engine
+from contextrelay.verbs import DeleteSession, PutSession, ReadSession
 
 if TYPE_CHECKING:
     from contextrelay.store.ledger.view import SettledLedger
-    from contextrelay.store.redis.client import Client
     from contextrelay.store.redis.ledger import RedisLedger
 
 TTL_S = 3_600
@@ -33,32 +34,33 @@ _REDIS = ("redis", "valkey")
 class Sessions(Protocol):
     """Where sessions are kept."""
 
-    def put_blocks(
-        self, session: str, blocks: Mapping[str, bytes], now_ms: int, ttl_s: int
-    ) -> None: ...
-
     def put(
-        self, session: str, fields: dict[str, str], gone: Iterable[str], now_ms: int, ttl_s: int
-    ) -> None: ...
+        self,
+        session: str,
+        fields: dict[str, str] | None,
+        blocks: dict[str, bytes],
+        gone: Iterable[str],
+        ttl_s: int,
+    ) -> None:
+        """Store a session, or with no fields some blocks of one, for so long."""
+        ...
 
-    def keep(self, session: str, now_ms: int, ttl_s: int) -> None: ...
+    def find(self, session: str) -> StoredSession | None: ...
 
-    def find(self, session: str, now_ms: int) -> dict[str, str] | None: ...
+    def delete(self, session: str) -> None: ...
 
-    def blocks(self, session: str, keys: list[str]) -> list[bytes]: ...
-
-    def delete(self, session: str, keys: list[str]) -> None: ...
+    def close(self) -> None: ...
 
 
 class DistributedContextStore:
     """Sessions that several servers share: at any address that `Relay` takes but a server's."""
 
     def __init__(self, redis_url: str, ttl: int = TTL_S) -> None:
-        self._engine = open_engine(redis_url)
-        self._sessions: Sessions = LedgerSessions(self._engine.ledger)
-        if redis_url.startswith(_REDIS):
-            client = cast("RedisLedger", cast("SettledLedger", self._engine.ledger).inner).client
-            self._sessions = _RedisSessions(client)
+        self._sessions: Sessions = (
+            _RedisSessions(open_engine(redis_url))
+            if redis_url.startswith(_REDIS)
+            else _LedgerSessions(Local(open_stores(redis_url, None)))
+        )
         self.ttl = ttl
 
     def store_session(self, session: ContextPackage) -> None:
@@ -70,11 +72,10 @@ class DistributedContextStore:
             "metrics": json.dumps(asdict(session.metrics)),
             "block_ids": json.dumps([block.id for block in session.blocks]),
         }
-        gone = set(self._block_ids(session.session_id)) - {block.id for block in session.blocks}
-        # Blocks first: a session that is there names no block that is not.
-        now_ms = _now_ms()
-        self._sessions.put_blocks(session.session_id, _bodies(session.blocks), now_ms, self.ttl)
-        self._sessions.put(session.session_id, fields, sorted(gone), now_ms, self.ttl)
+        blocks = _bodies(session.blocks)
+        known = self._sessions.find(session.session_id)
+        gone = _block_ids(known.fields).difference(blocks) if known else ()
+        self._sessions.put(session.session_id, fields, blocks, sorted(gone), self.ttl)
 
     def retrieve_session(self, session_id: str) -> ContextPackage | None:
         """A session with its blocks; None if there is none, or it has expired.
@@ -82,15 +83,16 @@ class DistributedContextStore:
         Raises:
             Broken: what is kept of it cannot be read.
         """
-        fields = self._sessions.find(session_id, _now_ms())
-        if not fields:
+        found = self._sessions.find(session_id)
+        if found is None or not found.fields:
             return None
+        fields = found.fields
         try:
-            bodies = self._sessions.blocks(session_id, json.loads(fields["block_ids"]))
+            bodies = [found.blocks.get(key) for key in json.loads(fields["block_ids"])]
             return ContextPackage(
                 session_id=session_id,
                 agent_id=fields["agent_id"],
-                blocks=[ContextBlock.from_dict(json.loads(raw)) for raw in bodies],
+                blocks=[ContextBlock.from_dict(json.loads(raw)) for raw in bodies if raw],
                 metrics=ContextMetrics(**json.loads(fields["metrics"])),
                 version=int(fields["version"]),
                 trace_id=fields["trace_id"],
@@ -100,72 +102,106 @@ class DistributedContextStore:
                 f"session {session_id} cannot be read: {error}", "delete it and store it again"
             ) from error
 
-    def _block_ids(self, session_id: str) -> list[str]:
-        fields = self._sessions.find(session_id, _now_ms())
-        return json.loads(fields["block_ids"]) if fields and "block_ids" in fields else []
-
     def update_block(self, session_id: str, block: ContextBlock) -> None:
         """Store one block of a session again, without the others."""
-        now_ms = _now_ms()
-        self._sessions.put_blocks(session_id, _bodies([block]), now_ms, self.ttl)
-        self._sessions.keep(session_id, now_ms, self.ttl)
+        self._sessions.put(session_id, None, _bodies([block]), (), self.ttl)
 
     def delete_session(self, session_id: str) -> None:
         """Delete a session and its blocks."""
-        self._sessions.delete(session_id, self._block_ids(session_id))
+        self._sessions.delete(session_id)
 
     def close(self) -> None:
-        self._engine.close()
+        self._sessions.close()
 
 
 def _bodies(blocks: Iterable[ContextBlock]) -> dict[str, bytes]:
     return {block.id: json.dumps(block.to_dict()).encode() for block in blocks}
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+def _block_ids(fields: Mapping[str, str]) -> set[str]:
+    try:
+        return set(json.loads(fields.get("block_ids", "[]")))
+    except (ValueError, TypeError) as error:
+        raise Broken(
+            f"the blocks of a session cannot be read: {error}", "delete it and store it again"
+        ) from error
+
+
+class _LedgerSessions:
+    """Sessions in the ledger of any engine, each stored in one commit."""
+
+    def __init__(self, local: Local) -> None:
+        self._local = local
+
+    def put(
+        self,
+        session: str,
+        fields: dict[str, str] | None,
+        blocks: dict[str, bytes],
+        gone: Iterable[str],
+        ttl_s: int,
+    ) -> None:
+        self._local.ask(PutSession(session, fields, blocks, ttl_s, tuple(gone)))
+
+    def find(self, session: str) -> StoredSession | None:
+        return self._local.ask(ReadSession(session))
+
+    def delete(self, session: str) -> None:
+        self._local.ask(DeleteSession(session))
+
+    def close(self) -> None:
+        self._local.close()
 
 
 class _RedisSessions:
     """The article's keys; the server itself lets them expire."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    def put_blocks(
-        self, session: str, blocks: Mapping[str, bytes], now_ms: int, ttl_s: int
-    ) -> None:
-        commands = [
-            ("SET", _block(session, key), body, "EX", ttl_s) for key, body in blocks.items()
-        ]
-        for start in range(0, len(commands), _BATCH):
-            self._client.settle_all(commands[start : start + _BATCH])
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._client = cast("RedisLedger", cast("SettledLedger", engine.ledger).inner).client
 
     def put(
-        self, session: str, fields: dict[str, str], gone: Iterable[str], now_ms: int, ttl_s: int
+        self,
+        session: str,
+        fields: dict[str, str] | None,
+        blocks: dict[str, bytes],
+        gone: Iterable[str],
+        ttl_s: int,
     ) -> None:
-        words = [word for pair in fields.items() for word in pair]
-        self._client.settle_all([("HSET", _session(session), *words)])
-        self.keep(session, now_ms, ttl_s)
-        self._client.settle_all([("DEL", _block(session, key)) for key in gone])
+        # Blocks first: a session that is there names no block that is not.
+        self._send(("SET", _block(session, key), each, "EX", ttl_s) for key, each in blocks.items())
+        if fields is not None:
+            words = [word for pair in fields.items() for word in pair]
+            self._send([("HSET", _session(session), *words)])
+        self._send([("EXPIRE", _session(session), ttl_s)])
+        self._send(("DEL", _block(session, key)) for key in gone)
 
-    def keep(self, session: str, now_ms: int, ttl_s: int) -> None:
-        self._client.settle_all([("EXPIRE", _session(session), ttl_s)])
+    def _send(self, commands: Iterable[tuple[Any, ...]]) -> None:
+        every = list(commands)
+        for start in range(0, len(every), _BATCH):
+            self._client.settle_all(every[start : start + _BATCH])
 
-    def find(self, session: str, now_ms: int) -> dict[str, str] | None:
-        fields: dict[bytes, bytes] = self._client.ask("HGETALL", _session(session))
-        return {key.decode(): value.decode() for key, value in fields.items()} or None
-
-    def blocks(self, session: str, keys: list[str]) -> list[bytes]:
-        found: list[bytes | None] = []
+    def find(self, session: str) -> StoredSession | None:
+        kept: dict[bytes, bytes] = self._client.ask("HGETALL", _session(session))
+        fields = {key.decode(): value.decode() for key, value in kept.items()}
+        if not fields:
+            return None
+        blocks: dict[str, bytes] = {}
+        keys = sorted(_block_ids(fields))
         for start in range(0, len(keys), _BATCH):
             some = keys[start : start + _BATCH]
-            found += self._client.ask_all([("GET", _block(session, key)) for key in some])
-        return [body for body in found if body]
+            found = self._client.ask_all([("GET", _block(session, key)) for key in some])
+            blocks |= {key: each for key, each in zip(some, found, strict=True) if each}
+        return StoredSession(fields, blocks)
 
-    def delete(self, session: str, keys: list[str]) -> None:
-        self._client.settle_all([("DEL", _block(session, key)) for key in keys])
-        self._client.settle_all([("DEL", _session(session))])
+    def delete(self, session: str) -> None:
+        with suppress(Broken):  # Its blocks expire.
+            known = self.find(session)
+            self._send(("DEL", _block(session, key)) for key in (known.blocks if known else ()))
+        self._send([("DEL", _session(session))])
+
+    def close(self) -> None:
+        self._engine.close()
 
 
 def _session(session: str) -> str:

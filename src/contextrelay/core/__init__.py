@@ -1,1 +1,50 @@
-"""Core: doing. One file a noun; every verb has one function, and `answer` is the only way in."""
+"""Core: one function a verb, and one way in.
+
+All that other packages may import is on this page: opening stores, `answer`, who the caller is, and
+the registration of capabilities. An import-linter contract checks it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from contextrelay.core.answer import answer, answer_pushes, can_share_commit, open_stores
+from contextrelay.core.stores import Stores
+
+if TYPE_CHECKING:
+    from contextrelay.core.access.callers import FoundKey, find_key, holder_of, seen_by, spaces
+    from contextrelay.core.capabilities.registry import capability
+
+_LATER = {
+    "FoundKey": "access.callers",
+    "capability": "capabilities.registry",
+    "holder_of": "access.callers",
+    "find_key": "access.callers",
+    "seen_by": "access.callers",
+    "spaces": "access.callers",
+}
+
+__all__ = [
+    "FoundKey",
+    "Stores",
+    "answer",
+    "answer_pushes",
+    "can_share_commit",
+    "capability",
+    "holder_of",
+    "find_key",
+    "open_stores",
+    "seen_by",
+    "spaces",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name at its first use: this keeps the start of a short command short."""
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    globals()[name] = value
+    return value

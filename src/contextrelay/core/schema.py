@@ -15,6 +15,7 @@ from typing import TypeVar
 from msgspec import DecodeError, Struct
 
 from contextrelay.limits import DAY_S, PAGE_ROWS_MAX
+from contextrelay.model.names import CHANNELS, KEYS, TENANTS, THREADS
 from contextrelay.store.ledger import LOCK_KIND, LOCK_LOG, ONLY, PLACE_KIND, Fact, Reads, Row
 
 Item = TypeVar("Item")
@@ -24,7 +25,6 @@ Place = TypeVar("Place", str, int)
 
 ARTIFACTS = "a/"
 BODIES = "b/"
-CHANNELS = "c/"
 INDEXES = "i/"
 ADDED = "i/added"
 ARTIFACT_INDEX = "i/a/"
@@ -32,12 +32,10 @@ THREAD_NAMES = "i/n"
 THREAD_INDEX = "i/t"
 KIND_INDEXES = "i/k/"
 LAST_USED = "i/u"
-RESULTS, KEYS = "k/", "key/"
+RESULTS = "k/"
 REQUESTS, RATES = "o/", "rate/"
 RESTORE = LOCK_LOG
 SESSIONS, SWEEP = "s/", "sweep"
-THREADS = "t/"
-TENANTS = "x/"
 
 UNREADABLE = (DecodeError, UnicodeDecodeError)
 """What decoding a damaged record raises: of a text that is not UTF-8, msgspec raises the second."""
@@ -59,14 +57,6 @@ def body_log(sha256: str) -> str:
     return f"{BODIES}{sha256}"
 
 
-def channel_log(channel: str) -> str:
-    return f"{CHANNELS}{channel}"
-
-
-def key_log(key_id: str) -> str:
-    return f"{KEYS}{key_id}"
-
-
 def request_log(key_sha256: str) -> str:
     return f"{REQUESTS}{key_sha256}"
 
@@ -82,20 +72,6 @@ def session_log(session: str) -> str:
 def thread_index(kind: str | None) -> str:
     """Where threads of a kind are listed; None for those that somebody works on."""
     return THREAD_INDEX if kind is None else f"{KIND_INDEXES}{kind}"
-
-
-def thread_log(thread: str) -> str:
-    return f"{THREADS}{thread}"
-
-
-def tenant_prefix(tenant: str) -> str:
-    """What the names of a tenant's logs and counters begin with, in the store."""
-    return f"{TENANTS}{tenant}/"
-
-
-def full_log(tenant: str | None, log: str) -> str:
-    """The name in the store of a tenant's log; None for the store's own."""
-    return log if tenant is None else tenant_prefix(tenant) + log
 
 
 def split_log(log: str) -> tuple[str | None, str]:

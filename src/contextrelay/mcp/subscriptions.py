@@ -25,11 +25,11 @@ from mcp.shared.subscriptions import (
 )
 from msgspec import Struct
 
-from contextrelay.core.schema import channel_log, thread_log
 from contextrelay.errors import RelayError
 from contextrelay.limits import MCP_STREAMS_MAX, MCP_SUBSCRIPTIONS_MAX, WAIT_S_MAX
 from contextrelay.mcp import resources
 from contextrelay.mcp.tools.tool import Visit
+from contextrelay.model.names import channel_log, thread_log
 from contextrelay.verbs import ReadSignals, ShowThread
 
 Asking = ServerRequestContext[Any, Any]

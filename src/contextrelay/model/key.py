@@ -6,6 +6,7 @@ of a token is kept; the token itself is shown once, when the key is made.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from datetime import datetime
 from typing import Annotated, Literal
@@ -99,6 +100,11 @@ class Usage(Struct, frozen=True, kw_only=True):
 def spell_token(key_id: bytes, secret: bytes) -> str:
     """A token out of random bytes."""
     return f"relay_{key_id.hex()}_{secret.hex()}"
+
+
+def token_hash(token: str) -> str:
+    """The hash that is kept in place of a token."""
+    return hashlib.sha256(token.encode()).hexdigest()
 
 
 def key_id_in(token: str) -> str | None:

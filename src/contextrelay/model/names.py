@@ -1,4 +1,4 @@
-"""Names: the characters of labels, file names and channels, as patterns.
+"""Names: the characters of labels, file names and channels, and the logs that listeners wait for.
 
 Rule: a pattern means the same in Python and in JSON Schema: the OpenAPI document quotes it.
 """
@@ -22,3 +22,30 @@ PATTERN_ERRORS = {
     CHANNEL_PATTERN: "it holds a control character",
 }
 """What is wrong with a text that does not match."""
+
+
+# Logs that are listened to. All other names of logs are in core/schema.py.
+
+CHANNELS, KEYS, TENANTS, THREADS = "c/", "key/", "x/", "t/"
+
+
+def channel_log(channel: str) -> str:
+    return f"{CHANNELS}{channel}"
+
+
+def key_log(key_id: str) -> str:
+    return f"{KEYS}{key_id}"
+
+
+def thread_log(thread: str) -> str:
+    return f"{THREADS}{thread}"
+
+
+def tenant_prefix(tenant: str) -> str:
+    """Return what the names of a tenant's logs and counters begin with, in the store."""
+    return f"{TENANTS}{tenant}/"
+
+
+def full_log(tenant: str | None, log: str) -> str:
+    """Return the name in the store of a tenant's log; None for the store's own."""
+    return log if tenant is None else tenant_prefix(tenant) + log

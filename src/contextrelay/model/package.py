@@ -219,3 +219,11 @@ class Pruned(Struct, frozen=True, kw_only=True):
     pruned: list[PrunedBlock]
     kept_tokens: int
     budget_tokens: int
+
+
+class StoredSession(Struct, frozen=True):
+    """A session of `DistributedContextStore`: its fields, and its blocks as JSON by their ids."""
+
+    fields: dict[str, str]
+    """Empty where only blocks were stored so far."""
+    blocks: dict[str, bytes]

@@ -78,6 +78,18 @@ class RestoreReport(Struct, frozen=True, kw_only=True):
     """When the backup was made."""
 
 
+class MigrateProgress(Struct, frozen=True):
+    """How far a migration is."""
+
+    pass_number: int
+    logs: int
+    logs_total: int
+    body_bytes: int
+    body_bytes_total: int
+    seconds_left: float | None
+    """Of this pass, as it went so far."""
+
+
 class MigrateReport(Struct, frozen=True, kw_only=True):
     """What a migration moved, in all its passes together."""
 
@@ -95,6 +107,14 @@ class MigrateReport(Struct, frozen=True, kw_only=True):
     is_open: bool
     """Whether the target may be used."""
     verified: VerifyReport | None = None
+
+
+class LedgerReport(Struct, frozen=True, kw_only=True):
+    """What an engine says of its own files and settings."""
+
+    problems: list[str]
+    advice: list[str]
+    """What its server had better be set to: no problem yet, and the next step after "; "."""
 
 
 class StoreReport(Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from contextrelay import verbs
 from contextrelay.client.flow import Ask, Flow, Give, Items, Step, Stopped, Work
-from contextrelay.client.transport.local import AsyncLocal, Local, settings_in
+from contextrelay.client.transport.local import AsyncLocal, Local
 from contextrelay.content.tokens import count_tokens
 from contextrelay.errors import Failed, Invalid, Refused, RelayError
 from contextrelay.limits import (
@@ -49,6 +49,7 @@ from contextrelay.runs.provider import (
 )
 from contextrelay.runs.providers.registry import home_folder, open_provider
 from contextrelay.runs.tools import Toolbox, TrackedFiles, Used, is_tracked_folder
+from contextrelay.store.engine import settings_in
 from contextrelay.verbs.runs import RunNote
 
 

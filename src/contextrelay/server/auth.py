@@ -26,10 +26,7 @@ from contextrelay.access.permissions import is_good
 from contextrelay.access.rate_limit import Bucket, spend
 from contextrelay.cache import BoundedCache
 from contextrelay.client.transport.local import AsyncLocal, in_thread
-from contextrelay.core.access.callers import seen_by
-from contextrelay.core.access.keys import count_use, key_in, row_of
-from contextrelay.core.access.rates import rate_of
-from contextrelay.core.schema import KEYS, Kind, key_log
+from contextrelay.core import FoundKey, answer, find_key
 from contextrelay.errors import Forbidden, Limited, RelayError
 from contextrelay.limits import (
     KEY_TRUSTED_S,
@@ -41,8 +38,8 @@ from contextrelay.limits import (
     WRONG_TOKENS_PER_MINUTE,
 )
 from contextrelay.model.key import Key
-from contextrelay.store.ledger import ONLY
-from contextrelay.verbs import Verb
+from contextrelay.model.names import KEYS, key_log
+from contextrelay.verbs import CountUse, Verb
 
 log = logging.getLogger("contextrelay.http")
 
@@ -60,6 +57,9 @@ RETRY_AFTER = "retry_after"
 _REST_S = 0.01
 
 
+_OWNER = FoundKey(b"", None)
+
+
 class Visitor:
     """A caller: the owner, or the holder of a key."""
 
@@ -70,23 +70,21 @@ class Visitor:
         "checked_s",
         "key",
         "log",
-        "rate",
+        "found",
         "relay",
-        "row",
         "used_ms",
         "verified_s",
     )
 
-    def __init__(self, relay: AsyncLocal, key: Key | None = None, row: bytes = b"") -> None:
+    def __init__(self, relay: AsyncLocal, found: FoundKey = _OWNER) -> None:
         self.relay = relay
         """The store as the caller sees it."""
-        self.key = key
-        self.row = row
-        """The key's row in the ledger when it was found valid; empty for one that is not there."""
+        self.found = found
+        """The key and its record, as they were found valid."""
+        self.key = key = found.key
         self.log = "" if key is None else key_log(key.id)
         self.checked_s = self.verified_s = monotonic()
         self.used_ms = 0
-        self.rate = rate_of(relay.stores, key)
         self._counts = [0, 0, 0]
         self._open: set[End] = set()
         self._is_sent_away = False
@@ -118,7 +116,8 @@ class Visitor:
         """
         self.used_ms = now_ms
         self._counts[0] += 1
-        return 0.0 if self.rate is None else self.rate.take(now_ms)
+        caller = self.relay.stores.caller
+        return 0.0 if caller is None else caller.pace(now_ms)
 
     def check(self, verb: Verb[Any]) -> None:
         """Check a verb before its body is read.
@@ -186,7 +185,7 @@ class Callers:
         if visitor is None:
             raise self._wrong_token(address)
         now_ms = self._stores.now_ms()
-        if visitor.rate is None:
+        if visitor.key is None or visitor.key.requests_per_minute is None:
             visitor.pace(now_ms)
         elif wait_s := await self._read(lambda: visitor.pace(now_ms)):
             raise _too_often("this key asks more often than it may", wait_s)
@@ -222,34 +221,33 @@ class Callers:
         return True
 
     def _is_same(self, visitor: Visitor) -> bool:
-        if not visitor.row:  # An identity provider's: it is asked again after a while.
+        if not visitor.found.row:  # An identity provider's: it is asked again after a while.
             return monotonic() - visitor.verified_s < TOKEN_TRUSTED_S
-        return self._ledger.get(visitor.log, Kind.KEY, ONLY) == visitor.row
+        return visitor.found.is_current(self._stores)
 
     async def _found(self, token: str, is_asking: bool = True) -> Visitor | None:
         """Read a token's key and cache its caller; None if it is unknown, revoked or expired.
 
         `is_asking`: whether an identity provider is asked about what is no key.
         """
-        row = await self._read(lambda: row_of(self._ledger, token))
-        key = None if row is None else key_in(row, token)
-        if row is None and self._verify is not None and is_asking:
+        found = await self._read(lambda: find_key(self._stores, token))
+        if found is None and self._verify is not None and is_asking:
             verify = self._verify
-            key = await in_thread(lambda: verify(token))
-            row = None if key is None else b""
+            found = FoundKey(b"", await in_thread(lambda: verify(token)))
         # Only now: another request may have found it while this one read.
         known = self._visitors.get(token)
-        if row is None or key is None or not is_good(key, self._stores.now_ms()):
+        key = None if found is None else found.key
+        if found is None or key is None or not is_good(key, self._stores.now_ms()):
             if known is not None:
                 del self._visitors[token]
                 known.send_away()
                 await self._keep_usage([known])
             return None
         visitor = known
-        if visitor is None or visitor.row != row or not _is_alike(visitor.key, key):
+        if visitor is None or visitor.found.row != found.row or not _is_alike(visitor.key, key):
             if known is not None:
                 known.send_away()
-            visitor = Visitor(self._relay.over(seen_by(self._stores, key)), key, row)
+            visitor = Visitor(self._relay.seen_by(key), found)
         visitor.checked_s = visitor.verified_s = monotonic()
         self._visitors[token] = visitor
         await self._forget_some()
@@ -340,7 +338,11 @@ class Callers:
         """Write the counts of keys; those that cannot be written now are written later."""
         with self._usage_lock:
             for visitor in visitors:
-                if visitor.key is not None and visitor.row and (counts := visitor.take_counts()):
+                if (
+                    visitor.key is not None
+                    and visitor.found.row
+                    and (counts := visitor.take_counts())
+                ):
                     self._unwritten.append((visitor.key.id, Counter(counts), visitor.used_ms))
             uses, self._unwritten = _by_key(self._unwritten), []
         if uses and not self._stores.engine.is_read_only:
@@ -350,7 +352,7 @@ class Callers:
         try:
             while uses:
                 key_id, (counts, used_ms) = next(iter(uses.items()))
-                count_use(self._stores, key_id, counts, used_ms)
+                answer(self._stores, CountUse(key_id, counts, used_ms))
                 del uses[key_id]
         except RelayError as error:
             log.warning("cannot write the usage of keys; trying again later: %s", error)

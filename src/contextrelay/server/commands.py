@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
 from ipaddress import ip_address
@@ -19,14 +19,15 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
+from contextrelay.access.permissions import is_good
 from contextrelay.cli import display
 from contextrelay.cli.console import Console
 from contextrelay.cli.parser import arg, takes, whole
-from contextrelay.client.transport.local import default_address, open_stores
+from contextrelay.client.transport.local import Local, default_address, open_stores
 from contextrelay.errors import Invalid, Unavailable
-from contextrelay.limits import SERVER_WORKERS_MAX
-from contextrelay.model.key import IssuedKey, KeptKey
-from contextrelay.verbs import NewKey
+from contextrelay.limits import LIST_ITEMS_MAX, SERVER_WORKERS_MAX
+from contextrelay.model.key import IssuedKey, KeptKey, Key, token_hash
+from contextrelay.verbs import ListKeys, NewKey
 
 PORT = 8787
 _PORT_MAX = 65_535
@@ -238,27 +239,33 @@ def _store_of(address: str, args: Namespace, needs_token: bool) -> tuple[str, Is
     Raises:
         Invalid: nobody has a key, and all who ask need one.
     """
-    from contextrelay.core.access.keys import has_admin, has_any, issue
-
-    stores = open_stores(address, None, args.blobs)
+    store = Local(open_stores(address, None, args.blobs))
+    engine = store.stores.engine
     try:
         made = None
-        if args.token == "auto" and not has_admin(stores):
-            made = issue(stores, NewKey(name="relay serve", scope="admin"))
-        elif needs_token and not has_any(stores):
+        valid = [key for key in _every_key(store) if is_good(key, store.stores.now_ms())]
+        if args.token == "auto" and not any(k.scope == "admin" and k.is_owners for k in valid):
+            made = store.ask(NewKey(name="relay serve", scope="admin"))
+        elif needs_token and not valid:
             raise Invalid(
                 "callers have to have a key, and nobody has one",
                 "start it with --token auto, or make one: relay keys new --scope admin",
             )
     finally:
-        stores.engine.close()
-    return str(stores.engine.home or stores.engine.address), made
+        store.close()
+    return str(engine.home or engine.address), made
+
+
+def _every_key(store: Local) -> Iterator[Key]:
+    listing = store.ask(ListKeys(LIST_ITEMS_MAX))
+    yield from listing.keys
+    while listing.next:
+        listing = store.ask(ListKeys(LIST_ITEMS_MAX, listing.next))
+        yield from listing.keys
 
 
 def _kept(made: IssuedKey) -> KeptKey:
-    from contextrelay.core.access.keys import hashed
-
-    return KeptKey(key=made.key, sha256=hashed(made.token))
+    return KeptKey(key=made.key, sha256=token_hash(made.token))
 
 
 def _url(args: Namespace, port: int) -> str:

@@ -27,7 +27,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from contextrelay.build import build
 from contextrelay.client.transport.local import in_thread
-from contextrelay.core.stores import Stores
+from contextrelay.core import Stores
 from contextrelay.errors import Forbidden, Invalid
 from contextrelay.limits import WORKERS_MAX
 from contextrelay.server.request import Exchange

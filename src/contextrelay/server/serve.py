@@ -23,7 +23,7 @@ from uvicorn.supervisors import Multiprocess
 
 from contextrelay.client.transport.local import AsyncLocal, open_stores
 from contextrelay.content.untrusted.hidden_chars import spell_hidden
-from contextrelay.core.access.keys import keep
+from contextrelay.core import answer
 from contextrelay.errors import Invalid
 from contextrelay.limits import (
     FILES_KEPT,
@@ -40,7 +40,7 @@ from contextrelay.server.http_connection import Protocol
 from contextrelay.server.security_headers import SAFE
 from contextrelay.server.token_verifier import Identity
 from contextrelay.server.ws_connection import Socket
-from contextrelay.store.ledger import Stale
+from contextrelay.verbs import KeepKey
 from contextrelay.web.options import PageOptions
 
 try:
@@ -115,8 +115,7 @@ def application(options: Options) -> App:
         stores = open_stores(options.store, None)
         stores = replace(stores, engine=replace(stores.engine, address=STORE))
         if options.first_key is not None:
-            with suppress(Stale):  # It exists.
-                keep(stores, options.first_key)
+            answer(stores, KeepKey(options.first_key))
         needs_token = options.needs_token or not is_loopback(options.host)
         a2a = None if options.a2a is None else _a2a(options)
         return Door(

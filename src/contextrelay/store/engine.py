@@ -22,10 +22,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError
+from msgspec.json import decode
 from msgspec.structs import replace
 
 from contextrelay.errors import Broken, Full, Invalid, RelayError
+from contextrelay.model.settings import Settings
 from contextrelay.store.blobs import Blobs
 from contextrelay.store.durable_files import Reserve
 from contextrelay.store.ledger import LOCK_LOG, ONLY, PLACE_KIND, Ledger, Row, Stale, Write
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from contextrelay.store.blobs.objects import ObjectBlobs
 
 DATABASE_NAME = "relay.db"
+SETTINGS_NAME = "config.json"
 
 
 class Engine(Struct, frozen=True):
@@ -151,6 +154,21 @@ def _move(engine: Engine, old: str, new: str, blobs: Blobs) -> None:
                 f"copy them there first, or give the place of before: {old}",
             )
     engine.ledger.commit(Write(LOCK_LOG, rows=(Row(PLACE_KIND, ONLY, new.encode()),)))
+
+
+def settings_in(home: Path | None) -> Settings:
+    """Read the settings in a store's folder, else return the defaults.
+
+    Raises:
+        Invalid: they cannot be read.
+    """
+    path = Path() if home is None else home / SETTINGS_NAME
+    if home is None or not path.exists():
+        return Settings()
+    try:
+        return decode(path.read_bytes(), type=Settings)
+    except (OSError, ValidationError, ValueError) as error:
+        raise Invalid(f"{path} cannot be used: {error}", "repair or delete it") from error
 
 
 def without_secrets(blobs: str) -> str:

@@ -1,4 +1,4 @@
-"""Access: keys, and what was done with each."""
+"""Access: keys, and what was done with each; a server asks some of them of its own store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ from typing import Annotated
 from msgspec import Meta
 
 from contextrelay.limits import KEY_RATE_MAX, LIST_ITEMS_MAX
-from contextrelay.model.key import IssuedKey, Key, KeyId, KeyListing, Prefixes, Scope, Tenant, Usage
+from contextrelay.model.key import (
+    IssuedKey,
+    KeptKey,
+    Key,
+    KeyId,
+    KeyListing,
+    Prefixes,
+    Scope,
+    Tenant,
+    Usage,
+)
 from contextrelay.verbs.verb import Cursor, Index, Label, Traits, TtlS, Verb
 
 _keys = partial(Traits, needs="admin", answered_in="access.keys")
@@ -58,3 +68,21 @@ class ReadUsage(Verb[Usage], frozen=True):
     traits = _keys(http="GET /v1/keys/{id}/usage")
 
     id: KeyId
+
+
+class KeepKey(Verb[None], frozen=True):
+    """Keep a key that was made elsewhere; one that is there already stays as it is."""
+
+    traits = Traits(needs="owner", answered_in="access.keys")
+
+    kept: KeptKey
+
+
+class CountUse(Verb[None], frozen=True):
+    """Add to what was done with a key: its requests and bytes since they were counted last."""
+
+    traits = Traits(needs="owner", answered_in="access.keys")
+
+    id: KeyId
+    counts: dict[str, int]
+    used_ms: int

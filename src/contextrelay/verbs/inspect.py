@@ -150,3 +150,9 @@ class RebuildSearch(Verb[IndexState], frozen=True):
     traits = Traits(
         needs="admin", answered_in="search.search", http="POST /v1/search/rebuild", slow=True
     )
+
+
+class ReadSearchIndex(Verb[IndexState | None], frozen=True):
+    """How far the search index is; None where nobody searched, so that there is none."""
+
+    traits = Traits(needs="owner", answered_in="search.search")

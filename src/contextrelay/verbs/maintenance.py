@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from contextrelay.limits import SWEEP_ITEMS_MAX
-from contextrelay.model.reports import StoreReport, SweepReport, VerifyReport
+from contextrelay.model.reports import LedgerReport, StoreReport, SweepReport, VerifyReport
 from contextrelay.verbs.verb import Traits, Verb
 
 
@@ -39,3 +39,15 @@ class Survey(Verb[StoreReport], frozen=True):
     """What the store is and holds, in numbers."""
 
     traits = Traits(needs="owner", answered_in="maintenance.verify", http="GET /v1/survey")
+
+
+class CheckLedger(Verb[LedgerReport], frozen=True):
+    """Let the engine check its own files, and advise on its settings."""
+
+    traits = Traits(needs="owner", while_locked=True, answered_in="maintenance.verify")
+
+
+class TryBlob(Verb[bool], frozen=True):
+    """Write a large body, read it and delete it; False if it came back as another."""
+
+    traits = Traits(needs="owner", answered_in="maintenance.verify")

@@ -21,7 +21,7 @@ from contextrelay.limits import (
 )
 from contextrelay.model.artifact import Artifact, ArtifactType
 from contextrelay.model.handoff import HandoffListing, HandoffView
-from contextrelay.model.package import Block, Package, Pruned
+from contextrelay.model.package import Block, Package, Pruned, StoredSession
 from contextrelay.model.ref import Ref
 from contextrelay.verbs.verb import (
     BudgetTokens,
@@ -165,3 +165,33 @@ class ListHandoffs(Verb[HandoffListing], frozen=True):
     is_open: bool = False
     limit: Annotated[int, Meta(ge=1, le=LIST_ITEMS_MAX)] = 20
     after: Cursor = ""
+
+
+class PutSession(Verb[None], frozen=True):
+    """Store a session of `DistributedContextStore`, or some of its blocks, for so many seconds."""
+
+    traits = Traits(needs="owner", answered_in="packing.sessions")
+
+    session: str
+    fields: dict[str, str] | None
+    """None: those that are stored."""
+    blocks: dict[str, bytes]
+    ttl_s: int
+    gone: tuple[str, ...] = ()
+    """Ids of blocks that are deleted."""
+
+
+class ReadSession(Verb[StoredSession | None], frozen=True):
+    """Read a session with its blocks; None if there is none, or it has expired."""
+
+    traits = Traits(needs="owner", answered_in="packing.sessions")
+
+    session: str
+
+
+class DeleteSession(Verb[None], frozen=True):
+    """Delete a session and its blocks."""
+
+    traits = Traits(needs="owner", answered_in="packing.sessions")
+
+    session: str

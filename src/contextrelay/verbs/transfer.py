@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from contextrelay.model.ref import Ref
-from contextrelay.model.reports import BackupReport, RestoreReport
+from contextrelay.model.reports import (
+    BackupReport,
+    MigrateProgress,
+    MigrateReport,
+    RestoreReport,
+)
 from contextrelay.model.thread import ThreadView
 from contextrelay.verbs.verb import Label, Stream, Traits, Verb
 
@@ -74,3 +81,17 @@ class Restore(Verb[RestoreReport], frozen=True):
     )
 
     is_abandoned: bool = False
+
+
+class Migrate(Verb[MigrateReport], frozen=True):
+    """Copy another store into this one, which is empty or was begun so, while that is in use."""
+
+    traits = Traits(needs="owner", while_locked=True, answered_in="transfer.migrate", slow=True)
+
+    source: str
+    """The address of its engine."""
+    is_checked: bool = False
+    """Whether all that was copied is read back before this store is opened."""
+    stays_locked: bool = False
+    """Whether more is to come, so that this store is not opened yet."""
+    show: Callable[[MigrateProgress], None] | None = None

@@ -6,9 +6,9 @@ Rule: the stream carries numbers only. What is new is asked for as any page is, 
 from __future__ import annotations
 
 from contextrelay.client.transport.remote import AsyncRemote
-from contextrelay.core.schema import channel_log, thread_log
 from contextrelay.errors import Invalid
 from contextrelay.limits import EVENTS_KEEPALIVE_S
+from contextrelay.model.names import channel_log, thread_log
 from contextrelay.server.request import Exchange
 from contextrelay.server.streams.signals import resumed, stream
 from contextrelay.verbs import ReadSignals, ShowThread

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contextrelay import Full, Invalid, NotFound, Refused, Relay, RelayError
-from contextrelay.core.access.keys import hashed, key_in, row_of
+from contextrelay.core import FoundKey, find_key
 from contextrelay.core.access.visibility import VisibleReads
 from contextrelay.core.schema import Kind, artifact_log
 from contextrelay.limits import KEY_FORGOTTEN_S
-from contextrelay.model.key import key_id_in
+from contextrelay.model.key import key_id_in, token_hash
 from contextrelay.store.ledger import ONLY
 from tests.core.clock import Clock
 from tests.core.keyed import as_seen_by, holder, owner, stores_of
@@ -27,14 +27,15 @@ def test_a_token_is_found_by_itself_and_by_nothing_like_it() -> None:
     """Promise Z1: constant-time compare of hashes."""
     relay = owner()
     made, other = relay.new_key(), relay.new_key()
-    ledger = stores_of(relay).ledger
-    row = row_of(ledger, made.token)
+    stores = stores_of(relay)
+    found = find_key(stores, made.token)
 
-    assert row is not None
-    assert key_in(row, made.token) == made.key
+    assert found is not None
+    assert found.key == made.key
+    assert found.is_current(stores)
     mixed = made.token[:SECRET_START] + other.token[SECRET_START:]
-    assert row_of(ledger, mixed) == row
-    assert key_in(row, mixed) is None
+    assert find_key(stores, mixed) == FoundKey(found.row, None)
+    assert find_key(stores, "relay_") is None
 
 
 def test_no_part_of_a_token_is_kept(tmp_path: Path) -> None:
@@ -44,7 +45,7 @@ def test_no_part_of_a_token_is_kept(tmp_path: Path) -> None:
         relay.backup(tmp_path / "backup.tar")
 
     written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
-    assert hashed(made.token).encode() in written
+    assert token_hash(made.token).encode() in written
     assert made.token[SECRET_START:].encode() not in written
     assert made.token.encode() not in written
 

@@ -12,7 +12,8 @@ from msgspec.json import encode
 
 from contextrelay import Gone, NotFound, Refused, Relay, RelayError
 from contextrelay.core.answer import answer
-from contextrelay.core.schema import full_log, split_log, tenants
+from contextrelay.core.schema import split_log, tenants
+from contextrelay.model.names import full_log
 from contextrelay.state.schema import fact
 from contextrelay.store.engine import open_engine
 from contextrelay.store.ledger import Row, Write

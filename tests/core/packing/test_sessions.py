@@ -5,65 +5,62 @@ from __future__ import annotations
 import pytest
 
 from contextrelay import Broken
-from contextrelay.core.packing.sessions import LedgerSessions
 from contextrelay.core.schema import SESSIONS, Kind, session_log
+from contextrelay.model.package import StoredSession
 from contextrelay.store.ledger import ONLY, Row, Write
-from contextrelay.store.ledger.memory import MemoryLedger
-from contextrelay.verbs import Sweep
-from tests.core.clock import Clock
-from tests.core.keyed import owner, stores_of
+from contextrelay.verbs import DeleteSession, PutSession, ReadSession, Sweep
+from tests.core.clock import Clock, local
 
 FIELDS = {"agent_id": "planner"}
+BLOCKS = {"b1": b"{}"}
 
 
-def test_a_session_goes_with_the_sweep_after_its_time_unless_it_is_kept() -> None:
+def test_a_session_goes_with_the_sweep_after_its_time_unless_it_is_stored_again() -> None:
     """Promise K2: a session and its blocks expire together."""
     clock = Clock()
-    relay = owner(clock)
-    ledger = stores_of(relay).ledger
-    sessions = LedgerSessions(ledger)
+    core = local(clock)
     for name in ("ends", "stays"):
-        sessions.put_blocks(name, {"b1": b"{}"}, clock.at_ms, ttl_s=60)
-        sessions.put(name, FIELDS, (), clock.at_ms, ttl_s=60)
+        core.ask(PutSession(name, FIELDS, BLOCKS, ttl_s=60))
     clock.pass_ms(50_000)
-    sessions.keep("stays", clock.at_ms, ttl_s=60)
-    sessions.keep("nowhere", clock.at_ms, ttl_s=60)
+    core.ask(PutSession("stays", None, {"b2": b"[]"}, ttl_s=60))
     clock.pass_ms(20_000)
 
-    assert sessions.find("ends", clock.at_ms) is None
-    relay.transport.ask(Sweep())
+    assert core.ask(ReadSession("ends")) is None
+    core.ask(Sweep())
 
-    assert ledger.logs(SESSIONS, "", 10) == [session_log("stays")]
-    assert sessions.find("stays", clock.at_ms) == FIELDS
-    assert sessions.blocks("stays", ["b1", "b2"]) == [b"{}"]
+    assert core.stores.ledger.logs(SESSIONS, "", 10) == [session_log("stays")]
+    assert core.ask(ReadSession("stays")) == StoredSession(FIELDS, {**BLOCKS, "b2": b"[]"})
+
+
+def test_a_session_is_stored_without_the_blocks_that_are_gone() -> None:
+    core = local(Clock())
+    core.ask(PutSession("one", FIELDS, {**BLOCKS, "b2": b"[]"}, ttl_s=60))
+
+    core.ask(PutSession("one", {}, {"b3": b"1"}, ttl_s=60, gone=("b2",)))
+
+    assert core.ask(ReadSession("one")) == StoredSession({}, {**BLOCKS, "b3": b"1"})
+    core.ask(DeleteSession("one"))
+    assert core.ask(ReadSession("one")) is None
+    assert core.stores.ledger.logs(SESSIONS, "", 10) == []
 
 
 def test_blocks_without_a_session_go_after_their_time() -> None:
-    """Of who was cut off before the session was stored, or named one that is not there."""
-    ledger = MemoryLedger()
-    sessions = LedgerSessions(ledger)
-    sessions.put_blocks("alone", {"b1": b"{}"}, now_ms=1_000, ttl_s=1)
+    """Of who named a session that is not there."""
+    clock = Clock()
+    core = local(clock)
+    core.ask(PutSession("alone", None, BLOCKS, ttl_s=1))
 
-    assert not sessions.find("alone", 1_500)
-    sessions.put("other", FIELDS, (), now_ms=3_000, ttl_s=1)
+    assert core.ask(ReadSession("alone")) == StoredSession({}, BLOCKS)
+    clock.pass_ms(2_000)
+    core.ask(PutSession("other", FIELDS, {}, ttl_s=1))
 
-    assert ledger.logs(SESSIONS, "", 10) == [session_log("other")]
-
-
-def test_storing_a_session_forgets_those_that_ended() -> None:
-    ledger = MemoryLedger()
-    sessions = LedgerSessions(ledger)
-    sessions.put("old", FIELDS, (), now_ms=1_000, ttl_s=1)
-
-    sessions.put("new", FIELDS, (), now_ms=3_000, ttl_s=1)
-
-    assert ledger.logs(SESSIONS, "", 10) == [session_log("new")]
-    assert len(ledger.read(session_log("new"), 0, 10)) == 1
+    assert core.stores.ledger.logs(SESSIONS, "", 10) == [session_log("other")]
+    assert len(core.stores.ledger.read(session_log("other"), 0, 10)) == 1
 
 
 def test_what_cannot_be_read_is_said_to_be_broken() -> None:
-    ledger = MemoryLedger()
-    ledger.commit(Write(session_log("bad"), rows=(Row(Kind.SESSION, ONLY, b"{"),)))
+    core = local(Clock())
+    core.stores.ledger.commit(Write(session_log("bad"), rows=(Row(Kind.SESSION, ONLY, b"{"),)))
 
     with pytest.raises(Broken, match="s/bad"):
-        LedgerSessions(ledger).find("bad", 0)
+        core.ask(ReadSession("bad"))

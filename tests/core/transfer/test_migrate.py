@@ -21,8 +21,9 @@ from contextrelay.client.transport.local import open_stores
 from contextrelay.core.maintenance.verify import check_store
 from contextrelay.core.schema import RESTORE, walk_facts, walk_logs, walk_rows
 from contextrelay.core.stores import Stores
-from contextrelay.core.transfer.migrate import Progress, migrate
+from contextrelay.core.transfer.migrate import migrate
 from contextrelay.errors import Full, Gone
+from contextrelay.model.reports import MigrateProgress
 from contextrelay.store.blobs.memory import MemoryBlobs
 from contextrelay.store.ledger import Write
 from tests.cli.shell import RELAY, Shell
@@ -225,7 +226,7 @@ def test_a_migration_that_is_interrupted_says_how_it_goes_on(shell: Shell) -> No
 def test_a_source_that_is_written_to_all_the_time_leaves_the_target_locked(tmp_path: Path) -> None:
     """Promise G3."""
     fill(tmp_path / "from")
-    seen: list[Progress] = []
+    seen: list[MigrateProgress] = []
     with (
         Relay(tmp_path / "from") as relay,
         opened(tmp_path / "from") as source,
@@ -233,7 +234,7 @@ def test_a_source_that_is_written_to_all_the_time_leaves_the_target_locked(tmp_p
         ThreadPoolExecutor(1) as pool,
     ):
 
-        def show(progress: Progress) -> None:
+        def show(progress: MigrateProgress) -> None:
             seen.append(progress)
             # In another thread: this one writes as the migration does.
             pool.submit(relay.publish, "news", "again").result()

@@ -5,16 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from contextrelay import Relay
-from contextrelay.core.schema import (
-    RESTORE,
-    Kind,
-    artifact_log,
-    body_log,
-    channel_log,
-    thread_log,
-)
+from contextrelay.core.schema import RESTORE, Kind, artifact_log, body_log
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.state import read_state
+from contextrelay.model.names import channel_log, thread_log
 from contextrelay.store.ledger import ONLY, Row, Write
 from contextrelay.verbs import ReadState
 

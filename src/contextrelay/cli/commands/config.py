@@ -13,12 +13,12 @@ from msgspec.json import decode, encode, format
 from contextrelay.cli import display
 from contextrelay.cli.console import Console
 from contextrelay.cli.parser import arg, takes
-from contextrelay.client.transport.local import SETTINGS_NAME, default_address
+from contextrelay.client.transport.local import default_address
 from contextrelay.errors import Invalid, NotFound
 from contextrelay.model.settings import Settings
 from contextrelay.runs.providers.registry import open_provider
 from contextrelay.store.durable_files import make_folder
-from contextrelay.store.engine import open_engine
+from contextrelay.store.engine import SETTINGS_NAME, open_engine
 from contextrelay.store.write_lock import FileLock
 
 _MEANS = {

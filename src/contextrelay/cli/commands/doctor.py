@@ -9,7 +9,6 @@ import sysconfig
 import time
 from argparse import Namespace
 from collections.abc import Iterator
-from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
 from typing import Protocol
@@ -24,10 +23,10 @@ from contextrelay.client.transport.address import is_server
 from contextrelay.client.transport.local import default_address
 from contextrelay.errors import RelayError
 from contextrelay.limits import MIB, RESERVE_BYTES
+from contextrelay.verbs import CheckLedger, ReadSearchIndex, TryBlob
 
 SCRIPTS = ("relay", "contextrelay")
 LOW_SPACE_BYTES = 25 * RESERVE_BYTES
-BODY_BYTES = 100_000
 # A store up to this size is read as `relay verify` does, within about a second.
 VERIFIED_BYTES_MAX = 64 * MIB
 VERIFIED_ARTIFACTS_MAX = 5_000
@@ -96,8 +95,8 @@ def _integrity(console: Looked) -> Iterator[Finding]:
         text = f"{console.address} is a server: its disk and its ledger are looked at there"
         yield Finding("integrity", "hint", text, "relay doctor, on the machine of the store")
         return
-    problems = console.relay.transport.stores.ledger.check()
-    for problem in problems:
+    checked = console.relay.transport.ask(CheckLedger())
+    for problem in checked.problems:
         text, _, next_step = problem.rpartition("; ")
         is_said = bool(text)
         yield Finding(
@@ -106,9 +105,9 @@ def _integrity(console: Looked) -> Iterator[Finding]:
             text if is_said else problem,
             next_step if is_said else "relay verify",
         )
-    if not problems:
+    if not checked.problems:
         yield Finding("integrity", "ok", "the ledger's own check finds nothing")
-    for advice in console.relay.transport.stores.engine.advise():
+    for advice in checked.advice:
         text, _, next_step = advice.rpartition("; ")
         yield Finding("settings", "hint", text, next_step)
 
@@ -133,15 +132,8 @@ def _bodies(console: Looked) -> Iterator[Finding]:
     """Whether a large body can be written where those go, and read, and deleted."""
     if is_server(console.address) or console.relay.transport.stores.engine.is_read_only:
         return
-    blobs = console.relay.transport.stores.blobs
-    body = os.urandom(BODY_BYTES)
-    name = f"{sha256(body).hexdigest()}-{os.urandom(8).hex()}"
     start = time.perf_counter()
-    with blobs.draft() as draft:
-        draft.write(body)
-        draft.keep(name)
-    is_same = b"".join(blobs.read(name, 0, len(body))) == body
-    blobs.delete(name)
+    is_same = console.relay.transport.ask(TryBlob())
     took_ms = (time.perf_counter() - start) * 1000
     if is_same:
         yield Finding("bodies", "ok", f"100 kB written, read and deleted in {took_ms:.1f} ms")
@@ -151,15 +143,11 @@ def _bodies(console: Looked) -> Iterator[Finding]:
 
 def _search(console: Looked) -> Iterator[Finding]:
     """Whether the search index is up to the store; where nobody searched, there is none."""
-    from contextrelay.core.search.index_sync import catch_up, index_of, path_of
-
     if is_server(console.address):
         return
-    stores = console.relay.transport.stores
-    path = path_of(stores.engine.home, None)
-    if path is None or not path.exists():
+    state = console.relay.transport.ask(ReadSearchIndex())
+    if state is None:
         return
-    state = catch_up(stores, index_of(stores), 0)
     if state.waiting or not state.is_complete:
         least = "" if state.is_complete else "at least "
         text = f"{least}{display.count(state.waiting, 'artifact')} not in the index yet"

@@ -11,13 +11,11 @@ from contextrelay.cli.console import Console
 from contextrelay.cli.parser import arg, takes
 from contextrelay.cli.terminal import ERASE
 from contextrelay.client.transport.address import is_server
-from contextrelay.client.transport.local import open_stores
-from contextrelay.core.maintenance.verify import check_store
-from contextrelay.core.transfer.migrate import Progress
-from contextrelay.core.transfer.migrate import migrate as move
+from contextrelay.client.transport.local import Local, open_stores
 from contextrelay.errors import Invalid, NotFound
-from contextrelay.model.reports import MigrateReport
+from contextrelay.model.reports import MigrateProgress, MigrateReport
 from contextrelay.store.engine import is_there
+from contextrelay.verbs import Migrate
 
 # A line of progress, where it is not written over the one before.
 LINE_EVERY_S = 10.0
@@ -40,27 +38,18 @@ def migrate(args: Namespace, console: Console) -> None:
             raise Invalid(f"{address} is a server, no engine", "name what it stores into")
     if not is_there(args.source):
         raise NotFound(f"there is no store in {args.source}", "check the folder")
-    source = open_stores(args.source, None, "", is_source=True)
+    target = Local(open_stores(args.target, None, args.blobs or ""))
     try:
-        target = open_stores(args.target, None, args.blobs or "")
-        try:
-            report = move(
-                source,
-                target,
-                _Shown(console),
-                check=check_store if args.verify else None,
-                stays_locked=args.keep_locked,
-            )
-        except KeyboardInterrupt:
-            console.note(
-                f"{target.engine.address} stays locked: the same command goes on; or give it up: "
-                f"relay --store {target.engine.address} restore --abandon"
-            )
-            raise
-        finally:
-            target.close()
+        report = target.ask(Migrate(args.source, args.verify, args.keep_locked, _Shown(console)))
+    except KeyboardInterrupt:
+        address = target.stores.engine.address
+        console.note(
+            f"{address} stays locked: the same command goes on; or give it up: "
+            f"relay --store {address} restore --abandon"
+        )
+        raise
     finally:
-        source.close()
+        target.close()
     console.answer(report, _lines(report), report.target)
     if not report.is_open and not (report.is_same and args.keep_locked):
         console.exit_code = 1
@@ -95,7 +84,7 @@ class _Shown:
         self._is_terminal = sys.stderr.isatty()
         self._next_s = 0.0
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: MigrateProgress) -> None:
         left = progress.seconds_left
         text = (
             f"pass {progress.pass_number}: {progress.logs:,} of {progress.logs_total:,} logs, "

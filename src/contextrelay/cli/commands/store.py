@@ -11,10 +11,10 @@ from msgspec.json import encode, format
 from contextrelay.cli import display
 from contextrelay.cli.console import Console
 from contextrelay.cli.parser import arg, takes
-from contextrelay.client.transport.local import SETTINGS_NAME
 from contextrelay.errors import Invalid
 from contextrelay.model.settings import Settings
 from contextrelay.store.durable_files import write_whole
+from contextrelay.store.engine import SETTINGS_NAME
 
 
 def init(args: Namespace, console: Console) -> None:

@@ -7,23 +7,17 @@ import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from copy import copy
-from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from msgspec import ValidationError
-from msgspec.json import decode
-
-from contextrelay.core.answer import answer, answer_pushes
-from contextrelay.core.schema import RESTORE, Kind
-from contextrelay.core.stores import Stores
-from contextrelay.errors import Invalid, RelayError
+from contextrelay import core
+from contextrelay.core import Stores, answer, answer_pushes
+from contextrelay.errors import RelayError
 from contextrelay.limits import CHUNK_BYTES, QUICK_SWEEP_ITEMS, SWEEP_EVERY_S
 from contextrelay.model.artifact import Artifact
+from contextrelay.model.key import Key
 from contextrelay.model.ref import local_url
 from contextrelay.model.settings import Settings
-from contextrelay.store.engine import open_engine
-from contextrelay.store.ledger import ONLY
 from contextrelay.verbs import (
     Body,
     Pull,
@@ -40,7 +34,6 @@ Reply = TypeVar("Reply")
 Result = TypeVar("Result")
 AsyncBody = Body | AsyncIterable[bytes]
 
-SETTINGS_NAME = "config.json"
 # Hints may be lost: the log itself is looked at this often.
 LISTEN_S_MAX = 1.0
 
@@ -57,51 +50,24 @@ def open_stores(
     *,
     is_source: bool = False,
 ) -> Stores:
-    """Open the engine at an address with the given settings, or those in its folder.
+    """Open the store at an address, else at that of RELAY_HOME, else ~/.relay.
 
     `blobs`: where its large bodies are to be, else RELAY_BLOBS, else with the rest.
     """
-    engine = open_engine(
+    stores = core.open_stores(
         default_address() if address is None else os.fspath(address),
         os.environ.get("RELAY_BLOBS", "") if blobs is None else os.fspath(blobs),
+        settings,
         is_source=is_source,
     )
-    if settings is None:
-        try:
-            settings = settings_in(engine.home)
-        except Invalid:
-            engine.close()
-            raise
-    if engine.is_read_only:
+    if stores.engine.is_read_only:
         from logging import getLogger
 
         getLogger(__name__).warning(
-            "%s is read-only: what is read is not counted, and renews nothing", engine.address
+            "%s is read-only: what is read is not counted, and renews nothing",
+            stores.engine.address,
         )
-    stores = Stores(engine, settings)
-    if not (engine.is_read_only or is_source):
-        # A store that is locked or full now is looked at when it is opened the next time.
-        with suppress(RelayError):
-            if stores.ledger.get(RESTORE, Kind.FINISHED, ONLY) is None:
-                from contextrelay.core.transfer.upgrade import finish_pushes
-
-                finish_pushes(stores)
     return stores
-
-
-def settings_in(home: Path | None) -> Settings:
-    """The settings in a store's folder, else the defaults.
-
-    Raises:
-        Invalid: they cannot be read.
-    """
-    path = Path() if home is None else home / SETTINGS_NAME
-    if home is None or not path.exists():
-        return Settings()
-    try:
-        return decode(path.read_bytes(), type=Settings)
-    except (OSError, ValidationError, ValueError) as error:
-        raise Invalid(f"{path} cannot be used: {error}", "repair or delete it") from error
 
 
 class _Sweeps:
@@ -125,6 +91,27 @@ class _Answering:
         view.stores = stores
         return view
 
+    def seen_by(self, key: Key) -> Self:
+        """Return the same transport as the holder of a key has it."""
+        return self.over(core.seen_by(self.stores, key))
+
+    def held_by(self, key: Key) -> Self | None:
+        """Return the same transport as the holder of a key has it now, None if the key ended."""
+        stores = core.holder_of(self.stores, key)
+        return None if stores is None else self.over(stores)
+
+    def spaces(self) -> list[Self]:
+        """Return a transport over each space of the store: its own, and those of its tenants."""
+        return [self.over(space) for space in core.spaces(self.stores)]
+
+    def as_owner(self) -> Self:
+        """Return the same transport over all that is the tenant's."""
+        return self.over(self.stores.space)
+
+    def can_share_commit(self, verb: Push, key: str) -> bool:
+        """Return whether a push may be answered together with others."""
+        return core.can_share_commit(self.stores, verb, key)
+
     def once(self, key: str) -> Self:
         """The same transport, which sends a key along with every verb."""
         view = copy(self)
@@ -141,11 +128,11 @@ class _Answering:
             self.sweep_if_due()
         return reply
 
-    def answer_pushes(self, asked: list[tuple[Push, bytes]]) -> list[Artifact | RelayError]:
-        """Answer pushes that came side by side, each for itself."""
-        answers = answer_pushes(self.stores, asked)
+    def answer_pushes(self, asked: list[tuple[Stores, Push, bytes]]) -> list[Artifact | RelayError]:
+        """Answer pushes that came side by side, each as its caller sees the stores."""
+        replies = answer_pushes([(*each, "") for each in asked])
         self.sweep_if_due()
-        return answers
+        return replies
 
     def sweep_if_due(self) -> None:
         """Sweep a little, if the last time was long enough ago."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from copy import copy
 from threading import Event
-from typing import Any, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 import httpx2
 
@@ -36,7 +36,6 @@ from contextrelay.client.transport.http_flow import (
     Send,
 )
 from contextrelay.client.transport.local import AsyncBody, brought, from_thread, in_thread
-from contextrelay.core.stores import Stores
 from contextrelay.errors import Invalid, Unavailable
 from contextrelay.limits import (
     CHUNK_BYTES,
@@ -49,6 +48,9 @@ from contextrelay.limits import (
     WAIT_S_MAX,
 )
 from contextrelay.verbs import Body, ReadEvents, ReadSignals, Stream, Verb
+
+if TYPE_CHECKING:
+    from contextrelay.core import Stores
 
 Reply = TypeVar("Reply")
 Result = TypeVar("Result")

@@ -13,18 +13,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from contextrelay.access.permissions import Touched, complaint
+from contextrelay.core.access.keys import current_key, key_in, key_row
 from contextrelay.core.access.quotas import Quota
+from contextrelay.core.access.rates import rate_of
 from contextrelay.core.access.tenants import space_of
 from contextrelay.core.access.visibility import VisibleLedger
 from contextrelay.core.idempotency import was_asked
-from contextrelay.core.schema import known_refs
+from contextrelay.core.schema import known_refs, tenants
 from contextrelay.core.stores import Count, Stores
 from contextrelay.errors import Forbidden
 from contextrelay.model.artifact import Artifact
-from contextrelay.model.key import Key
+from contextrelay.model.key import Key, key_id_in
 from contextrelay.model.reports import Listing
 from contextrelay.verbs import (
     BeginPipeline,
@@ -40,6 +43,36 @@ Reply = TypeVar("Reply")
 Answering = Callable[[Stores, Any, Body], Any]
 
 _HINT = "ask who runs this relay for a key that may"
+
+
+class FoundKey(Struct, frozen=True):
+    """What the store knows of a token: the record of its key, and the key if the token is right."""
+
+    row: bytes
+    """The record; empty for a key of an identity provider, of which the store has none."""
+    key: Key | None
+
+    def is_current(self, stores: Stores) -> bool:
+        """Return whether the key's record is what it was when it was read."""
+        return self.key is not None and key_row(stores.ledger, self.key.id) == self.row
+
+
+def find_key(stores: Stores, token: str) -> FoundKey | None:
+    """Find the key that a token is for, valid or not; None if there is no such key."""
+    key_id = key_id_in(token)
+    row = None if key_id is None else key_row(stores.ledger, key_id)
+    return None if row is None else FoundKey(row, key_in(row, token))
+
+
+def spaces(stores: Stores) -> list[Stores]:
+    """Return the store's own space and those of its tenants, as the owner sees them."""
+    return [space_of(stores, tenant) for tenant in (None, *tenants(stores.ledger))]
+
+
+def holder_of(stores: Stores, key: Key) -> Stores | None:
+    """Return the owner's stores as the holder of a key has them now, None if it has ended."""
+    now = current_key(stores, key)
+    return None if now is None else seen_by(stores, now)
 
 
 def seen_by(stores: Stores, key: Key) -> Stores:
@@ -65,7 +98,12 @@ class Caller:
         """The owner's stores."""
         self.space = space
         """All that is the tenant's, also what the key is not for."""
+        self._rate = rate_of(root, key)
         self._passing: set[type[Verb[Any]]] = set()
+
+    def pace(self, now_ms: int) -> float:
+        """Take one of the key's requests per minute; return the seconds to wait if none is left."""
+        return 0.0 if self._rate is None else self._rate.take(now_ms)
 
     def check_kind(self, kind: type[Verb[Any]]) -> None:
         """Let a kind of verb pass, before it is known what else it says.

@@ -9,7 +9,6 @@ those of that tenant.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 from collections.abc import Iterator
 from contextlib import suppress
@@ -20,15 +19,7 @@ from msgspec.structs import replace
 from contextrelay.access.permissions import is_good
 from contextrelay.core.access.quotas import PUSHED
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import (
-    KEYS,
-    UNREADABLE,
-    Kind,
-    first_page,
-    key_counters,
-    key_log,
-    walk_logs,
-)
+from contextrelay.core.schema import UNREADABLE, Kind, first_page, key_counters, walk_logs
 from contextrelay.core.stores import Stores
 from contextrelay.documents.bounds import check_label
 from contextrelay.errors import Broken, Forbidden, Invalid, NotFound
@@ -44,16 +35,22 @@ from contextrelay.model.key import (
     Usage,
     key_id_in,
     spell_token,
+    token_hash,
 )
-from contextrelay.store.ledger import ONLY, Reads, Row, Write
-from contextrelay.verbs import Body, ListKeys, NewKey, ReadUsage, RevokeKey
+from contextrelay.model.names import KEYS, key_log
+from contextrelay.store.ledger import ONLY, Reads, Row, Stale, Write
+from contextrelay.verbs import (
+    Body,
+    CountUse,
+    KeepKey,
+    ListKeys,
+    NewKey,
+    ReadUsage,
+    RevokeKey,
+)
 
 _encoder = Encoder()
 _decoder = Decoder(KeptKey)
-
-
-def hashed(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()
 
 
 # Making
@@ -66,15 +63,7 @@ def new_key(stores: Stores, verb: NewKey, body: Body) -> IssuedKey:
         tenant = stores.caller.key.tenant
         if verb.tenant not in (None, tenant):
             raise Forbidden("this key is of another tenant", "leave out the tenant")
-    return issue(stores.root, replace(verb, tenant=tenant))
-
-
-def issue(stores: Stores, verb: NewKey) -> IssuedKey:
-    """Make a key.
-
-    Raises:
-        Invalid: it would be an admin of some threads and channels, which cannot be.
-    """
+    verb, stores = replace(verb, tenant=tenant), stores.root
     if verb.name is not None:
         check_label(verb.name, "name")
     if verb.tenant is not None:
@@ -99,12 +88,17 @@ def issue(stores: Stores, verb: NewKey) -> IssuedKey:
         created_at=moment(now_ms),
         expires_at=None if verb.ttl_s is None else moment(now_ms + verb.ttl_s * 1000),
     )
-    keep(stores, KeptKey(key=key, sha256=hashed(token)))
+    _keep(stores, KeptKey(key=key, sha256=token_hash(token)))
     return IssuedKey(key=key, token=token)
 
 
-def keep(stores: Stores, kept: KeptKey) -> None:
-    """Write a key down that is not there yet."""
+@answers(KeepKey)
+def keep_key(stores: Stores, verb: KeepKey, body: Body) -> None:
+    with suppress(Stale):  # It is there already.
+        _keep(stores, verb.kept)
+
+
+def _keep(stores: Stores, kept: KeptKey) -> None:
     stores.ledger.commit(Write(key_log(kept.key.id), (b"made",), (_row(kept),), expect=0))
 
 
@@ -117,17 +111,16 @@ def _row(kept: KeptKey) -> Row:
 # Finding
 
 
-def row_of(ledger: Reads, token: str) -> bytes | None:
-    """What is kept of a token's key: the same bytes for as long as nothing about it changed."""
-    key_id = key_id_in(token)
-    return None if key_id is None else ledger.get(key_log(key_id), Kind.KEY, ONLY)
+def key_row(ledger: Reads, key_id: str) -> bytes | None:
+    """Return a key's record: the same bytes for as long as nothing about it changed."""
+    return ledger.get(key_log(key_id), Kind.KEY, ONLY)
 
 
 def key_in(row: bytes, token: str) -> Key | None:
     """The key that is kept in a row, if the token is that key's."""
     kept = _kept(row)
     # In constant time: how much of a hash was right must not be measurable.
-    return kept.key if hmac.compare_digest(hashed(token), kept.sha256) else None
+    return kept.key if hmac.compare_digest(token_hash(token), kept.sha256) else None
 
 
 def check_key(ledger: Reads, log: str) -> None:
@@ -144,17 +137,11 @@ def _kept(row: bytes) -> KeptKey:
         raise Broken(f"a key cannot be read: {error}", "make another: relay keys new") from error
 
 
-def good_key(stores: Stores, key: Key) -> Key | None:
-    """A key as it is now, None if it is good no more; an identity provider's is not kept here."""
-    row = stores.root.ledger.get(key_log(key.id), Kind.KEY, ONLY)
+def current_key(stores: Stores, key: Key) -> Key | None:
+    """Return a key as it is now, None if it ended; an identity provider's has no record here."""
+    row = key_row(stores.root.ledger, key.id)
     now = key if row is None else _kept(row).key
     return now if is_good(now, stores.now_ms()) else None
-
-
-def every_key(stores: Stores, after: str = "") -> Iterator[Key]:
-    """All keys by id, good or not, from behind one."""
-    for row in _rows(stores, after):
-        yield _kept(row).key
 
 
 def _rows(stores: Stores, after: str) -> Iterator[bytes]:
@@ -162,19 +149,6 @@ def _rows(stores: Stores, after: str) -> Iterator[bytes]:
         row = stores.ledger.get(log, Kind.KEY, ONLY)
         if row is not None:
             yield row
-
-
-def has_admin(stores: Stores) -> bool:
-    """Whether somebody has a key by which all can be done."""
-    now_ms = stores.now_ms()
-    return any(
-        key.scope == "admin" and key.is_owners and is_good(key, now_ms) for key in every_key(stores)
-    )
-
-
-def has_any(stores: Stores) -> bool:
-    """Whether somebody has a key that is good."""
-    return any(is_good(key, stores.now_ms()) for key in every_key(stores))
 
 
 @answers(ListKeys)
@@ -192,7 +166,7 @@ def _readable(stores: Stores, after: str) -> Iterator[Key]:
 
 
 def _found(stores: Stores, key_id: str) -> KeptKey:
-    row = stores.root.ledger.get(key_log(key_id), Kind.KEY, ONLY)
+    row = key_row(stores.root.ledger, key_id)
     kept = None if row is None else _kept(row)
     if kept is None or not _is_known(stores, kept.key):
         raise NotFound(f"no key {key_id}", "see which there are with: relay keys list")
@@ -238,7 +212,9 @@ def read_usage(stores: Stores, verb: ReadUsage, body: Body) -> Usage:
     )
 
 
-def count_use(stores: Stores, key_id: str, counts: dict[str, int], used_ms: int) -> None:
-    """Add to what was done with a key. The counts come last: a caller repeats what failed."""
-    stores.ledger.commit(Write(key_log(key_id), rows=(Row(Kind.USED, ONLY, b"%d" % used_ms),)))
-    stores.ledger.tally(key_counters(key_id), counts)
+@answers(CountUse)
+def count_use(stores: Stores, verb: CountUse, body: Body) -> None:
+    # The counts come last: a caller repeats what failed.
+    used = Row(Kind.USED, ONLY, b"%d" % verb.used_ms)
+    stores.ledger.commit(Write(key_log(verb.id), rows=(used,)))
+    stores.ledger.tally(key_counters(verb.id), verb.counts)

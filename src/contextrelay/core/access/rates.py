@@ -22,12 +22,12 @@ from contextrelay.store.ledger import ONLY, Row, Stale, Write
 _TRIM_EVERY = 100
 
 
-def rate_of(stores: Stores, key: Key | None) -> Rate | SharedRate | None:
+def rate_of(stores: Stores, key: Key) -> Rate | SharedRate | None:
     """What counts the requests of a key; None where as many are allowed as come."""
-    if key is None or key.requests_per_minute is None:
+    if key.requests_per_minute is None:
         return None
     if stores.engine.is_shared:
-        return SharedRate(stores.root, key.id, key.requests_per_minute)
+        return SharedRate(stores, key.id, key.requests_per_minute)
     return Rate(key.requests_per_minute)
 
 

@@ -16,8 +16,9 @@ from contextlib import contextmanager
 
 from msgspec.structs import replace
 
-from contextrelay.core.schema import BODIES, tenant_prefix, tenants
+from contextrelay.core.schema import BODIES, tenants
 from contextrelay.core.stores import Count, Stores
+from contextrelay.model.names import tenant_prefix
 from contextrelay.store.ledger import Fact, Ledger, Reads, Row, Stale, Write
 from contextrelay.store.ledger.view import LedgerView
 

@@ -22,22 +22,20 @@ from contextrelay.access.permissions import sees_channel, sees_thread
 from contextrelay.core.schema import (
     ARTIFACTS,
     BODIES,
-    CHANNELS,
     INDEXES,
     LAST_USED,
     REQUESTS,
     RESULTS,
     THREAD_NAMES,
-    THREADS,
     Kind,
     artifact_log,
     own_counters,
-    thread_log,
     walk_logs,
     walk_rows,
 )
 from contextrelay.errors import Forbidden
 from contextrelay.model.key import Key
+from contextrelay.model.names import CHANNELS, THREADS, thread_log
 from contextrelay.model.ref import is_ref
 from contextrelay.store.ledger import ONLY, Fact, Ledger, Reads, Row, Write
 from contextrelay.store.ledger.view import LedgerView

@@ -13,10 +13,11 @@ from msgspec.json import Decoder, Encoder
 
 from contextrelay.core.artifacts.lifetime import pin
 from contextrelay.core.artifacts.records import find, is_over
-from contextrelay.core.schema import UNREADABLE, Kind, artifact_log, thread_log, walk_rows
+from contextrelay.core.schema import UNREADABLE, Kind, artifact_log, walk_rows
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken
 from contextrelay.model.artifact import Artifact, is_exchange
+from contextrelay.model.names import thread_log
 from contextrelay.store.ledger import ONLY, Reads, Row, Write
 from contextrelay.verbs import Pin
 

@@ -26,8 +26,6 @@ from contextrelay.core.schema import (
     Kind,
     artifact_log,
     known_refs,
-    tenant_prefix,
-    thread_log,
     walk_logs,
     walk_rows,
 )
@@ -40,6 +38,7 @@ from contextrelay.limits import (
     PAGE_ROWS_MAX,
 )
 from contextrelay.model.artifact import Artifact, Tombstone, in_ms, is_exchange, spell
+from contextrelay.model.names import tenant_prefix, thread_log
 from contextrelay.model.reports import Lineage, Listing
 from contextrelay.store.ledger import ONLY, Reads, Row, Write
 from contextrelay.verbs import Body, Find, LastPush, List, ReadLineage, RememberPush

@@ -14,7 +14,7 @@ from msgspec.json import Decoder, Encoder
 
 from contextrelay.core.idempotency import answered_before, once_rows
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import CHANNELS, UNREADABLE, Kind, channel_log, first_page, walk_logs
+from contextrelay.core.schema import UNREADABLE, Kind, first_page, walk_logs
 from contextrelay.core.stores import Stores
 from contextrelay.documents.bounds import check_channel, check_json, check_label
 from contextrelay.errors import Broken, Invalid, RelayError, Unavailable
@@ -26,6 +26,7 @@ from contextrelay.limits import (
     SIGNALS_TRIMMED_SHARE,
 )
 from contextrelay.model.artifact import Artifact, moment
+from contextrelay.model.names import CHANNELS, channel_log
 from contextrelay.model.signal import (
     ChannelListing,
     ChannelView,

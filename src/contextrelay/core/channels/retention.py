@@ -11,13 +11,14 @@ from __future__ import annotations
 from contextlib import suppress
 
 from contextrelay.core.channels.channels import decoded
-from contextrelay.core.schema import CHANNELS, Kind, walk_facts
+from contextrelay.core.schema import Kind, walk_facts
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken
 from contextrelay.limits import (
     SIGNAL_AGE_STEPS,
     TOMBSTONE_S,
 )
+from contextrelay.model.names import CHANNELS
 from contextrelay.store.ledger import ONLY, Fact, Row, Stale, Write
 
 

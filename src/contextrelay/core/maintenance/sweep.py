@@ -22,14 +22,11 @@ from contextrelay.core.registry import answers
 from contextrelay.core.schema import (
     ARTIFACTS,
     BODIES,
-    CHANNELS,
-    THREADS,
     UNREADABLE,
     Kind,
     artifact_log,
     split_log,
     tenants,
-    thread_log,
     walk_logs,
     walk_rows,
 )
@@ -37,6 +34,7 @@ from contextrelay.core.stores import Stores, with_reserve
 from contextrelay.errors import Broken
 from contextrelay.limits import PAGE_ROWS_MAX, TOMBSTONE_S, UNFINISHED_PUSH_S
 from contextrelay.model.artifact import Tombstone, in_ms
+from contextrelay.model.names import CHANNELS, THREADS, thread_log
 from contextrelay.model.reports import SweepReport
 from contextrelay.store.ledger import Row, Stale, Write
 from contextrelay.verbs import Body, Sweep

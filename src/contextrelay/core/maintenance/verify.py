@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -24,15 +25,11 @@ from contextrelay.core.registry import answers
 from contextrelay.core.schema import (
     ARTIFACTS,
     BODIES,
-    CHANNELS,
-    KEYS,
     RESTORE,
-    THREADS,
     UNREADABLE,
     Kind,
     artifact_log,
     fact_pages,
-    thread_log,
     walk_facts,
     walk_logs,
     walk_rows,
@@ -42,11 +39,12 @@ from contextrelay.core.threads.head import find_record, wrong_snapshots
 from contextrelay.errors import Broken, Gone, NotFound
 from contextrelay.limits import PAGE_ROWS_MAX, PROBLEMS_MAX
 from contextrelay.model.artifact import Artifact, Tombstone, in_ms
-from contextrelay.model.reports import Problem, StoreReport, VerifyReport
+from contextrelay.model.names import CHANNELS, KEYS, THREADS, thread_log
+from contextrelay.model.reports import LedgerReport, Problem, StoreReport, VerifyReport
 from contextrelay.model.thread import Event, ThreadRecord
 from contextrelay.state import event_chain
 from contextrelay.store.ledger import ONLY, Reads, current_token
-from contextrelay.verbs import Body, Survey, Verify
+from contextrelay.verbs import Body, CheckLedger, Survey, TryBlob, Verify
 
 _GC = "relay gc repairs it"
 _FINISH = "run it again, or give it up: relay restore --abandon"
@@ -80,6 +78,26 @@ class _Findings:
 @answers(Verify)
 def verify(stores: Stores, verb: Verify, body: Body) -> VerifyReport:
     return check_store(stores)
+
+
+@answers(CheckLedger)
+def check_ledger(stores: Stores, verb: CheckLedger, body: Body) -> LedgerReport:
+    return LedgerReport(problems=stores.ledger.check(), advice=stores.engine.advise())
+
+
+@answers(TryBlob)
+def try_blob(stores: Stores, verb: TryBlob, body: Body) -> bool:
+    tried = stores.random_bytes(_TRIED_BYTES)
+    name = f"{hashlib.sha256(tried).hexdigest()}-{stores.random_bytes(8).hex()}"
+    with stores.blobs.draft() as draft:
+        draft.write(tried)
+        draft.keep(name)
+    is_same = b"".join(stores.blobs.read(name, 0, len(tried))) == tried
+    stores.blobs.delete(name)
+    return is_same
+
+
+_TRIED_BYTES = 100_000
 
 
 def check_store(stores: Stores) -> VerifyReport:

@@ -27,14 +27,7 @@ from contextrelay.core.inspect.outline import looked_into, outlined_within
 from contextrelay.core.packing.pack import EACH_TOKENS, Agent, Candidates, candidates, of_version
 from contextrelay.core.push.push import push_with_events, pushed_before
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import (
-    UNREADABLE,
-    Kind,
-    artifact_log,
-    first_page,
-    thread_log,
-    walk_rows,
-)
+from contextrelay.core.schema import UNREADABLE, Kind, artifact_log, first_page, walk_rows
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import Live, check_open
 from contextrelay.core.threads.patch import append_event, new_event
@@ -58,6 +51,7 @@ from contextrelay.model.handoff import (
     HandoffView,
     LeftOut,
 )
+from contextrelay.model.names import thread_log
 from contextrelay.model.package import Block, Budget, Package
 from contextrelay.model.thread import Event
 from contextrelay.packing.pack import pack

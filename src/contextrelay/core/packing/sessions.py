@@ -1,4 +1,4 @@
-"""Sessions of `DistributedContextStore` in a ledger: a log each, with a row for each block.
+"""Sessions of `DistributedContextStore` in the ledger: a log each, with a row for each block.
 
 Rule: the head of the log moves with every change of the session's own row, so that neither a sweep
 nor another writer undoes a change that it has not seen.
@@ -6,16 +6,19 @@ nor another writer undoes a change that it has not seen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from msgspec import Struct
 from msgspec.json import Decoder, Encoder
 
+from contextrelay.core.registry import answers
 from contextrelay.core.schema import UNREADABLE, Kind, session_log, walk_rows
+from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, Conflict
 from contextrelay.limits import PAGE_ROWS_MAX, RETRIES_MAX
+from contextrelay.model.package import StoredSession
 from contextrelay.store.ledger import ONLY, Ledger, Row, Stale, Write
+from contextrelay.verbs import Body, DeleteSession, PutSession, ReadSession
 
 
 class Entry(Struct, frozen=True):
@@ -29,69 +32,46 @@ _encoder = Encoder()
 _decoder = Decoder(Entry)
 
 
-class LedgerSessions:
-    """Sessions in the ledger of any engine."""
+@answers(PutSession)
+def put_session(stores: Stores, verb: PutSession, body: Body) -> None:
+    log = session_log(verb.session)
+    now_ms = stores.now_ms()
+    blocks = [Row(Kind.BLOCK, key, each) for key, each in verb.blocks.items()]
+    blocks += [Row(Kind.BLOCK, key, None) for key in verb.gone]
+    for _ in range(RETRIES_MAX):
+        head = stores.ledger.last(log)
+        fields = verb.fields
+        if fields is None:
+            # Without a session the blocks are kept for their time, so that a sweep finds them.
+            fields = {} if (known := _entry(stores.ledger, log)) is None else known.fields
+        entry = Entry(fields, now_ms + verb.ttl_s * 1000)
+        row = Row(Kind.SESSION, ONLY, _encoder.encode(entry), entry.until_ms)
+        with suppress(Stale):
+            write = Write(log, (b"",), (row, *blocks), expect=head)
+            stores.ledger.trim(log, stores.ledger.commit(write)[0])
+            break
+    else:
+        raise Conflict(f"session {verb.session} is written by many at once", "try it again")
+    for due_log, due in stores.ledger.due(now_ms, PAGE_ROWS_MAX):
+        if due.kind == Kind.SESSION:
+            forget_ended(stores.ledger, due_log, now_ms)
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
 
-    def put_blocks(
-        self, session: str, blocks: Mapping[str, bytes], now_ms: int, ttl_s: int
-    ) -> None:
-        """Keep blocks; where there is no session, for so long, so that a sweep finds them."""
-        if self.find(session, now_ms) is None:
-            head = self._ledger.last(session_log(session))
-            with suppress(Stale):  # Another stores it just now.
-                self._write(session, Entry({}, now_ms + ttl_s * 1000), (), expect=head)
-        rows = [Row(Kind.BLOCK, key, body) for key, body in blocks.items()]
-        for start in range(0, len(rows), PAGE_ROWS_MAX):
-            page = tuple(rows[start : start + PAGE_ROWS_MAX])
-            self._ledger.commit(Write(session_log(session), rows=page))
+@answers(ReadSession)
+def read_session(stores: Stores, verb: ReadSession, body: Body) -> StoredSession | None:
+    log = session_log(verb.session)
+    entry = _entry(stores.ledger, log)
+    if entry is None or entry.until_ms <= stores.now_ms():
+        return None
+    rows = walk_rows(stores.ledger, log, Kind.BLOCK)
+    return StoredSession(entry.fields, {row.key: row.body for row in rows if row.body is not None})
 
-    def put(
-        self, session: str, fields: dict[str, str], gone: Iterable[str], now_ms: int, ttl_s: int
-    ) -> None:
-        """Keep a session for so long, without the blocks that are gone; forget those that ended."""
-        self._write(session, Entry(fields, now_ms + ttl_s * 1000), gone, expect=None)
-        for log, row in self._ledger.due(now_ms, PAGE_ROWS_MAX):
-            if row.kind == Kind.SESSION:
-                forget_ended(self._ledger, log, now_ms)
 
-    def keep(self, session: str, now_ms: int, ttl_s: int) -> None:
-        """Keep a session, if it is there, for so long from now on."""
-        log = session_log(session)
-        for _ in range(RETRIES_MAX):
-            head = self._ledger.last(log)
-            if (entry := _entry(self._ledger, log)) is None:
-                return
-            with suppress(Stale):
-                kept = Entry(entry.fields, now_ms + ttl_s * 1000)
-                self._write(session, kept, (), expect=head)
-                return
-        raise Conflict(f"session {session} is written by many at once", "try it again")
-
-    def find(self, session: str, now_ms: int) -> dict[str, str] | None:
-        """The fields of a session; none in it where only blocks were kept so far."""
-        entry = _entry(self._ledger, session_log(session))
-        return entry.fields if entry and entry.until_ms > now_ms else None
-
-    def blocks(self, session: str, keys: list[str]) -> list[bytes]:
-        """The blocks that are there, in the order of their keys."""
-        rows = walk_rows(self._ledger, session_log(session), Kind.BLOCK)
-        found = {row.key: row.body for row in rows}
-        return [body for key in keys if (body := found.get(key)) is not None]
-
-    def delete(self, session: str, keys: list[str]) -> None:
-        log = session_log(session)
-        with suppress(Stale):  # It is stored again just now.
-            self._ledger.drop(log, expect=self._ledger.last(log))
-
-    def _write(self, session: str, entry: Entry, gone: Iterable[str], expect: int | None) -> None:
-        log = session_log(session)
-        rows = [Row(Kind.SESSION, ONLY, _encoder.encode(entry), entry.until_ms)]
-        rows += [Row(Kind.BLOCK, key, None) for key in gone]
-        (head,) = self._ledger.commit(Write(log, (b"",), tuple(rows), expect))
-        self._ledger.trim(log, head)
+@answers(DeleteSession)
+def delete_session(stores: Stores, verb: DeleteSession, body: Body) -> None:
+    log = session_log(verb.session)
+    with suppress(Stale):  # It is stored again just now.
+        stores.ledger.drop(log, expect=stores.ledger.last(log))
 
 
 def forget_ended(ledger: Ledger, log: str, now_ms: int) -> None:

@@ -18,7 +18,7 @@ from contextrelay.core.push.attach import Addition, Terms
 from contextrelay.core.push.push import push_with_events
 from contextrelay.core.registry import answers
 from contextrelay.core.runs.runs import stamped
-from contextrelay.core.schema import KEYS, Kind, channel_log, thread_log
+from contextrelay.core.schema import Kind
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.events import numbered
 from contextrelay.core.threads.head import Live, find_record
@@ -28,6 +28,7 @@ from contextrelay.documents.bounds import check_json
 from contextrelay.errors import Conflict, Forbidden, Invalid, NotFound
 from contextrelay.limits import EVENT_BYTES_MAX
 from contextrelay.model.artifact import Artifact
+from contextrelay.model.names import KEYS, channel_log, thread_log
 from contextrelay.model.pipeline import (
     DEFINITION_MEDIA_TYPE,
     RunEnded,

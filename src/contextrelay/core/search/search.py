@@ -25,6 +25,7 @@ from contextrelay.core.search.index_sync import (
     PLACE,
     catch_up,
     index_of,
+    path_of,
     rebuild,
     state_of,
     take_out,
@@ -44,7 +45,7 @@ from contextrelay.model.inspect import Hits, IndexState
 from contextrelay.store.search import reads
 from contextrelay.store.search.index import Damaged, SearchIndex
 from contextrelay.store.search.reads import Text
-from contextrelay.verbs import Body, RebuildSearch, Search
+from contextrelay.verbs import Body, ReadSearchIndex, RebuildSearch, Search
 
 
 @answers(Search)
@@ -87,6 +88,14 @@ _NEWER_MAX = 8
 @answers(RebuildSearch)
 def rebuild_search(stores: Stores, verb: RebuildSearch, body: Body) -> IndexState:
     return rebuild(stores.space, index_of(stores))
+
+
+@answers(ReadSearchIndex)
+def read_search_index(stores: Stores, verb: ReadSearchIndex, body: Body) -> IndexState | None:
+    path = path_of(stores.engine.home, stores.tenant)
+    if path is None or not path.exists():
+        return None
+    return catch_up(stores, index_of(stores), 0)
 
 
 class Asked:

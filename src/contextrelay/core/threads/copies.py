@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from contextrelay.core.artifacts.holds import held, hold_writes
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import thread_log, walk_facts
+from contextrelay.core.schema import walk_facts
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record
 from contextrelay.core.threads.patch import new_event
@@ -23,6 +23,7 @@ from contextrelay.documents.bounds import check_label
 from contextrelay.errors import NotFound, TooLarge
 from contextrelay.limits import ARCHIVE_HISTORY_BYTES_MAX
 from contextrelay.model.artifact import moment
+from contextrelay.model.names import thread_log
 from contextrelay.model.thread import CREATED, PATCHED, Event, ThreadRecord, ThreadView
 from contextrelay.state import event_chain
 from contextrelay.store.ledger import Stale, Write

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import Kind, thread_index, thread_log, walk_facts
+from contextrelay.core.schema import Kind, thread_index, walk_facts
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record
 from contextrelay.core.threads.patch import append_event, event_at, new_event
@@ -14,6 +14,7 @@ from contextrelay.core.threads.threads import kept_until, make, show
 from contextrelay.documents.bounds import check_json, check_label
 from contextrelay.errors import Refused
 from contextrelay.limits import EVENT_BYTES_MAX, LIST_ITEMS_MAX
+from contextrelay.model.names import thread_log
 from contextrelay.model.thread import (
     Event,
     EventPage,

@@ -18,7 +18,7 @@ from msgspec import Struct, convert, msgpack
 from msgspec.json import decode, encode
 
 from contextrelay.core.artifacts.holds import Weights, held
-from contextrelay.core.schema import UNREADABLE, Kind, thread_log, walk_facts, walk_rows
+from contextrelay.core.schema import UNREADABLE, Kind, walk_facts, walk_rows
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.metrics import Uses
 from contextrelay.documents.patch import Operation, apply
@@ -31,6 +31,7 @@ from contextrelay.limits import (
     SNAPSHOT_WEIGHT,
 )
 from contextrelay.model.artifact import spell
+from contextrelay.model.names import thread_log
 from contextrelay.model.thread import CALLED, CREATED, INVOKED, PATCHED, Event, ThreadRecord
 from contextrelay.state import event_chain
 from contextrelay.state.schema import new_state

@@ -11,11 +11,12 @@ from typing import Any
 from msgspec.json import decode, encode
 
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import Kind, thread_index, thread_log
+from contextrelay.core.schema import Kind, thread_index
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record
 from contextrelay.documents.bounds import check_json, check_label
 from contextrelay.limits import EVENT_BYTES_MAX, LIST_ITEMS_MAX
+from contextrelay.model.names import thread_log
 from contextrelay.model.thread import Sent
 from contextrelay.store.ledger import Row, Write
 from contextrelay.verbs import Body, ListHooks, ListSent, PutHook, PutSent, ReadSent

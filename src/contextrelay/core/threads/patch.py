@@ -16,7 +16,7 @@ from msgspec import convert, to_builtins
 
 from contextrelay.core.artifacts.holds import hold_writes, is_known, weights_in
 from contextrelay.core.idempotency import answered_before, once_rows
-from contextrelay.core.schema import Kind, thread_log
+from contextrelay.core.schema import Kind
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import (
     Live,
@@ -35,6 +35,7 @@ from contextrelay.documents.rebase import touches_others
 from contextrelay.errors import Broken, Conflict, NotFound, Refused, TooLarge, Unavailable
 from contextrelay.limits import BUSY_MS_MAX, CHANGES_SHOWN_MAX, STATE_BYTES_MAX
 from contextrelay.model.artifact import moment
+from contextrelay.model.names import thread_log
 from contextrelay.model.thread import PATCHED, Event, Patched
 from contextrelay.state import event_chain
 from contextrelay.state.compaction import compaction

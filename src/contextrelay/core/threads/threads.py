@@ -20,15 +20,7 @@ from contextrelay.core.artifacts.lifetime import bury
 from contextrelay.core.artifacts.records import find, find_readable, place_key
 from contextrelay.core.idempotency import answered_before, once_rows, step
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import (
-    LAST_USED,
-    THREAD_NAMES,
-    THREADS,
-    Kind,
-    row_pages,
-    thread_index,
-    thread_log,
-)
+from contextrelay.core.schema import LAST_USED, THREAD_NAMES, Kind, row_pages, thread_index
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import (
     Live,
@@ -50,6 +42,7 @@ from contextrelay.limits import (
     UNENDED_KEPT_S_MIN,
 )
 from contextrelay.model.artifact import Artifact, in_ms, moment, spell
+from contextrelay.model.names import THREADS, thread_log
 from contextrelay.model.thread import (
     CREATED,
     Event,

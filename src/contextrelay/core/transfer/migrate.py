@@ -19,10 +19,11 @@ from contextlib import suppress
 from itertools import zip_longest
 from typing import TypeVar
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from contextrelay.core.artifacts.bodies import where
+from contextrelay.core.maintenance.verify import check_store
+from contextrelay.core.registry import answers
 from contextrelay.core.schema import BODIES, RESTORE, Kind, walk_logs
 from contextrelay.core.stores import Stores
 from contextrelay.core.transfer.store_lock import lock_to_fill, migrating, unlock
@@ -39,9 +40,11 @@ from contextrelay.limits import (
     MIGRATE_SHOW_S,
     MIGRATE_THREADS,
 )
-from contextrelay.model.reports import MigrateReport, VerifyReport
+from contextrelay.model.reports import MigrateProgress, MigrateReport, VerifyReport
+from contextrelay.store.engine import open_engine
 from contextrelay.store.file_errors import locked
 from contextrelay.store.ledger import UNLOCKED, Fact, Reads, Row, Write, lock_token
+from contextrelay.verbs import Body, Migrate
 
 Item = TypeVar("Item", str, Row)
 Seen = TypeVar("Seen")
@@ -49,22 +52,25 @@ Place = tuple[str, str | None, str | None]
 """A log's name, and again, as far as the source and the target have it."""
 
 
-class Progress(Struct, frozen=True):
-    """How far a migration is."""
-
-    pass_number: int
-    logs: int
-    logs_total: int
-    body_bytes: int
-    body_bytes_total: int
-    seconds_left: float | None
-    """Of this pass, as it went so far."""
+@answers(Migrate)
+def migrate_here(stores: Stores, verb: Migrate, body: Body) -> MigrateReport:
+    source = Stores(open_engine(verb.source, is_source=True))
+    try:
+        return migrate(
+            source,
+            stores,
+            verb.show or (lambda progress: None),
+            check=check_store if verb.is_checked else None,
+            stays_locked=verb.stays_locked,
+        )
+    finally:
+        source.close()
 
 
 def migrate(
     source: Stores,
     target: Stores,
-    show: Callable[[Progress], None] = lambda progress: None,
+    show: Callable[[MigrateProgress], None] = lambda progress: None,
     *,
     check: Callable[[Stores], VerifyReport] | None = None,
     stays_locked: bool = False,
@@ -101,7 +107,9 @@ def migrate(
 class _Copying:
     """The passes of one run, and what they came to."""
 
-    def __init__(self, source: Stores, target: Stores, show: Callable[[Progress], None]) -> None:
+    def __init__(
+        self, source: Stores, target: Stores, show: Callable[[MigrateProgress], None]
+    ) -> None:
         self.passes = 0
         self._source_stores = source
         self._target_stores = target
@@ -330,7 +338,7 @@ class _Copying:
             if amounts:
                 self._target.tally(name, amounts)
 
-    # Progress
+    # MigrateProgress
 
     def _show_if_due(self) -> None:
         if time.monotonic() - self._shown > MIGRATE_SHOW_S:
@@ -342,7 +350,7 @@ class _Copying:
         total = self._weight(self._logs_total, self._bytes_total)
         left_s = (self._shown - self._began) * max(total - done, 0) / done if done else None
         self._show(
-            Progress(
+            MigrateProgress(
                 self.passes,
                 self._logs,
                 max(self._logs, self._logs_total),

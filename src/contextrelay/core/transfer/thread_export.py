@@ -23,7 +23,7 @@ from contextrelay.core.artifacts.records import artifact_row
 from contextrelay.core.idempotency import may_go_on, other_request, step
 from contextrelay.core.push.push import push
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import Kind, artifact_log, thread_log
+from contextrelay.core.schema import Kind, artifact_log
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.events import history
 from contextrelay.core.threads.head import find_record, state_at
@@ -53,6 +53,7 @@ from contextrelay.limits import (
     KIB,
 )
 from contextrelay.model.artifact import Artifact, moment, spell
+from contextrelay.model.names import thread_log
 from contextrelay.model.ref import is_ref
 from contextrelay.model.thread import CREATED, PATCHED, Event, ThreadRecord, ThreadView
 from contextrelay.state import event_chain

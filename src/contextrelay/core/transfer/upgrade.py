@@ -21,7 +21,6 @@ from contextrelay.core.artifacts.lifetime import bury
 from contextrelay.core.artifacts.records import find, find_tombstone, is_over
 from contextrelay.core.channels.channels import signal_write
 from contextrelay.core.schema import (
-    CHANNELS,
     RESTORE,
     SWEEP,
     Kind,
@@ -33,6 +32,7 @@ from contextrelay.core.schema import (
 from contextrelay.core.stores import Stores
 from contextrelay.limits import PAGE_ROWS_MAX, TOMBSTONE_S, UNFINISHED_PUSH_S
 from contextrelay.model.artifact import in_ms
+from contextrelay.model.names import CHANNELS
 from contextrelay.store.ledger import ONLY, Row, Stale, Write
 
 

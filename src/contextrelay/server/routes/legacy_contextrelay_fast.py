@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.json import encode
 
-from contextrelay.core.answer import answer
-from contextrelay.core.stores import Stores
+from contextrelay.core import Stores, answer
 from contextrelay.errors import RelayError
 from contextrelay.limits import INLINE_BODY_BYTES_MAX
 from contextrelay.model.artifact import Artifact

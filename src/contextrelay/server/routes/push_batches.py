@@ -38,17 +38,11 @@ class Pushing:
     async def push(self, relay: AsyncLocal, verb: Push, body: Body, key: str) -> Artifact:
         """Store a body. Streams, and those into a thread or with a key, are stored alone."""
         if (
-            key
-            or verb.thread is not None
-            or verb.source_refs
-            or not isinstance(body, bytes)
+            not isinstance(body, bytes)
             or len(body) > INLINE_BODY_BYTES_MAX
-            or not _is_plain(relay)
+            or not relay.can_share_commit(verb, key)
         ):
             return await relay.ask(verb, body, key=key)
-        caller = relay.stores.caller
-        if caller is not None:
-            caller.check(verb)
         lane = self._small if len(body) <= ROW_BODY_BYTES_MAX else self._large
         return await lane.push(relay, verb, body)
 
@@ -82,30 +76,14 @@ class _Lane:
                 if not batch:
                     self._pushers -= 1
                     return
-            for group in _by_space(batch):
-                answers: Sequence[Artifact | BaseException]
-                try:
-                    asked = [(verb, body) for _, verb, body, _ in group]
-                    answers = group[0][0].answer_pushes(asked)
-                except Exception as error:
-                    answers = [error] * len(group)
-                with suppress(RuntimeError):  # The loop is closed: nobody waits any more.
-                    loop.call_soon_threadsafe(_give, group, answers)
-
-
-def _is_plain(relay: AsyncLocal) -> bool:
-    """Whether those who push so may share a commit with others of their space."""
-    key = None if relay.stores.caller is None else relay.stores.caller.key
-    return key is None or (key.quota_bytes is None and not key.is_limited)
-
-
-def _by_space(batch: list[Waiting]) -> list[list[Waiting]]:
-    """Pushes of the same tenant share a commit."""
-    groups: dict[str | None, list[Waiting]] = {}
-    for each in batch:
-        caller = each[0].stores.caller
-        groups.setdefault(None if caller is None else caller.key.tenant, []).append(each)
-    return list(groups.values())
+            replies: Sequence[Artifact | BaseException]
+            try:
+                asked = [(relay.stores, verb, body) for relay, verb, body, _ in batch]
+                replies = batch[0][0].answer_pushes(asked)
+            except Exception as error:
+                replies = [error] * len(batch)
+            with suppress(RuntimeError):  # The loop is closed: nobody waits any more.
+                loop.call_soon_threadsafe(_give, batch, replies)
 
 
 def _give(batch: list[Waiting], answers: Sequence[Artifact | BaseException]) -> None:

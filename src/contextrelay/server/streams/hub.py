@@ -17,9 +17,7 @@ from threading import Lock
 from typing import TypeVar
 
 from contextrelay.client.transport.local import AsyncLocal, in_thread
-from contextrelay.core.answer import answer
-from contextrelay.core.schema import channel_log, full_log
-from contextrelay.core.stores import Stores
+from contextrelay.core import Stores, answer
 from contextrelay.documents.bounds import check_channel
 from contextrelay.errors import Broken, RelayError, Unavailable, Unconfirmed
 from contextrelay.limits import (
@@ -29,6 +27,7 @@ from contextrelay.limits import (
     TAIL_SIGNALS_MAX,
     TAILS_BYTES_MAX,
 )
+from contextrelay.model.names import channel_log, full_log
 from contextrelay.model.signal import SignalPage
 from contextrelay.server.streams.follower import Follower
 from contextrelay.server.streams.tails import Encoder, Tail, notices_of

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from contextrelay.core.schema import channel_log
 from contextrelay.errors import Invalid, NotFound, RelayError
 from contextrelay.limits import EVENTS_KEEPALIVE_S, SLOW_READER_S, WAIT_S_MAX
+from contextrelay.model.names import channel_log
 from contextrelay.model.signal import SignalPage
 from contextrelay.server.auth import RETRY_AFTER, address_in, token_in
 from contextrelay.server.request import (

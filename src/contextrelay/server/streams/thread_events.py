@@ -10,8 +10,8 @@ from typing import Any
 
 from msgspec.json import encode
 
-from contextrelay.core.schema import thread_log
 from contextrelay.limits import EVENTS_KEEPALIVE_S
+from contextrelay.model.names import thread_log
 from contextrelay.model.thread import EventPage, Numbered
 from contextrelay.server.request import Exchange
 from contextrelay.server.router import Endpoint
