@@ -8,17 +8,26 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from random import Random
+from typing import Any, cast
 
 import httpx2
 import pytest
+from msgspec.json import decode, encode
 
 from contextrelay import Broken, Relay, RelayError
+from contextrelay.client.thread import Thread
+from contextrelay.core.answer import answer
+from contextrelay.state import event_chain
+from contextrelay.state.schema import fact
+from contextrelay.verbs import ExportThread, ReadEvents, ReadHeader, TryPatch
 from tests.cli.shell import Shell
-from tests.rigs import length, rig
+from tests.rigs import length, rig, some
 from tests.server.serving import serving
 
 STORES = length(thin=60, long=200, full=2_000)
+SERVED = length(thin=12, long=60, full=600)
 FLIPS = 3
+VALUE = {"id": "f9", "key": "plan", "value": "go"}
 
 
 def filled(folder: Path) -> list[str]:
@@ -26,8 +35,7 @@ def filled(folder: Path) -> list[str]:
     with Relay(folder) as relay:
         thread = relay.new_thread("release notes")
         for number in range(4):
-            fact = {"id": f"f{number}", "key": "k", "value": "v" * 50}
-            thread.patch([{"op": "add", "path": "/facts/-", "value": fact}])
+            thread.patch([fact("k", "v" * 50, id=f"f{number}")])
         other = relay.new_thread("other")
         text = relay.push(b"hello world\n" * 100, name="notes.txt", thread=thread.id)
         large = relay.push(b"x" * 90_000, name="large.bin", channel="news")
@@ -100,6 +108,115 @@ def test_random_bytes_in_a_store_end_no_verb_with_an_error_that_is_not_ours(
     record_property("refused", refused)
 
 
+@rig
+def test_random_bytes_in_a_store_end_no_request_with_a_fault_of_ours(
+    base: tuple[Path, list[str]], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither the log nor the client sees a traceback, and the lists are answered."""
+    folder, refs = base
+    chance = Random(27)
+    for _ in range(SERVED):
+        damaged = shutil.copytree(folder, tmp_path / "damaged")
+        with closing(sqlite3.connect(damaged / "relay.db")) as database:
+            for _ in range(FLIPS):
+                table = chance.choice(("fact", "row"))
+                rows = database.execute(f"SELECT rowid, body FROM {table}").fetchall()
+                rowid, body = chance.choice(rows)
+                spoiled = bytearray(body or b"\0")
+                spoiled[chance.randrange(len(spoiled))] = chance.randrange(256)
+                database.execute(f"UPDATE {table} SET body = ? WHERE rowid = ?", (spoiled, rowid))
+            database.commit()
+        with serving(damaged) as served, httpx2.Client(base_url=served.url) as web:
+            for path in LISTS:
+                assert web.get(path).status_code == 200, path
+            for path in paths_of(*refs):
+                with suppress(httpx2.RemoteProtocolError):  # Cut off in a damaged body.
+                    assert "something went wrong here" not in web.get(path).text, path
+        shutil.rmtree(damaged)
+    assert not [record.message for record in caplog.records if record.exc_info]
+
+
+LISTS = ("/v1/threads", "/v1/artifacts", "/v1/channels", "/ui/", "/ui/threads", "/ui/runs")
+
+
+def paths_of(text: str, large: str, *threads: str) -> Iterator[str]:
+    for ref in (text, large):
+        yield from (f"/ui/a/{ref}", f"/pull/{ref}", f"/peek/{ref}")
+        yield from (f"/v1/artifacts/{ref}{end}" for end in ("", "/content", "/outline"))
+    for thread in threads:
+        yield from (f"/ui/t/{thread}", f"/threads/{thread}", f"/threads/{thread}/state")
+        parts = ("state", "header", "events", "artifacts", "trace", "package", "export")
+        yield from (f"/v1/threads/{thread}/{part}" for part in parts)
+    yield from ("/v1/search?query=hello", "/v1/grep?pattern=hello", "/v1/keys", "/v1/handoffs")
+
+
+def write_event(store: Path, thread: str, seq: int, body: bytes) -> None:
+    """Write an event past the product."""
+    with closing(sqlite3.connect(store / "relay.db")) as database:
+        where = "UPDATE fact SET body = ? WHERE log = ? AND seq = ?"
+        database.execute(where, (body, f"t/{thread}", seq))
+        database.commit()
+
+
+def changed(value: Any) -> Iterator[Any]:
+    """A JSON value with one value in it of another type, or missing; each in turn."""
+    if isinstance(value, dict):
+        object: dict[str, Any] = cast("dict[str, Any]", value)
+        for name, inner in object.items():
+            yield {key: each for key, each in object.items() if key != name}
+            yield from ({**object, name: each} for each in changed(inner))
+    elif isinstance(value, list):
+        items: list[Any] = cast("list[Any]", value)
+        for index, inner in enumerate(items):
+            yield from ([*items[:index], each, *items[index + 1 :]] for each in changed(inner))
+    others: tuple[Any, ...] = (None, 7, "x", ["x"], {"x": "x"})
+    yield from (each for each in others if not isinstance(each, type(cast("object", value))))
+
+
+def test_no_value_of_another_type_in_an_event_ends_a_verb_with_an_error_that_is_not_ours(
+    base: tuple[Path, list[str]], tmp_path: Path
+) -> None:
+    """The JSON is whole, and its state is not one."""
+    store, (_, _, thread, _) = shutil.copytree(base[0], tmp_path / "store"), base[1]
+    with Relay(store) as relay:
+        stores, handle = relay.transport.stores, relay.thread(thread)
+        facts = stores.ledger.read(f"t/{thread}", 0, 100)
+        for fact in facts:
+            event = fact.body[event_chain.HASH_BYTES :]
+            for each in some(changed(decode(event)), 40):
+                changed_body = fact.body[: event_chain.HASH_BYTES] + encode(each)
+                write_event(store, thread, fact.seq, changed_body)
+                stores.live.drop(thread)
+                for ask in asked_of_thread(relay, handle):
+                    with suppress(RelayError):
+                        ask()
+                assert relay.verify().problem_count
+            write_event(store, thread, fact.seq, fact.body)
+        stores.live.drop(thread)
+        assert not relay.verify().problem_count
+
+
+def asked_of_thread(relay: Relay, handle: Thread) -> Iterator[Callable[[], object]]:
+    """All that is asked of a damaged thread; it changes nothing."""
+    ask = relay.transport.ask
+    yield relay.threads
+    yield relay.savings
+    yield relay.sweep
+    yield handle.show
+    yield handle.state
+    yield handle.header
+    yield handle.pack
+    yield handle.trace
+    yield handle.stats
+    yield lambda: answer(relay.transport.stores, ExportThread(handle.id)).whole()
+    yield handle.artifacts
+    yield lambda: handle.diff(1, 2)
+    yield lambda: list(handle.history())
+    yield lambda: ask(ReadHeader(handle.id, version=3))
+    yield lambda: ask(ReadEvents(handle.id))
+    yield lambda: ask(TryPatch(handle.id, [{"op": "add", "path": "/facts/0", "value": VALUE}]))
+
+
 def damaged_events(base: tuple[Path, list[str]], folder: Path) -> tuple[Path, list[str]]:
     """A copy of the store in whose first thread an event is not UTF-8."""
     whole, refs = base
@@ -151,6 +268,40 @@ def test_a_server_lists_and_shows_what_is_not_damaged(
     assert others == [200] * len(others)
     assert refused.status_code == 500
     assert "relay verify" in refused.json()["hint"]
+
+
+def test_an_answer_that_a_damaged_body_ends_is_cut_off_without_a_traceback(
+    base: tuple[Path, list[str]], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, (_, _, thread, _) = shutil.copytree(base[0], tmp_path / "store"), base[1]
+    with closing(sqlite3.connect(store / "relay.db")) as database:
+        found = "SELECT rowid, body FROM row WHERE instr(body, 'hello world')"
+        for rowid, body in database.execute(found).fetchall():
+            spoiled = body.replace(b"hello world", b"hello wurld")
+            database.execute("UPDATE row SET body = ? WHERE rowid = ?", (spoiled, rowid))
+        database.commit()
+
+    with (
+        serving(store) as served,
+        httpx2.Client(base_url=served.url) as web,
+        pytest.raises(httpx2.RemoteProtocolError),
+    ):
+        web.get(f"/v1/threads/{thread}/export")
+
+    assert any("cut off" in record.message for record in caplog.records)
+    assert not [record.message for record in caplog.records if record.exc_info]
+
+
+def test_doctor_names_a_damaged_signal(base: tuple[Path, list[str]], tmp_path: Path) -> None:
+    store = shutil.copytree(base[0], tmp_path / "store")
+    with closing(sqlite3.connect(store / "relay.db")) as database:
+        database.execute("UPDATE fact SET body = x'ff00' WHERE log = 'c/news'")
+        database.commit()
+
+    doctor = Shell(tmp_path).run("--store", str(store), "doctor")
+
+    assert doctor.returncode == 2
+    assert b"news" in doctor.stdout
 
 
 def test_the_command_line_reports_damage_and_goes_on(

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from msgspec import convert
+from msgspec import MsgspecError, convert
 
 from contextrelay.documents.patch import Operation, apply
 from contextrelay.documents.pointer import Tokens, parse
 from contextrelay.documents.values import is_list, is_object
+from contextrelay.errors import Broken, RelayError
 from contextrelay.model.artifact import spell
 from contextrelay.model.thread import CREATED, PATCHED, Event
 
@@ -37,7 +38,20 @@ def versions(first: Any, patches: Iterable[list[Operation]]) -> Iterator[Any]:
 
 
 def states(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
-    """Yield a thread's state at every version, out of its events."""
+    """Yield a thread's state at every version, out of its events.
+
+    Raises:
+        Broken: the events do not lead to a state.
+    """
+    try:
+        yield from _states(events)
+    except (MsgspecError, RelayError, LookupError, TypeError, ValueError, RuntimeError) as error:
+        raise Broken(
+            f"the events do not lead to a state: {error!r}", "see what with: relay verify"
+        ) from error
+
+
+def _states(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
     changes = (event for event in events if event.type in (CREATED, PATCHED))
     first = next(changes)
     patches: list[Event] = []

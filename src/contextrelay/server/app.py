@@ -281,7 +281,8 @@ async def _refuse(exchange: Exchange, place: Place | None, error: Exception) -> 
         error = Broken("something went wrong here", "the server's log says what")
     if exchange.status:
         log.warning("cut off in the middle of an answer: %s", error)
-        raise error
+        await exchange.cut()
+        return
     if place is not None and place.is_page:
         await exchange.door.page.page.refuse(exchange, error)
         return

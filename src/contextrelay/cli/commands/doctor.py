@@ -121,9 +121,11 @@ def _content(console: Looked) -> Iterator[Finding]:
         yield Finding("content", "hint", "not read: the store is large", "relay verify")
         return
     report = console.relay.verify()
-    damaged = [each for each in report.problems if each.ref is not None]
+    # The ledger's own findings come first: they are under "integrity".
+    damaged = report.problems[len(console.relay.transport.stores.ledger.check()) :]
     for problem in damaged:
-        yield Finding("content", "failure", f"{problem.ref}: {problem.what}", problem.next_step)
+        text = f"{problem.ref}: {problem.what}" if problem.ref else problem.what
+        yield Finding("content", "failure", text, problem.next_step)
     if not damaged:
         yield Finding("content", "ok", f"{display.count(report.events, 'event')} and all bodies")
 

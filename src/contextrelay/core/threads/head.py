@@ -34,7 +34,7 @@ from contextrelay.model.artifact import spell
 from contextrelay.model.names import thread_log
 from contextrelay.model.thread import CALLED, CREATED, INVOKED, PATCHED, Event, ThreadRecord
 from contextrelay.state import event_chain
-from contextrelay.state.schema import new_state
+from contextrelay.state.schema import check_state, new_state
 from contextrelay.store.ledger import ONLY, Fact, Reads, Row, Write
 
 _END_VERSION = 10**12 - 1
@@ -109,10 +109,10 @@ class Live:
         """Follow one fact of the log."""
         event = event_chain.decode(fact.body)
         if event.type == CREATED:
-            self.state = [event.detail["state"]]
+            self.state = [convert(event.detail["state"], dict[str, Any])]
             if missing := _FIELDS - self.document.keys():
                 raise KeyError(*missing)
-            self.version = self.document["version"]
+            self.version = convert(self.document["version"], int)
             self.size_bytes = len(encode(self.document))
         elif event.type == PATCHED:
             self._follow(event)
@@ -133,7 +133,7 @@ class Live:
     def _follow(self, event: Event) -> None:
         operations = convert(event.detail["operations"], list[Operation])
         self.size_bytes = apply(self.state, operations, self.size_bytes, _UNBOUNDED).size_bytes
-        self.version = event.detail["version"]
+        self.version = convert(event.detail["version"], int)
         self.stamp(event)
 
     def stamp(self, event: Event) -> None:
@@ -199,9 +199,12 @@ def catch_up(stores: Stores, thread: str, live: Live) -> list[Event]:
     except (KeyboardInterrupt, SystemExit):
         stores.live.drop(thread)  # A fact may have been taken in half.
         raise
-    except (*UNREADABLE, KeyError, TypeError, RelayError) as error:
+    except (*UNREADABLE, KeyError, TypeError, ValueError, RelayError) as error:
         stores.live.drop(thread)
         raise unreadable(thread, error) from error
+    if live.version == 0:
+        stores.live.drop(thread)
+        raise unreadable(thread, "no event has its first state")
     return patches
 
 
@@ -239,15 +242,29 @@ class state_of:  # noqa: N801 (it reads as what it gives; a generator takes 1 µ
         head.lock.acquire()
         try:
             catch_up(self._stores, self._thread, head)
-            if self._version is None or self._version == head.version:
-                return head
-            return past_state(self._stores, self._thread, head, self._version)
+            self._read = head
+            if self._version is not None and self._version != head.version:
+                self._read = past_state(self._stores, self._thread, head, self._version)
+            return self._read
         except BaseException:
             head.lock.release()
             raise
 
-    def __exit__(self, *ended: object) -> None:
-        self.head.lock.release()
+    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
+        try:
+            if isinstance(error, Exception) and not isinstance(error, RelayError):
+                _check_readable(self._stores, self._thread, self._read, error)
+        finally:
+            self.head.lock.release()
+
+
+def _check_readable(stores: Stores, thread: str, live: Live, error: Exception) -> None:
+    """Raise Broken if the state is not valid, which led to the error: it was valid when written."""
+    try:
+        check_state(live.document, lambda ref: True)
+    except (RelayError, LookupError, TypeError, ValueError, AttributeError):
+        stores.live.drop(thread)
+        raise unreadable(thread, f"its state is not valid: {error!r}") from error
 
 
 def weights_of(stores: Stores, thread: str, live: Live) -> Weights:
@@ -296,7 +313,7 @@ def _followed(stores: Stores, thread: str, past: Live, version: int) -> Live:
         facts = walk_facts(stores.ledger, thread_log(thread), past.seq)
         while past.version < version and (fact := next(facts, None)) is not None:
             past.take(fact)
-    except (*UNREADABLE, KeyError, TypeError, RelayError) as error:
+    except (*UNREADABLE, KeyError, TypeError, ValueError, RelayError) as error:
         raise unreadable(thread, error) from error
     if past.version != version:
         raise NotFound(
@@ -368,7 +385,7 @@ def wrong_snapshots(ledger: Reads, thread: str) -> list[int]:
             there = (live.document, live.uses)
             if live.version != before and kept.get(live.version, there) != there:
                 wrong.append(live.version)
-    except (*UNREADABLE, KeyError, TypeError, RelayError) as error:
+    except (*UNREADABLE, KeyError, TypeError, ValueError, RelayError) as error:
         raise unreadable(thread, error) from error
     return wrong
 
