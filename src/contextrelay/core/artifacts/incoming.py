@@ -53,11 +53,15 @@ class Incoming:
         self._blob: str | None = None
         self._kept_ms = 0
 
-    def held(self, stores: Stores, holders: list[str]) -> list[Write]:
-        """The writes that keep the body, if it is not kept yet, and hold it for the holders."""
+    def held(self, stores: Stores, holders: list[str], is_new: bool = False) -> list[Write]:
+        """Return the writes that keep the body, if it is not kept yet, and hold it for the holders.
+
+        `is_new`: presume that it is not kept, without a read; if it is, their commit is stale.
+        """
         sha256 = self.description.sha256
         log = body_log(sha256)
-        head = stores.ledger.last(log)  # Read before `at`: if that moves, `expect` fails.
+        # Read before `at`: if that moves, `expect` fails.
+        head = 0 if is_new and not self.is_large else stores.ledger.last(log)
         at = where(stores.ledger, sha256) if head else None  # `at` comes and goes with a fact.
         if at is not None:
             if at.blob != self._blob:  # It is ours after a commit that was stopped behind it.
@@ -157,24 +161,28 @@ class Joined(Incoming):
         self._tail.abandon(stores)
 
 
-def held_each(stores: Stores, bodies: list[tuple[Incoming, list[str]]]) -> list[Write]:
+def held_each(
+    stores: Stores, bodies: list[tuple[Incoming, list[str]]], are_new: bool
+) -> list[Write]:
     """As `held`, of several bodies; blobs are written side by side.
 
     Disks sync many files at the same time almost as fast as one.
     """
     if sum(incoming.is_large for incoming, _ in bodies) < 2:
-        return held_in_turn(stores, bodies)
+        return held_in_turn(stores, bodies, are_new)
     from concurrent.futures import wait
 
     keepers = _keepers()
-    begun = [keepers.submit(incoming.held, stores, refs) for incoming, refs in bodies]
+    begun = [keepers.submit(incoming.held, stores, refs, are_new) for incoming, refs in bodies]
     wait(begun)  # All of them, also where one fails: who takes them back finds none under way.
     return [write for each in begun for write in each.result()]
 
 
-def held_in_turn(stores: Stores, bodies: list[tuple[Incoming, list[str]]]) -> list[Write]:
+def held_in_turn(
+    stores: Stores, bodies: list[tuple[Incoming, list[str]]], are_new: bool
+) -> list[Write]:
     """As `held`, of several bodies."""
-    return [write for incoming, refs in bodies for write in incoming.held(stores, refs)]
+    return [write for incoming, refs in bodies for write in incoming.held(stores, refs, are_new)]
 
 
 @cache

@@ -250,7 +250,7 @@ def _find_pushed(
     raise Unavailable("this push was cut short too often", "push it with a new key")
 
 
-Hold = Callable[[Stores, list[tuple[Incoming, list[str]]]], list[Write]]
+Hold = Callable[[Stores, list[tuple[Incoming, list[str]]], bool], list[Write]]
 Item = tuple[Push, Incoming, str]
 """A push, its body, and its ref."""
 
@@ -293,9 +293,11 @@ def _commit(
         *(_created(stores, artifact) for artifact in made),
     ]
     try:
-        for _ in range(RETRIES_MAX):
+        for attempt in range(RETRIES_MAX):
             try:
-                writes = [*signals, *hold(stores, list(by_hash.values())), *others]
+                # Most bodies are new; the first commit finds those that are not.
+                holds = hold(stores, list(by_hash.values()), attempt == 0)
+                writes = [*signals, *holds, *others]
                 heads = _commit_all(stores, made, writes, additions)
             except Stale as stale:
                 if not stale.log.startswith(ARTIFACTS):

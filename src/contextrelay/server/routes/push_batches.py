@@ -65,7 +65,8 @@ class _Lane:
             is_short = self._pushers < self._pushers_max
             self._pushers += is_short
         if is_short:
-            loop.run_in_executor(None, self._work, loop)
+            # Begun behind the requests that have arrived as well, so that they share its commit.
+            loop.call_soon(loop.run_in_executor, None, self._work, loop)
         return await future
 
     def _work(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -48,7 +48,7 @@ from contextrelay.store.ledger.sqlite_schema import (
     migrations,
     version_of,
 )
-from contextrelay.store.ledger.sqlite_writes import Transaction, transaction
+from contextrelay.store.ledger.sqlite_writes import STATEMENTS_KEPT, Transaction, transaction
 from contextrelay.store.write_lock import Patience, Turns
 
 TRIM = "DELETE FROM fact WHERE log = ? AND seq < ?"
@@ -72,7 +72,11 @@ Change = Callable[[Transaction], Any]
 def connect(path: Path) -> sqlite3.Connection:
     """Open one connection the way the whole engine relies on."""
     connection = sqlite3.connect(
-        path, timeout=BUSY_MS_MAX / 1000, isolation_level=None, check_same_thread=False
+        path,
+        timeout=BUSY_MS_MAX / 1000,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=STATEMENTS_KEPT,
     )
     try:
         # FULL: with NORMAL a power loss takes acknowledged commits with it.

@@ -29,8 +29,9 @@ HEADS = """WITH asked (log) AS (VALUES {})
                                 (SELECT seq FROM trimmed WHERE trimmed.log = asked.log)) AS head
            FROM asked WHERE head IS NOT NULL"""
 
-# How many entries a statement takes: each number is one more to prepare, once.
-_SIZES = (64, 16, 8, 4, 3, 2, 1)
+# How many entries a statement takes at most: each number of them is one to prepare and keep.
+_ENTRIES_MAX = 64
+STATEMENTS_KEPT = 4 * _ENTRIES_MAX
 
 
 class Transaction:
@@ -109,12 +110,9 @@ def _statements(
     template: str, entries: Sequence[tuple[Any, ...]]
 ) -> Generator[tuple[str, tuple[Any, ...]]]:
     """The statements that take all entries, each with its values."""
-    start = 0
-    for size in _SIZES:
-        while start + size <= len(entries):
-            some = entries[start : start + size]
-            yield _spelled(template, len(some[0]), size), tuple(chain.from_iterable(some))
-            start += size
+    for start in range(0, len(entries), _ENTRIES_MAX):
+        some = entries[start : start + _ENTRIES_MAX]
+        yield _spelled(template, len(some[0]), len(some)), tuple(chain.from_iterable(some))
 
 
 @cache
