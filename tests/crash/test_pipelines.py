@@ -23,7 +23,7 @@ from contextrelay.model.pipeline import PipelineRun
 from contextrelay.model.ref import is_ref
 from contextrelay.model.step import FINAL
 from contextrelay.pipelines import runs
-from contextrelay.pipelines.steps.leftovers import end_leftovers
+from contextrelay.pipelines.steps.child import end_leftovers
 from tests.rigs import length, rig
 
 INNER = """\

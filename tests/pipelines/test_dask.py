@@ -16,7 +16,7 @@ import pytest
 from contextrelay import Pipeline, Relay
 from contextrelay.model.pipeline import PipelineRun
 from contextrelay.pipelines import runs
-from contextrelay.pipelines.steps.leftovers import end_leftovers
+from contextrelay.pipelines.steps.child import end_leftovers
 from tests.pipelines.running import result
 from tests.store.engines import free_port, until
 

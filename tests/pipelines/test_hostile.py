@@ -9,7 +9,7 @@ import pytest
 
 from contextrelay import Invalid, Pipeline, Relay, Settings
 from contextrelay.limits import FOREACH_ITEMS_MAX, MIB
-from contextrelay.pipelines.steps.leftovers import end_leftovers
+from contextrelay.pipelines.steps.child import end_leftovers
 from tests.pipelines.running import reason, result, run
 from tests.rigs import length, rig
 

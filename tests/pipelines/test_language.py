@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from contextrelay.errors import Invalid
-from contextrelay.pipelines.editor_schema import json_schema
+from contextrelay.pipelines.expressions import Value
+from contextrelay.pipelines.fields import json_schema
 from contextrelay.pipelines.language import Pipeline, read_pipeline
-from contextrelay.pipelines.template import Value
 
 REVIEW = """\
 name: review

@@ -10,7 +10,7 @@ from contextrelay import NotFound, Relay
 from contextrelay.pipelines import runs
 from contextrelay.pipelines.definition import load
 from contextrelay.pipelines.record import read_record
-from contextrelay.pipelines.retry import run_again
+from contextrelay.pipelines.run import run_again
 from tests.pipelines.running import result, run
 
 INNER = """\

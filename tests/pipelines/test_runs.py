@@ -17,8 +17,8 @@ from contextrelay import Conflict, Invalid, NotFound, Pipeline, Relay
 from contextrelay.model.pipeline import PipelineRun, StepView
 from contextrelay.pipelines import pipeline, runs
 from contextrelay.pipelines.approval import Decision
-from contextrelay.pipelines.runner import Threads
-from contextrelay.pipelines.steps.leftovers import end_leftovers
+from contextrelay.pipelines.run import Threads
+from contextrelay.pipelines.steps.child import end_leftovers
 from contextrelay.verbs import FinishStep
 from tests.pipelines.running import result, run, statuses
 from tests.store.engines import until

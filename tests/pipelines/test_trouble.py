@@ -13,7 +13,7 @@ from contextrelay import Invalid, Pipeline, Relay
 from contextrelay.limits import FOREACH_ITEMS_MAX
 from contextrelay.model.pipeline import PipelineRun, StepView
 from contextrelay.pipelines import runs
-from contextrelay.pipelines.steps.leftovers import end_leftovers
+from contextrelay.pipelines.steps.child import end_leftovers
 from tests.pipelines.running import reason, result, run, statuses
 
 

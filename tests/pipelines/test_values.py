@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 
 from contextrelay.errors import Invalid
-from contextrelay.pipelines.condition import holds, parse_condition
-from contextrelay.pipelines.language import read_pipeline
-from contextrelay.pipelines.schedule import never_runs
-from contextrelay.pipelines.step_graph import as_mermaid, as_svg, as_text
-from contextrelay.pipelines.template import look_up, parse_template
+from contextrelay.pipelines.expressions import holds, look_up, parse_condition, parse_template
+from contextrelay.pipelines.graph import never_runs
+from contextrelay.pipelines.language import as_mermaid, as_svg, as_text, read_pipeline
 
 KNOWN: dict[str, Any] = {
     "inputs": {"n": 3, "name": "orders", "deep": True, "list": ["a", "b"]},

@@ -20,7 +20,7 @@ from contextrelay.errors import Invalid, RelayError, Unavailable
 from contextrelay.limits import DASK_CONNECT_S_MAX, LIST_ITEMS_MAX, RUN_LOOK_S
 from contextrelay.model.pipeline import StepView
 from contextrelay.pipelines.record import CANCEL
-from contextrelay.pipelines.runner import Done
+from contextrelay.pipelines.run import Done
 from contextrelay.pipelines.steps.kinds import TRIES
 from contextrelay.pipelines.steps.python_pool import PythonPool
 from contextrelay.pipelines.steps.task import Place, Task, perform

@@ -15,7 +15,11 @@ from msgspec.structs import replace
 
 from contextrelay.documents.bounds import check_json
 from contextrelay.errors import Broken, Invalid, NotFound
-from contextrelay.limits import PIPELINE_BYTES_MAX, PIPELINE_FILES_DEEP_MAX, STEP_JSON_BYTES_MAX
+from contextrelay.limits import (
+    PIPELINE_BYTES_MAX,
+    PIPELINE_FILES_DEEP_MAX,
+    STEP_JSON_BYTES_MAX,
+)
 from contextrelay.model.pipeline import StepView
 from contextrelay.pipelines.language import (
     Budget,
@@ -24,8 +28,8 @@ from contextrelay.pipelines.language import (
     Step,
     check_input,
     read_pipeline,
+    suggestion,
 )
-from contextrelay.pipelines.tables import suggestion
 from contextrelay.pipelines.yaml_nodes import place_behind, refuse
 
 Hear = Callable[[StepView], object]

@@ -19,8 +19,7 @@ from contextrelay.limits import (
     TTL_S_MAX,
 )
 from contextrelay.model.artifact import ArtifactType
-from contextrelay.pipelines.condition import Expression, parse_condition
-from contextrelay.pipelines.template import Template, parse_template
+from contextrelay.pipelines.expressions import Expression, Template, parse_condition, parse_template
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d)?")
@@ -345,3 +344,37 @@ KINDS: Mapping[str, Mapping[str, Field]] = {
         "channel": Field("Where a decision may be signalled", _TEXT, name),
     },
 }
+
+
+SCHEMA_ID = "https://json-schema.org/draft/2020-12/schema"
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of a pipeline file, for editors."""
+
+    def mapping(table: Mapping[str, Field], **parts: Any) -> dict[str, Any]:
+        return {
+            "type": "object",
+            "additionalProperties": False,
+            "required": [name for name, field in table.items() if field.is_required],
+            "properties": {
+                name: {"description": field.meaning, **parts.get(name, field.schema)}
+                for name, field in table.items()
+            },
+        }
+
+    def named(schema: dict[str, Any]) -> dict[str, Any]:
+        names = {"pattern": NAME.pattern}
+        return {"type": "object", "propertyNames": names, "additionalProperties": schema}
+
+    out = mapping(OUT)
+    kinds = [mapping({**kind, **STEP}, out=out) for kind in KINDS.values()]
+    taken: dict[str, Any] = {"anyOf": [mapping(INPUT), {"not": {"type": "object"}}]}
+    top = mapping(
+        TOP,
+        inputs=named(taken),
+        defaults=mapping(DEFAULTS),
+        budget=mapping(BUDGET),
+        steps=named({"oneOf": kinds}),
+    )
+    return {"$schema": SCHEMA_ID, "title": "A pipeline of Context Relay", **top}

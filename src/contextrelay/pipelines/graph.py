@@ -7,12 +7,13 @@ one have the name of that step in front of theirs.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from contextrelay.model.pipeline import StepView
 from contextrelay.model.step import FINAL, StepStatus
-from contextrelay.pipelines.budget import Over, Spent
-from contextrelay.pipelines.language import Budget, Pipeline, Step
+from contextrelay.pipelines.language import Budget, Pipeline, Step, values_in
+from contextrelay.pipelines.record import Over, Spent
 from contextrelay.pipelines.steps.values import Known, Scope
 
 
@@ -155,3 +156,40 @@ class Unit(NamedTuple):
     @property
     def item(self) -> Any:
         return None if self.item_index is None else self.node.items[self.item_index]
+
+
+def never_runs(step: Step, pipeline: Pipeline, status: Mapping[str, str]) -> str:
+    """Return why a step can no longer run, or an empty string. `status` has all that is over."""
+    uses = {
+        str(value.path[0])
+        for value in values_in(step)
+        if value.root == "steps" and value.path[1] != "status"
+    }
+    if failed := _failed_before(step, pipeline, status):
+        return f"{failed} failed"
+    for need in step.needs:
+        if status[need] == "skipped" and need in uses:
+            return f"{need} was skipped"
+        if status[need] == "failed" and need in uses:
+            return f"{need} failed and has no result"
+    return ""
+
+
+def _failed_before(step: Step, pipeline: Pipeline, status: Mapping[str, str]) -> str:
+    """Return the failed step that stops this one, also through steps that it skipped."""
+    to_check = list(reversed(step.needs))
+    seen: set[str] = set()
+    while to_check:
+        need = to_check.pop()
+        if need in seen:
+            continue
+        seen.add(need)
+        if status[need] == "failed" and pipeline.steps[need].on_failure == "stop":
+            return need
+        if status[need] == "skipped":
+            # A condition skips a step only if nothing stops it, so this finds failures alone.
+            to_check += reversed(pipeline.steps[need].needs)
+    return ""
+
+
+_BOX_WIDTH, _BOX_HEIGHT, _GAP_ACROSS, _GAP_DOWN, _EDGE = 168, 40, 24, 36, 12

@@ -1,16 +1,11 @@
-"""The pipeline language: what a file may say, and the values that it becomes.
-
-Every field is in one of the tables of `fields.py`, with its JSON Schema and the function that reads
-it; the schema for editors (`editor_schema.py`) is made of the same tables.
-
-Rule: a pipeline that is read can be run: names, types, references and the graph were checked, and
-what is wrong is refused with file, line and column and with what was meant.
-"""
+"""Tables: a mapping of the file, read by the fields that it may have."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from graphlib import CycleError, TopologicalSorter
+from html import escape
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 from msgspec import UNSET, Struct, UnsetType
@@ -18,15 +13,81 @@ from msgspec.structs import replace
 
 from contextrelay.documents.args_schema import check_words
 from contextrelay.documents.values import shown
-from contextrelay.errors import Invalid
+from contextrelay.errors import Invalid, TooLarge
 from contextrelay.limits import PIPELINE_STEPS_MAX
 from contextrelay.model.artifact import ArtifactType
 from contextrelay.pipelines import fields
-from contextrelay.pipelines.condition import Expression, check_kinds, values_of
-from contextrelay.pipelines.step_graph import order
-from contextrelay.pipelines.tables import Table, suggestion
-from contextrelay.pipelines.template import STEP_FIELDS, Template, Value, parse_template
+from contextrelay.pipelines.expressions import (
+    STEP_FIELDS,
+    Expression,
+    Template,
+    Value,
+    check_kinds,
+    parse_template,
+    values_of,
+)
 from contextrelay.pipelines.yaml_nodes import Node, Place, read_yaml, refuse
+
+
+class Table:
+    """A mapping of the file, read by a table of its fields."""
+
+    def __init__(self, file: str, node: Node, what: str, table: Mapping[str, fields.Field]) -> None:
+        if not isinstance(node.value, dict):
+            refuse(file, node.place, f"{what} is no mapping", f"write {next(iter(table))}: ...")
+        self.file = file
+        self.node = node
+        self.table = table
+        for name in node.keys:
+            if name not in table:
+                meant = suggestion(name, table)
+                refuse(file, node.keys[name], f"{what} has no {shown(name)}", meant)
+        for name, field in table.items():
+            if field.is_required and name not in node.keys:
+                refuse(file, node.place, f"{what} without {name}:", f"add {name}: to it")
+
+    def values(self) -> dict[str, Any]:
+        """The fields that are there, read."""
+        return {
+            name: _read(self.file, node, name, self.table[name])
+            for name, node in self.node.items()
+            if self.table[name].read is not fields.nested
+        }
+
+    def part(self, name: str, what: str, table: Mapping[str, fields.Field]) -> Table:
+        node = self.node.value.get(name) or Node({}, self.node.place)
+        return Table(self.file, node, what, table)
+
+    def entries(self, name: str) -> list[tuple[str, Node]]:
+        """A mapping of names that the pipeline chooses."""
+        node: Node | None = self.node.value.get(name)
+        if node is None or node.value is None:
+            return []
+        if not isinstance(node.value, dict):
+            refuse(self.file, node.place, f"{name} is no mapping", f"write {name}: and NAME: below")
+        for each in node.keys:
+            if not fields.NAME.fullmatch(each):
+                hint = "letters, digits, - and _, a letter first, at most 64"
+                refuse(self.file, node.keys[each], f"{shown(each)} is no name", hint)
+        return node.items()
+
+    def place_of(self, name: str) -> Place:
+        return self.node.keys.get(name, self.node.place)
+
+
+def _read(file: str, node: Node, name: str, field: fields.Field) -> Any:
+    try:
+        return field.read(node.plain())
+    except (Invalid, TooLarge) as error:
+        refuse(file, node.place_in(error.details), f"{name}: {error.message}", error.hint)
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """What was meant by a name that is not known."""
+    names = list(known)
+    near = get_close_matches(name, names, 1)
+    return f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+
 
 Kind = Literal["prompt", "cli", "exec", "cap", "python", "pipeline", "approve"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -366,3 +427,117 @@ def _kind_of(value: Value, inputs: Mapping[str, Input]) -> str | None:
             str(value.path[1])
         )
     return "text" if value.root == "run" else None
+
+
+_BOX_WIDTH, _BOX_HEIGHT, _GAP_ACROSS, _GAP_DOWN, _EDGE = 168, 40, 24, 36, 12
+_LABEL_CHARS_MAX = 22
+
+
+def order(
+    file: str, needs: Mapping[str, Sequence[str]], place_of: Callable[[str, str], Place]
+) -> list[str]:
+    """Names, each after those that it needs, otherwise in the order of the file.
+
+    `place_of`: where a step names one that it needs.
+
+    Raises:
+        Invalid: steps need each other; the message shows the cycle.
+    """
+    sorter = TopologicalSorter(needs)
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        # graphlib gives each step before the one that it is needed by.
+        cycle: list[str] = list(reversed(error.args[1]))
+        shown = " needs ".join(cycle)
+        place = place_of(cycle[0], cycle[1])
+        refuse(file, place, f"a cycle: {shown}", "take one of these out of needs:")
+    rank = {name: number for number, name in enumerate(needs)}
+    done: list[str] = []
+    while sorter.is_active():
+        ready = sorted(sorter.get_ready(), key=rank.__getitem__)
+        done += ready
+        sorter.done(*ready)
+    return done
+
+
+def layers(needs: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    """The steps in rows: each in the first row below all that it needs. `needs` is in order."""
+    depth: dict[str, int] = {}
+    for name, before in needs.items():
+        depth[name] = 1 + max((depth[each] for each in before), default=-1)
+    rows: list[list[str]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
+    for name, row in depth.items():
+        rows[row].append(name)
+    return rows
+
+
+def as_text(needs: Mapping[str, Sequence[str]], labels: Mapping[str, str]) -> str:
+    """One line a step, indented by its row: what it is, and what it waits for."""
+    lines: list[str] = []
+    for row, names in enumerate(layers(needs)):
+        for name in names:
+            after = f"  ← {', '.join(needs[name])}" if needs[name] else ""
+            lines.append(f"{'  ' * row}{name}  {labels[name]}{after}")
+    return "\n".join(lines) + "\n"
+
+
+def as_mermaid(needs: Mapping[str, Sequence[str]], labels: Mapping[str, str]) -> str:
+    """The graph for tools that draw Mermaid."""
+    number = {name: f"s{index}" for index, name in enumerate(needs)}
+    lines = ["flowchart TD"]
+    for name in needs:
+        # In Mermaid's own notation a quote cannot be escaped but by its code.
+        label = f"{name}: {labels[name]}".replace('"', "#quot;")
+        lines.append(f'  {number[name]}["{label}"]')
+    lines += (f"  {number[before]} --> {number[name]}" for before, name in _edges(needs))
+    return "\n".join(lines) + "\n"
+
+
+def as_svg(
+    needs: Mapping[str, Sequence[str]],
+    labels: Mapping[str, str],
+    colours: Mapping[str, str] | None = None,
+) -> str:
+    """The graph as a picture; `colours` of the boxes by name."""
+    rows = layers(needs)
+    most = max(map(len, rows))
+    across, down = _BOX_WIDTH + _GAP_ACROSS, _BOX_HEIGHT + _GAP_DOWN
+    width, height = most * across + 2 * _EDGE, len(rows) * down - _GAP_DOWN + 2 * _EDGE
+    corner: dict[str, tuple[float, float]] = {}
+    for row, names in enumerate(rows):
+        left = (width - len(names) * across + _GAP_ACROSS) / 2
+        for column, name in enumerate(names):
+            corner[name] = (left + column * across, _EDGE + row * down)
+    size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+    font = 'font-family="system-ui, sans-serif" font-size="12"'
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" {font}>',
+        f"<title>{escape(', '.join(needs))}</title>",
+    ]
+    for before, name in _edges(needs):
+        (left, top), (right, bottom) = corner[before], corner[name]
+        start = f"{left + _BOX_WIDTH / 2:g} {top + _BOX_HEIGHT}"
+        stop = f"{right + _BOX_WIDTH / 2:g} {bottom}"
+        middle = (top + _BOX_HEIGHT + bottom) / 2
+        bend = f"{left + _BOX_WIDTH / 2:g} {middle:g} {right + _BOX_WIDTH / 2:g} {middle:g}"
+        lines.append(f'<path d="M{start} C{bend} {stop}" fill="none" stroke="#888"/>')
+    for name, (left, top) in corner.items():
+        colour = (colours or {}).get(name, "#8882")
+        lines.append(
+            f'<g><rect x="{left:g}" y="{top:g}" width="{_BOX_WIDTH}" height="{_BOX_HEIGHT}" rx="6" '
+            f'fill="{escape(colour)}" stroke="#888"/>'
+            f'<text x="{left + 10:g}" y="{top + 17:g}" font-weight="600" fill="currentColor">'
+            f"{_label(name)}</text>"
+            f'<text x="{left + 10:g}" y="{top + 32:g}" fill="currentColor">'
+            f"{_label(labels[name])}</text></g>"
+        )
+    return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+def _edges(needs: Mapping[str, Sequence[str]]) -> Iterable[tuple[str, str]]:
+    return ((before, name) for name, all_before in needs.items() for before in all_before)
+
+
+def _label(text: str) -> str:
+    return escape(text if len(text) <= _LABEL_CHARS_MAX else text[: _LABEL_CHARS_MAX - 1] + "…")

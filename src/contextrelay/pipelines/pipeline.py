@@ -28,13 +28,8 @@ from contextrelay.pipelines.definition import (
 )
 from contextrelay.pipelines.language import Budget, Step
 from contextrelay.pipelines.language import Pipeline as Checked
-from contextrelay.pipelines.record import (
-    RunRecord,
-    follow,
-    this_runner,
-)
-from contextrelay.pipelines.run import Run
-from contextrelay.pipelines.runner import Runner, Threads
+from contextrelay.pipelines.record import RunRecord, follow, this_runner
+from contextrelay.pipelines.run import Run, Runner, Threads
 from contextrelay.pipelines.yaml_nodes import refuse
 from contextrelay.runs.prices import price, prices_here
 from contextrelay.runs.provider import Tokens

@@ -7,23 +7,25 @@ thread say, so that a run that was killed at any moment goes on where its events
 
 from __future__ import annotations
 
+import re
 import time
 from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Event, Lock
-from typing import Any
+from threading import Event, Lock, local
+from typing import Any, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
 from contextrelay.client.relay import Relay
-from contextrelay.errors import Conflict, RelayError
+from contextrelay.errors import Conflict, NotFound, RelayError
 from contextrelay.limits import RUN_LOOK_S
 from contextrelay.model.pipeline import PipelineRun, RunStatus, StepView
 from contextrelay.model.step import StepStatus, writer
 from contextrelay.pipelines.approval import Waits
-from contextrelay.pipelines.budget import Over
 from contextrelay.pipelines.completion import (
     OF_THE_STORE,
     Lasting,
@@ -33,15 +35,110 @@ from contextrelay.pipelines.completion import (
     write_run_end,
 )
 from contextrelay.pipelines.definition import Setting, check_inputs, included_path
-from contextrelay.pipelines.graph import Graph, Node, Result, Unit
-from contextrelay.pipelines.language import Budget
-from contextrelay.pipelines.record import CANCEL, RunRecord, StepRecord, follow
-from contextrelay.pipelines.runner import Runner
-from contextrelay.pipelines.schedule import never_runs
-from contextrelay.pipelines.steps.task import Task
+from contextrelay.pipelines.graph import Graph, Node, Result, Unit, never_runs
+from contextrelay.pipelines.language import Budget, Pipeline, Step, suggestion
+from contextrelay.pipelines.record import CANCEL, Over, RunRecord, StepRecord, follow
+from contextrelay.pipelines.steps.child import end_leftovers
+from contextrelay.pipelines.steps.kinds import TRIES
+from contextrelay.pipelines.steps.python_pool import PythonPool
+from contextrelay.pipelines.steps.task import Place, Task, perform
 from contextrelay.pipelines.steps.values import Scope, Values
 from contextrelay.pipelines.views import all_views, next_step, paid, reasons, view_of
 from contextrelay.runs.prices import since_ms
+
+_PART = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)(?:\[([0-9]{1,6})\])?")
+_ENDS = re.compile(r"[\[/]")
+
+
+class _Part(NamedTuple):
+    """One part of a key, as `review[3]` in `sub/review[3]/plan`, and where it stands."""
+
+    pipeline: Pipeline
+    prefix: str
+    step: Step
+    has_index: bool
+    key: str
+
+
+def run_again(
+    key: str, main: Pipeline, pipelines: Mapping[str, Pipeline], steps: Mapping[str, StepRecord]
+) -> list[str]:
+    """The keys of what is to be run again, each before those that it depends on.
+
+    So a crash between two of them leaves nothing that is over and depends on what is not. Of a step
+    with parts of which one is named, those that failed are run again too.
+
+    Raises:
+        NotFound: there is no such step, or no such part of it.
+    """
+    parts = _parts(key, main, pipelines)
+    if parts[-1].has_index and not any(each == key or each.startswith(f"{key}/") for each in steps):
+        begun = [
+            each for each in steps if each.startswith(f"{parts[-1].prefix}{parts[-1].step.name}[")
+        ]
+        hint = f"there are {begun[0]} to {begun[-1]}" if begun else "none of its items was begun"
+        raise NotFound(f"no item {key} was begun", hint)
+    seeds = [parts]
+    if len(parts) > 1 or parts[0].has_index:
+        top = parts[0].step.name
+        seeds += (
+            _parts(each, main, pipelines)
+            for each, record in steps.items()
+            if record.status == "failed" and each != top and _ENDS.split(each)[0] == top
+        )
+    wholes, holders = set[str](), set[str]()
+    followers: dict[tuple[str, str], list[str]] = {}
+    for seed in seeds:
+        for part in seed:
+            at = (part.pipeline.file, part.step.name)
+            if at not in followers:
+                followers[at] = _followers(part.pipeline, part.step.name)
+            wholes.update(part.prefix + name for name in followers[at])
+            holders.update((part.prefix + part.step.name, part.key))
+        wholes.add(seed[-1].key)
+    # A step is written down after all that it depends on, and one with parts after those.
+    return [each for each in reversed(list(steps)) if each in holders or _is_in(each, wholes)]
+
+
+def _parts(key: str, main: Pipeline, pipelines: Mapping[str, Pipeline]) -> list[_Part]:
+    found: list[_Part] = []
+    pipeline, prefix = main, ""
+    for text in key.split("/"):
+        if found:
+            above = found[-1]
+            if above.step.kind != "pipeline":
+                raise NotFound(f"there is no {key}: {above.key} has no steps in it", _SHOW)
+            if above.step.foreach is not None and not above.has_index:
+                raise NotFound(f"there is no {key}", f"say of which item: {above.key}[0]/{text}")
+            pipeline = pipelines[str(included_path(pipeline, above.step))]
+            prefix = f"{above.key}/"
+        match = _PART.fullmatch(text)
+        step = None if match is None else pipeline.steps.get(match[1])
+        if match is None or step is None:
+            near = suggestion(_ENDS.split(text)[0], pipeline.steps)
+            raise NotFound(f"there is no step {key!r}", near)
+        if match[2] is not None and step.foreach is None:
+            raise NotFound(f"there is no {key}: {prefix}{step.name} has no items", _SHOW)
+        found.append(_Part(pipeline, prefix, step, match[2] is not None, f"{prefix}{text}"))
+    return found
+
+
+_SHOW = "see: relay pipeline show RUN"
+
+
+def _followers(pipeline: Pipeline, name: str) -> list[str]:
+    """The steps that depend on one, also by others."""
+    again = {name}
+    for each, step in pipeline.steps.items():  # in order: what it needs was looked at
+        if again.intersection(step.needs):
+            again.add(each)
+    return sorted(again - {name})
+
+
+def _is_in(key: str, wholes: set[str]) -> bool:
+    """Whether a key is one of these, or that of a part of one."""
+    return key in wholes or any(key[: end.start()] in wholes for end in _ENDS.finditer(key))
+
 
 WHEN = "when: does not hold"
 
@@ -398,3 +495,61 @@ class Run:
             except Exception as error:
                 # It is somebody's own code, and no reason to leave steps half done.
                 self._hear_error = error
+
+
+Done = Callable[[StepView | BaseException], None]
+
+
+class Runner(Protocol):
+    """Does tasks, as many at once as it was made for."""
+
+    def submit(self, task: Task, done: Done) -> None:
+        """Begin a task; `done` is called with its outcome, in any thread."""
+        ...
+
+    def stop(self) -> None:
+        """End what is under way: politely, then by force."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Threads:
+    """A thread for each task under way; commands and functions are processes of their own."""
+
+    def __init__(self, relay: Relay, parallel: int) -> None:
+        self._place = Place(relay, PythonPool(), Event())
+        self._threads = ThreadPoolExecutor(parallel, "relay-step")
+        self._next = local()
+        """Of a thread that reports the end of a task: `jobs`, what it does then."""
+        self._run: str | None = None
+
+    def submit(self, task: Task, done: Done) -> None:
+        self._run = task.thread
+        jobs: list[tuple[Task, Done]] | None = getattr(self._next, "jobs", None)
+        if jobs is not None and not jobs:
+            jobs.append((task, done))  # Another thread would have to be woken first.
+        else:
+            self._threads.submit(self._work, task, done)
+
+    def _work(self, task: Task, done: Done) -> None:
+        jobs = [(task, done)]
+        while jobs:
+            task, done = jobs.pop()
+            try:
+                outcome: StepView | BaseException = perform(self._place, task, TRIES)
+            except BaseException as error:
+                outcome = error
+            self._next.jobs = jobs
+            done(outcome)
+            self._next.jobs = None
+
+    def stop(self) -> None:
+        self._place.stop.set()
+
+    def close(self) -> None:
+        self._place.stop.set()
+        self._threads.shutdown()
+        self._place.pool.close()
+        if self._run is not None:
+            end_leftovers(self._run)

@@ -13,7 +13,11 @@ from msgspec.structs import replace
 
 from contextrelay.client.relay import Relay
 from contextrelay.errors import Broken, Conflict, Forbidden, NotFound, Refused
-from contextrelay.limits import PIPELINE_PARALLEL_DEFAULT, RUN_CANCEL_S_MAX, RUN_LOOK_S
+from contextrelay.limits import (
+    PIPELINE_PARALLEL_DEFAULT,
+    RUN_CANCEL_S_MAX,
+    RUN_LOOK_S,
+)
 from contextrelay.model.pipeline import PipelineRun, RunStarted, StepView
 from contextrelay.pipelines.approval import Decision, decide
 from contextrelay.pipelines.definition import Hear, Started, read_started
@@ -25,14 +29,9 @@ from contextrelay.pipelines.pipeline import (
     runner_on,
     setting_of,
 )
-from contextrelay.pipelines.record import (
-    RunRecord,
-    follow,
-    read_record,
-    this_runner,
-)
-from contextrelay.pipelines.retry import run_again
-from contextrelay.pipelines.steps.leftovers import end_leftovers
+from contextrelay.pipelines.record import RunRecord, follow, read_record, this_runner
+from contextrelay.pipelines.run import run_again
+from contextrelay.pipelines.steps.child import end_leftovers
 from contextrelay.pipelines.views import shown_run
 from contextrelay.verbs import CancelPipeline, FinishStep, ReadEvents, ResumePipeline
 

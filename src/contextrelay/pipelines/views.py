@@ -8,9 +8,8 @@ from msgspec.structs import replace
 
 from contextrelay.limits import FAILURES_SHOWN
 from contextrelay.model.pipeline import PipelineRun, RunStatus, StepView
-from contextrelay.pipelines.budget import Over, Spent
 from contextrelay.pipelines.graph import Graph, Node
-from contextrelay.pipelines.record import RunRecord, StepRecord
+from contextrelay.pipelines.record import Over, RunRecord, Spent, StepRecord
 
 
 def view_of(key: str, record: StepRecord) -> StepView:

@@ -23,8 +23,7 @@ from msgspec.json import decode, encode
 
 from contextrelay.errors import Failed
 from contextrelay.limits import STEP_ERROR_BYTES_KEPT
-from contextrelay.pipelines.steps.child import Deadline, end_group
-from contextrelay.pipelines.steps.leftovers import KEY_VARIABLE, end_step
+from contextrelay.pipelines.steps.child import KEY_VARIABLE, Deadline, end_group, end_step
 from contextrelay.pipelines.steps.python_worker import read_message, write_message
 
 _MODULE = "contextrelay.pipelines.steps.python_worker"

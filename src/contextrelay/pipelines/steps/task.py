@@ -32,13 +32,12 @@ from contextrelay.limits import (
 )
 from contextrelay.model.pipeline import StepView
 from contextrelay.model.step import FinishedStep
-from contextrelay.pipelines.budget import Spent
+from contextrelay.pipelines.expressions import Value
 from contextrelay.pipelines.language import Step, values_in
-from contextrelay.pipelines.steps.child import Cancelled
-from contextrelay.pipelines.steps.leftovers import KEY_VARIABLE
+from contextrelay.pipelines.record import Spent
+from contextrelay.pipelines.steps.child import KEY_VARIABLE, Cancelled
 from contextrelay.pipelines.steps.python_pool import PythonPool, module_sha256
 from contextrelay.pipelines.steps.values import Scope, Values, fingerprint
-from contextrelay.pipelines.template import Value
 from contextrelay.runs.output import Output
 from contextrelay.runs.prices import since_ms
 from contextrelay.verbs import FindResult, FinishStep, KeepResult

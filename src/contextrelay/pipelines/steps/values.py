@@ -19,9 +19,15 @@ from contextrelay.documents.values import is_list, is_object
 from contextrelay.errors import Gone, Invalid, NotFound, TooLarge
 from contextrelay.limits import FOREACH_ITEMS_MAX, STEP_JSON_BYTES_MAX
 from contextrelay.model.ref import is_ref
-from contextrelay.pipelines.condition import Expression, holds, values_of
+from contextrelay.pipelines.expressions import (
+    Expression,
+    Template,
+    Value,
+    holds,
+    look_up,
+    values_of,
+)
 from contextrelay.pipelines.language import Step
-from contextrelay.pipelines.template import Template, Value, look_up
 
 
 class Known(Struct, frozen=True):

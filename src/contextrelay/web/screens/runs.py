@@ -17,8 +17,7 @@ from contextrelay.limits import PAGE_GRAPH_NODES_MAX, PAGE_ROWS
 from contextrelay.model.pipeline import PipelineRun
 from contextrelay.pipelines import runs as pipeline_runs
 from contextrelay.pipelines.approval import Decision
-from contextrelay.pipelines.language import Step
-from contextrelay.pipelines.step_graph import layers
+from contextrelay.pipelines.language import Step, layers
 from contextrelay.web.drawing import Box, Edge, graph
 from contextrelay.web.screen import Done, Screen, Visit
 
