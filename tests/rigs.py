@@ -83,7 +83,8 @@ by its SHA-256, and `relay verify` reads all others.
 
 *Lost* are acknowledged bodies that are missing or different. *Doubled* are pushes that were retried
 with one idempotency key until they were acknowledged, and are stored more than once ("-": the
-writers die and retry nothing).
+writers die and retry nothing). Where an engine is killed, each push is signalled, too: one without
+its signal counts as lost, one with two as doubled.
 """
 REPEAT = """\
 ## Repeat it

@@ -20,7 +20,7 @@ from contextrelay import Relay, Unconfirmed
 from contextrelay.errors import RelayError, Unavailable
 from contextrelay.limits import CHUNK_BYTES, LIST_ITEMS_MAX, ROW_BODY_BYTES_MAX
 from contextrelay.model.artifact import Artifact
-from contextrelay.verbs import Push
+from contextrelay.verbs import Push, ReadSignals
 from tests.rigs import BodyCount
 from tests.store.failover.writing import Put
 
@@ -34,6 +34,8 @@ _SIZES_BYTES: dict[BodyClass, tuple[int, int]] = {
     "parts": (84_000, 90_000),
 }
 ATTEMPTS_MAX = 20
+CHANNEL = "pushed"
+"""Each push is signalled here, once."""
 
 
 class Acknowledged(Struct, frozen=True):
@@ -72,14 +74,19 @@ class BodyPushes:
         return put
 
     def check(self, relay: Relay) -> dict[str, BodyCount]:
-        """Pull every acknowledged body, and count those that are missing, changed or doubled."""
+        """Pull every acknowledged body, and count those that are missing, changed or doubled.
+
+        A push that is signalled twice counts as doubled, one that is not signalled as lost.
+        """
+        signals = Counter(signalled(relay))
         counts: dict[str, BodyCount] = {body_class: BodyCount() for body_class in CLASSES}
         named = Counter(artifact.name for artifact in listed(relay))
         for name, pushed in self.acknowledged.items():
             found = counts[pushed.body_class]
             found.acknowledged += 1
-            found.lost += _digest(relay, pushed.ref) != pushed.sha256
-            found.doubled = (found.doubled or 0) + (named[name] > 1)
+            is_there = _digest(relay, pushed.ref) == pushed.sha256
+            found.lost += not (is_there and signals[pushed.ref])
+            found.doubled = (found.doubled or 0) + max(named[name], signals[pushed.ref]) - 1
         return counts
 
     def _push(self, relay: Relay, body_class: BodyClass, name: str, is_retried: bool) -> None:
@@ -95,7 +102,7 @@ class BodyPushes:
         else:
             whole = body
         sent = _chunks(body) if body_class == "pieces" else lambda: body
-        artifact = _pushed(relay, sent, name, parts, is_retried)
+        artifact = _pushed(relay, sent, name, parts, is_retried, CHANNEL)
         sha256 = hashlib.sha256(whole).hexdigest()
         assert artifact.sha256 == sha256, f"{name} was acknowledged with another hash"
         with self._lock:
@@ -108,8 +115,9 @@ def _pushed(
     name: str,
     parts: tuple[str, ...],
     is_retried: bool,
+    channel: str | None = None,
 ) -> Artifact:
-    push = Push(name=name, ttl_s=None, parts=parts)
+    push = Push(name=name, ttl_s=None, parts=parts, channel=channel)
     key = f"key of {name}" if is_retried else ""
     for attempt in count():
         try:
@@ -138,3 +146,11 @@ def listed(relay: Relay) -> Iterator[Artifact]:
     while page.next:
         page = relay.list(limit=LIST_ITEMS_MAX, after=page.next)
         yield from page.artifacts
+
+
+def signalled(relay: Relay) -> Iterator[str]:
+    """The ref of every signal of the channel."""
+    after = 0
+    while page := relay.transport.ask(ReadSignals(CHANNEL, after, LIST_ITEMS_MAX)).signals:
+        yield from (signal.ref for signal in page if signal.ref)
+        after = page[-1].seq

@@ -18,6 +18,7 @@ import pytest
 
 from contextrelay import Relay
 from tests.rigs import Record, length, record_bodies, rig, some
+from tests.server.serving import serving_apart
 from tests.store.failover.bodies import BodyPushes
 from tests.store.failover.writing import Writers
 from tests.store.postgres.server import PostgresServer
@@ -90,18 +91,36 @@ def cluster() -> Generator[Engine]:
         made.stop()
 
 
+def behind_server(
+    engine: Callable[[], AbstractContextManager[Engine]],
+) -> Callable[[], AbstractContextManager[Engine]]:
+    """An engine, and a server over HTTP that stores side by side what comes side by side."""
+
+    @contextmanager
+    def served() -> Generator[Engine]:
+        with engine() as (url, kill), serving_apart(url) as server:
+            yield server.url, kill
+
+    served.__name__ = f"{engine.__name__} served"
+    return served
+
+
 NAMES = {
     "postgres": "PostgreSQL killed",
     "valkey": "Valkey killed (`appendfsync always`)",
     "sentinels": "Valkey with Sentinel, master killed (`durability=replicated`)",
     "cluster": "Valkey Cluster, masters killed (`durability=replicated`)",
+    "postgres served": "PostgreSQL behind a server, PostgreSQL killed",
+    "valkey served": "Valkey behind a server, Valkey killed (`appendfsync always`)",
 }
 # With the kills of a run: until another master is chosen takes seconds.
 ENGINES = [
-    pytest.param(postgres, length(thin=2, long=10, full=100), id="postgres"),
+    pytest.param(behind_server(postgres), length(thin=2, long=10, full=100), id="postgres-served"),
     pytest.param(sentinels, length(thin=1, long=1, full=10), id="sentinels"),
-    pytest.param(valkey, length(thin=2, long=10, full=100), id="valkey"),
     pytest.param(cluster, length(thin=1, long=1, full=10), id="cluster"),
+    pytest.param(valkey, length(thin=2, long=10, full=100), id="valkey"),
+    pytest.param(postgres, length(thin=2, long=10, full=100), id="postgres"),
+    pytest.param(behind_server(valkey), length(thin=2, long=10, full=100), id="valkey-served"),
 ]
 
 
