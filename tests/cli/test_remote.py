@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from contextrelay import Relay
+from contextrelay import Gone, Relay
 from tests.cli.shell import Shell
 from tests.server.serving import Served, serving
 
@@ -212,3 +212,22 @@ def test_a_diff_of_the_urls_of_another_server_asks_that_server(shell: Shell) -> 
     assert "-b" in text
     assert "+c" in text
     assert (code, "in different stores" in error) == (2, True)
+
+
+def test_the_url_of_another_server_changes_nothing_here(shell: Shell, tmp_path: Path) -> None:
+    """The same ref is in both stores, as after a migration or a restore."""
+    ref = shell.out("push", "--quiet", stdin=b"zebra crossing").strip().rpartition("/")[2]
+    shell.out("backup", "-o", str(tmp_path / "all"))
+    with serving(tmp_path / "there") as there, Relay(there.url) as relay:
+        relay.restore(tmp_path / "all")
+        url = f"{there.url}/pull/{ref}"
+        shell.out("artifact", "pin", url)
+        pinned = [shell.json("artifact", "show", each)["artifact"] for each in (ref, url)]
+        found = shell.json("search", "zebra", "--ref", url)
+        shell.out("artifact", "rm", url)
+        with pytest.raises(Gone):
+            relay.peek(ref)
+
+    assert [each["expires_at"] is None for each in pinned] == [False, True]
+    assert [hit["ref"] for hit in found["hits"]] == [ref]
+    assert shell.out("pull", ref) == "zebra crossing"

@@ -53,7 +53,10 @@ def read(console: Console, text: str) -> Given:
     return Given(*split_key(line))
 
 
-def resolved(console: Console, given: Given) -> tuple[display.Relay, str]:
-    """The relay that has it, and the ref."""
-    relay = console.relay_of(given.text)
-    return relay, display.resolve(relay, given.text)
+def resolved(console: Console, text: str) -> tuple[display.Relay, str]:
+    """Return the relay that has an artifact, and its ref.
+
+    A URL of another server is asked of that server: a ref may be in several stores.
+    """
+    relay = console.relay_of(text)
+    return relay, display.resolve(relay, text)

@@ -105,8 +105,7 @@ def _pages(relay: Relay, limit: int, after: str, wanted: dict[str, Any]) -> List
 @takes(arg("ref", metavar="REF"))
 def artifact_show(args: Namespace, console: Console) -> None:
     """Show everything about an artifact: preview, what was made from it, which threads hold it."""
-    relay = console.relay_of(args.ref)
-    ref = display.resolve(relay, args.ref)
+    relay, ref = url_argument.resolved(console, args.ref)
     artifact = relay.peek(ref)
     lineage = relay.lineage(ref)
     lines = about(artifact, is_full=True)
@@ -120,7 +119,8 @@ def artifact_show(args: Namespace, console: Console) -> None:
 @takes(arg("ref", metavar="REF"))
 def artifact_pin(args: Namespace, console: Console) -> None:
     """Keep an artifact until it is removed by hand."""
-    artifact = console.relay.pin(display.resolve(console.relay, args.ref))
+    relay, ref = url_argument.resolved(console, args.ref)
+    artifact = relay.pin(ref)
     console.answer(artifact, display.line(artifact), artifact.ref)
 
 
@@ -131,7 +131,8 @@ def artifact_pin(args: Namespace, console: Console) -> None:
 def artifact_unpin(args: Namespace, console: Console) -> None:
     """Let a pinned artifact expire again."""
     _refuse_never(args.ttl, "unpin")
-    artifact = console.relay.unpin(display.resolve(console.relay, args.ref), args.ttl or None)
+    relay, ref = url_argument.resolved(console, args.ref)
+    artifact = relay.unpin(ref, args.ttl or None)
     console.answer(artifact, display.line(artifact), artifact.ref)
 
 
@@ -142,7 +143,8 @@ def artifact_unpin(args: Namespace, console: Console) -> None:
 def artifact_extend(args: Namespace, console: Console) -> None:
     """Let an artifact live for so long from now; its life is never made shorter."""
     _refuse_never(args.ttl, "extend")
-    artifact = console.relay.extend(display.resolve(console.relay, args.ref), args.ttl)
+    relay, ref = url_argument.resolved(console, args.ref)
+    artifact = relay.extend(ref, args.ttl)
     console.answer(artifact, display.line(artifact), artifact.ref)
 
 
@@ -154,8 +156,12 @@ def _refuse_never(ttl_s: object, command: str) -> None:
 @takes(arg("refs", metavar="REF", nargs="+"))
 def artifact_rm(args: Namespace, console: Console) -> None:
     """Remove artifacts. Tombstones stay for 30 days; the bytes go with the last ref."""
-    refs = [display.resolve_to_remove(console.relay, text) for text in args.refs]
-    removed = [console.relay.remove(ref) for ref in dict.fromkeys(refs)]
+    relays = [console.relay_of(text) for text in args.refs]
+    found = [
+        (relay, display.resolve_to_remove(relay, text))
+        for relay, text in zip(relays, args.refs, strict=True)
+    ]
+    removed = [relay.remove(ref) for relay, ref in dict.fromkeys(found)]
     console.answer(
         removed,
         [f"removed {display.line(artifact)}" for artifact in removed],

@@ -90,7 +90,7 @@ def get(args: Namespace, console: Console) -> None:
 def _looked_at(console: Console, text: str) -> tuple[Relay, str]:
     """The relay and the ref that are meant; with the key of a URL, for it is opened here."""
     given = url_argument.read(console, text)
-    relay, ref = url_argument.resolved(console, given)
+    relay, ref = url_argument.resolved(console, given.text)
     return relay, given.keyed(ref)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
-from contextrelay.cli import display, thread_argument
+from contextrelay.cli import display, thread_argument, url_argument
 from contextrelay.cli.console import Console
 from contextrelay.cli.parser import PAGE, arg, budget, by, takes, thread_option
 from contextrelay.cli.place import remember_push
@@ -80,7 +80,8 @@ def handoff_accept(args: Namespace, console: Console) -> None:
         for old, new in taken.refs.items():
             console.note(f"{display.short(old)} is here as {new}")
         return
-    view = console.relay.accept(display.resolve(console.relay, args.ref), args.by)
+    relay, ref = url_argument.resolved(console, args.ref)
+    view = relay.accept(ref, args.by)
     console.answer(view, _for_a_model(view))
     console.note(f"state: relay state show {view.handoff.state_ref}")
     console.note(f"done? relay handoff return {display.short(view.ref)} FILE --by {args.by}")
@@ -94,11 +95,11 @@ def handoff_accept(args: Namespace, console: Console) -> None:
 )
 def handoff_return(args: Namespace, console: Console) -> None:
     """Give back what came of a handoff: it goes into the giver's thread."""
-    ref = display.resolve(console.relay, args.ref)
+    relay, ref = url_argument.resolved(console, args.ref)
     body = b"".join(display.read_body(args.file))
     name = display.name_of(args.file, args.name)
-    artifact = console.relay.give_back(body, ref, name, by=args.by)
-    remember_push(console.relay, artifact.ref)
+    artifact = relay.give_back(body, ref, name, by=args.by)
+    remember_push(relay, artifact.ref)
     console.answer(artifact, [display.line(artifact)], artifact.ref)
 
 
@@ -137,7 +138,8 @@ def _line(each: HandoffLine) -> str:
 )
 def handoff_show(args: Namespace, console: Console) -> None:
     """Look at a handoff without taking it."""
-    view = console.relay.handoff(display.resolve(console.relay, args.ref))
+    relay, ref = url_argument.resolved(console, args.ref)
+    view = relay.handoff(ref)
     console.answer(view, view.reasons if args.why else _for_a_model(view))
 
 

@@ -100,7 +100,7 @@ def pull(args: Namespace, console: Console) -> None:
     """Get a body back, exactly as it was stored, or opened if REF is a URL with a key; from its own
     server where REF is a URL of one."""
     given = url_argument.read(console, args.ref)
-    relay, ref = url_argument.resolved(console, given)
+    relay, ref = url_argument.resolved(console, given.text)
     start, stop = _range(args.bytes)
     if args.out is not None and args.out != "-":
         size_bytes = display.save(args.out, relay.stream(given.keyed(ref), start, stop))
@@ -135,7 +135,7 @@ def _range(text: str | None) -> tuple[int, int | None]:
 def peek(args: Namespace, console: Console) -> None:
     """Show what a ref is without loading it: its metadata, type, size, tokens, who made it and when
     it expires; with --full all about it."""
-    relay, ref = url_argument.resolved(console, url_argument.read(console, args.ref))
+    relay, ref = url_argument.resolved(console, url_argument.read(console, args.ref).text)
     artifact = relay.peek(ref, args.full)
     console.answer(artifact if args.full else _brief(artifact), about(artifact, args.full))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from shlex import quote
 
-from contextrelay.cli import display, thread_argument
+from contextrelay.cli import display, thread_argument, url_argument
 from contextrelay.cli.console import Console
 from contextrelay.cli.parser import arg, takes, thread_option
 from contextrelay.errors import Invalid, Sealed
@@ -48,11 +48,16 @@ def search(args: Namespace, console: Console) -> None:
     if not "".join(args.query).strip():
         raise Invalid("what to look for?", "write some words: relay search retry limit")
     chosen = thread_argument.thread_if_named(console, args, with_variable=False)
+    relay, ref = console.relay, None
+    if args.ref is not None:
+        relay, ref = url_argument.resolved(console, args.ref)
+    if chosen is not None and relay is not console.relay:
+        raise Invalid("the thread and the ref are in different stores", "leave one of them out")
     try:
-        found = console.relay.search(
+        found = relay.search(
             " ".join(args.query),
             thread=None if chosen is None else chosen.thread.id,
-            ref=None if args.ref is None else display.resolve(console.relay, args.ref),
+            ref=ref,
             limit=args.limit,
             tokens_max=args.tokens_max,
         )
