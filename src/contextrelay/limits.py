@@ -377,6 +377,8 @@ LOOKS_AT_ONCE_MAX = 8
 # JSON beyond what is parsed on the event loop, each in memory whole.
 LARGE_JSON_AT_ONCE_MAX = 4
 PUSHES_TOGETHER_MAX = 256
+# Threads of small pushes: one prepares a batch while that of another is synced.
+SMALL_PUSHERS_MAX = 2
 # Threads of pushes too large for a row: one hashes while the files of another are synced.
 LARGE_PUSHERS_MAX = 2
 # Of a server; and of all that are counted together, while old ones end and new ones begin.

@@ -158,7 +158,12 @@ class Stores(Struct, frozen=True):
         return self.caller is not None and self.caller.key.is_limited
 
     def new_ref(self) -> str:
-        return new_ref(self.random_bytes(16))
+        return self.new_refs(1)[0]
+
+    def new_refs(self, count: int) -> list[str]:
+        """Return new refs, drawn at once: each draw lets another thread run first."""
+        drawn = self.random_bytes(16 * count)
+        return [new_ref(drawn[start : start + 16]) for start in range(0, len(drawn), 16)]
 
     def asked_ms(self) -> int:
         """Now, or when a request that has a key was first asked."""

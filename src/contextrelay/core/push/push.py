@@ -7,7 +7,7 @@ finds by its age.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -88,7 +88,8 @@ def push_each(stores: Stores, asked: list[tuple[Push, bytes]]) -> list[Artifact 
             batch.append((verb, incoming))
             good.append(index)
         try:
-            fresh = [(verb, incoming, stores.new_ref()) for verb, incoming in batch]
+            refs = stores.new_refs(len(batch))
+            fresh = [(*each, ref) for each, ref in zip(batch, refs, strict=True)]
             made = _keep(stores, fresh, hold=held_each)
         except RelayError as error:
             made = None
@@ -290,7 +291,7 @@ def _commit(
     others = [
         *index_writes(made, now_ms),
         *derived,
-        *(_created(stores, artifact) for artifact in made),
+        *_created(stores, made),
     ]
     try:
         for attempt in range(RETRIES_MAX):
@@ -389,21 +390,24 @@ def _preview(verb: Push, kind: ArtifactType, description: Description) -> Previe
     return preview(description.head, size_bytes, description.line_count, is_text)
 
 
-def _created(stores: Stores, artifact: Artifact) -> Write:
-    event = Event(
-        id=stores.random_bytes(8).hex(),
-        type="artifact.created",
-        at=artifact.created_at,
-        by=artifact.provenance.created_by,
-        detail={
-            "sha256": artifact.sha256,
-            "size": artifact.size_bytes,
-            "description": description_hash(artifact),
-            "expires_at": lease(artifact),
-        },
-    )
-    rows = [artifact_row(artifact)]
-    if artifact.thread is not None:
-        rows.append(Row(Kind.HOLDER, artifact.thread, b""))
-    fact = event_chain.encode(event, b"")
-    return Write(artifact_log(artifact.ref), (fact,), tuple(rows), expect=0)
+def _created(stores: Stores, made: list[Artifact]) -> Iterator[Write]:
+    """Return what writes artifacts down, each with the first event of its life."""
+    ids = stores.random_bytes(8 * len(made))
+    for index, artifact in enumerate(made):
+        event = Event(
+            id=ids[8 * index : 8 * index + 8].hex(),
+            type="artifact.created",
+            at=artifact.created_at,
+            by=artifact.provenance.created_by,
+            detail={
+                "sha256": artifact.sha256,
+                "size": artifact.size_bytes,
+                "description": description_hash(artifact),
+                "expires_at": lease(artifact),
+            },
+        )
+        rows = [artifact_row(artifact)]
+        if artifact.thread is not None:
+            rows.append(Row(Kind.HOLDER, artifact.thread, b""))
+        fact = event_chain.encode(event, b"")
+        yield Write(artifact_log(artifact.ref), (fact,), tuple(rows), expect=0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Annotated, Any, NamedTuple, get_args
+from typing import Annotated, Any, NamedTuple, TypeVar, get_args
 
 from msgspec import UNSET, DecodeError, Meta, Raw, Struct, UnsetType, ValidationError, convert
 from msgspec.json import Decoder, decode
@@ -159,8 +159,8 @@ def _from_json(raw: bytes, by: str) -> _Asked:
         channel=_text(sent.channel or _NULL),
         ttl_s=_ttl_s(sent.ttl),
         thread=_thread(sent.thread or _NULL),
-        name=_description("name", sent.name or _NULL, verbs.Name, warnings),
-        type=_description("type", sent.type or _NULL, ArtifactType, warnings),
+        name=_description("name", sent.name, _name, _NAME_NEEDS, warnings),
+        type=_description("type", sent.type, _type, _TYPE_NEEDS, warnings),
         # The seed's clients seal, and have no way to say so.
         sealed="k1" if is_k1(body[:HEAD_BYTES_MAX], len(body)) else None,
     )
@@ -242,17 +242,33 @@ def _thread(raw: Raw) -> str | None:
     return thread
 
 
-def _description(field: str, raw: Raw, kind: Any, warnings: list[str]) -> Any:
+_Described = TypeVar("_Described", str, ArtifactType)
+# Decoders are made once: to look a type up takes longer than to decode a name.
+_name = Decoder[str | None](verbs.Name | None)
+_type = Decoder[ArtifactType | None](ArtifactType | None)
+_NAME_NEEDS = f"1 to {NAME_CHARS_MAX} characters"
+_TYPE_NEEDS = f"one of {', '.join(get_args(ArtifactType))}"
+
+
+def _description(
+    field: str,
+    raw: Raw | UnsetType,
+    decoder: Decoder[_Described | None],
+    needs: str,
+    warnings: list[str],
+) -> _Described | None:
     """A name or a type, which the seed does not know: a wrong one is left out, and warned of."""
-    is_short = len(raw) <= JSON_ESCAPE_RATIO_MAX * NAME_CHARS_MAX + len('""')
-    value: Any = _read(raw) if is_short else ""
-    try:
-        return convert(value, kind | None)
-    except ValidationError:
-        allowed = get_args(kind) if kind is ArtifactType else ()
-        most = f"one of {', '.join(allowed)}" if allowed else f"1 to {NAME_CHARS_MAX} characters"
-        warnings.append(f'this "{field}" was left out: it has to be {most}')
+    if raw is UNSET:
         return None
+    try:
+        if len(raw) <= JSON_ESCAPE_RATIO_MAX * NAME_CHARS_MAX + len('""'):
+            return decoder.decode(raw)
+    except ValidationError:
+        pass
+    except (DecodeError, UnicodeDecodeError, RecursionError):
+        raise Invalid("Invalid JSON body") from None
+    warnings.append(f'this "{field}" was left out: it has to be {needs}')
+    return None
 
 
 # A time to live and a thread's id, with room for how JSON may spell them.

@@ -1,8 +1,8 @@
 """Pushing: bodies that arrive side by side are stored side by side, in one commit.
 
-One thread works while there is work: what arrives during one sync to disk goes into the next, so
-under load a push costs neither a thread's turn nor a sync of its own. Bodies too large for a row
-have a lane of their own, so that small ones do not wait for their files.
+Few threads work while there is work: what arrives during one sync to disk is prepared meanwhile,
+and goes into the next, so under load a push costs neither a thread's turn nor a sync of its own.
+Bodies too large for a row have a lane of their own, so that small ones do not wait for their files.
 
 Rule: a push is answered when it is stored, and gets its own answer, also when it shared a commit.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from contextrelay.client.transport.local import AsyncLocal
@@ -21,6 +22,7 @@ from contextrelay.limits import (
     LARGE_PUSHERS_MAX,
     PUSHES_TOGETHER_MAX,
     ROW_BODY_BYTES_MAX,
+    SMALL_PUSHERS_MAX,
 )
 from contextrelay.model.artifact import Artifact
 from contextrelay.verbs import Body, Push
@@ -32,7 +34,7 @@ class Pushing:
     """The pushes of one server."""
 
     def __init__(self) -> None:
-        self._small = _Lane(1, PUSHES_TOGETHER_MAX)
+        self._small = _Lane(SMALL_PUSHERS_MAX, PUSHES_TOGETHER_MAX)
         self._large = _Lane(LARGE_PUSHERS_MAX, KEEPERS_MAX)
 
     async def push(self, relay: AsyncLocal, verb: Push, body: Body, key: str) -> Artifact:
@@ -51,6 +53,7 @@ class _Lane:
     """Pushes that wait for each other, and the threads that work on them."""
 
     def __init__(self, pushers_max: int, together_max: int) -> None:
+        self._threads = ThreadPoolExecutor(pushers_max, "relay-push")
         self._pushers_max = pushers_max
         self._together_max = together_max
         self._pushers = 0
@@ -66,7 +69,7 @@ class _Lane:
             self._pushers += is_short
         if is_short:
             # Begun behind the requests that have arrived as well, so that they share its commit.
-            loop.call_soon(loop.run_in_executor, None, self._work, loop)
+            loop.call_soon(self._threads.submit, self._work, loop)
         return await future
 
     def _work(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -323,7 +323,6 @@ class SqliteLedger(SqliteReads):
 
     def _poll(self, news: sqlite_notifications.News) -> None:
         """Notice commits of other processes: they change the writer connection's data version."""
-        pause = threading.Event()
         seen: int | None = None
         while not self._is_closed:
             version = self._data_version()
@@ -332,7 +331,7 @@ class SqliteLedger(SqliteReads):
                     for log in news.logs(self._writer_name):
                         self._announce(log)
                     seen = version
-            pause.wait(LISTEN_POLL_S if self._hearers else LISTEN_POLL_S * 20)
+            time.sleep(LISTEN_POLL_S if self._hearers else LISTEN_POLL_S * 20)
 
     def _data_version(self) -> int | None:
         # While a commit is under way, there will be another look soon.
