@@ -60,7 +60,7 @@ PURE_ROOMS = (
 SYNCHRONOUS_ROOMS = (*PURE_ROOMS, "store", "core")
 # The outermost frames, where an unforeseen error may be caught and shown.
 OUTERMOST = (
-    *("a2a", "bench", "cli", "demo", "mcp", "pipelines", "project", "report", "runs", "server"),
+    *("a2a", "cli", "demo", "mcp", "pipelines", "project", "report", "runs", "server"),
     *("web", "__main__"),
 )
 EMPTY_NAMES = ("utils", "util", "helpers", "helper", "common", "base", "manager", "misc")

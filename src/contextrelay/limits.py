@@ -759,21 +759,6 @@ REPLAY_DIFFS_SHOWN = 5
 REPLAY_OPEN_RUNS_MAX = 64
 REPLAY_VERSIONS_TRIED = 20
 
-# OTLP. Runs that are sent together; how often and how long sending is tried.
-OTLP_RUNS_AT_ONCE = 100
-OTLP_SENDS_MAX = 3
-OTLP_PAUSE_S = 0.5
-OTLP_TIMEOUT_S_DEFAULT = 10.0
-OTLP_TIMEOUT_S_MAX = 120.0
-OTLP_HEADERS_MAX = 64
-OTLP_ATTRIBUTES_KEPT = 4_096
-# A server's own spans: how many wait at most, how many go at once, and how often.
-OTLP_QUEUE_MAX = 8_192
-OTLP_SPANS_AT_ONCE = 512
-OTLP_EVERY_S = 2.0
-OTLP_LAST_S_MAX = 3.0
-OTLP_SAID_EVERY_S = 60.0
-
 # Windows and handoffs
 PACK_BLOCKS_MAX = 1_000_000
 PACK_ARTIFACTS_MAX = 1_000

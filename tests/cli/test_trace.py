@@ -254,7 +254,7 @@ def test_a_url_that_is_none_is_refused(shell: Shell, answer: str, url: str) -> N
     code, text = shell.fails("trace", "--otlp", url)
 
     assert code == 2
-    assert "that is no URL of an OTLP receiver" in text
+    assert "invalid URL of an OTLP receiver" in text
     assert "secret" not in text
 
 

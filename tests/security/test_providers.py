@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import traceback
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from contextrelay import Relay
 from contextrelay.errors import Failed, Invalid, RelayError, Unavailable
 from contextrelay.limits import MIB, PROVIDER_ERROR_CHARS_MAX
-from contextrelay.runs.otlp import Sender, Target
+from contextrelay.runs.otlp import Sender
 from contextrelay.runs.providers.transport import Bounds
 from tests.runs.providers.raw_server import raw_server, refusal, stream
 from tests.runs.providers.vendors import KEY, VENDORS, Vendor, asked
@@ -206,5 +207,5 @@ def test_no_part_of_a_key_is_in_what_a_provider_says_of_an_error(
 
 def test_the_reply_of_a_collector_is_not_read() -> None:
     """Promise X2."""
-    with endless(VENDORS[0]) as server, Sender(Target(url=f"{server.url}/line")) as sender:
-        sender.send([], never)
+    with endless(VENDORS[0]) as server, closing(Sender(f"{server.url}/line")) as sender:
+        sender.send([])

@@ -199,11 +199,6 @@ GROUPS = {
             "a2a.commands", "URL TEXT [--ref REF]", "send a message to an agent elsewhere"
         ),
     },
-    "bench": {
-        "context": Entry(
-            "bench.commands", "[--out FOLDER]", "packing, measured against the article's way"
-        ),
-    },
     "keys": {
         "new": Entry(
             "cli.commands.keys", "[--scope SCOPE]", "make a key for a server, print its token once"

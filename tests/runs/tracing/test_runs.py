@@ -19,7 +19,7 @@ from contextrelay.limits import (
 )
 from contextrelay.model.thread import Event
 from contextrelay.model.trace import Run
-from contextrelay.runs.otlp import spans_of
+from contextrelay.runs.otlp import SpanFactory
 from contextrelay.runs.trace import RunReader, Tracing, parts
 
 AT = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -70,7 +70,7 @@ def test_whatever_stands_in_an_event_makes_a_trace(given: list[tuple[str, dict[s
 
     for run in runs(*events):
         assert encode(run)
-        assert list(spans_of(run, REF))
+        assert list(SpanFactory().spans_of(run, REF))
         assert run.usage.tokens_in >= 0
 
 

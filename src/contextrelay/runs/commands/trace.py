@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import os
-import time
 from argparse import BooleanOptionalAction, Namespace
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
-from contextrelay.build import build
 from contextrelay.cli import display, thread_argument
 from contextrelay.cli.console import Console
 from contextrelay.cli.parser import arg, by, items, one_of, takes, thread_arguments, version
 from contextrelay.cli.thread_argument import Chosen
 from contextrelay.client.flow import iterate
 from contextrelay.errors import Invalid
-from contextrelay.limits import OTLP_RUNS_AT_ONCE, REPLAY_DIFFS_SHOWN, TRACE_RUNS_DEFAULT
+from contextrelay.limits import REPLAY_DIFFS_SHOWN, TRACE_RUNS_DEFAULT
 from contextrelay.model.replay import Replay
 from contextrelay.runs import trace_display
-from contextrelay.runs.otlp import Span, spans_of
 from contextrelay.runs.tools import is_tracked_folder
 from contextrelay.runs.trace import read_runs
+
+_RUNS_PER_BATCH = 100
 
 
 @takes(
@@ -95,30 +95,29 @@ def _show_answers(console: Console, done: Replay) -> None:
 
 
 def _export(console: Console, chosen: Chosen, target: str) -> None:
-    """Write or send every run of a thread, a few at a time."""
-    from contextrelay.runs.otlp import Sender, otlp_json, resource, target_at
+    """Write or send the spans of every run of a thread, a few runs at a time."""
+    from contextrelay.runs.otlp import Sender, SpanFactory, otlp_json
 
     count = 0
     thread = chosen.thread.id
+    factory = SpanFactory()
 
-    def batches() -> Iterator[list[Span]]:
+    def batches() -> Iterator[list[Any]]:
         nonlocal count
         runs = iterate(chosen.thread.transport, read_runs(thread))
-        while some := list(islice(runs, OTLP_RUNS_AT_ONCE)):
+        while some := list(islice(runs, _RUNS_PER_BATCH)):
             count += len(some)
-            yield [span for run in some for span in spans_of(run, thread)]
+            yield [span for run in some for span in factory.spans_of(run, thread)]
 
     if target.lower().startswith(("http://", "https://")):
-        place = target_at(target, os.environ)
-        with console.busy("sending"), Sender(place) as sender:
+        with console.busy("sending"), closing(Sender(target)) as sender:
             for spans in batches():
-                sender.send(spans, time.sleep)
-        sent = {"url": place.shown, "runs": count}
-        console.answer(sent, f"{display.count(count, 'run')} sent to {place.shown}", str(count))
+                sender.send(spans)
+        sent = {"url": sender.url, "runs": count}
+        console.answer(sent, f"{display.count(count, 'run')} sent to {sender.url}", str(count))
         return
-    about, version = resource(os.environ), build().version
     with console.busy("writing"):
-        size = display.save(target, (otlp_json(spans, about, version) for spans in batches()))
+        size = display.save(target, map(otlp_json, batches()))
     written = {"file": target, "size": size, "runs": count}
     console.answer(
         written, f"{target}  {display.size(size)}  {display.count(count, 'run')}", target

@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from contextrelay.bench.article import ArticleSession
+from bench.context.article import ArticleSession
 from contextrelay.content.tokens import count_tokens
 from contextrelay.context.benchmarks import BenchmarkResult
 from contextrelay.context.blocks import ContextType
