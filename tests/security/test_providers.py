@@ -114,6 +114,51 @@ def test_a_redirect_sends_the_prompt_nowhere(vendor: Vendor, status: int) -> Non
     assert KEY not in str(raised.value)
 
 
+# Asks a command line, with as much memory.
+ASK_COMMAND = """
+import resource, sys
+from contextrelay.errors import RelayError
+from contextrelay.runs.providers.cli import CommandLine
+from tests.runs.providers.vendors import asked
+
+resource.setrlimit(resource.RLIMIT_AS, (3 * 2**30, -1))
+provider = CommandLine(sys.argv[1], reply_s=float(sys.argv[2]))
+try:
+    list(provider.answer(asked(provider, "look")))
+except RelayError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "reply_s", "said"),
+    [
+        ("yes", 60, "wrote more than"),
+        ("yes; true", 60, "wrote more than"),  # Now yes is a process of its own.
+        ("yes >&2; true", 60, "wrote more than"),
+        ("sleep 60", 0.3, "took more than"),
+        ("exec >&-; sleep 60; true", 0.3, "took more than"),
+    ],
+)
+def test_a_command_that_does_not_end_takes_neither_memory_nor_time_without_end(
+    tmp_path: Path, line: str, reply_s: float, said: str
+) -> None:
+    """Promise X2. What it started ends with it."""
+    command = tmp_path / "agent"
+    command.write_text(f"#!/bin/sh\n{line}\n")
+    command.chmod(0o755)
+
+    done = subprocess.run(
+        [sys.executable, "-c", ASK_COMMAND, str(command), str(reply_s)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+    assert said in done.stdout, done.stderr[-2_000:]
+
+
 # Keys
 
 

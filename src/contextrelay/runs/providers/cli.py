@@ -5,14 +5,18 @@ from __future__ import annotations
 import codecs
 import os
 import select
+import signal
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from tempfile import TemporaryFile
 
 from contextrelay.content.tokens import count_tokens
-from contextrelay.errors import Failed, Invalid
-from contextrelay.limits import CHUNK_BYTES, RUN_ANSWER_BYTES_MAX
+from contextrelay.errors import Failed, Invalid, Unavailable
+from contextrelay.limits import CHUNK_BYTES, PROVIDER_REPLY_S_MAX, RUN_ANSWER_BYTES_MAX
 from contextrelay.runs.provider import Prompt, Reply, Tokens
+from contextrelay.runs.providers.registry import ANOTHER
 from contextrelay.runs.wrap import AGENTS, called, prompt_text
 
 _ERROR_BYTES_SHOWN = 1_000
@@ -25,8 +29,9 @@ class CommandLine:
 
     name = "cli"
 
-    def __init__(self, binary: str, model: str = "") -> None:
+    def __init__(self, binary: str, model: str = "", reply_s: float = PROVIDER_REPLY_S_MAX) -> None:
         self.model = f"{binary}:{model}" if model else binary
+        self._reply_s = reply_s
         self._binary, self._model = binary, model
 
     def answer(self, prompt: Prompt) -> Iterator[str | Reply]:
@@ -40,22 +45,20 @@ class CommandLine:
         with called(self._binary, (), text, model=self._model) as call, TemporaryFile() as errors:
             running = _start(call.words, call.stdin, errors.fileno())
             size_bytes = 0
+            until_s = time.monotonic() + self._reply_s
             try:
                 assert running.stdout is not None
                 for chunk in _chunks(running.stdout.fileno()):
                     size_bytes += len(chunk)
-                    if size_bytes > RUN_ANSWER_BYTES_MAX:
-                        raise Failed(
-                            f"{self._binary} wrote more than {RUN_ANSWER_BYTES_MAX:,} bytes",
-                            "ask for less, or use: relay wrap run",
-                        )
+                    self._check(max(size_bytes, os.fstat(errors.fileno()).st_size), until_s)
                     pieces.append(decoder.decode(chunk))
                     yield pieces[-1]
                 pieces.append(decoder.decode(b"", final=True))
-                status = running.wait()
+                status = running.wait(max(0, until_s - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                raise self._late() from None
             finally:
-                running.kill()
-                running.communicate()
+                _end(running)
             if status:
                 errors.seek(max(0, os.fstat(errors.fileno()).st_size - _ERROR_BYTES_SHOWN))
                 said = errors.read().decode(errors="replace").strip() or "".join(pieces).strip()
@@ -66,6 +69,29 @@ class CommandLine:
         answer = "".join(pieces)
         tokens = Tokens(input=count_tokens(text), output=count_tokens(answer), basis="estimated")
         yield Reply(text=answer, model=self.model, tokens=tokens)
+
+    def _check(self, size_bytes: int, until_s: float) -> None:
+        if size_bytes > RUN_ANSWER_BYTES_MAX:
+            raise Failed(
+                f"{self._binary} wrote more than {RUN_ANSWER_BYTES_MAX:,} bytes",
+                "ask for less, or use: relay wrap run",
+            )
+        if time.monotonic() > until_s:
+            raise self._late()
+
+    def _late(self) -> Unavailable:
+        return Unavailable(
+            f"{self._binary} took more than {self._reply_s:,} seconds", f"run it again, {ANOTHER}"
+        )
+
+
+def _end(running: subprocess.Popen[bytes]) -> None:
+    """Kill a command and all that it started, which may hold its output and write on."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(running.pid, signal.SIGKILL)
+    assert running.stdout is not None
+    running.stdout.close()
+    running.wait()
 
 
 def _chunks(pipe: int) -> Iterator[bytes]:
@@ -88,6 +114,7 @@ def _start(words: list[str], stdin: int | None, stderr: int) -> subprocess.Popen
             stdin=subprocess.DEVNULL if stdin is None else stdin,
             stdout=subprocess.PIPE,
             stderr=stderr,
+            start_new_session=True,
         )
     except FileNotFoundError as error:
         raise Invalid(
