@@ -294,7 +294,7 @@ LOGS: tuple[Log, ...] = (
     ),
     Log(
         f"{BODIES}<sha256>",
-        "empty; the head moves when the row `at` changes",
+        "empty; the head moves when the row `at` changes, but for a new small body",
         "30 days after the body was freed",
         (
             Rows(Kind.AT, ONLY, "size, name of the blob, parts", "artifacts/bodies", _FREED),

@@ -2,7 +2,8 @@
 
 The log `b/<sha256>` has a row `at` (where the bytes are), maybe a row `body` (the bytes of a small
 one), and a row `hold` for each ref: a set, not a counter, because adding twice does no harm. Its
-head moves only when `at` changes; a hold is added with `expect`, and does not move it. So any
+head moves only when `at` changes; a hold is added with `expect`, and does not move it. Nor does the
+first push of a small body: all who push it write the same rows, expecting the head 0. So any
 number of pushes of the same content go on side by side, and freeing cannot race one:
 
     free     condemn (head + 1); look for holds once more; delete `at` (head + 1); delete the blob

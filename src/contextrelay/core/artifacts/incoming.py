@@ -60,9 +60,10 @@ class Incoming:
         """
         sha256 = self.description.sha256
         log = body_log(sha256)
+        is_new = is_new and self._whole is not None and not self.is_large
         # Read before `at`: if that moves, `expect` fails.
-        head = 0 if is_new and not self.is_large else stores.ledger.last(log)
-        at = where(stores.ledger, sha256) if head else None  # `at` comes and goes with a fact.
+        head = 0 if is_new else stores.ledger.last(log)
+        at = None if is_new else where(stores.ledger, sha256)
         if at is not None:
             if at.blob != self._blob:  # It is ours after a commit that was stopped behind it.
                 self._withdraw(stores)
@@ -71,7 +72,9 @@ class Incoming:
         freed = (Row(Kind.FREED, ONLY, None),) if head else ()
         before, rows = self._placed(stores)
         holds = map(hold_row, holders)
-        return [*before, Write(log, (b"",), (*rows, *freed, *holds), expect=head)]
+        # A small body that nobody ever freed is the same whoever writes it: no head has to move.
+        facts = () if head == 0 and rows[0].kind == Kind.BODY else (b"",)
+        return [*before, Write(log, facts, (*rows, *freed, *holds), expect=head)]
 
     def _placed(self, stores: Stores) -> tuple[list[Write], tuple[Row, ...]]:
         """The rows that keep the body, and the writes that come before them."""

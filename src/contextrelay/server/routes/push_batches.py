@@ -69,7 +69,7 @@ class _Lane:
             self._pushers += is_short
         if is_short:
             # Begun behind the requests that have arrived as well, so that they share its commit.
-            loop.call_soon(self._threads.submit, self._work, loop)
+            loop.call_soon(lambda: self._threads.submit(self._work, loop))
         return await future
 
     def _work(self, loop: asyncio.AbstractEventLoop) -> None:
