@@ -13,7 +13,7 @@ from pathlib import Path
 import contextrelay
 from bench.measure import Curve, Result, each, interleaved, within
 from contextrelay.content.tokens import count_tokens
-from contextrelay.project.files.templates import new_files, new_state
+from contextrelay.project.documents import new_state, new_texts
 
 TIMES = 15
 TODOS = 1_000
@@ -66,7 +66,7 @@ def edit(folder: Path) -> None:
 def make(folder: Path) -> None:
     """A project that has lived for a while."""
     folder.mkdir()
-    for name, text in new_files("orders", NOW, "JWT auth for the orders API").named().items():
+    for name, text in new_texts("orders", NOW, "JWT auth for the orders API").named().items():
         (folder / name).write_text(text or "")
     state = new_state(NOW) | {"current_task": "Login endpoint with refresh tokens"}
     (folder / "state.json").write_text(json.dumps(state, indent=2) + "\n")

@@ -590,10 +590,10 @@ A2A_HOOK_NEWS_S_MAX = DAY_S
 PROJECT_FILE_BYTES_MAX = 8 * MIB
 # The journal holds each of the four files before and after, with its quotes and line ends escaped.
 PROJECT_JOURNAL_BYTES_MAX = 16 * PROJECT_FILE_BYTES_MAX
-# What is kept besides the files: the link to the thread, the last brief.
+# What is kept besides the files: the link to the thread, and cached briefs.
 PROJECT_OWN_BYTES_MAX = 4 * MIB
 # What is copied before it is overwritten, and what is looked at in a folder of ours.
-PROJECT_COPY_BYTES_MAX = 256 * MIB
+PROJECT_COPY_BYTES_MAX = 64 * MIB
 PROJECT_ENTRIES_MAX = 10_000
 PROJECT_TODOS_MAX = 10_000
 PROJECT_LEVELS_MAX = 64
@@ -601,8 +601,6 @@ PROJECT_LEVELS_MAX = 64
 BRIEF_TOKENS_DEFAULT = 600
 BRIEF_TOKENS_MIN = 60
 PRIME_TOKENS_DEFAULT = 600
-# A longer run without a gap is left to the tokenizer itself: pairs are looked up one by one.
-PAIRS_PIECE_BYTES_MAX = 64
 NEXT_TODOS_MAX = 5
 BRIEF_DECISIONS_MAX = 5
 REVIEW_DUE_S = DAY_S

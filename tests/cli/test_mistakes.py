@@ -15,7 +15,7 @@ from tests.cli.shell import Shell
         (("keys", "usage", "xyz"), "'xyz' is no id of a key", "relay keys list"),
         (("grep", "("), "missing ): (\n", "--fixed"),
         (("project", "finish", "--nope", "x"), "unrecognized arguments: --nope", "--help"),
-        (("project", "finish", "x"), "'x' has no place here", "- for JSON on stdin"),
+        (("project", "finish", "x"), "unexpected argument 'x'", "- to read JSON from stdin"),
         (("push", "--tll", "7d", "-"), "unrecognized arguments: --tll", "did you mean --ttl?"),
         (("peek", "x", "--ful"), "unrecognized arguments: --ful", "did you mean --full?"),
         (("--jsn", "push"), "there is no option '--jsn'", "did you mean: relay --json"),

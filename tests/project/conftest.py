@@ -1,4 +1,4 @@
-"""What the tests of projects share: one in a folder of its own, and a clock that stands."""
+"""A new project with a fixed clock."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from contextrelay.project import Project
-from contextrelay.project.init import make_project
+from contextrelay.project.project import init_project
 
 NOW = "2026-04-20T10:00:00+08:00"
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    """A new project, without a thread."""
+    """A new project without a thread."""
     folder = tmp_path / "orders"
     folder.mkdir()
     made = Project(folder, now=lambda: NOW)
-    make_project(made, "orders", "JWT auth for the orders API")
+    init_project(made, "orders", "JWT auth for the orders API")
     return made

@@ -1,8 +1,9 @@
-"""The brief: within its budget by the real tokenizer, the same for the same files."""
+"""The brief: within its budget by the tokenizer, and the same for the same files."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -12,10 +13,10 @@ from contextrelay.content.tokens import count_tokens
 from contextrelay.errors import Invalid
 from contextrelay.limits import BRIEF_TOKENS_MIN
 from contextrelay.model.project import Texts
-from contextrelay.project.brief_text import brief_of
+from contextrelay.project import Project
+from contextrelay.project.brief import relevant_decisions, summarize, write_brief
 from contextrelay.project.decisions import read_decisions
-from contextrelay.project.files.templates import new_files
-from contextrelay.project.snapshot import gathered, mattering
+from contextrelay.project.documents import new_texts
 
 ABOUT = """# orders-service
 
@@ -56,9 +57,9 @@ DECISIONS = """# Records
 TEXTS = Texts(ABOUT, json.dumps(STATE), json.dumps(TODOS), DECISIONS)
 
 
-def test_a_brief_holds_project_state_todos_and_the_decisions_that_matter() -> None:
+def test_a_brief_has_project_state_todos_and_relevant_decisions() -> None:
     """Promise J4."""
-    brief = brief_of(gathered(TEXTS, "folder"), 600, count_tokens)
+    brief = write_brief(summarize(TEXTS, "folder"), 600, count_tokens)
 
     assert brief.text.splitlines() == [
         "# orders-service",
@@ -79,15 +80,15 @@ def test_a_brief_holds_project_state_todos_and_the_decisions_that_matter() -> No
         "Decided:",
         "- ADR-003 Login by mail",
         "Todos reviewed: 2026-04-20T10:00:00+08:00; if over 24 h ago: relay project todo review",
-        f"When you end: relay project finish --since {gathered(TEXTS, 'x').stamp}",
+        f"When you end: relay project finish --since {summarize(TEXTS, 'x').stamp}",
         "Left out: 2 decisions (relay project decisions).",
     ]
     assert brief.tokens == count_tokens(brief.text)
 
 
-def test_people_read_how_long_ago() -> None:
+def test_the_form_for_people_has_relative_times() -> None:
     """Promise J4."""
-    brief = brief_of(gathered(TEXTS, "folder"), 600, count_tokens, lambda moment: "3 h ago")
+    brief = write_brief(summarize(TEXTS, "folder"), 600, count_tokens, lambda moment: "3 h ago")
 
     assert brief.text.splitlines()[:2] == [
         "# orders-service — JWT auth for the orders API",
@@ -101,41 +102,62 @@ def test_people_read_how_long_ago() -> None:
     st.lists(st.text(max_size=300), max_size=30),
     st.text(max_size=500),
 )
-def test_no_brief_is_over_its_budget(budget: int, titles: list[str], notes: str) -> None:
+def test_no_brief_exceeds_its_budget(budget: int, titles: list[str], notes: str) -> None:
     """Promise J4."""
     todos = [{"id": f"TODO-{i:03d}", "title": title} for i, title in enumerate(titles, 1)]
     about = f"# {notes[:200]}\n\n{notes}\n## Key Constraints\n" + "\n".join(titles)
     state = {**STATE, "notes": notes, "progress": {"completed": titles, "next_steps": titles}}
     texts = Texts(about, json.dumps(state), json.dumps({"todos": todos}), DECISIONS)
 
-    found = gathered(texts, "folder")
-    brief = brief_of(found, budget, count_tokens)
+    found = summarize(texts, "folder")
+    brief = write_brief(found, budget, count_tokens)
 
     assert count_tokens(brief.text) <= budget
-    assert brief == brief_of(gathered(texts, "folder"), budget, count_tokens)
+    assert brief == write_brief(summarize(texts, "folder"), budget, count_tokens)
     shown = brief.text.count("\n- TODO-")
     assert brief.left_out.get("todos", 0) + shown == found.open_todos
 
 
-def test_a_budget_that_holds_nothing_is_refused() -> None:
-    with pytest.raises(Invalid, match="too few"):
-        brief_of(gathered(TEXTS, "x"), BRIEF_TOKENS_MIN - 1, count_tokens)
+def test_a_budget_that_is_too_small_is_refused() -> None:
+    with pytest.raises(Invalid, match="too small"):
+        write_brief(summarize(TEXTS, "x"), BRIEF_TOKENS_MIN - 1, count_tokens)
 
 
 def test_the_brief_of_a_new_project_has_no_placeholders() -> None:
-    brief = brief_of(gathered(new_files("new", "2026-04-20T10:00Z"), "x"), 600, count_tokens)
+    brief = write_brief(summarize(new_texts("new", "2026-04-20T10:00Z"), "x"), 600, count_tokens)
     assert "[" not in brief.text
     assert "Frontend" not in brief.text
 
 
-def test_files_that_are_missing_are_named() -> None:
+def test_missing_files_are_named() -> None:
     """Promise J4."""
-    brief = brief_of(gathered(Texts(about=ABOUT), "x"), 600, count_tokens)
+    brief = write_brief(summarize(Texts(about=ABOUT), "x"), 600, count_tokens)
     assert "Missing: state.json, todos.json, decisions.md (relay project init" in brief.text
 
 
-def test_decisions_matter_by_what_they_say_about_the_task() -> None:
+def test_decisions_are_relevant_by_the_words_they_share_with_a_topic() -> None:
     decisions = read_decisions(DECISIONS)
-    assert [each.number for each in mattering(decisions, "the login endpoint")] == [3]
-    assert [each.number for each in mattering(decisions, "blue buttons, login")] == [2, 3]
-    assert [each.number for each in mattering(decisions, "nothing of it")] == [2, 3]
+    assert [each.number for each in relevant_decisions(decisions, "the login endpoint")] == [3]
+    assert [each.number for each in relevant_decisions(decisions, "blue buttons, login")] == [2, 3]
+    assert [each.number for each in relevant_decisions(decisions, "another topic")] == [2, 3]
+
+
+def test_a_brief_is_the_same_for_the_same_files_with_and_without_the_cache(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Promise J4."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    project.todos.add("Write tests")
+    first = project.brief()
+    (cached,) = (tmp_path / "cache" / "contextrelay").iterdir()
+
+    assert project.brief() == first
+    for content in ("broken {", '{"key": 5}', "[" * 100_000):
+        cached.write_text(content)
+        assert project.brief() == first
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert project.brief() == first
+    assert first.since in first.text
+    project.note("something else")
+    assert project.brief().since != first.since

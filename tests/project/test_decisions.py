@@ -1,4 +1,4 @@
-"""Decisions: sections are read however people write them, and only ever appended."""
+"""Decisions: sections are read in the usual spellings, and only ever appended."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contextrelay.errors import Invalid, NotFound
-from contextrelay.project.decisions import appended, read_decisions
+from contextrelay.project.decisions import append_decision, read_decisions
 
 SEED = """# Architecture Decision Records
 ## ADR-001: Use JWT for Authentication
@@ -36,12 +36,12 @@ def test_the_published_template_is_read() -> None:
     assert second.line == 8
 
 
-def test_other_ways_to_write_one_are_read() -> None:
+def test_other_spellings_are_read() -> None:
     """Promise J3."""
     text = """\ufeff# Decisions
 
 ```
-## ADR-099: an example, in a block of code
+## ADR-099: an example in a code block
 ```
 
 ## ADR-3 — Use SQLite\r
@@ -62,9 +62,11 @@ People edit them.
     assert (second.number, second.title, second.context) == (4, "Use files", "People edit them.")
 
 
-def test_a_new_one_is_appended_and_nothing_else_changes() -> None:
+def test_a_new_decision_is_appended_and_nothing_else_changes() -> None:
     """Promise J3."""
-    text, id = appended(SEED, "Use TLS", "2026-05-01", context="two\n\nlines", supersedes=["1"])
+    text, id = append_decision(
+        SEED, "Use TLS", "2026-05-01", context="two\n\nlines", supersedes=["1"]
+    )
 
     assert id == "ADR-003"
     assert text.startswith(SEED)
@@ -84,14 +86,16 @@ def test_a_new_one_is_appended_and_nothing_else_changes() -> None:
     st.sampled_from(["", "\ufeff"]),
     st.booleans(),
 )
-def test_whatever_is_said_is_one_more_decision(
+def test_any_text_makes_one_decision(
     title: str, context: str, newline: str, mark: str, has_end: bool
 ) -> None:
     """Promise J3."""
     text = mark + SEED.replace("\n", newline)
     text = text if has_end else text.rstrip("\r\n")
 
-    changed, id = appended(text, f"t{title}", "2026-05-01", context=context)
+    changed, id = append_decision(
+        text, f"t{title}", "2026-05-01", f"Accepted\n## ADR-9: {context}", context
+    )
 
     assert changed.startswith(text.rstrip("\r\n"))
     assert changed.endswith("\n") == has_end
@@ -99,15 +103,17 @@ def test_whatever_is_said_is_one_more_decision(
     assert [each.id for each in read_decisions(changed)] == ["ADR-001", "ADR-002", id]
 
 
-def test_a_decision_needs_a_title_and_what_it_supersedes_must_be_there() -> None:
+def test_invalid_decisions_are_refused() -> None:
     with pytest.raises(Invalid):
-        appended(SEED, "two\nlines", "2026-05-01")
-    with pytest.raises(NotFound):
-        appended(SEED, "x", "2026-05-01", supersedes=["ADR-009"])
+        append_decision(SEED, "two\nlines", "2026-05-01")
+    with pytest.raises(Invalid, match="consequences is too long"):
+        append_decision(SEED, "x", "2026-05-01", consequences="x" * 30_000)
+    with pytest.raises(NotFound, match="ADR-009"):
+        append_decision(SEED, "x", "2026-05-01", supersedes=["ADR-009"])
 
 
 @pytest.mark.parametrize("text", [None, "", "\ufeff", "\n\n"])
 def test_an_empty_file_gets_its_heading(text: str | None) -> None:
-    changed, id = appended(text, "First", "2026-05-01")
+    changed, id = append_decision(text, "First", "2026-05-01")
     assert id == "ADR-001"
     assert "# Architecture Decision Records\n\n## ADR-001: First\n" in changed

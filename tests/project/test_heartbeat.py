@@ -1,4 +1,4 @@
-"""The heartbeat: a scheduled run does a few todos, and leaves what failed with the reason."""
+"""The heartbeat: a scheduled run works on a few todos and records the reasons of failures."""
 
 from __future__ import annotations
 
@@ -7,58 +7,46 @@ from pathlib import Path
 
 import pytest
 
-from contextrelay import Unavailable
-from contextrelay.errors import Invalid
+from contextrelay.errors import Invalid, Unavailable
 from contextrelay.model.project import TODOS
 from contextrelay.project import Project
-from contextrelay.project.files.lock import alone
-from contextrelay.project.heartbeat import beat
-from tests.cli.shell import Shell
+from contextrelay.project.files import locked
+from contextrelay.project.heartbeat import run_heartbeat
 
 
-def statuses(project: Project) -> dict[str, str]:
-    return {todo.id: todo.status for todo in project.todos.list()}
-
-
-def test_at_most_five_are_taken_the_most_urgent_first(project: Project) -> None:
+def test_at_most_five_todos_are_taken_the_most_urgent_first(project: Project) -> None:
     """Promise J5."""
     for number in range(1, 8):
         project.todos.add(f"number {number}", priority="critical" if number == 7 else "low")
     project.todos.block("1", "by hand")
 
-    done = beat(project, "cat > /dev/null; echo did $RELAY_TODO")
+    done = run_heartbeat(project, "cat > /dev/null; echo did $RELAY_TODO")
 
-    assert [each.id for each in done] == [
-        "TODO-007",
-        "TODO-002",
-        "TODO-003",
-        "TODO-004",
-        "TODO-005",
-    ]
-    assert statuses(project)["TODO-006"] == "pending"
-    assert project.todos.list()[6].notes == "did TODO-007"
+    assert [each.id for each in done] == [f"TODO-{number:03d}" for number in (7, 2, 3, 4, 5)]
+    todos = project.todos.list()
+    assert (todos[5].status, todos[6].notes) == ("pending", "did TODO-007")
     with pytest.raises(Invalid):
-        beat(project, "true", 6)
+        run_heartbeat(project, "true", 6)
 
 
-def test_what_failed_is_left_with_the_reason(project: Project) -> None:
+def test_a_failed_todo_is_blocked_with_the_reason(project: Project) -> None:
     """Promise J5."""
     for title in ("fine", "wrong", "slow"):
         project.todos.add(title)
     script = 'case "$RELAY_TODO_TITLE" in wrong) echo no server >&2; exit 3;; slow) sleep 30;; esac'
 
-    done = beat(project, script, timeout_s=0.5)
+    done = run_heartbeat(project, script, timeout_s=0.5)
 
     assert [each.status for each in done] == ["completed", "blocked", "blocked"]
     assert done[1].text == "heartbeat failed: exit 3: no server"
-    assert done[2].text == "heartbeat failed: took over 0.5 s"
+    assert done[2].text == "heartbeat failed: exceeded the timeout of 0.5 s"
     assert [todo.notes for todo in project.todos.list()][1:] == [done[1].text, done[2].text]
-    assert beat(project, "true") == []
+    assert run_heartbeat(project, "true") == []
 
 
-def test_the_files_of_a_todo_are_read_first(project: Project, tmp_path: Path) -> None:
+def test_the_command_gets_the_files_that_a_todo_names(project: Project, tmp_path: Path) -> None:
     """Promise J5."""
-    for title in ("with a file", "with one that is gone", "with one outside"):
+    for title in ("with a file", "with a missing file", "with a file outside"):
         project.todos.add(title)
     path = project.folder / TODOS
     document = json.loads(path.read_text())
@@ -69,36 +57,23 @@ def test_the_files_of_a_todo_are_read_first(project: Project, tmp_path: Path) ->
     (tmp_path / "private").write_text("not you")
     reader = "import json, sys; print(json.load(sys.stdin)['files'])"
 
-    done = beat(project, f'python3 -c "{reader}"')
+    done = run_heartbeat(project, f'python3 -c "{reader}"')
 
     assert done[0].text == "{'notes.md': 'read me'}"
-    assert done[1].text == "heartbeat failed: there is no file gone.md"
-    assert done[2].text == "heartbeat failed: ../private is outside the project"
+    assert done[1].text == "heartbeat failed: file not found: gone.md"
+    assert done[2].text == "heartbeat failed: invalid path '../private'"
 
 
-def test_two_heartbeats_are_never_at_work_together_and_a_dead_one_is_reported(
+def test_one_heartbeat_runs_at_a_time_and_blocks_the_todos_of_one_that_died(
     project: Project,
 ) -> None:
     """Promise J5."""
-    project.todos.add("begun by one that died")
-    assert [each.status for each in beat(project)] == ["in_progress"]
-    with alone(project.folder, "heartbeat"), pytest.raises(Unavailable):
-        beat(project, "true")
+    project.todos.add("started by a heartbeat that died")
+    assert [each.status for each in run_heartbeat(project)] == ["in_progress"]
+    with locked(project.folder, "heartbeat"), pytest.raises(Unavailable):
+        run_heartbeat(project, "true")
 
-    (done,) = beat(project, "true")
+    (done,) = run_heartbeat(project, "true")
 
     assert done.status == "blocked"
-    assert "ended while it was at this" in done.text
-
-
-def test_from_the_command_line(shell: Shell) -> None:
-    """Promise J5."""
-    shell.out("project", "init", "--name", "x")
-    shell.out("project", "todo", "add", "A")
-    shell.out("project", "todo", "add", "B")
-
-    done = shell.run("--json", "project", "heartbeat", "--exec", "test $RELAY_TODO = TODO-001")
-
-    assert done.returncode == 1
-    assert [each["status"] for each in json.loads(done.stdout)] == ["completed", "blocked"]
-    assert shell.out("project", "heartbeat") == "nothing is ready\n"
+    assert "died while it worked on this" in done.text

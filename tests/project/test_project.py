@@ -1,4 +1,4 @@
-"""Projects from Python: found from below, written as one, merged with what people save."""
+"""Projects from Python: found from below, written together, merged with the edits of users."""
 
 from __future__ import annotations
 
@@ -8,16 +8,21 @@ from typing import Any
 
 import pytest
 
-from contextrelay.errors import Conflict, Invalid, NotFound, Refused
+from contextrelay.errors import Broken, Conflict, Invalid, NotFound, Refused
 from contextrelay.model.project import ABOUT, DECISIONS, FILES, STATE, TODOS
 from contextrelay.project import Project
-from contextrelay.project.init import make_project
+from contextrelay.project.check import find_secrets
+from contextrelay.project.project import ProjectDraft, init_project
 from tests.project.conftest import NOW
+
+
+def state_of(project: Project) -> dict[str, Any]:
+    return json.loads((project.folder / STATE).read_text())
 
 
 def test_a_new_project_has_the_four_files_of_the_template(project: Project) -> None:
     """Promise J1."""
-    state = json.loads((project.folder / STATE).read_text())
+    state = state_of(project)
     todos = json.loads((project.folder / TODOS).read_text())
 
     assert list(state) == [
@@ -30,24 +35,26 @@ def test_a_new_project_has_the_four_files_of_the_template(project: Project) -> N
     assert (project.own_folder / ".gitignore").read_text() == "*\n"
 
 
-def test_what_is_there_is_kept_and_overwritten_only_by_force_after_a_copy(tmp_path: Path) -> None:
+def test_existing_files_are_kept_and_overwritten_only_by_force_after_a_backup(
+    tmp_path: Path,
+) -> None:
     """Promise J1."""
     (tmp_path / STATE).write_text('{"phase": "mine"}')
     (tmp_path / TODOS).write_bytes(b"\xff broken")
     project = Project(tmp_path, now=lambda: NOW)
 
-    with pytest.raises(Exception, match="UTF-8"):
-        make_project(project)
+    with pytest.raises(Broken, match="UTF-8"):
+        init_project(project)
     (tmp_path / TODOS).write_text('{"todos": []}')
-    made = make_project(project)
+    made = init_project(project)
     assert (made.kept, made.made) == ([STATE, TODOS], [ABOUT, DECISIONS])
     assert (tmp_path / STATE).read_text() == '{"phase": "mine"}'
 
     (tmp_path / TODOS).write_bytes(b"\xff broken")
-    forced = make_project(project, is_forced=True)
+    forced = init_project(project, is_forced=True)
 
     assert forced.made == list(FILES)
-    assert json.loads((tmp_path / STATE).read_text())["phase"] == "planning"
+    assert state_of(project)["phase"] == "planning"
     assert Path(forced.backup, STATE).read_text() == '{"phase": "mine"}'
     assert Path(forced.backup, TODOS).read_bytes() == b"\xff broken"
 
@@ -88,71 +95,69 @@ def test_finish_writes_all_of_it_or_nothing(project: Project) -> None:
 
     assert done.files == [STATE, TODOS, DECISIONS]
     assert (done.todos, done.decisions, done.unblocked) == (["TODO-003"], ["ADR-001"], ["TODO-002"])
-    assert project.gathered().current_task == "Ship it"
+    assert project.summary().current_task == "Ship it"
     assert [each.title for each in project.decisions()] == ["Use tests"]
 
 
-def test_a_field_that_a_person_changed_since_the_brief_is_merged_or_a_clash(
+def test_a_completed_step_leaves_the_other_lists(project: Project) -> None:
+    project.finish(completed=["a"], in_progress="b", next_steps=["c", "d"])
+
+    project.finish(completed=["b", "c", "c"])
+
+    assert state_of(project)["progress"] == {
+        "completed": ["a", "b", "c"],
+        "in_progress": "",
+        "blocked": [],
+        "next_steps": ["d"],
+    }
+
+
+def test_fields_changed_since_the_brief_are_merged_or_recorded_as_conflicts(
     project: Project,
 ) -> None:
     """Promise J5."""
     since = project.brief().since
     path = project.folder / STATE
-    state = json.loads(path.read_text())
+    state = state_of(project)
     state |= {"notes": "by hand", "current_task": "Theirs", "ours alone": [1]}
     path.write_text(json.dumps(state, indent=4))
 
-    done = project.finish(since=since, current_task="Mine", phase="testing")
+    done = project.finish(since=since, current_task="Mine", phase="testing", session_id="me")
 
-    state = json.loads(path.read_text())
+    state = state_of(project)
     assert [(each.field, each.kept, each.other) for each in done.clashes] == [
         ("current_task", "Theirs", "Mine")
     ]
     assert (state["notes"], state["phase"], state["ours alone"]) == ("by hand", "testing", [1])
-    assert state["current_task"] == "Theirs"
+    assert (state["current_task"], state["session_id"]) == ("Theirs", "me")
     assert state["conflicts"][0]["other"] == "Mine"
     assert "Conflict: current_task" in project.brief().text
+    project.finish(since=since, current_task="Mine")
+    assert len(state_of(project)["conflicts"]) == 1
 
     project.finish(current_task="Mine")
-    assert "conflicts" not in json.loads(path.read_text())
+    assert "conflicts" not in state_of(project)
 
 
-def test_a_file_saved_while_a_change_is_made_is_taken_as_it_is(project: Project) -> None:
+def test_a_file_saved_during_a_change_is_read_again(project: Project) -> None:
     """Promise J5."""
     path = project.folder / TODOS
     saved = False
 
-    def make_slowly(document: dict[str, object]) -> dict[str, object]:
+    def change(draft: ProjectDraft) -> None:
         nonlocal saved
+        draft.todos.document["reviewed_by"] = "us"
         if not saved:
-            # A person saves just now, between our reading and our writing.
+            # A user saves between our reading and our writing.
             path.write_text('{"todos": [{"id": "TODO-009", "title": "By hand"}]}\n')
             saved = True
-        return {**document, "reviewed_by": "us"}
 
-    project.change_json(TODOS, make_slowly)
+    project.change(change)
 
     assert path.read_text() == (
         '{"todos": [{"id": "TODO-009", "title": "By hand"}], "reviewed_by": "us"}\n'
     )
     assert project.todos.add("Next").id == "TODO-010"
-
-
-def test_a_brief_is_the_same_bytes_for_the_same_files(project: Project) -> None:
-    """Promise J4."""
-    project.todos.add("Write tests")
-    project.finish(phase="testing")
-    assert (project.own_folder / "brief.json").exists()
-    first = project.brief()
-    kept = project.brief()
-    (project.own_folder / "brief.json").unlink()
-    (project.own_folder / "brief.json").write_text("broken {")
-    again = project.brief()
-
-    assert first == kept == again
-    assert first.since in first.text
-    project.note("something else")
-    assert project.brief().since != first.since
 
 
 def test_a_task_goes_to_a_child_and_its_result_comes_back(project: Project) -> None:
@@ -164,7 +169,7 @@ def test_a_task_goes_to_a_child_and_its_result_comes_back(project: Project) -> N
     taken = child.tasks.take()
     with pytest.raises(Conflict, match="TASK-001 is taken by child"):
         Project(project.folder, by="other").tasks.take(given["id"])
-    with pytest.raises(NotFound, match="no task is given"):
+    with pytest.raises(NotFound, match="no task to take"):
         child.tasks.take()
     child.tasks.give_back("done: parser.py")
 
@@ -175,8 +180,8 @@ def test_a_task_goes_to_a_child_and_its_result_comes_back(project: Project) -> N
         child.tasks.give_back("again", "TASK-001")
 
 
-def test_a_task_is_returned_by_who_took_it_alone(project: Project) -> None:
-    """Promise J5: no result lands on another's task."""
+def test_a_task_is_returned_only_by_the_agent_that_took_it(project: Project) -> None:
+    """Promise J5."""
     for task in ("first", "second", "third"):
         project.tasks.give(task)
     one, two = (Project(project.folder, by=name, now=lambda: NOW) for name in ("one", "two"))
@@ -185,66 +190,33 @@ def test_a_task_is_returned_by_who_took_it_alone(project: Project) -> None:
     one.tasks.take()
     two.tasks.take()
 
-    with pytest.raises(Conflict, match="TASK-001 was taken by one, not by two"):
+    with pytest.raises(Conflict, match="TASK-001 is taken by one, not by two"):
         two.tasks.give_back("not mine", "TASK-001")
-    with pytest.raises(Conflict, match="nobody has taken TASK-003"):
+    with pytest.raises(Conflict, match="TASK-003 is not taken"):
         two.tasks.give_back("not taken", "TASK-003")
     with pytest.raises(NotFound, match="no task is taken by three") as unknown:
         two.tasks.give_back("whose?", by="three")
     assert "TASK-001 by one, TASK-002 by two" in unknown.value.hint
     assert two.tasks.give_back("of two")["id"] == "TASK-002"
     one.tasks.take()
-    with pytest.raises(Invalid, match="2 tasks are taken by one") as unclear:
+    with pytest.raises(Invalid, match="one has taken 2 tasks") as unclear:
         one.tasks.give_back("which?")
     assert "TASK-001, TASK-003" in unclear.value.hint
     assert one.tasks.give_back("of one", "TASK-003")["id"] == "TASK-003"
 
 
-def test_secrets_warn_and_are_refused_when_strict(project: Project) -> None:
-    key = "AKIA" + "ABCDEFGHIJKLMNOP"
-    strict = Project(project.folder, is_strict=True)
-
-    with pytest.raises(Refused, match="looks like a secret"):
-        strict.note(f"the key is {key}")
-    assert key not in (project.folder / STATE).read_text()
-
-    project.note(f"the key is {key}")
-    assert "AWS access key" in project.warnings[0]
-    assert key not in project.warnings[0]
-    strict.decide("An old secret elsewhere does not stop this")
-
-
-def test_a_review_lists_what_is_late_stale_or_stuck_and_archives(project: Project) -> None:
+def test_a_review_lists_overdue_stale_and_stuck_todos_and_archives(project: Project) -> None:
     """Promise J2."""
-    (project.folder / TODOS).write_text(
-        json.dumps(
-            {
-                "todos": [
-                    {"id": "TODO-001", "title": "late", "due_date": "2026-04-01"},
-                    {
-                        "id": "TODO-002",
-                        "title": "stale",
-                        "status": "in_progress",
-                        "updated": "2026-04-01",
-                    },
-                    {"id": "TODO-003", "title": "stuck", "status": "blocked"},
-                    {
-                        "id": "TODO-004",
-                        "title": "old",
-                        "status": "completed",
-                        "completed_at": "2026-04-01",
-                    },
-                    {
-                        "id": "TODO-005",
-                        "title": "new",
-                        "status": "completed",
-                        "completed_at": "2026-04-19",
-                    },
-                ],
-                "metadata": {"last_review": "2026-04-18T10:00:00+08:00"},
-            }
-        )
-    )
+    long_ago = "2026-04-01"
+    todos = [
+        {"id": "TODO-001", "title": "late", "due_date": long_ago},
+        {"id": "TODO-002", "title": "stale", "status": "in_progress", "updated": long_ago},
+        {"id": "TODO-003", "title": "stuck", "status": "blocked"},
+        {"id": "TODO-004", "title": "old", "status": "completed", "completed_at": long_ago},
+        {"id": "TODO-005", "title": "new", "status": "completed", "completed_at": "2026-04-19"},
+    ]
+    review = {"last_review": "2026-04-18T10:00:00+08:00"}
+    (project.folder / TODOS).write_text(json.dumps({"todos": todos, "metadata": review}))
     assert project.todos.is_review_due()
 
     found = project.todos.review()
@@ -257,27 +229,24 @@ def test_a_review_lists_what_is_late_stale_or_stuck_and_archives(project: Projec
     assert [item["id"] for item in document["completed"]] == ["TODO-004"]
 
 
-def test_what_finish_does_not_know_is_refused(project: Project) -> None:
+def test_invalid_fields_of_finish_are_refused(project: Project) -> None:
     wrongs: tuple[dict[str, Any], ...] = (
         {"tasks": 1},
         {"todos": {"finish": []}},
         {"todos": {"done": [7]}},
+        {"todos": {"add": [5]}},
+        {"todos": {"add": [{"title": None}]}},
+        {"todos": {"add": [{"title": "x", "tags": 5}]}},
+        {"todos": {"add": [{"title": "x", "blocked_by": 5}]}},
+        {"todos": {"add": [{"title": "x", "id": "TODO-009"}]}},
         {"decisions": [{"context": "no title"}]},
+        {"decisions": [{"title": "x", "context": 5}]},
+        {"decisions": [{"title": "x", "supersedes": 5}]},
         {"completed": "text"},
         {"next_steps": [1]},
         {"phase": 3},
         {"fields": {"last_update": "x"}},
-        {"fields": {"tasks": 5}},
-        {"todos": {"add": [5]}},
-        {"todos": {"add": [{"title": 5}]}},
-        {"todos": {"add": [{"title": None}]}},
-        {"todos": {"add": [{"title": "x", "tags": 5}]}},
-        {"todos": {"add": [{"title": "x", "blocked_by": 5}]}},
-        {"todos": {"add": [{"title": "x", "due_date": 5}]}},
-        {"todos": {"add": [{"title": "x", "id": "TODO-009"}]}},
-        {"todos": {"add": [{"title": "x", "status": "done"}]}},
-        {"decisions": [{"title": "x", "context": 5}]},
-        {"decisions": [{"title": "x", "supersedes": 5}]},
+        {"fields": {"x": float("nan")}},
     )
     before = project.texts()
     for wrong in wrongs:
@@ -286,3 +255,48 @@ def test_what_finish_does_not_know_is_refused(project: Project) -> None:
     assert project.texts() == before
     with pytest.raises(NotFound):
         project.finish(since="0123456789ab")
+
+
+# Put together here, so that no scanner takes this file for a leak.
+SECRETS = {
+    "private key": "-----BEGIN RSA PRIVATE " + "KEY-----",
+    "AWS access key": "AKIA" + "ABCDEFGHIJKLMNOP",
+    "GitHub token": "ghp_" + "a1B2" * 9,
+    "Slack token": "xoxb-" + "1234567890-abcdefghij",
+    "API key": "sk-" + "proj-" + "a1B2c3D4" * 4,
+    "Google key": "AIza" + "a1B2c" * 7,
+    "JSON web token": ".".join(["eyJhbGciOiJIUzI1NiJ9", "eyJzdWIiOiIxMjM0NTY3", "c2lnbmF0dXJl"]),
+    "password in a URL": "postgres://admin:" + "hunter2@db.example.com/orders",
+    "assigned secret": 'api_key = "' + "9f8e7d6c5b4a" * 2 + '"',
+}
+ORDINARY = """Use JWT + refresh tokens; the secret is in the vault, see docs/auth.md
+commit 9f8e7d6c5b4a9f8e7d6c5b4a9f8e7d6c5b4a9f8e fixes it
+password: ask Anna
+https://example.com/a:b@c and mailto:a@b.example
+sk-learn, risk-assessment-of-the-new-token-scheme
+"""
+
+
+def test_secrets_are_found_and_not_shown() -> None:
+    for kind, secret in SECRETS.items():
+        (found,) = find_secrets(STATE, f'{{\n  "notes": "use {secret} there"\n}}')
+        assert (found.kind, found.line, found.file) == (kind, 2, STATE)
+        assert len(found.shown) <= 7
+    assert find_secrets(DECISIONS, ORDINARY) == []
+    line = SECRETS["AWS access key"]
+    assert find_secrets("x", f"{line},\nnew", line) == []
+    assert len(find_secrets("x", f"{line}\nnew {line}", line)) == 1
+
+
+def test_a_secret_is_a_warning_and_refused_when_strict(project: Project) -> None:
+    key = SECRETS["AWS access key"]
+    strict = Project(project.folder, is_strict=True)
+
+    with pytest.raises(Refused, match="looks like a secret"):
+        strict.note(f"the key is {key}")
+    assert key not in (project.folder / STATE).read_text()
+
+    project.note(f"the key is {key}")
+    assert "AWS access key" in project.warnings[0]
+    assert key not in project.warnings[0]
+    strict.decide("A known secret in another file is no reason to refuse this")

@@ -1,4 +1,4 @@
-"""The Agent Skill and the primer: valid, alone on the standard library, and of one wording."""
+"""The Agent Skill and the primer: valid, without dependencies, and with the same text."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from contextrelay.content.tokens import count_tokens
-from contextrelay.project.brief_text import PRIMER, primed
-from contextrelay.project.files.templates import new_files
+from contextrelay.project.brief import PRIMER, write_primer
+from contextrelay.project.documents import new_texts
 from tests.cli.shell import Shell
 
 SKILL = Path(__file__).parents[2] / "skills" / "context-relay"
-LINES = [line.text for line in PRIMER]
+LINES = [text for _, text in PRIMER]
 SCRIPT = SKILL / "scripts" / "init_context.py"
 TRIGGERS = (
     "memory fragmentation",
@@ -40,7 +40,7 @@ def test_the_skill_is_valid_and_has_the_trigger_words() -> None:
     assert [word for word in TRIGGERS if word not in head] == []
 
 
-def test_every_file_that_the_skill_names_is_there() -> None:
+def test_the_skill_names_each_of_its_files() -> None:
     """Promise J7."""
     text = (SKILL / "SKILL.md").read_text()
     for path in SKILL.rglob("*.*"):
@@ -48,7 +48,7 @@ def test_every_file_that_the_skill_names_is_there() -> None:
             assert path.relative_to(SKILL).as_posix() in text
 
 
-def test_the_script_stands_alone_and_makes_the_same_files(tmp_path: Path) -> None:
+def test_the_script_needs_only_python_and_makes_the_same_files(tmp_path: Path) -> None:
     """Promise J7, promise J1."""
     words = [sys.executable, "-I", "-S", str(SCRIPT), str(tmp_path), "--name", "orders"]
     (tmp_path / "decisions.md").write_text("mine")
@@ -63,29 +63,29 @@ def test_the_script_stands_alone_and_makes_the_same_files(tmp_path: Path) -> Non
     (copy,) = tmp_path.glob("decisions.md.*.bak")
     assert copy.read_text() == "mine"
     now = json.loads((tmp_path / "state.json").read_text())["last_update"]
-    for name, text in new_files("orders", now).named().items():
+    for name, text in new_texts("orders", now).named().items():
         assert (tmp_path / name).read_text() == text
 
 
-def test_the_primer_and_the_skill_say_the_same() -> None:
+def test_the_primer_is_part_of_the_skill() -> None:
     """Promise J7, promise H4."""
     text = (SKILL / "SKILL.md").read_text()
     assert [line for line in LINES if f"- {line}\n" not in text] == []
 
 
 @pytest.mark.parametrize("budget", [60, 100, 200, 600])
-def test_a_primer_is_within_its_budget_and_says_what_it_left_out(budget: int) -> None:
+def test_a_primer_is_within_its_budget_and_names_what_is_left_out(budget: int) -> None:
     """Promise H4."""
     brief = "\n".join(f"line {number} of a brief" for number in range(30))
 
-    made = primed(brief, budget, count_tokens)
+    made = write_primer(brief, budget, count_tokens)
 
     assert count_tokens(made.text) <= budget
     assert LINES[0] in made.text
     assert ("Left out" in made.text) == (budget < 600)
 
 
-def test_prime_has_the_brief_of_the_project_it_is_in(shell: Shell) -> None:
+def test_prime_has_the_brief_of_the_current_project(shell: Shell) -> None:
     """Promise H4."""
     alone = shell.out("prime")
     assert alone.splitlines() == LINES

@@ -1,4 +1,4 @@
-"""The thread: it learns what changed in the files; they learn from it only when that is asked."""
+"""The thread: changes of the files are copied to it, and back only by a restore."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextrelay import NotFound, Relay, Unavailable
 from contextrelay.client.thread import Thread
 from contextrelay.model.project import STATE, TODOS
 from contextrelay.project import Project
-from contextrelay.project.init import make_project
+from contextrelay.project.project import init_project
 from contextrelay.project.thread_link import Link
 
 
@@ -26,7 +26,7 @@ def linked(tmp_path: Path, relay: Relay) -> Project:
     folder = tmp_path / "orders"
     folder.mkdir()
     project = Project(folder, link=Link(folder, "memory:", lambda: relay), by="agent")
-    make_project(project, "orders")
+    init_project(project, "orders")
     return project
 
 
@@ -54,7 +54,7 @@ def test_every_change_is_one_patch_and_each_field_a_fact(linked: Project, relay:
     assert known["project.about"].startswith("# orders\n")
 
 
-def test_a_hand_edit_is_taken_in_at_the_next_start_and_nothing_else_is_patched(
+def test_an_edit_is_copied_at_the_next_start_and_nothing_else_is_patched(
     linked: Project, relay: Relay
 ) -> None:
     """Promise J6."""
@@ -85,9 +85,7 @@ def test_facts_of_others_stay(linked: Project, relay: Relay) -> None:
     assert facts(linked, relay)["note"] == "somebody's"
 
 
-def test_restore_writes_back_a_version_and_keeps_what_was_there(
-    linked: Project, relay: Relay
-) -> None:
+def test_restore_writes_a_version_after_a_backup(linked: Project, relay: Relay) -> None:
     """Promise J6."""
     linked.finish(current_task="First", todos={"add": ["Keep me"]})
     version = thread_of(linked, relay).show().version
@@ -126,30 +124,28 @@ def test_no_number_is_used_again_after_a_restore(linked: Project, relay: Relay) 
     assert linked.todos.add("Newer").id == "TODO-004"
 
 
-def test_a_version_that_says_nothing_of_the_project_is_refused(
-    linked: Project, relay: Relay
-) -> None:
+def test_a_version_without_facts_of_the_project_is_refused(linked: Project, relay: Relay) -> None:
     """Promise J6."""
-    with pytest.raises(NotFound, match="says nothing of this project"):
+    with pytest.raises(NotFound, match="has no facts of this project"):
         linked.restore(1)
 
 
-def test_without_a_store_the_files_alone_still_work(tmp_path: Path) -> None:
+def test_files_are_written_if_the_store_is_unavailable(tmp_path: Path) -> None:
     """Promise J6."""
 
     def no_store() -> Relay:
-        raise Unavailable("nobody listens there", "start it")
+        raise Unavailable("connection refused", "start it")
 
     project = Project(tmp_path, link=Link(tmp_path, "x", no_store))
-    make_project(project, "alone")
+    init_project(project, "alone")
 
     assert project.todos.add("Write tests").id == "TODO-001"
 
-    assert "the thread was not updated: nobody listens there" in project.warnings[-1]
+    assert "the thread is not updated: connection refused" in project.warnings[-1]
     assert json.loads((tmp_path / TODOS).read_text())["todos"][0]["title"] == "Write tests"
 
 
-def test_a_thread_that_is_gone_is_made_again(linked: Project, relay: Relay) -> None:
+def test_a_removed_thread_is_created_again(linked: Project, relay: Relay) -> None:
     thread = thread_of(linked, relay)
     thread.remove()
 
@@ -160,9 +156,7 @@ def test_a_thread_that_is_gone_is_made_again(linked: Project, relay: Relay) -> N
     assert facts(linked, relay)["project.notes"] == "something"
 
 
-def test_more_fields_than_one_patch_takes_are_learned_at_once(
-    linked: Project, relay: Relay
-) -> None:
+def test_many_fields_are_copied_in_one_patch(linked: Project, relay: Relay) -> None:
     """Promise J6."""
     todos = [{"id": f"TODO-{n:03d}", "title": "x"} for n in range(1, 1_501)]
     (linked.folder / TODOS).write_text(json.dumps({"todos": todos}))

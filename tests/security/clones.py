@@ -12,8 +12,8 @@ from contextrelay.errors import RelayError
 from contextrelay.limits import PROJECT_BACKUPS_MAX, PROJECT_SEEN_MAX
 from contextrelay.model.project import FILES, OWN_FOLDER
 from contextrelay.project import Project
-from contextrelay.project.heartbeat import beat
-from contextrelay.project.init import make_project
+from contextrelay.project.heartbeat import run_heartbeat
+from contextrelay.project.project import init_project
 
 SECRET = "the-content-of-a-private-file"
 Attack = Callable[["Clone"], None]
@@ -36,7 +36,7 @@ class Clone:
             path = self.private / f"{number:03d}.txt"
             path.write_text(SECRET)
             os.utime(path, (number, number))
-        make_project(Project(self.folder), "clone")
+        init_project(Project(self.folder), "clone")
         Project(self.folder).todos.add("A todo")
         Project(self.folder).brief()
         self.before = self.seen()
@@ -72,8 +72,8 @@ def everything(project: Project) -> list[RelayError]:
         lambda: project.decide("x"),
         lambda: project.finish(current_task="x"),
         lambda: project.finish(since=project.brief().since, current_task="y"),
-        lambda: make_project(project, is_forced=True),
-        lambda: beat(project, "cat"),
+        lambda: init_project(project, is_forced=True),
+        lambda: run_heartbeat(project, "cat"),
         project.texts,
     ]
     for act in acts:

@@ -10,7 +10,7 @@ from contextrelay import Pipeline, Relay
 from contextrelay.cli.command_table import every_command
 from contextrelay.client.thread import Thread
 from contextrelay.project import Project
-from contextrelay.project.init import make_project
+from contextrelay.project.project import init_project
 from contextrelay.verbs import NoteRun, RecordCall
 from tests.cli.shell import Shell
 
@@ -33,7 +33,7 @@ class World:
         self.body = f"# Head {HOSTILE}\n\nneedle {HOSTILE} {WORD}\n"
         with Relay(home / "store") as relay:
             self._fill(relay)
-        self._make_project()
+        self._init_project()
         self._run_a_pipeline()
         for name in ("body.md", "other.md"):
             (home / name).write_text(f"{name}\n{self.body}")
@@ -108,10 +108,10 @@ class World:
         failed = {"error": HOSTILE, "reason": HOSTILE}
         thread.ask(NoteRun(status="failed", detail=failed, **about))
 
-    def _make_project(self) -> None:
+    def _init_project(self) -> None:
         self.folder.mkdir()
         project = Project(self.folder)
-        make_project(project, "orders", HOSTILE.replace("\r", ""))
+        init_project(project, "orders", HOSTILE.replace("\r", ""))
         names = ("current_task", "phase", "notes")
         state = json.loads((self.folder / "state.json").read_text())
         for name in names:

@@ -25,7 +25,7 @@ from contextrelay.client.thread import Thread
 from contextrelay.content.tokens import count_tokens
 from contextrelay.content.untrusted.fence import defused_json, fenced
 from contextrelay.project import Project
-from contextrelay.project.init import make_project
+from contextrelay.project.project import init_project
 from tests.cli.shell import Shell
 from tests.mcp.connecting import connecting, good, text_of, unfenced
 from tests.server.serving import serving
@@ -70,7 +70,7 @@ class World:
             self.handoff = thread.hand_off("mcp", f"do {INJECTION}", by=NAME).ref
             relay.publish("c", INJECTION)
             relay.publish("c", {INJECTION: [INJECTION]})
-        make_project(Project(project), NAME, PHRASE)
+        init_project(Project(project), NAME, PHRASE)
         Project(project).todos.add(f"todo {LINE}", notes=INJECTION)
         Project(project).decide(PHRASE, context=INJECTION)
         Project(project).note(INJECTION)

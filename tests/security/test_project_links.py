@@ -15,9 +15,8 @@ import pytest
 
 from contextrelay import Refused, Relay
 from contextrelay.model.project import FILES, OWN_FOLDER, STATE, TODOS
-from contextrelay.project import Project
-from contextrelay.project.files import confined, no_follow
-from contextrelay.project.heartbeat import beat
+from contextrelay.project import Project, confined
+from contextrelay.project.heartbeat import run_heartbeat
 from contextrelay.project.thread_link import link_at
 from tests.cli.shell import Shell
 from tests.mcp.connecting import connecting, text_of
@@ -66,8 +65,8 @@ def test_whatever_is_a_link_nothing_outside_is_read_written_or_deleted(
     """Promise J6. Promise Z4."""
     LINKS[attack](clone)
     if not has_descriptors:
-        monkeypatch.setattr(no_follow, "_HAS_DESCRIPTORS", False)
-        monkeypatch.setattr(no_follow, "_NO_FOLLOW", 0)
+        monkeypatch.setattr(confined, "_HAS_DESCRIPTORS", False)
+        monkeypatch.setattr(confined, "_NO_FOLLOW", 0)
     with Relay(tmp_path / "store") as relay:
         link = link_at(clone.folder, str(tmp_path / "store"), lambda: relay)
 
@@ -179,7 +178,7 @@ def test_a_folder_that_the_user_reaches_by_a_link_is_a_project(clone: Clone, she
     "name",
     [
         *("d/id_rsa", "d/../d/id_rsa", "key", "sub/up/id_rsa", "../home/id_rsa", "/etc/passwd"),
-        *("pipe", "sub", "a\0b", "\ud800", "x" * 5_000, "PROJECT.md/x", "", ".", "~/x"),
+        *("pipe", "sub", "a\0b", "x" * 5_000, "PROJECT.md/x", "", ".", "~/x"),
     ],
 )
 def test_a_heartbeat_reads_nothing_outside(clone: Clone, name: str) -> None:
@@ -194,7 +193,7 @@ def test_a_heartbeat_reads_nothing_outside(clone: Clone, name: str) -> None:
     document["todos"][0]["files"] = [name]
     path.write_text(json.dumps(document))
 
-    (done,) = beat(Project(clone.folder), "cat")
+    (done,) = run_heartbeat(Project(clone.folder), "cat")
 
     assert done.status == "blocked"
     assert SECRET not in done.text
@@ -204,7 +203,7 @@ def test_a_heartbeat_reads_nothing_outside(clone: Clone, name: str) -> None:
 PLACES = (
     *FILES,
     *(f"{OWN_FOLDER}/{name}" for name in ("lock", "lock.gate", "link", "heartbeat.gate")),
-    *(f"{OWN_FOLDER}/{name}" for name in ("journal.json", "link.json", "brief.json", "seen")),
+    *(f"{OWN_FOLDER}/{name}" for name in ("journal.json", "link.json", "seen")),
 )
 
 
@@ -267,7 +266,7 @@ def test_files_that_are_huge_or_deep_are_refused_in_little_memory(clone: Clone) 
         "everything(Project(sys.argv[1]));"
         "print(peak_bytes() // 1024)"
     )
-    for name in ("link.json", "brief.json", "journal.json"):
+    for name in ("link.json", "journal.json"):
         path = clone.own / name
         with path.open("wb") as file:
             file.truncate(1 << 34)
@@ -296,7 +295,7 @@ def test_files_that_are_huge_or_deep_are_refused_in_little_memory(clone: Clone) 
         "\udc80".encode("utf-8", "surrogateescape").decode("latin-1"),
     ],
 )
-@pytest.mark.parametrize("name", ["link.json", "brief.json", "journal.json"])
+@pytest.mark.parametrize("name", ["link.json", "journal.json"])
 def test_files_of_ours_that_somebody_else_wrote_never_end_in_a_trace(
     clone: Clone, name: str, text: str, tmp_path: Path
 ) -> None:
@@ -326,12 +325,12 @@ def test_a_shipped_link_names_no_thread_of_the_user(clone: Clone, tmp_path: Path
 
 
 def test_a_shipped_brief_is_not_shown(clone: Clone, shell: Shell) -> None:
-    """Promise J4. A brief is made from the files; a text of a clone's choice is none."""
+    """Promise J4. Cached briefs are in the user's cache folder, and earlier ones are ignored."""
     words = ("project", "start", "--project", str(clone.folder), "--no-thread")
     brief = shell.out(*words)
-    kept = clone.own / "brief.json"
-    kept.write_text(kept.read_text().replace("A todo", "\\u001b]0;evil\\u0007"))
 
+    assert not (clone.own / "brief.json").exists()
+    (clone.own / "brief.json").write_text(json.dumps({"briefing": {"text": "evil"}}))
     assert shell.out(*words) == brief
 
 
@@ -376,23 +375,18 @@ TOUCHING = {
     *("remove", "listdir", "scandir", "link", "access", "makedirs", "isfile", "isdir", "islink"),
     *("copyfile", "copy", "rmtree", "move", "fsync", "truncate", "utime", "readlink", "realpath"),
 }
-ELSEWHERE = {
-    "confined.py": "it is the one that may",
-    "no_follow.py": "it opens for confined.py alone",
-    "user_cache.py": "the user's cache, in no project",
-}
 
 
 def test_only_one_file_of_the_product_opens_what_is_below_a_project() -> None:
     """Promise Z4."""
-    package = Path(confined.__file__).parents[2]
+    package = Path(confined.__file__).parents[1]
     sources = [
         *(package / "project").rglob("*.py"),
         package / "mcp" / "tools" / "projects.py",
     ]
     found: list[str] = []
     for source in sources:
-        if source.name in ELSEWHERE and "project" in source.parts:
+        if source == Path(confined.__file__):
             continue
         for node in ast.walk(ast.parse(source.read_text())):
             if isinstance(node, ast.Import | ast.ImportFrom):
@@ -401,7 +395,7 @@ def test_only_one_file_of_the_product_opens_what_is_below_a_project() -> None:
             if not isinstance(node, ast.Call):
                 continue
             called = ast.unparse(node.func)
-            is_ours = called.startswith("confined.") or called == "read_text"
+            is_ours = called.startswith(("confined.", "files.")) or called == "read_text"
             if called.rpartition(".")[2] in TOUCHING and not is_ours:
                 found.append(f"{source.name}:{node.lineno}: {called}")
 

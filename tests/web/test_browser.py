@@ -11,8 +11,7 @@ from playwright.sync_api import Browser, ViewportSize, expect
 from contextrelay import Relay
 from contextrelay.client.seal.fernet import seal
 from contextrelay.content.untrusted.hidden_chars import is_hidden, spell_hidden
-from contextrelay.project.init import make_project
-from contextrelay.project.project import Project
+from contextrelay.project.project import Project, init_project
 from contextrelay.web.options import PageOptions
 from tests.parts import needs
 from tests.rigs import rig, some
@@ -200,7 +199,7 @@ def test_the_board_of_a_project_is_used_with_a_browser(browser: Browser, tmp_pat
     """Promise U3: todos are added and moved; a server shows them to read."""
     store, folder = tmp_path / "store", tmp_path / "project"
     folder.mkdir()
-    make_project(Project(folder))
+    init_project(Project(folder))
     own = PageOptions(code="once", folder=str(folder), address=str(store))
     with serving(store, needs_token=True, page=own) as served, serving(store) as elsewhere:
         tab = Tab(browser, served.url, "dark", PHONE)

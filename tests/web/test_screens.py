@@ -12,8 +12,7 @@ import pytest
 
 from contextrelay import Pipeline, Relay
 from contextrelay.pipelines.runs import list_runs, show
-from contextrelay.project.init import make_project
-from contextrelay.project.project import Project
+from contextrelay.project.project import Project, init_project
 from contextrelay.project.thread_link import link_at
 from contextrelay.web.options import PageOptions
 from tests.server.serving import Served, serving
@@ -171,7 +170,7 @@ def own(store: Path, relay: Relay, tmp_path: Path) -> Generator[Reader]:
     """The page as `relay ui` has it, in the folder of a project."""
     folder = tmp_path / "project"
     folder.mkdir()
-    make_project(Project(folder))
+    init_project(Project(folder))
     page = PageOptions(code="once", folder=str(folder), address=str(store))
     with (
         serving(store, needs_token=True, page=page) as served,
@@ -208,7 +207,7 @@ def test_a_server_shows_what_a_project_shares_and_edits_nothing(
     folder = tmp_path / "project"
     folder.mkdir()
     project = Project(folder, link=link_at(folder, str(store), lambda: relay))
-    make_project(project)
+    init_project(project)
     project.todos.add("write <b>docs</b>")
     project.decide("Use SQLite")
 

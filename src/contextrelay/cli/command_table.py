@@ -85,7 +85,7 @@ COMMANDS = {
         "cli.commands.migrate", "FROM TO [--verify]", "move a store to another engine"
     ),
     "doctor": Entry("cli.commands.doctor", "", "is everything all right, and what to do if not"),
-    "prime": Entry("project.commands.read", "[--budget N]", "what an agent reads when it begins"),
+    "prime": Entry("project.commands", "[--budget N]", "print instructions for an agent"),
     "completion": Entry(
         "cli.commands.completion", "bash|zsh|fish", "complete what is typed, in a shell"
     ),
@@ -208,42 +208,34 @@ GROUPS = {
         "usage": Entry("cli.commands.keys", "[ID]", "what was done with which key"),
     },
     "project": {
-        "init": Entry("project.commands.files", "[FOLDER]", "make the four files of a project"),
-        "start": Entry(
-            "project.commands.read", "[--budget N] [--agent]", "the cold start: what to know"
-        ),
-        "finish": Entry(
-            "project.commands.files", "[OPTIONS|-]", "write what changed, all or nothing"
-        ),
-        "status": Entry("project.commands.read", "", "where the project stands"),
-        "next": Entry("project.commands.read", "", "what to do now: at most five todos"),
-        "decide": Entry("project.commands.read", "TITLE", "append a decision"),
-        "decisions": Entry("project.commands.read", "[ADR]", "list the decisions, or print one"),
-        "note": Entry("project.commands.read", "TEXT", "add a line to the notes"),
-        "doctor": Entry(
-            "project.commands.files", "", "are the files right, and how to repair them"
-        ),
-        "restore": Entry("project.commands.files", "vN", "write the files as a version has them"),
-        "heartbeat": Entry(
-            "project.commands.tasks", "[--exec CMD]", "a scheduled run: at most five todos"
-        ),
+        "init": Entry("project.commands", "[FOLDER]", "create the four files of a project"),
+        "start": Entry("project.commands", "[--budget N] [--agent]", "print the cold-start brief"),
+        "finish": Entry("project.commands", "[OPTIONS|-]", "write all changes or none"),
+        "status": Entry("project.commands", "", "show the state of the project"),
+        "next": Entry("project.commands", "", "list the next todos, at most five"),
+        "decide": Entry("project.commands", "TITLE", "append a decision"),
+        "decisions": Entry("project.commands", "[ADR]", "list the decisions, or print one"),
+        "note": Entry("project.commands", "TEXT", "add a line to the notes"),
+        "doctor": Entry("project.commands", "", "check the files and tell how to fix them"),
+        "restore": Entry("project.commands", "vN", "write the files as in an earlier version"),
+        "heartbeat": Entry("project.commands", "[--exec CMD]", "work on the next todos (for cron)"),
     },
     "project todo": {
-        "add": Entry("project.commands.todos", "TITLE", "add a todo, print its id"),
-        "start": Entry("project.commands.todos", "TODO [NOTE]", "begin with a todo"),
-        "done": Entry("project.commands.todos", "TODO [NOTE]", "complete a todo"),
-        "block": Entry("project.commands.todos", "TODO [NOTE]", "hold a todo up, with a reason"),
-        "unblock": Entry("project.commands.todos", "TODO [NOTE]", "let a todo go on"),
-        "cancel": Entry("project.commands.todos", "TODO [NOTE]", "give a todo up"),
-        "list": Entry("project.commands.todos", "", "list todos"),
-        "review": Entry("project.commands.todos", "", "what is late, stale or stuck"),
-        "archive": Entry("project.commands.todos", "", "put away what was done a week ago"),
+        "add": Entry("project.commands", "TITLE", "add a todo, print its id"),
+        "start": Entry("project.commands", "TODO [NOTE]", "start a todo"),
+        "done": Entry("project.commands", "TODO [NOTE]", "complete a todo"),
+        "block": Entry("project.commands", "TODO [NOTE]", "block a todo, with a reason"),
+        "unblock": Entry("project.commands", "TODO [NOTE]", "unblock a todo"),
+        "cancel": Entry("project.commands", "TODO [NOTE]", "cancel a todo"),
+        "list": Entry("project.commands", "", "list todos"),
+        "review": Entry("project.commands", "", "list overdue, stale and stuck todos"),
+        "archive": Entry("project.commands", "", "archive todos completed a week ago"),
     },
     "project task": {
-        "give": Entry("project.commands.tasks", "TASK", "leave a task for a sub-agent"),
-        "take": Entry("project.commands.tasks", "[TASK]", "take a task"),
-        "return": Entry("project.commands.tasks", "RESULT", "return what came of a task"),
-        "list": Entry("project.commands.tasks", "", "list the tasks"),
+        "give": Entry("project.commands", "TASK", "add a task for a sub-agent"),
+        "take": Entry("project.commands", "[TASK]", "take a task"),
+        "return": Entry("project.commands", "RESULT", "return the result of a task"),
+        "list": Entry("project.commands", "", "list the tasks"),
     },
     "wrap": {
         "run": Entry(

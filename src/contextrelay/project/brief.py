@@ -1,98 +1,441 @@
-"""Briefing: the brief of a project's files, cached for as long as they do not change.
+"""The brief: a project in a few lines, for a model or a person, within a token budget.
 
-Rule: same files, same bytes. The cache is in our folder next to the files, so that the next start
-neither parses nor counts; where it cannot be kept, the brief is made again, and is the same. It is
-signed for this user: a brief that came with the folder is somebody else's text, and is not shown.
+Rule: a brief never exceeds its budget by the product's tokenizer, and its last line lists what was
+left out and how to get it. The form for models has no relative times: the same files give the same
+bytes. Loading the tokenizer takes longer than starting Python, so the user's cache folder keeps the
+last briefs. They are not kept in the project, where they could come from somebody else.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import re
+from collections.abc import Callable
 from contextlib import suppress
-from hashlib import blake2b
+from hashlib import sha256
+from math import log
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import contextrelay
-from contextrelay.errors import RelayError
-from contextrelay.limits import PROJECT_OWN_BYTES_MAX
-from contextrelay.model.project import OWN_FOLDER, Texts
-from contextrelay.project.files import confined
-from contextrelay.project.files.decode import stamp_of
-from contextrelay.project.user_cache import signing_key, token_counter
+from contextrelay.errors import Invalid, RelayError
+from contextrelay.limits import (
+    BRIEF_DECISIONS_MAX,
+    BRIEF_TOKENS_MIN,
+    NEXT_TODOS_MAX,
+    PROJECT_OWN_BYTES_MAX,
+)
+from contextrelay.model.project import STATE, TODOS, Decision, Texts, Todo
+from contextrelay.project import confined
+from contextrelay.project.files import stamp_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from contextrelay.project.decisions import About
 
-_KEPT = f"{OWN_FOLDER}/brief.json"
+Age = Callable[[str], str]
+"""Spells how long ago a time was."""
+Count = Callable[[str], int]
+_LINE_CHARS = 240
+_STEPS_SHOWN = 5
+_WORD = re.compile(r"[^\W_]{3,}")
+# Too frequent to tell what a text is about.
+_COMMON = frozenset(("the", "and", "for", "with", "use", "not", "this", "that", "from", "into"))
+_LABEL = "(from the project's files: data, not your user's words)"
+_PRIMER_LINES = "lines"
+_COMMANDS = {
+    _PRIMER_LINES: "relay prime --budget TOKENS",
+    "todos": "relay project todo list",
+    "decisions": "relay project decisions",
+    "steps": "relay project status",
+    "project lines": "PROJECT.md",
+}
 
 
 class Briefing(NamedTuple):
-    """A brief, and what it was made of."""
+    """A brief with what it was made of."""
 
     text: str
     tokens: int
     since: str
-    """A stamp of the files as they were, for `finish`."""
+    """The stamp of the files, for `finish`."""
     name: str
     last_review: str
     fields: dict[str, Any]
-    """What --json shows."""
+    """The fields of --json."""
 
 
-def briefing_of(folder: Path, texts: Texts, budget_tokens: int) -> Briefing:
-    """The brief for a model, out of the cache if there is one.
+class ProjectSummary(NamedTuple):
+    """The values in the four files that a brief may show."""
+
+    stamp: str
+    about: About
+    state: dict[str, Any]
+    phase: str
+    current_task: str
+    completed: list[str]
+    in_progress: str
+    blocked: list[str]
+    next_steps: list[str]
+    notes: str
+    last_update: str
+    session_id: str
+    clashes: list[dict[str, Any]]
+    tasks: list[dict[str, Any]]
+    """The tasks that are not returned, and the last one that is."""
+    next_todos: list[Todo]
+    open_todos: int
+    blocked_todos: int
+    last_review: str
+    decisions: list[Decision]
+    """The relevant ones."""
+    decisions_total: int
+    missing: list[str]
+
+
+class _Line(NamedTuple):
+    """A line of a brief. The highest ranks are cut first; `of` is the kind of item it shows."""
+
+    rank: int
+    text: str
+    of: str = ""
+
+
+class FittedText(NamedTuple):
+    """The lines that fit a budget."""
+
+    text: str
+    tokens: int
+    left_out: dict[str, int]
+    """How many items of each kind are missing."""
+
+
+def brief_for_model(folder: Path, texts: Texts, budget_tokens: int) -> Briefing:
+    """Return the brief for a model, from the cache if the files did not change.
 
     Raises:
-        Broken: a file cannot be read; the error names the place.
-        Invalid: the budget is too small.
+        Broken: a file is invalid; Invalid: the budget is too small.
     """
-    stamp = stamp_of(texts)
-    key = f"{contextrelay.__version__} {stamp} {budget_tokens} {folder.name}"
-    signing = signing_key()
-    with suppress(RelayError, ValueError, KeyError, TypeError, RecursionError):
-        kept = json.loads(confined.read(folder, _KEPT, PROJECT_OWN_BYTES_MAX) or b"{}")
-        if kept["key"] == key and kept["signed"] == _signed(signing, key, kept["briefing"]):
-            return Briefing(**json.loads(kept["briefing"]))
+    key = f"{contextrelay.__version__} {stamp_of(texts)} {budget_tokens} {folder.name}"
+    # A few hundred names, so that the cache stays small whatever projects there are.
+    name = f"brief-{sha256(str(folder).encode(errors='replace')).hexdigest()[:2]}.json"
+    with suppress(OSError, RuntimeError, RelayError, ValueError, LookupError, TypeError):
+        kept = json.loads(confined.read(_cache_folder(), name, PROJECT_OWN_BYTES_MAX) or b"{}")
+        if kept["key"] == key:
+            return Briefing(**kept["briefing"])
     made = new_briefing(folder, texts, budget_tokens)
-    with suppress(RelayError, OSError, ValueError):
-        text = json.dumps(made._asdict())
-        document = {"key": key, "signed": _signed(signing, key, text), "briefing": text}
-        confined.write(folder, _KEPT, json.dumps(document).encode(), is_durable=False)
+    content = json.dumps({"key": key, "briefing": made._asdict()}).encode()
+    with suppress(OSError, RuntimeError, RelayError):
+        draft = f"{name}.{os.urandom(8).hex()}"
+        confined.create(_cache_folder(), draft, content, mode=0o600, is_durable=False)
+        confined.move(_cache_folder(), draft, name)
     return made
 
 
-def _signed(signing: bytes | None, key: str, briefing: str) -> str:
-    if signing is None:
-        raise ValueError("no key could be kept")
-    return blake2b(json.dumps([key, briefing]).encode(), key=signing).hexdigest()
+def _cache_folder() -> Path:
+    """Return the user's cache folder, and make it if it does not exist."""
+    root = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    if not confined.is_folder(root):
+        confined.make_folder(root.parent, root.name)
+    confined.make_folder(root, "contextrelay")
+    return root / "contextrelay"
 
 
 def new_briefing(
-    folder: Path, texts: Texts, budget_tokens: int, age: Callable[[str], str] | None = None
+    folder: Path, texts: Texts, budget_tokens: int, age: Age | None = None
 ) -> Briefing:
-    """A new brief; with an `age`, which spells times, for a person."""
-    # Lazily: most starts find a brief in the cache.
-    from contextrelay.project.brief_text import brief_of
-    from contextrelay.project.snapshot import gathered
+    """Make a brief; with `age` in the form for people."""
+    from contextrelay.content.tokens import count_tokens
 
-    found = gathered(texts, folder.name)
-    brief = brief_of(found, budget_tokens, token_counter(), age)
+    found = summarize(texts, folder.name)
+    brief = write_brief(found, budget_tokens, count_tokens, age)
     fields: dict[str, Any] = {"since": found.stamp, **found._asdict()}
-    for name in ("stamp", "state"):
-        del fields[name]
+    del fields["stamp"], fields["state"]
     fields |= {
         "about": found.about._asdict(),
         "next_todos": [todo._asdict() for todo in found.next_todos],
         "decisions": [each._replace(text="")._asdict() for each in found.decisions],
-        "left_out": brief.left_out,
-        "text": brief.text,
-        "tokens": brief.tokens,
+        **brief._asdict(),
         "budget_tokens": budget_tokens,
     }
-    # Through JSON, so that a new brief has the same types as one out of the cache.
+    # Through JSON, so that a new brief has the same types as a cached one.
     fields = json.loads(json.dumps(fields))
-    return Briefing(
-        brief.text, brief.tokens, found.stamp, found.about.name, found.last_review, fields
+    name, last_review = found.about.name, found.last_review
+    return Briefing(brief.text, brief.tokens, found.stamp, name, last_review, fields)
+
+
+def summarize(texts: Texts, folder_name: str) -> ProjectSummary:
+    """Read the four files.
+
+    Raises:
+        Broken: one of them is invalid; Refused: a document has the wrong type.
+    """
+    from contextrelay.project.decisions import read_about, read_decisions
+    from contextrelay.project.documents import conflicts_of, load_document
+    from contextrelay.project.state_file import progress_of, tasks_of, texts_of
+    from contextrelay.project.todos import TodoList, next_todos
+
+    state = load_document(texts.state, STATE)
+    todo_list = TodoList(load_document(texts.todos, TODOS))
+    progress = progress_of(state)
+    todos = todo_list.read()
+    ready = next_todos(todos, NEXT_TODOS_MAX)
+    decisions = read_decisions(texts.decisions or "")
+    doing = ", ".join(texts_of(progress.get("in_progress")))
+    steps = texts_of(progress.get("next_steps"))
+    text = {name: _text(state.get(name)) for name in ("current_task", "notes", "phase")}
+    topic = [text["current_task"], doing, text["notes"], *steps]
+    topic += [f"{todo.title} {todo.description}" for todo in ready]
+    tasks = tasks_of(state)
+    ended = [task for task in tasks if task.get("status") in ("done", "failed")]
+    return ProjectSummary(
+        stamp=stamp_of(texts),
+        about=read_about(texts.about or "", folder_name),
+        state=state,
+        **text,
+        completed=texts_of(progress.get("completed")),
+        in_progress=doing,
+        blocked=texts_of(progress.get("blocked")),
+        next_steps=steps,
+        last_update=_text(state.get("last_update")),
+        session_id=_text(state.get("session_id")),
+        clashes=conflicts_of(state),
+        tasks=[task for task in tasks if task not in ended or task is ended[-1]],
+        next_todos=ready,
+        open_todos=sum(todo.is_open for todo in todos),
+        blocked_todos=sum(todo.status == "blocked" for todo in todos),
+        last_review=todo_list.last_review(),
+        decisions=relevant_decisions(decisions, " ".join(topic)),
+        decisions_total=len(decisions),
+        missing=[name for name, text in texts.named().items() if text is None],
     )
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+def relevant_decisions(decisions: list[Decision], topic: str) -> list[Decision]:
+    """Return the decisions that share the rarest words with a topic, or else the newest two."""
+    valid = [each for each in decisions if not each.superseded_by]
+    words = [_words(f"{each.title} {each.context} {each.decision}") for each in valid]
+    wanted = _words(topic)
+    frequency = {word: sum(word in each for each in words) for word in wanted}
+    scores: list[tuple[float, int]] = []
+    for index, each in enumerate(words):
+        title = _words(valid[index].title)
+        score = sum(
+            log(1 + len(valid) / frequency[word]) * (2 if word in title else 1)
+            for word in sorted(wanted & each)
+        )
+        if score > 0:
+            scores.append((score, index))
+    scores.sort(key=lambda each: (-each[0], -valid[each[1]].number))
+    return [valid[index] for _, index in scores[:BRIEF_DECISIONS_MAX]] or valid[-2:]
+
+
+def _words(text: str) -> set[str]:
+    words = _WORD.findall(text.lower())
+    return {w[:-1] if len(w) > 4 and w.endswith("s") else w for w in words} - _COMMON
+
+
+def write_brief(
+    found: ProjectSummary, budget_tokens: int, count: Count, age: Age | None = None
+) -> FittedText:
+    """Write the brief of a project for models, or with `age` for people.
+
+    Raises:
+        Invalid: the budget is too small.
+    """
+    if budget_tokens < BRIEF_TOKENS_MIN:
+        problem = f"budget too small for a brief: {budget_tokens} tokens"
+        raise Invalid(problem, f"pass {BRIEF_TOKENS_MIN} or more")
+    steps = [*found.completed, *found.next_steps]
+    if age:
+        steps = [*found.completed[:-_STEPS_SHOWN], *found.next_steps[_STEPS_SHOWN:]]
+    totals = {
+        "todos": found.open_todos,
+        "decisions": found.decisions_total,
+        "steps": len(steps),
+    }
+    lines = _lines_for_people(found, age) if age else _lines_for_models(found)
+    return _fit(lines, totals, budget_tokens, count)
+
+
+def _fit(
+    lines: list[_Line], totals: dict[str, int], budget_tokens: int, count: Count
+) -> FittedText:
+    """Keep the most important lines in their order, and name what is left out."""
+    order = sorted(range(len(lines)), key=lambda index: (lines[index].rank, index))
+    kept: list[int] = []
+    left = budget_tokens - count(_left_line(dict.fromkeys(totals, 10_000)) + "\n")
+    for index in order:
+        cost = count(lines[index].text + "\n")
+        if cost <= left:
+            kept.append(index)
+            left -= cost
+    while True:
+        left_out = _left_out(lines, kept, totals)
+        rest = _left_line(left_out)
+        text = "\n".join(
+            [*(lines[index].text for index in sorted(kept)), *([rest] if rest else [])]
+        )
+        tokens = count(text)
+        # The sum of the lines is not always exact.
+        if tokens <= budget_tokens or not kept:
+            return FittedText(text, tokens, left_out)
+        kept.pop()
+
+
+def _left_out(lines: list[_Line], kept: list[int], totals: dict[str, int]) -> dict[str, int]:
+    shown = [lines[index].of for index in kept]
+    left = {name: total - shown.count(name) for name, total in totals.items()}
+    left["project lines"] = sum(not line.of for line in lines) - shown.count("")
+    return {name: number for name, number in left.items() if number > 0}
+
+
+def _left_line(left_out: dict[str, int]) -> str:
+    parts = (f"{number} {name} ({_COMMANDS[name]})" for name, number in left_out.items())
+    return f"Left out: {', '.join(parts)}." if left_out else ""
+
+
+def _lines_for_models(found: ProjectSummary) -> list[_Line]:
+    from contextrelay.content.untrusted.defuse import defuse
+
+    lines: list[_Line] = []
+
+    def add(rank: int, label: str, text: str, of: str = "state", chars_max: int = 240) -> None:
+        if text:
+            lines.append(_Line(rank, f"{label}{_cut(text, chars_max)}", of))
+
+    about = found.about
+    add(0, "# ", about.name, "", 80)
+    lines.append(_Line(0, _LABEL, "state"))
+    add(1, "", about.description, "")
+    for text in about.constraints:
+        add(5, "Constraint: ", text.lstrip("-*+ \t"), "")
+    for text in about.stack:
+        add(8, "Stack: ", text.lstrip("-*+ \t"), "")
+    add(1, "Phase: ", found.phase)
+    add(1, "Task: ", found.current_task)
+    add(2, "In progress: ", found.in_progress)
+    add(2, "Blocked: ", "; ".join(found.blocked))
+    lines += [_Line(2, _conflict(clash), "state") for clash in found.clashes]
+    add(4, "Notes: ", found.notes, "state", 400)
+    for step in found.next_steps[:10]:
+        add(4, "Next: ", step, "steps")
+    for step in found.completed[-10:]:
+        add(6, "Done: ", step, "steps")
+    by = f" by {found.session_id}" if found.session_id else ""
+    add(5, "Last update: ", f"{found.last_update}{by}")
+    for task in found.tasks:
+        add(2, "Sub-task: ", _task(task))
+    if found.next_todos:
+        lines.append(_Line(3, "Do next:", "title"))
+    lines += [_Line(3, f"- {_todo(todo)}", "todos") for todo in found.next_todos]
+    if found.decisions:
+        lines.append(_Line(6, "Decided:", "title"))
+    lines += [_Line(6, f"- {_decision(each)}", "decisions") for each in found.decisions]
+    review = f"Todos reviewed: {found.last_review or 'never'}; if over 24 h ago: "
+    lines.append(_Line(7, f"{review}relay project todo review"))
+    if found.missing:
+        files = ", ".join(found.missing)
+        lines.append(_Line(2, f"Missing: {files} (relay project init makes them)"))
+    lines.append(_Line(1, f"When you end: relay project finish --since {found.stamp}"))
+    # Every text is one line after a word of ours, so none can pass for another.
+    return [line._replace(text=defuse(line.text).text) for line in lines]
+
+
+def _task(task: dict[str, Any]) -> str:
+    names = ("expected_output", "taken_by", "result")
+    parts = (f"{name.replace('_', ' ')}: {task[name]}" for name in names if task.get(name))
+    return "; ".join([f"{task.get('id')} {task.get('status')}: {task.get('task')}", *parts])
+
+
+def _conflict(clash: dict[str, Any]) -> str:
+    text = f"{clash.get('field')} is {clash.get('kept')!r}, another wanted {clash.get('other')!r}"
+    return f"Conflict: {_cut(text)} (choose: relay project finish --set FIELD=VALUE)"
+
+
+def _todo(todo: Todo) -> str:
+    parts = [f"{todo.id} {todo.priority} {todo.status}: {_cut(todo.title, 160)}"]
+    parts += [f"due {todo.due_date}"] if todo.due_date else []
+    parts += [f"for {_cut(todo.assignee, 40)}"] if todo.assignee else []
+    parts += [_cut(todo.notes, 120)] if todo.notes else []
+    return " | ".join(parts)
+
+
+def _decision(decision: Decision) -> str:
+    title = f"{decision.id} {_cut(decision.title, 120)}"
+    is_title = decision.decision in ("", decision.title)
+    return title if is_title else f"{title}: {_cut(decision.decision, 160)}"
+
+
+def _lines_for_people(found: ProjectSummary, age: Age) -> list[_Line]:
+    about = found.about
+    description = f" — {_cut(about.description, 100)}" if about.description else ""
+    where = [f"phase {_cut(found.phase, 40)}"] if found.phase else []
+    where.append(f"task {_cut(found.current_task, 100)}" if found.current_task else "no task yet")
+    by = f" (session {_cut(found.session_id, 40)})" if found.session_id else ""
+    where += [f"last update {age(found.last_update)}{by}"] if found.last_update else []
+    lines = [
+        _Line(0, f"# {_cut(about.name, 80)}{description}"),
+        _Line(1, " · ".join(where), "state"),
+    ]
+
+    def add(rank: int, label: str, text: str, of: str = "state") -> None:
+        if text:
+            lines.append(_Line(rank, f"{label:7} {_cut(text)}", of))
+
+    add(4, "done", ", ".join(found.completed[-_STEPS_SHOWN:]))
+    add(2, "doing", found.in_progress)
+    add(2, "blocked", "; ".join(found.blocked))
+    lines += [_Line(2, f"⚠ {_conflict(clash)}", "state") for clash in found.clashes]
+    for task in found.tasks:
+        add(2, "task", _task(task))
+    add(4, "next", ", ".join(found.next_steps[:_STEPS_SHOWN]))
+    add(4, "notes", found.notes)
+    for index, todo in enumerate(found.next_todos):
+        due = f"  due {todo.due_date}" if todo.due_date else ""
+        text = f"{todo.id} {todo.priority:8} {todo.status:11} {_cut(todo.title, 100)}{due}"
+        lines.append(_Line(3, f"{'' if index else 'todo':7} {text}", "todos"))
+    for index, each in enumerate(found.decisions):
+        add(5, "" if index else "why", f"{each.id} {_cut(each.title, 100)}", "decisions")
+    if found.missing:
+        lines.append(_Line(2, f"⚠ missing: {', '.join(found.missing)}: relay project init"))
+    return lines
+
+
+def _cut(text: str, chars_max: int = _LINE_CHARS) -> str:
+    """Return a text in one line of limited length, without terminal escapes."""
+    line = " ".join(text.split())
+    if not (line.isascii() and line.isprintable()):
+        from contextrelay.content.untrusted.hidden_chars import spell_hidden
+
+        line = spell_hidden(line)
+    return line if len(line) <= chars_max else line[: chars_max - 1] + "…"
+
+
+# The Agent Skill contains the same lines; a test compares them.
+PRIMER = (
+    (0, "Context Relay: files are the single source of truth. Assume no memory; read, then work."),
+    (1, "At the start of a session, sub-agent or scheduled run: relay project start --agent"),
+    (1, "Before you end: relay project finish --since STAMP --task T --completed X --next Y"),
+    (2, "Todos: relay project next; todo add TITLE, start ID, done ID, block ID WHY"),
+    (2, "Decisions: relay project decide TITLE --context WHY; never edit an old one"),
+    (3, "Sub-agents read only files: relay project task give TASK --expect OUTPUT, take, return"),
+    (3, "Large output: relay push FILE prints a ref; pass the ref, look with relay peek REF"),
+    (4, "A file that cannot be read is named with line and column: relay project doctor"),
+    (4, "Write no secrets into these files; --strict refuses them."),
+    (5, "Scheduled: relay project heartbeat --exec CMD does at most five todos"),
+)
+
+
+def write_primer(brief: str, budget_tokens: int, count: Count) -> FittedText:
+    """Write the primer, followed by the brief of the agent's project if there is one."""
+    # What the project says is more important than the last lines about our commands.
+    project = ["", *brief.splitlines()] if brief else []
+    lines = [_Line(rank, text, _PRIMER_LINES) for rank, text in PRIMER]
+    lines += [_Line(2, text, _PRIMER_LINES) for text in project]
+    return _fit(lines, {_PRIMER_LINES: len(lines)}, budget_tokens, count)

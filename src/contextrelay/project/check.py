@@ -1,16 +1,21 @@
-"""Checking: what is wrong with a project's files, where, and how to repair it; changes nothing."""
+"""Checks of the four files: what is wrong, where, and how to fix it; and secrets in their texts.
+
+Rule: a check changes nothing. A secret is shown by its place and its first characters.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, Literal
+from pathlib import Path
+from typing import Literal
 
 from msgspec import Struct
 
 from contextrelay.documents.value_types import is_object
 from contextrelay.errors import RelayError
-from contextrelay.limits import REVIEW_DUE_S
+from contextrelay.limits import REVIEW_DUE_S, SECRETS_SHOWN_MAX
 from contextrelay.model.project import (
     ABOUT,
     DECISIONS,
@@ -20,20 +25,37 @@ from contextrelay.model.project import (
     STATE,
     STATUSES,
     TODOS,
+    Secret,
 )
-from contextrelay.project import todo_list as logic
+from contextrelay.project import confined, todos
 from contextrelay.project.decisions import read_decisions
-from contextrelay.project.dependencies import blockers, circles
-from contextrelay.project.files import confined
-from contextrelay.project.files.folder import read_text
-from contextrelay.project.files.json_text import read
-from contextrelay.project.files.secrets import secrets_in
-from contextrelay.project.progress import clashes_of, state_of
-from contextrelay.project.project import Project
+from contextrelay.project.documents import conflicts_of, load_document
+
+_ASSIGNED = (
+    r"(?i)\b(?:api[_-]?key|secret|token|passw(?:or)?d|access[_-]?key)[\"']?\s*[:=]\s*"
+    r"[\"']?(?=[^\s\"',]*[0-9])(?=[^\s\"',]*[A-Za-z])[0-9A-Za-z_/+.=-]{20,}"
+)
+_SECRETS = {
+    "private key": r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----",
+    "AWS access key": r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
+    "GitHub token": r"\b(?:gh[pousr]_[0-9A-Za-z]{36,255}|github_pat_[0-9A-Za-z_]{50,255})\b",
+    "GitLab token": r"\bglpat-[0-9A-Za-z_-]{20,}",
+    "Slack token": r"\bxox[abeoprs]-[0-9A-Za-z-]{10,}",
+    "Slack webhook": r"hooks\.slack\.com/services/T[0-9A-Z]+/B[0-9A-Z]+/[0-9A-Za-z]+",
+    "Google key": r"\bAIza[0-9A-Za-z_-]{35}",
+    "Stripe key": r"\b[sr]k_live_[0-9A-Za-z]{20,}",
+    "API key": r"\bsk-(?:ant-|proj-|or-|svcacct-)?[0-9A-Za-z_-]{20,}",
+    "PyPI token": r"\bpypi-[0-9A-Za-z_-]{50,}",
+    "npm token": r"\bnpm_[0-9A-Za-z]{36}\b",
+    "Hugging Face token": r"\bhf_[0-9A-Za-z]{30,}",
+    "JSON web token": r"\beyJ[0-9A-Za-z_-]{10,}\.eyJ[0-9A-Za-z_-]{10,}\.[0-9A-Za-z_-]{10,}",
+    "password in a URL": r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@\"'<>]{1,64}:[^\s/@\"'<>]{3,128}@",
+    "assigned secret": _ASSIGNED,
+}
 
 
-class Finding(Struct, frozen=True, rename={"text": "told"}):
-    """A problem, or a file without one."""
+class FileFinding(Struct, frozen=True, rename={"text": "told"}):
+    """A problem in a file, or that it has none."""
 
     file: str
     state: Literal["ok", "hint", "failure"]
@@ -41,104 +63,131 @@ class Finding(Struct, frozen=True, rename={"text": "told"}):
     next_step: str = ""
 
 
-def check(project: Project) -> list[Finding]:
-    """Check every file by itself, so that one that is broken does not hide another."""
-    found: list[Finding] = []
+def check(folder: Path, now: str) -> list[FileFinding]:
+    """Check every file by itself, so that an invalid file does not hide other problems."""
+    found: list[FileFinding] = []
     for name in FILES:
-        problems: list[Finding] = []
+        problems: list[FileFinding] = []
         try:
-            text = read_text(project.folder, name)
+            text = confined.read_text(folder, name)
             if text is None:
-                problems.append(Finding(name, "hint", "is missing", "relay project init makes it"))
+                problems = [FileFinding(name, "hint", "missing", "create it: relay project init")]
             else:
-                problems += _CHECKS[name](text, project.now())
-                for secret in secrets_in(name, text):
-                    found_secret = f"{secret.kind} {secret.shown}"
-                    problem = f"line {secret.line} looks like a secret ({found_secret})"
-                    hint = "take it out, and make it invalid where it came from"
-                    problems.append(Finding(name, "failure", problem, hint))
+                problems += _CHECKS[name](text, now)
+                for secret in find_secrets(name, text):
+                    problem = (
+                        f"line {secret.line} looks like a secret ({secret.kind} {secret.shown})"
+                    )
+                    hint = "remove it here, and revoke it where it was issued"
+                    problems.append(FileFinding(name, "failure", problem, hint))
         except RelayError as error:
-            problems.append(Finding(name, "failure", error.message, error.hint))
-        found += problems or [Finding(name, "ok", "is as it should be")]
-    return [*found, *_own_folder(project)]
-
-
-def _own_folder(project: Project) -> Iterator[Finding]:
-    """What is in our folder, and is neither a file nor a folder."""
+            problems.append(FileFinding(name, "failure", error.message, error.hint))
+        found += problems or [FileFinding(name, "ok", "valid")]
     try:
-        listed = confined.entries(project.folder, OWN_FOLDER)
+        for entry in confined.entries(folder, OWN_FOLDER):
+            if not (entry.is_file or entry.is_folder):
+                path = f"{OWN_FOLDER}/{entry.name}"
+                found.append(
+                    FileFinding(path, "failure", "not a regular file", f"inspect it: ls -l {path}")
+                )
     except RelayError as error:
-        yield Finding(OWN_FOLDER, "failure", error.message, error.hint)
-        return
-    for entry in listed:
-        if not (entry.is_file or entry.is_folder):
-            path = f"{OWN_FOLDER}/{entry.name}"
-            yield Finding(path, "failure", "is no plain file", f"see what it is: ls -l {path}")
+        found.append(FileFinding(OWN_FOLDER, "failure", error.message, error.hint))
+    return found
 
 
-def _about(text: str, now: str) -> Iterator[Finding]:
-    if not any(line.startswith("# ") for line in text.lstrip("\ufeff").splitlines()):
-        yield Finding(ABOUT, "hint", "has no heading with a name", "begin it with: # Name")
+def _check_about(text: str, now: str) -> Iterator[FileFinding]:
+    if not any(line.startswith("# ") for line in text.removeprefix(confined.BOM).splitlines()):
+        yield FileFinding(ABOUT, "hint", "no heading with a name", "start it with: # Name")
 
 
-def _state(text: str, now: str) -> Iterator[Finding]:
-    state = state_of(read(text, STATE))
-    if "progress" in state and not is_object(state["progress"]):
-        yield Finding(STATE, "failure", "/progress is no object", 'write "progress": {}')
+def _check_state(text: str, now: str) -> Iterator[FileFinding]:
+    state = load_document(text, STATE)
+    if not is_object(state.get("progress", {})):
+        yield FileFinding(STATE, "failure", "/progress is not an object", 'write "progress": {}')
     update = state.get("last_update")
-    if isinstance(update, str) and update and logic.parsed(update) is None:
-        yield Finding(
-            STATE, "hint", f"/last_update {update!r} is no time", "write 2026-05-01T10:00Z"
-        )
-    for clash in clashes_of(state):
-        yield Finding(
-            STATE,
-            "hint",
-            f"two writers changed {clash.get('field')}: {clash.get('kept')!r} stands, "
-            f"{clash.get('other')!r} was wanted too",
-            f"choose: relay project finish --set {clash.get('field')}=VALUE",
-        )
+    if isinstance(update, str) and update and todos.parse_time(update) is None:
+        problem = f"/last_update is not a time: {update!r}"
+        yield FileFinding(STATE, "hint", problem, "write for example 2026-05-01T10:00Z")
+    for each in conflicts_of(state):
+        field, kept, other = each.get("field"), each.get("kept"), each.get("other")
+        problem = f"conflict in {field}: it is {kept!r}, another writer set {other!r}"
+        hint = f"choose: relay project finish --set {field}=VALUE"
+        yield FileFinding(STATE, "hint", problem, hint)
 
 
-def _todos(text: str, now: str) -> Iterator[Finding]:
-    document: Any = read(text, TODOS)
-    every = logic.read_todos(document)
-    logic.items_of(document, "completed")
+def _check_todos(text: str, now: str) -> Iterator[FileFinding]:
+    document = todos.TodoList(load_document(text, TODOS))
+    every = document.read()
+    archived = {str(item.get("id")) for item in document.items("completed")}
     counted = Counter(todo.id for todo in every)
     for id, number in counted.items():
         if number > 1:
-            yield Finding(TODOS, "failure", f"{id} is there {number} times", "give one a new id")
+            yield FileFinding(TODOS, "failure", f"{number} todos have the id {id}", "change one")
     for todo in every:
         if not todo.id or not todo.title:
-            text = f"a todo has no {'title' if todo.id else 'id'}: {todo.id or todo.title!r}"
-            yield Finding(TODOS, "failure", text, "give it one")
+            problem = f"todo without {'a title' if todo.id else 'an id'}: {todo.id or todo.title!r}"
+            yield FileFinding(TODOS, "failure", problem, "add it")
         if todo.status not in STATUSES:
-            text = f"{todo.id} has the status {todo.status!r}"
-            yield Finding(TODOS, "hint", text, f"use {', '.join(STATUSES)}")
+            problem = f"{todo.id} has an unknown status {todo.status!r}"
+            yield FileFinding(TODOS, "hint", problem, f"use one of {', '.join(STATUSES)}")
         if todo.priority not in PRIORITIES:
-            text = f"{todo.id} has the priority {todo.priority!r}"
-            yield Finding(TODOS, "hint", text, f"use {', '.join(PRIORITIES)}")
-    archived = {str(item.get("id")) for item in logic.items_of(document, "completed")}
-    for id, others in blockers(document).items():
+            problem = f"{todo.id} has an unknown priority {todo.priority!r}"
+            yield FileFinding(TODOS, "hint", problem, f"use one of {', '.join(PRIORITIES)}")
+    for id, others in todos.blockers(every).items():
         for other in sorted(others - set(counted) - archived):
-            yield Finding(TODOS, "hint", f"{id} waits for {other}, which is not there", "remove it")
-    for circle in circles(document):
-        text = " waits for ".join(circle)
-        yield Finding(TODOS, "failure", text, f"relay project todo unblock {circle[0]}")
-    if logic.older_than(logic.last_review(document), now, REVIEW_DUE_S):
-        yield Finding(TODOS, "hint", "was not reviewed for a day", "relay project todo review")
+            problem = f"{id} waits for {other}, which does not exist"
+            yield FileFinding(TODOS, "hint", problem, "remove it from blocked_by")
+    for cycle in todos.cycles(every):
+        hint = f"relay project todo unblock {cycle[0]}"
+        yield FileFinding(TODOS, "failure", f"cycle: {' waits for '.join(cycle)}", hint)
+    if todos.is_older(document.last_review(), now, REVIEW_DUE_S):
+        yield FileFinding(TODOS, "hint", "not reviewed for a day", "relay project todo review")
 
 
-def _decisions(text: str, now: str) -> Iterator[Finding]:
+def _check_decisions(text: str, now: str) -> Iterator[FileFinding]:
     counted = Counter(each.number for each in read_decisions(text))
     for number, times in sorted(counted.items()):
         if times > 1:
-            text = f"ADR-{number:03d} is there {times} times"
-            yield Finding(DECISIONS, "failure", text, "give the newer one the next number")
-    missing = sorted(set(range(1, max(counted, default=0))) - set(counted))
-    if missing:
-        some = ", ".join(f"ADR-{number:03d}" for number in missing[:5])
-        yield Finding(DECISIONS, "hint", f"{some} is not there", "decisions are never deleted")
+            problem = f"{times} decisions have the id ADR-{number:03d}"
+            yield FileFinding(DECISIONS, "failure", problem, "give the newer one the next number")
+    # Bounded: a single number may be as high as a billion.
+    gaps = (n for n in range(1, min(max(counted, default=0), 10_000)) if n not in counted)
+    some = [f"ADR-{number:03d}" for number, _ in zip(gaps, range(5), strict=False)]
+    if some:
+        hint = "restore it from git; decisions are not deleted"
+        yield FileFinding(DECISIONS, "hint", f"missing: {', '.join(some)}", hint)
 
 
-_CHECKS = {ABOUT: _about, STATE: _state, TODOS: _todos, DECISIONS: _decisions}
+_CHECKS = {
+    ABOUT: _check_about,
+    STATE: _check_state,
+    TODOS: _check_todos,
+    DECISIONS: _check_decisions,
+}
+
+
+def find_secrets(file: str, text: str, known: str = "") -> list[Secret]:
+    """Return the strings that look like secrets, except for those in the `known` text."""
+    known_lines = set(known.splitlines())
+    found: list[Secret] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if line in known_lines:
+            continue
+        taken: list[tuple[int, int]] = []
+        for kind, shape in _SECRETS.items():
+            for match in re.finditer(shape, line):
+                # The first shape that fits names it. A secret that only moved is not new.
+                is_taken = any(start < match.end() and match.start() < end for start, end in taken)
+                if is_taken:
+                    continue
+                taken.append(match.span())
+                if text.count(match[0]) > known.count(match[0]):
+                    found.append(Secret(file, number, kind, f"{match[0][:6]}…"))
+        if len(found) >= SECRETS_SHOWN_MAX:
+            break
+    return found[:SECRETS_SHOWN_MAX]
+
+
+def describe_secret(secret: Secret) -> str:
+    """Return a warning that does not contain the secret."""
+    return f"{secret.file}, line {secret.line}: looks like a secret ({secret.kind} {secret.shown})"

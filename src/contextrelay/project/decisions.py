@@ -1,48 +1,53 @@
-"""Decisions: sections `## ADR-NNN: Title` of decisions.md, read and appended, never edited.
+"""The two Markdown files: decisions.md, which is only appended to, and PROJECT.md, which is read.
 
-Rule: a decision that no longer holds is superseded by a new one, which names it. What people write
-between the sections stays.
+Rule: a decision is never edited. A new one supersedes it and names it. Other text stays as it is.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from contextrelay.errors import Invalid, NotFound
 from contextrelay.limits import PROJECT_FIELD_CHARS_MAX
 from contextrelay.model.project import Decision
-from contextrelay.project.files.decode import newline_of
+from contextrelay.project.confined import BOM, newline_of
 
 _HEADING = re.compile(
     r"#{2,3}[ \t]+ADR[- ]?([0-9]{1,9})[ \t]*(?:[:.)–—-][ \t]*)?(.*)", re.IGNORECASE
 )
 _NAMES = "Date|Status|Context|Decision|Consequences?|Supersedes"
-_FIELD = re.compile(rf"[ \t]*[-*+][ \t]+[*_]*({_NAMES})[*_]*[ \t]*:[*_]*[ \t]*(.*)", re.IGNORECASE)
-_SECTION = re.compile(rf"#{{3,6}}[ \t]+({_NAMES})[ \t]*:?[ \t]*(.*)", re.IGNORECASE)
+_FIELD = re.compile(
+    rf"[ \t]*[-*+][ \t]+[*_]*({_NAMES})[*_]*[ \t]*:[*_]*[ \t]*(.*)"
+    rf"|[ \t]*#{{3,6}}[ \t]+({_NAMES})[ \t]*:?[ \t]*(.*?)[ \t]*",
+    re.IGNORECASE,
+)
 _FENCE = re.compile(r"[ ]{0,3}(`{3,}|~{3,})")
 _NUMBER = re.compile(r"ADR[- ]?([0-9]{1,9})", re.IGNORECASE)
-_HEAD = "# Architecture Decision Records"
+_MARKDOWN_HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*")
+_UNFILLED = re.compile(r"\[.*\]|[-*+][ \t]+[^:]+:[ \t]*")
 
 
 def read_decisions(text: str) -> list[Decision]:
-    """Every decision of a file, in its order, each with the one that supersedes it."""
+    """Return every decision of a file in its order, each with the one that supersedes it."""
     lines = text.splitlines()
-    starts = [index for index, _ in _headings(lines)]
-    found: list[Decision] = []
-    for place, (index, match) in enumerate(_headings(lines)):
-        stop = starts[place + 1] if place + 1 < len(starts) else len(lines)
-        found.append(_decision(match, lines[index:stop], index + 1))
+    headings = list(_headings(lines))
+    stops = [index for index, _ in headings[1:]] + [len(lines)]
+    found = [
+        _read_decision(heading, lines[index:stop], index + 1)
+        for (index, heading), stop in zip(headings, stops, strict=False)
+    ]
     successors = {old: each.number for each in found for old in each.supersedes}
     for each in found:
-        if each.status.lower().startswith("superseded") and each.number not in successors:
+        if each.status.lower().startswith("superseded"):
             named = _NUMBER.search(each.status)
-            successors[each.number] = int(named[1]) if named else each.number
+            successors.setdefault(each.number, int(named[1]) if named else each.number)
     return [each._replace(superseded_by=successors.get(each.number, 0)) for each in found]
 
 
 def _headings(lines: list[str]) -> Iterator[tuple[int, re.Match[str]]]:
-    """The headings of decisions, with the index of their line; code blocks are read over."""
+    """Yield the headings of decisions with their line index; skip code blocks."""
     fence = ""
     for index, line in enumerate(lines):
         mark = _FENCE.match(line)
@@ -54,35 +59,36 @@ def _headings(lines: list[str]) -> Iterator[tuple[int, re.Match[str]]]:
             yield index, match
 
 
-def _decision(heading: re.Match[str], lines: list[str], line: int) -> Decision:
+def _read_decision(heading: re.Match[str], lines: list[str], line: int) -> Decision:
     fields: dict[str, list[str]] = {}
     current: list[str] = []
     for each in lines[1:]:
-        field = _FIELD.fullmatch(each) or _SECTION.fullmatch(each.strip())
-        if field:
-            current = fields.setdefault(field[1].lower().rstrip("s"), [])
-            current.append(field[2])
+        if field := _FIELD.fullmatch(each):
+            name, value = field.group(1, 2) if field[1] else field.group(3, 4)
+            current = fields.setdefault(name.lower(), [])
+            current.append(value)
         else:
             current.append(each)
 
-    def field_text(name: str) -> str:
-        return "\n".join(part.strip() for part in fields.get(name, ())).strip()
+    def value_of(*names: str) -> str:
+        values = [part.strip() for name in names for part in fields.get(name, ())]
+        return "\n".join(values).strip()
 
     return Decision(
         number=int(heading[1]),
         title=heading[2].strip(),
-        date=field_text("date"),
-        status=field_text("statu"),
-        context=field_text("context"),
-        decision=field_text("decision"),
-        consequences=field_text("consequence"),
-        supersedes=tuple(int(number) for number in _NUMBER.findall(field_text("supersede"))),
+        date=value_of("date"),
+        status=value_of("status"),
+        context=value_of("context"),
+        decision=value_of("decision"),
+        consequences=value_of("consequence", "consequences"),
+        supersedes=tuple(int(number) for number in _NUMBER.findall(value_of("supersedes"))),
         line=line,
         text="\n".join(lines).rstrip(),
     )
 
 
-def appended(
+def append_decision(
     text: str | None,
     title: str,
     date: str,
@@ -92,55 +98,81 @@ def appended(
     consequences: str = "",
     supersedes: Sequence[str] = (),
 ) -> tuple[str, str]:
-    """The file with one more decision at its end, and the id of that.
+    """Return the file with one more decision, and the id of that.
 
     Raises:
-        Invalid: the title is none.
-        NotFound: what it supersedes is not there.
+        Invalid: the title is invalid; NotFound: a superseded decision does not exist.
     """
-    _check(title, status, context, decision, consequences)
-    known = read_decisions(text or "")
-    number = max((each.number for each in known), default=0) + 1
-    replaced = [_known(known, each) for each in supersedes]
-    lines = [f"## ADR-{number:03d}: {title.strip()}", f"- Date: {date}", f"- Status: {status}"]
-    if replaced:
-        lines.append(f"- Supersedes: {', '.join(f'ADR-{each:03d}' for each in replaced)}")
-    for name, said in (
-        ("Context", context),
-        ("Decision", decision or title),
-        ("Consequences", consequences),
-    ):
-        lines.append(f"- {name}: {_indented(said)}".rstrip())
-    return joined(text, "\n".join(lines)), f"ADR-{number:03d}"
-
-
-def joined(text: str | None, section: str) -> str:
-    """A file with one more section at its end, in the line ends that it has."""
-    if text is None or not text.strip("\ufeff \t\r\n"):
-        return f"{text or ''}{_HEAD}\n\n{section}\n"
-    newline = newline_of(text)
-    body = text.rstrip("\r\n")
-    ends = text[len(body) :]
-    return body + newline * 2 + section.replace("\n", newline) + (newline if ends else "")
-
-
-def _check(title: str, *texts: str) -> None:
     if not title.strip() or "\n" in title.strip():
         raise Invalid("a decision needs a title of one line", 'relay project decide "Use SQLite"')
-    if any(len(each) > PROJECT_FIELD_CHARS_MAX for each in (title, *texts)):
-        most = f"the limit is {PROJECT_FIELD_CHARS_MAX:,} characters"
-        raise Invalid("a part of the decision is too long", f"{most}; push it, and name the ref")
+    known = {each.number for each in read_decisions(text or "")}
+    number = max(known, default=0) + 1
+    fields = {
+        "Date": date,
+        "Status": status,
+        "Supersedes": ", ".join(f"ADR-{_known_number(known, each):03d}" for each in supersedes),
+        "Context": context,
+        "Decision": decision or title,
+        "Consequences": consequences,
+    }
+    lines = [f"## ADR-{number:03d}: {title.strip()}"]
+    for name, value in fields.items():
+        if len(value) > PROJECT_FIELD_CHARS_MAX:
+            hint = f"the limit is {PROJECT_FIELD_CHARS_MAX:,} characters; push it, name the ref"
+            raise Invalid(f"{name.lower()} is too long: {len(value):,} characters", hint)
+        if value or name != "Supersedes":
+            first, *rest = value.strip().splitlines() or [""]
+            # Indented, so that no line of a value starts a section.
+            lines += [f"- {name}: {first}".rstrip(), *(f"  {line}".rstrip() for line in rest)]
+    return append_section(text, "\n".join(lines)), f"ADR-{number:03d}"
 
 
-def _known(known: list[Decision], word: str) -> int:
+def append_section(text: str | None, section: str) -> str:
+    """Return a file with one more section, in its own line endings."""
+    if text is None or not text.strip(f"{BOM} \t\r\n"):
+        return f"{text or ''}# Architecture Decision Records\n\n{section}\n"
+    newline = newline_of(text)
+    body = text.rstrip("\r\n")
+    end = newline if len(body) < len(text) else ""
+    return body + newline * 2 + section.replace("\n", newline) + end
+
+
+def _known_number(known: set[int], word: str) -> int:
     digits = word.strip().upper().removeprefix("ADR-")
     number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else -1
-    if not any(each.number == number for each in known):
-        raise NotFound(f"there is no decision {word}", "see: relay project decisions")
+    if number not in known:
+        raise NotFound(f"decision {word} not found", "see: relay project decisions")
     return number
 
 
-def _indented(said: str) -> str:
-    """A text of several lines as one item of a list."""
-    first, *rest = said.strip().splitlines() or [""]
-    return "\n".join([first.rstrip(), *(f"  {line}".rstrip() for line in rest)])
+class About(NamedTuple):
+    """The content of PROJECT.md."""
+
+    name: str
+    description: str
+    stack: tuple[str, ...]
+    constraints: tuple[str, ...]
+    other_sections: tuple[str, ...]
+
+
+def read_about(text: str, fallback_name: str) -> About:
+    """Read PROJECT.md; ignore the placeholders of the template."""
+    name = ""
+    sections: list[tuple[str, list[str]]] = [("", [])]
+    for line in map(str.strip, text.removeprefix(BOM).splitlines()):
+        heading = _MARKDOWN_HEADING.fullmatch(line)
+        if heading and len(heading[1]) == 1 and not name:
+            name = heading[2]
+        elif heading:
+            sections.append((heading[2], []))
+        elif line and not _UNFILLED.fullmatch(line):
+            sections[-1][1].append(line)
+    by_title = {title.lower(): tuple(lines) for title, lines in sections}
+    known = ("", "one-line description", "tech stack", "key constraints", "related documents")
+    return About(
+        name=name or fallback_name,
+        description=" ".join(by_title.get(known[1]) or by_title.get("", ())[:1]),
+        stack=by_title.get("tech stack", ()),
+        constraints=by_title.get("key constraints", ()),
+        other_sections=tuple(t for t, lines in sections if t.lower() not in known and lines),
+    )

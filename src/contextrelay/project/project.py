@@ -1,4 +1,4 @@
-"""A project: its four files, read and changed as one, from any folder below it.
+"""A project: its four files, read and changed together.
 
     from contextrelay.project import Project
 
@@ -7,20 +7,21 @@
     todo = project.todos.add("Write the tests", priority="high")
     project.finish(current_task="Review", completed=["Login endpoint"])
 
-Rule: files are the truth. Every method reads them again, writes all that it changes or nothing, and
-then patches the project's thread, if there is one; where that fails, the files are written anyway.
-What only some methods need is imported there: `brief` is called at every start.
+Rule: files are the source of truth. Every method reads them again and writes all of its changes or
+none. It then updates the project's thread, if there is one; a failure of that is only a warning.
+`brief` runs at every start of an agent: modules that only other methods need are imported there.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
-from contextrelay.errors import Invalid, NotFound, Refused, RelayError
+from contextrelay.documents.value_types import is_object
+from contextrelay.errors import Broken, Failed, Invalid, NotFound, Refused, RelayError, TooLarge
 from contextrelay.limits import BRIEF_TOKENS_DEFAULT
 from contextrelay.model.project import (
     DECISIONS,
@@ -28,28 +29,85 @@ from contextrelay.model.project import (
     OWN_FOLDER,
     STATE,
     TODOS,
+    Clash,
     Decision,
     Finished,
     Secret,
     Texts,
 )
-from contextrelay.project.brief import Briefing, briefing_of, new_briefing
-from contextrelay.project.files import backups
-from contextrelay.project.files.folder import find_folder
-from contextrelay.project.files.journal import change, read_all
-from contextrelay.project.thread_link import Link
+from contextrelay.project import confined, files
+from contextrelay.project.brief import (
+    Age,
+    Briefing,
+    ProjectSummary,
+    brief_for_model,
+    new_briefing,
+    summarize,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from contextrelay.project.snapshot import Gathered
-    from contextrelay.project.tasks import Tasks
-    from contextrelay.project.todos import Todos
+    from contextrelay.project.state_file import ProjectTasks
+    from contextrelay.project.thread_link import Link
+    from contextrelay.project.todos import TodoList, Todos
 
-Make = Callable[[Texts], Texts]
+Result = TypeVar("Result")
+_GIT_S_MAX = 60
+_TODO_ACTIONS = ("add", "start", "done", "block", "unblock", "cancel")
+_DECISION_PARTS = ("title", "status", "context", "decision", "consequences", "supersedes")
+
+
+class ProjectDraft:
+    """The files during a change. Documents are loaded on first use and dumped at the end."""
+
+    def __init__(self, texts: Texts, now: str) -> None:
+        self._texts = texts
+        self._now = now
+        self._documents: dict[str, dict[str, Any]] = {}
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The document of state.json, to be changed in place."""
+        return self._document(STATE)
+
+    @property
+    def todos(self) -> TodoList:
+        """The document of todos.json, to be changed in place."""
+        from contextrelay.project.todos import TodoList
+
+        return TodoList(self._document(TODOS), self._now)
+
+    def decide(self, title: str, **parts: Any) -> str:
+        """Append a decision and return its id."""
+        from contextrelay.project.decisions import append_decision
+
+        text, id = append_decision(self._texts.decisions, title, self._now[:10], **parts)
+        self._texts = self._texts.having(DECISIONS, text)
+        return id
+
+    def texts(self) -> Texts:
+        """Return the files with the changes."""
+        from contextrelay.project.documents import dump_document
+
+        texts = self._texts
+        for name, document in self._documents.items():
+            texts = texts.having(name, dump_document(document, texts.of(name)))
+        return texts
+
+    def _document(self, name: str) -> dict[str, Any]:
+        from contextrelay.project import documents
+
+        if name not in self._documents:
+            text = self._texts.of(name)
+            new = documents.new_state if name == STATE else documents.new_todos
+            is_new = text is None
+            found = new(self._now) if is_new else documents.load_document(text, name)
+            self._documents[name] = found
+        return self._documents[name]
 
 
 class Project:
-    """A project on disk. `link` is its thread, `by` who changes it, `is_strict` refuses secrets."""
+    """A project on disk. `link` is its thread, `by` the writer; `is_strict` refuses secrets."""
 
     def __init__(
         self,
@@ -62,234 +120,375 @@ class Project:
     ) -> None:
         self.folder = Path(folder).absolute()
         self.by = by
-        self.warnings: list[str] = []
-        """Warnings of the calls so far."""
+        self.link = link
         self.now = now or _local_time
-        self._link = link
+        self.warnings: list[str] = []
+        """The warnings of all calls so far."""
         self._is_strict = is_strict
 
     @classmethod
     def find(cls, start: str | os.PathLike[str] | None = None, **options: Any) -> Project:
-        """The project that a folder, or the current one, is in; options as for the class.
+        """Return the project of a folder, else of the current one; options as for the class.
 
         Raises:
-            NotFound: there is none.
+            NotFound: there is no project.
         """
-        return cls(find_folder(start), **options)
+        return cls(files.find_folder(start), **options)
+
+    @property
+    def own_folder(self) -> Path:
+        """The folder of the lock, the journal and the copies."""
+        return self.folder / OWN_FOLDER
 
     @property
     def todos(self) -> Todos:
+        """The todos."""
         from contextrelay.project.todos import Todos
 
         return Todos(self)
 
     @property
-    def tasks(self) -> Tasks:
-        from contextrelay.project.tasks import Tasks
+    def tasks(self) -> ProjectTasks:
+        """The tasks for sub-agents."""
+        from contextrelay.project.state_file import ProjectTasks
 
-        return Tasks(self)
-
-    @property
-    def link(self) -> Link | None:
-        return self._link
+        return ProjectTasks(self)
 
     def texts(self) -> Texts:
-        """The files as they are.
+        """Return the four files; raise Broken if one is unreadable."""
+        return files.read_all(self.folder)
+
+    def summary(self) -> ProjectSummary:
+        """Return the values of the files that a brief may show."""
+        return summarize(self.texts(), self.folder.name)
+
+    def brief(self, budget_tokens: int = BRIEF_TOKENS_DEFAULT, age: Age | None = None) -> Briefing:
+        """Return the cold-start brief for a model, or for a person if `age` spells times.
 
         Raises:
-            Broken: one of them cannot be read; the error names it.
-        """
-        return read_all(self.folder)
-
-    def gathered(self) -> Gathered:
-        """What a brief is made of, as values."""
-        from contextrelay.project.snapshot import gathered
-
-        return gathered(self.texts(), self.folder.name)
-
-    def brief(
-        self,
-        budget_tokens: int = BRIEF_TOKENS_DEFAULT,
-        age: Callable[[str], str] | None = None,
-    ) -> Briefing:
-        """The cold-start brief for a model, within a budget; with an `age` that for a person.
-
-        Raises:
-            Broken: a file cannot be read; the error names the place.
+            Broken: a file is invalid; the error names the place.
             Invalid: the budget is too small.
         """
         texts = self.texts()
         if age is None:
-            made = briefing_of(self.folder, texts, budget_tokens)
+            made = brief_for_model(self.folder, texts, budget_tokens)
         else:
             made = new_briefing(self.folder, texts, budget_tokens, age)
         try:
-            backups.keep(self.folder, made.since, texts.state)
+            files.keep_seen(self.folder, made.since, texts.state)
         except Refused as error:
             self.warnings.append(f"{error.message}; {error.hint}")
-        self._patch_thread(made.name)
+        self._update_thread(made.name)
         return made
 
     def finish(self, *, since: str = "", **fields: Any) -> Finished:
-        """End a piece of work: write what changed, all or nothing.
+        """Write the results of a piece of work, all or nothing.
 
-        Takes the fields of `Progress` (phase, current_task, completed, in_progress, blocked,
-        next_steps, notes, session_id, fields), `todos` ({"add": [...], "start": [...], "done":
-        [...], "block": [...], "cancel": [...]}) and `decisions` (a list of what `decide` takes).
-        With `since`, the stamp of a brief, a field that another changed meanwhile is merged.
+        Takes phase, current_task, completed, in_progress, blocked, next_steps, notes, session_id,
+        fields (others by name), todos ({"add": [...], "start": [...], "done": [...],
+        "block": [...], "unblock": [...], "cancel": [...]}) and decisions (titles, or objects with
+        the arguments of `decide`). With `since`, the stamp of a brief, later changes are merged.
 
         Raises:
-            Invalid: a field is not known, or not as it must be.
-            Refused: a todo may not go there, or there is a secret and `is_strict`.
+            Invalid: a field is unknown or invalid.
+            Refused: a todo does not allow the transition, or there is a secret and `is_strict`.
         """
-        from contextrelay.project.finish import Finishing
+        from contextrelay.project import state_file
+        from contextrelay.project.documents import load_document
 
-        seen = backups.kept(self.folder, since) if since else None
-        finishing = Finishing(self, fields, seen)
-        before, after = self.change(finishing.make)
-        changed = [name for name, text in after.named().items() if text != before.of(name)]
-        if changed:
-            # The next start finds the brief in the cache.
-            with suppress(RelayError):
-                briefing_of(self.folder, self.texts(), BRIEF_TOKENS_DEFAULT)
-        return finishing.finished(changed)
+        progress = {*state_file.TEXT_FIELDS, *state_file.LIST_FIELDS, "fields"}
+        known = (*sorted(progress), "todos", "decisions")
+        for name in fields:
+            if name not in known:
+                raise Invalid(f"unknown field {name!r}", f"finish takes {', '.join(known)}")
+        change = {name: value for name, value in fields.items() if name in progress}
+        state_file.check_progress(change)
+        actions = _todo_actions(fields.get("todos") or {})
+        decisions = [_decision(each) for each in _list("decisions", fields.get("decisions"))]
+        seen = load_document(files.read_seen(self.folder, since), STATE) if since else None
+
+        def make(draft: ProjectDraft) -> tuple[list[str], list[str], list[str], list[Clash]]:
+            decided = [draft.decide(**parts) for parts in decisions]
+            added, unblocked = _change_todos(draft, actions) if any(actions.values()) else ([], [])
+            clashes: list[Clash] = []
+            if seen is None:
+                state_file.update_progress(draft.state, change, self.now())
+            else:
+                clashes = state_file.merge_progress(draft.state, seen, change, self.now())
+            return added, decided, unblocked, clashes
+
+        result, names = self._change(make)
+        return Finished(names, *result)
 
     def decide(self, title: str, *, supersedes: Sequence[str] = (), **parts: str) -> str:
-        """Append a decision; its id. The parts are status, context, decision, consequences.
+        """Append a decision and return its id. Parts: status, context, decision, consequences.
 
         Raises:
-            NotFound: what it supersedes is not there.
+            NotFound: a superseded decision does not exist.
         """
-        from contextrelay.project.decisions import appended
-
-        made: list[str] = []
-
-        def make(texts: Texts) -> Texts:
-            date = self.now()[:10]
-            text, id = appended(texts.decisions, title, date, supersedes=supersedes, **parts)
-            made[:] = [id]
-            return texts.having(DECISIONS, text)
-
-        self.change(make)
-        return made[0]
+        return self.change(lambda draft: draft.decide(title, supersedes=supersedes, **parts))
 
     def decisions(self) -> list[Decision]:
-        """Every decision, oldest first."""
+        """Return every decision, oldest first."""
         from contextrelay.project.decisions import read_decisions
 
         return read_decisions(self.texts().decisions or "")
 
     def note(self, text: str) -> None:
-        """Add a line to the notes of state.json."""
+        """Add a line to the notes in state.json."""
         if not text.strip():
-            raise Invalid("there is nothing to note", 'relay project note "what to remember"')
+            raise Invalid("the note is empty", 'relay project note "what to remember"')
 
-        def noted(state: dict[str, Any]) -> dict[str, Any]:
-            old = state.get("notes")
+        def note(draft: ProjectDraft) -> None:
+            old = draft.state.get("notes")
             notes = f"{old}\n{text}" if isinstance(old, str) and old else text
-            return {**state, "notes": notes, "last_update": self.now()}
+            draft.state.update(notes=notes, last_update=self.now())
 
-        self.change_json(STATE, noted)
+        self.change(note)
 
     def restore(self, version: int | None) -> list[str]:
-        """Write back what a version of the thread says; the files that changed.
+        """Write the files as in a version of the thread; return the files that changed.
 
-        What is overwritten is kept in the folder of backups; decisions made since then stay.
+        Overwritten files are backed up. Newer decisions stay.
 
         Raises:
             NotFound: there is no thread, or no such version.
         """
-        from contextrelay.project.thread_facts import PREFIX, restored
+        from contextrelay.project.thread_link import PREFIX, restore_texts
 
-        if self._link is None:
-            raise Invalid("this project has no thread", "open it with a link")
-        facts = self._link.facts(version)
+        if self.link is None:
+            raise Invalid("this project has no thread", "open the project with a link")
+        facts = self.link.facts(version)
         if not any(key.startswith(PREFIX) for key in facts):
             raise NotFound(
-                f"version {version} of the thread says nothing of this project",
-                f"see what there is: relay state log {self._link.thread_id}",
+                f"version {version} of the thread has no facts of this project",
+                f"list the versions: relay state log {self.link.thread_id}",
             )
-        backups.back_up(self.folder, FILES, self.now())
-        before, after = self.change(lambda texts: restored(facts, texts))
-        return [name for name, text in after.named().items() if text != before.of(name)]
+        files.back_up(self.folder, FILES, self.now())
+        return self.write(lambda texts: restore_texts(facts, texts))
 
-    def change_json(
-        self, name: str, make: Callable[[dict[str, Any]], dict[str, Any]]
-    ) -> tuple[Texts, Texts]:
-        """Change state.json or todos.json by what they say; all the rest of the text stays."""
+    def change(self, make: Callable[[ProjectDraft], Result]) -> Result:
+        """Change the files with a function, which may be called again, and return its result."""
+        return self._change(make)[0]
 
-        def made(texts: Texts) -> Texts:
-            return texts.having(name, self.changed_text(name, texts.of(name), make))
+    def _change(self, make: Callable[[ProjectDraft], Result]) -> tuple[Result, list[str]]:
+        results: list[Result] = []
 
-        return self.change(made)
+        def write(texts: Texts) -> Texts:
+            draft = ProjectDraft(texts, self.now())
+            results[:] = [make(draft)]
+            return draft.texts()
 
-    def changed_text(
-        self, name: str, text: str | None, make: Callable[[dict[str, Any]], dict[str, Any]]
-    ) -> str:
-        """The text of a JSON file after a change of what it says."""
-        from contextrelay.project.files.json_edit import edited, written
-        from contextrelay.project.files.json_text import read
-        from contextrelay.project.files.templates import new_state, new_todos
+        names = self.write(write)
+        return results[0], names
 
-        if text is None:
-            new = {STATE: new_state, TODOS: new_todos}[name](self.now())
-            return written(make(new))
-        value = read(text, name)
-        if not isinstance(value, dict):
-            raise Refused(f"{name} holds no object", "it must be { ... }: relay project doctor")
-        return edited(text, make(value), name)  # pyright: ignore[reportUnknownArgumentType]
+    def write(self, make: Callable[[Texts], Texts]) -> list[str]:
+        """Change the texts of the files, check for secrets, and return the names that changed."""
+        from contextrelay.project.check import describe_secret, find_secrets
 
-    def change(self, make: Make) -> tuple[Texts, Texts]:
-        """Change the files as one, look for secrets, and patch the thread."""
         found: list[Secret] = []
 
         def checked(before: Texts) -> Texts:
             after = make(before)
-            found[:] = _secrets(before, after)
+            found.clear()
+            for name, text in after.named().items():
+                if text is not None and text != before.of(name):
+                    found.extend(find_secrets(name, text, before.of(name) or ""))
             if found and self._is_strict:
-                raise Refused(_warning(found[0]), "nothing was written; take it out")
+                raise Refused(describe_secret(found[0]), "nothing was written; remove the secret")
             return after
 
-        before, after = change(self.folder, checked)
-        self.warnings += [_warning(each) for each in found]
-        if before != after:
-            from contextrelay.project.project_md import read_about
+        before, after = files.change_texts(self.folder, checked)
+        self.warnings += [describe_secret(each) for each in found]
+        names = [name for name, text in after.named().items() if text != before.of(name)]
+        if names:
+            from contextrelay.project.decisions import read_about
 
-            self._patch_thread(read_about(after.about or "", self.folder.name).name)
-        return before, after
+            self._update_thread(read_about(after.about or "", self.folder.name).name)
+        return names
 
-    def _patch_thread(self, name: str) -> None:
-        if self._link is None:
+    def _update_thread(self, name: str) -> None:
+        if self.link is None:
             return
         try:
-            self._link.learn(self.texts, name, self.by)
+            self.link.update(self.texts, name, self.by)
         except (RelayError, OSError) as error:
             message = error.message if isinstance(error, RelayError) else str(error)
-            self.warnings.append(
-                f"the files are written, but the thread was not updated: {message}"
-            )
+            self.warnings.append(f"the files are written, but the thread is not updated: {message}")
 
-    @property
-    def own_folder(self) -> Path:
-        return self.folder / OWN_FOLDER
+
+class InitResult(NamedTuple):
+    """The result of `init_project`."""
+
+    folder: str
+    made: list[str]
+    kept: list[str]
+    backup: str
+    """The folder with copies of overwritten files, or ""."""
+
+
+def init_project(
+    project: Project, name: str = "", description: str = "", is_forced: bool = False
+) -> InitResult:
+    """Create the missing files of a project; with `is_forced` all of them, after a backup.
+
+    Raises:
+        Invalid: they cannot be written there.
+    """
+    from contextrelay.project.documents import new_texts
+
+    folder = project.folder
+    if not confined.is_folder(folder):
+        raise Invalid(f"{folder} is not a folder", "create it first")
+    if "\n" in name or "\n" in description:
+        raise Invalid("name and description must be one line", "write the rest into PROJECT.md")
+    present = [each for each in FILES if confined.exists(folder, each)]
+    backup = files.back_up(folder, present, project.now()) if is_forced and present else ""
+    for each in present if is_forced else ():
+        try:
+            confined.read_text(folder, each)
+        except (Broken, TooLarge):
+            # It cannot be read, so it cannot be replaced with a merge. There is a copy of it.
+            confined.remove(folder, each)
+    new = new_texts(name or folder.name, project.now(), description)
+
+    def write(texts: Texts) -> Texts:
+        if is_forced:
+            return new
+        return Texts(
+            *[there if there is not None else made for there, made in zip(texts, new, strict=True)]
+        )
+
+    project.write(write)
+    made = [each for each in FILES if is_forced or each not in present]
+    return InitResult(str(folder), made, [] if is_forced else present, str(backup))
+
+
+def commit_files(folder: Path, message: str) -> str:
+    """Commit the four files and return the short id of the commit, or "" if nothing changed.
+
+    Other staged files stay staged. git runs what the user's own `git commit` would run there, such
+    as hooks, and no other program: it must not use a folder that looks like a bare repository,
+    which a clone can bring with settings that name any program.
+
+    Raises:
+        Invalid: git or a repository is missing; Failed: git fails.
+    """
+    names = [name for name in FILES if confined.exists(folder, name)]
+    if _git(folder, "rev-parse", "--is-inside-work-tree").returncode:
+        hint = "git init, or leave out --commit"
+        raise Invalid(f"{folder} is not in a git repository; the files are written", hint)
+    _check_git(_git(folder, "add", "--", *names))
+    if not _git(folder, "status", "--porcelain", "--", *names).stdout.strip():
+        return ""
+    _check_git(_git(folder, "commit", "--quiet", "--only", "-m", message, "--", *names))
+    return _git(folder, "rev-parse", "--short", "HEAD").stdout.strip()
+
+
+def _git(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = ["git", "-c", "safe.bareRepository=explicit", "-C", str(folder), *words]
+    try:
+        return subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_GIT_S_MAX,
+            stdin=subprocess.DEVNULL,
+        )
+    except FileNotFoundError as error:
+        hint = "install it, or leave out --commit"
+        raise Invalid("git is not installed; the files are written", hint) from error
+    except subprocess.TimeoutExpired as error:
+        raise Failed(
+            f"git {words[0]} took over {_GIT_S_MAX} s", "check what it waits for"
+        ) from error
+
+
+def _check_git(done: subprocess.CompletedProcess[str]) -> None:
+    if done.returncode:
+        lines = (done.stderr or done.stdout).strip().splitlines()
+        reason = lines[0] if lines else f"exit {done.returncode}"
+        raise Failed(f"git failed: {reason}", "the files are written; commit them by hand")
+
+
+def _change_todos(
+    draft: ProjectDraft, actions: dict[str, list[Any]]
+) -> tuple[list[str], list[str]]:
+    """Make the changes of todos in `finish`; return the ids of new and of unblocked ones."""
+    todos = draft.todos
+    unblocked: list[str] = []
+    added = [todos.add(**each) for each in actions["add"]]
+    for id, note in actions["start"]:
+        todos.start(id, note)
+    for id, note in actions["done"]:
+        unblocked += todos.complete(id, note)
+    for id, note in actions["block"]:
+        todos.block(id, note)
+    for id, note in actions["unblock"]:
+        todos.unblock(id, note)
+    for id, note in actions["cancel"]:
+        todos.set_status(id, "cancelled", note)
+    return added, unblocked
+
+
+def _todo_actions(given: Any) -> dict[str, list[Any]]:
+    if not is_object(given) or any(name not in _TODO_ACTIONS for name in given):
+        raise Invalid("invalid todos", f"pass an object of lists: {', '.join(_TODO_ACTIONS)}")
+    lists = {name: _list(name, given.get(name)) for name in _TODO_ACTIONS}
+    return {
+        name: [_new_todo(each) if name == "add" else _todo_and_note(each) for each in items]
+        for name, items in lists.items()
+    }
+
+
+def _new_todo(given: Any) -> dict[str, Any]:
+    """Return a new todo from a title or an object."""
+    from contextrelay.project.todos import check_texts, check_todo
+
+    fields = {"title": given} if isinstance(given, str) else given
+    if not is_object(fields):
+        raise Invalid(f"invalid todo {given!r}", 'pass "a title" or {"title": "..."}')
+    fields = {"title": "", **fields}
+    blocked_by = check_texts("blocked_by", fields.get("blocked_by"))
+    others = {name: v for name, v in fields.items() if name not in ("title", "blocked_by")}
+    check_todo(fields["title"], others)
+    return {**fields, "blocked_by": blocked_by}
+
+
+def _todo_and_note(given: Any) -> tuple[str, str]:
+    """Return an id and a note from "TODO-001" or {"id": "TODO-001", "note": "why"}."""
+    if isinstance(given, str):
+        return given, ""
+    id, note = (given.get("id"), given.get("note", "")) if is_object(given) else (None, None)
+    if isinstance(id, str) and isinstance(note, str):
+        return id, note
+    hint = 'pass "TODO-001" or {"id": "TODO-001", "note": "..."}'
+    raise Invalid(f"invalid todo {given!r}", hint)
+
+
+def _decision(given: Any) -> dict[str, Any]:
+    from contextrelay.project.todos import check_texts
+
+    parts = {"title": given} if isinstance(given, str) else given
+    if not is_object(parts) or not isinstance(parts.get("title"), str):
+        raise Invalid("a decision needs a title", 'pass {"title": "Use SQLite", ...}')
+    for name, value in parts.items():
+        if name not in _DECISION_PARTS:
+            hint = f"use {', '.join(_DECISION_PARTS)}"
+            raise Invalid(f"unknown field {name!r} of a decision", hint)
+        if name != "supersedes" and not isinstance(value, str):
+            raise Invalid(f"{name} of a decision must be a string", "put it in quotes")
+    return {**parts, "supersedes": check_texts("supersedes", parts.get("supersedes"))}
+
+
+def _list(name: str, value: Any) -> list[Any]:
+    if value is not None and not isinstance(value, list | tuple):
+        raise Invalid(f"{name} must be a list", 'for example ["one", "two"]')
+    return list(value or ())  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 
 def _local_time() -> str:
     from datetime import datetime
 
     return datetime.now().astimezone().isoformat(timespec="seconds")
-
-
-def _secrets(before: Texts, after: Texts) -> list[Secret]:
-    from contextrelay.project.files.secrets import secrets_in
-
-    found: list[Secret] = []
-    for name, text in after.named().items():
-        old = before.of(name)
-        if text is not None and text != old:
-            found += secrets_in(name, text, old or "")
-    return found
-
-
-def _warning(secret: Secret) -> str:
-    return f"{secret.file}, line {secret.line}: looks like a secret ({secret.kind} {secret.shown})"

@@ -1,205 +1,477 @@
-"""The todos of a project, one method a command."""
+"""todos.json: the todos, their states, which of them wait for others, and what is next.
+
+`TodoList` changes a loaded document in place. `Todos` does one such change per call and writes it.
+
+Rule: `blocked_by` of one todo and `blocking` of the other are equivalent: commands write both, and
+reading accepts either. Commands allow the transitions in `ALLOWED` and create no cycle. Whatever a
+user wrote by hand is read, and unknown fields are kept.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from contextrelay.errors import Invalid
-from contextrelay.limits import ARCHIVE_AFTER_S, NEXT_TODOS_MAX, REVIEW_DUE_S, STALE_AFTER_S
-from contextrelay.model.project import TODOS, Todo, todo_of
-from contextrelay.project import dependencies
-from contextrelay.project import todo_list as logic
-from contextrelay.project.files.json_text import read
+from contextrelay.documents.value_types import is_list, is_object
+from contextrelay.errors import Invalid, NotFound, Refused
+from contextrelay.limits import (
+    ARCHIVE_AFTER_S,
+    NEXT_TODOS_MAX,
+    PROJECT_FIELD_CHARS_MAX,
+    PROJECT_TODOS_MAX,
+    REVIEW_DUE_S,
+    STALE_AFTER_S,
+)
+from contextrelay.model.project import ALLOWED, PRIORITIES, TODOS, Todo, todo_of
 
 if TYPE_CHECKING:
     from contextrelay.project.project import Project
 
+Document = dict[str, Any]
+# The order in which the fields of a new todo are written.
+_WRITTEN = (
+    *("id", "title", "description", "priority", "status", "category", "tags", "created", "updated"),
+    *("due_date", "assignee", "notes"),
+)
+_FIELDS = ("priority", "description", "category", "tags", "due_date", "assignee", "notes")
+_WAITING = "waits for "
+"""The start of the notes of a todo that waits for others, unless the user gave another reason."""
+LAST_NUMBER = "last_number"
+"""Set by a restore in todos.json and state.json, so that the ids it removed are not used again."""
+
 
 class Reviewed(NamedTuple):
-    """What a review found."""
+    """The result of a review."""
 
     last_review: str
-    """When it was before; "" for never."""
+    """The time of the review before; "" for never."""
     open: int
     overdue: list[str]
     stale: list[str]
-    """Begun, but not touched for a week."""
+    """In progress, but not changed for a week."""
     stuck: list[str]
-    """Held up by nothing that will ever end."""
+    """Blocked without a reason that could end."""
     archived: list[str]
 
 
-class Todos:
-    """The list in todos.json; a changing method returns the todo as it was written."""
+class TodoList:
+    """The document of todos.json, changed in place."""
 
-    def __init__(self, project: Project) -> None:
-        self._project = project
+    def __init__(self, document: Any, now: str = "") -> None:
+        if not is_object(document):
+            raise Refused(f"{TODOS} is not a JSON object", 'write {"todos": [...]}')
+        self.document = document
+        self._now = now
 
-    def add(self, title: str, *, blocked_by: list[str] | None = None, **fields: Any) -> Todo:
-        """Add a todo. The fields: priority, description, category, tags, due_date, assignee, notes.
+    def items(self, name: str = "todos") -> list[Document]:
+        """Return the todos, or with "completed" the archived ones, as they are in the document."""
+        items = self.document.get(name, [])
+        if not is_list(items):
+            raise Refused(f"/{name} in {TODOS} is not a list", f'write "{name}": []')
+        for index, item in enumerate(items):
+            if not is_object(item):
+                raise Refused(f"/{name}/{index} in {TODOS} is not an object", "fix or remove it")
+        return items
 
-        Raises:
-            Invalid: a field is wrong; NotFound: a todo that it waits for is not there.
-        """
-        known_fields(fields)
-        made: list[str] = []
+    def read(self) -> list[Todo]:
+        """Return every todo that is not archived."""
+        return [todo_of(item) for item in self.items()]
 
-        def make(document: dict[str, Any]) -> dict[str, Any]:
-            now = self._project.now()
-            document, id = logic.added(document, title, now, **fields)
-            made[:] = [id]
-            return waiting(document, id, blocked_by or [], now)
-
-        return self._changed(make, lambda: made[0])
-
-    def start(self, id: str, note: str = "") -> Todo:
-        """Start a todo.
-
-        Raises:
-            Refused: it waits for another, or has ended.
-        """
-        return self._moved(id, lambda doc, now: dependencies.started(doc, id, now, note))
-
-    def done(self, id: str, note: str = "") -> tuple[Todo, list[str]]:
-        """Complete a todo; returns also the ids of those that it unblocked.
+    def find(self, id: str) -> Document:
+        """Return the item of a todo; 3 and todo-3 are TODO-003.
 
         Raises:
-            Refused: it was not begun.
+            NotFound: there is no such todo.
         """
+        wanted = spell_id(id)
+        for item in self.items():
+            if todo_of(item).id.upper() == wanted:
+                return item
+        is_archived = any(todo_of(each).id.upper() == wanted for each in self.items("completed"))
+        problem = f"{wanted} is archived" if is_archived else f"{wanted} not found"
+        raise NotFound(problem, "see: relay project todo list")
+
+    def last_number(self) -> int:
+        """Return the highest number that a todo has or had."""
+        kept = self.document.get(LAST_NUMBER)
+        every = [*self.items(), *self.items("completed")]
+        numbers = [todo_of(item).number for item in every]
+        return max([kept if type(kept) is int else 0, *(n for n in numbers if n < 10**9)])
+
+    def add(self, title: str, blocked_by: list[str] | None = None, **fields: Any) -> str:
+        """Add a todo and return its id.
+
+        Raises:
+            Invalid: a field is invalid; NotFound: a todo in `blocked_by` does not exist.
+            Refused: there are too many todos.
+        """
+        if len(self.items()) >= PROJECT_TODOS_MAX:
+            hint = f"the limit is {PROJECT_TODOS_MAX:,}; relay project todo archive"
+            raise Refused(f"{TODOS} is full", hint)
+        check_todo(title, fields)
+        id = f"TODO-{self.last_number() + 1:03d}"
+        given = {name: value for name, value in fields.items() if value not in (None, "", [], ())}
+        defaults = {"priority": "medium", "status": "pending", "updated": None, "notes": ""}
+        item = {**defaults, "id": id, "title": title.strip(), "created": self._now, **given}
+        todos = self.document.setdefault("todos", [])
+        todos.append({name: item[name] for name in _WRITTEN if name in item})
+        if blocked_by:
+            self._link(id, blocked_by)
+            if waits := open_blockers(self.read()).get(id):
+                self.set_status(id, "blocked", _WAITING + ", ".join(waits))
+        return id
+
+    def start(self, id: str, note: str = "", assignee: str = "") -> None:
+        """Start a todo; raise Refused if it waits for another."""
+        item = self.find(id)
+        own = todo_of(item)
+        waits = open_blockers(self.read()).get(own.id)
+        if waits and own.status != "in_progress":
+            hint = f"complete that first, or: relay project todo unblock {own.id}"
+            raise Refused(f"{own.id} waits for {', '.join(waits)}", hint)
+        self.set_status(id, "in_progress", note)
+        if assignee:
+            item["assignee"] = assignee
+
+    def complete(self, id: str, note: str = "") -> list[str]:
+        """Complete a todo and return the ids of the todos that this unblocks."""
+        own = todo_of(self.find(id))
+        self.set_status(id, "completed", note)
+        todos = self.read()
+        waits, left = blockers(todos), open_blockers(todos)
         freed: list[str] = []
+        for item, todo in zip(self.items(), todos, strict=True):
+            is_freed = own.id in waits.get(todo.id, ()) and not left.get(todo.id)
+            if todo.status == "blocked" and is_freed:
+                notes = "" if todo.notes.startswith(_WAITING) else todo.notes
+                item |= {"status": "pending", "updated": self._now, "notes": notes}
+                freed.append(todo.id)
+        return freed
 
-        def make(document: dict[str, Any], now: str) -> dict[str, Any]:
-            document, freed[:] = dependencies.completed(document, id, now, note)
-            return document
+    def block(self, id: str, note: str = "", others: list[str] | None = None) -> None:
+        """Block a todo for a reason, or because it waits for other todos."""
+        if others:
+            self._link(id, others)
+            note = note or _WAITING + ", ".join(spell_id(each) for each in others)
+        self.set_status(id, "blocked", note)
 
-        return self._moved(id, make), freed
+    def unblock(self, id: str, note: str = "", is_started: bool = False) -> None:
+        """Unblock a todo; it then waits for no other."""
+        self.set_status(id, "in_progress" if is_started else "pending", note)
+        item = self.find(id)
+        own = todo_of(item)
+        for other in self.items():
+            blocking = todo_of(other).blocking
+            if own.id in blocking:
+                other["blocking"] = [each for each in blocking if each != own.id]
+        if own.blocked_by:
+            item["blocked_by"] = []
 
-    def block(self, id: str, note: str = "", by: list[str] | None = None) -> Todo:
-        """Block a todo, by a reason or by other todos.
+    def set_status(self, id: str, status: str, note: str = "") -> None:
+        """Change the status of a todo, and add a note to its notes.
 
         Raises:
-            Refused: there is no reason, it has ended, or they would wait for one another.
+            Refused: the transition is not allowed, or it is blocked without a reason.
         """
-        return self._moved(id, lambda doc, now: dependencies.blocked(doc, id, now, note, by))
+        item = self.find(id)
+        todo = todo_of(item)
+        if todo.status != status:
+            allowed = ALLOWED.get(todo.status, ("pending", "in_progress", "cancelled"))
+            if status not in allowed:
+                problem = f"{todo.id} is {todo.status}, so it cannot become {status}"
+                raise Refused(problem, _transition_hint(todo, status, allowed))
+            if status == "blocked" and not (note or todo.notes or todo.blocked_by):
+                hint = f'give one: relay project todo block {todo.id} "why"'
+                raise Refused(f"{todo.id} cannot be blocked without a reason", hint)
+            item |= {"status": status, "updated": self._now}
+            if status == "completed":
+                item["completed_at"] = self._now
+        if note:
+            is_known = not todo.notes or todo.notes == note
+            item["notes"] = note if is_known else f"{todo.notes}\n{note}"
 
-    def unblock(self, id: str, note: str = "", is_started: bool = False) -> Todo:
-        """Unblock a todo; it then waits for no other.
+    def _link(self, id: str, others: list[str]) -> None:
+        """Make a todo wait for others; raise Refused if that makes a cycle."""
+        item = self.find(id)
+        own = todo_of(item).id
+        waits = blockers(self.read())
+        for each in others:
+            other = self.find(each)
+            name = todo_of(other).id
+            path = _path(waits, name, own)
+            if path:
+                cycle = " waits for ".join([own, *path])
+                raise Refused(f"todos would wait for each other: {cycle}", "leave one out")
+            waits.setdefault(own, set()).add(name)
+            for one, field, value in ((item, "blocked_by", name), (other, "blocking", own)):
+                known = todo_of(one).blocked_by if one is item else todo_of(one).blocking
+                if value not in known:
+                    one |= {field: [*known, value], "updated": self._now}
 
-        Raises:
-            Refused: it has ended.
-        """
-        status = "in_progress" if is_started else "pending"
-        return self._moved(id, lambda doc, now: dependencies.unblocked(doc, id, now, status, note))
+    def last_review(self) -> str:
+        """Return the time of the last review, from either place of the file; "" for never."""
+        for place in (self.document, self.document.get("metadata")):
+            value = place.get("last_review") if is_object(place) else None
+            if isinstance(value, str):
+                return value
+        return ""
 
-    def cancel(self, id: str, note: str = "") -> Todo:
-        """Cancel a todo.
-
-        Raises:
-            Refused: it has ended.
-        """
-        return self._moved(id, lambda doc, now: logic.moved(doc, id, "cancelled", now, note))
-
-    def list(self, is_archived: bool = False) -> list[Todo]:
-        """Every todo, or every archived one, in the order of the file."""
-        list_name = "completed" if is_archived else "todos"
-        return [todo_of(item) for item in logic.items_of(self._document(), list_name)]
-
-    def next(self, limit: int = NEXT_TODOS_MAX) -> list[Todo]:
-        """Todos that are ready, most urgent first."""
-        return dependencies.next_todos(self.list(), limit)
-
-    def review(self) -> Reviewed:
-        """Archive what was completed over a week ago, note the time, and list what needs a look."""
-        before = self._document()
-        moved = self._archived(lambda document: logic.reviewed(document, self._project.now()))
-        now = self._project.now()
-        every = [todo for todo in self.list() if todo.is_open]
-        return Reviewed(
-            last_review=logic.last_review(before),
-            open=len(every),
-            overdue=[t.id for t in every if t.due_date and logic.older_than(t.due_date, now, 0)],
-            stale=[
-                todo.id
-                for todo in every
-                if todo.status == "in_progress"
-                and logic.older_than(todo.updated or todo.created, now, STALE_AFTER_S)
-            ],
-            stuck=_stuck(self._document()),
-            archived=moved,
-        )
+    def set_reviewed(self) -> None:
+        """Set the time of the last review where the file has it."""
+        metadata = self.document.get("metadata")
+        is_inside = "last_review" not in self.document and is_object(metadata)
+        (metadata if is_inside and metadata else self.document)["last_review"] = self._now
 
     def archive(self) -> list[str]:
-        """Move what was completed over a week ago to `completed`; the ids moved."""
-        return self._archived(lambda document: document)
-
-    def _archived(self, then: Callable[[dict[str, Any]], dict[str, Any]]) -> list[str]:
-        moved: list[str] = []
-
-        def make(document: dict[str, Any]) -> dict[str, Any]:
-            now = logic.parsed(self._project.now())
-            assert now is not None
-            limit = now.astimezone(UTC) - timedelta(seconds=ARCHIVE_AFTER_S)
-            document, moved[:] = logic.archived(document, limit.isoformat())
-            return then(document)
-
-        self._project.change_json(TODOS, make)
-        return moved
-
-    def is_review_due(self) -> bool:
-        """Whether the last review is over a day ago."""
-        return logic.older_than(
-            logic.last_review(self._document()), self._project.now(), REVIEW_DUE_S
-        )
-
-    def _document(self) -> dict[str, Any]:
-        text = self._project.texts().todos
-        return {} if text is None else read(text, TODOS)
-
-    def _moved(self, id: str, make: Callable[[dict[str, Any], str], dict[str, Any]]) -> Todo:
-        return self._changed(lambda document: make(document, self._project.now()), lambda: id)
-
-    def _changed(
-        self, make: Callable[[dict[str, Any]], dict[str, Any]], id: Callable[[], str]
-    ) -> Todo:
-        _, after = self._project.change_json(TODOS, make)
-        return todo_of(logic.found(read(after.todos or "{}", TODOS), id()))
+        """Move todos that were completed over a week ago to `completed`; return their ids."""
+        old = [
+            item
+            for item in self.items()
+            if item.get("status") == "completed"
+            and parse_time(todo_of(item).completed_at)
+            and is_older(todo_of(item).completed_at, self._now, ARCHIVE_AFTER_S)
+        ]
+        if old:
+            moved = set(map(id, old))
+            self.document["completed"] = [*self.items("completed"), *old]
+            self.document["todos"] = [each for each in self.items() if id(each) not in moved]
+        return [todo_of(item).id for item in old]
 
 
-def waiting(document: dict[str, Any], id: str, others: list[str], now: str) -> dict[str, Any]:
-    """Make a new todo wait for others, as far as they are not done."""
-    if not others:
-        return document
-    document = dependencies.linked(document, id, others, now)
-    waits = dependencies.open_blockers(document).get(id)
-    if not waits:
-        return document
-    return logic.moved(document, id, "blocked", now, dependencies.WAITS + ", ".join(waits))
+def blockers(todos: list[Todo]) -> dict[str, set[str]]:
+    """Return the todos that each todo waits for, completed or not."""
+    waits: dict[str, set[str]] = {}
+    for todo in todos:
+        waits.setdefault(todo.id, set()).update(todo.blocked_by)
+        for other in todo.blocking:
+            waits.setdefault(other, set()).add(todo.id)
+    return waits
 
 
-def _stuck(document: dict[str, Any]) -> list[str]:
-    known = {todo.id: todo for todo in logic.read_todos(document)}
-    waits = dependencies.blockers(document)
-    stuck: list[str] = []
+def open_blockers(todos: list[Todo]) -> dict[str, list[str]]:
+    """Return the todos that each todo still waits for; archived and removed ones do not block."""
+    unfinished = {todo.id for todo in todos if todo.status != "completed"}
+    return {id: sorted(waits & unfinished) for id, waits in blockers(todos).items()}
+
+
+def next_todos(todos: list[Todo], limit: int = NEXT_TODOS_MAX) -> list[Todo]:
+    """Return the todos that are ready: by priority, started ones first, then by date."""
+    waits = open_blockers(todos)
+    ready = [
+        todo
+        for todo in todos
+        if todo.status == "in_progress" or (todo.status == "pending" and not waits.get(todo.id))
+    ]
+    return sorted(ready, key=_urgency)[:limit]
+
+
+def cycles(todos: list[Todo]) -> list[list[str]]:
+    """Return todos that wait for each other, which only hand edits can cause."""
+    waits = blockers(todos)
+    found: list[list[str]] = []
+    for id in waits:
+        paths = (_path(waits, other, id) for other in sorted(waits[id]))
+        path = next(filter(None, paths), None)
+        if path and not any(id in cycle for cycle in found):
+            found.append([id, *path])
+    return found
+
+
+def stuck(todos: list[Todo]) -> list[str]:
+    """Return the blocked todos that nothing will unblock."""
+    known = {todo.id: todo for todo in todos}
+    waits = blockers(todos)
+    found: list[str] = []
     for todo in known.values():
         others = [known[each] for each in waits.get(todo.id, ()) if each in known]
         is_held = any(other.status == "cancelled" for other in others)
         is_free = bool(waits.get(todo.id)) and all(o.status == "completed" for o in others)
         if todo.status == "blocked" and (is_held or is_free or not (todo.notes or others)):
-            stuck.append(todo.id)
-    return stuck
+            found.append(todo.id)
+    return found
 
 
-_FIELDS = ("priority", "description", "category", "tags", "due_date", "assignee", "notes")
+def spell_id(text: str) -> str:
+    """Return the id that TODO-003, todo-3 or 3 stands for."""
+    word = text.strip().upper()
+    digits = word.removeprefix("TODO-")
+    if digits.isascii() and digits.isdigit() and len(digits) < 10:
+        return f"TODO-{int(digits):03d}"
+    return word
 
 
-def known_fields(fields: dict[str, Any]) -> None:
-    """Refuse a field that no todo has, or that only we set.
+def check_todo(title: Any, fields: Document) -> None:
+    """Raise Invalid if a new todo has an invalid field."""
+    for name, value in {"title": title, **fields}.items():
+        if name not in ("title", *_FIELDS):
+            raise Invalid(f"unknown field {name!r} of a todo", f"use title, {', '.join(_FIELDS)}")
+        if name == "tags":
+            check_texts(name, value)
+        elif not isinstance(value, str | None):
+            raise Invalid(f"{name} of a todo must be a string", "put it in quotes")
+        elif len(value or "") > PROJECT_FIELD_CHARS_MAX:
+            hint = f"the limit is {PROJECT_FIELD_CHARS_MAX:,} characters; push it, note the ref"
+            raise Invalid(f"{name} is too long: {len(value or ''):,} characters", hint)
+    if not title or not title.strip() or "\n" in title.strip():
+        raise Invalid("a todo needs a title of one line", 'relay project todo add "Write tests"')
+    priority, due = fields.get("priority", "medium"), fields.get("due_date")
+    if priority not in PRIORITIES:
+        raise Invalid(f"invalid priority {priority!r}", f"use one of {', '.join(PRIORITIES)}")
+    if due and parse_time(due) is None:
+        raise Invalid(f"invalid date {due!r}", "write 2026-05-01, optionally with a time and zone")
 
-    Raises:
-        Invalid: there is one.
-    """
-    for name in fields:
-        if name not in _FIELDS:
-            raise Invalid(f"a todo has no {name!r}", f"it has title, {', '.join(_FIELDS)}")
+
+def check_texts(name: str, value: Any) -> list[str]:
+    """Return a list of strings; a single string is a list of one. Raise Invalid for others."""
+    texts: Any = [value] if isinstance(value, str) else [] if value is None else value
+    if not isinstance(texts, list | tuple) or not all(isinstance(each, str) for each in texts):  # pyright: ignore[reportUnknownVariableType]
+        raise Invalid(f"{name} must be a list of strings", 'for example ["one", "two"]')
+    return list(texts)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+
+
+def _transition_hint(todo: Todo, status: str, allowed: tuple[str, ...]) -> str:
+    if todo.status == "pending" and status == "completed":
+        return f"start it first: relay project todo start {todo.id}"
+    if not allowed:
+        return "it has ended: add a new todo, or edit todos.json"
+    if todo.status == "blocked":
+        return f"relay project todo unblock {todo.id} first"
+    return f"it can become {' or '.join(allowed)}"
+
+
+def _path(waits: dict[str, set[str]], start: str, goal: str) -> list[str]:
+    """Return how `start` comes to wait for `goal`, with both; [] if it does not."""
+    came_from = {start: ""}
+    queue = [start]
+    for id in queue:
+        if id == goal:
+            path = [id]
+            while came_from[path[-1]]:
+                path.append(came_from[path[-1]])
+            return path[::-1]
+        for other in sorted(waits.get(id, ())):
+            if other not in came_from:
+                came_from[other] = id
+                queue.append(other)
+    return []
+
+
+def _urgency(todo: Todo) -> tuple[int, bool, float, int]:
+    due = parse_time(todo.due_date)
+    at = due.timestamp() if due else float("inf")
+    return todo.rank, todo.status != "in_progress", at, todo.number
+
+
+def parse_time(text: str) -> datetime | None:
+    """Return the time in a text, or None. A time without a zone is UTC."""
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def is_older(text: str, now: str, seconds: float) -> bool:
+    """Return True if a time is more than so many seconds ago, or is not a time."""
+    then, here = parse_time(text), parse_time(now)
+    return then is None or here is None or (here - then).total_seconds() > seconds
+
+
+class Todos:
+    """The todos of a project. A method that changes a todo returns it as it was written."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+
+    def add(self, title: str, *, blocked_by: list[str] | None = None, **fields: Any) -> Todo:
+        """Add a todo. Fields: priority, description, category, tags, due_date, assignee, notes."""
+        return self._change(lambda todos: todos.add(title, blocked_by, **fields))
+
+    def start(self, id: str, note: str = "") -> Todo:
+        """Start a todo."""
+        return self._change(lambda todos: todos.start(id, note), id)
+
+    def done(self, id: str, note: str = "") -> tuple[Todo, list[str]]:
+        """Complete a todo; return also the ids of the todos that this unblocks."""
+        freed: list[str] = []
+
+        def complete(todos: TodoList) -> None:
+            freed[:] = todos.complete(id, note)
+
+        return self._change(complete, id), freed
+
+    def block(self, id: str, note: str = "", by: list[str] | None = None) -> Todo:
+        """Block a todo for a reason, or because it waits for other todos."""
+        return self._change(lambda todos: todos.block(id, note, by), id)
+
+    def unblock(self, id: str, note: str = "", is_started: bool = False) -> Todo:
+        """Unblock a todo; it then waits for no other."""
+        return self._change(lambda todos: todos.unblock(id, note, is_started), id)
+
+    def cancel(self, id: str, note: str = "") -> Todo:
+        """Cancel a todo."""
+        return self._change(lambda todos: todos.set_status(id, "cancelled", note), id)
+
+    def list(self, is_archived: bool = False) -> list[Todo]:
+        """Return every todo, or every archived one, in the order of the file."""
+        items = self._load().items("completed" if is_archived else "todos")
+        return [todo_of(item) for item in items]
+
+    def next(self, limit: int = NEXT_TODOS_MAX) -> list[Todo]:
+        """Return the todos that are ready, the most urgent first."""
+        return next_todos(self.list(), limit)
+
+    def take_next(self, assignee: str) -> Document | None:
+        """Start and assign the next todo that is pending and not assigned to another.
+
+        Returns its item, or None if there is no such todo.
+        """
+
+        def take(todos: TodoList) -> str:
+            for todo in next_todos(todos.read(), PROJECT_TODOS_MAX):
+                if todo.status == "pending" and todo.assignee in ("", assignee):
+                    todos.start(todo.id, assignee=assignee)
+                    return todo.id
+            return ""
+
+        id = self._project.change(lambda draft: take(draft.todos))
+        return self._load().find(id) if id else None
+
+    def review(self) -> Reviewed:
+        """Archive old todos, set the time of the review, and list the todos that need attention."""
+
+        def review(todos: TodoList) -> Reviewed:
+            before, now = todos.last_review(), self._project.now()
+            archived = todos.archive()
+            todos.set_reviewed()
+            open = [todo for todo in todos.read() if todo.is_open]
+            begun = [todo for todo in open if todo.status == "in_progress"]
+            return Reviewed(
+                last_review=before,
+                open=len(open),
+                overdue=[t.id for t in open if t.due_date and is_older(t.due_date, now, 0)],
+                stale=[t.id for t in begun if is_older(t.updated or t.created, now, STALE_AFTER_S)],
+                stuck=stuck(todos.read()),
+                archived=archived,
+            )
+
+        return self._project.change(lambda draft: review(draft.todos))
+
+    def archive(self) -> list[str]:
+        """Move todos that were completed over a week ago to `completed`; return their ids."""
+        return self._project.change(lambda draft: draft.todos.archive())
+
+    def is_review_due(self) -> bool:
+        """Return True if the last review is more than a day ago."""
+        return is_older(self._load().last_review(), self._project.now(), REVIEW_DUE_S)
+
+    def _load(self) -> TodoList:
+        from contextrelay.project.documents import load_document
+
+        return TodoList(load_document(self._project.texts().todos, TODOS))
+
+    def _change(self, make: Callable[[TodoList], str | None], id: str = "") -> Todo:
+        return self._project.change(
+            lambda draft: todo_of(draft.todos.find(make(draft.todos) or id))
+        )

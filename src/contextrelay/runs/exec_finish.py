@@ -25,7 +25,6 @@ from contextrelay.limits import (
     PIECE_BYTES_PER_TOKEN,
 )
 from contextrelay.model.artifact import Artifact
-from contextrelay.project.user_cache import token_counter
 from contextrelay.runs.child_process import Child
 from contextrelay.runs.output import Output
 from contextrelay.verbs import FinishRun, NoteRun, Push, Verb
@@ -170,8 +169,11 @@ def _show(
 
     What is not stored is printed all the same, however long it is.
     """
+    # Imported here: most output is short and is not counted.
+    from contextrelay.content.tokens import count_tokens as count
+
     output, digest = printed
-    tokens_max, count = options.max_tokens, token_counter()
+    tokens_max = options.max_tokens
     whole: bytes | None = None
     if digest.size_bytes <= tokens_max * PIECE_BYTES_PER_TOKEN and not output.is_spilled:
         whole = output.whole()

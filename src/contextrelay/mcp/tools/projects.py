@@ -20,11 +20,10 @@ from contextrelay.errors import Invalid
 from contextrelay.limits import BRIEF_TOKENS_DEFAULT, BRIEF_TOKENS_MIN, MCP_TOKENS_MAX
 from contextrelay.mcp.tools.tool import Answer, Tool, Visit, as_json
 from contextrelay.model.project import Priority, as_fields
+from contextrelay.project.brief import relevant_decisions
 from contextrelay.project.check import check
-from contextrelay.project.files.folder import find_folder
-from contextrelay.project.init import make_project
-from contextrelay.project.project import Project
-from contextrelay.project.snapshot import mattering
+from contextrelay.project.files import find_folder
+from contextrelay.project.project import Project, init_project
 from contextrelay.project.thread_link import link_at
 
 Asked = TypeVar("Asked", bound="_About")
@@ -123,11 +122,11 @@ def _look(project: Project, asked: Look) -> Any:
             return [todo for todo in project.todos.list() if todo.is_open]
         case "decisions":
             found = project.decisions()
-            return mattering(found, asked.search) if asked.search else found
+            return relevant_decisions(found, asked.search) if asked.search else found
         case "tasks":
             return project.tasks.list()
         case "doctor":
-            return check(project)
+            return check(project.folder, project.now())
 
 
 def _finish(project: Project, asked: Finish) -> Any:
@@ -275,6 +274,6 @@ TOOLS = (
         "relay_project_init",
         Init,
         "Make PROJECT.md, state.json, todos.json and decisions.md; files that are there are kept.",
-        lambda project, asked: make_project(project, asked.name, asked.description),
+        lambda project, asked: init_project(project, asked.name, asked.description),
     ),
 )

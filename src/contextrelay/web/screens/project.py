@@ -14,13 +14,12 @@ from contextrelay.errors import Forbidden, Invalid
 from contextrelay.limits import PAGE_ROWS
 from contextrelay.model.project import PRIORITIES, TODOS, Texts, as_fields
 from contextrelay.model.ref import is_ref
+from contextrelay.project.brief import summarize
 from contextrelay.project.decisions import read_decisions
-from contextrelay.project.files import json_text
+from contextrelay.project.documents import load_document
 from contextrelay.project.project import Project
-from contextrelay.project.snapshot import gathered
-from contextrelay.project.thread_facts import PREFIX, restored
-from contextrelay.project.thread_link import THREAD_NAME, link_at
-from contextrelay.project.todo_list import read_todos
+from contextrelay.project.thread_link import PREFIX, THREAD_NAME, link_at, restore_texts
+from contextrelay.project.todos import TodoList
 from contextrelay.web.screen import Done, Screen, Visit
 from contextrelay.web.screens.threads import live_among
 
@@ -45,8 +44,8 @@ def board(visit: Visit) -> Screen:
 
 
 def _screen(texts: Texts, name: str, command: str, more: dict[str, Any]) -> Screen:
-    read = gathered(texts, name)
-    todos = read_todos({} if texts.todos is None else json_text.read(texts.todos, TODOS))
+    read = summarize(texts, name)
+    todos = TodoList(load_document(texts.todos, TODOS)).read()
     answer: dict[str, Any] = {
         "name": read.about.name or name,
         "about": texts.about or "",
@@ -99,7 +98,7 @@ def _shared(visit: Visit) -> Screen:
     view = thread.show()
     name = (view.name or "").removeprefix(THREAD_NAME)
     command = f"relay state show {display.short(view.thread_id)}"
-    return _screen(restored(facts, Texts()), name, command, {"thread": view, "missing": []})
+    return _screen(restore_texts(facts, Texts()), name, command, {"thread": view, "missing": []})
 
 
 def _project(visit: Visit) -> Project:

@@ -1,14 +1,18 @@
-"""The project on the command line: each command, as a person or an agent types it."""
+"""The commands, as a person or an agent types them; `finish` with questions on a terminal."""
 
 from __future__ import annotations
 
 import json
 import os
+import select
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from contextrelay.project import Project
 from tests.cli.shell import Shell
 from tests.parts import has_command, needs
 
@@ -29,10 +33,9 @@ def orders(shell: Shell) -> Shell:
 
 def test_a_day_of_work_from_init_to_finish(orders: Shell) -> None:
     """Promise J1, promise J2, promise J3, promise J4."""
-    assert (
-        orders.out("project", "todo", "add", "Login endpoint", "--priority", "high") == "TODO-001\n"
-    )
-    assert orders.out("project", "todo", "add", "Tests", "--blocked-by", "1") == "TODO-002\n"
+    words = ("project", "todo", "add")
+    assert orders.out(*words, "Login endpoint", "--priority", "high") == "TODO-001\n"
+    assert orders.out(*words, "Tests", "--blocked-by", "1") == "TODO-002\n"
     code, answer = orders.fails("project", "todo", "done", "1")
     assert code == 2
     assert "start it first: relay project todo start TODO-001" in answer
@@ -42,8 +45,8 @@ def test_a_day_of_work_from_init_to_finish(orders: Shell) -> None:
     assert [todo["id"] for todo in brief["next_todos"]] == ["TODO-001"]
     assert brief["tokens"] <= brief["budget_tokens"] == 600
 
-    words = ["--task", "Write tests", "--completed", "Login", "--next", "Ship", "--done", "1"]
-    done = orders.json("project", "finish", "--since", brief["since"], *words)
+    changes = ["--task", "Write tests", "--completed", "Login", "--next", "Ship", "--done", "1"]
+    done = orders.json("project", "finish", "--since", brief["since"], *changes)
 
     assert done["files"] == ["state.json", "todos.json"]
     assert done["unblocked"] == ["TODO-002"]
@@ -55,7 +58,7 @@ def test_a_day_of_work_from_init_to_finish(orders: Shell) -> None:
     assert "stateless" in orders.out("project", "decisions", "1")
 
 
-def test_for_people_and_for_models(orders: Shell) -> None:
+def test_the_brief_for_people_and_for_models(orders: Shell) -> None:
     """Promise J4."""
     orders.out("project", "todo", "add", "Login endpoint")
     orders.out("project", "finish", "--task", "Login", "--session", "abc123")
@@ -64,14 +67,14 @@ def test_for_people_and_for_models(orders: Shell) -> None:
     agent = orders.out("project", "start", "--agent", human=True)
 
     assert human.splitlines()[0] == "# orders — JWT auth for the orders API"
-    assert "last update 0 s ago (session abc123)" in human or " s ago (session" in human
+    assert " s ago (session abc123)" in human
     assert "tok · for agents: --agent" in human
     assert " ago" not in agent.replace("24 h ago", "")
     assert agent == orders.out("project", "start") == orders.out("project", "start", "--agent")
     assert len(orders.out("project", "start", "--budget", "60")) < len(agent)
 
 
-def test_finish_takes_a_document_from_stdin(orders: Shell) -> None:
+def test_finish_reads_a_document_from_stdin(orders: Shell) -> None:
     """Promise J4."""
     document = {
         "phase": "testing",
@@ -93,7 +96,7 @@ def test_a_conflict_is_written_shown_and_settled(orders: Shell) -> None:
     done = orders.run("project", "finish", "--since", since, "--task", "Mine", "--phase", "testing")
 
     assert done.returncode == 5
-    assert b"another had changed current_task" in done.stderr
+    assert b"another writer had changed current_task" in done.stderr
     status = orders.json("project", "status")
     assert (status["current_task"], status["phase"]) == ("Theirs", "testing")
     assert status["conflicts"][0]["other"] == "Mine"
@@ -101,7 +104,7 @@ def test_a_conflict_is_written_shown_and_settled(orders: Shell) -> None:
     assert orders.json("project", "status")["conflicts"] == []
 
 
-def test_todos_are_held_up_let_go_given_up_and_put_away(orders: Shell) -> None:
+def test_todos_are_blocked_unblocked_cancelled_and_archived(orders: Shell) -> None:
     """Promise J2."""
     for title in ("A", "B", "C"):
         orders.out("project", "todo", "add", title)
@@ -122,7 +125,7 @@ def test_todos_are_held_up_let_go_given_up_and_put_away(orders: Shell) -> None:
     assert orders.json("project", "todo", "list", "--status", "blocked")[0]["id"] == "TODO-002"
 
 
-def test_the_doctor_names_what_is_wrong_and_how_to_repair_it(orders: Shell) -> None:
+def test_the_doctor_names_the_problem_and_the_next_step(orders: Shell) -> None:
     """Promise J6."""
     assert orders.run("project", "doctor").returncode == 0
     (orders.home / "todos.json").write_text('{\n  "todos": [,]\n}')
@@ -132,12 +135,12 @@ def test_the_doctor_names_what_is_wrong_and_how_to_repair_it(orders: Shell) -> N
 
     assert done.returncode == 2
     answer = done.stdout.decode()
-    assert "✗ todos.json   line 2, column 13: a value is expected here" in answer
-    assert "✗ decisions.md ADR-001 is there 2 times" in answer
+    assert "✗ todos.json   line 2, column 13: expecting value" in answer
+    assert "✗ decisions.md 2 decisions have the id ADR-001" in answer
     assert (orders.home / "todos.json").read_text() == '{\n  "todos": [,]\n}'
 
 
-def test_the_thread_keeps_every_version_and_restore_brings_one_back(orders: Shell) -> None:
+def test_restore_writes_an_earlier_version_of_the_thread(orders: Shell) -> None:
     """Promise J6."""
     orders.out("project", "finish", "--task", "First")
     thread = orders.json("project", "status")["thread_id"]
@@ -148,17 +151,16 @@ def test_the_thread_keeps_every_version_and_restore_brings_one_back(orders: Shel
 
     assert orders.json("project", "status")["current_task"] == "First"
     assert orders.json("thread", "show", thread)["version"] == version + 2
-    alone = orders.out("--store", "memory:", "project", "note", "x", "--no-thread")
-    assert alone == ""
+    assert orders.out("--store", "memory:", "project", "note", "x", "--no-thread") == ""
 
 
-def test_a_store_that_cannot_be_opened_stops_nothing(orders: Shell) -> None:
+def test_files_are_written_without_a_store(orders: Shell) -> None:
     """Promise J6."""
     (orders.home / "no-store").write_text("not a folder")
     done = orders.run("--store", str(orders.home / "no-store"), "project", "note", "x")
 
     assert done.returncode == 0
-    assert b"the files are written, but the thread was not updated" in done.stderr
+    assert b"the files are written, but the thread is not updated" in done.stderr
     assert orders.json("project", "status")["notes"] == "x"
 
 
@@ -170,12 +172,12 @@ def git(folder: Path, *words: str) -> str:
     return done.stdout
 
 
-def test_a_commit_is_made_only_when_asked_and_of_these_files_alone(orders: Shell) -> None:
+def test_commit_is_an_option_and_takes_only_these_files(orders: Shell) -> None:
     """Promise J4."""
     needs("git", has_command("git"))
     code, answer = orders.fails("project", "finish", "--task", "A", "--commit")
     assert code == 2
-    assert "in no git repository; the files are written" in answer
+    assert "not in a git repository; the files are written" in answer
     orders.env |= GIT
     git(orders.home, "init", "-q")
     (orders.home / "mine.txt").write_text("mine")
@@ -196,7 +198,7 @@ def test_a_commit_is_made_only_when_asked_and_of_these_files_alone(orders: Shell
     ]
 
 
-def test_a_secret_is_warned_of_and_refused_when_strict(orders: Shell) -> None:
+def test_strict_refuses_a_secret(orders: Shell) -> None:
     token = "ghp_" + "a1B2" * 9
     code, answer = orders.fails("project", "note", f"use {token}", "--strict")
     assert code == 2
@@ -209,38 +211,111 @@ def test_a_secret_is_warned_of_and_refused_when_strict(orders: Shell) -> None:
     assert orders.fails("project", "finish", "--strict", "--commit")[0] == 2
 
 
-def test_where_there_is_no_project_the_error_names_the_next_step(shell: Shell) -> None:
+def test_without_a_project_the_error_names_the_next_step(shell: Shell) -> None:
     code, answer = shell.fails("project", "start")
     assert code == 3
     assert "relay project init" in answer
     code, answer = shell.fails("project", "todo", "ad", "x")
     assert "did you mean: relay project todo add" in answer
-    code, answer = shell.fails("project", "tod")
-    assert "did you mean: relay project todo" in answer
     assert "project todo add TITLE" in shell.out("help", "project")
 
 
-def test_a_sub_agent_takes_a_task_and_returns_its_result(orders: Shell) -> None:
-    """Promise J5."""
-    assert orders.out("project", "task", "give", "Parse it", "--expect", "a list") == "TASK-001\n"
-    taken = orders.out("project", "task", "take", "--by", "child")
-    assert "expected: a list" in taken
-    orders.out("project", "task", "return", "[1, 2]", "--by", "child")
-
-    (task,) = orders.json("project", "task", "list")
-    assert (task["status"], task["result"], task["taken_by"]) == ("done", "[1, 2]", "child")
-    assert orders.fails("project", "task", "take")[0] == 3
-
-
 def test_a_task_is_taken_and_returned_by_the_agent_that_the_shell_names(orders: Shell) -> None:
-    """Promise J3: one agent's result does not land on the task of another."""
-    for task in ("Write the schema", "Write the tests"):
-        orders.out("project", "task", "give", task)
-    for agent in ("ann", "bob"):
-        orders.env["RELAY_AGENT"] = agent
-        orders.out("project", "task", "take")
+    """Promise J5."""
+    words = ("project", "task", "give")
+    assert orders.out(*words, "Write the schema", "--expect", "a list") == "TASK-001\n"
+    orders.out(*words, "Write the tests")
+    orders.env["RELAY_AGENT"] = "ann"
+    assert "expected: a list" in orders.out("project", "task", "take")
+    orders.env["RELAY_AGENT"] = "bob"
+    orders.out("project", "task", "take")
 
     assert orders.out("project", "task", "return", "tested").strip() == "TASK-002"
     code, error = orders.fails("project", "task", "return", "mine?", "--id", "TASK-001")
-    assert (code, "TASK-001 was taken by ann, not by bob" in error) == (5, True)
-    assert [task["taken_by"] for task in orders.json("project", "task", "list")] == ["ann", "bob"]
+    assert (code, "TASK-001 is taken by ann, not by bob" in error) == (5, True)
+    assert orders.fails("project", "task", "take")[0] == 3
+    taken = [
+        (task["taken_by"], task.get("result")) for task in orders.json("project", "task", "list")
+    ]
+    assert taken == [("ann", None), ("bob", "tested")]
+
+
+def test_the_heartbeat_exits_with_1_if_a_todo_failed(orders: Shell) -> None:
+    """Promise J5."""
+    orders.out("project", "todo", "add", "A")
+    orders.out("project", "todo", "add", "B")
+
+    done = orders.run("--json", "project", "heartbeat", "--exec", "test $RELAY_TODO = TODO-001")
+
+    assert done.returncode == 1
+    assert [each["status"] for each in json.loads(done.stdout)] == ["completed", "blocked"]
+    assert orders.out("project", "heartbeat") == "no todo is ready\n"
+
+
+PROMPT_ENDS = (b"? ", b") ")
+INTERRUPT = b"\x03"
+
+
+def answered(folder: Path, answers: list[bytes]) -> tuple[int, str]:
+    """Run `relay project finish` on a terminal; return its exit code and what it printed."""
+    import pty
+
+    child, terminal = pty.fork()
+    if not child:
+        os.chdir(folder)
+        os.environ["RELAY_HOME"] = str(folder.parent / "store")
+        # A shell that starts the tests in the background makes them ignore it.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        words = [sys.executable, "-m", "contextrelay", "project", "finish"]
+        os.execv(sys.executable, words)
+    seen, left, last = b"", list(answers), b""
+    try:
+        while True:
+            # An interrupt between the prompt and the read is seen only after it: type another.
+            while last == INTERRUPT and not select.select([terminal], [], [], 2)[0]:
+                os.write(terminal, INTERRUPT)
+            try:
+                piece = os.read(terminal, 4096)
+            except OSError:  # Linux: the other side is closed.
+                break
+            if not piece:
+                break
+            seen += piece
+            if seen.endswith(PROMPT_ENDS):
+                assert left, f"one question too many: {seen!r}"
+                last = left.pop(0)
+                os.write(terminal, last)
+    finally:
+        os.close(terminal)
+        _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status), seen.decode()
+
+
+def test_finish_asks_on_a_terminal(project: Project) -> None:
+    """Promise J4."""
+    project.todos.add("Login endpoint")
+    project.todos.start("1")
+
+    answers = [b"y\n", b"Login; Logout\n", b"\n", b"Ship\n", b"Review\n", b"Use JWT\n", b"\n"]
+    code, seen = answered(project.folder, answers)
+
+    assert code == 0
+    assert "Is TODO-001 done: Login endpoint? (y)" in seen
+    assert "wrote state.json, todos.json, decisions.md" in seen
+    found = project.summary()
+    assert (found.current_task, found.in_progress) == ("Review", "")
+    assert (found.completed, found.next_steps) == (["Login", "Logout"], ["Ship"])
+    assert project.todos.list()[0].status == "completed"
+    assert [each.title for each in project.decisions()] == ["Use JWT"]
+
+
+def test_ctrl_d_skips_the_rest_of_the_questions_and_ctrl_c_changes_nothing(
+    project: Project,
+) -> None:
+    """Promise J4."""
+    before = project.texts()
+
+    assert answered(project.folder, [b"Login\n", INTERRUPT])[0] == 130
+    assert project.texts() == before
+    assert answered(project.folder, [b"Login\n", b"\x04"])[0] == 0
+    assert project.summary().completed == ["Login"]

@@ -1,0 +1,419 @@
+"""The four files on disk: found, decoded, locked, and changed together.
+
+A change is first written to a journal. Once the journal is complete, the files are replaced one by
+one; after a crash, the next reader or writer finishes the journal. A file is exchanged with its
+draft in one step, and the old file is then compared with what was read before: an edit that a user
+saved in between is merged.
+
+Rule: no saved edit is lost. If it cannot be merged, both versions are kept and an error says where.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Generator, Iterable
+from contextlib import ExitStack, contextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from contextrelay.errors import (
+    Broken,
+    Conflict,
+    Invalid,
+    NotFound,
+    Refused,
+    RelayError,
+    TooLarge,
+    Unavailable,
+)
+from contextrelay.limits import (
+    PROJECT_BACKUPS_MAX,
+    PROJECT_COPY_BYTES_MAX,
+    PROJECT_JOURNAL_BYTES_MAX,
+    PROJECT_LEVELS_MAX,
+    PROJECT_LOCK_S_MAX,
+    PROJECT_RETRIES_MAX,
+    PROJECT_SEEN_MAX,
+    UNFINISHED_PUSH_S,
+)
+from contextrelay.model.project import FILES, OWN_FOLDER, Texts
+from contextrelay.project import confined
+
+try:
+    import fcntl
+except ImportError:  # Windows has no flock: writers do not wait for each other there.
+    fcntl = None
+
+VARIABLE = "RELAY_PROJECT"
+_JOURNAL = f"{OWN_FOLDER}/journal.json"
+_SEEN, _BACKUPS = f"{OWN_FOLDER}/seen", f"{OWN_FOLDER}/backups"
+_DRAFT = r"(.+?)\.[0-9a-f]{16}\.part(?:\.former|\.new)?"
+_POLL_S = 0.002
+
+
+def find_folder(start: str | os.PathLike[str] | None = None) -> Path:
+    """Return the project folder of `start`, else of RELAY_PROJECT, else of the current folder.
+
+    Raises:
+        NotFound: neither it nor a folder above is a project; Invalid: it is not a folder.
+    """
+    named = os.fspath(start) if start is not None else os.environ.get(VARIABLE, "")
+    here = Path(named).expanduser().absolute() if named else Path.cwd()
+    if named and not confined.is_folder(here):
+        raise Invalid(f"{named} is not a folder", "name the folder of a project")
+    for folder in (here, *here.parents)[:PROJECT_LEVELS_MAX]:
+        present = confined.count_present(folder, FILES)
+        if present >= 2 or (present and confined.count_present(folder, (OWN_FOLDER,))):
+            return folder
+    raise NotFound(
+        f"no project in {here} or the folders above it", "create one: relay project init"
+    )
+
+
+def read_texts(folder: Path) -> Texts:
+    """Return the four files; see `confined.read_text`."""
+    return Texts(*[confined.read_text(folder, name) for name in FILES])
+
+
+def stamp_of(texts: Texts) -> str:
+    """Return a short hash of the files."""
+    digest = sha256()
+    for name, text in texts.named().items():
+        content = b"" if text is None else text.encode()
+        digest.update(f"{name} {-1 if text is None else len(content)}\n".encode() + content)
+    return digest.hexdigest()[:12]
+
+
+def make_own_folder(folder: Path) -> None:
+    """Make the own folder with its .gitignore if it does not exist."""
+    try:
+        confined.make_folder(folder, OWN_FOLDER)
+        if not confined.exists(folder, f"{OWN_FOLDER}/.gitignore"):
+            with suppress(FileExistsError):
+                confined.create(folder, f"{OWN_FOLDER}/.gitignore", b"*\n", is_durable=False)
+    except OSError as error:
+        raise confined.cannot_write(folder, error) from error
+
+
+@contextmanager
+def locked(folder: Path, name: str = "lock", wait_s: float = PROJECT_LOCK_S_MAX) -> Generator[None]:
+    """Hold a lock of the project. The system releases it when the process ends.
+
+    Raises:
+        Unavailable: another process holds the lock for longer than `wait_s`.
+    """
+    make_own_folder(folder)
+    with _lock_file(folder, f"{name}.gate") as gate:
+        _lock(gate, wait_s)
+        with _lock_file(folder, name) as handle:
+            _lock(handle, wait_s)
+            # Processes queue at the gate: a writer cannot overtake them with its next change.
+            if fcntl is not None:
+                fcntl.flock(gate, fcntl.LOCK_UN)
+            yield
+
+
+@contextmanager
+def _lock_file(folder: Path, name: str) -> Generator[int]:
+    path = f"{OWN_FOLDER}/{name}"
+    with ExitStack() as stack:
+        try:
+            file = confined.open_file(folder, path, os.O_RDWR | os.O_CREAT)
+            handle = stack.enter_context(file)
+        except OSError as error:
+            raise confined.cannot_write(folder / path, error) from error
+        yield handle
+
+
+def _lock(handle: int, wait_s: float = PROJECT_LOCK_S_MAX, is_shared: bool = False) -> None:
+    if fcntl is None:
+        return
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            fcntl.flock(handle, (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                problem = f"another process has locked this project for over {wait_s:g} s"
+                raise Unavailable(problem, "wait for it or stop it, then try again") from None
+            time.sleep(_POLL_S)
+        except OSError as error:
+            problem = f"this file system does not support locks: {error.strerror}"
+            raise Broken(problem, "move the project to another one") from error
+
+
+def read_all(folder: Path) -> Texts:
+    """Return the four files as one consistent state; finish the change of a process that died.
+
+    Raises:
+        Broken: one of them is unreadable.
+    """
+    with ExitStack() as stack:
+        # Without a lock file there has been no writer.
+        with suppress(OSError):
+            lock = confined.open_file(folder, f"{OWN_FOLDER}/lock")
+            _lock(stack.enter_context(lock), is_shared=True)
+        if not confined.exists(folder, _JOURNAL):
+            return read_texts(folder)
+    try:
+        with locked(folder):
+            _finish_journal(folder)
+            return read_texts(folder)
+    except Invalid:
+        # The folder is read-only: return what the journal would write.
+        texts = read_texts(folder)
+        for name, (before, after) in _read_journal(folder).items():
+            if texts.of(name) == before:
+                texts = texts.having(name, after)
+        return texts
+
+
+def change_texts(folder: Path, make: Callable[[Texts], Texts]) -> tuple[Texts, Texts]:
+    """Change the files to the result of `make`, all or nothing; return them before and after.
+
+    `make` is called again if a user saves a file meanwhile.
+
+    Raises:
+        Broken: a file is unreadable; Unavailable: the files keep changing. Nothing was changed.
+    """
+    with locked(folder):
+        _finish_journal(folder)
+        for _ in range(PROJECT_RETRIES_MAX):
+            before = read_texts(folder)
+            after = make(before)
+            changes = {
+                name: {"before": before.of(name), "after": new}
+                for name, new in after.named().items()
+                if new is not None and new != before.of(name)
+            }
+            if not changes:
+                return before, before
+            for name, each in changes.items():
+                confined.check_size(_size_bytes(each["after"] or "", name), name)
+            if read_texts(folder) != before:
+                continue
+            # Once the journal exists, the change will be made: it must be possible.
+            if not confined.is_writable(folder):
+                raise confined.cannot_write(folder, PermissionError(13, "Permission denied"))
+            content = json.dumps({"files": changes}, ensure_ascii=False).encode()
+            confined.check_size(len(content), _JOURNAL, PROJECT_JOURNAL_BYTES_MAX)
+            confined.write(folder, _JOURNAL, content)
+            _finish_journal(folder)
+            _discard_old_drafts(folder)
+            return before, after
+    raise Unavailable("the files keep changing", "try again in a moment")
+
+
+def _size_bytes(text: str, name: str) -> int:
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError as error:
+        raise Invalid(
+            f"invalid character for {name}: half a surrogate pair", "remove it"
+        ) from error
+
+
+def _finish_journal(folder: Path) -> None:
+    """Make the changes of the journal, if there is one. The caller holds the lock."""
+    left = _read_journal(folder)
+    if not left:
+        return
+    conflict: Conflict | None = None
+    for name in FILES:
+        if name in left:
+            try:
+                replace(folder, name, *left[name])
+            except Conflict as error:
+                # Both versions are kept; the other files need not wait for the user's choice.
+                conflict = error
+    confined.remove(folder, _JOURNAL)
+    confined.sync(folder, _JOURNAL)
+    if conflict is not None:
+        raise conflict
+
+
+def _read_journal(folder: Path) -> dict[str, tuple[str | None, str]]:
+    content = confined.read(folder, _JOURNAL, PROJECT_JOURNAL_BYTES_MAX)
+    if content is None:
+        return {}
+    try:
+        found: Any = json.loads(content)["files"]
+        changes = {name: (found[name]["before"], found[name]["after"]) for name in found}
+        # It may have come with a clone.
+        for name, (before, after) in changes.items():
+            if (
+                name not in FILES
+                or not isinstance(before, str | None)
+                or not isinstance(after, str)
+            ):
+                raise ValueError(f"unexpected entry {name[:100]!r}")
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        hint = f"check the four files, then remove {_JOURNAL}"
+        raise Broken(f"invalid journal {_JOURNAL}: {error}", hint) from error
+    return changes
+
+
+def replace(folder: Path, name: str, before: str | None, after: str) -> None:
+    """Replace a file, merged with the edits that were saved since it was `before`.
+
+    Raises:
+        Broken: the file is unreadable and left alone.
+        Conflict: it cannot be merged; both versions are kept, and the error names them.
+    """
+    disk = confined.read_text(folder, name)
+    make_own_folder(folder)
+    wanted = after
+    if disk not in (None, before, after):
+        try:
+            wanted = _merge(name, before, after, disk or "")
+        except Conflict as error:
+            kept = f"{OWN_FOLDER}/{name}.not-written"
+            confined.write(folder, kept, after.encode())
+            problem = f"{name} was edited during the change and cannot be merged"
+            hint = f"your edit is in place, the change is in {folder / kept}; compare them"
+            raise Conflict(problem, hint) from error
+    if disk not in (None, before):
+        # A process may have died right after an exchange, with an edit in its draft.
+        for draft in _drafts_of(folder, name):
+            found = None if draft.endswith(".new") else confined.read(folder, draft)
+            if found not in (None, (before or "").encode(), after.encode(), wanted.encode()):
+                wanted = _merge_late(folder, draft, name, before, wanted)
+    for _ in range(PROJECT_RETRIES_MAX):
+        if disk == wanted:
+            break
+        draft = confined.write_draft(folder, name, wanted.encode())
+        former = _put(folder, draft, name, is_new=disk is None)
+        base, disk = disk, wanted
+        if former and _is_changed(folder, former, base):
+            wanted = _merge_late(folder, former, name, base, wanted)
+    else:
+        raise Unavailable(f"{name} keeps changing", "try again in a moment")
+    for draft in _drafts_of(folder, name):
+        confined.discard(folder, draft)
+
+
+def _is_changed(folder: Path, path: str, text: str | None) -> bool:
+    """Return True if a file is unreadable or is not this text."""
+    try:
+        return confined.read(folder, path) != (text or "").encode()
+    except (Refused, TooLarge):
+        return True
+
+
+def _put(folder: Path, draft: str, name: str, is_new: bool) -> str:
+    """Put a draft in place; return the path of the file that it replaced, or ""."""
+    former = ""
+    try:
+        try:
+            if is_new:
+                confined.link(folder, draft, name)
+            else:
+                former = confined.exchange(folder, draft, name)
+        except FileExistsError:
+            # The file was created a moment ago.
+            former = confined.exchange(folder, draft, name)
+        except FileNotFoundError:
+            # The file was removed a moment ago: ours is written anyway.
+            confined.move(folder, draft, name)
+        confined.sync(folder, name)
+    except OSError as error:
+        raise confined.cannot_write(folder / name, error) from error
+    return former
+
+
+def _merge_late(folder: Path, draft: str, name: str, base: str | None, ours: str) -> str:
+    """Merge an edit that was saved during the exchange; keep it as a file if that fails."""
+    try:
+        return _merge(name, base, ours, confined.decode(confined.read(folder, draft) or b"", name))
+    except (Broken, Conflict, Refused, TooLarge) as error:
+        # Move the file instead of copying it: an editor may have it open and still write to it.
+        kept = f"{OWN_FOLDER}/{name}.saved-meanwhile"
+        try:
+            confined.move(folder, draft, kept)
+        except OSError as trouble:
+            raise confined.cannot_write(folder / kept, trouble) from trouble
+        problem = f"{name} was saved during the change and cannot be merged: {error.message}"
+        raise Conflict(problem, f"the saved file is now {folder / kept}; compare them") from error
+
+
+def _merge(name: str, base: str | None, ours: str, disk: str) -> str:
+    from datetime import UTC, datetime
+
+    from contextrelay.project.documents import merge_texts
+
+    return merge_texts(name, base, ours, disk, datetime.now(UTC).isoformat(timespec="seconds"))
+
+
+def _drafts_of(folder: Path, name: str) -> list[str]:
+    found = (
+        (each, re.fullmatch(_DRAFT, each.name)) for each in confined.entries(folder, OWN_FOLDER)
+    )
+    return [
+        f"{OWN_FOLDER}/{each.name}"
+        for each, draft in found
+        if draft is not None and draft[1] == name and each.is_file
+    ]
+
+
+def _discard_old_drafts(folder: Path) -> None:
+    """Remove the drafts of processes that were killed long ago."""
+    with suppress(RelayError):
+        for entry in confined.entries(folder, OWN_FOLDER):
+            is_old = entry.modified_s < time.time() - UNFINISHED_PUSH_S
+            if is_old and entry.is_file and re.fullmatch(_DRAFT, entry.name):
+                confined.discard(folder, f"{OWN_FOLDER}/{entry.name}")
+
+
+def keep_seen(folder: Path, stamp: str, state: str | None) -> None:
+    """Keep the state.json of a brief for `finish --since`; raise Refused at a link."""
+    path = f"{_SEEN}/{stamp}.json"
+    if state is None or confined.exists(folder, path):
+        return
+    with suppress(OSError, Invalid):
+        make_own_folder(folder)
+        confined.make_folder(folder, _SEEN)
+        confined.write(folder, path, state.encode(), is_durable=False)
+        confined.trim(folder, _SEEN, PROJECT_SEEN_MAX, f"{stamp}.json")
+
+
+def read_seen(folder: Path, stamp: str) -> str:
+    """Return the state.json of an earlier brief.
+
+    Raises:
+        Invalid: it is not a stamp; NotFound: no copy is left.
+    """
+    if not stamp.isalnum():
+        raise Invalid(f"invalid stamp {stamp!r}", "copy it from the end of the brief")
+    text = confined.read_text(folder, f"{_SEEN}/{stamp}.json")
+    if text is None:
+        raise NotFound(
+            f"no copy of the state at {stamp} is left",
+            "run relay project start for a new stamp, or leave out --since",
+        )
+    return text
+
+
+def back_up(folder: Path, names: Iterable[str], now: str) -> Path:
+    """Copy files to a new folder of the backups before they are overwritten; return that folder."""
+    make_own_folder(folder)
+    name = now.replace(":", "").replace("+", "_")
+    target, number = f"{_BACKUPS}/{name}", 1
+    try:
+        confined.make_folder(folder, _BACKUPS)
+        while confined.exists(folder, target):
+            number += 1
+            target = f"{_BACKUPS}/{name}-{number}"
+        confined.make_folder(folder, target)
+        for file in names:
+            content = confined.read(folder, file, PROJECT_COPY_BYTES_MAX)
+            if content is not None:
+                confined.create(folder, f"{target}/{file}", content)
+    except OSError as error:
+        raise confined.cannot_write(folder / target, error) from error
+    confined.trim(folder, _BACKUPS, PROJECT_BACKUPS_MAX, target.rpartition("/")[2])
+    return folder / target

@@ -1,1 +1,0 @@
-"""The files of a project: read, locked, replaced, journalled, backed up."""

@@ -1,0 +1,193 @@
+"""JSON documents keep their style; merges keep both changes; invalid JSON is named by its place."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contextrelay.documents.values import same
+from contextrelay.errors import Broken, Conflict, Invalid
+from contextrelay.model.project import Clash
+from contextrelay.project.confined import decode
+from contextrelay.project.documents import (
+    Document,
+    dump_document,
+    load_document,
+    merge,
+    merge_texts,
+)
+
+NOW = "2026-04-20T10:00:00+08:00"
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=12,
+)
+DOCUMENTS = st.dictionaries(TEXTS, VALUES, min_size=1, max_size=5)
+
+
+@given(
+    DOCUMENTS,
+    DOCUMENTS,
+    st.sampled_from([None, 0, 1, 2, 4, "\t"]),
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from(["", "\ufeff"]),
+    st.sampled_from(["", "\n", "\n\n"]),
+    st.booleans(),
+)
+def test_a_change_keeps_the_style_of_the_file(
+    old: Document, new: Document, indent: Any, newline: str, mark: str, end: str, is_ascii: bool
+) -> None:
+    """Promise J6."""
+
+    def spell(value: Document) -> str:
+        text = json.dumps(value, indent=indent, ensure_ascii=is_ascii) + end
+        return mark + text.replace("\n", newline)
+
+    text = spell(old)
+
+    assert same(load_document(text, "x.json"), old)
+    assert dump_document(old, text) == text
+    changed = dump_document(new, text)
+    assert same(load_document(changed, "x.json"), new)
+    assert changed.startswith("\ufeff") == bool(mark)
+    if indent and not is_ascii:
+        assert changed == spell(new)
+
+
+def test_members_keep_their_order_and_new_ones_are_last() -> None:
+    """Promise J6."""
+    text = '{\n    "b": [1],\n    "ours": {"x": 1},\n    "a": "ü"\n}\n'
+    document = load_document(text, "x.json")
+    document["a"] = "changed"
+    document["new"] = True
+
+    changed = dump_document(document, text)
+
+    assert list(json.loads(changed)) == ["b", "ours", "a", "new"]
+    assert '\n    "a": "changed",\n' in changed
+    assert dump_document({"a": ["ü"]}) == '{\n  "a": [\n    "ü"\n  ]\n}\n'
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 2**70, {1}, "\ud800"])
+def test_a_value_that_could_not_be_read_again_is_not_written(value: Any) -> None:
+    """Promise J6."""
+    with pytest.raises(Invalid):
+        dump_document({"x": value}, "{}")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "problem"),
+    [
+        ('{\n  "a": 1\n  "b": 2\n}', 3, 3, "',' delimiter"),
+        ('{\r\n  "a": tru\r\n}', 2, 8, "expecting value"),
+        ('\ufeff{"a" 1}', 1, 6, "':' delimiter"),
+        ('{"a": 1} // note', 1, 10, "extra data"),
+        ("", 1, 1, "empty"),
+        ('{\n<<<<<<< HEAD\n"a": 1\n=======\n"a": 2\n>>>>>>> x\n}', 2, 1, "merge conflict"),
+    ],
+)
+def test_invalid_json_is_named_by_line_and_column(
+    text: str, line: int, column: int, problem: str
+) -> None:
+    """Promise J6."""
+    with pytest.raises(Broken) as caught:
+        load_document(decode(text.encode(), "todos.json"), "todos.json")
+
+    assert problem in caught.value.message
+    assert caught.value.details == {"file": "todos.json", "line": line, "column": column}
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a": 1e999}', '{"a": NaN}', '{"a": 1, "a": 2}'])
+def test_json_that_readers_understand_differently_is_refused(text: str) -> None:
+    """Promise J6. A second member of one name would be lost when the file is written."""
+    with pytest.raises(Broken, match=r"todos\.json"):
+        load_document(text, "todos.json")
+
+
+def test_invalid_utf8_is_named_by_line_and_column() -> None:
+    """Promise J6."""
+    with pytest.raises(Broken) as caught:
+        decode('{\n"a": "ü"}'.encode("latin-1"), "state.json")
+    assert caught.value.details == {"file": "state.json", "line": 2, "column": 7}
+
+
+BASE: Document = {"phase": "development", "notes": "", "progress": {"completed": ["a"], "x": 1}}
+
+
+def test_different_fields_and_additions_to_one_list_are_both_kept() -> None:
+    """Promise J5."""
+    ours = {**BASE, "phase": "testing", "progress": {"completed": ["a", "b"], "x": 1}}
+    theirs = {**BASE, "notes": "by hand", "progress": {"completed": ["a", "c"]}, "new": [1]}
+
+    value, clashes = merge(BASE, ours, theirs)
+
+    assert not clashes
+    assert (value["phase"], value["notes"], value["new"]) == ("testing", "by hand", [1])
+    assert value["progress"] == {"completed": ["a", "c", "b"]}
+
+
+def test_todos_are_merged_by_id_and_field() -> None:
+    """Promise J5."""
+    base = {"todos": [{"id": "1", "s": "pending", "n": ""}, {"id": "2"}, {"id": "3"}]}
+    ours = {"todos": [{"id": "1", "s": "done", "n": ""}, {"id": "2"}, {"id": "3"}, {"id": "4"}]}
+    theirs = {"todos": [{"id": "1", "s": "pending", "n": "hm"}, {"id": "3"}, {"id": "5"}]}
+
+    value, clashes = merge(base, ours, theirs)
+
+    assert not clashes
+    first = {"id": "1", "s": "done", "n": "hm"}
+    assert value["todos"] == [first, {"id": "3"}, {"id": "5"}, {"id": "4"}]
+
+
+FLAT = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 3) | st.lists(st.integers(0, 3)))
+
+
+@given(FLAT, FLAT, FLAT)
+def test_a_value_is_lost_only_where_both_changed_it(base: Any, ours: Any, theirs: Any) -> None:
+    """Promise J5."""
+    value, clashes = merge(base, ours, theirs)
+
+    clashed = {clash.field for clash in clashes}
+    for name in {*base, *ours, *theirs}:
+        is_ours = ours.get(name) != base.get(name)
+        is_theirs = theirs.get(name) != base.get(name)
+        if is_ours and not is_theirs:
+            assert value.get(name) == ours.get(name)
+        elif is_theirs and not is_ours:
+            assert value.get(name) == theirs.get(name)
+        elif name in clashed:
+            assert value[name] == theirs[name]
+    assert merge(base, ours, ours)[0] == ours
+
+
+def test_a_conflict_keeps_the_value_on_disk_and_records_the_other() -> None:
+    """Promise J5."""
+    value, clashes = merge({"notes": ""}, {"notes": "mine"}, {"notes": "theirs"})
+    assert (value, clashes) == ({"notes": "theirs"}, [Clash("notes", "theirs", "mine")])
+
+    text = merge_texts("state.json", '{"a": 1}', '{"a": 2}', '{"a": 3}', NOW)
+
+    state = load_document(text, "state.json")
+    assert state["a"] == 3
+    assert state["conflicts"] == [{"field": "a", "kept": 3, "other": 2, "at": NOW}]
+    with pytest.raises(Conflict):
+        merge_texts("PROJECT.md", "# a", "# b", "# c", NOW)
+
+
+def test_a_decision_whose_number_is_taken_gets_the_next_one() -> None:
+    """Promise J3, promise J5."""
+    head = "# Records\n"
+    ours = f"{head}\n## ADR-001: Mine\n- Status: Accepted\n"
+    disk = f"{head}\n## ADR-001: By hand\n"
+
+    text = merge_texts("decisions.md", head, ours, disk, NOW)
+
+    assert text == f"{disk}\n## ADR-002: Mine\n- Status: Accepted\n"
+    assert merge_texts("decisions.md", head, ours, text, NOW) == text
