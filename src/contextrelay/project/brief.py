@@ -26,7 +26,7 @@ from contextrelay.limits import (
     NEXT_TODOS_MAX,
     PROJECT_OWN_BYTES_MAX,
 )
-from contextrelay.model.project import STATE, TODOS, Decision, Texts, Todo
+from contextrelay.model.project import STATE, TODOS, Decision, Texts, Todo, as_fields
 from contextrelay.project import confined
 from contextrelay.project.files import stamp_of
 
@@ -119,7 +119,7 @@ def brief_for_model(folder: Path, texts: Texts, budget_tokens: int) -> Briefing:
     """
     key = f"{contextrelay.__version__} {stamp_of(texts)} {budget_tokens} {folder.name}"
     # A few hundred names, so that the cache stays small whatever projects there are.
-    name = f"brief-{sha256(str(folder).encode(errors='replace')).hexdigest()[:2]}.json"
+    name = f"brief-{sha256(os.fsencode(folder)).hexdigest()[:2]}.json"
     with suppress(OSError, RuntimeError, RelayError, ValueError, LookupError, TypeError):
         kept = json.loads(confined.read(_cache_folder(), name, PROJECT_OWN_BYTES_MAX) or b"{}")
         if kept["key"] == key:
@@ -150,17 +150,10 @@ def new_briefing(
 
     found = summarize(texts, folder.name)
     brief = write_brief(found, budget_tokens, count_tokens, age)
-    fields: dict[str, Any] = {"since": found.stamp, **found._asdict()}
+    found = found._replace(decisions=[each._replace(text="") for each in found.decisions])
+    fields = {"since": found.stamp, **as_fields(found), **brief._asdict()}
     del fields["stamp"], fields["state"]
-    fields |= {
-        "about": found.about._asdict(),
-        "next_todos": [todo._asdict() for todo in found.next_todos],
-        "decisions": [each._replace(text="")._asdict() for each in found.decisions],
-        **brief._asdict(),
-        "budget_tokens": budget_tokens,
-    }
-    # Through JSON, so that a new brief has the same types as a cached one.
-    fields = json.loads(json.dumps(fields))
+    fields["budget_tokens"] = budget_tokens
     name, last_review = found.about.name, found.last_review
     return Briefing(brief.text, brief.tokens, found.stamp, name, last_review, fields)
 

@@ -6,12 +6,12 @@ Rule: a decision is never edited. A new one supersedes it and names it. Other te
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from contextrelay.errors import Invalid, NotFound
-from contextrelay.limits import PROJECT_FIELD_CHARS_MAX
 from contextrelay.model.project import Decision
+from contextrelay.project.changes import NewDecision, as_list
 from contextrelay.project.confined import BOM, newline_of
 
 _HEADING = re.compile(
@@ -88,38 +88,28 @@ def _read_decision(heading: re.Match[str], lines: list[str], line: int) -> Decis
     )
 
 
-def append_decision(
-    text: str | None,
-    title: str,
-    date: str,
-    status: str = "Accepted",
-    context: str = "",
-    decision: str = "",
-    consequences: str = "",
-    supersedes: Sequence[str] = (),
-) -> tuple[str, str]:
+def append_decision(text: str | None, new: NewDecision, date: str) -> tuple[str, str]:
     """Return the file with one more decision, and the id of that.
 
     Raises:
         Invalid: the title is invalid; NotFound: a superseded decision does not exist.
     """
-    if not title.strip() or "\n" in title.strip():
+    title = new.title.strip()
+    if not title or "\n" in title:
         raise Invalid("a decision needs a title of one line", 'relay project decide "Use SQLite"')
     known = {each.number for each in read_decisions(text or "")}
     number = max(known, default=0) + 1
+    replaced = [f"ADR-{_known_number(known, each):03d}" for each in as_list(new.supersedes)]
     fields = {
         "Date": date,
-        "Status": status,
-        "Supersedes": ", ".join(f"ADR-{_known_number(known, each):03d}" for each in supersedes),
-        "Context": context,
-        "Decision": decision or title,
-        "Consequences": consequences,
+        "Status": new.status,
+        "Supersedes": ", ".join(replaced),
+        "Context": new.context,
+        "Decision": new.decision or title,
+        "Consequences": new.consequences,
     }
-    lines = [f"## ADR-{number:03d}: {title.strip()}"]
+    lines = [f"## ADR-{number:03d}: {title}"]
     for name, value in fields.items():
-        if len(value) > PROJECT_FIELD_CHARS_MAX:
-            hint = f"the limit is {PROJECT_FIELD_CHARS_MAX:,} characters; push it, name the ref"
-            raise Invalid(f"{name.lower()} is too long: {len(value):,} characters", hint)
         if value or name != "Supersedes":
             first, *rest = value.strip().splitlines() or [""]
             # Indented, so that no line of a value starts a section.

@@ -20,7 +20,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from contextrelay.documents.value_types import is_object
 from contextrelay.errors import Broken, Failed, Invalid, NotFound, Refused, RelayError, TooLarge
 from contextrelay.limits import BRIEF_TOKENS_DEFAULT
 from contextrelay.model.project import (
@@ -47,14 +46,13 @@ from contextrelay.project.brief import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from contextrelay.project.changes import NewDecision, TodoChanges
     from contextrelay.project.state_file import ProjectTasks
     from contextrelay.project.thread_link import Link
     from contextrelay.project.todos import TodoList, Todos
 
 Result = TypeVar("Result")
 _GIT_S_MAX = 60
-_TODO_ACTIONS = ("add", "start", "done", "block", "unblock", "cancel")
-_DECISION_PARTS = ("title", "status", "context", "decision", "consequences", "supersedes")
 
 
 class ProjectDraft:
@@ -77,11 +75,11 @@ class ProjectDraft:
 
         return TodoList(self._document(TODOS), self._now)
 
-    def decide(self, title: str, **parts: Any) -> str:
+    def decide(self, new: NewDecision) -> str:
         """Append a decision and return its id."""
         from contextrelay.project.decisions import append_decision
 
-        text, id = append_decision(self._texts.decisions, title, self._now[:10], **parts)
+        text, id = append_decision(self._texts.decisions, new, self._now[:10])
         self._texts = self._texts.having(DECISIONS, text)
         return id
 
@@ -193,28 +191,25 @@ class Project:
             Invalid: a field is unknown or invalid.
             Refused: a todo does not allow the transition, or there is a secret and `is_strict`.
         """
-        from contextrelay.project import state_file
+        from contextrelay.project.changes import Changes, NewDecision, read_input
         from contextrelay.project.documents import load_document
+        from contextrelay.project.state_file import merge_progress, update_progress
 
-        progress = {*state_file.TEXT_FIELDS, *state_file.LIST_FIELDS, "fields"}
-        known = (*sorted(progress), "todos", "decisions")
-        for name in fields:
-            if name not in known:
-                raise Invalid(f"unknown field {name!r}", f"finish takes {', '.join(known)}")
-        change = {name: value for name, value in fields.items() if name in progress}
-        state_file.check_progress(change)
-        actions = _todo_actions(fields.get("todos") or {})
-        decisions = [_decision(each) for each in _list("decisions", fields.get("decisions"))]
+        changes = read_input(fields, Changes, "changes")
         seen = load_document(files.read_seen(self.folder, since), STATE) if since else None
 
         def make(draft: ProjectDraft) -> tuple[list[str], list[str], list[str], list[Clash]]:
-            decided = [draft.decide(**parts) for parts in decisions]
-            added, unblocked = _change_todos(draft, actions) if any(actions.values()) else ([], [])
+            added, unblocked = _change_todos(draft, changes.todos) if changes.todos else ([], [])
+            news = (
+                NewDecision(each) if isinstance(each, str) else each
+                for each in changes.decisions or ()
+            )
+            decided = [draft.decide(new) for new in news]
             clashes: list[Clash] = []
             if seen is None:
-                state_file.update_progress(draft.state, change, self.now())
+                update_progress(draft.state, changes, self.now())
             else:
-                clashes = state_file.merge_progress(draft.state, seen, change, self.now())
+                clashes = merge_progress(draft.state, seen, changes, self.now())
             return added, decided, unblocked, clashes
 
         result, names = self._change(make)
@@ -226,7 +221,11 @@ class Project:
         Raises:
             NotFound: a superseded decision does not exist.
         """
-        return self.change(lambda draft: draft.decide(title, supersedes=supersedes, **parts))
+        from contextrelay.project.changes import NewDecision, read_input
+
+        given = {"title": title, "supersedes": supersedes, **parts}
+        new = read_input(given, NewDecision, "decision")
+        return self.change(lambda draft: draft.decide(new))
 
     def decisions(self) -> list[Decision]:
         """Return every decision, oldest first."""
@@ -412,80 +411,27 @@ def _check_git(done: subprocess.CompletedProcess[str]) -> None:
         raise Failed(f"git failed: {reason}", "the files are written; commit them by hand")
 
 
-def _change_todos(
-    draft: ProjectDraft, actions: dict[str, list[Any]]
-) -> tuple[list[str], list[str]]:
+def _change_todos(draft: ProjectDraft, changes: TodoChanges) -> tuple[list[str], list[str]]:
     """Make the changes of todos in `finish`; return the ids of new and of unblocked ones."""
+    from contextrelay.project.changes import NewTodo, TodoNote
+
+    def notes(given: list[str | TodoNote]) -> list[tuple[str, str]]:
+        return [(each, "") if isinstance(each, str) else (each.id, each.note) for each in given]
+
     todos = draft.todos
     unblocked: list[str] = []
-    added = [todos.add(**each) for each in actions["add"]]
-    for id, note in actions["start"]:
+    added = [todos.add(NewTodo(e) if isinstance(e, str) else e) for e in changes.add]
+    for id, note in notes(changes.start):
         todos.start(id, note)
-    for id, note in actions["done"]:
+    for id, note in notes(changes.done):
         unblocked += todos.complete(id, note)
-    for id, note in actions["block"]:
+    for id, note in notes(changes.block):
         todos.block(id, note)
-    for id, note in actions["unblock"]:
+    for id, note in notes(changes.unblock):
         todos.unblock(id, note)
-    for id, note in actions["cancel"]:
+    for id, note in notes(changes.cancel):
         todos.set_status(id, "cancelled", note)
     return added, unblocked
-
-
-def _todo_actions(given: Any) -> dict[str, list[Any]]:
-    if not is_object(given) or any(name not in _TODO_ACTIONS for name in given):
-        raise Invalid("invalid todos", f"pass an object of lists: {', '.join(_TODO_ACTIONS)}")
-    lists = {name: _list(name, given.get(name)) for name in _TODO_ACTIONS}
-    return {
-        name: [_new_todo(each) if name == "add" else _todo_and_note(each) for each in items]
-        for name, items in lists.items()
-    }
-
-
-def _new_todo(given: Any) -> dict[str, Any]:
-    """Return a new todo from a title or an object."""
-    from contextrelay.project.todos import check_texts, check_todo
-
-    fields = {"title": given} if isinstance(given, str) else given
-    if not is_object(fields):
-        raise Invalid(f"invalid todo {given!r}", 'pass "a title" or {"title": "..."}')
-    fields = {"title": "", **fields}
-    blocked_by = check_texts("blocked_by", fields.get("blocked_by"))
-    others = {name: v for name, v in fields.items() if name not in ("title", "blocked_by")}
-    check_todo(fields["title"], others)
-    return {**fields, "blocked_by": blocked_by}
-
-
-def _todo_and_note(given: Any) -> tuple[str, str]:
-    """Return an id and a note from "TODO-001" or {"id": "TODO-001", "note": "why"}."""
-    if isinstance(given, str):
-        return given, ""
-    id, note = (given.get("id"), given.get("note", "")) if is_object(given) else (None, None)
-    if isinstance(id, str) and isinstance(note, str):
-        return id, note
-    hint = 'pass "TODO-001" or {"id": "TODO-001", "note": "..."}'
-    raise Invalid(f"invalid todo {given!r}", hint)
-
-
-def _decision(given: Any) -> dict[str, Any]:
-    from contextrelay.project.todos import check_texts
-
-    parts = {"title": given} if isinstance(given, str) else given
-    if not is_object(parts) or not isinstance(parts.get("title"), str):
-        raise Invalid("a decision needs a title", 'pass {"title": "Use SQLite", ...}')
-    for name, value in parts.items():
-        if name not in _DECISION_PARTS:
-            hint = f"use {', '.join(_DECISION_PARTS)}"
-            raise Invalid(f"unknown field {name!r} of a decision", hint)
-        if name != "supersedes" and not isinstance(value, str):
-            raise Invalid(f"{name} of a decision must be a string", "put it in quotes")
-    return {**parts, "supersedes": check_texts("supersedes", parts.get("supersedes"))}
-
-
-def _list(name: str, value: Any) -> list[Any]:
-    if value is not None and not isinstance(value, list | tuple):
-        raise Invalid(f"{name} must be a list", 'for example ["one", "two"]')
-    return list(value or ())  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 
 def _local_time() -> str:

@@ -18,6 +18,7 @@ from contextrelay.documents.value_types import is_list, is_object
 from contextrelay.errors import Conflict, Invalid, NotFound, Refused
 from contextrelay.limits import LIST_ITEMS_MAX, PROJECT_FIELD_CHARS_MAX
 from contextrelay.model.project import STATE, Clash
+from contextrelay.project.changes import Changes
 from contextrelay.project.documents import (
     CONFLICTS,
     Document,
@@ -31,31 +32,11 @@ from contextrelay.project.todos import LAST_NUMBER
 if TYPE_CHECKING:
     from contextrelay.project.project import Project
 
-TEXT_FIELDS = ("phase", "current_task", "in_progress", "notes", "session_id")
-LIST_FIELDS = ("completed", "blocked", "next_steps")
+_TEXTS = ("phase", "current_task", "notes", "session_id")
+_STEPS = ("completed", "in_progress", "blocked", "next_steps")
 _BY_US = ("last_update", "session_id", CONFLICTS)
 _TASKS_SHOWN_MAX = 5
 _SEE_TASKS = "see: relay project task list"
-
-
-def check_progress(change: Document) -> None:
-    """Raise Invalid if a change of the progress has an invalid field."""
-    texts = [(name, change[name]) for name in TEXT_FIELDS if change.get(name) is not None]
-    for name in LIST_FIELDS:
-        values: Any = change.get(name) or ()
-        if isinstance(values, str) or not isinstance(values, list | tuple):
-            raise Invalid(f"{name} must be a list of strings", 'for example ["one", "two"]')
-        texts += [(name, each) for each in values]  # pyright: ignore[reportUnknownVariableType]
-    for name, text in texts:
-        if not isinstance(text, str):
-            raise Invalid(f"{name}: expected a string, got {text!r}"[:200], "put it in quotes")
-        _check_length(name, text)
-    fields: Any = change.get("fields") or {}
-    if not is_object(fields):
-        raise Invalid("fields must be an object", 'for example {"name": "value"}')
-    for name in fields:
-        if name in ("progress", "tasks", *_BY_US):
-            raise Invalid(f"{name} cannot be set directly", "see: relay project finish --help")
 
 
 def _check_length(name: str, text: str) -> None:
@@ -64,24 +45,26 @@ def _check_length(name: str, text: str) -> None:
         raise Invalid(f"{name} is too long: {len(text):,} characters", hint)
 
 
-def update_progress(state: Document, change: Document, now: str) -> None:
-    """Make a checked change of the progress in a state.
+def update_progress(state: Document, changes: Changes, now: str) -> None:
+    """Make the changes of the progress in a state.
 
     Raises:
-        Refused: `progress` in the file is not an object.
+        Invalid: a field cannot be set; Refused: `progress` in the file is not an object.
     """
-    given = {name: value for name, value in change.items() if value is not None}
-    fields: Document = given.pop("fields", None) or {}
-    texts = {name: given[name] for name in TEXT_FIELDS if name in given and name != "in_progress"}
+    fields = changes.fields or {}
+    for name in fields:
+        if name in ("progress", "tasks", *_BY_US):
+            raise Invalid(f"{name} cannot be set directly", "see: relay project finish --help")
+    given = {name: getattr(changes, name) for name in (*_TEXTS, *_STEPS)}
+    texts = {name: given[name] for name in _TEXTS if given[name] is not None}
+    steps = {name: given[name] for name in _STEPS if given[name] is not None}
     state |= {**texts, **fields, "last_update": now}
-    chosen = {*texts, *fields} - {"session_id"}
-    steps = {name: given[name] for name in ("in_progress", *LIST_FIELDS) if name in given}
     if steps:
         if not is_object(state.setdefault("progress", {})):
             raise Refused(f"/progress in {STATE} is not an object", 'write "progress": {}')
-        chosen |= {f"progress.{name}" for name in steps}
-        _update_steps(state["progress"], steps)
-    # Whoever sets a field again has settled the conflict about it.
+        _update_steps(state["progress"], dict(steps))
+    # Setting a field again settles the conflict about it.
+    chosen = {*texts, *fields, *(f"progress.{name}" for name in steps)} - {"session_id"}
     left = [each for each in conflicts_of(state) if each.get("field") not in chosen]
     if len(left) < len(conflicts_of(state)):
         state[CONFLICTS] = left
@@ -91,7 +74,7 @@ def update_progress(state: Document, change: Document, now: str) -> None:
 
 def _update_steps(progress: Document, steps: Document) -> None:
     completed: list[str] = list(dict.fromkeys(steps.pop("completed", ())))
-    progress |= {name: list(v) if name in LIST_FIELDS else v for name, v in steps.items()}
+    progress |= steps
     if completed:
         known = texts_of(progress.get("completed"))
         progress["completed"] = known + [each for each in completed if each not in known]
@@ -103,13 +86,13 @@ def _update_steps(progress: Document, steps: Document) -> None:
             progress["in_progress"] = ""
 
 
-def merge_progress(state: Document, seen: Document, change: Document, now: str) -> list[Clash]:
-    """Make a change by a writer who saw an older state; return and record the conflicts."""
+def merge_progress(state: Document, seen: Document, changes: Changes, now: str) -> list[Clash]:
+    """Make the changes by a writer who saw an older state; return and record the conflicts."""
     base = {name: value for name, value in seen.items() if name not in _BY_US}
     # As if the writer had seen the present ones: these fields never conflict.
     base |= {name: state[name] for name in _BY_US if name in state}
     ours = deepcopy(base)
-    update_progress(ours, change, now)
+    update_progress(ours, changes, now)
     merged, clashes = merge(base, ours, dict(state))
     state.clear()
     state |= merged

@@ -18,23 +18,19 @@ from contextrelay.errors import Invalid, NotFound, Refused
 from contextrelay.limits import (
     ARCHIVE_AFTER_S,
     NEXT_TODOS_MAX,
-    PROJECT_FIELD_CHARS_MAX,
     PROJECT_TODOS_MAX,
     REVIEW_DUE_S,
     STALE_AFTER_S,
 )
-from contextrelay.model.project import ALLOWED, PRIORITIES, TODOS, Todo, todo_of
+from contextrelay.model.project import ALLOWED, TODOS, Todo, todo_of
+from contextrelay.project.changes import NewTodo, as_list, read_input
 
 if TYPE_CHECKING:
     from contextrelay.project.project import Project
 
 Document = dict[str, Any]
-# The order in which the fields of a new todo are written.
-_WRITTEN = (
-    *("id", "title", "description", "priority", "status", "category", "tags", "created", "updated"),
-    *("due_date", "assignee", "notes"),
-)
-_FIELDS = ("priority", "description", "category", "tags", "due_date", "assignee", "notes")
+# The fields of a new todo that are written even if they are empty.
+_ALWAYS = ("updated", "notes")
 _WAITING = "waits for "
 """The start of the notes of a todo that waits for others, unless the user gave another reason."""
 LAST_NUMBER = "last_number"
@@ -99,25 +95,43 @@ class TodoList:
         numbers = [todo_of(item).number for item in every]
         return max([kept if type(kept) is int else 0, *(n for n in numbers if n < 10**9)])
 
-    def add(self, title: str, blocked_by: list[str] | None = None, **fields: Any) -> str:
+    def add(self, new: NewTodo) -> str:
         """Add a todo and return its id.
 
         Raises:
             Invalid: a field is invalid; NotFound: a todo in `blocked_by` does not exist.
             Refused: there are too many todos.
         """
+        title = new.title.strip()
+        if not title or "\n" in title:
+            raise Invalid(
+                "a todo needs a title of one line", 'relay project todo add "Write tests"'
+            )
+        if new.due_date and parse_time(new.due_date) is None:
+            hint = "write 2026-05-01, optionally with a time and zone"
+            raise Invalid(f"invalid date {new.due_date!r}", hint)
         if len(self.items()) >= PROJECT_TODOS_MAX:
             hint = f"the limit is {PROJECT_TODOS_MAX:,}; relay project todo archive"
             raise Refused(f"{TODOS} is full", hint)
-        check_todo(title, fields)
         id = f"TODO-{self.last_number() + 1:03d}"
-        given = {name: value for name, value in fields.items() if value not in (None, "", [], ())}
-        defaults = {"priority": "medium", "status": "pending", "updated": None, "notes": ""}
-        item = {**defaults, "id": id, "title": title.strip(), "created": self._now, **given}
-        todos = self.document.setdefault("todos", [])
-        todos.append({name: item[name] for name in _WRITTEN if name in item})
-        if blocked_by:
-            self._link(id, blocked_by)
+        item = {
+            "id": id,
+            "title": title,
+            "description": new.description,
+            "priority": new.priority,
+            "status": "pending",
+            "category": new.category,
+            "tags": as_list(new.tags),
+            "created": self._now,
+            "updated": None,
+            "due_date": new.due_date,
+            "assignee": new.assignee,
+            "notes": new.notes or "",
+        }
+        kept = {name: value for name, value in item.items() if value or name in _ALWAYS}
+        self.document.setdefault("todos", []).append(kept)
+        if others := as_list(new.blocked_by):
+            self._link(id, others)
             if waits := open_blockers(self.read()).get(id):
                 self.set_status(id, "blocked", _WAITING + ", ".join(waits))
         return id
@@ -301,35 +315,6 @@ def spell_id(text: str) -> str:
     return word
 
 
-def check_todo(title: Any, fields: Document) -> None:
-    """Raise Invalid if a new todo has an invalid field."""
-    for name, value in {"title": title, **fields}.items():
-        if name not in ("title", *_FIELDS):
-            raise Invalid(f"unknown field {name!r} of a todo", f"use title, {', '.join(_FIELDS)}")
-        if name == "tags":
-            check_texts(name, value)
-        elif not isinstance(value, str | None):
-            raise Invalid(f"{name} of a todo must be a string", "put it in quotes")
-        elif len(value or "") > PROJECT_FIELD_CHARS_MAX:
-            hint = f"the limit is {PROJECT_FIELD_CHARS_MAX:,} characters; push it, note the ref"
-            raise Invalid(f"{name} is too long: {len(value or ''):,} characters", hint)
-    if not title or not title.strip() or "\n" in title.strip():
-        raise Invalid("a todo needs a title of one line", 'relay project todo add "Write tests"')
-    priority, due = fields.get("priority", "medium"), fields.get("due_date")
-    if priority not in PRIORITIES:
-        raise Invalid(f"invalid priority {priority!r}", f"use one of {', '.join(PRIORITIES)}")
-    if due and parse_time(due) is None:
-        raise Invalid(f"invalid date {due!r}", "write 2026-05-01, optionally with a time and zone")
-
-
-def check_texts(name: str, value: Any) -> list[str]:
-    """Return a list of strings; a single string is a list of one. Raise Invalid for others."""
-    texts: Any = [value] if isinstance(value, str) else [] if value is None else value
-    if not isinstance(texts, list | tuple) or not all(isinstance(each, str) for each in texts):  # pyright: ignore[reportUnknownVariableType]
-        raise Invalid(f"{name} must be a list of strings", 'for example ["one", "two"]')
-    return list(texts)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-
-
 def _transition_hint(todo: Todo, status: str, allowed: tuple[str, ...]) -> str:
     if todo.status == "pending" and status == "completed":
         return f"start it first: relay project todo start {todo.id}"
@@ -386,7 +371,9 @@ class Todos:
 
     def add(self, title: str, *, blocked_by: list[str] | None = None, **fields: Any) -> Todo:
         """Add a todo. Fields: priority, description, category, tags, due_date, assignee, notes."""
-        return self._change(lambda todos: todos.add(title, blocked_by, **fields))
+        given = {"title": title, "blocked_by": blocked_by, **fields}
+        new = read_input(given, NewTodo, "todo")
+        return self._change(lambda todos: todos.add(new))
 
     def start(self, id: str, note: str = "") -> Todo:
         """Start a todo."""
