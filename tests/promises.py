@@ -104,6 +104,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/server/test_published.py::test_text_comes_back_as_it_was_pushed",
         "tests/server/routes/test_legacy_contextrelay.py::test_a_pull_of_text_is_the_envelope_as_text",
         "tests/server/routes/test_legacy_contextrelay.py::test_a_quick_answer_has_the_headers_of_an_ordinary_one",
+        "tests/server/test_fast_paths.py::test_a_read_answered_inline_is_as_any_other",
         "tests/server/routes/test_legacy_contextrelay.py::test_bare_bytes_have_their_media_type_and_their_hash_as_tag",
         "tests/server/routes/test_legacy_contextrelay.py::test_each_form_of_one_url_has_a_tag_of_its_own",
         "tests/server/routes/test_legacy_contextrelay.py::test_the_envelope_is_the_same_whatever_its_size_and_packing",
@@ -284,6 +285,7 @@ PROMISES: tuple[Promise, ...] = (
     kept(
         "S4",
         "nothing missed: replay after a seq, gaps said, each once and in order",
+        "tests/server/test_fast_paths.py::test_pushes_side_by_side_are_pushed_as_one_by_one",
         "tests/client/test_channels.py::test_signals_come_in_order_and_each_once",
         "tests/client/test_contextrelay.py::test_nothing_is_missed_when_the_server_is_killed_and_started_again",
         "tests/core/channels/test_channels.py::test_a_channel_keeps_the_newest_signals_and_shows_the_gap",
@@ -1162,6 +1164,9 @@ PROMISES: tuple[Promise, ...] = (
     kept(
         "M3",
         "OpenAPI 3.1 of everything, with a page; problem+json errors; 401 in the seeds' words, 403",
+        "tests/server/test_fast_paths.py::test_a_large_json_body_is_taken_as_a_small_one",
+        "tests/server/test_fast_paths.py::test_a_server_answers_as_the_store_does",
+        "tests/server/test_fast_paths.py::test_random_requests_come_to_the_same_over_http",
         "tests/server/test_relay_client.py::test_a_missing_or_wrong_token",
         "tests/server/connection/test_auth.py::test_every_route_needs_a_caller_but_those_about_the_server_itself",
         "tests/server/connection/test_auth.py::test_clients_raise_the_error_class_of_the_status",

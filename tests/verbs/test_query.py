@@ -19,11 +19,8 @@ from contextrelay import Invalid, Relay
 from contextrelay.server.request import decoded, query_fields
 from contextrelay.verbs import (
     Grep,
-    Invoke,
     List,
     ListThreads,
-    Publish,
-    PushMany,
     ReadSignals,
     Slice,
     Verb,
@@ -42,13 +39,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(ODD), inner),
     max_leaves=4,
 )
-ALL = [
-    route
-    for route in routes()
-    if not route.name
-    and (route.in_query or route.takes_body or route.verb in (Publish, Invoke))
-    and route.verb is not PushMany
-]
+ALL = [route for route in routes() if not route.name]
 
 
 def values_of(hint: Any, bounds: Meta | None = None) -> st.SearchStrategy[Any]:
@@ -77,6 +68,8 @@ def values_of(hint: Any, bounds: Meta | None = None) -> st.SearchStrategy[Any]:
         )
     if hint is bool:
         return st.booleans()
+    if hint is float:
+        return st.floats(0, 1)
     if hint is Any:
         return JSON
     if hint is type(None):

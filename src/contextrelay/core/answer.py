@@ -79,8 +79,8 @@ def _answer(stores: Stores, verb: Verb[Reply], body: Body, key: str) -> Reply:
         reply = answer_once(stores, verb, body, key, function)
     else:
         reply = function(stores, verb, body)
-        if verb.traits.counted and stores.is_counted:
-            _count(stores, verb, reply)
+    if verb.traits.counted and stores.is_counted:
+        _count(stores, verb, reply)
     return reply if stores.caller is None else stores.caller.shown(stores, reply)
 
 

@@ -192,7 +192,7 @@ class Callers:
         return visitor
 
     def at_once(self, token: str | None) -> Visitor | None:
-        """As `admit` where it need not wait and nothing is wrong; else None."""
+        """As `admit` where it need not wait and nothing is wrong; else None. It counts no use."""
         if token is None:
             return None if self.needs_token else self.owner
         visitor = self._visitors.get(token)
@@ -205,7 +205,6 @@ class Callers:
             if not self._is_same(visitor):
                 return None
             visitor.checked_s = now_s
-        visitor.pace(now_ms)
         return visitor
 
     async def _is_current(self, visitor: Visitor) -> bool:

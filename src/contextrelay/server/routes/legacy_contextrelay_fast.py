@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.json import encode
 
+from contextrelay.client.transport.address import READER_HEADER
 from contextrelay.core import Stores, answer
 from contextrelay.errors import RelayError
 from contextrelay.limits import INLINE_BODY_BYTES_MAX
@@ -46,6 +47,7 @@ _UNUSUAL = frozenset(
         b"content-length",
         b"transfer-encoding",
         b"upgrade",
+        READER_HEADER.encode(),
     }
 )
 
@@ -106,6 +108,7 @@ class Quick:
         except RelayError:
             return None
         if pair is not None:
+            visitor.pace(visitor.relay.stores.now_ms())
             visitor.count(0, len(pair[1]))
             path = "/peek/{ref}" if is_peek else "/pull/{ref}"
             self._door.metrics.count(begun, path, "GET", 200, 0, len(pair[1]))
@@ -121,17 +124,22 @@ class Quick:
         )
 
     def _pull(self, stores: Stores, ref: str, is_raw: bool, packed: bool) -> Pair | None:
-        stream = answer(stores, Pull(ref))
-        artifact = stream.value
+        known = self._replies.get(("raw", ref)) or self._replies.get(("text", ref))
+        artifact = known[0] if known else answer(stores, Peek(ref, shown_chars=0))
+        # Decided before it is pulled: a pull is counted, and the ordinary way pulls once more.
         if artifact.size_bytes > INLINE_BODY_BYTES_MAX:
             return None
         is_raw = is_raw or not artifact.is_text
+        if packed:
+            headers = raw_headers(artifact) if is_raw else envelope_headers(artifact)
+            if is_worth_packing(headers, artifact.size_bytes):
+                return None
+        stream = answer(stores, Pull(ref))
+        artifact = stream.value
         kind = "raw" if is_raw else "text"
         if not packed and (kept := self._kept(kind, artifact)) is not None:
             return kept
         headers = raw_headers(artifact) if is_raw else envelope_headers(artifact)
-        if packed and is_worth_packing(headers, artifact.size_bytes):
-            return None
         body = stream.whole()
         if not is_raw:
             body = b'{"data":' + encode(body.decode()) + metadata_end(artifact)
