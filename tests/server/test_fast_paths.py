@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -293,7 +294,8 @@ def verbs(draw: st.DrawFn, template: Template) -> Request:
         verb, body = PushMany([Push(channel="news"), Push(name="n")], [3, 4]), b"onetwo!"
     elif kind.traits.takes_body:
         body = b"" if is_nowhere else draw(st.sampled_from((b"", b"short", LINES * 4)))
-    key = draw(st.sampled_from(("", "", "", "retry-1", "retry-2")))
+    # The same request again, and never another one under its key, which is refused, too.
+    key = sha256(f"{verb} {body!r}".encode()).hexdigest() if draw(st.booleans()) else ""
     return verb, body, key
 
 
