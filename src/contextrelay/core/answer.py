@@ -149,13 +149,15 @@ _NOT_ANSWERED = Invalid("not answered")
 def can_share_commit(stores: Stores, verb: Push, key: str) -> bool:
     """Return whether a push may share a commit with pushes of other callers of its space.
 
-    One into a thread commits with its patch, one with a key or a quota with what is counted there.
+    One into a thread commits with its patch, one with a key or a quota with what is counted there;
+    one with sources or parts may find them gone at its commit.
     """
     caller = stores.caller
     return (
         not key
         and verb.thread is None
         and not verb.source_refs
+        and not verb.parts
         and (caller is None or (caller.key.quota_bytes is None and not caller.key.is_limited))
     )
 

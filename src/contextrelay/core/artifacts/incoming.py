@@ -34,7 +34,7 @@ from contextrelay.limits import (
     UNFINISHED_PUSH_S,
 )
 from contextrelay.model.artifact import Artifact, SealFormat
-from contextrelay.seal.stream import sealed_bytes_max
+from contextrelay.seal.stream import check_sealed, sealed_bytes_max
 from contextrelay.store.blobs import Draft
 from contextrelay.store.ledger import ONLY, Row, Write
 from contextrelay.verbs import Body
@@ -240,13 +240,16 @@ def receive_joined(
 
     Raises:
         Gone, NotFound: one of them is not there.
-        Invalid: one of them, or the body, is sealed; or one of them is in parts itself.
+        Invalid: one of them, or the body, is sealed; or one of them is in parts itself; or the body
+            is not sealed as it is said to be.
     """
     description = Description()
     parts = [_part(stores, live(stores, ref), description) for ref in refs]
     if parts and sealed is not None:
         raise Invalid("a sealed body has no parts", "push it as one, or seal each part")
     with receive(stores, _described(body, description) if parts else body, sealed) as tail:
+        if sealed is not None:
+            check_sealed(sealed, tail.description.head, tail.description.size_bytes)
         yield Joined(description, parts, tail) if description.size_bytes and parts else tail
 
 

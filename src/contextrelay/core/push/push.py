@@ -44,7 +44,6 @@ from contextrelay.errors import Invalid, RelayError, Unavailable, Unconfirmed
 from contextrelay.limits import METADATA_BYTES_MAX, MIB, RETRIES_MAX
 from contextrelay.model.artifact import Artifact, ArtifactType, Preview, Provenance, moment
 from contextrelay.model.thread import Event
-from contextrelay.seal.stream import check_sealed
 from contextrelay.state import event_chain
 from contextrelay.store.ledger import ONLY, Row, Stale, Write
 from contextrelay.verbs import Body, Push, PushMany
@@ -69,47 +68,35 @@ def push_with_events(stores: Stores, verb: Push, body: Body, additions: Addition
 
 
 def push_each(stores: Stores, asked: list[tuple[Push, bytes]]) -> list[Artifact | RelayError]:
-    """Push what arrived side by side, in one commit if that is possible; each gets its own answer.
+    """Push what arrived side by side in one commit; each gets its own answer.
 
-    None of them goes into a thread: those are patched one after the other anyway.
+    What is wrong with one of them is found before: what the commit meets, it meets for all.
     """
-    answers: list[Artifact | RelayError] = [Invalid("not looked at")] * len(asked)
-    good: list[int] = []
+    answers: list[Artifact | RelayError] = []
     with ExitStack() as open_bodies:
-        batch: list[tuple[Push, Incoming]] = []
+        batch: list[tuple[int, Push, Incoming]] = []
         for index, (verb, body) in enumerate(asked):
             try:
                 check_push(verb)
                 received = receive_joined(stores, verb.parts, body, verb.sealed)
                 incoming = open_bodies.enter_context(received)
+                batch.append((index, verb, incoming))
+                answers.append(_NOT_PUSHED)
             except RelayError as error:
-                answers[index] = error
-                continue
-            batch.append((verb, incoming))
-            good.append(index)
+                answers.append(error)
         try:
             refs = stores.new_refs(len(batch))
-            fresh = [(*each, ref) for each, ref in zip(batch, refs, strict=True)]
+            fresh = [(verb, each, ref) for (_, verb, each), ref in zip(batch, refs, strict=True)]
             made = _keep(stores, fresh, hold=held_each)
+            assert made is not None, "a new ref is taken"
         except RelayError as error:
-            made = None
-            # Where nobody knows whether it was done, it is not done again.
-            if len(good) == 1 or isinstance(error, Unavailable | Unconfirmed):
-                for index in good:
-                    answers[index] = error
-                return answers
-    if made is not None:
-        for index, artifact in zip(good, made, strict=True):
-            answers[index] = artifact
-        return answers
-    for index in good:  # One of them may have broken it for all.
-        try:
-            answers[index] = push(stores, *asked[index])
-        except RelayError as error:
-            answers[index] = error
+            made = [error] * len(batch)
+    for (index, _, _), answer in zip(batch, made, strict=True):
+        answers[index] = answer
     return answers
 
 
+_NOT_PUSHED = Invalid("not pushed")
 _BATCH_ITEMS_MAX = 1_000
 _BATCH_BYTES_MAX = 8 * MIB
 
@@ -372,7 +359,6 @@ def _made(stores: Stores, verb: Push, incoming: Incoming, ref: str, now_ms: int)
 def _kind(verb: Push, description: Description) -> tuple[ArtifactType, str]:
     """Type and media type: found out, or, of what is sealed, as the pusher says."""
     if verb.sealed is not None:
-        check_sealed(verb.sealed, description.head, description.size_bytes)
         return declared_type(verb.type, verb.name, verb.media_type)
     guessed, media_type = artifact_type(
         verb.name, verb.media_type, description.head, description.is_text
