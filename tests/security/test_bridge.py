@@ -15,6 +15,7 @@ import pytest
 
 from contextrelay import AgentBridge, ContextRelay, RelayError, Unavailable
 from contextrelay.client.bridge import tmux
+from contextrelay.client.bridge.bridge import run_command
 from contextrelay.client.bridge.tmux import TmuxPane, typed
 from tests.client.test_bridge import working
 from tests.parts import has_command, needs
@@ -222,3 +223,13 @@ def test_no_buffer_of_tmux_keeps_a_task(panes: None) -> None:
 
     kept = subprocess.run(["tmux", "list-buffers"], capture_output=True, text=True, check=False)
     assert "secret" not in kept.stdout
+
+
+def test_what_a_command_prints_is_bounded() -> None:
+    with pytest.raises(RelayError, match="printed more than"):
+        run_command("head -c 9000000 /dev/zero", "look", 20)
+
+    with pytest.raises(RelayError, match=r"ended with 3: x+$") as raised:
+        run_command("head -c 9000000 /dev/zero | tr '\\0' x >&2; exit 3", "look", 20)
+
+    assert len(raised.value.message) < 3_000

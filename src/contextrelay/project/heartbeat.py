@@ -10,7 +10,8 @@ import json
 import os
 import signal
 import subprocess
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 from msgspec import Struct
 
@@ -120,35 +121,40 @@ def _read_files(project: Project, item: dict[str, Any]) -> dict[str, str]:
 
 def _run(project: Project, command: str, todo: Todo, document: str, timeout_s: float) -> str:
     env = {"RELAY_PROJECT": str(project.folder), "RELAY_TODO": todo.id}
-    try:
-        running = subprocess.Popen(
-            command,
-            shell=True,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=project.folder,
-            env={**os.environ, **env, "RELAY_TODO_TITLE": todo.title},
-            start_new_session=True,
-        )
-    except (OSError, ValueError) as error:
-        raise _Failed(str(error)) from error
-    try:
-        out, err = running.communicate(document.encode(), timeout_s)
-    except subprocess.TimeoutExpired as error:
-        raise _Failed(f"exceeded the timeout of {timeout_s:g} s") from error
-    finally:
-        if running.poll() is None:
-            # Its process group: the command may have started other processes.
-            os.killpg(running.pid, signal.SIGKILL)
-            running.communicate()
-    if running.returncode:
-        reason = _end_of(err) or _end_of(out)
-        raise _Failed(f"exit {running.returncode}{f': {reason}' if reason else ''}")
-    return _end_of(out)
+    # Files: however much it prints, only the end is read.
+    with TemporaryFile() as out, TemporaryFile() as err:
+        try:
+            running = subprocess.Popen(
+                command,
+                shell=True,
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=err,
+                cwd=project.folder,
+                env={**os.environ, **env, "RELAY_TODO_TITLE": todo.title},
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise _Failed(str(error)) from error
+        try:
+            running.communicate(document.encode(), timeout_s)
+        except subprocess.TimeoutExpired as error:
+            raise _Failed(f"exceeded the timeout of {timeout_s:g} s") from error
+        finally:
+            if running.poll() is None:
+                # Its process group: the command may have started other processes.
+                os.killpg(running.pid, signal.SIGKILL)
+                running.wait()
+        if running.returncode:
+            reason = _end_of(err) or _end_of(out)
+            raise _Failed(f"exit {running.returncode}{f': {reason}' if reason else ''}")
+        return _end_of(out)
 
 
-def _end_of(output: bytes) -> str:
-    text = output.decode(errors="replace").strip()
+def _end_of(output: IO[bytes]) -> str:
+    # A character has up to 4 bytes; as many again may be white space that is not shown.
+    size_bytes = output.seek(0, os.SEEK_END)
+    output.seek(max(0, size_bytes - 8 * HEARTBEAT_RESULT_CHARS_MAX))
+    text = output.read().decode(errors="replace").strip()
     is_long = len(text) > HEARTBEAT_RESULT_CHARS_MAX
     return f"…{text[-HEARTBEAT_RESULT_CHARS_MAX:]}" if is_long else text

@@ -18,13 +18,19 @@ import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from tempfile import TemporaryFile
 from typing import Any
 
 from contextrelay.client.bridge.tmux import TmuxPane
 from contextrelay.client.contextrelay import ContextRelay
 from contextrelay.client.subscription import Frame
 from contextrelay.errors import Gone, Invalid, NotFound, RelayError, Unavailable
-from contextrelay.limits import BRIDGE_S_DEFAULT, BRIDGE_TASKS_MAX, CONNECT_S_MAX
+from contextrelay.limits import (
+    BRIDGE_S_DEFAULT,
+    BRIDGE_TASKS_MAX,
+    CONNECT_S_MAX,
+    RUN_ANSWER_BYTES_MAX,
+)
 
 TASK_CHANNEL = "agent-tasks"
 DONE_CHANNEL = "agent-done"
@@ -36,7 +42,7 @@ _OLD_URL_CHARS = 60
 # Fewer characters of an id than this could be anybody's.
 _ID_CHARS_MIN = 8
 _SUMMARY_CHARS = 80
-_STDERR_CHARS = 2_000
+_STDERR_BYTES = 2_000
 
 Dispatcher = Callable[[str], str]
 Urls = queue.SimpleQueue[str | RelayError]
@@ -228,24 +234,33 @@ def run_command(command: str | Sequence[str], task: str, timeout_s: float) -> st
     Raises:
         RelayError: it failed, or did not end in time.
     """
-    running = subprocess.Popen(
-        command,
-        shell=isinstance(command, str),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
-    try:
-        printed, complained = running.communicate(task, timeout_s)
-    except subprocess.TimeoutExpired:
-        os.killpg(running.pid, signal.SIGKILL)
-        running.communicate()
-        raise Unavailable(f"the command did not end in {timeout_s:g} s", "allow more") from None
-    if running.returncode:
-        raise RelayError(
-            f"the command ended with {running.returncode}: {complained[-_STDERR_CHARS:].strip()}"
+    # Files: what a process writes that outlives the command ends up in nobody's memory.
+    with TemporaryFile("w+", errors="replace") as printed, TemporaryFile("w+b") as complained:
+        running = subprocess.Popen(
+            command,
+            shell=isinstance(command, str),
+            stdin=subprocess.PIPE,
+            stdout=printed,
+            stderr=complained,
+            text=True,
+            start_new_session=True,
         )
-    return printed
+        try:
+            running.communicate(task, timeout_s)
+        except subprocess.TimeoutExpired:
+            raise Unavailable(f"the command did not end in {timeout_s:g} s", "allow more") from None
+        finally:
+            if running.poll() is None:
+                os.killpg(running.pid, signal.SIGKILL)
+                running.wait()
+        if running.returncode:
+            complained.seek(max(0, complained.seek(0, os.SEEK_END) - _STDERR_BYTES))
+            said = complained.read().decode(errors="replace").strip()
+            raise RelayError(f"the command ended with {running.returncode}: {said}")
+        if os.fstat(printed.fileno()).st_size > RUN_ANSWER_BYTES_MAX:
+            raise RelayError(
+                f"the command printed more than {RUN_ANSWER_BYTES_MAX:,} bytes",
+                "let it push what is long, and print the URL",
+            )
+        printed.seek(0)
+        return printed.read()
