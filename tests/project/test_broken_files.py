@@ -115,40 +115,6 @@ def test_fields_of_wrong_types_cause_no_crash(project: Project, name: str, conte
     everything(project)
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_file_that_is_a_link_is_neither_read_nor_written(
-    project: Project, tmp_path: Path, name: str
-) -> None:
-    """Promise J6. Links inside the project neither: their target may change at any time."""
-    for target in (tmp_path / "private", project.folder / "copy"):
-        target.write_text("{}")
-        (project.folder / name).unlink()
-        (project.folder / name).symlink_to(target)
-
-        with pytest.raises(Refused, match=f"{name} is a link") as caught:
-            project.brief()
-        assert "replace it with the file itself" in caught.value.hint
-        everything(project)
-
-        assert target.read_text() == "{}"
-        assert (project.folder / name).is_symlink()
-
-
-@pytest.mark.parametrize("kind", ["folder", "pipe"])
-def test_a_special_file_is_refused(project: Project, kind: str) -> None:
-    """Promise J6."""
-    path = project.folder / STATE
-    path.unlink()
-    if kind == "folder":
-        path.mkdir()
-    else:
-        os.mkfifo(path)
-
-    with pytest.raises((Refused, Broken), match=STATE):
-        project.brief()
-    everything(project)
-
-
 def test_files_keep_their_permissions_and_line_endings(project: Project) -> None:
     """Promise J6."""
     path = project.folder / TODOS

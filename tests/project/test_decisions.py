@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -101,10 +100,3 @@ def test_any_text_makes_one_decision(
     assert changed.endswith("\n") == has_end
     assert ("\r\n" in changed) == (newline == "\r\n")
     assert [each.id for each in read_decisions(changed)] == ["ADR-001", "ADR-002", id]
-
-
-@pytest.mark.parametrize("text", [None, "", "\ufeff", "\n\n"])
-def test_an_empty_file_gets_its_heading(text: str | None) -> None:
-    changed, id = append_decision(text, NewDecision("First"), "2026-05-01")
-    assert id == "ADR-001"
-    assert "# Architecture Decision Records\n\n## ADR-001: First\n" in changed

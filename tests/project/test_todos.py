@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from contextrelay.errors import NotFound, Refused
+from contextrelay.errors import Refused
 from contextrelay.model.project import STATUSES, todo_of
 from contextrelay.project.changes import NewTodo
 from contextrelay.project.todos import TodoList, cycles, next_todos, open_blockers
@@ -80,14 +80,6 @@ def test_a_new_todo_has_the_next_number_also_after_an_archive() -> None:
     assert tuple(todos.find("42")) == names
 
 
-def test_a_todo_is_found_by_its_number() -> None:
-    todos = todo_list({}, {})
-    for name in ("TODO-002", "todo-2", "2", " 002 "):
-        assert todos.find(name)["id"] == "TODO-002"
-    with pytest.raises(NotFound):
-        todos.find("TODO-003")
-
-
 def test_a_cycle_of_todos_is_refused() -> None:
     """Promise J2."""
     todos = todo_list({}, {}, {})
@@ -139,42 +131,3 @@ def test_next_todos_are_ready_and_ordered_by_priority() -> None:
     )
 
     assert [todo.number for todo in next_todos(todos.read())] == [4, 3, 2, 7, 8]
-
-
-def test_the_last_review_is_kept_where_the_file_has_it() -> None:
-    """Promise J2."""
-    top = TodoList({"todos": [], "last_review": "2026-04-01"}, NOW)
-    inside = TodoList({"todos": [], "metadata": {"total": 0, "last_review": "2026-04-02"}}, NOW)
-    never = TodoList({}, NOW)
-
-    reviews = [each.last_review() for each in (top, inside, never)]
-    for each in (top, inside, never):
-        each.set_reviewed()
-
-    assert reviews == ["2026-04-01", "2026-04-02", ""]
-    assert top.document["last_review"] == never.document["last_review"] == NOW
-    assert inside.document["metadata"] == {"total": 0, "last_review": NOW}
-    assert "last_review" not in inside.document
-
-
-def test_todos_completed_a_week_ago_are_archived() -> None:
-    """Promise J2."""
-    todos = todo_list(
-        {"status": "completed", "completed_at": "2026-04-10T00:00:00Z", "ours": 1},
-        {"status": "completed", "completed_at": "2026-04-19T00:00:00Z"},
-        {"status": "completed"},
-        {"status": "cancelled", "completed_at": "2026-04-10T00:00:00Z"},
-        completed=[{"id": "TODO-000", "title": "older"}],
-    )
-
-    assert todos.archive() == ["TODO-001"]
-
-    assert [item["id"] for item in todos.items("completed")] == ["TODO-000", "TODO-001"]
-    assert todos.items("completed")[1]["ours"] == 1
-    assert len(todos.items()) == 3
-
-
-def test_fields_of_wrong_types_are_read_as_far_as_possible() -> None:
-    """Promise J6."""
-    todo = todo_of({"id": 7, "title": None, "tags": "one", "blocked_by": [1, "TODO-001"]})
-    assert (todo.id, todo.title, todo.tags, todo.blocked_by) == ("7", "", ("one",), ("TODO-001",))

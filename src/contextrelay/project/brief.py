@@ -3,7 +3,7 @@
 Rule: a brief never exceeds its budget by the product's tokenizer, and its last line lists what was
 left out and how to get it. The form for models has no relative times: the same files give the same
 bytes. Loading the tokenizer takes longer than starting Python, so the user's cache folder keeps the
-last briefs. They are not kept in the project, where they could come from somebody else.
+last briefs. They are not kept in the project, where a clone could bring them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _COMMANDS = {
 
 
 class Briefing(NamedTuple):
-    """A brief with what it was made of."""
+    """A brief with the values it shows."""
 
     text: str
     tokens: int

@@ -1,4 +1,4 @@
-"""Checks of the four files: what is wrong, where, and how to fix it; and secrets in their texts.
+"""Checks of the four files: problems with their places and fixes, and secrets in the texts.
 
 Rule: a check changes nothing. A secret is shown by its place and its first characters.
 """
@@ -35,6 +35,7 @@ _ASSIGNED = (
     r"(?i)\b(?:api[_-]?key|secret|token|passw(?:or)?d|access[_-]?key)[\"']?\s*[:=]\s*"
     r"[\"']?(?=[^\s\"',]*[0-9])(?=[^\s\"',]*[A-Za-z])[0-9A-Za-z_/+.=-]{20,}"
 )
+_ESCAPED = re.compile(r"\\[nrt]")
 _SECRETS = {
     "private key": r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----",
     "AWS access key": r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
@@ -168,6 +169,8 @@ _CHECKS = {
 
 def find_secrets(file: str, text: str, known: str = "") -> list[Secret]:
     """Return the strings that look like secrets, except for those in the `known` text."""
+    # In JSON a secret at the start of a line follows the letter of \n, which hides its beginning.
+    text, known = _ESCAPED.sub(" ", text), _ESCAPED.sub(" ", known)
     known_lines = set(known.splitlines())
     found: list[Secret] = []
     for number, line in enumerate(text.splitlines(), 1):

@@ -1,6 +1,6 @@
 """The two Markdown files: decisions.md, which is only appended to, and PROJECT.md, which is read.
 
-Rule: a decision is never edited. A new one supersedes it and names it. Other text stays as it is.
+Rule: a decision is never edited. A new one supersedes it and names it. Other text is kept.
 """
 
 from __future__ import annotations

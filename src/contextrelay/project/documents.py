@@ -217,7 +217,7 @@ def _merge_lists(base: list[Any], ours: list[Any], theirs: list[Any]) -> list[An
 
 
 def _by_id(items: list[Any]) -> Document | None:
-    """Return the items by their ids, or None if not all of them have one of their own."""
+    """Return the items by their ids, or None if an id is missing or repeated."""
     ids = [item.get("id") if is_object(item) else None for item in items]
     found = {each: item for each, item in zip(ids, items, strict=True) if isinstance(each, str)}
     return found if len(found) == len(items) else None

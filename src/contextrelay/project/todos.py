@@ -61,7 +61,7 @@ class TodoList:
         self._now = now
 
     def items(self, name: str = "todos") -> list[Document]:
-        """Return the todos, or with "completed" the archived ones, as they are in the document."""
+        """Return the todos, or with "completed" the archived ones."""
         items = self.document.get(name, [])
         if not is_list(items):
             raise Refused(f"/{name} in {TODOS} is not a list", f'write "{name}": []')
@@ -364,7 +364,7 @@ def is_older(text: str, now: str, seconds: float) -> bool:
 
 
 class Todos:
-    """The todos of a project. A method that changes a todo returns it as it was written."""
+    """The todos of a project. A method that changes a todo returns the new version."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
