@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from contextrelay import Relay
-from contextrelay.demo.agents import script
-from contextrelay.demo.commands import plot
-from contextrelay.demo.documents import DOUBLE_CHARGED, NAMES, document
+from contextrelay.demo.commands import DOUBLE_CHARGED, NAMES, document, plot, script
 from tests.cli.shell import RELAY, Shell
 from tests.store.engines import until
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from contextrelay.mcp.tools import error_text
-from contextrelay.mcp.tools.error_text import for_tools
+from contextrelay.mcp.tools import tool
+from contextrelay.mcp.tools.tool import for_tools
 from contextrelay.mcp.tools.toolset import EVERY
 
 
@@ -41,6 +41,6 @@ def test_a_hint_names_the_tool_that_does_it(hint: str, said: str) -> None:
 
 def test_every_tool_that_a_hint_may_name_is_there() -> None:
 
-    named = {tool.split()[0] for tool in error_text._TOOLS.values()}  # pyright: ignore[reportPrivateUsage]
+    named = {tool.split()[0] for tool in tool._TOOLS.values()}  # pyright: ignore[reportPrivateUsage]
 
     assert named <= set(EVERY)

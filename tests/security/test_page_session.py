@@ -18,7 +18,7 @@ from msgspec import Struct
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from contextrelay import Relay
-from contextrelay.web.options import PageOptions
+from contextrelay.web.entry import PageOptions
 from tests.server.serving import Served, serving
 from tests.web.browser import CHROMIUM, chromium
 from tests.web.reader import ACCEPT

@@ -9,7 +9,7 @@ import pytest
 
 from contextrelay import Relay
 from contextrelay.limits import TRACE_EXCHANGE_TEXTS_MAX
-from contextrelay.report.exchanges import read_exchange
+from contextrelay.report.trace_page import read_exchange
 from contextrelay.runs.provider import ToolCall
 from contextrelay.runs.providers.answer import parsed
 from contextrelay.runs.providers.echo import Call, Echo, Line

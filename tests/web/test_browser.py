@@ -12,7 +12,7 @@ from contextrelay import Relay
 from contextrelay.client.seal.fernet import seal
 from contextrelay.content.untrusted.hidden_chars import is_hidden, spell_hidden
 from contextrelay.project.project import Project, init_project
-from contextrelay.web.options import PageOptions
+from contextrelay.web.entry import PageOptions
 from tests.parts import needs
 from tests.rigs import rig, some
 from tests.server.serving import Served, serving

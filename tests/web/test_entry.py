@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from contextrelay import Relay
-from contextrelay.web.options import PageOptions
+from contextrelay.web.entry import PageOptions
 from tests.server.serving import Served, serving
 from tests.store.engines import until
 from tests.web.reader import ACCEPT, SESSION, Reader

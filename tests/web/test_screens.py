@@ -14,7 +14,7 @@ from contextrelay import Pipeline, Relay
 from contextrelay.pipelines.runs import list_runs, show
 from contextrelay.project.project import Project, init_project
 from contextrelay.project.thread_link import link_at
-from contextrelay.web.options import PageOptions
+from contextrelay.web.entry import PageOptions
 from tests.server.serving import Served, serving
 from tests.store.engines import until
 from tests.web.reader import Reader

@@ -26,11 +26,14 @@ from contextrelay.context.coordination import (
     start_service,
 )
 from contextrelay.context.distributed import DistributedContextStore
-from contextrelay.context.memory_optimizer import ContextMemoryOptimizer
 from contextrelay.context.monitoring import MetricsCollector, ProductionMonitor
-from contextrelay.context.relevance import ContextualRelevanceCalculator
 from contextrelay.context.sessions import ContextManager
-from contextrelay.context.window_optimizer import ContextWindowOptimizer, RealTimeContextOptimizer
+from contextrelay.context.window_optimizer import (
+    ContextMemoryOptimizer,
+    ContextualRelevanceCalculator,
+    ContextWindowOptimizer,
+    RealTimeContextOptimizer,
+)
 
 __all__ = [
     "AgentCoordinator",

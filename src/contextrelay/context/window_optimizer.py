@@ -1,8 +1,4 @@
-"""Window optimizers: a session is brought within a number of tokens, once or in a loop.
-
-Rule: the order of the conversation stays, SYSTEM blocks stay, and what is dropped is listed with
-its reason: there was no room for it, or it is below the threshold and no model would be shown it.
-"""
+"""Scoring: how relevant blocks are to a query, by an index that is kept, not fitted again."""
 
 from __future__ import annotations
 
@@ -10,11 +6,143 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Collection, Sequence
+from operator import is_
 
+from contextrelay.content.tokens import count_tokens
 from contextrelay.context.blocks import ContextBlock, ContextPackage, ContextType
 from contextrelay.context.sessions import ContextManager, check_room
 from contextrelay.model.package import Block, Budget
+from contextrelay.packing.embeddings import Embed
 from contextrelay.packing.pack import pack
+from contextrelay.packing.relevance import Relevance
+
+FALLBACK = 0.5
+
+
+class ContextualRelevanceCalculator:
+    """Scores from 0 to 1, the best block of a query being 1; words alone, or an embedding too."""
+
+    def __init__(self, embed: Embed | None = None) -> None:
+        self._index = Relevance(embed=embed)
+        self._blocks: list[ContextBlock] = []
+        self._contents: list[str] = []
+
+    def calculate_relevance(
+        self, query: str, context_blocks: list[ContextBlock]
+    ) -> dict[str, float]:
+        """Each block's score; 0.5 for all where the query has no words."""
+        self._follow(context_blocks)
+        if not query.strip():
+            return {block.id: FALLBACK for block in context_blocks}
+        return self._index.shares(query)
+
+    def _follow(self, blocks: list[ContextBlock]) -> None:
+        """Take in what is new or has changed; what is no longer asked about is let go."""
+        contents = [block.content for block in blocks]
+        is_same = len(blocks) == len(self._blocks) and all(map(is_, blocks, self._blocks))
+        if is_same and contents == self._contents:
+            return
+        known = {
+            block.id: content for block, content in zip(self._blocks, self._contents, strict=True)
+        }
+        for block_id in known.keys() - {block.id for block in blocks}:
+            self._index.remove(block_id)
+        for block in blocks:
+            if known.get(block.id) != block.content:
+                self._index.add(block.as_block())
+        self._blocks, self._contents = list(blocks), contents
+
+    def update_relevance_scores(
+        self, query: str, context_manager: ContextManager, session_id: str
+    ) -> None:
+        """Give every block of a session its score; SYSTEM blocks have 1.
+
+        Raises:
+            ValueError: there is no such session.
+        """
+        session = context_manager.session(session_id)
+        others = [block for block in session.blocks if block.type is not ContextType.SYSTEM]
+        scores = self.calculate_relevance(query, others)
+        for block in session.blocks:
+            block.relevance_score = scores.get(block.id, 1.0)
+        session.version += 1
+
+
+METADATA_CHARS_MAX = 100
+BLOCK_TOKENS_MAX = 1_000
+KEPT_WORDS = 950
+CUT_MARK = " [... content truncated ...]"
+_MIB = 1024 * 1024
+
+
+class ContextMemoryOptimizer:
+    """Makes sessions smaller."""
+
+    def __init__(self, context_manager: ContextManager) -> None:
+        self.context_manager = context_manager
+
+    def optimize_memory_usage(self, session_id: str) -> float:
+        """Make a session smaller; how many MB that saved.
+
+        Raises:
+            ValueError: there is no such session.
+        """
+        session = self.context_manager.session(session_id)
+        before = self._estimate_memory_usage(session)
+        self._deduplicate_content(session)
+        self._compress_metadata(session)
+        self._truncate_long_blocks(session)
+        return (before - self._estimate_memory_usage(session)) / _MIB
+
+    def _estimate_memory_usage(self, session: ContextPackage) -> int:
+        """About how many bytes a session takes."""
+        usage = len(session.session_id) + len(session.agent_id) + 16
+        for block in session.blocks:
+            metadata = sum(len(key) + len(str(value)) for key, value in block.metadata.items())
+            usage += 2 * len(block.content) + metadata + 64
+        return usage
+
+    def _deduplicate_content(self, session: ContextPackage) -> None:
+        """Of blocks with the same content the first stays; SYSTEM blocks all stay."""
+        seen: dict[str, str] = {}
+        out: dict[int, str] = {}
+        for place, block in enumerate(session.blocks):
+            if block.type is ContextType.SYSTEM:
+                continue
+            if block.content in seen:
+                out[place] = f"the same as {seen[block.content]}"
+            else:
+                seen[block.content] = block.id
+        self.context_manager.drop(session, out)
+
+    def _compress_metadata(self, session: ContextPackage) -> None:
+        """Empty values go, long ones are cut."""
+        for block in session.blocks:
+            kept = {key: value for key, value in block.metadata.items() if value}
+            for key, value in kept.items():
+                if isinstance(value, str) and len(value) > METADATA_CHARS_MAX:
+                    kept[key] = value[: METADATA_CHARS_MAX - 3] + "..."
+            block.metadata = kept
+
+    def _truncate_long_blocks(self, session: ContextPackage) -> None:
+        """Cut blocks of over 1,000 tokens; with a relay, `metadata["whole"]` is the ref of all."""
+        is_changed = False
+        for block in session.blocks:
+            if block.type is ContextType.SYSTEM or block.token_count <= BLOCK_TOKENS_MAX:
+                continue
+            cut = " ".join(block.content.split()[:KEPT_WORDS]) + CUT_MARK
+            if len(cut) >= len(block.content):
+                continue
+            if self.context_manager.relay is not None:
+                ref = self.context_manager.relay.push(block.content).ref
+                block.metadata = {**block.metadata, "whole": ref}
+            block.content = cut
+            block.token_count = count_tokens(cut)
+            is_changed = True
+        if is_changed:
+            session.version += 1
+        session.calculate_metrics()
+
 
 WINDOW_TOKENS = 4_096
 TALK_SHARE = 0.7

@@ -1,10 +1,12 @@
-"""demo: see it work, offline, without a key, in seconds.
+"""Documents: what the demo's agents work on. Three are files next to this one, two are made here.
 
-Rule: all it makes is one thread, made by `relay demo` and called demo-...; `--clean` removes these.
+Rule: the same bytes on every machine. The log and the gateway's export show one morning: 180
+orders are charged, the gateway is slow for a while, and eleven customers pay twice.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -12,12 +14,16 @@ import subprocess
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from importlib import resources
 from itertools import accumulate
 from pathlib import Path
 from statistics import median
+from typing import Any, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
+from msgspec.json import decode, encode
 
 from contextrelay.cli import display
 from contextrelay.cli.console import Console
@@ -26,15 +32,242 @@ from contextrelay.cli.thread_argument import VARIABLE
 from contextrelay.client.thread import Thread
 from contextrelay.client.transport.local import default_address
 from contextrelay.content.tokens import TOKENIZER_DEFAULT, count_tokens
-from contextrelay.demo import agents
-from contextrelay.demo.agents import Sent, Team, script
-from contextrelay.demo.documents import NAMES, document
+from contextrelay.content.untrusted.fence import fence
+from contextrelay.documents.patch import Operation
 from contextrelay.errors import Invalid, RelayError
 from contextrelay.limits import LIST_ITEMS_MAX
+from contextrelay.model.artifact import Artifact
 from contextrelay.model.run import Tokens
 from contextrelay.runs.prices import PRICES_DATE, price, prices_here
 from contextrelay.runs.providers.anthropic import MODEL
+from contextrelay.state import schema as states
 from contextrelay.verbs import ReadState
+
+NAMES = ("notes.md", "spec.md", "checkout.ts", "worker.log", "gateway.json")
+ORDERS = 180
+DOUBLE_CHARGED = (31, 38, 44, 52, 59, 67, 73, 80, 88, 95, 101)
+_START_MS = (9 * 60 + 12) * 60_000
+_SLOW = range(26, 108)
+
+
+def document(name: str) -> str:
+    """The text of a document."""
+    if name == "worker.log":
+        return "".join(f"{line}\n" for line in _log())
+    if name == "gateway.json":
+        return json.dumps({"export": "charges", "day": "Monday", "charges": _charges()}, indent=1)
+    return (resources.files("contextrelay.demo") / "documents" / name).read_text(encoding="utf-8")
+
+
+class Request(NamedTuple):
+    """One request to the gateway, as both sides saw it."""
+
+    order: str
+    try_index: int
+    sent_ms: int
+    took_ms: int
+    is_answered: bool
+    amount: int
+    method: str
+
+
+def requests() -> Iterator[Request]:
+    """Every request of the morning, in order."""
+    dice = _Dice(41)
+    now_ms = _START_MS
+    for number in range(ORDERS):
+        now_ms += 15_000 + dice.below(45_000)
+        order = f"ord_{7_300 + number}"
+        amount, method = 900 + dice.below(24_000), ("card", "card", "card", "wallet")[dice.below(4)]
+        if number in DOUBLE_CHARGED:
+            # The gateway charges, and its answer comes after we have stopped to wait for it.
+            yield Request(order, 0, now_ms, 5_400 + dice.below(2_300), False, amount, "card")
+            yield Request(order, 1, now_ms + 5_200, 320 + dice.below(900), True, amount, "card")
+        else:
+            slow_ms = dice.below(3_200) if number in _SLOW else 0
+            yield Request(order, 0, now_ms, 140 + dice.below(260) + slow_ms, True, amount, method)
+
+
+class _Dice:
+    """Numbers that look like chance, and are the same every time."""
+
+    def __init__(self, seed: int) -> None:
+        self._last = seed
+
+    def below(self, bound: int) -> int:
+        self._last = (self._last * 1_103_515_245 + 12_345) % 2**31
+        return (self._last >> 8) % bound
+
+
+def _clock(at_ms: int) -> str:
+    seconds, milliseconds = divmod(at_ms, 1_000)
+    minutes, second = divmod(seconds, 60)
+    return f"{minutes // 60:02}:{minutes % 60:02}:{second:02}.{milliseconds:03}"
+
+
+def _log() -> Iterator[str]:
+    yield f"{_clock(_START_MS - 90_000)} INFO  release 41 starts, 3 workers, lease 30 s"
+    for index, each in enumerate(requests()):
+        worker = f"worker-{1 + int(each.order[-4:]) % 3}"
+        head = f"{worker} order={each.order} try={each.try_index}"
+        at_ms = each.sent_ms
+        if each.try_index == 0:
+            yield f"{_clock(at_ms - 40)} INFO  charge.begin    {head} amount={each.amount}"
+        if each.is_answered:
+            done = f"{_clock(at_ms + each.took_ms)}"
+            yield f"{done} INFO  charge.answer   {head} ms={each.took_ms} state=approved"
+            yield f"{done} INFO  charge.decided  {head} state=approved rows=1"
+        else:
+            late = _clock(at_ms + 5_000)
+            yield f"{late} WARN  charge.retry    {head} error=timeout after 5000 ms"
+        if index % 40 == 39:
+            yield f"{_clock(at_ms + 9_000)} INFO  lease.renewed   {worker} orders=3"
+    yield f"{_clock(_START_MS + 7_300_000)} INFO  orders.events   published=360 lag_ms=12"
+
+
+def _charges() -> list[dict[str, Any]]:
+    """What the gateway saw: each request with the key that came with it."""
+    return [
+        {
+            "id": f"ch_{90_000 + index}",
+            "reference": each.order,
+            "key": f"charge:{each.order}:1:{each.sent_ms}",
+            "amount": each.amount,
+            "method": each.method,
+            "state": "approved",
+            "received_at": _clock(each.sent_ms + 60),
+        }
+        for index, each in enumerate(requests())
+    ]
+
+
+class Look(Struct, frozen=True):
+    """A slice that an agent pulls: so many bytes of a document, from where a text is."""
+
+    document: str
+    begins_with: str
+    size_bytes: int
+
+
+class Hop(Struct, frozen=True):
+    """One call of one agent, whose answer is a patch: entries for the state, written as
+
+    fact KEY TEXT · constraint SEVERITY TEXT · question TEXT · step TEXT · decision TEXT
+    resolved ID · done ID
+    """
+
+    agent: str
+    asked: str
+    answer: tuple[tuple[str, ...], ...]
+    looks: tuple[Look, ...] = ()
+    brings: str = ""
+    """A document that comes into the thread with this hop."""
+    writes: tuple[str, str] | None = None
+    """A new artifact: its name and its text."""
+
+
+@cache
+def script() -> tuple[Hop, ...]:
+    """What the agents are asked, look at and answer, hop by hop."""
+    return decode(document("script.json"), type=tuple[Hop, ...])
+
+
+class Sent(NamedTuple):
+    """What one hop costs, in tokens."""
+
+    pasted_tokens: int
+    """If every document and every earlier message were in the prompt."""
+    relay_tokens: int
+    """Header, previews of what is new to the agent, and slices."""
+    pulled_tokens: int
+    """The slices alone."""
+    repeated_tokens: int
+    """Of what is pasted, what the hop before has pasted too: a prompt cache may hold it."""
+
+
+class Team:
+    """The agents' thread, and what each of them has seen."""
+
+    def __init__(self, thread: Thread) -> None:
+        self.thread = thread
+        self._stored: dict[str, Artifact] = {}
+        # What pasting would send, kept here: a pull would count as one of the agents'.
+        self._texts: dict[str, str] = {}
+        self._seen: set[tuple[str, str]] = set()
+        self._transcript: list[str] = []
+        self._counts: dict[str, int] = {}
+        self._tokens: dict[str, int] = {}
+        self._pasted_before = 0
+
+    def act(self, hop: Hop) -> Sent:
+        """One hop: bring what is new, look, answer with a patch, count."""
+        if hop.brings:
+            self._put(hop.brings, document(hop.brings), "you")
+        header = self.thread.header()
+        slices = [self._pull(look) for look in hop.looks]
+        prompt = [hop.asked, encode(header).decode(), *self._news(hop.agent), *slices]
+        pasted = self._count([*self._texts.values(), *self._transcript])
+
+        operations = [self._operation(*entry) for entry in hop.answer]
+        patch: list[dict[str, Any]] = to_builtins(operations)
+        self.thread.patch(patch, by=hop.agent)
+        if hop.writes:
+            self._put(*hop.writes, hop.agent)
+        self._transcript += [hop.asked, encode(patch).decode()]
+        repeated, self._pasted_before = self._pasted_before, pasted
+        asked = self._count([hop.asked])
+        return Sent(pasted + asked, self._count(prompt), self._count(slices), repeated)
+
+    def _count(self, texts: list[str]) -> int:
+        """The tokens of some texts; each is counted once, however often it is pasted."""
+        for text in texts:
+            if text not in self._tokens:
+                self._tokens[text] = count_tokens(text)
+        return sum(self._tokens[text] for text in texts)
+
+    def _put(self, name: str, text: str, by: str) -> None:
+        self._stored[name] = self.thread.put(text, name=name, created_by=by)
+        self._texts[name] = text
+
+    def _pull(self, look: Look) -> str:
+        """A slice by byte range. The script knows where to look; an agent would search."""
+        start = document(look.document).encode().index(look.begins_with.encode())
+        ref = self._stored[look.document].ref
+        body = self.thread.relay.pull(ref, start, start + look.size_bytes)
+        return body.decode(errors="replace")
+
+    def _news(self, agent: str) -> list[str]:
+        """Previews of what this agent has not seen, fenced as untrusted."""
+        new = [each for name, each in self._stored.items() if (agent, name) not in self._seen]
+        self._seen |= {(agent, name) for name in self._stored}
+        return [fence(self.thread.relay.peek(artifact.ref)) for artifact in new]
+
+    def _operation(self, kind: str, *words: str) -> Operation:
+        match kind:
+            case "fact":
+                return states.fact(words[0], words[1], self._next("f"))
+            case "constraint":
+                return states.constraint(words[1], self._next("c"), words[0])
+            case "question":
+                return states.question(words[0], self._next("q"))
+            case "step":
+                return states.step(words[0], self._next("s"))
+            case "decision":
+                evidence = [self._stored[name].ref for name in ("checkout.ts", "worker.log")]
+                return states.decision(words[0], self._next("d"), (), evidence, 0.9)
+            case "resolved":
+                return Operation("replace", f"/open_questions/{_index(words[0])}/status", kind)
+            case _:
+                return Operation("replace", f"/plan/{_index(words[0])}/status", "done")
+
+    def _next(self, letter: str) -> str:
+        self._counts[letter] = self._counts.get(letter, 0) + 1
+        return f"{letter}{self._counts[letter]}"
+
+
+def _index(id: str) -> int:
+    return int(id[1:]) - 1
+
 
 NAME, MADE_BY = "demo-orders", "relay demo"
 OLD_VERSION = 7
@@ -87,7 +320,7 @@ def demo(args: Namespace, console: Console) -> None:
         text = f"removed {display.count(len(removed), 'demo thread')}, with all they held"
         console.answer({"removed": removed}, text, "\n".join(removed))
     elif args.show_code:
-        code = Path(agents.__file__).read_text(encoding="utf-8")
+        code = Path(__file__).read_text(encoding="utf-8")
         console.answer({"code": code}, code.rstrip("\n"))
     else:
         _play(console)

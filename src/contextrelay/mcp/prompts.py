@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.errors import Invalid, RelayError
-from contextrelay.mcp import ref_argument
 from contextrelay.mcp.resources import labelled_header
+from contextrelay.mcp.tools import tool
 from contextrelay.mcp.tools.tool import Visit
 from contextrelay.verbs import ReadHeader, ShowThread
 
@@ -55,7 +55,7 @@ _THREAD = Argument("thread", "The thread: its id or name.")
 
 
 async def _cold_start(visit: Visit, given: dict[str, str]) -> str:
-    thread = await ref_argument.thread_of(visit.relay, given["thread"])
+    thread = await tool.thread_of(visit.relay, given["thread"])
     header = labelled_header(await visit.relay.transport.ask(ReadHeader(thread)))
     return (
         f"Take over the work on thread {thread}. You remember nothing of it; this is its state:\n\n"
@@ -67,7 +67,7 @@ async def _cold_start(visit: Visit, given: dict[str, str]) -> str:
 
 
 async def _hand_off(visit: Visit, given: dict[str, str]) -> str:
-    thread = await ref_argument.thread_of(visit.relay, given["thread"])
+    thread = await tool.thread_of(visit.relay, given["thread"])
     to = defuse(given["to"]).text
     return (
         f"Hand the work on thread {thread} over to {to!r}, who sees nothing of this conversation."
@@ -83,7 +83,7 @@ async def _finish(visit: Visit, given: dict[str, str]) -> str:
         " nothing that is there already: "
     )
     if name := given.get("thread", "").strip():
-        thread = await ref_argument.thread_of(visit.relay, name)
+        thread = await tool.thread_of(visit.relay, name)
         text += (
             f"read the state of thread {thread} (relay_state_header), add what is new with"
             " relay_state_add, and mark steps that are done with relay_state_patch."
@@ -157,7 +157,7 @@ async def complete(
 
 async def _versions(visit: Visit, thread: str) -> list[str]:
     try:
-        id = await ref_argument.thread_of(visit.relay, thread)
+        id = await tool.thread_of(visit.relay, thread)
         head = (await visit.relay.transport.ask(ShowThread(id))).version
     except RelayError:
         return []

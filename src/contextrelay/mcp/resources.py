@@ -19,7 +19,7 @@ from contextrelay.content.untrusted.fence import defused_json, plain_line
 from contextrelay.content.untrusted.pieces import fenced_piece
 from contextrelay.errors import NotFound, TooLarge
 from contextrelay.limits import MCP_RESOURCE_BYTES_MAX, MCP_TOKENS_MAX, SUMMARY_CHARS_MAX
-from contextrelay.mcp import ref_argument
+from contextrelay.mcp.tools import tool
 from contextrelay.mcp.tools.tool import Visit, untrusted
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import REF_PATTERN
@@ -171,7 +171,7 @@ async def read(visit: Visit, uri: str) -> Contents:
     if match is None:
         known = ", ".join(each.uri.replace("{", "<").replace("}", ">") for each in TEMPLATES)
         raise NotFound(f"there is no resource {uri[:120]!r}", f"read one of {known}")
-    named = await ref_argument.artifact_of(visit, match["ref"])
+    named = await tool.artifact_of(visit, match["ref"])
     artifact = await visit.relay.peek(named.ref, shown_chars=0)
     source, way = named.ref[:8], match["way"] or ""
     if way == "outline":

@@ -24,11 +24,10 @@ import contextrelay
 from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.errors import NotFound, RelayError
 from contextrelay.limits import LABEL_CHARS_MAX, MCP_COMPLETIONS_MAX, MCP_ERROR_CHARS_MAX
-from contextrelay.mcp import log_messages, prompts, resources
+from contextrelay.mcp import prompts, resources
 from contextrelay.mcp.resources import Entry
-from contextrelay.mcp.subscriptions import Subscriptions
-from contextrelay.mcp.tools.error_text import for_tools
-from contextrelay.mcp.tools.tool import Answer, Offered, Visit
+from contextrelay.mcp.subscriptions import Subscriptions, send_log_message, set_log_level
+from contextrelay.mcp.tools.tool import Answer, Offered, Visit, for_tools
 from contextrelay.mcp.tools.toolset import EVERY, Toolset, toolset
 from contextrelay.seal.keys import hide_keys
 
@@ -91,9 +90,7 @@ def make_server(
     )
     if stays:
         # By its name, as the SDK's own argument warns that the newest protocol has no such request.
-        server.add_request_handler(
-            "logging/setLevel", types.SetLevelRequestParams, log_messages.set_level
-        )
+        server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_log_level)
     return server
 
 
@@ -142,15 +139,15 @@ class _Handlers:
         try:
             result = _result(await tool.run(self.visit(asking), params.arguments or {}))
         except RelayError as error:
-            await log_messages.send(asking, "warning", {**about, "error": error.code})
+            await send_log_message(asking, "warning", {**about, "error": error.code})
             return _failed(tool, error, offered)
         except Exception:
             log.exception("a bug in the tool %s", tool.name)
             error = RelayError("something went wrong here", "see the server's log")
-            await log_messages.send(asking, "error", {**about, "error": "a fault of the server"})
+            await send_log_message(asking, "error", {**about, "error": "a fault of the server"})
             return _failed(tool, error, offered)
         about["ms"] = round(1_000 * (time.monotonic() - begun_s))
-        await log_messages.send(asking, "debug", about)
+        await send_log_message(asking, "debug", about)
         return result
 
     async def list_resources(

@@ -21,9 +21,8 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from contextrelay.client.relay import AsyncRelay
-from contextrelay.mcp.ref_argument import Others
 from contextrelay.mcp.server import Asking, make_server
-from contextrelay.mcp.tools.tool import OwnRefs, Visit
+from contextrelay.mcp.tools.tool import Others, OwnRefs, Visit
 from contextrelay.mcp.tools.toolset import toolset
 
 Message = SessionMessage | Exception

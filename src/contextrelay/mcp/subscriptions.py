@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, get_args
 
 import anyio
 import mcp_types as types
@@ -198,3 +198,25 @@ def _too_many() -> MCPError:
     return MCPError(
         types.INVALID_PARAMS, f"there are {MCP_SUBSCRIPTIONS_MAX} subscriptions already; end one"
     )
+
+
+_LEVELS: tuple[types.LoggingLevel, ...] = get_args(types.LoggingLevel)
+"""From the least to the most severe."""
+_LEVEL_STATE = "contextrelay.log_level"
+_LOGGER = "contextrelay"
+
+
+async def set_log_level(asking: Asking, params: types.SetLevelRequestParams) -> types.EmptyResult:
+    """Send this client what is as severe as a level, from now on."""
+    connection_of(asking).state[_LEVEL_STATE] = params.level
+    return types.EmptyResult()
+
+
+async def send_log_message(asking: Asking, level: types.LoggingLevel, data: dict[str, Any]) -> None:
+    """Send a message to a client that asked for such."""
+    wanted = dict(asking.meta or {}).get(types.LOG_LEVEL_META_KEY)
+    wanted = wanted or connection_of(asking).state.get(_LEVEL_STATE)
+    if wanted in _LEVELS and _LEVELS.index(level) >= _LEVELS.index(wanted):
+        params = types.LoggingMessageNotificationParams(level=level, logger=_LOGGER, data=data)
+        notification = types.LoggingMessageNotification(params=params)
+        await asking.session.send_notification(notification, related_request_id=asking.request_id)

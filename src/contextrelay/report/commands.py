@@ -94,7 +94,7 @@ def _counted(savings: Savings) -> list[str]:
 )
 def report(args: Namespace, console: Console) -> None:
     """Write a thread down to read: state, decisions, artifacts, timeline, savings."""
-    from contextrelay.report.contents import gather
+    from contextrelay.report.page import gather
 
     chosen = thread_argument.choose_thread(console, args)
     kind = args.format or ("json" if console.is_json else "md")

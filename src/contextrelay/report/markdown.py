@@ -15,7 +15,7 @@ from msgspec.json import encode
 from contextrelay.cli import display, state_display
 from contextrelay.content.untrusted.fence import fence
 from contextrelay.limits import REPORT_PREVIEWS_MAX
-from contextrelay.report.contents import Report
+from contextrelay.report.page import Report
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~&!])")
 _BACKTICKS = re.compile("`+")

@@ -48,8 +48,8 @@ from contextrelay.server.token_verifier import Identity
 from contextrelay.verbs import ReadEvents, ReadSignals, Verb
 from contextrelay.verbs.problems import MEDIA_TYPE, problem
 from contextrelay.verbs.routes import routes
+from contextrelay.web.entry import PageOptions
 from contextrelay.web.mount import MountedPage
-from contextrelay.web.options import PageOptions
 
 if TYPE_CHECKING:
     from contextrelay.a2a.http_binding import Mounted as Agents

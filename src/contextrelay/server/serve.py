@@ -41,7 +41,7 @@ from contextrelay.server.security_headers import SAFE
 from contextrelay.server.token_verifier import Identity
 from contextrelay.server.ws_connection import Socket
 from contextrelay.verbs import KeepKey
-from contextrelay.web.options import PageOptions
+from contextrelay.web.entry import PageOptions
 
 try:
     import resource

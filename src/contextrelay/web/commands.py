@@ -18,7 +18,7 @@ from contextrelay.client.relay import Relay
 from contextrelay.client.transport.address import is_server
 from contextrelay.client.transport.local import default_address
 from contextrelay.server.commands import import_door, port_number, serve_until_ended
-from contextrelay.web.options import PageOptions
+from contextrelay.web.entry import PageOptions
 
 _CODE_BYTES = 24
 

@@ -1,27 +1,18 @@
-"""Sign-in to the page: sessions of browsers, without a token in any address.
-
-A person signs in with a key's token, or with the one-use code that `relay ui` puts behind the # of
-the address that it opens. Either becomes a cookie, encrypted with a secret that ends with the
-server: no script can read it, and requests that another site causes do not carry it.
-
-A browser sends cookies to every port of a host, also to servers of other accounts. So each session
-has a random path of its own, /ui/~SESSION/, and its cookie goes there alone: a server that does not
-know the path receives nothing.
-
-Rule: a change is taken only with the form token of its page, which another site cannot read.
-"""
+"""Options of the page, as those who start a server give them."""
 
 from __future__ import annotations
 
 import hmac
 import os
 import re
+from base64 import urlsafe_b64encode
 from contextlib import suppress
 from pathlib import Path
-from secrets import token_urlsafe
+from secrets import token_bytes, token_urlsafe
 from typing import TYPE_CHECKING
 
 from cryptography.fernet import Fernet, InvalidToken
+from msgspec import Struct, field
 
 from contextrelay.errors import Forbidden
 from contextrelay.limits import PAGE_COOKIE_S
@@ -29,6 +20,27 @@ from contextrelay.server.auth import Callers, Visitor, address_in, token_in, unk
 
 if TYPE_CHECKING:
     from contextrelay.server.request import Exchange
+
+
+def new_secret() -> str:
+    """A secret of a server: its cookies and form tokens hold as long as it has that."""
+    return urlsafe_b64encode(token_bytes(32)).decode()
+
+
+class PageOptions(Struct, frozen=True, kw_only=True):
+    """How the page of a server is to be."""
+
+    secret: str = field(default_factory=new_secret)
+    """With which its cookies are sealed; several processes have one."""
+    code: str = ""
+    """Lets its first user in as the owner."""
+    remote: str = ""
+    """The server that it shows, in place of the store."""
+    folder: str = ""
+    """Where `relay ui` was started, for the board of the project there; "" on a server."""
+    address: str = ""
+    """Of the store that it shows, as its owner calls it."""
+
 
 COOKIE = "relay_page"
 FORM_FIELD = "form"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from contextrelay.server.request import TEXT, Exchange
 from contextrelay.server.router import SERVER, Endpoint, Paths
-from contextrelay.web.options import PageOptions
+from contextrelay.web.entry import PageOptions
 
 if TYPE_CHECKING:
     from contextrelay.web.page import Page

@@ -1,9 +1,6 @@
-"""The page of a server: from a request to a screen, and from a screen to HTML or JSON.
+"""Live parts: a stream that says that a channel or a thread has news; the page then asks for them.
 
-Screens are made in threads, a few at once: they ask the blocking client, which is the same for a
-store in this process and for a server elsewhere.
-
-Rule: what a browser is given may load nothing but the style and script of ours, and be in no frame.
+Rule: the stream carries numbers only. What is new is asked for as any page is, by who may see it.
 """
 
 from __future__ import annotations
@@ -23,18 +20,58 @@ from contextrelay.client.transport.address import server_at
 from contextrelay.client.transport.local import Local, in_thread
 from contextrelay.client.transport.remote import AsyncRemote, Remote
 from contextrelay.errors import Invalid, NotFound, RelayError, Unavailable
-from contextrelay.limits import PAGE_FORM_BYTES_MAX, PAGES_AT_ONCE_MAX, PAGES_WAITING_MAX
+from contextrelay.limits import (
+    EVENTS_KEEPALIVE_S,
+    PAGE_FORM_BYTES_MAX,
+    PAGES_AT_ONCE_MAX,
+    PAGES_WAITING_MAX,
+)
+from contextrelay.model.names import channel_log, thread_log
 from contextrelay.server.auth import RETRY_AFTER
 from contextrelay.server.request import JSON, Exchange, Headers, query_fields
-from contextrelay.verbs import NewKey, Publish
+from contextrelay.server.streams.signals import resumed, stream
+from contextrelay.verbs import NewKey, Publish, ReadSignals, ShowThread
 from contextrelay.verbs.problems import MEDIA_TYPE, problem
 from contextrelay.web import entry
-from contextrelay.web.entry import FORM_FIELD, Entry, root_of, split_session
-from contextrelay.web.live import follow
-from contextrelay.web.options import PageOptions
+from contextrelay.web.entry import FORM_FIELD, Entry, PageOptions, root_of, split_session
 from contextrelay.web.places import CHANGES, SCREENS
 from contextrelay.web.rendering import FOLDER, PLACES, Fields, render
 from contextrelay.web.screen import Done, Recents, Screen, Sent, Visit
+
+
+async def follow(exchange: Exchange, remote: AsyncRemote | None) -> None:
+    """Say, as server-sent events, how far a channel or a thread is, whenever that changes."""
+    query = resumed(exchange)
+    channel, thread = query.get("channel"), query.get("thread")
+    if channel is None and thread is None:
+        raise Invalid("nothing to follow", "name a channel or a thread")
+    log = channel_log(channel) if channel is not None else thread_log(thread or "")
+    asking = remote or exchange.relay
+
+    async def head() -> int:
+        if channel is not None:
+            return (await asking.ask(ReadSignals(channel))).head
+        return (await asking.ask(ShowThread(thread or ""))).events
+
+    given = query.get("after", "")
+    seen = int(given) if given.isdecimal() and len(given) < 16 else await head()
+
+    async def following() -> bytes:
+        nonlocal seen
+        while not exchange.door.hub.is_closing:
+            newest = await head()
+            if newest != seen:
+                seen = newest
+                return b"event: news\nid: %d\ndata: %d\n\n" % (seen, seen)
+            if remote is not None:
+                await remote.wait_for(log, seen, EVENTS_KEEPALIVE_S)
+            else:
+                stores = exchange.relay.stores
+                await exchange.door.hub.wait_for(stores, log, seen, EVENTS_KEEPALIVE_S)
+        return b""
+
+    await stream(exchange, seen, following)
+
 
 Result = TypeVar("Result")
 

@@ -6,18 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
 from contextrelay.web.screen import Done, Screen, Sent, Visit
-from contextrelay.web.screens import (
-    artifact,
-    channels,
-    handoffs,
-    health,
-    home,
-    project,
-    runs,
-    search,
-    thread,
-    threads,
-)
+from contextrelay.web.screens import artifact, lists, project, runs, thread
 
 Made = TypeVar("Made")
 
@@ -48,8 +37,8 @@ class Places(Generic[Made]):
 
 SCREENS: Places[Screen | Sent] = Places(
     {
-        "": home.home,
-        "threads": threads.threads,
+        "": lists.home,
+        "threads": lists.threads,
         "t/{thread}": thread.thread,
         "t/{thread}/state": thread.state,
         "t/{thread}/events": thread.events,
@@ -60,31 +49,31 @@ SCREENS: Places[Screen | Sent] = Places(
         "a/{ref}/image": artifact.image,
         "a/{ref}/frame": artifact.frame,
         "a/{ref}/sealed": artifact.sealed,
-        "channels": channels.channels,
-        "channel": channels.channel,
-        "handoffs": handoffs.handoffs,
-        "h/{ref}": handoffs.handoff,
+        "channels": lists.channels,
+        "channel": lists.channel,
+        "handoffs": lists.handoffs,
+        "h/{ref}": lists.handoff,
         "runs": runs.runs,
         "r/{thread}": runs.run,
         "project": project.board,
-        "search": search.search,
-        "health": health.health,
+        "search": lists.search,
+        "health": lists.health,
     }
 )
 CHANGES: Places[Done] = Places(
     {
-        "leave": home.left,
+        "leave": lists.left,
         "t/{thread}/restore": thread.restore,
         "t/{thread}/fork": thread.fork,
         "a/{ref}/pin": artifact.pin,
         "a/{ref}/unpin": artifact.unpin,
-        "channel": channels.publish,
+        "channel": lists.publish,
         "r/{thread}/decide": runs.decide,
         "r/{thread}/cancel": runs.cancel,
         "r/{thread}/resume": runs.resume,
         "project/add": project.add_todo,
         "project/todo": project.move_todo,
         "project/decide": project.decide,
-        "health/sweep": health.sweep,
+        "health/sweep": lists.sweep,
     }
 )

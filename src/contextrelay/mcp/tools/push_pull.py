@@ -22,7 +22,9 @@ from contextrelay.client.bridge.bridge import (
     TASK_CHANNEL,
     is_answer,
 )
+from contextrelay.client.inspect import Look
 from contextrelay.content.untrusted.fence import fence, fenced
+from contextrelay.content.untrusted.pieces import fenced_hits, fenced_piece
 from contextrelay.errors import Gone, Invalid, NotFound, RelayError, Unavailable
 from contextrelay.limits import (
     BRIDGE_S_DEFAULT,
@@ -30,13 +32,27 @@ from contextrelay.limits import (
     CHANNEL_CHARS_MAX,
     MCP_PREVIEW_CHARS,
     MCP_TEXT_BYTES_MAX,
+    MCP_TOKENS_MAX,
+    PIECE_TOKENS_DEFAULT,
     PREVIEW_BYTES_MAX,
     SUMMARY_CHARS_MAX,
     URL_CHARS_MAX,
 )
-from contextrelay.mcp.ref_argument import Named, artifact_of
-from contextrelay.mcp.tools.tool import Answer, OwnRefs, Tool, Visit, untrusted, with_fields
+from contextrelay.mcp.tools.tool import (
+    Answer,
+    Named,
+    OwnRefs,
+    Tool,
+    Visit,
+    artifact_of,
+    listed,
+    of_verb,
+    untrusted,
+    with_fields,
+)
 from contextrelay.model.artifact import Artifact, ArtifactType, spell
+from contextrelay.model.inspect import Digested, Found, Hits, Outlined, Piece
+from contextrelay.model.reports import Listing
 
 Url = Annotated[
     str,
@@ -265,7 +281,7 @@ async def _result(named: Named) -> Answer:
     return await _body(named)
 
 
-TOOLS = (
+PUSH_PULL_TOOLS = (
     Tool(
         name="peek_context",
         description=(
@@ -308,5 +324,109 @@ TOOLS = (
         takes=BridgeTask,
         act=_bridge,
         fails="Error bridging task",
+    ),
+)
+
+
+class RelayGet(Look, frozen=True, kw_only=True):
+    url: Url
+    tokens_max: Annotated[int, Meta(ge=50, le=MCP_TOKENS_MAX, description="Of the answer.")] = (
+        PIECE_TOKENS_DEFAULT
+    )
+
+
+async def _get(visit: Visit, asked: RelayGet) -> Answer:
+    named = await artifact_of(visit, asked.url)
+    ways = asked.ways()
+    if named.key is not None:
+        return await _get_unsealed(named, asked, ways)
+    ask = named.relay.transport.ask
+    source = named.ref[:8]
+    if asked.grep is not None:
+        grep = verbs.Grep(
+            asked.grep,
+            named.ref,
+            context=asked.context,
+            after_line=asked.after_line,
+            tokens_max=asked.tokens_max,
+        )
+        return _piece(await ask(grep), source)
+    if asked.outline:
+        return _piece(await ask(verbs.Outline(named.ref, asked.tokens_max)), source)
+    if ways:
+        piece = await ask(verbs.Slice(named.ref, **ways, tokens_max=asked.tokens_max))
+        return _piece(piece, f"{source} {piece.way} {piece.at}")
+    return _piece(await ask(verbs.Digest(named.ref, asked.tokens_max)), source)
+
+
+def _piece(piece: Piece | Found | Outlined | Digested, source: str) -> Answer:
+    return Answer(fenced_piece(piece, source))
+
+
+async def _get_unsealed(named: Named, asked: RelayGet, ways: dict[str, str]) -> Answer:
+    """A range of bytes of a sealed body, unsealed here: the store cannot look into it."""
+    if set(ways) != {"bytes"}:
+        raise Invalid(
+            "it is sealed, so that only its bytes can be read in parts",
+            f"give bytes, such as 0:{MCP_TEXT_BYTES_MAX}",
+        )
+    start_text, colon, stop_text = ways["bytes"].partition(":")
+    if not colon or not (start_text + stop_text).isdecimal():
+        raise Invalid(f"{ways['bytes']!r} is no range of bytes", "write it like 0:8000")
+    start = int(start_text or 0)
+    stop = int(stop_text) if stop_text else start + MCP_TEXT_BYTES_MAX
+    if not 0 < stop - start <= MCP_TEXT_BYTES_MAX:
+        raise Invalid(f"at most {MCP_TEXT_BYTES_MAX:,} bytes fit here", "ask for less at once")
+    text = as_text(await named.relay.pull(named.url, start, stop))
+    return Answer(fenced(text, f"{named.ref[:8]} bytes {start}:{start + len(text.encode())}"))
+
+
+def _hits(hits: Hits) -> Answer:
+    return Answer(fenced_hits(hits))
+
+
+def _listed(page: Listing) -> Answer:
+    """A page of artifacts, each in brief."""
+    items: list[dict[str, object]] = [
+        {
+            "ref": each.ref,
+            "name": each.name,
+            "type": each.type,
+            "size": each.size_bytes,
+            "summary": str(each.metadata.get("summary", ""))[:SUMMARY_CHARS_MAX] or None,
+            "created_by": each.provenance.created_by,
+            "created_at": spell(each.created_at),
+        }
+        for each in page.artifacts
+    ]
+    brief = [{name: value for name, value in each.items() if value is not None} for each in items]
+    return listed("artifacts", brief, page.next, "name", "summary", "created_by")
+
+
+INSPECT_TOOLS = (
+    Tool(
+        name="relay_get",
+        description=(
+            "Read one piece of a URL or ref without loading it: outline, lines, grep, a place in"
+            " JSON, a section, a symbol. Without any: a digest (shape, head, tail, errors)."
+        ),
+        takes=RelayGet,
+        act=_get,
+        rare=("after_line", "bytes"),
+        is_read_only=True,
+    ),
+    of_verb(
+        "relay_search",
+        verbs.Search,
+        "Find passages by words, best first, in all that was stored, a thread, or one ref.",
+        _hits,
+        rare=("limit", "tokens_max"),
+    ),
+    of_verb(
+        "relay_artifact_list",
+        verbs.List,
+        "List artifacts, newest first: with a text in their name, of a type, in a thread, or made"
+        " since a time (since_ms since 1970). after: the next of the page before.",
+        _listed,
     ),
 )

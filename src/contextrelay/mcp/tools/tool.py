@@ -1,12 +1,13 @@
-"""A tool: a verb, or several, as a model is offered them.
+"""Hints for models: an error of ours names commands of a shell, and a model has tools.
 
-Rule: the arguments of a tool are one definition, a verb of `wire` or a struct next to the tool. The
-schema that models see and the check of what they send are read from it. Nothing here knows the SDK.
+Rule: whatever a tool can do is named as that tool. What only a person at a shell can do stays a
+command, and is marked as one.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -15,6 +16,8 @@ from typing import Annotated, Any, Protocol, cast
 from msgspec import DecodeError, Meta, Struct, ValidationError
 from msgspec.json import decode, encode, format, schema_components
 
+from contextrelay.client import names
+from contextrelay.client.flow import run_awaited
 from contextrelay.client.relay import AsyncRelay
 from contextrelay.content.untrusted.fence import defused_json
 from contextrelay.errors import Invalid, TooLarge
@@ -23,11 +26,77 @@ from contextrelay.limits import (
     MCP_OWN_REFS_MAX,
     MCP_PROGRESS_S,
     MCP_TEXT_BYTES_MAX,
+    OTHER_SERVERS_MAX,
     SOURCE_REFS_MAX,
+    URL_CHARS_MAX,
 )
-from contextrelay.mcp import ref_argument
 from contextrelay.model.artifact import Artifact
+from contextrelay.seal.keys import SealKey, split_key
 from contextrelay.verbs import Verb, complaint, from_json
+
+# Commands and the tools that do the same; longer ones first, where one begins with another.
+_TOOLS = {
+    "artifact list": "relay_artifact_list",
+    "artifact put": "push_context",
+    "artifact show": "peek_context",
+    "handoff accept": "relay_handoff_accept",
+    "handoff give": "relay_handoff_give",
+    "handoff list": "relay_handoff_list",
+    "handoff return": "relay_handoff_return",
+    "handoff show": "relay_handoff_show",
+    "peek": "peek_context",
+    "project decide": "relay_project_decide",
+    "project decisions": "relay_project_look what=decisions",
+    "project doctor": "relay_project_look what=doctor",
+    "project finish": "relay_project_finish",
+    "project init": "relay_project_init",
+    "project next": "relay_project_look what=next",
+    "project note": "relay_project_note",
+    "project start": "relay_project_start",
+    "project status": "relay_project_start",
+    "project task list": "relay_project_look what=tasks",
+    "project task": "relay_project_task action=",
+    "project todo list": "relay_project_look what=todos",
+    "project todo": "relay_project_todo action=",
+    "pull": "pull_context",
+    "push": "push_context",
+    "search": "relay_search",
+    "state log": "relay_state_header",
+    "state show": "relay_state_header",
+    "thread list": "relay_thread_list",
+    "thread new": "relay_thread_new",
+}
+_COMMAND = re.compile(rf"\brelay ({'|'.join(_TOOLS)})\b(?: (?=[a-z]+\b))?")
+_GET = re.compile(r"\brelay get (\S+)((?: --[a-z-]+(?: '[^']*'| [^\s;,·]+)?)*)")
+_OPTION = re.compile(r"--([a-z][a-z-]*)")
+_LEFT = re.compile(r"\brelay [a-z]")
+_NAMES = {"by": "agent"}
+
+
+def for_tools(hint: str) -> str:
+    """A hint in which commands of a shell are the tools that do the same."""
+    hint = _COMMAND.sub(_tool, _GET.sub(_get, hint))
+    is_for_people = _LEFT.search(hint) is not None
+    if not is_for_people:
+        hint = _OPTION.sub(lambda found: _name(found[1]), hint)
+    return f"{hint} (in a shell: ask the person you work for)" if is_for_people else hint
+
+
+def _tool(found: re.Match[str]) -> str:
+    tool = _TOOLS[found[1]]
+    if tool.endswith("="):
+        return tool
+    return tool + (" " if found[0].endswith(" ") else "")
+
+
+def _get(found: re.Match[str]) -> str:
+    options = re.sub(r" --([a-z-]+) ", lambda each: f" {_name(each[1])}=", found[2])
+    options = re.sub(r" --([a-z-]+)$", lambda each: f" {_name(each[1])}=true", options)
+    return f"relay_get url={found[1]}{options}"
+
+
+def _name(option: str) -> str:
+    return _NAMES.get(option, option.replace("-", "_"))
 
 
 class OwnRefs:
@@ -50,7 +119,7 @@ class Visit(Struct, frozen=True):
 
     relay: AsyncRelay
     by: str = "mcp"
-    others: ref_argument.Others | None = None
+    others: Others | None = None
     """Clients for URLs of other servers; None over HTTP: a server asks no other for its callers."""
     address: str | None = None
     """Of the relay, as it was given, for tools that open it again."""
@@ -189,13 +258,13 @@ class Tool(Struct, frozen=True, kw_only=True):
         if not is_verb:
             return _converted(values, self.takes, takes)
         if isinstance(thread := values.get("thread"), str):
-            values["thread"] = await ref_argument.thread_of(visit.relay, thread)
+            values["thread"] = await thread_of(visit.relay, thread)
         if isinstance(ref := values.get("ref"), str):
-            values["ref"] = (await ref_argument.artifact_of(visit, ref)).ref
+            values["ref"] = (await artifact_of(visit, ref)).ref
         if isinstance(refs := values.get("refs"), list):
             # The verb refuses more than the maximum: one over it is enough to look up.
             some = cast("list[Any]", refs)[: SOURCE_REFS_MAX + 1]
-            found = [await ref_argument.artifact_of(visit, str(each)) for each in some]
+            found = [await artifact_of(visit, str(each)) for each in some]
             values["refs"] = [each.ref for each in found]
         if "by" in self.takes.__struct_fields__:
             values.setdefault("by", visit.by)
@@ -307,3 +376,71 @@ def _plain(field: dict[str, Any]) -> dict[str, Any]:
 
 # What a schema says of an argument. Bounds cost a model tokens; an error names them.
 _SHOWN = ("type", "description", "enum", "items", "anyOf", "$ref", "properties", "required")
+
+
+DOOR = names.Door(
+    list_artifacts="relay_artifact_list",
+    list_threads="relay_thread_list",
+    new_thread="relay_thread_new",
+)
+
+
+class Others:
+    """Relays at other servers, asked without a key: ours is for our own."""
+
+    def __init__(self) -> None:
+        self._relays: dict[str, AsyncRelay] = {}
+
+    async def relay_at(self, place: str) -> AsyncRelay:
+        relay = self._relays.get(place)
+        if relay is None:
+            relay = AsyncRelay(place, api_key="")
+            if len(self._relays) >= OTHER_SERVERS_MAX:
+                await self._relays.pop(next(iter(self._relays))).close()
+            self._relays[place] = relay
+        return relay
+
+    async def close(self) -> None:
+        while self._relays:
+            await self._relays.popitem()[1].close()
+
+
+class Named(Struct, frozen=True):
+    """An artifact that was named: where it is, its ref, and the key if it is sealed."""
+
+    relay: AsyncRelay
+    ref: str
+    key: SealKey | None = None
+    is_elsewhere: bool = False
+
+    @property
+    def url(self) -> str:
+        """What the client pulls it by, and opens it with."""
+        return self.ref + (self.key.fragment if self.key else "")
+
+
+async def artifact_of(visit: Visit, text: str) -> Named:
+    """The artifact that a model means.
+
+    Raises:
+        Invalid: it is a malformed URL, or several refs start so; NotFound: there is none.
+        Sealed: there is a place for a key, and what stands there is none.
+    """
+    if len(text) > URL_CHARS_MAX:
+        raise Invalid("this is too long for a URL", "give the URL or ref as it was given to you")
+    relay = visit.relay
+    bare, key = split_key(text.strip())
+    ref = await run_awaited(relay.transport, names.find_ref(bare, DOOR))
+    place = names.other_server(bare, relay.transport.url_of("").removesuffix(names.PULL))
+    if place is None or visit.others is None:
+        return Named(relay, ref, key)
+    return Named(await visit.others.relay_at(place), ref, key, is_elsewhere=True)
+
+
+async def thread_of(relay: AsyncRelay, text: str) -> str:
+    """The id of the thread that a model means.
+
+    Raises:
+        NotFound: there is none; Invalid: several ids start so.
+    """
+    return (await run_awaited(relay.transport, names.find_thread(text, DOOR))).thread_id

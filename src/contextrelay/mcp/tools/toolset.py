@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from contextrelay.errors import Invalid
-from contextrelay.mcp.tools import handoffs, inspect, projects, push_pull, signals, threads
+from contextrelay.mcp.tools import projects, push_pull, threads
 from contextrelay.mcp.tools.tool import Answer, Offered, Tool, Visit
 
 ALL = "all"
@@ -73,7 +73,7 @@ def _by_action(tools: tuple[Tool, ...], prefix: str) -> dict[str, Tool]:
     return {tool.name.removeprefix(prefix): tool for tool in tools}
 
 
-_THREADS = {tool.name: tool for tool in threads.TOOLS}
+_THREADS = {tool.name: tool for tool in threads.THREAD_TOOLS}
 # By the name that `--tools` takes: the group as one tool, and its tools.
 GROUPS: dict[str, tuple[GroupTool, tuple[Tool, ...]]] = {
     "threads": (
@@ -93,7 +93,7 @@ GROUPS: dict[str, tuple[GroupTool, tuple[Tool, ...]]] = {
             },
             shown=("thread", "kind", "text", "operations", "expected", "name"),
         ),
-        threads.TOOLS,
+        threads.THREAD_TOOLS,
     ),
     "handoff": (
         GroupTool(
@@ -103,10 +103,11 @@ GROUPS: dict[str, tuple[GroupTool, tuple[Tool, ...]]] = {
                 " holds, within budget_tokens. list, show, accept, return (text: what came of it)."
                 " pack: what a thread says to query."
             ),
-            tools=_by_action(handoffs.TOOLS[1:], "relay_handoff_") | {"pack": handoffs.TOOLS[0]},
+            tools=_by_action(threads.HANDOFF_TOOLS[1:], "relay_handoff_")
+            | {"pack": threads.HANDOFF_TOOLS[0]},
             shown=("thread", "to", "ask", "refs", "ref", "text", "query", "budget_tokens"),
         ),
-        handoffs.TOOLS,
+        threads.HANDOFF_TOOLS,
     ),
     "signals": (
         GroupTool(
@@ -115,10 +116,10 @@ GROUPS: dict[str, tuple[GroupTool, tuple[Tool, ...]]] = {
                 "publish: send a small message (any JSON) to a channel. wait: for what comes there"
                 " after a seq; none: from now."
             ),
-            tools=_by_action(signals.TOOLS, "relay_"),
+            tools=_by_action(threads.SIGNAL_TOOLS, "relay_"),
             shown=("channel", "message", "after"),
         ),
-        signals.TOOLS,
+        threads.SIGNAL_TOOLS,
     ),
     "project": (
         GroupTool(
@@ -139,9 +140,14 @@ GROUPS: dict[str, tuple[GroupTool, tuple[Tool, ...]]] = {
     ),
 }
 # Most useful first. These are always offered; what else is in a room is asked for by its name.
-_BASE = (*push_pull.TOOLS, *(tool for tool in inspect.TOOLS if tool.name != "relay_artifact_list"))
+_BASE = (
+    *push_pull.PUSH_PULL_TOOLS,
+    *(tool for tool in push_pull.INSPECT_TOOLS if tool.name != "relay_artifact_list"),
+)
 _MORE: dict[str, tuple[Tool, ...]] = {
-    "artifacts": tuple(tool for tool in inspect.TOOLS if tool.name == "relay_artifact_list"),
+    "artifacts": tuple(
+        tool for tool in push_pull.INSPECT_TOOLS if tool.name == "relay_artifact_list"
+    ),
     **{name: tools for name, (_, tools) in GROUPS.items()},
 }
 NAMES = (ALL, *_MORE)

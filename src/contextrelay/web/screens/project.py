@@ -21,7 +21,7 @@ from contextrelay.project.project import Project
 from contextrelay.project.thread_link import PREFIX, THREAD_NAME, link_at, restore_texts
 from contextrelay.project.todos import TodoList
 from contextrelay.web.screen import Done, Screen, Visit
-from contextrelay.web.screens.threads import live_among
+from contextrelay.web.screens.lists import live_among
 
 COLUMNS = ("pending", "in_progress", "blocked", "completed")
 _MOVES = {

@@ -18,7 +18,7 @@ from contextrelay.model.pipeline import PipelineRun
 from contextrelay.pipelines import runs as pipeline_runs
 from contextrelay.pipelines.approval import Decision
 from contextrelay.pipelines.language import Step, layers
-from contextrelay.web.drawing import Box, Edge, graph
+from contextrelay.web.rendering import Box, Edge, graph
 from contextrelay.web.screen import Done, Screen, Visit
 
 

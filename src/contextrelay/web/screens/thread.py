@@ -14,8 +14,7 @@ from contextrelay.content.tokens import measure
 from contextrelay.errors import Forbidden
 from contextrelay.limits import PAGE_CHANGES_MAX, PAGE_EVENTS, PAGE_EXCHANGES, PAGE_ROWS
 from contextrelay.model.thread import CREATED, INVOKED, PATCHED, Changes, Numbered, ThreadView
-from contextrelay.report.contents import gather
-from contextrelay.report.page import report_lines
+from contextrelay.report.page import gather, report_lines
 from contextrelay.report.trace_page import trace_lines
 from contextrelay.verbs import ReadHeader
 from contextrelay.web.screen import Done, Screen, Visit

@@ -14,9 +14,8 @@ from contextrelay.errors import Gone, NotFound
 from contextrelay.limits import RENDERED_ARTIFACTS_MAX
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.thread import HeaderView, StateView, Stats
-from contextrelay.report.contents import gather
 from contextrelay.report.markdown import as_json, markdown
-from contextrelay.report.page import page
+from contextrelay.report.page import gather, page
 from contextrelay.server.request import Exchange
 from contextrelay.server.router import WRITES, Endpoint
 from contextrelay.server.routes.legacy_relay.bodies import (
