@@ -6,6 +6,9 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+# The package of Ollama imports it. A stream of OpenAI that is collected meanwhile looks into it.
+import httpx  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
 from contextrelay.runs.provider import Message, Prompt, Provider, Reply, Tool
 from contextrelay.runs.providers.anthropic import Anthropic
 from contextrelay.runs.providers.ollama import Ollama
