@@ -285,6 +285,7 @@ PROMISES: tuple[Promise, ...] = (
     kept(
         "S4",
         "nothing missed: replay after a seq, gaps said, each once and in order",
+        "tests/core/test_every_commit.py::test_pushes_side_by_side_are_never_stored_twice",
         "tests/server/test_fast_paths.py::test_pushes_side_by_side_are_pushed_as_one_by_one",
         "tests/client/test_channels.py::test_signals_come_in_order_and_each_once",
         "tests/client/test_contextrelay.py::test_nothing_is_missed_when_the_server_is_killed_and_started_again",
@@ -614,6 +615,7 @@ PROMISES: tuple[Promise, ...] = (
     kept(
         "C3",
         "hops are counted and limited to 50 a thread; idempotency keys are honoured",
+        "tests/core/test_every_commit.py::test_a_verb_is_done_once_or_not_at_all",
         "tests/client/test_capabilities.py::test_the_fifty_first_hop_is_refused_cached_or_not",
         "tests/client/test_once.py::test_another_request_with_the_same_key_is_refused",
         "tests/core/capabilities/test_invoke.py::test_hops_are_counted_on_after_a_snapshot",

@@ -1,7 +1,7 @@
-"""Whatever part of a commit a crash leaves, core leaves nothing wrong.
+"""A crash between any two commits leaves nothing wrong.
 
-A ledger that stops after the k-th write stands in for a crash on an engine that can do no more than
-one log at a time. Each scenario is run to every possible stop.
+A ledger that stops after the k-th commit stands in for a crash. Each scenario is run to every
+possible stop; tests/core/test_every_commit.py has commits that fail.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def join_and_remove(core: Local, clock: Clock, kept: str) -> None:
     ],
 )
 def test_any_prefix_of_a_scenario_does_no_harm(scenario: Scenario) -> None:
-    """Promise G2: as on engines that cannot commit several logs at once."""
+    """Promise G2."""
     for stops_after in range(STOPS_MAX):
         engine = open_engine("memory:")
         clock = Clock()

@@ -29,9 +29,9 @@ from contextrelay.errors import RelayError
 from contextrelay.limits import KIB
 from contextrelay.verbs import VERBS, Body, Push, PushMany, Verb
 from tests.core.keyed import body_of, examples
+from tests.core.twins import LINES, Fate, Plain, Template, left_in, make_template
 from tests.rigs import length
 from tests.server.serving import Served, serving
-from tests.server.twins import LINES, Fate, Plain, Template, left_in, make_template
 
 EXAMPLES = settings(
     max_examples=length(thin=4, long=20, full=100),

@@ -27,6 +27,7 @@ from contextrelay.core import Stores
 from contextrelay.core.schema import Kind, walk_facts, walk_logs, walk_rows
 from contextrelay.errors import Forbidden, RelayError
 from contextrelay.model.key import IssuedKey
+from contextrelay.store.ledger import Ledger
 from contextrelay.verbs import Push, Stream
 from tests.core.keyed import Things, fill
 
@@ -136,9 +137,9 @@ class Plain:
         self._known = known
 
     def text(self, text: str) -> str:
-        text = _TIME.sub("TIME", _DAY.sub(r"\1DAY", text))
+        text = _HASH.sub("HASH", _DAY.sub(r"\1DAY", text))
         text = _ID.sub(lambda found: found[0] if found[0] in self._known else "ID", text)
-        return _TOOK.sub("duration", _HASH.sub("HASH", text))
+        return _TOOK.sub("duration", _TIME.sub("TIME", text))
 
     def reply(self, reply: Any) -> Any:
         """Return a reply, with the bytes of its body, as it is compared."""
@@ -168,26 +169,30 @@ class Plain:
 
 
 def left_in(home: Path, known: set[str]) -> dict[str, Any]:
-    """Return all that a store holds, by kinds of logs, with ids and times replaced."""
+    """Return all that a store holds, with ids and times replaced."""
     stores = open_stores(home, None)
-    plain = Plain(known)
-    found: Counter[str] = Counter()
     try:
-        for log in walk_logs(stores.ledger, ""):
-            name = plain.text(log)
-            chained = HASH_BYTES if _CHAINED.match(log) else 0
-            for fact in walk_facts(stores.ledger, log):
-                found[f"{name}: {plain.text(_shown(fact.body[chained:]))}"] += 1
-            for kind in stores.ledger.kinds(log):
-                if kind in _PASSING:
-                    continue
-                for row in walk_rows(stores.ledger, log, kind):
-                    shown = plain.text(f"{row.key} {_shown(row.body or b'')}")
-                    found[f"{name} {kind} {shown}"] += 1
-        counters = {name: stores.ledger.tally(name, {}) for name in stores.ledger.tallies()}
+        return held_in(stores.ledger, known)
     finally:
         stores.close()
-    counters = {plain.text(name): amounts for name, amounts in counters.items()}
+
+
+def held_in(ledger: Ledger, known: set[str]) -> dict[str, Any]:
+    """Return all that a ledger holds, with ids and times replaced."""
+    plain = Plain(known)
+    found: Counter[str] = Counter()
+    for log in walk_logs(ledger, ""):
+        name = plain.text(log)
+        chained = HASH_BYTES if _CHAINED.match(log) else 0
+        for fact in walk_facts(ledger, log):
+            found[f"{name}: {plain.text(_shown(fact.body[chained:]))}"] += 1
+        for kind in ledger.kinds(log):
+            if kind in _PASSING:
+                continue
+            for row in walk_rows(ledger, log, kind):
+                shown = plain.text(f"{row.key} {_shown(row.body or b'')}")
+                found[f"{name} {kind} {shown}"] += 1
+    counters = {plain.text(name): ledger.tally(name, {}) for name in ledger.tallies()}
     return {"held": found, "counters": counters}
 
 
