@@ -31,8 +31,9 @@ from contextrelay.a2a.tasks import Tasks, catch_up, is_dead, runner
 from contextrelay.access.public_addresses import reach_of
 from contextrelay.bounded.fetch import post
 from contextrelay.bounded.fetch_target import Ways, checked_url
+from contextrelay.client.flow import in_thread
 from contextrelay.client.relay import AsyncRelay
-from contextrelay.client.transport.local import AsyncLocal, in_thread
+from contextrelay.client.transport.local import AsyncLocal
 from contextrelay.errors import Gone, Invalid, NotFound, Refused, RelayError
 from contextrelay.limits import (
     A2A_HOOK_ANSWER_BYTES_MAX,

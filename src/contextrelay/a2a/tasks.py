@@ -38,9 +38,10 @@ from contextrelay.a2a.schema import (
     TaskState,
 )
 from contextrelay.a2a.work import Agent
+from contextrelay.client.flow import in_thread
 from contextrelay.client.relay import AsyncRelay
 from contextrelay.client.thread import AsyncThread
-from contextrelay.client.transport.local import AsyncLocal, in_thread
+from contextrelay.client.transport.local import AsyncLocal
 from contextrelay.errors import Limited, Refused, RelayError
 from contextrelay.limits import (
     A2A_MESSAGES_MAX,

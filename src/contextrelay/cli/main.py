@@ -19,7 +19,7 @@ from contextrelay.cli.command_table import (
     leading_options,
     overview,
 )
-from contextrelay.cli.console import Console
+from contextrelay.cli.console import Console, load_msgspec
 from contextrelay.cli.terminal import OutputError, install
 from contextrelay.errors import RelayError
 
@@ -106,6 +106,8 @@ def _dispatch(words: list[str], console: Console) -> None:
     # Known before the options are read, so that an error in them is JSON too.
     console.is_json = console.is_json or ("--json" in arguments and not entry.takes_json)
 
+    if name != "version":
+        load_msgspec()
     from contextrelay.cli.parser import command
 
     parser, act = command(name, entry)

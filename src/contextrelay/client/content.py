@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from typing import IO, Any, cast
 
-from contextrelay.client.transport.local import AsyncBody
+from contextrelay.client.flow import AsyncBody
 from contextrelay.errors import Invalid
 from contextrelay.limits import BODY_BYTES_MAX, CHUNK_BYTES
 

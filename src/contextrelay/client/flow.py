@@ -7,14 +7,19 @@ An error of a step is raised where the flow yielded it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
-from typing import Any, Generic, TypeVar
+import os
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from contextrelay.client.transport.local import AsyncBody, in_thread
 from contextrelay.errors import RelayError
-from contextrelay.verbs import Stream, Verb
+from contextrelay.verbs import Body, Stream, Verb
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+AsyncBody = Body | AsyncIterable[bytes]
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
@@ -273,3 +278,44 @@ def for_each(flow: Items[Item], act: Callable[[Item], Flow[bool]]) -> Flow[None]
                 step = flow.send((yield step))
     except StopIteration:
         return
+
+
+# Bodies and calls of an event loop, in threads
+
+
+async def in_thread(act: Callable[[], Result]) -> Result:
+    from asyncio import to_thread
+
+    return await to_thread(act)
+
+
+def brought(body: AsyncBody) -> Body:
+    """A body as core reads it; one that comes asynchronously is awaited from core's thread."""
+    if not isinstance(body, AsyncIterable):
+        return body
+    from asyncio import get_running_loop
+
+    return from_thread(body, get_running_loop())
+
+
+def from_thread(chunks: AsyncIterable[bytes], loop: AbstractEventLoop) -> Iterator[bytes]:
+    """What an event loop awaits, to be read in another thread."""
+    from asyncio import run_coroutine_threadsafe
+
+    source = aiter(chunks)
+
+    async def following() -> bytes | None:
+        return await anext(source, None)
+
+    while (chunk := run_coroutine_threadsafe(following(), loop).result()) is not None:
+        yield chunk
+
+
+def write_file(path: str | os.PathLike[str], chunks: Iterable[bytes]) -> None:
+    """Write a file that is whole or absent."""
+    # Imported here: pathlib is most of what the import of a client would load besides.
+    from pathlib import Path
+
+    from contextrelay.store.durable_files import write_whole
+
+    write_whole(Path(path), chunks)

@@ -7,13 +7,12 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
-from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from contextrelay import verbs
 from contextrelay.client.content import Content, as_body
-from contextrelay.client.flow import Ask, Flow, Give, Items, Wait, Work
+from contextrelay.client.flow import Ask, Flow, Give, Items, Wait, Work, write_file
 from contextrelay.client.methods import (
     asks,
     brings,
@@ -29,7 +28,6 @@ from contextrelay.client.methods import (
 from contextrelay.client.seal.push import PushAndSeal
 from contextrelay.client.thread import AsyncThread, Thread
 from contextrelay.client.transport.address import is_server, server_at
-from contextrelay.client.transport.local import AsyncLocal, Local, open_stores
 from contextrelay.errors import Gone, Invalid, Unconfirmed
 from contextrelay.limits import CHUNK_BYTES, REPLY_S_DEFAULT, WAIT_S_DEFAULT
 from contextrelay.model.artifact import Artifact
@@ -39,9 +37,9 @@ from contextrelay.model.reports import BackupReport, RestoreReport
 from contextrelay.model.settings import Settings
 from contextrelay.model.signal import Signal, SignalPage
 from contextrelay.model.thread import ThreadView
-from contextrelay.store.durable_files import write_whole
 
 if TYPE_CHECKING:
+    from contextrelay.client.transport.local import AsyncLocal, Local
     from contextrelay.client.transport.remote import AsyncRemote, Remote
 
 Address = str | os.PathLike[str] | None
@@ -120,8 +118,10 @@ class _Verbs:
             kind = remote.AsyncRemote if self.is_async else remote.Remote
             self.transport = kind(server_at(str(address), api_key), timeout_s)
         else:
-            stores = open_stores(address, settings, blobs)
-            self.transport = AsyncLocal(stores) if self.is_async else Local(stores)
+            from contextrelay.client.transport import local
+
+            stores = local.open_stores(address, settings, blobs)
+            self.transport = local.AsyncLocal(stores) if self.is_async else local.Local(stores)
 
     def once(self, key: str) -> Self:
         """This relay, with an idempotency key for one request: `relay.once(key).push(body)`.
@@ -215,7 +215,7 @@ class _Verbs:
     def backup(self: Any, path: str | os.PathLike[str]) -> Flow[BackupReport]:
         """Write the whole store to one tar file, while others may go on writing."""
         stream = yield verbs.Backup()
-        yield Work(lambda: write_whole(Path(path), stream.chunks()))
+        yield Work(lambda: write_file(path, stream.chunks()))
         return stream.value
 
     @flow
@@ -332,7 +332,7 @@ def _behind_gap(channel: str, page: SignalPage, place: int, on_gap: OnGap | None
 
 def _file_chunks(path: str | os.PathLike[str]) -> Iterator[bytes]:
     try:
-        with Path(path).open("rb") as file:
+        with open(path, "rb") as file:
             while chunk := file.read(CHUNK_BYTES):
                 yield chunk
     except (OSError, ValueError) as error:

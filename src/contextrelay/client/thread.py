@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
 from msgspec.json import decode
 
 from contextrelay import verbs
-from contextrelay.client.flow import Flow, Give, Items, Wait, Work
+from contextrelay.client.flow import AsyncBody, Flow, Give, Items, Wait, Work, write_file
 from contextrelay.client.methods import (
     asks_of_thread,
     build,
@@ -22,7 +21,6 @@ from contextrelay.client.methods import (
     runs,
 )
 from contextrelay.client.seal.push import PushAndSeal
-from contextrelay.client.transport.local import AsyncBody
 from contextrelay.limits import LIST_ITEMS_MAX, RUN_OUTPUT_TOKENS_DEFAULT, TRACE_RUNS_DEFAULT
 from contextrelay.model.capability import Invoked
 from contextrelay.model.names import thread_log
@@ -35,7 +33,6 @@ from contextrelay.model.thread import (
     StateView,
     ThreadView,
 )
-from contextrelay.store.durable_files import write_whole
 from contextrelay.verbs import Body, Verb
 
 if TYPE_CHECKING:
@@ -284,7 +281,7 @@ class _ThreadVerbs:
     def export(self: Any, path: str | os.PathLike[str]) -> Flow[ThreadView]:
         """Write the thread to one zip file."""
         stream = yield verbs.ExportThread(self.id)
-        yield Work(lambda: write_whole(Path(path), stream.chunks()))
+        yield Work(lambda: write_file(path, stream.chunks()))
         return stream.value
 
     @items

@@ -20,8 +20,9 @@ from typing import Any, Literal, TypeVar
 from msgspec import MsgspecError, Struct
 from msgspec.json import decode
 
+from contextrelay.client.flow import AsyncBody, brought, in_thread
 from contextrelay.client.relay import AsyncRelay
-from contextrelay.client.transport.local import AsyncBody, AsyncLocal, brought, in_thread
+from contextrelay.client.transport.local import AsyncLocal
 from contextrelay.errors import NotFound, RelayError
 from contextrelay.limits import (
     MCP_MESSAGE_BYTES_MAX,

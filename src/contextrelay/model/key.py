@@ -6,7 +6,6 @@ of a token is kept; the token itself is shown once, when the key is made.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from datetime import datetime
 from typing import Annotated, Literal
@@ -104,6 +103,8 @@ def spell_token(key_id: bytes, secret: bytes) -> str:
 
 def token_hash(token: str) -> str:
     """The hash that is kept in place of a token."""
+    import hashlib  # Loads OpenSSL, which most commands do without.
+
     return hashlib.sha256(token.encode()).hexdigest()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from datetime import datetime
 from typing import Annotated, Any, Literal, cast, get_args
@@ -171,6 +170,8 @@ class Package(Struct, frozen=True, kw_only=True):
                 f"a package of version {self.version}",
                 f"this is version {PACKAGE_VERSION}: ask for one, or upgrade contextrelay",
             )
+        import hashlib
+
         sha256 = hashlib.sha256(_encoder.encode(self.blocks)).hexdigest()
         if self.sha256 not in ("", sha256):
             raise Invalid("the blocks of a package are not those of its hash", "ask for it again")

@@ -62,6 +62,9 @@ def run(words: list[str]) -> int | None:
         return child.exit_status
 
     # The store is loaded while the command runs.
+    from contextrelay.cli.console import load_msgspec
+
+    load_msgspec()
     from contextrelay.runs.exec_finish import finish_started
 
     return finish_started(options, child, first, pieces)

@@ -12,7 +12,6 @@ is known only by its last chunk. docs/security.md describes the format for other
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -48,6 +47,8 @@ def description_hash(
     capability: str | None,
 ) -> bytes:
     """The hash of what the pusher says about a body, which a server keeps in the clear."""
+    import hashlib
+
     from contextrelay.documents.canonical import canonical
 
     return hashlib.sha256(

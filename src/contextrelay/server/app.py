@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.json import encode
 
-from contextrelay.client.transport.local import AsyncLocal, in_thread
+from contextrelay.client.flow import in_thread
+from contextrelay.client.transport.local import AsyncLocal
 from contextrelay.errors import Broken, NotFound, Refused, RelayError, Unavailable
 from contextrelay.limits import LARGE_JSON_AT_ONCE_MAX, SERVER_THREADS_MAX, SWEEP_EVERY_S
 from contextrelay.mcp.http_transport import Mounted

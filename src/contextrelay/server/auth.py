@@ -25,7 +25,8 @@ from msgspec.structs import replace
 from contextrelay.access.permissions import is_good
 from contextrelay.access.rate_limit import Bucket, spend
 from contextrelay.cache import BoundedCache
-from contextrelay.client.transport.local import AsyncLocal, in_thread
+from contextrelay.client.flow import in_thread
+from contextrelay.client.transport.local import AsyncLocal
 from contextrelay.core import FoundKey, answer, find_key
 from contextrelay.errors import Forbidden, Limited, RelayError
 from contextrelay.limits import (

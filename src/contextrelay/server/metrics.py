@@ -26,7 +26,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from contextrelay.build import build
-from contextrelay.client.transport.local import in_thread
+from contextrelay.client.flow import in_thread
 from contextrelay.core import Stores
 from contextrelay.errors import Forbidden, Invalid
 from contextrelay.limits import WORKERS_MAX

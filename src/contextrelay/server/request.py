@@ -14,8 +14,9 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 from msgspec.json import encode
 from msgspec.structs import replace
 
+from contextrelay.client.flow import in_thread
 from contextrelay.client.transport.address import PERSON, READER_HEADER
-from contextrelay.client.transport.local import AsyncLocal, in_thread
+from contextrelay.client.transport.local import AsyncLocal
 from contextrelay.errors import Invalid, RelayError, TooLarge
 from contextrelay.limits import (
     ASKED_FIRST_BYTES_MIN,

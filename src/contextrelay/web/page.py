@@ -15,9 +15,10 @@ from urllib.parse import quote
 from msgspec.json import encode
 from msgspec.structs import replace
 
+from contextrelay.client.flow import in_thread
 from contextrelay.client.relay import Relay
 from contextrelay.client.transport.address import server_at
-from contextrelay.client.transport.local import Local, in_thread
+from contextrelay.client.transport.local import Local
 from contextrelay.client.transport.remote import AsyncRemote, Remote
 from contextrelay.errors import Invalid, NotFound, RelayError, Unavailable
 from contextrelay.limits import (

@@ -8,7 +8,6 @@ chunk after chunk, each authenticated, and raises before its end if the rest is 
 from __future__ import annotations
 
 from contextrelay.client.flow import Give, Items, Next, Open
-from contextrelay.client.seal.fernet import open_bytes
 from contextrelay.client.seal.push import describing
 from contextrelay.errors import Invalid, Sealed
 from contextrelay.limits import SEAL_CHUNK_BYTES
@@ -47,6 +46,8 @@ def open_sealed(verb: Pull, key: SealKey, known: Artifact | None = None) -> Item
     `known`: how the server described it before, which then has to be what was sealed.
     """
     if key.format == "k1":
+        from contextrelay.client.seal.fernet import open_bytes
+
         stream: Stream[Artifact] = yield Pull(verb.ref)
         yield Give((open_bytes((yield stream), key)[verb.start : verb.stop],))
     elif verb.start < SEAL_CHUNK_BYTES:

@@ -13,9 +13,7 @@ from typing import get_args
 
 from msgspec.structs import asdict, replace
 
-from contextrelay.client.seal import fernet
-from contextrelay.client.transport.local import AsyncBody, brought
-from contextrelay.content.artifact_type import declared_type
+from contextrelay.client.flow import AsyncBody, brought
 from contextrelay.errors import Failed, Invalid, TooLarge
 from contextrelay.limits import CHUNK_BYTES, SEAL_WHOLE_BYTES_MAX
 from contextrelay.model.artifact import Artifact, SealFormat
@@ -84,14 +82,18 @@ class Sealing:
         format: SealFormat = "k2" if seal is True else seal
         # A push that says everything which a server would find out otherwise. The content is not
         # looked at: its type is what the caller says, or what the name says.
+        from contextrelay.content.artifact_type import declared_type
+
         type, media_type = declared_type(verb.type, verb.name, verb.media_type)
         self.verb = replace(verb, type=type, media_type=media_type, sealed=format)
         self.key = new_key(format)
         # What comes asynchronously is awaited from the thread that sends it.
         here = brought(body)
         if format == "k1":
+            from contextrelay.client.seal.fernet import seal_bytes
+
             whole = isinstance(here, bytes)
-            self.body = fernet.seal_bytes(here, self.key) if whole else _fernet(here, self.key)
+            self.body = seal_bytes(here, self.key) if whole else _fernet(here, self.key)
         else:
             prefix, described = os.urandom(PREFIX_BYTES), describing(self.verb)
             self.body = _chunked(here, self.key, prefix, described)
@@ -153,4 +155,6 @@ def _fernet(body: Iterable[bytes], key: SealKey) -> Iterator[bytes]:
                 f"the body is over {SEAL_WHOLE_BYTES_MAX} bytes, and k1 seals it in one piece",
                 "seal it as k2, which has no such limit",
             )
-    yield fernet.seal_bytes(b"".join(parts), key)
+    from contextrelay.client.seal.fernet import seal_bytes
+
+    yield seal_bytes(b"".join(parts), key)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from copy import copy
 from threading import Event
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from contextrelay import core
+from contextrelay.client.flow import AsyncBody, brought, in_thread
 from contextrelay.core import Stores, answer, answer_pushes
 from contextrelay.errors import RelayError
 from contextrelay.limits import CHUNK_BYTES, QUICK_SWEEP_ITEMS, SWEEP_EVERY_S
@@ -28,11 +29,10 @@ from contextrelay.verbs import (
 )
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
+    pass
 
 Reply = TypeVar("Reply")
 Result = TypeVar("Result")
-AsyncBody = Body | AsyncIterable[bytes]
 
 # Hints may be lost: the log itself is looked at this often.
 LISTEN_S_MAX = 1.0
@@ -237,31 +237,3 @@ class AsyncLocal(_Answering):
 
     async def close(self) -> None:
         await in_thread(self.stores.close)
-
-
-async def in_thread(act: Callable[[], Result]) -> Result:
-    from asyncio import to_thread
-
-    return await to_thread(act)
-
-
-def brought(body: AsyncBody) -> Body:
-    """A body as core reads it; one that comes asynchronously is awaited from core's thread."""
-    if not isinstance(body, AsyncIterable):
-        return body
-    from asyncio import get_running_loop
-
-    return from_thread(body, get_running_loop())
-
-
-def from_thread(chunks: AsyncIterable[bytes], loop: AbstractEventLoop) -> Iterator[bytes]:
-    """What an event loop awaits, to be read in another thread."""
-    from asyncio import run_coroutine_threadsafe
-
-    source = aiter(chunks)
-
-    async def following() -> bytes | None:
-        return await anext(source, None)
-
-    while (chunk := run_coroutine_threadsafe(following(), loop).result()) is not None:
-        yield chunk

@@ -17,9 +17,13 @@ import httpx2
 
 from contextrelay import __version__
 from contextrelay.client.flow import (
+    AsyncBody,
     Flow,
     HttpStep,
     Lost,
+    brought,
+    from_thread,
+    in_thread,
     iterate,
     iterate_awaited,
     run,
@@ -35,7 +39,6 @@ from contextrelay.client.transport.http_flow import (
     ReadOn,
     Send,
 )
-from contextrelay.client.transport.local import AsyncBody, brought, from_thread, in_thread
 from contextrelay.errors import Invalid, Unavailable
 from contextrelay.limits import (
     CHUNK_BYTES,

@@ -8,7 +8,6 @@ Rule: an artifact is visible only when all it needs is there: index row, body an
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import islice
@@ -87,6 +86,8 @@ _HASHED: dict[type[Artifact] | type[Tombstone], attrgetter[tuple[Any, ...]]] = {
 
 def description_hash(described: Artifact | Tombstone) -> str:
     """The hash of what describes an artifact; an event of its log has it, for `verify`."""
+    import hashlib  # Loads OpenSSL, which who only reads does without.
+
     fields = _HASHED[type(described)](described)
     return hashlib.sha256(_ordered.encode(fields)).hexdigest()
 

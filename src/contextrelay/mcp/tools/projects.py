@@ -13,8 +13,9 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta, Struct
 
+from contextrelay.client.flow import in_thread
 from contextrelay.client.relay import Relay
-from contextrelay.client.transport.local import default_address, in_thread
+from contextrelay.client.transport.local import default_address
 from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.errors import Invalid
 from contextrelay.limits import BRIEF_TOKENS_DEFAULT, BRIEF_TOKENS_MIN, MCP_TOKENS_MAX

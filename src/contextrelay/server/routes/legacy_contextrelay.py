@@ -14,7 +14,7 @@ from msgspec import UNSET, DecodeError, Meta, Raw, Struct, UnsetType, Validation
 from msgspec.json import Decoder, decode
 
 from contextrelay import verbs
-from contextrelay.client.transport.local import in_thread
+from contextrelay.client.flow import in_thread
 from contextrelay.content.artifact_type import is_media_type
 from contextrelay.errors import Gone, Invalid, NotFound, TooLarge
 from contextrelay.limits import (

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from contextrelay.build import Build, build
-from contextrelay.client.transport.local import in_thread
+from contextrelay.client.flow import in_thread
 from contextrelay.errors import Unavailable
 from contextrelay.limits import READY_S_MAX
 from contextrelay.server.request import TEXT, Exchange, Headers

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from msgspec.json import encode
 
-from contextrelay.client.transport.local import in_thread
+from contextrelay.client.flow import in_thread
 from contextrelay.errors import Invalid
 from contextrelay.limits import (
     ARCHIVE_BYTES_MAX,

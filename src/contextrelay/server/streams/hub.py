@@ -16,7 +16,8 @@ from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import TypeVar
 
-from contextrelay.client.transport.local import AsyncLocal, in_thread
+from contextrelay.client.flow import in_thread
+from contextrelay.client.transport.local import AsyncLocal
 from contextrelay.core import Stores, answer
 from contextrelay.documents.bounds import check_channel
 from contextrelay.errors import Broken, RelayError, Unavailable, Unconfirmed

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import DecodeError, ValidationError
 from msgspec.json import decode
 
-from contextrelay.client.transport.local import in_thread
+from contextrelay.client.flow import in_thread
 from contextrelay.documents.values import is_object
 from contextrelay.errors import Invalid, NotFound, RelayError, TooLarge
 from contextrelay.limits import (

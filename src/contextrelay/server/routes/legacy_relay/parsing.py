@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, ValidationError, convert
 
-from contextrelay.client.transport.local import in_thread
+from contextrelay.client.flow import in_thread
 from contextrelay.documents.values import read_json
 from contextrelay.errors import Invalid, NotFound
 from contextrelay.limits import ASKED_BYTES_MAX
