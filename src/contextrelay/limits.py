@@ -721,6 +721,8 @@ DIFF_S_MAX = 10
 SPENDING_EVERY_S = 1.0
 SPENDING_REFS_MAX = 1_000
 SPENDING_THREADS_MAX = 64
+# Names whose counters wait for an engine that is away.
+SPENDING_NAMES_MAX = 1_000
 # Savings are shown by day for so many days, and by so many agents and sources each.
 SAVINGS_DAYS = 30
 SAVINGS_NAMES_MAX = 40

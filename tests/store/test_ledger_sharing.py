@@ -31,6 +31,16 @@ def test_a_tally_adds_and_returns_all_counters_of_its_name(ledger: Ledger) -> No
     assert set(ledger.tallies()) == {"n", "{other}"}
 
 
+def test_tallies_of_several_names_are_added_together(ledger: Ledger) -> None:
+    ledger.tally("n", {"x": 1})
+
+    ledger.tally_all({"n": {"x": 2, "y": 1}, "{other}": {"x": -1}, "none": {}})
+
+    assert ledger.tally("n", {}) == {"x": 3, "y": 1}
+    assert ledger.tally("{other}", {}) == {"x": -1}
+    assert set(ledger.tallies()) == {"n", "{other}"}
+
+
 def test_tallies_are_not_logs(ledger: Ledger) -> None:
     ledger.tally("n", {"x": 1})
 

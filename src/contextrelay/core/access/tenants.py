@@ -110,6 +110,9 @@ class _SpaceLedger(SpaceReads, LedgerView):
     def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
         return self._inner.tally(self._prefix + name, amounts)
 
+    def tally_all(self, sums: Mapping[str, Mapping[str, int]]) -> None:
+        self._inner.tally_all({self._prefix + name: amounts for name, amounts in sums.items()})
+
     def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
         def heard(log: str | None) -> None:
             if log is None:

@@ -196,6 +196,10 @@ class VisibleLedger(VisibleReads, LedgerView):
         """Counters of the key's own: what others have done, also unseen, is in the space's."""
         return self._inner.tally(own_counters(name, self._key.id), amounts)
 
+    def tally_all(self, sums: Mapping[str, Mapping[str, int]]) -> None:
+        key = self._key.id
+        self._inner.tally_all({own_counters(name, key): each for name, each in sums.items()})
+
     @contextmanager
     def still(self) -> Generator[Reads]:
         with self._inner.still() as view:

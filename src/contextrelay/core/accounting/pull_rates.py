@@ -102,9 +102,12 @@ class Marks:
             for mark in marks:
                 self._add(ref, mark)
 
-    def write(self, ledger: Ledger, whole_tokens: Callable[[Artifact], int]) -> None:
-        """Add it to the counters of each kind and size."""
+    def write(
+        self, ledger: Ledger, whole_tokens: Callable[[Artifact], int]
+    ) -> dict[str, Counter[str]]:
+        """Write down what was counted; return what is to be added for each kind and size."""
         sums: dict[str, Counter[str]] = {}
+        rows: list[Write] = []
         for ref, marks in self._by_ref.items():
             before = _shown(ledger, ref)
             if before is None and all(mark.kind is None for mark in marks):
@@ -115,10 +118,11 @@ class Marks:
             after, counted = _replayed(before, marks, whole_tokens(artifact))
             if after is not None and after != before:
                 row = Row(Kind.SHOWN, ONLY, encode(after))
-                ledger.commit(Write(artifact_log(ref), rows=(row,)))
+                rows.append(Write(artifact_log(ref), rows=(row,)))
                 sums.setdefault(after.name, Counter()).update(counted)
-        for name, counted in sums.items():
-            ledger.tally(name, counted)
+        if rows:
+            ledger.commit(*rows)
+        return sums
 
 
 def _replayed(

@@ -45,9 +45,10 @@ class Shares:
         ):
             self._sums[kind][names.pop() if len(names) == 1 else _OTHERS].update(figures)
 
-    def write(self, ledger: Ledger, now_ms: int) -> None:
+    def sums(self, ledger: Ledger, now_ms: int) -> dict[str, Counter[str]]:
+        """Return what is to be added to which counters."""
         day = datetime.fromtimestamp(now_ms / 1000, UTC)
-        ledger.tally(_day_counters(day), {each: n for each in _FIGURES if (n := self._day[each])})
+        found = {_day_counters(day): _nonzero(self._day)}
         for kind, sums in self._sums.items():
             known = {name.partition(" ")[2] for name in ledger.tally(SAVINGS_BY + kind, {})}
             added: Counter[str] = Counter()
@@ -55,10 +56,13 @@ class Shares:
                 if name not in known and len(known) >= SAVINGS_NAMES_MAX:
                     name = _OTHERS
                 known.add(name)
-                added.update(
-                    {f"{figure} {name}": n for figure in _FIGURES if (n := figures[figure])}
-                )
-            ledger.tally(SAVINGS_BY + kind, added)
+                added.update({f"{figure} {name}": n for figure, n in _nonzero(figures).items()})
+            found[SAVINGS_BY + kind] = added
+        return found
+
+
+def _nonzero(figures: Counter[str]) -> Counter[str]:
+    return Counter({each: n for each in _FIGURES if (n := figures[each])})
 
 
 def by_name(ledger: Ledger, kind: str) -> list[Share]:

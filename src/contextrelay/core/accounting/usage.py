@@ -33,8 +33,13 @@ from contextrelay.core.artifacts.bodies import looked_key
 from contextrelay.core.artifacts.records import find_readable
 from contextrelay.core.schema import UNREADABLE, Kind, artifact_log, body_log, savings_counters
 from contextrelay.core.stores import Stores
-from contextrelay.errors import RelayError
-from contextrelay.limits import SPENDING_EVERY_S, SPENDING_REFS_MAX, SPENDING_THREADS_MAX
+from contextrelay.errors import RelayError, Unconfirmed
+from contextrelay.limits import (
+    SPENDING_EVERY_S,
+    SPENDING_NAMES_MAX,
+    SPENDING_REFS_MAX,
+    SPENDING_THREADS_MAX,
+)
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.package import Package
 from contextrelay.model.tokens import Spent
@@ -129,6 +134,8 @@ class Spending:
         self._touched: dict[str, _Touched] = {}
         self._looks: list[_Look] = []
         self._uncounted = 0
+        self._unwritten: dict[str, Counter[str]] = {}
+        """What is to be added to which counters, and could not be written before."""
         self._marks = Marks()
         self._lock = threading.Lock()
         self._writing = threading.Lock()
@@ -224,16 +231,24 @@ class Spending:
                 marks = self._marks.taken()
             if self._pid != os.getpid():  # The parent of this process has them too.
                 self._pid = os.getpid()
+                self._unwritten = {}
                 return
             if touched or looks or uncounted:
                 try:
-                    counts = self._counts(touched, looks, uncounted)
+                    self._add(*self._counts(touched, looks, uncounted))
                 except RelayError:  # Nothing is written yet: the next time it is.
                     self._put_back(touched, looks, uncounted, marks)
                     raise
-                self._add(*counts)
             if marks:
-                marks.write(self._stores.ledger, lambda artifact: self._whole(artifact)[0])
+                try:
+                    self._sum_up(marks.write(self._stores.ledger, self._whole_tokens))
+                except RelayError:
+                    with self._lock:
+                        self._marks.put_back(marks)
+                        self._write_soon()
+                    raise
+            if self._unwritten:
+                self._tally()
 
     def _put_back(
         self, touched: dict[str, _Touched], looks: list[_Look], uncounted: int, marks: Marks
@@ -282,12 +297,32 @@ class Spending:
         self, sums: dict[str | None, Counter[str]], shares: Shares, firsts: list[Write]
     ) -> None:
         ledger = self._stores.ledger
+        added = shares.sums(ledger, self._stores.now_ms())
         if firsts:
             # First the rows: what a crash then leaves out is a saving, not a cost.
             ledger.commit(*firsts)
         for thread in list(sums)[: SPENDING_THREADS_MAX + 1]:
-            ledger.tally(savings_counters(thread), {k: v for k, v in sums[thread].items() if v})
-        shares.write(ledger, self._stores.now_ms())
+            added[savings_counters(thread)] = sums[thread]
+        self._sum_up(added)
+
+    def _sum_up(self, added: dict[str, Counter[str]]) -> None:
+        for name, counted in added.items():
+            self._unwritten.setdefault(name, Counter()).update(counted)
+
+    def _tally(self) -> None:
+        """Write the counters, all of them or none."""
+        unwritten = self._unwritten
+        sums = {name: {k: v for k, v in unwritten[name].items() if v} for name in unwritten}
+        try:
+            self._stores.ledger.tally_all(sums)
+        except RelayError as error:
+            if isinstance(error, Unconfirmed) or len(unwritten) > SPENDING_NAMES_MAX:
+                unwritten.clear()  # They may be counted; or the engine has been away for long.
+            else:
+                with self._lock:
+                    self._write_soon()
+            raise
+        unwritten.clear()
 
     def _count_whole(
         self, artifact: Artifact, before: bytes | None, counted: Counter[str]
@@ -313,6 +348,9 @@ class Spending:
             counted[f"pulled_{basis}"] += each.pulls_whole * tokens
         counted["pulled_estimated"] += estimate_tokens(each.pulled_bytes)
         return counted
+
+    def _whole_tokens(self, artifact: Artifact) -> int:
+        return self._whole(artifact)[0]
 
     def _whole(self, artifact: Artifact) -> tuple[int, str]:
         """The tokens of a body: as they were counted when it was looked into, or about."""

@@ -252,6 +252,10 @@ class Ledger(Reads, Protocol):
         """Add amounts to the counters of that name and return all of them; {} only reads."""
         ...
 
+    def tally_all(self, sums: Mapping[str, Mapping[str, int]]) -> None:
+        """Add amounts to the counters of several names, to all or to none."""
+        ...
+
     def tallies(self) -> Iterator[str]:
         """The names that have counters, in no order; one may come twice."""
         ...

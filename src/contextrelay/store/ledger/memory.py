@@ -134,13 +134,17 @@ class MemoryLedger(_MemoryReads):
             raise locked()
 
     def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
+        self.tally_all({name: amounts})
         with self._lock:
-            totals = self._tallies.get(name, {})
-            for counter, amount in amounts.items():
-                totals[counter] = totals.get(counter, 0) + amount
-            if totals:
-                self._tallies[name] = totals
-            return dict(totals)
+            return dict(self._tallies.get(name, {}))
+
+    def tally_all(self, sums: Mapping[str, Mapping[str, int]]) -> None:
+        with self._lock:
+            for name, amounts in sums.items():
+                if amounts:
+                    totals = self._tallies.setdefault(name, {})
+                    for counter, amount in amounts.items():
+                        totals[counter] = totals.get(counter, 0) + amount
 
     def tallies(self) -> Iterator[str]:
         with self._lock:

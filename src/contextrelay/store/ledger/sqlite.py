@@ -258,14 +258,17 @@ class SqliteLedger(SqliteReads):
         return self._change(change, any_token=True)
 
     def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
-        rows = [(name, field, amount) for field, amount in amounts.items()]
+        self.tally_all({name: amounts})
+        return dict(self._ask(TALLIED, (name,)))
+
+    def tally_all(self, sums: Mapping[str, Mapping[str, int]]) -> None:
+        rows = [(name, *each) for name, amounts in sums.items() for each in amounts.items()]
         if rows:
 
             def change(transaction: Transaction) -> None:
                 transaction.connection.executemany(TALLY, rows)
 
             self._change(change, any_token=True)
-        return dict(self._ask(TALLIED, (name,)))
 
     def tallies(self) -> Iterator[str]:
         return (name for (name,) in self._ask(TALLIES, ()))

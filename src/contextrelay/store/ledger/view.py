@@ -75,6 +75,9 @@ class LedgerView(ReadsView):
     def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
         return self._inner.tally(name, amounts)
 
+    def tally_all(self, sums: Mapping[str, Mapping[str, int]]) -> None:
+        self._inner.tally_all(sums)
+
     def tallies(self) -> Iterator[str]:
         return self._inner.tallies()
 

@@ -66,6 +66,12 @@ TALLY = """WITH added AS (
            UNION ALL SELECT field, amount FROM {store}.tally
            WHERE name = %b AND field <> ALL (%b::text[])"""
 
+TALLY_ALL = """INSERT INTO {store}.tally AS old (name, field, amount)
+               SELECT name, field, amount
+               FROM unnest(%b::text[], %b::text[], %b::bigint[]) AS new (name, field, amount)
+               ON CONFLICT (name, field) DO UPDATE SET amount = old.amount + excluded.amount
+               RETURNING name"""
+
 # How often, and how many at a time, old ids are forgotten: more than come in between.
 FORGET_EVERY_S = 10
 FORGET_MAX = 50_000
@@ -136,6 +142,12 @@ class PostgresLedger(PostgresReads):
         fields = sorted(amounts)  # In one order for all: two who add cannot wait for each other.
         added = [amounts[field] for field in fields]
         return dict(self.client.once(TALLY, (name, fields, added, name, fields)))
+
+    def tally_all(self, sums: Mapping[str, Mapping[str, int]]) -> None:
+        added = sorted((name, *each) for name, amounts in sums.items() for each in amounts.items())
+        if added:
+            names, fields, amounts = map(list, zip(*added, strict=True))
+            self.client.once(TALLY_ALL, (names, fields, amounts))
 
     def tallies(self) -> Iterator[str]:
         return (name for (name,) in self.client.ask(TALLIES))

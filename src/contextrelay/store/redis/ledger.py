@@ -213,14 +213,17 @@ while true do
 end
 """
 
-# KEYS: done, the hash, the names of tallies. ARGV: the name; counter, amount, counter, amount ...
+# KEYS: done, the names of tallies, a hash for each name. ARGV: number of the hash, name, counter,
+# amount, again and again. Answers the counters of the first.
 TALLY = f"""
 if not redis.call('GET', KEYS[1]) then
-  redis.call('SADD', KEYS[3], ARGV[1])
-  for i = 2, #ARGV, 2 do redis.call('HINCRBY', KEYS[2], ARGV[i], ARGV[i + 1]) end
+  for i = 1, #ARGV, 4 do
+    redis.call('SADD', KEYS[2], ARGV[i + 1])
+    redis.call('HINCRBY', KEYS[2 + ARGV[i]], ARGV[i + 2], ARGV[i + 3])
+  end
 end
 redis.call('SET', KEYS[1], '1', 'PX', {_KEPT_MS})
-return redis.call('HGETALL', KEYS[2])
+return redis.call('HGETALL', KEYS[3])
 """
 
 
@@ -367,15 +370,27 @@ class RedisLedger(RowReads):
         return bool(self.client.settle("EVAL", SWAP_LOCK, len(keys), *keys, *values))
 
     def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
-        key = f"{self._tag}:tally:{name}"
         if amounts:
-            keys = (self._done(), key, f"{self._tag}:tallies")
-            pairs = [word for pair in amounts.items() for word in pair]
-            found: list[bytes] = self.client.settle("EVAL", TALLY, 3, *keys, name, *pairs)
+            found = self._tally({name: amounts})
             totals = dict(zip(found[::2], found[1::2], strict=True))
         else:
-            totals = self.client.ask("HGETALL", key)
+            totals = self.client.ask("HGETALL", f"{self._tag}:tally:{name}")
         return {counter.decode(): int(total) for counter, total in totals.items()}
+
+    def tally_all(self, sums: Mapping[str, Mapping[str, int]]) -> None:
+        if any(sums.values()):
+            self._tally(sums)
+
+    def _tally(self, sums: Mapping[str, Mapping[str, int]]) -> list[bytes]:
+        keys = [self._done(), f"{self._tag}:tallies"]
+        keys += [f"{self._tag}:tally:{name}" for name in sums]
+        words = [
+            word
+            for number, (name, amounts) in enumerate(sums.items(), 1)
+            for counter, amount in amounts.items()
+            for word in (number, name, counter, amount)
+        ]
+        return self.client.settle("EVAL", TALLY, len(keys), *keys, *words)
 
     def tallies(self) -> Iterator[str]:
         return (name.decode() for name in self.client.ask("SMEMBERS", f"{self._tag}:tallies"))

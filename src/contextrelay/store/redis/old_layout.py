@@ -64,6 +64,9 @@ class OldLayoutLedger(RowReads):
         found = self.client.ask("HGETALL", f"{self._prefix}:{{tally/{_without_braces(name)}}}")
         return {counter.decode(): int(total) for counter, total in found.items()}
 
+    def tally_all(self, sums: Mapping[str, Mapping[str, int]]) -> None:
+        raise _is_old()
+
     def tallies(self) -> Iterator[str]:
         begin = f"{self._prefix}:{{tally/"
         for key in self.client.keys(begin):

@@ -1,0 +1,69 @@
+"""Usage: what readers received is written in few commits, and a failed one loses no counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from msgspec.structs import replace
+
+from contextrelay.client.transport.local import Local
+from contextrelay.core.accounting.usage import spending_of
+from contextrelay.errors import Full
+from contextrelay.store.engine import open_engine
+from contextrelay.store.ledger import Ledger
+from contextrelay.store.ledger.memory import MemoryLedger
+from contextrelay.verbs import Outline, Peek, Push, ReadSavings
+from tests.core.clock import Clock, local
+from tests.store.stutter import StutterLedger
+
+
+class FullLedger(MemoryLedger):
+    """An engine whose disk may be too full for a counter."""
+
+    is_full = False
+
+    def tally_all(self, sums: Mapping[str, Mapping[str, int]]) -> None:
+        if self.is_full:
+            raise Full("the disk is full", "free some")
+        super().tally_all(sums)
+
+
+def core_on(ledger: Ledger) -> Local:
+    return local(Clock(), replace(open_engine("memory:"), ledger=ledger))
+
+
+def test_a_look_writes_its_row_and_all_counters_at_once() -> None:
+    """Promise U1."""
+    ledger = StutterLedger(MemoryLedger(), 1_000)
+    core = core_on(ledger)
+    ref = core.ask(Push(name="a.md", created_by="someone"), b"# A\n\nwords of it\n").ref
+    core.ask(Outline(ref))
+    spending_of(core.stores).write()
+    before = ledger.writes_done
+
+    core.ask(Peek(ref))
+    core.ask(Peek(ref))
+    spending_of(core.stores).write()
+
+    assert ledger.writes_done == before + 1
+    assert core.ask(ReadSavings()).answers == 3
+
+
+def test_counters_that_cannot_be_written_are_written_the_next_time() -> None:
+    """Promise U1."""
+    ledger = FullLedger()
+    core = core_on(ledger)
+    ref = core.ask(Push(name="a.md"), b"# A\n\nwords of it\n").ref
+    core.ask(Peek(ref))
+    ledger.is_full = True
+    with pytest.raises(Full):
+        spending_of(core.stores).write()
+    core.ask(Peek(ref))
+    with pytest.raises(Full):
+        spending_of(core.stores).write()
+
+    ledger.is_full = False
+
+    assert core.ask(ReadSavings()).answers == 2
+    assert core.ask(ReadSavings()).whole.tokens > 0
