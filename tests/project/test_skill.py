@@ -78,7 +78,7 @@ def test_a_primer_is_within_its_budget_and_names_what_is_left_out(budget: int) -
     """Promise H4."""
     brief = "\n".join(f"line {number} of a brief" for number in range(30))
 
-    made = write_primer(brief, budget, count_tokens)
+    made = write_primer(brief, budget)
 
     assert count_tokens(made.text) <= budget
     assert LINES[0] in made.text

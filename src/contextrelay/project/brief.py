@@ -16,7 +16,7 @@ from contextlib import suppress
 from hashlib import sha256
 from math import log
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import contextrelay
 from contextrelay.errors import Invalid, RelayError
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 Age = Callable[[str], str]
 """Spells how long ago a time was."""
 Count = Callable[[str], int]
+Cached = TypeVar("Cached", "Briefing", "FittedText")
 _LINE_CHARS = 240
 _STEPS_SHOWN = 5
 _WORD = re.compile(r"[^\W_]{3,}")
@@ -117,15 +118,21 @@ def brief_for_model(folder: Path, texts: Texts, budget_tokens: int) -> Briefing:
     Raises:
         Broken: a file is invalid; Invalid: the budget is too small.
     """
-    key = f"{contextrelay.__version__} {stamp_of(texts)} {budget_tokens} {folder.name}"
-    # A few hundred names, so that the cache stays small whatever projects there are.
-    name = f"brief-{sha256(os.fsencode(folder)).hexdigest()[:2]}.json"
+    key = f"{stamp_of(texts)} {budget_tokens} {folder.name}"
+    return _cached(Briefing, key, lambda: new_briefing(folder, texts, budget_tokens))
+
+
+def _cached(kind: type[Cached], key: str, make: Callable[[], Cached]) -> Cached:
+    """Return what was made for a key, from the user's cache folder if it is there."""
+    key = f"{contextrelay.__version__} {kind.__name__} {key}"
+    # At most 256 files, so that the cache stays small.
+    name = f"brief-{sha256(key.encode(errors='replace')).hexdigest()[:2]}.json"
     with suppress(OSError, RuntimeError, RelayError, ValueError, LookupError, TypeError):
         kept = json.loads(confined.read(_cache_folder(), name, PROJECT_OWN_BYTES_MAX) or b"{}")
         if kept["key"] == key:
-            return Briefing(**kept["briefing"])
-    made = new_briefing(folder, texts, budget_tokens)
-    content = json.dumps({"key": key, "briefing": made._asdict()}).encode()
+            return kind(**kept["made"])
+    made = make()
+    content = json.dumps({"key": key, "made": made._asdict()}).encode()
     with suppress(OSError, RuntimeError, RelayError):
         draft = f"{name}.{os.urandom(8).hex()}"
         confined.create(_cache_folder(), draft, content, mode=0o600, is_durable=False)
@@ -425,10 +432,17 @@ PRIMER = (
 )
 
 
-def write_primer(brief: str, budget_tokens: int, count: Count) -> FittedText:
+def write_primer(brief: str, budget_tokens: int) -> FittedText:
     """Write the primer, followed by the brief of the agent's project if there is one."""
-    # What the project says is more important than the last lines about our commands.
-    project = ["", *brief.splitlines()] if brief else []
-    lines = [_Line(rank, text, _PRIMER_LINES) for rank, text in PRIMER]
-    lines += [_Line(2, text, _PRIMER_LINES) for text in project]
-    return _fit(lines, {_PRIMER_LINES: len(lines)}, budget_tokens, count)
+
+    def write() -> FittedText:
+        from contextrelay.content.tokens import count_tokens
+
+        # What the project says is more important than the last lines about our commands.
+        project = ["", *brief.splitlines()] if brief else []
+        lines = [_Line(rank, text, _PRIMER_LINES) for rank, text in PRIMER]
+        lines += [_Line(2, text, _PRIMER_LINES) for text in project]
+        return _fit(lines, {_PRIMER_LINES: len(lines)}, budget_tokens, count_tokens)
+
+    digest = sha256(brief.encode(errors="replace")).hexdigest()
+    return _cached(FittedText, f"{digest} {budget_tokens}", write)

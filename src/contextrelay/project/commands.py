@@ -175,7 +175,6 @@ def prime(args: Namespace, console: Console) -> None:
 
     An invalid project takes one line, because an agent must be able to start.
     """
-    from contextrelay.content.tokens import count_tokens
     from contextrelay.project.brief import write_primer
 
     if args.budget < BRIEF_TOKENS_MIN:
@@ -190,7 +189,7 @@ def prime(args: Namespace, console: Console) -> None:
         pass
     except RelayError as error:
         brief = f"The project's files need a look: {error.message}; {error.hint}"
-    made = write_primer(brief, args.budget, count_tokens)
+    made = write_primer(brief, args.budget)
     fields = {"text": made.text, "tokens": made.tokens, "budget_tokens": args.budget}
     console.answer(fields, made.text, made.text)
 

@@ -15,7 +15,6 @@ none. It then updates the project's thread, if there is one; a failure of that i
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -46,6 +45,8 @@ from contextrelay.project.brief import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from subprocess import CompletedProcess
+
     from contextrelay.project.changes import NewDecision, TodoChanges
     from contextrelay.project.state_file import ProjectTasks
     from contextrelay.project.thread_link import Link
@@ -384,7 +385,9 @@ def commit_files(folder: Path, message: str) -> str:
     return _git(folder, "rev-parse", "--short", "HEAD").stdout.strip()
 
 
-def _git(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def _git(folder: Path, *words: str) -> CompletedProcess[str]:
+    import subprocess
+
     command = ["git", "-c", "safe.bareRepository=explicit", "-C", str(folder), *words]
     try:
         return subprocess.run(
@@ -404,7 +407,7 @@ def _git(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         ) from error
 
 
-def _check_git(done: subprocess.CompletedProcess[str]) -> None:
+def _check_git(done: CompletedProcess[str]) -> None:
     if done.returncode:
         lines = (done.stderr or done.stdout).strip().splitlines()
         reason = lines[0] if lines else f"exit {done.returncode}"
