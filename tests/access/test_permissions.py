@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 from msgspec.structs import replace
 
-from contextrelay.access.permissions import (
+from contextrelay.access import (
     Touched,
     complaint,
     is_good,

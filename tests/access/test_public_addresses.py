@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from contextrelay.access.public_addresses import reach_of
+from contextrelay.access import reach_of
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextrelay.access.rate_limit import Bucket, spend
+from contextrelay.access import Bucket, spend
 
 
 @given(st.integers(1, 1000), st.lists(st.integers(0, 5_000), max_size=200))

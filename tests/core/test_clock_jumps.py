@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from contextrelay.access.rate_limit import spend
+from contextrelay.access import spend
 from contextrelay.client.transport.local import Local
 from contextrelay.core.artifacts import catalog as index_log
 from contextrelay.core.artifacts.catalog import ADDED

@@ -21,7 +21,7 @@ from contextrelay.documents.values import is_list
 from contextrelay.limits import LIST_ITEMS_MAX
 from contextrelay.model.pipeline import PipelineRun
 from contextrelay.model.ref import is_ref
-from contextrelay.model.step import FINAL
+from contextrelay.model.run import FINAL
 from contextrelay.pipelines import runs
 from contextrelay.pipelines.steps.child import end_leftovers
 from tests.rigs import length, rig

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextrelay.documents.patch import Operation
-from contextrelay.documents.rebase import touches_others
+from contextrelay.documents.patch import Operation, touches_others
 from contextrelay.documents.values import is_list, is_object
 from contextrelay.errors import RelayError
 from contextrelay.state.schema import action, fact

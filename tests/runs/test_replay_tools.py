@@ -12,7 +12,7 @@ from msgspec.json import encode
 
 from contextrelay import Relay
 from contextrelay.client.thread import Thread
-from contextrelay.model.replay import Diverged
+from contextrelay.model.run import Diverged
 from contextrelay.runs.providers.echo import Call, Echo, Line
 from contextrelay.verbs import FinishRun, NoteRun, RecordCall
 from tests.aimock import aimock

@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 from contextrelay import AsyncRelay, Invalid, Relay
 from contextrelay.client.thread import Thread
 from contextrelay.limits import LIST_ITEMS_MAX
-from contextrelay.model.trace import Usage
+from contextrelay.model.run import Usage
 from contextrelay.verbs import NoteRun
 from tests.runs.recorded import MODEL, begin_run, call, record_run
 from tests.server.serving import serving

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from contextrelay import Invalid, Refused, Relay, Settings, TooLarge
-from contextrelay.access.public_addresses import reach_of
+from contextrelay.access import reach_of
 from contextrelay.bounded.fetch import Ways, fetch
 from contextrelay.limits import URL_CHARS_MAX
 from tests.core.served import Served, serving

@@ -22,7 +22,7 @@ from contextrelay.core.threads.patch import append_event, new_event
 from contextrelay.errors import Broken, NotFound
 from contextrelay.model.names import thread_log
 from contextrelay.model.pipeline import PipelineRun, RunEnded
-from contextrelay.model.step import STEP_EVENT
+from contextrelay.model.run import STEP_EVENT
 from contextrelay.pipelines import runs
 from contextrelay.pipelines.approval import Decision
 from contextrelay.pipelines.definition import Started

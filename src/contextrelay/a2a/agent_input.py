@@ -12,7 +12,7 @@ from contextrelay.a2a.parts import is_empty
 from contextrelay.a2a.record import FETCHED, RUNS, KeptMessage, KeptPart, TaskRecord
 from contextrelay.a2a.schema import REFS_EXTENSION, Described
 from contextrelay.a2a.work import Asked
-from contextrelay.access.public_addresses import reach_of
+from contextrelay.access import reach_of
 from contextrelay.bounded.fetch import fetch
 from contextrelay.bounded.fetch_target import Ways
 from contextrelay.client.relay import Relay

@@ -45,7 +45,7 @@ from contextrelay.a2a.schema import (
     Described,
     Part,
 )
-from contextrelay.access.public_addresses import reach_of
+from contextrelay.access import reach_of
 from contextrelay.client.transport.address import URL_VARIABLE, is_server, server_at
 from contextrelay.documents.values import shown
 from contextrelay.errors import (

@@ -28,7 +28,7 @@ from contextrelay.a2a.parts import Viewer, show_update
 from contextrelay.a2a.record import SENDS, TaskRecord, Update
 from contextrelay.a2a.schema import INTERRUPTED, ProtocolError, PushConfig
 from contextrelay.a2a.tasks import Tasks, catch_up, is_dead, runner
-from contextrelay.access.public_addresses import reach_of
+from contextrelay.access import reach_of
 from contextrelay.bounded.fetch import post
 from contextrelay.bounded.fetch_target import Ways, checked_url
 from contextrelay.client.flow import in_thread

@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from msgspec import Struct
 
-from contextrelay.access.public_addresses import reach_of
+from contextrelay.access import reach_of
 from contextrelay.documents.values import shown
 from contextrelay.errors import Failed, Invalid, Refused, TooLarge
 from contextrelay.limits import (

@@ -10,9 +10,7 @@ from typing import Any, TypeVar, cast, get_args, get_type_hints
 from contextrelay.a2a.schema import AgentAnswer
 from contextrelay.client.content import Content
 from contextrelay.client.run_stream import AsyncRunStream, RunStream
-from contextrelay.model.replay import Replay
-from contextrelay.model.run import RunResult, ToolUse
-from contextrelay.model.trace import Trace
+from contextrelay.model.run import Replay, RunResult, ToolUse, Trace
 from contextrelay.runs.provider import Provider
 from contextrelay.verbs.routes import reply_type
 

@@ -39,9 +39,7 @@ if TYPE_CHECKING:
     # Of runs: client/signatures.py knows these too, for those who ask for a signature.
     from contextrelay.a2a.schema import AgentAnswer
     from contextrelay.client.relay import AsyncRelay, Relay
-    from contextrelay.model.replay import Replay
-    from contextrelay.model.run import RunResult, ToolUse
-    from contextrelay.model.trace import Trace
+    from contextrelay.model.run import Replay, RunResult, ToolUse, Trace
     from contextrelay.runs.provider import Provider
     from contextrelay.state.entries import Kind
 
@@ -240,7 +238,7 @@ class _ThreadVerbs:
     @items
     def history(self: Any) -> Items[Document]:
         """Yield the state at every version, oldest first; to be read only: versions share parts."""
-        from contextrelay.documents.replay import states
+        from contextrelay.documents.patch import states
 
         events: list[Numbered] = []
         while page := (

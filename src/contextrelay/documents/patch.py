@@ -9,14 +9,23 @@ the document later, and the operations still say what they said when they were a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import UNSET, MsgspecError, Struct, UnsetType, convert, field
 
 from contextrelay.documents.bounds import check_json
-from contextrelay.documents.pointer import Place, Tokens, find, index_of, missing, parse, walk
+from contextrelay.documents.pointer import (
+    APPEND,
+    Place,
+    Tokens,
+    find,
+    index_of,
+    missing,
+    parse,
+    walk,
+)
 from contextrelay.documents.values import (
     check_depth,
     encoded_bytes,
@@ -25,8 +34,10 @@ from contextrelay.documents.values import (
     same,
     shown,
 )
-from contextrelay.errors import Conflict, Invalid, Refused, RelayError, TooLarge
+from contextrelay.errors import Broken, Conflict, Invalid, Refused, RelayError, TooLarge
 from contextrelay.limits import JSON_DEPTH_MAX, PATCH_OPERATIONS_MAX, STATE_BYTES_MAX
+from contextrelay.model.artifact import spell
+from contextrelay.model.thread import CREATED, PATCHED, Event
 
 NEEDS_VALUE = ("add", "replace", "test")
 NEEDS_FROM = ("move", "copy")
@@ -389,3 +400,166 @@ def _shift(node: Tree, start: int, by: int) -> None:
     moved = {index + by if index >= start else index: below for index, below in indexed.items()}
     indexed.clear()
     indexed.update(moved)
+
+
+def touches_others(
+    mine: Sequence[Operation], theirs: Sequence[Operation], document: object
+) -> bool:
+    """Whether my patch, made before theirs, touches only other places and can follow it as it is.
+
+    `document` is what there is now, with theirs applied: only there a list differs from an object
+    that has members named `0` or `-`.
+    """
+    my, their = _Reach(mine, document), _Reach(theirs, document)
+    return not (
+        _overlap(my.written, their.read | their.written)
+        or _overlap(my.read, their.written)
+        or _covers(my.read | my.written, their.appended)
+        or _covers(their.read | their.written, my.appended)
+        # An index means another item once something was put before it, or taken away.
+        or my.shifted & their.indexed
+        or their.shifted & my.indexed
+        # My index may mean what I append myself: at another index, if they appended too.
+        or my.appended & my.indexed & their.appended
+    )
+
+
+class _Reach:
+    """What a patch reads and writes; of lists, how."""
+
+    def __init__(self, operations: Iterable[Operation], document: object) -> None:
+        self._document = document
+        self.read: set[Tokens] = set()
+        self.written: set[Tokens] = set()
+        self.appended: set[Tokens] = set()
+        """Lists that get something at their end."""
+        self.shifted: set[Tokens] = set()
+        """Lists that get or lose something at an index."""
+        self.indexed: set[Tokens] = set()
+        """Lists of which an item is named by its index."""
+        for operation in operations:
+            self._add(operation)
+
+    def _add(self, operation: Operation) -> None:
+        tokens = parse(operation.path)
+        if isinstance(operation.from_, str):
+            source = parse(operation.from_)
+            self._look(source)
+            if operation.op == "move":
+                self._write(source, is_shift=True)
+            else:
+                self.read.add(source)
+        self._look(tokens)
+        if operation.op == "test":
+            self.read.add(tokens)
+        else:
+            self._write(tokens, is_shift=operation.op != "replace")
+
+    def _look(self, tokens: Tokens) -> None:
+        """Note each list that the tokens go through by an index."""
+        here: Any = self._document
+        for depth, token in enumerate(tokens):
+            if token.isdigit() and not is_object(here):
+                # Also where nothing is found: it may have been a list when the patch was made.
+                self.indexed.add(tokens[:depth])
+            here = _child(here, token)
+
+    def _write(self, tokens: Tokens, is_shift: bool) -> None:
+        parent = self._document
+        for token in tokens[:-1]:
+            parent = _child(parent, token)
+        if tokens and tokens[-1] == APPEND and is_list(parent):
+            self.appended.add(tokens[:-1])
+            return
+        self.written.add(tokens)
+        if tokens and is_shift and not is_object(parent):
+            self.shifted.add(tokens[:-1])
+
+
+def _child(here: Any, token: str) -> Any:
+    if is_object(here):
+        return here.get(token)
+    if is_list(here) and token.isascii() and token.isdigit() and len(token) < 10:
+        index = int(token)
+        return here[index] if index < len(here) else None
+    return None
+
+
+def _overlap(some: set[Tokens], others: set[Tokens]) -> bool:
+    """Whether a place of one side is, holds, or is within a place of the other."""
+    return _covers(some, others) or _covers(others, some)
+
+
+def _covers(some: set[Tokens], others: set[Tokens]) -> bool:
+    """Whether a place of one side is, or holds, a place of the other."""
+    return any(other[:length] in some for other in others for length in range(len(other) + 1))
+
+
+_UNBOUNDED = 1 << 62
+
+
+def versions(first: Any, patches: Iterable[list[Operation]]) -> Iterator[Any]:
+    """Yield a document, then what each patch makes of the one before."""
+    document = first
+    yield document
+    for operations in patches:
+        holder = [document]
+        fresh: set[int] = {id(holder)}
+        for operation in operations:
+            for path in (operation.path, operation.from_):
+                if isinstance(path, str):
+                    _detach(holder, parse(path), fresh)
+            apply(holder, [operation], 0, _UNBOUNDED)
+        document = holder[0]
+        yield document
+
+
+def states(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
+    """Yield a thread's state at every version, out of its events.
+
+    Raises:
+        Broken: the events do not lead to a state.
+    """
+    try:
+        yield from _states(events)
+    except (MsgspecError, RelayError, LookupError, TypeError, ValueError, RuntimeError) as error:
+        raise Broken(
+            f"the events do not lead to a state: {error!r}", "see what with: relay verify"
+        ) from error
+
+
+def _states(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
+    changes = (event for event in events if event.type in (CREATED, PATCHED))
+    first = next(changes)
+    patches: list[Event] = []
+
+    def operations() -> Iterator[list[Operation]]:
+        for event in changes:
+            patches.append(event)
+            yield convert(event.detail["operations"], list[Operation])
+
+    for document in versions(first.detail["state"], operations()):
+        if not patches:
+            yield document
+            continue
+        event = patches.pop()
+        stamp = {name: event.detail[name] for name in ("version", "metrics")}
+        yield {**document, **stamp, "updated_at": spell(event.at)}
+
+
+def _detach(holder: list[Any], tokens: Tokens, fresh: set[int]) -> None:
+    """Copy the containers on the way to a place, unless this version has made them itself."""
+    container: Any = holder
+    key: Any = 0
+    for token in tokens:
+        below = container[key]
+        if id(below) not in fresh:
+            below = below.copy() if is_object(below) or is_list(below) else below
+            container[key] = below
+            fresh.add(id(below))
+        if is_list(below) and token.isdecimal() and int(token) < len(below):
+            container, key = below, int(token)
+        elif is_object(below) and token in below:
+            container, key = below, token
+        else:
+            return

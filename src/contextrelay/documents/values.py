@@ -1,23 +1,43 @@
-"""Documents: JSON values as plain Python, read strictly and compared as JSON compares.
+"""JSON values as plain Python: which kind one is, and when two are the same.
 
-Rule: what two readers of the same text could understand differently is refused: members that are
-there twice, numbers that do not fit, characters that are not there.
+Rule: nothing heavy is imported here; what reads a project's files at every start needs only this.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 
 from contextrelay.documents.bounds import INTEGER_MAX, INTEGER_MIN
-from contextrelay.documents.value_types import is_list as is_list
-from contextrelay.documents.value_types import is_object as is_object
-from contextrelay.documents.value_types import same as same
 from contextrelay.errors import Invalid, TooLarge
 from contextrelay.limits import JSON_DEPTH_MAX, STATE_BYTES_MAX
+
+
+def is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    """Whether a value is a JSON object."""
+    return type(value) is dict
+
+
+def is_list(value: object) -> TypeGuard[list[Any]]:
+    """Whether a value is a JSON list."""
+    return type(value) is list
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are the same JSON: 1 is 1.0, but true is not 1."""
+    if is_object(one):
+        if not is_object(other) or len(one) != len(other):
+            return False
+        return all(name in other and same(value, other[name]) for name, value in one.items())
+    if is_list(one):
+        if not is_list(other) or len(one) != len(other):
+            return False
+        return all(same(left, right) for left, right in zip(one, other, strict=True))
+    return (type(one) is bool) == (type(other) is bool) and bool(one == other)
+
 
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _INTEGER_CHARS_MAX = len(str(INTEGER_MIN))

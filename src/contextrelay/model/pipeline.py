@@ -19,7 +19,7 @@ from contextrelay.limits import (
     STEP_KEY_CHARS_MAX,
 )
 from contextrelay.model.ref import Ref
-from contextrelay.model.step import StepStatus
+from contextrelay.model.run import StepStatus
 
 RunStatus = Literal["running", "done", "failed", "cancelled", "stopped", "killed", "broken"]
 """`stopped`: its budget is used up. `killed`: its process ended before it did. `broken`: an event

@@ -26,7 +26,7 @@ from contextrelay.limits import (
     WATCH_S,
 )
 from contextrelay.model.pipeline import PipelineRun, StepView
-from contextrelay.model.step import FINAL, named
+from contextrelay.model.run import FINAL, named
 from contextrelay.pipelines import runs
 from contextrelay.pipelines.approval import Decision
 from contextrelay.pipelines.definition import STDIN, check_inputs, read_text, typed, typed_input

@@ -19,7 +19,7 @@ from contextrelay.limits import (
     STEP_SHOWN_S,
 )
 from contextrelay.model.pipeline import EndStatus, PipelineRun, RunEnded
-from contextrelay.model.step import FINAL
+from contextrelay.model.run import FINAL
 from contextrelay.pipelines.graph import Graph, Result, Unit
 from contextrelay.pipelines.record import StepRecord
 from contextrelay.verbs import FinishStep, NotePipeline

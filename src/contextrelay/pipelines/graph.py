@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from contextrelay.model.pipeline import StepView
-from contextrelay.model.step import FINAL, StepStatus
+from contextrelay.model.run import FINAL, StepStatus
 from contextrelay.pipelines.language import Budget, Pipeline, Step, values_in
 from contextrelay.pipelines.record import Over, Spent
 from contextrelay.pipelines.steps.values import Known, Scope

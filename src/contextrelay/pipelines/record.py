@@ -23,7 +23,7 @@ from contextrelay.model.pipeline import (
     StepDetail,
     StepView,
 )
-from contextrelay.model.step import FINAL, StepStatus, writer
+from contextrelay.model.run import FINAL, StepStatus, writer
 from contextrelay.model.thread import Event, Numbered
 from contextrelay.pipelines.language import Budget
 from contextrelay.runs.prices import spell_price

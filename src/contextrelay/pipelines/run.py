@@ -24,7 +24,7 @@ from contextrelay.client.relay import Relay
 from contextrelay.errors import Conflict, NotFound, RelayError
 from contextrelay.limits import RUN_LOOK_S
 from contextrelay.model.pipeline import PipelineRun, RunStatus, StepView
-from contextrelay.model.step import StepStatus, writer
+from contextrelay.model.run import StepStatus, writer
 from contextrelay.pipelines.approval import Waits
 from contextrelay.pipelines.completion import (
     OF_THE_STORE,

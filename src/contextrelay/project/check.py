@@ -13,7 +13,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from contextrelay.documents.value_types import is_object
+from contextrelay.documents.values import is_object
 from contextrelay.errors import RelayError
 from contextrelay.limits import REVIEW_DUE_S, SECRETS_SHOWN_MAX
 from contextrelay.model.project import (

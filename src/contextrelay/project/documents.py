@@ -11,8 +11,7 @@ import json
 import re
 from typing import Any
 
-from contextrelay.documents.value_types import is_list, is_object, same
-from contextrelay.documents.values import read_json
+from contextrelay.documents.values import is_list, is_object, read_json, same
 from contextrelay.errors import Broken, Conflict, Invalid, Refused
 from contextrelay.limits import PROJECT_FILE_BYTES_MAX
 from contextrelay.model.project import DECISIONS, STATE, Clash, Texts

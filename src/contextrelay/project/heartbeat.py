@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from msgspec import Struct
 
-from contextrelay.documents.value_types import is_list
+from contextrelay.documents.values import is_list
 from contextrelay.errors import Invalid, RelayError
 from contextrelay.limits import (
     HEARTBEAT_EXEC_S_DEFAULT,

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-from contextrelay.documents.value_types import is_list, is_object
+from contextrelay.documents.values import is_list, is_object
 from contextrelay.errors import Conflict, Invalid, NotFound, Refused
 from contextrelay.limits import LIST_ITEMS_MAX, PROJECT_FIELD_CHARS_MAX
 from contextrelay.model.project import STATE, Clash

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from contextrelay.documents.value_types import is_object, same
+from contextrelay.documents.values import is_object, same
 from contextrelay.errors import Conflict, Gone, NotFound, Unavailable
 from contextrelay.limits import PROJECT_OWN_BYTES_MAX, RETRIES_MAX
 from contextrelay.model.project import OWN_FOLDER, STATE, TODOS, Texts, todo_of

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from contextrelay.documents.value_types import is_list, is_object
+from contextrelay.documents.values import is_list, is_object
 from contextrelay.errors import Invalid, NotFound, Refused
 from contextrelay.limits import (
     ARCHIVE_AFTER_S,

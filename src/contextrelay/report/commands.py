@@ -11,7 +11,7 @@ from contextrelay.cli import display, thread_argument
 from contextrelay.cli.console import Console
 from contextrelay.cli.parser import arg, by, takes, thread_arguments
 from contextrelay.errors import Invalid
-from contextrelay.model.savings import Savings
+from contextrelay.model.reports import Savings
 from contextrelay.model.thread import Stats
 
 

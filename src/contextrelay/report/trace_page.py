@@ -26,7 +26,7 @@ from contextrelay.limits import (
     TRACE_EXCHANGE_TEXTS_MAX,
     TRACE_EXCHANGES_MAX,
 )
-from contextrelay.model.trace import Call, Run, ToolUse, Trace
+from contextrelay.model.run import Call, Run, ToolSpan, Trace
 from contextrelay.report.page import document, figures, section, text
 from contextrelay.runs import trace_display
 
@@ -184,7 +184,7 @@ def _call(relay: Relay, call: Call, is_bare: bool) -> Iterator[str]:
     yield "</details>"
 
 
-def _tool(tool: ToolUse) -> str:
+def _tool(tool: ToolSpan) -> str:
     failed = " error" if tool.is_error else ""
     refs = "".join(f" <code>{text(ref)}</code>" for ref in tool.refs)
     took = trace_display.took(tool.duration_ms)

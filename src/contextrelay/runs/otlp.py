@@ -26,7 +26,7 @@ from msgspec.json import encode
 from contextrelay.build import build
 from contextrelay.errors import Failed, Forbidden, Invalid, RelayError, Unavailable
 from contextrelay.limits import URL_CHARS_MAX
-from contextrelay.model.trace import Call, Run, Usage
+from contextrelay.model.run import Call, Run, Usage
 
 try:
     import requests

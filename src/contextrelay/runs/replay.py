@@ -30,10 +30,8 @@ from contextrelay.limits import (
     REPLAY_VERSIONS_TRIED,
     RUN_ROUNDS_MAX,
 )
-from contextrelay.model.replay import Diverged, Replay, ReplayedRun
-from contextrelay.model.run import RunResult
+from contextrelay.model.run import Call, Diverged, Replay, ReplayedRun, Run, RunResult, ToolSpan
 from contextrelay.model.thread import CREATED, PATCHED, Event, Numbered, ThreadView
-from contextrelay.model.trace import Call, Run, ToolUse
 from contextrelay.runs.draft import Draft, RelayState
 from contextrelay.runs.prices import prices_here
 from contextrelay.runs.provider import Provider, Reply, ToolCall, ToolResult
@@ -232,7 +230,7 @@ class Recorded(Struct, frozen=True):
     """A tool call as it was recorded, and the versions that the state may have had then."""
 
     run: str
-    use: ToolUse
+    use: ToolSpan
     asked: ToolCall
     result: ToolResult
     versions: range

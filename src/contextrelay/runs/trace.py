@@ -33,9 +33,8 @@ from contextrelay.limits import (
     TRACE_TOOLS_MAX,
 )
 from contextrelay.model.ref import is_ref
-from contextrelay.model.step import CALLER
+from contextrelay.model.run import CALLER, Call, Run, ToolSpan, Totals, Trace, Usage
 from contextrelay.model.thread import Event, Numbered
-from contextrelay.model.trace import Call, Run, ToolUse, Totals, Trace, Usage
 from contextrelay.verbs import ReadEvents
 
 STARTED, CALLED, RECEIVED = "run.started", "run.called", "message.received"
@@ -240,8 +239,8 @@ def call_of(event: Event) -> Call:
     )
 
 
-def _tool(detail: dict[str, Any]) -> ToolUse:
-    return ToolUse(
+def _tool(detail: dict[str, Any]) -> ToolSpan:
+    return ToolSpan(
         id=_text(detail.get("id")),
         name=_text(detail.get("name")),
         duration_ms=_number(detail.get("duration_ms")),

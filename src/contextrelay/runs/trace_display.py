@@ -6,8 +6,17 @@ from collections.abc import Iterator
 
 from contextrelay.cli import display, state_display
 from contextrelay.limits import TRACE_RUNS_MAX
-from contextrelay.model.replay import Diverged, Replay, ReplayedRun
-from contextrelay.model.trace import Call, Run, ToolUse, Totals, Trace, Usage
+from contextrelay.model.run import (
+    Call,
+    Diverged,
+    Replay,
+    ReplayedRun,
+    Run,
+    ToolSpan,
+    Totals,
+    Trace,
+    Usage,
+)
 
 _ASKED_CHARS = 80
 _REFS_SHOWN = 4
@@ -80,7 +89,7 @@ def _call(call: Call) -> str:
     )
 
 
-def _tool(tool: ToolUse) -> str:
+def _tool(tool: ToolSpan) -> str:
     failed = "  error" if tool.is_error else ""
     return f"{display.clean(tool.name)}  {took(tool.duration_ms)}{failed}{_refs(tool.refs)}"
 

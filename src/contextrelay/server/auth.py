@@ -22,8 +22,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from contextrelay.access.permissions import is_good
-from contextrelay.access.rate_limit import Bucket, spend
+from contextrelay.access import Bucket, is_good, spend
 from contextrelay.cache import BoundedCache
 from contextrelay.client.flow import in_thread
 from contextrelay.client.transport.local import AsyncLocal

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from contextrelay.access.permissions import is_good
+from contextrelay.access import is_good
 from contextrelay.cli import display
 from contextrelay.cli.console import Console
 from contextrelay.cli.parser import arg, takes, whole

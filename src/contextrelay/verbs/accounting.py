@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextrelay.model.ref import Ref
-from contextrelay.model.savings import Savings
+from contextrelay.model.reports import Savings
 from contextrelay.model.thread import Stats
 from contextrelay.verbs.verb import Traits, Verb
 

@@ -20,7 +20,7 @@ from contextrelay.limits import (
 from contextrelay.model.artifact import ArtifactType
 from contextrelay.model.pipeline import Parallel, RunEnded, RunnerProcess
 from contextrelay.model.ref import Ref
-from contextrelay.model.step import FinishedStep, StepStatus
+from contextrelay.model.run import FinishedStep, StepStatus
 from contextrelay.model.thread import Numbered, ThreadView
 from contextrelay.verbs.artifacts import Parts
 from contextrelay.verbs.verb import FileName, Label, Name, Traits, Verb

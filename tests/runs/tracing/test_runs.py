@@ -17,8 +17,8 @@ from contextrelay.limits import (
     TRACE_TEXT_CHARS_MAX,
     TRACE_TOOLS_MAX,
 )
+from contextrelay.model.run import Run
 from contextrelay.model.thread import Event
-from contextrelay.model.trace import Run
 from contextrelay.runs.otlp import SpanFactory
 from contextrelay.runs.trace import RunReader, Tracing, parts
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from contextrelay.access.permissions import Touched, complaint
+from contextrelay.access import Touched, complaint
 from contextrelay.core.access.keys import current_key, key_in, key_row
 from contextrelay.core.access.quotas import Quota
 from contextrelay.core.access.rates import rate_of

@@ -16,7 +16,7 @@ from contextlib import suppress
 from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
-from contextrelay.access.permissions import is_good
+from contextrelay.access import is_good
 from contextrelay.core.access.quotas import PUSHED
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import UNREADABLE, Kind, first_page, key_counters, walk_logs

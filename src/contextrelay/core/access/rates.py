@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from msgspec.json import decode, encode
 
-from contextrelay.access.rate_limit import Bucket, spend
+from contextrelay.access import Bucket, spend
 from contextrelay.core.schema import RATES, Kind
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Unavailable

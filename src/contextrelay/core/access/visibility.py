@@ -18,7 +18,7 @@ from itertools import islice
 from msgspec import Struct
 from msgspec.json import Decoder
 
-from contextrelay.access.permissions import sees_channel, sees_thread
+from contextrelay.access import sees_channel, sees_thread
 from contextrelay.core.schema import (
     ARTIFACTS,
     BODIES,

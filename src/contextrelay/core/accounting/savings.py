@@ -23,7 +23,7 @@ from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record, state_of, weights_of
 from contextrelay.errors import Forbidden, Full
 from contextrelay.limits import ASKING_TOKENS, STATS_ARTIFACTS_MAX
-from contextrelay.model.savings import Figure, Priced, Savings
+from contextrelay.model.reports import Figure, Priced, Savings
 from contextrelay.model.settings import Settings
 from contextrelay.model.thread import Stats
 from contextrelay.verbs import Body, ReadSavings, ReadStats

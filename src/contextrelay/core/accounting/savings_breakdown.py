@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from contextrelay.core.schema import SAVINGS_BY
 from contextrelay.limits import SAVINGS_DAYS, SAVINGS_NAMES_MAX
 from contextrelay.model.artifact import Artifact
-from contextrelay.model.savings import Share
+from contextrelay.model.reports import Share
 from contextrelay.store.ledger import Ledger
 
 _FIGURES = ("whole", "sent", "pulled")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from contextrelay.access.public_addresses import reach_of
+from contextrelay.access import reach_of
 from contextrelay.bounded.fetch import fetch
 from contextrelay.bounded.fetch_target import Ways
 from contextrelay.core.capabilities.registry import Call, Result

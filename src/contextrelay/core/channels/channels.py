@@ -27,6 +27,7 @@ from contextrelay.limits import (
 )
 from contextrelay.model.artifact import Artifact, moment
 from contextrelay.model.names import CHANNELS, channel_log
+from contextrelay.model.run import caller_name
 from contextrelay.model.signal import (
     ChannelListing,
     ChannelView,
@@ -34,7 +35,6 @@ from contextrelay.model.signal import (
     Signal,
     SignalPage,
 )
-from contextrelay.model.step import caller_name
 from contextrelay.store.ledger import Fact, Ledger, Reads, Row, Stale, Write
 from contextrelay.verbs import Body, ListChannels, Publish, ReadSignals
 

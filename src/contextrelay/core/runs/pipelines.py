@@ -36,7 +36,7 @@ from contextrelay.model.pipeline import (
     RunStarted,
     StepDetail,
 )
-from contextrelay.model.step import FINAL, STEP_EVENT, FinishedStep, caller_name, named
+from contextrelay.model.run import FINAL, STEP_EVENT, FinishedStep, caller_name, named
 from contextrelay.model.thread import Event, Numbered, ThreadView
 from contextrelay.state import schema
 from contextrelay.store.ledger import ONLY, Row

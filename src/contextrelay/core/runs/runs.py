@@ -16,7 +16,7 @@ from contextrelay.documents.bounds import check_json
 from contextrelay.documents.patch import read_operations
 from contextrelay.limits import EVENT_BYTES_MAX
 from contextrelay.model.artifact import EXCHANGE_MEDIA_TYPE, Artifact
-from contextrelay.model.step import CALLER, caller_name
+from contextrelay.model.run import CALLER, caller_name
 from contextrelay.model.thread import Numbered
 from contextrelay.state.schema import action, check_patch
 from contextrelay.verbs import Body, FinishRun, NoteAnswer, NoteRun, Push, RecordCall

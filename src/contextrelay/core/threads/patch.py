@@ -30,8 +30,7 @@ from contextrelay.core.threads.head import (
 )
 from contextrelay.core.threads.metrics import metrics_of
 from contextrelay.documents.bounds import check_label
-from contextrelay.documents.patch import Applied, Operation, apply, undo
-from contextrelay.documents.rebase import touches_others
+from contextrelay.documents.patch import Applied, Operation, apply, touches_others, undo
 from contextrelay.errors import Broken, Conflict, NotFound, Refused, TooLarge, Unavailable
 from contextrelay.limits import BUSY_MS_MAX, CHANGES_SHOWN_MAX, STATE_BYTES_MAX
 from contextrelay.model.artifact import moment

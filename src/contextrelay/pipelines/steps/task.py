@@ -31,7 +31,7 @@ from contextrelay.limits import (
     TTL_S_MAX,
 )
 from contextrelay.model.pipeline import StepView
-from contextrelay.model.step import FinishedStep
+from contextrelay.model.run import FinishedStep
 from contextrelay.pipelines.expressions import Value
 from contextrelay.pipelines.language import Step, values_in
 from contextrelay.pipelines.record import Spent

@@ -17,7 +17,7 @@ from contextrelay.cli.thread_argument import Chosen
 from contextrelay.client.flow import iterate
 from contextrelay.errors import Invalid
 from contextrelay.limits import REPLAY_DIFFS_SHOWN, TRACE_RUNS_DEFAULT
-from contextrelay.model.replay import Replay
+from contextrelay.model.run import Replay
 from contextrelay.runs import trace_display
 from contextrelay.runs.tools import is_tracked_folder
 from contextrelay.runs.trace import read_runs

@@ -33,7 +33,7 @@ from contextrelay.limits import (
 from contextrelay.model.artifact import moment
 from contextrelay.model.handoff import HandoffLine
 from contextrelay.model.key import Key
-from contextrelay.model.savings import Savings, Share
+from contextrelay.model.reports import Savings, Share
 from contextrelay.model.thread import ThreadView
 from contextrelay.web.rendering import Box, Edge, bars, graph, rows_of
 from contextrelay.web.screen import Done, Screen, Visit

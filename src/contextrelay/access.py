@@ -10,6 +10,9 @@ Rule: a verb that does not say what it needs cannot be defined (verbs/verb.py).
 
 from __future__ import annotations
 
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Literal
+
 from msgspec import Struct
 
 from contextrelay.model.artifact import in_ms
@@ -74,3 +77,71 @@ def is_good(key: Key, now_ms: int) -> bool:
     if key.revoked_at is not None:
         return False
     return key.expires_at is None or in_ms(key.expires_at) > now_ms
+
+
+_MINUTE_MS = 60_000
+
+
+class Bucket(Struct, frozen=True, gc=False):
+    """What may be spent at once, as it was at a moment. It holds a minute's worth."""
+
+    left: float
+    at_ms: int
+
+
+def spend(
+    bucket: Bucket | None, per_minute: int, now_ms: int, amount: int = 1
+) -> tuple[Bucket, float]:
+    """Take so many out of a bucket, None for a full one; the bucket after, and the seconds to wait.
+
+    The wait is 0.0 where they were there to take; else nothing is taken.
+    """
+    left = float(per_minute)
+    if bucket is not None:
+        filled = max(0, now_ms - bucket.at_ms) * per_minute / _MINUTE_MS
+        left = min(left, bucket.left + filled)
+    if left >= amount:
+        return Bucket(left - amount, now_ms), 0.0
+    return Bucket(left, now_ms), (amount - left) * _MINUTE_MS / per_minute / 1000
+
+
+Reach = Literal["public", "private", "never"]
+
+# Networks of one's own, and the machine itself: reached only where the owner allows it.
+_PRIVATE = [
+    ip_network(text)
+    for text in (
+        *("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"),
+        *("::1/128", "fc00::/7"),
+    )
+]
+# Never: this network, link-local (where clouds keep their credentials), documentation, tests,
+# multicast, reserved, broadcast, Teredo, 6to4, from the special-purpose registries of IANA; and the
+# few addresses elsewhere at which a cloud gives its machines their secrets.
+_NEVER = [
+    ip_network(text)
+    for text in (
+        *("0.0.0.0/8", "100.100.100.200/32", "168.63.129.16/32", "169.254.0.0/16", "192.0.0.0/24"),
+        *("192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24"),
+        *("224.0.0.0/4", "240.0.0.0/4"),
+        *("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20", "fd00:ec2::254/128"),
+    )
+]
+_PUBLIC_6 = IPv6Network("2000::/3")
+# IPv6 addresses that carry an IPv4 address inside: mapped, and translated.
+_CARRYING_4 = [IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96")]
+
+
+def reach_of(text: str) -> Reach:
+    """Who can be reached at an address, as a resolver writes it; what is no address is `never`."""
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return "never"
+    if isinstance(address, IPv6Address) and any(address in network for network in _CARRYING_4):
+        address = IPv4Address(int(address) & 0xFFFFFFFF)
+    if any(address in network for network in _NEVER):
+        return "never"
+    if any(address in network for network in _PRIVATE):
+        return "private"
+    return "public" if isinstance(address, IPv4Address) or address in _PUBLIC_6 else "never"

@@ -1,1 +1,0 @@
-"""Access: permissions, rate limits, public addresses."""
