@@ -6,6 +6,7 @@ is skipped, and says so; its last results stay.
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 import sqlite3
@@ -25,6 +26,7 @@ from bench import (
     page,
     pipelines,
     project,
+    pushes,
     seal,
     search,
     start,
@@ -32,7 +34,8 @@ from bench import (
     tokens,
 )
 from bench.engines import figures as engines
-from bench.http import agents, fanout, hearing, keyed, latency, pulls, pushes
+from bench.http import agents, fanout, hearing, keyed, latency, pulls
+from bench.http import pushes as http_pushes
 from bench.inside import pieces
 from bench.mcp import starting
 from bench.measure import Curve, Result, Skipped
@@ -46,11 +49,12 @@ FILES = {
     "ledger": ledger,
     "bodies": bodies,
     "state": state,
+    "in-process-pushes": pushes,
     "bundle": bundle,
     "project": project,
     "seal": seal,
     "http-pulls": pulls,
-    "http-pushes": pushes,
+    "http-pushes": http_pushes,
     "http-keyed": keyed,
     "http-fanout": fanout,
     "http-hearing": hearing,
@@ -103,6 +107,7 @@ def _write(name: str, found: list[Result | Curve]) -> None:
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,
         "machine": platform.machine(),
+        "load": round(os.getloadavg()[0], 1),
         "results": found,
     }
     (RESULTS / f"{name}.json").write_bytes(format(encode(record), indent=2) + b"\n")

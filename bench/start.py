@@ -39,4 +39,4 @@ def scenarios(folder: Path) -> Iterator[Result | Curve]:
     lines = folder / "lines.txt"
     lines.write_text("".join(f"{number} a line of some output\n" for number in range(7_000)))
     printing = ("exec", *store, "--", "head", "-c", "200000", str(lines))
-    yield compared("relay exec, 200 KB of output", 5, relay, *printing)
+    yield compared("relay exec, 200 KB of output", 7, relay, *printing)

@@ -62,7 +62,7 @@ def patches(folder: Path) -> Iterator[Result | Curve]:
         ours, anchor = _beside(patch, raw_append)
         patch_us[f"{size:,}"] = ours
         header_us[f"{size:,}"] = each(header, PATCHES)
-        yield within(f"patch, {size:,} facts / append + fdatasync", ours, anchor, "us", 1.6)
+        yield within(f"patch, {size:,} facts / append + fdatasync", ours, anchor, "us", 1.8)
     yield flat("patch, by facts in the state", patch_us, "us", 1.5)
     header_ms = max(header_us.values()) / 1000
     yield within("header of any of these / 1 ms", header_ms, 1.0, "ms", 1.0)

@@ -22,7 +22,7 @@ from bench.measure import ROUNDS, Curve, Result, Skipped
 
 SUBSCRIBERS = 1_000
 PUSHES = 20
-AT_MOST = 1.5
+AT_MOST = 1.4
 FILES_MIN = SUBSCRIBERS + 200
 
 
