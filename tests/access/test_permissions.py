@@ -37,6 +37,8 @@ KEY = Key(
 OWNERS = {
     *("Sweep", "Verify", "Backup", "Restore", "Survey", "MirrorThread", "AdoptState"),
     *("PutHook", "ListHooks", "PutSent", "ReadSent", "ListSent"),
+    *("Migrate", "CheckLedger", "TryBlob", "ReadSearchIndex", "CountUse", "KeepKey"),
+    *("PutSession", "ReadSession", "DeleteSession"),
 }
 ADMINS = {"NewKey", "ListKeys", "RevokeKey", "ReadUsage", "PurgeCache", "RebuildSearch"}
 
