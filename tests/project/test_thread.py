@@ -80,6 +80,9 @@ def test_an_edit_is_copied_at_the_next_start_and_nothing_else_is_patched(
 def test_restore_writes_a_version_after_a_backup(linked: Project, relay: Relay) -> None:
     """Promise J6."""
     linked.finish(current_task="First", todos={"add": ["Keep me"]})
+    path = linked.folder / STATE
+    path.write_text(json.dumps({"ours": 1, **json.loads(path.read_text())}))
+    linked.brief()
     version = thread_of(linked, relay).show().version
     linked.finish(current_task="Second", decisions=["Later"], fields={"extra": 1})
     linked.todos.cancel("TODO-001")
@@ -87,8 +90,9 @@ def test_restore_writes_a_version_after_a_backup(linked: Project, relay: Relay) 
 
     files = linked.restore(version)
 
-    state = json.loads((linked.folder / STATE).read_text())
+    state = json.loads(path.read_text())
     assert files == [STATE, TODOS]
+    assert next(iter(state)) == "ours", "the order of the file"
     assert state["current_task"] == "First"
     assert "extra" not in state
     assert linked.todos.list()[0].status == "pending"

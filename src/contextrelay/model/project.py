@@ -1,4 +1,4 @@
-"""Project files: their names, and the values read out of them: decisions, todos, clashes."""
+"""Project files: their names, and the values in them: decisions, todos, conflicts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ ABOUT = "PROJECT.md"
 STATE = "state.json"
 DECISIONS = "decisions.md"
 TODOS = "todos.json"
-# In the order in which they are read at a cold start.
+# In the order of reading at a cold start.
 FILES = (ABOUT, STATE, TODOS, DECISIONS)
-# In the same folder, not for people: the lock, the journal, copies. It is ignored by git.
+# In the same folder: the lock, the journal and copies. git ignores it.
 OWN_FOLDER = ".relay-project"
 
 
@@ -30,7 +30,7 @@ class Decision(NamedTuple):
     superseded_by: int = 0
     line: int = 0
     text: str = ""
-    """The whole section, as it is written."""
+    """The text of the section."""
 
     @property
     def id(self) -> str:
@@ -38,7 +38,7 @@ class Decision(NamedTuple):
 
 
 class Texts(NamedTuple):
-    """The four files as they are; None where one is missing."""
+    """The texts of the four files; None for a missing one."""
 
     about: str | None = None
     state: str | None = None
@@ -49,7 +49,7 @@ class Texts(NamedTuple):
         return self.named()[name]
 
     def having(self, name: str, text: str | None) -> Texts:
-        """The same, but for one file."""
+        """Return a copy with another text for one file."""
         return Texts(*[text if each == name else old for each, old in self.named().items()])
 
     def named(self) -> dict[str, str | None]:
@@ -57,7 +57,7 @@ class Texts(NamedTuple):
 
 
 class Clash(NamedTuple):
-    """A field that two writers changed: what stands, and what the other wanted."""
+    """A field that two writers changed: the value that is kept, and the other one."""
 
     field: str
     kept: Any
@@ -65,17 +65,17 @@ class Clash(NamedTuple):
 
 
 class Secret(NamedTuple):
-    """What looks like a secret in a text that would be written."""
+    """A string in a text that looks like a secret."""
 
     file: str
     line: int
     kind: str
     shown: str
-    """Its beginning, and no more."""
+    """Its first characters."""
 
 
 def as_fields(value: Any) -> Any:
-    """A value of the model as what `--json` shows: named fields, however deep."""
+    """Return a value of the model as `--json` prints it, with named fields at every depth."""
     named: Any = getattr(value, "_asdict", None)
     if named is not None:
         return {name: as_fields(each) for name, each in named().items()}
@@ -85,10 +85,10 @@ def as_fields(value: Any) -> Any:
 
 
 class Finished(NamedTuple):
-    """What `finish` did."""
+    """The result of `finish`."""
 
     files: list[str]
-    """Those that changed."""
+    """The files that changed."""
     todos: list[str]
     """The ids of new todos."""
     decisions: list[str]
@@ -103,7 +103,7 @@ Status = Literal["pending", "in_progress", "completed", "blocked", "cancelled"]
 PRIORITIES: tuple[Priority, ...] = ("critical", "high", "medium", "low")
 STATUSES: tuple[Status, ...] = ("pending", "in_progress", "completed", "blocked", "cancelled")
 ENDED: tuple[Status, ...] = ("completed", "cancelled")
-# Where a command may lead from each status; a person with an editor may go anywhere.
+# The transitions that commands allow. A user may set any status by hand.
 ALLOWED: dict[str, tuple[Status, ...]] = {
     "pending": ("in_progress", "blocked", "cancelled"),
     "in_progress": ("completed", "blocked", "cancelled"),
@@ -114,7 +114,7 @@ ALLOWED: dict[str, tuple[Status, ...]] = {
 
 
 class Todo(NamedTuple):
-    """A todo as it is read: whatever a hand wrote, these fields are there and of these types."""
+    """A todo. Values of other types in the file are converted or ignored."""
 
     id: str
     title: str
@@ -138,19 +138,19 @@ class Todo(NamedTuple):
 
     @property
     def number(self) -> int:
-        """The NNN of TODO-NNN, for sorting; ids of another form come last."""
+        """The NNN of TODO-NNN, for sorting; ids of another form are last."""
         digits = self.id.rpartition("-")[2]
         return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else 10**9
 
     @property
     def rank(self) -> int:
-        """0 for critical, 3 for low; what is no priority counts as medium."""
+        """0 for critical to 3 for low; an unknown priority counts as medium."""
         known: tuple[str, ...] = PRIORITIES
         return known.index(self.priority) if self.priority in known else 2
 
 
 def todo_of(item: dict[str, Any]) -> Todo:
-    """Read a todo out of an item of todos.json."""
+    """Read a todo from an item of todos.json."""
     return Todo(
         id=_text(item.get("id")),
         title=_text(item.get("title")),

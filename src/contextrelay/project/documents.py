@@ -109,8 +109,11 @@ def dump_document(value: Any, old: str | None = None) -> str:
     Raises:
         Invalid: the value cannot be written as JSON.
     """
-    if old is not None and same(_load(old, "the old text"), value):
+    before: Any = {} if old is None else _load(old, "the old text")
+    if old is not None and same(before, value):
         return old
+    if is_object(before) and is_object(value):
+        value = {name: value[name] for name in before if name in value} | value
     body = (old or "").removeprefix(BOM)
     start = re.match(r"\s*[{\[]\s*?\n([ \t]*)", body)
     is_new = body.strip() in ("", "{}")

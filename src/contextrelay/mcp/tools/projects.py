@@ -1,4 +1,4 @@
-"""Projects for models: files that outlive a session, read at its start, written at its end.
+"""Project tools for models: files that are read at the start of a session and written at its end.
 
 Rule: the files are on the client's machine. These tools are offered over stdio alone: over HTTP
 they would read and write the server's files.
@@ -33,30 +33,33 @@ Words = list[str] | None
 
 class _About(Struct, frozen=True, kw_only=True):
     folder: Annotated[
-        str | None, Meta(description="The project's folder, or one below it; else where you are.")
+        str | None,
+        Meta(description="The project folder, or one below it; default: the current folder."),
     ] = None
 
 
 class Start(_About, frozen=True, kw_only=True):
     budget_tokens: Annotated[
-        int, Meta(ge=BRIEF_TOKENS_MIN, le=MCP_TOKENS_MAX, description="The most it may take.")
+        int, Meta(ge=BRIEF_TOKENS_MIN, le=MCP_TOKENS_MAX, description="Token budget.")
     ] = BRIEF_TOKENS_DEFAULT
 
 
 class Look(_About, frozen=True, kw_only=True):
     what: Literal["next", "todos", "decisions", "tasks", "doctor"]
-    search: Annotated[str | None, Meta(description="Decisions that say most about this.")] = None
+    search: Annotated[
+        str | None, Meta(description="Only the decisions that are relevant to this.")
+    ] = None
 
 
 class Finish(_About, frozen=True, kw_only=True):
     since: Annotated[str | None, Meta(description="The stamp at the end of the brief.")] = None
     phase: str | None = None
     current_task: str | None = None
-    completed: Annotated[Words, Meta(description="Steps that are done; added.")] = None
-    in_progress: Annotated[str | None, Meta(description="What is half done.")] = None
-    blocked: Annotated[Words, Meta(description="In place of those there.")] = None
-    next_steps: Annotated[Words, Meta(description="In place of those there.")] = None
-    notes: Annotated[str | None, Meta(description="In place of those there.")] = None
+    completed: Annotated[Words, Meta(description="Completed steps to add.")] = None
+    in_progress: Annotated[str | None, Meta(description="The step in progress.")] = None
+    blocked: Annotated[Words, Meta(description="Replaces the present value.")] = None
+    next_steps: Annotated[Words, Meta(description="Replaces the present value.")] = None
+    notes: Annotated[str | None, Meta(description="Replaces the present value.")] = None
     session_id: str | None = None
     fields: Annotated[
         dict[str, Any] | None, Meta(description="Other fields of state.json, by name.")
@@ -76,43 +79,47 @@ class Finish(_About, frozen=True, kw_only=True):
 
 class ChangeTodo(_About, frozen=True, kw_only=True):
     action: Literal["add", "start", "done", "block", "unblock", "cancel", "review", "archive"]
-    id: Annotated[str | None, Meta(description="Which one: TODO-003, or 3; not for add.")] = None
-    title: Annotated[str | None, Meta(description="Of a new one.")] = None
-    note: Annotated[str, Meta(description="Added to its notes; why, where it is blocked.")] = ""
+    id: Annotated[str | None, Meta(description="TODO-003 or 3; not for add.")] = None
+    title: Annotated[str | None, Meta(description="Title of a new todo.")] = None
+    note: Annotated[str, Meta(description="Added to its notes; for block the reason.")] = ""
     priority: Priority = "medium"
     description: str = ""
     due_date: Annotated[str, Meta(description="Such as 2026-05-01.")] = ""
     assignee: str = ""
     tags: Words = None
-    blocked_by: Annotated[Words, Meta(description="Ids that it waits for; add, block.")] = None
+    blocked_by: Annotated[
+        Words, Meta(description="Ids of todos that it waits for; add, block.")
+    ] = None
 
 
 class Decide(_About, frozen=True, kw_only=True):
-    title: Annotated[str, Meta(description="What is decided, in one line.")]
-    context: Annotated[str, Meta(description="Why it had to be decided.")] = ""
-    decision: Annotated[str, Meta(description="What is decided, at length.")] = ""
+    title: Annotated[str, Meta(description="The decision in one line.")]
+    context: Annotated[str, Meta(description="Why a decision was needed.")] = ""
+    decision: Annotated[str, Meta(description="The full text.")] = ""
     consequences: str = ""
     status: str = "Accepted"
-    supersedes: Annotated[Words, Meta(description="Such as ADR-001: they end with it.")] = None
+    supersedes: Annotated[
+        Words, Meta(description="Decisions that this one replaces, such as ADR-001.")
+    ] = None
 
 
 class Note(_About, frozen=True, kw_only=True):
-    text: Annotated[str, Meta(min_length=1, description="What to remember; added to the notes.")]
+    text: Annotated[str, Meta(min_length=1, description="A line to add to the notes.")]
 
 
 class HandTask(_About, frozen=True, kw_only=True):
     action: Literal["give", "take", "return"]
-    task: Annotated[str, Meta(description="What is to be done; give.")] = ""
-    expected_output: Annotated[str, Meta(description="What is to come of it; give.")] = ""
-    id: Annotated[str, Meta(description="Such as TASK-001; else the oldest there is.")] = ""
-    result: Annotated[str, Meta(description="What came of it, or why nothing did; return.")] = ""
+    task: Annotated[str, Meta(description="The task; give.")] = ""
+    expected_output: Annotated[str, Meta(description="The expected output; give.")] = ""
+    id: Annotated[str, Meta(description="Such as TASK-001; default: the oldest.")] = ""
+    result: Annotated[str, Meta(description="The result, or the reason of a failure; return.")] = ""
     is_failed: bool = False
-    agent: Annotated[str, Meta(description="Who you are, among several agents.")] = ""
+    agent: Annotated[str, Meta(description="Your name, if there are several agents.")] = ""
 
 
 class Init(_About, frozen=True, kw_only=True):
     name: str = ""
-    description: Annotated[str, Meta(description="What it is, in one line.")] = ""
+    description: Annotated[str, Meta(description="The project in one line.")] = ""
 
 
 def _look(project: Project, asked: Look) -> Any:
@@ -150,7 +157,7 @@ def _todo(project: Project, asked: ChangeTodo) -> Any:
                 asked.title or "", blocked_by=asked.blocked_by, notes=asked.note, **fields
             )
         case _ if not id:
-            raise Invalid("id is missing", 'say which todo: "TODO-003"')
+            raise Invalid("id is missing", 'pass the id of a todo: "TODO-003"')
         case "start":
             return todos.start(id, asked.note)
         case "done":
@@ -207,11 +214,13 @@ def _tool(
 
 def _done(visit: Visit, asked: Asked, do: Callable[[Project, Asked], Any]) -> Answer:
     if visit.others is None:
-        raise Invalid("a server has no project files", "use relay mcp, on the machine they are on")
+        raise Invalid(
+            "a server has no project files", "run relay mcp on the machine of the project"
+        )
     folder = (asked.folder or ".") if isinstance(asked, Init) else find_folder(asked.folder)
     address = visit.address or default_address()
     with ExitStack() as stack:
-        # Opened only where the project's thread has to be changed.
+        # Opened only when the project's thread must be updated.
         open_relay = cache(lambda: stack.enter_context(Relay(address)))
         project = Project(folder, link=link_at(folder, address, open_relay), by=visit.by)
         answer = do(project, asked)
