@@ -35,7 +35,7 @@ WATCHED = {
     ),
 }
 STEPS_MAX = 2_000
-# Full length tries every step, a shorter run one of so many.
+# The full length tries every step, a shorter run every third or 23rd.
 STRIDE = length(thin=23, long=3, full=1)
 
 
