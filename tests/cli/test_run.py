@@ -42,7 +42,7 @@ def test_an_unknown_single_word_is_a_typo_and_never_sent(shell: Shell) -> None:
     also, _ = shell.fails("psuh", "file.txt")
 
     assert (code, also) == (2, 2)
-    assert "there is no command 'summarise'" in says
+    assert "unknown command 'summarise'" in says
     assert shell.json("thread", "list")["threads"] == []
 
 

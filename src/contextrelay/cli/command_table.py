@@ -1,4 +1,4 @@
-"""The command tree: every command, its file and its line of help; and how one is found in it."""
+"""The command tree: every command with its module and help line, and the lookup in it."""
 
 from __future__ import annotations
 
@@ -22,247 +22,238 @@ class Entry:
 
 
 COMMANDS = {
-    "demo": Entry(
-        "demo.commands", "[--clean|--show-code]", "see it work: offline, no key, in seconds"
-    ),
+    "demo": Entry("demo.commands", "[--clean|--show-code]", "Run a demo offline, without a key"),
     "ask": Entry(
-        "runs.commands.ask", "WORDS [-m PROVIDER]", 'ask a model on a thread (also: relay "WORDS")'
+        "runs.commands.ask", "WORDS [-m PROVIDER]", 'Ask a model on a thread (also: relay "WORDS")'
     ),
-    "run": Entry("runs.commands.ask", "--user TEXT|- [-t THREAD]", "the same, for scripts"),
-    "chat": Entry("runs.commands.ask", "[-m PROVIDER]", "ask again and again"),
-    "init": Entry("cli.commands.store", "", "make the store and its config.json"),
-    "push": Entry("cli.commands.push_pull", "[FILE|-]", "store a file or stdin, print its URL"),
-    "pull": Entry("cli.commands.push_pull", "REF [-o FILE]", "get a body back"),
-    "peek": Entry("cli.commands.push_pull", "REF", "what a ref is, without loading it"),
+    "run": Entry("runs.commands.ask", "--user TEXT|- [-t THREAD]", "Ask a model from a script"),
+    "chat": Entry("runs.commands.ask", "[-m PROVIDER]", "Chat with a model on a thread"),
+    "init": Entry("cli.commands.store", "", "Create the store and its config.json"),
+    "push": Entry("cli.commands.push_pull", "[FILE|-]", "Store a file or stdin, print its URL"),
+    "pull": Entry("cli.commands.push_pull", "REF [-o FILE]", "Print or save a stored body"),
+    "peek": Entry("cli.commands.push_pull", "REF", "Describe a ref without loading its body"),
     "get": Entry(
-        "cli.commands.get", "REF --lines A:B|--grep RE", "a piece of a ref instead of all of it"
+        "cli.commands.get",
+        "REF --lines A:B|--grep RE",
+        "Print a part of a ref: lines, rows, outline",
     ),
-    "grep": Entry(
-        "cli.commands.get", "PATTERN [REF]", "lines that match, in a ref, a thread or everything"
-    ),
-    "diff": Entry("cli.commands.get", "OLD NEW", "what differs between two refs"),
+    "grep": Entry("cli.commands.get", "PATTERN [REF]", "Search by regular expression"),
+    "diff": Entry("cli.commands.get", "OLD NEW", "Compare two refs"),
     "search": Entry(
-        "cli.commands.search", "QUERY [-t THREAD|--ref REF]", "passages by words, best first"
+        "cli.commands.search", "QUERY [-t THREAD|--ref REF]", "Search by words, best passages first"
     ),
     "exec": Entry(
-        "runs.commands.wrap", "-- CMD", "run a command: its output to a ref, a digest to you"
+        "runs.commands.wrap", "-- CMD", "Run a command, store its output, print a digest"
     ),
-    "subscribe": Entry(
-        "cli.commands.channels", "CHANNEL [--exec CMD]", "hear what is sent to a channel"
-    ),
-    "publish": Entry("cli.commands.channels", "CHANNEL MESSAGE", "send a message to a channel"),
-    "channels": Entry("cli.commands.channels", "", "list channels"),
+    "subscribe": Entry("cli.commands.channels", "CHANNEL [--exec CMD]", "Subscribe to a channel"),
+    "publish": Entry("cli.commands.channels", "CHANNEL MESSAGE", "Send a message to a channel"),
+    "channels": Entry("cli.commands.channels", "", "List channels"),
     "wait": Entry(
-        "cli.commands.channels", "CHANNEL [--since SEQ]", "wait for the next signals of a channel"
+        "cli.commands.channels", "CHANNEL [--since SEQ]", "Wait for the next signals of a channel"
     ),
-    "serve": Entry("server.commands", "[--port N]", "be a relay server, over HTTP"),
-    "ui": Entry("web.commands", "[--no-open]", "see it all in a browser: threads, refs, savings"),
-    "mcp": Entry(
-        "server.commands", "[--tools NAMES]", "be an MCP server, for a coding agent to start"
-    ),
-    "events": Entry("cli.commands.events", "[THREAD]", "what happened in a thread"),
-    "tail": Entry("cli.commands.events", "[THREAD]", "follow what happens in a thread"),
+    "serve": Entry("server.commands", "[--port N]", "Run an HTTP server"),
+    "ui": Entry("web.commands", "[--no-open]", "Open the web page in a browser"),
+    "mcp": Entry("server.commands", "[--tools NAMES]", "Run an MCP server (stdio)"),
+    "events": Entry("cli.commands.events", "[THREAD]", "List the events of a thread"),
+    "tail": Entry("cli.commands.events", "[THREAD]", "Follow the events of a thread"),
     "trace": Entry(
-        "runs.commands.trace", "[THREAD] [--html|--otlp FILE]", "what models did in a thread"
+        "runs.commands.trace", "[THREAD] [--html|--otlp FILE]", "Show the model runs of a thread"
     ),
     "replay": Entry(
-        "runs.commands.trace", "[THREAD] [--from vN] [-m MODEL]", "do that again, in a copy of it"
+        "runs.commands.trace",
+        "[THREAD] [--from vN] [-m MODEL]",
+        "Replay the model runs in a copy of the thread",
     ),
-    "checkpoint": Entry("cli.commands.events", "LABEL", "give the version of now a label"),
-    "stats": Entry("report.commands", "[THREAD]", "what refs have saved, and what they cost"),
-    "report": Entry("report.commands", "[THREAD]", "a thread to read: md, json or html"),
+    "checkpoint": Entry("cli.commands.events", "LABEL", "Label the current version"),
+    "stats": Entry("report.commands", "[THREAD]", "Show token savings and costs"),
+    "report": Entry("report.commands", "[THREAD]", "Write a report of a thread (md, json, html)"),
     "export": Entry(
-        "cli.commands.export_import", "[THREAD] [-o FILE]", "write a thread to one zip"
+        "cli.commands.export_import", "[THREAD] [-o FILE]", "Export a thread to a zip file"
     ),
     "import": Entry(
-        "cli.commands.export_import", "FILE [--name NAME]", "make a thread from an exported zip"
+        "cli.commands.export_import", "FILE [--name NAME]", "Import a thread from a zip file"
     ),
-    "gc": Entry("cli.commands.store", "", "expire what is due, free what nothing holds"),
-    "verify": Entry("cli.commands.store", "", "re-derive every hash, follow every reference"),
-    "backup": Entry("cli.commands.store", "[-o FILE]", "write the whole store to one file"),
-    "restore": Entry("cli.commands.store", "FILE", "fill an empty store from a backup"),
+    "gc": Entry("cli.commands.store", "", "Delete expired artifacts, free unused bodies"),
+    "verify": Entry("cli.commands.store", "", "Check every hash and reference of the store"),
+    "backup": Entry("cli.commands.store", "[-o FILE]", "Back up the store to one file"),
+    "restore": Entry("cli.commands.store", "FILE", "Restore a backup into an empty store"),
     "migrate": Entry(
-        "cli.commands.migrate", "FROM TO [--verify]", "move a store to another engine"
+        "cli.commands.migrate", "FROM TO [--verify]", "Copy a store to another engine"
     ),
-    "doctor": Entry("cli.commands.doctor", "", "is everything all right, and what to do if not"),
-    "prime": Entry("project.commands", "[--budget N]", "print instructions for an agent"),
+    "doctor": Entry("cli.commands.doctor", "", "Check the installation and the store"),
+    "prime": Entry("project.commands", "[--budget N]", "Print instructions for an agent"),
     "completion": Entry(
-        "cli.commands.completion", "bash|zsh|fish", "complete what is typed, in a shell"
+        "cli.commands.completion", "bash|zsh|fish", "Print the completion script of a shell"
     ),
-    "version": Entry("cli.commands.version", "", "print the version"),
+    "version": Entry("cli.commands.version", "", "Print the version"),
 }
 GROUPS = {
     "thread": {
-        "new": Entry("cli.commands.thread", "[--name NAME]", "make a thread, print its id"),
-        "list": Entry("cli.commands.thread", "", "list threads, newest first (also: relay runs)"),
-        "show": Entry(
-            "cli.commands.thread", "[THREAD]", "a thread as it stands (also: relay show)"
-        ),
+        "new": Entry("cli.commands.thread", "[--name NAME]", "Create a thread, print its id"),
+        "list": Entry("cli.commands.thread", "", "List threads, newest first (also: relay runs)"),
+        "show": Entry("cli.commands.thread", "[THREAD]", "Show a thread (also: relay show)"),
         "fork": Entry(
-            "cli.commands.thread", "THREAD[@vN]", "begin a thread with the state of another"
+            "cli.commands.thread", "THREAD[@vN]", "Create a thread from the state of another"
         ),
-        "close": Entry("cli.commands.thread", "[THREAD]", "end a thread: it stays readable"),
-        "rm": Entry("cli.commands.thread", "THREAD", "remove a thread and what only it holds"),
-        "files": Entry("cli.commands.thread", "[THREAD]", "write the files to read a thread in"),
+        "close": Entry("cli.commands.thread", "[THREAD]", "Close a thread; it stays readable"),
+        "rm": Entry("cli.commands.thread", "THREAD", "Delete a thread and what only it holds"),
+        "files": Entry("cli.commands.thread", "[THREAD]", "Write the readable files of a thread"),
     },
     "state": {
         "header": Entry(
-            "cli.commands.state", "[THREAD[@vN]]", "the bounded view that goes into a prompt"
+            "cli.commands.state", "[THREAD[@vN]]", "Print the bounded header for a prompt"
         ),
         "show": Entry(
-            "cli.commands.state", "[THREAD][@vN][:/PATH]", "a whole state, or a place in it"
+            "cli.commands.state", "[THREAD][@vN][:/PATH]", "Print a state, or one value in it"
         ),
         "patch": Entry(
-            "cli.commands.state", "--json P | --file F | -", "change a state by JSON Patch", True
+            "cli.commands.state", "--json P | --file F | -", "Change a state by JSON Patch", True
         ),
-        "diff": Entry("cli.commands.state", "vA [vB]", "what changed between two versions"),
-        "log": Entry("cli.commands.state", "[THREAD]", "versions: when, who, what"),
-        "restore": Entry("cli.commands.state", "vN", "make an old version the newest"),
+        "diff": Entry("cli.commands.state", "vA [vB]", "Compare two versions"),
+        "log": Entry("cli.commands.state", "[THREAD]", "List versions: time, author, change"),
+        "restore": Entry("cli.commands.state", "vN", "Restore an earlier version"),
         "add": Entry(
             "cli.commands.state_entries",
             "fact|... TEXT",
-            "add a fact, constraint, question, step, decision",
+            "Add a fact, constraint, question, step or decision",
         ),
         "resolve": Entry(
-            "cli.commands.state_entries", "ID", "a question is resolved, a step is done"
+            "cli.commands.state_entries", "ID", "Resolve a question or complete a step"
         ),
         "compact": Entry(
-            "cli.commands.state", "[THREAD]", "shorten the lists that grow by themselves"
+            "cli.commands.state", "[THREAD]", "Shorten the lists that grow automatically"
         ),
-        "adopt": Entry("cli.commands.state", "[THREAD]", "take in a hand edit of state.json"),
+        "adopt": Entry("cli.commands.state", "[THREAD]", "Import a manual edit of state.json"),
     },
     "artifact": {
-        "put": Entry("cli.commands.artifact", "FILE|-", "store a file for good, print its ref"),
-        "get": Entry("cli.commands.artifact", "REF [--out FILE]", "get an artifact's content"),
+        "put": Entry("cli.commands.artifact", "FILE|-", "Store a file permanently, print its ref"),
+        "get": Entry(
+            "cli.commands.artifact", "REF [--out FILE]", "Print or save the content of an artifact"
+        ),
         "list": Entry(
             "cli.commands.artifact",
             "[--name N --type T --since 7d]",
-            "list artifacts, newest first",
+            "List artifacts, newest first",
         ),
-        "show": Entry(
-            "cli.commands.artifact", "REF", "everything about an artifact, with its preview"
-        ),
-        "pin": Entry("cli.commands.artifact", "REF", "keep an artifact until it is removed"),
+        "show": Entry("cli.commands.artifact", "REF", "Show an artifact with its preview"),
+        "pin": Entry("cli.commands.artifact", "REF", "Pin an artifact so that it does not expire"),
         "unpin": Entry(
-            "cli.commands.artifact", "REF [--ttl TIME]", "let a pinned artifact expire again"
+            "cli.commands.artifact", "REF [--ttl TIME]", "Unpin an artifact so that it can expire"
         ),
-        "extend": Entry(
-            "cli.commands.artifact", "REF TIME", "let an artifact live so long from now"
-        ),
-        "rm": Entry("cli.commands.artifact", "REF...", "remove artifacts; tombstones stay"),
+        "extend": Entry("cli.commands.artifact", "REF TIME", "Set the expiry of an artifact"),
+        "rm": Entry("cli.commands.artifact", "REF...", "Delete artifacts; tombstones remain"),
     },
     "context": {
-        "add": Entry("cli.commands.context", "[TEXT]", "add a block to a thread's context"),
-        "pack": Entry("cli.commands.context", "[QUERY] [--budget N]", "what goes into a window"),
-        "score": Entry("cli.commands.context", "QUERY", "how much each block says to a query"),
-        "show": Entry("cli.commands.context", "", "every block, and what each takes"),
+        "add": Entry("cli.commands.context", "[TEXT]", "Add a block to the context of a thread"),
+        "pack": Entry(
+            "cli.commands.context",
+            "[QUERY] [--budget N]",
+            "Pack the most relevant blocks into a budget",
+        ),
+        "score": Entry("cli.commands.context", "QUERY", "Score each block against a query"),
+        "show": Entry("cli.commands.context", "", "List the blocks and their tokens"),
         "prune": Entry(
-            "cli.commands.context", "[QUERY] [--budget N]", "take the least relevant out"
+            "cli.commands.context", "[QUERY] [--budget N]", "Remove the least relevant blocks"
         ),
         "export": Entry(
-            "cli.commands.context", "[QUERY] [-o FILE]", "a package for other programs"
+            "cli.commands.context", "[QUERY] [-o FILE]", "Export a package for other programs"
         ),
-        "import": Entry("cli.commands.context", "FILE", "add the blocks of a package"),
+        "import": Entry("cli.commands.context", "FILE", "Import the blocks of a package"),
     },
     "handoff": {
         "give": Entry(
-            "cli.commands.handoff", "--to AGENT --ask TEXT", "hand a thread to another agent"
+            "cli.commands.handoff", "--to AGENT --ask TEXT", "Hand a thread to another agent"
         ),
-        "accept": Entry("cli.commands.handoff", "REF|FILE", "take a handoff, print what it says"),
-        "return": Entry("cli.commands.handoff", "REF [FILE]", "give back what came of it"),
-        "list": Entry("cli.commands.handoff", "[--to AGENT]", "list handoffs, newest first"),
-        "show": Entry("cli.commands.handoff", "REF [--why]", "look at one without taking it"),
+        "accept": Entry("cli.commands.handoff", "REF|FILE", "Accept a handoff and print it"),
+        "return": Entry("cli.commands.handoff", "REF [FILE]", "Return the result of a handoff"),
+        "list": Entry("cli.commands.handoff", "[--to AGENT]", "List handoffs, newest first"),
+        "show": Entry("cli.commands.handoff", "REF [--why]", "Show a handoff without accepting it"),
     },
     "cap": {
-        "list": Entry("cli.commands.cap", "", "what can be invoked by name"),
+        "list": Entry("cli.commands.cap", "", "List capabilities"),
         "invoke": Entry(
-            "cli.commands.cap", "NAME [--arg K=V]", "run one, or take its cached result", True
+            "cli.commands.cap",
+            "NAME [--arg K=V]",
+            "Run a capability, or use its cached result",
+            True,
         ),
-        "purge": Entry("cli.commands.cap", "[NAME]", "forget cached results"),
+        "purge": Entry("cli.commands.cap", "[NAME]", "Delete cached results"),
     },
     "bridge": {
         "start": Entry(
             "cli.commands.bridge",
             "[--exec CMD|--tmux S]",
-            "work on the tasks that come on a channel",
+            "Run an agent on the tasks of a channel",
         ),
         "send": Entry(
-            "cli.commands.bridge", "TASK... [--wait]", "give a task to the agent behind a bridge"
+            "cli.commands.bridge", "TASK... [--wait]", "Send a task to the agent behind a bridge"
         ),
     },
     "a2a": {
-        "serve": Entry(
-            "server.commands", "[--agent NAME=KIND:WHAT]", "serve agents to other agents, by A2A"
-        ),
-        "card": Entry("a2a.commands", "URL", "what an agent elsewhere says of itself"),
-        "send": Entry(
-            "a2a.commands", "URL TEXT [--ref REF]", "send a message to an agent elsewhere"
-        ),
+        "serve": Entry("server.commands", "[--agent NAME=KIND:WHAT]", "Serve agents over A2A"),
+        "card": Entry("a2a.commands", "URL", "Print the card of a remote agent"),
+        "send": Entry("a2a.commands", "URL TEXT [--ref REF]", "Send a message to a remote agent"),
     },
     "keys": {
-        "new": Entry(
-            "cli.commands.keys", "[--scope SCOPE]", "make a key for a server, print its token once"
-        ),
-        "list": Entry("cli.commands.keys", "", "which keys there are"),
-        "revoke": Entry("cli.commands.keys", "ID", "let a key be good no more"),
-        "usage": Entry("cli.commands.keys", "[ID]", "what was done with which key"),
+        "new": Entry("cli.commands.keys", "[--scope SCOPE]", "Create a key, print its token once"),
+        "list": Entry("cli.commands.keys", "", "List keys"),
+        "revoke": Entry("cli.commands.keys", "ID", "Revoke a key"),
+        "usage": Entry("cli.commands.keys", "[ID]", "Show the usage of keys"),
     },
     "project": {
-        "init": Entry("project.commands", "[FOLDER]", "create the four files of a project"),
-        "start": Entry("project.commands", "[--budget N] [--agent]", "print the cold-start brief"),
-        "finish": Entry("project.commands", "[OPTIONS|-]", "write all changes or none"),
-        "status": Entry("project.commands", "", "show the state of the project"),
-        "next": Entry("project.commands", "", "list the next todos, at most five"),
-        "decide": Entry("project.commands", "TITLE", "append a decision"),
-        "decisions": Entry("project.commands", "[ADR]", "list the decisions, or print one"),
-        "note": Entry("project.commands", "TEXT", "add a line to the notes"),
-        "doctor": Entry("project.commands", "", "check the files and tell how to fix them"),
-        "restore": Entry("project.commands", "vN", "write the files as in an earlier version"),
-        "heartbeat": Entry("project.commands", "[--exec CMD]", "work on the next todos (for cron)"),
+        "init": Entry("project.commands", "[FOLDER]", "Create the four files of a project"),
+        "start": Entry("project.commands", "[--budget N] [--agent]", "Print the cold-start brief"),
+        "finish": Entry("project.commands", "[OPTIONS|-]", "Write all changes or none"),
+        "status": Entry("project.commands", "", "Show the state of the project"),
+        "next": Entry("project.commands", "", "List the next todos, at most five"),
+        "decide": Entry("project.commands", "TITLE", "Append a decision"),
+        "decisions": Entry("project.commands", "[ADR]", "List the decisions, or print one"),
+        "note": Entry("project.commands", "TEXT", "Add a line to the notes"),
+        "doctor": Entry("project.commands", "", "Check the files and tell how to fix them"),
+        "restore": Entry("project.commands", "vN", "Write the files as in an earlier version"),
+        "heartbeat": Entry("project.commands", "[--exec CMD]", "Work on the next todos (for cron)"),
     },
     "project todo": {
-        "add": Entry("project.commands", "TITLE", "add a todo, print its id"),
-        "start": Entry("project.commands", "TODO [NOTE]", "start a todo"),
-        "done": Entry("project.commands", "TODO [NOTE]", "complete a todo"),
-        "block": Entry("project.commands", "TODO [NOTE]", "block a todo, with a reason"),
-        "unblock": Entry("project.commands", "TODO [NOTE]", "unblock a todo"),
-        "cancel": Entry("project.commands", "TODO [NOTE]", "cancel a todo"),
-        "list": Entry("project.commands", "", "list todos"),
-        "review": Entry("project.commands", "", "list overdue, stale and stuck todos"),
-        "archive": Entry("project.commands", "", "archive todos completed a week ago"),
+        "add": Entry("project.commands", "TITLE", "Add a todo, print its id"),
+        "start": Entry("project.commands", "TODO [NOTE]", "Start a todo"),
+        "done": Entry("project.commands", "TODO [NOTE]", "Complete a todo"),
+        "block": Entry("project.commands", "TODO [NOTE]", "Block a todo, with a reason"),
+        "unblock": Entry("project.commands", "TODO [NOTE]", "Unblock a todo"),
+        "cancel": Entry("project.commands", "TODO [NOTE]", "Cancel a todo"),
+        "list": Entry("project.commands", "", "List todos"),
+        "review": Entry("project.commands", "", "List overdue, stale and stuck todos"),
+        "archive": Entry("project.commands", "", "Archive todos completed a week ago"),
     },
     "project task": {
-        "give": Entry("project.commands", "TASK", "add a task for a sub-agent"),
-        "take": Entry("project.commands", "[TASK]", "take a task"),
-        "return": Entry("project.commands", "RESULT", "return the result of a task"),
-        "list": Entry("project.commands", "", "list the tasks"),
+        "give": Entry("project.commands", "TASK", "Add a task for a sub-agent"),
+        "take": Entry("project.commands", "[TASK]", "Take a task"),
+        "return": Entry("project.commands", "RESULT", "Return the result of a task"),
+        "list": Entry("project.commands", "", "List the tasks"),
     },
     "wrap": {
         "run": Entry(
-            "runs.commands.wrap", "--cli BIN -- ARGS", "an LLM command line works on a thread"
+            "runs.commands.wrap", "--cli BIN -- ARGS", "Run an LLM command-line tool on a thread"
         ),
     },
     "pipeline": {
-        "run": Entry(
-            "pipelines.commands", "FILE [--input K=V]", "run a pipeline: steps as a graph"
+        "run": Entry("pipelines.commands", "FILE [--input K=V]", "Run a pipeline"),
+        "validate": Entry("pipelines.commands", "FILE", "Check a pipeline file"),
+        "graph": Entry(
+            "pipelines.commands", "FILE [--svg|--mermaid]", "Print the graph of a pipeline"
         ),
-        "validate": Entry("pipelines.commands", "FILE", "is it right, and if not, where"),
-        "graph": Entry("pipelines.commands", "FILE [--svg|--mermaid]", "what comes after what"),
-        "list": Entry("pipelines.commands", "", "list runs, newest first"),
-        "show": Entry("pipelines.commands", "RUN", "a run: its steps, results and what it took"),
-        "resume": Entry("pipelines.commands", "RUN", "go on with a run that was ended"),
-        "retry": Entry(
-            "pipelines.commands", "RUN STEP", "run a step again, and what depends on it"
-        ),
-        "cancel": Entry("pipelines.commands", "RUN", "end a run and its children"),
-        "approve": Entry("pipelines.commands", "RUN STEP", "let a step that waits go on"),
-        "reject": Entry("pipelines.commands", "RUN STEP REASON", "let a step that waits fail"),
+        "list": Entry("pipelines.commands", "", "List pipeline runs, newest first"),
+        "show": Entry("pipelines.commands", "RUN", "Show the steps and results of a run"),
+        "resume": Entry("pipelines.commands", "RUN", "Resume an interrupted run"),
+        "retry": Entry("pipelines.commands", "RUN STEP", "Run a step and its dependents again"),
+        "cancel": Entry("pipelines.commands", "RUN", "Cancel a run and its processes"),
+        "approve": Entry("pipelines.commands", "RUN STEP", "Approve a waiting step"),
+        "reject": Entry("pipelines.commands", "RUN STEP REASON", "Reject a waiting step"),
     },
     "config": {
-        "list": Entry("cli.commands.config", "", "every setting, its value and what it means"),
-        "get": Entry("cli.commands.config", "KEY", "one setting"),
-        "set": Entry("cli.commands.config", "KEY VALUE", "change a setting"),
-        "path": Entry("cli.commands.config", "", "where config.json is"),
+        "list": Entry("cli.commands.config", "", "List all settings"),
+        "get": Entry("cli.commands.config", "KEY", "Print a setting"),
+        "set": Entry("cli.commands.config", "KEY VALUE", "Change a setting"),
+        "path": Entry("cli.commands.config", "", "Print the path of config.json"),
     },
 }
 ALIASES = {"runs": ("thread", "list"), "show": ("thread", "show")}
@@ -311,7 +302,7 @@ SYNONYMS = {
 
 
 def every_command() -> Iterator[tuple[str, Entry]]:
-    """All commands as they are typed, in the order of the overview."""
+    """Yield all commands as typed, in the order of the overview."""
     yield from COMMANDS.items()
     for group, commands in GROUPS.items():
         for name, entry in commands.items():
@@ -319,22 +310,22 @@ def every_command() -> Iterator[tuple[str, Entry]]:
 
 
 def grouped(words: list[str]) -> list[str]:
-    """Words in which a group of two, such as `project todo`, is one."""
+    """Join the words of a group of two, such as `project todo`."""
     first = " ".join(words[:2])
     return [first, *words[2:]] if len(words) > 1 and first in GROUPS else words
 
 
 def followers(group: str) -> list[str]:
-    """What can follow a group: its commands, and the groups in it."""
+    """Return the commands and the nested groups of a group."""
     inside = [each.removeprefix(f"{group} ") for each in GROUPS if each.startswith(f"{group} ")]
     return [*GROUPS[group], *inside]
 
 
 def leading_options(words: list[str]) -> tuple[list[str], list[str]]:
-    """The options before a command, and the words from the command on.
+    """Split the words into the options before a command and the rest.
 
     Raises:
-        Invalid: one is unknown, or has no value.
+        Invalid: an option is unknown, or has no value.
     """
     index = 0
     while index < len(words) and words[index].startswith("-"):
@@ -345,7 +336,7 @@ def leading_options(words: list[str]) -> tuple[list[str], list[str]]:
         if count is None or (equals and count == 1):
             meant = close_option(option, GLOBAL_OPTIONS)
             hint = f"did you mean: relay {meant}" if meant else "see: relay help"
-            raise Invalid(f"there is no option {option!r}", hint)
+            raise Invalid(f"unknown option {option!r}", hint)
         index += 1 if equals else count
         if index > len(words):
             raise Invalid(f"{option} needs a value", f"write: relay {option} VALUE COMMAND")
@@ -353,10 +344,10 @@ def leading_options(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def find_command(words: list[str]) -> tuple[str, Entry, list[str]]:
-    """The command as it is typed, its entry, and the words left for it.
+    """Return the name of the command, its entry and the remaining words.
 
     Raises:
-        Invalid: there is none of that name.
+        Invalid: there is no such command.
     """
     words = grouped(words)
     if words[0] in COMMANDS:
@@ -365,7 +356,7 @@ def find_command(words: list[str]) -> tuple[str, Entry, list[str]]:
         known = [*COMMANDS, *GROUPS, *ALIASES]
         hint = f"use: {OTHER_WORDS[words[0]]}" if words[0] in OTHER_WORDS else ""
         hint = hint or _suggested(words[0], known) + _as_words(words[0], known)
-        raise Invalid(f"there is no command {words[0]!r}", hint)
+        raise Invalid(f"unknown command {words[0]!r}", hint)
     group, commands = words[0], GROUPS[words[0]]
     if len(words) > 1 and words[1] in commands:
         return f"{group} {words[1]}", commands[words[1]], words[2:]
@@ -373,7 +364,7 @@ def find_command(words: list[str]) -> tuple[str, Entry, list[str]]:
         meant = next((each for each in SYNONYMS.get(words[1], ()) if each in commands), "")
         hint = f"use: relay {group} {meant}" if meant else ""
         raise Invalid(
-            f"relay {group} has no {words[1]!r}",
+            f"unknown command {words[1]!r} of relay {group}",
             hint or _suggested(words[1], followers(group), group),
         )
     raise Invalid(
@@ -382,13 +373,13 @@ def find_command(words: list[str]) -> tuple[str, Entry, list[str]]:
 
 
 def overview(group: str = "") -> str:
-    """What `relay help` prints, or `relay help GROUP`, with the groups in it."""
+    """Return what `relay help` or `relay help GROUP` prints."""
     if group:
         lines = [f"relay {group} COMMAND", ""]
         for each in GROUPS:
             if f"{each} ".startswith(f"{group} "):
                 lines += _lines((f"{each} {name}", entry) for name, entry in GROUPS[each].items())
-        return "\n".join([*lines, "", f"relay {group} COMMAND --help says more."])
+        return "\n".join([*lines, "", f"relay {group} COMMAND --help prints details."])
     lines = [
         "Context Relay: store content once, pass small refs.",
         "",
@@ -401,11 +392,11 @@ def overview(group: str = "") -> str:
     lines += [
         "",
         "REF is a ref, its first six characters or more, a URL that ends in /pull/<ref>, or @last.",
-        "THREAD is an id, its first six characters or more, or a name; none for RELAY_THREAD, or",
-        "else the thread last used in this folder.",
-        "The store is that of --store or --url, else of CONTEXTRELAY_URL, else of RELAY_HOME, else",
-        "~/.relay; http://HOST:PORT asks a server, with CONTEXTRELAY_API_KEY if that is set.",
-        "relay COMMAND --help says more. --json works everywhere.",
+        "THREAD is an id, its first six characters or more, or a name. Default: RELAY_THREAD,",
+        "then the thread last used in this folder.",
+        "The store is that of --store or --url, CONTEXTRELAY_URL or RELAY_HOME; default: ~/.relay.",
+        "http://HOST:PORT is a server; CONTEXTRELAY_API_KEY is its key.",
+        "relay COMMAND --help prints details. Every command takes --json.",
     ]
     return "\n".join(lines)
 
@@ -415,7 +406,7 @@ def _lines(entries: Iterable[tuple[str, Entry]]) -> list[str]:
 
 
 def _suggested(word: str, known: list[str], group: str = "") -> str:
-    """The next step after a word that is no command."""
+    """Return the hint for an unknown command."""
     from difflib import get_close_matches
 
     # Never what cannot be undone: a typo must not lead there.
@@ -425,7 +416,7 @@ def _suggested(word: str, known: list[str], group: str = "") -> str:
 
 
 def _as_words(word: str, known: list[str]) -> str:
-    """How a word is sent to a model, unless it is all but a command."""
+    """Return the hint to ask a model, unless the word looks like a typo of a command."""
     from difflib import get_close_matches
 
     is_typo = not word.isalpha() or get_close_matches(word, known, 1, 0.75)
@@ -433,7 +424,7 @@ def _as_words(word: str, known: list[str]) -> str:
 
 
 def close_option(typed: str, known: Iterable[str]) -> str | None:
-    """The option that is nearly what was typed; the dashes, which all have, do not count."""
+    """Return the option closest to what was typed, or None."""
     from difflib import get_close_matches
 
     names = [option[2:] for option in known if option.startswith("--")]
