@@ -24,7 +24,7 @@ from bench.quality.locomo import read_talks
 from bench.search import PASSAGES_EACH, QUERIES, Texts
 from contextrelay.content.search.bm25 import length_of
 from contextrelay.content.search.words import IRREGULAR, query_words, stem, words
-from contextrelay.core.search.ranking import rank
+from contextrelay.core.search_index import rank
 from contextrelay.documents.args_schema import checked
 from contextrelay.documents.canonical import canonical
 from contextrelay.limits import SEARCH_CANDIDATES

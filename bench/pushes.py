@@ -22,7 +22,7 @@ from bench.measure import Curve, Result, each, faster, flat, interleaved, within
 from contextrelay import Relay
 from contextrelay.content.preview import preview
 from contextrelay.content.sniff import sniff_text
-from contextrelay.core.search.index_sync import catch_up, index_of
+from contextrelay.core.search_index import catch_up, index_of
 
 LOOKED_US = 60
 ITEMS, GROUP = 5_000, 1_000

@@ -14,7 +14,7 @@ from pathlib import Path
 from bench.measure import Curve, Result, each, faster, flat, interleaved, timed
 from contextrelay import Gone, Relay
 from contextrelay.client.transport.local import Local
-from contextrelay.core.search.index_sync import FILE_NAME, catch_up, index_of
+from contextrelay.core.search_index import FILE_NAME, catch_up, index_of
 
 PASSAGES_EACH = 10
 SIZES = (100, 1_000, 10_000, 100_000)

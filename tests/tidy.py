@@ -35,8 +35,8 @@ LONG_FILES: dict[str, str] = {
 }
 LONG_FUNCTIONS: dict[str, str] = {}  # "src/contextrelay/x.py::name": why
 CATCHES_ALL: dict[str, str] = {
-    "src/contextrelay/core/capabilities/invoke.py::_run": "anybody's code",
-    "src/contextrelay/core/capabilities/registry.py::_load": "a broken package stops no others",
+    "src/contextrelay/core/invoke.py::_run": "anybody's code",
+    "src/contextrelay/core/capabilities.py::_load": "a broken package stops no others",
     "src/contextrelay/store/ledger/sqlite.py::_try_group": "the error goes to each caller's thread",
     "src/contextrelay/client/contextrelay.py::hear": "a callback's error is its own",
     "src/contextrelay/runs/providers/transport.py::answered": "an SDK's own code",

@@ -17,7 +17,7 @@ from bench.libraries import SHOWN, fill, passage_of, ranked, text_of
 from bench.quality.locomo import read_talks
 from bench.search import Texts
 from contextrelay.content.search.words import query_words
-from contextrelay.core.search.ranking import rank
+from contextrelay.core.search_index import rank
 from contextrelay.limits import SEARCH_CANDIDATES
 from contextrelay.store.search.index import SearchIndex
 from tests.store.postgres.server import PostgresServer

@@ -14,7 +14,7 @@ from obstore.store import from_url
 from bench.measure import Curve, Result, faster, in_turn
 from contextrelay import Relay
 from contextrelay.client.transport.local import open_stores
-from contextrelay.core.transfer.migrate import migrate
+from contextrelay.core.migrate import migrate
 from contextrelay.store.ledger import Write
 from tests.store.engines import Servers, new_prefix
 

@@ -28,7 +28,7 @@ from redis import Redis
 from bench.engines.raw import recorded
 from bench.search import Texts
 from contextrelay import Relay
-from contextrelay.core.search.index_sync import catch_up, index_of
+from contextrelay.core.search_index import catch_up, index_of
 from contextrelay.model.artifact import Artifact
 from contextrelay.store.ledger import Row, Write
 from contextrelay.verbs import Sweep

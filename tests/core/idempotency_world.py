@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from contextrelay.client.transport.local import Local
 from contextrelay.core.artifacts.catalog import ADDED
-from contextrelay.core.capabilities.registry import capability
+from contextrelay.core.capabilities import capability
 from contextrelay.model.package import Block
 from contextrelay.store.engine import Engine, open_engine
 from contextrelay.store.ledger import Ledger

@@ -9,7 +9,7 @@ from msgspec.structs import fields as fields_of
 
 from contextrelay import Relay, verbs
 from contextrelay.client.transport.local import Local
-from contextrelay.core.access.callers import seen_by
+from contextrelay.core.access import seen_by
 from contextrelay.core.stores import Stores
 from contextrelay.model.key import IssuedKey, Key
 from contextrelay.state.schema import fact

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contextrelay.client.transport.local import Local
-from contextrelay.core.capabilities.registry import capability
+from contextrelay.core.capabilities import capability
 from contextrelay.errors import Conflict, Gone, Invalid, Refused, RelayError
 from contextrelay.limits import KEY_CHARS_MAX, KEY_KEPT_S, UNFINISHED_PUSH_S
 from contextrelay.store.ledger import Ledger

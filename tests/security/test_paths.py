@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from contextrelay import Relay, capability
-from contextrelay.core.capabilities.registry import without_paths
+from contextrelay.core.capabilities import without_paths
 from contextrelay.errors import Broken, RelayError
 from contextrelay.store import file_errors
 from contextrelay.store.blobs import files

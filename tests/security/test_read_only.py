@@ -19,7 +19,7 @@ import httpx2
 import pytest
 
 from contextrelay import Full, Relay, Settings
-from contextrelay.core.search import search
+from contextrelay.core import search
 from contextrelay.model.artifact import Artifact
 from tests.cli.shell import Shell
 from tests.crash.test_schema import V1_TEXT, V1_TEXT_REF, v1_store

@@ -15,8 +15,8 @@ import pytest
 from msgspec import msgpack
 
 from contextrelay import Conflict, Relay, RelayError
+from contextrelay.core.backup import End, Part
 from contextrelay.core.schema import RESTORE
-from contextrelay.core.transfer.backup import End, Part
 from contextrelay.store.ledger import Row, Write
 from tests.rigs import length, rig
 

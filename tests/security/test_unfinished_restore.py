@@ -19,9 +19,7 @@ import httpx2
 import pytest
 
 from contextrelay import Conflict, Invalid, Relay, Unavailable
-from contextrelay.core.transfer import store_lock
-from contextrelay.core.transfer.backup import Part
-from contextrelay.core.transfer.store_lock import FILLING, LOOKING
+from contextrelay.core.backup import FILLING, LOOKING, Part
 from contextrelay.store.ledger import LOCK_KIND, LOCK_LOG, ONLY, UNLOCKED, Row, Write, lock_token
 from tests.cli.shell import Shell
 from tests.rigs import length, rig
@@ -39,7 +37,7 @@ STRIDE = length(thin=4, long=1, full=1)
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody else reads in these tests, but in the one about readers."""
-    monkeypatch.setattr(store_lock, "LOCK_TRUSTED_S", 0)
+    monkeypatch.setattr("contextrelay.core.backup.LOCK_TRUSTED_S", 0)
 
 
 @pytest.fixture(scope="module")
@@ -287,8 +285,8 @@ def test_readers_that_looked_before_see_nothing_of_it(
 CHILD = """
 import os, signal, sys
 from contextrelay import Relay
-from contextrelay.core.transfer import store_lock
-store_lock.LOCK_TRUSTED_S = 0
+from contextrelay.core import backup
+backup.LOCK_TRUSTED_S = 0
 from contextrelay.store.ledger import sqlite
 step, folder, file = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 commits = 0

@@ -12,16 +12,16 @@ from contextrelay.core.answer import answer, answer_pushes, can_share_commit, op
 from contextrelay.core.stores import Stores
 
 if TYPE_CHECKING:
-    from contextrelay.core.access.callers import FoundKey, find_key, holder_of, seen_by, spaces
-    from contextrelay.core.capabilities.registry import capability
+    from contextrelay.core.access import FoundKey, find_key, holder_of, seen_by, spaces
+    from contextrelay.core.capabilities import capability
 
 _LATER = {
-    "FoundKey": "access.callers",
-    "capability": "capabilities.registry",
-    "holder_of": "access.callers",
-    "find_key": "access.callers",
-    "seen_by": "access.callers",
-    "spaces": "access.callers",
+    "FoundKey": "access",
+    "capability": "capabilities",
+    "holder_of": "access",
+    "find_key": "access",
+    "seen_by": "access",
+    "spaces": "access",
 }
 
 __all__ = [

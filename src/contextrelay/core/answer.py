@@ -40,7 +40,7 @@ def open_stores(
         # A store that is locked or full now is looked at when it is opened the next time.
         with suppress(RelayError):
             if stores.ledger.get(RESTORE, Kind.FINISHED, ONLY) is None:
-                from contextrelay.core.transfer.upgrade import finish_pushes
+                from contextrelay.core.upgrade import finish_pushes
 
                 finish_pushes(stores)
     return stores
@@ -50,7 +50,7 @@ def answer(stores: Stores, verb: Verb[Reply], body: Body = b"", key: str = "") -
     """Answer a verb that may come with a body.
 
     With an idempotency key it is done once in KEY_KEPT_S, however often it is asked. Whether the
-    caller may ask it is decided in core/access/callers.py.
+    caller may ask it is decided in core/access.py.
     """
     kind: type[Verb[Any]] = type(verb)
     bounded = stores.ledger.may_lose and not kind.traits.slow

@@ -267,11 +267,11 @@ _LAST = (
 )
 _LISTED = (Rows(Kind.THREAD, "time, id", "nothing", "threads/threads", _THREAD),)
 _NAMED = (Rows(Kind.THREAD, "name, time, id", "nothing", "threads/threads", _THREAD),)
-_PACED = (Rows(Kind.BUCKET, ONLY, "what is left of a key's rate", "access/rates", "a day on"),)
-_RESULT = (Rows(Kind.RESULT, ONLY, "ref of a result", "capabilities/result_cache", "at its end"),)
+_PACED = (Rows(Kind.BUCKET, ONLY, "what is left of a key's rate", "access", "a day on"),)
+_RESULT = (Rows(Kind.RESULT, ONLY, "ref of a result", "capabilities", "at its end"),)
 _SESSION = (
-    Rows(Kind.SESSION, ONLY, "agent, version, ids of blocks", "packing/sessions", "at its end"),
-    Rows(Kind.BLOCK, "id", "a block as JSON", "packing/sessions"),
+    Rows(Kind.SESSION, ONLY, "agent, version, ids of blocks", "packing", "at its end"),
+    Rows(Kind.BLOCK, "id", "a block as JSON", "packing"),
 )
 _SENT = Rows(Kind.HOOK, "thread", "how far its hooks were served", "threads/hooks", "at its end")
 _SWEPT = (Rows(Kind.CURSOR, ONLY, "the last time an earlier version swept", BEFORE, "never"),)
@@ -286,7 +286,7 @@ LOGS: tuple[Log, ...] = (
             Rows(Kind.TOMBSTONE, ONLY, "when and why it went, metadata", "artifacts/records"),
             Rows(Kind.DERIVED, "ref", "an artifact made from this one", "push/push"),
             Rows(Kind.HOLDER, "thread", "a thread that has it", "artifacts/holds", _THREAD),
-            Rows(Kind.CLOSED, ONLY, "its push was given up", "transfer/upgrade"),
+            Rows(Kind.CLOSED, ONLY, "its push was given up", "upgrade"),
             Rows(Kind.READ, ONLY, "its size is counted in savings", "accounting/usage"),
             Rows(Kind.SHOWN, ONLY, "whether it was packed, then read", "accounting/pull_rates"),
             _AGAIN,
@@ -301,8 +301,8 @@ LOGS: tuple[Log, ...] = (
             Rows(Kind.BODY, ONLY, "the bytes, up to 32 KiB", "artifacts/incoming", _FREED),
             Rows(Kind.HOLD, "ref, name", "who has this body", "artifacts/bodies", _GONE),
             Rows(Kind.FREED, ONLY, "that the bytes are deleted", "artifacts/bodies"),
-            Rows(Kind.LOOKED, "type, tenant", "outline, token count", "inspect/outline", _FREED),
-            Rows(Kind.LINES, ONLY, "where lines begin", "inspect/slice"),
+            Rows(Kind.LOOKED, "type, tenant", "outline, token count", "inspect", _FREED),
+            Rows(Kind.LINES, ONLY, "where lines begin", "inspect"),
         ),
     ),
     Log(
@@ -311,8 +311,8 @@ LOGS: tuple[Log, ...] = (
         "30 days after its last signal",
         (
             Rows(Kind.PENDING, "ref", "a push to be signalled", BEFORE, "at the first open"),
-            Rows(Kind.KEPT, "time", "until when to keep signals", "channels/channels", "then"),
-            Rows(Kind.IDLE, ONLY, "that all signals are old", "channels/retention", "at a signal"),
+            Rows(Kind.KEPT, "time", "until when to keep signals", "channels", "then"),
+            Rows(Kind.IDLE, ONLY, "that all signals are old", "channels", "at a signal"),
             _AGAIN,
         ),
     ),
@@ -328,8 +328,8 @@ LOGS: tuple[Log, ...] = (
         "`made`, `revoked`: servers listen to them",
         "30 days after the key ended",
         (
-            Rows(Kind.KEY, ONLY, "the key, hash of its token", "access/keys"),
-            Rows(Kind.USED, ONLY, "when it was last used", "access/keys"),
+            Rows(Kind.KEY, ONLY, "the key, hash of its token", "access"),
+            Rows(Kind.USED, ONLY, "when it was last used", "access"),
         ),
     ),
     Log(
@@ -346,8 +346,8 @@ LOGS: tuple[Log, ...] = (
         (
             Rows(Kind.BLOBS, ONLY, "where the blobs are", ENGINE, "never"),
             Rows(Kind.LOCK, ONLY, "the token of a restore: only it writes", ENGINE, "at its end"),
-            Rows(Kind.FINISHED, ONLY, "no old push is unfinished", "transfer/upgrade", "never"),
-            Rows(Kind.UNFINISHED, ONLY, "left by an old version's restore", "transfer/store_lock"),
+            Rows(Kind.FINISHED, ONLY, "no old push is unfinished", "upgrade", "never"),
+            Rows(Kind.UNFINISHED, ONLY, "left by an old version's restore", "backup"),
         ),
     ),
     Log(f"{SESSIONS}<id>", "empty, the last one", "with its row", _SESSION),
@@ -364,8 +364,8 @@ LOGS: tuple[Log, ...] = (
             Rows(Kind.CHECKPOINT, "label", "a version", "threads/events", _REMOVED),
             Rows(Kind.ENDED, ONLY, "until when it is kept", "threads/threads", _REMOVED),
             Rows(Kind.OWNER, ONLY, "id of the key that began a run", "threads/threads", _REMOVED),
-            Rows(Kind.STEP, "step", "how a step ended", "runs/pipelines", "when it is retried"),
-            Rows(Kind.ACCEPTED, "ref, who", "a handoff was accepted", "packing/handoffs"),
+            Rows(Kind.STEP, "step", "how a step ended", "runs", "when it is retried"),
+            Rows(Kind.ACCEPTED, "ref, who", "a handoff was accepted", "handoffs"),
             Rows(Kind.HOOK, "id", "where its updates go", "threads/hooks", _REMOVED),
             _AGAIN,
         ),
@@ -374,10 +374,10 @@ LOGS: tuple[Log, ...] = (
 )
 
 COUNTERS: dict[str, str] = {
-    CACHE_HITS: "by capability: how often its result was cached (capabilities/result_cache.py)",
-    f"{KEY_COUNTERS}<id>": "requests and bytes of a key (access/keys.py, access/quotas.py)",
+    CACHE_HITS: "by capability: how often its result was cached (capabilities.py)",
+    f"{KEY_COUNTERS}<id>": "requests and bytes of a key (access.py, access.py)",
     f"{PULL_COUNTERS}<type>/<size>": "packed as refs, and then read (accounting/pull_rates.py)",
     SAVINGS: "tokens sent and kept out of prompts, in all (accounting/usage.py)",
     f"{SAVINGS}/<thread>": "the same, of a thread's artifacts",
-    "<name>@<id>": "any of these, as a limited key counted them (access/visibility.py)",
+    "<name>@<id>": "any of these, as a limited key counted them (spaces.py)",
 }

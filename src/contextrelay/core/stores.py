@@ -22,8 +22,7 @@ from contextrelay.store.file_errors import locked
 from contextrelay.store.ledger import UNLOCKED, Ledger, Stale, Write
 
 if TYPE_CHECKING:
-    from contextrelay.core.access.callers import Caller
-    from contextrelay.core.access.quotas import Quota
+    from contextrelay.core.access import Caller, Quota
     from contextrelay.core.idempotency import Once
 
 Done = TypeVar("Done")

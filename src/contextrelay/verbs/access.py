@@ -21,7 +21,7 @@ from contextrelay.model.key import (
 )
 from contextrelay.verbs.verb import Cursor, Index, Label, Traits, TtlS, Verb
 
-_keys = partial(Traits, needs="admin", answered_in="access.keys")
+_keys = partial(Traits, needs="admin", answered_in="access")
 
 
 class NewKey(Verb[IssuedKey], frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ class ReadUsage(Verb[Usage], frozen=True):
 class KeepKey(Verb[None], frozen=True):
     """Keep a key that was made elsewhere; one that is there already stays as it is."""
 
-    traits = Traits(needs="owner", answered_in="access.keys")
+    traits = Traits(needs="owner", answered_in="access")
 
     kept: KeptKey
 
@@ -81,7 +81,7 @@ class KeepKey(Verb[None], frozen=True):
 class CountUse(Verb[None], frozen=True):
     """Add to what was done with a key: its requests and bytes since they were counted last."""
 
-    traits = Traits(needs="owner", answered_in="access.keys")
+    traits = Traits(needs="owner", answered_in="access")
 
     id: KeyId
     counts: dict[str, int]

@@ -118,7 +118,7 @@ class Peek(Verb[Artifact], frozen=True):
 
     traits = Traits(
         needs="read",
-        answered_in="inspect.peek",
+        answered_in="inspect",
         http="GET /v1/artifacts/{ref}",
         inline=True,
         counted=True,

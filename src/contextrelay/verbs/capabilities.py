@@ -16,7 +16,7 @@ from contextrelay.verbs.verb import Label, Traits, TtlS, Verb
 class ListCapabilities(Verb[CapabilityListing], frozen=True):
     """What can be invoked by name, with the arguments each takes."""
 
-    traits = Traits(needs="read", answered_in="capabilities.invoke", http="GET /v1/capabilities")
+    traits = Traits(needs="read", answered_in="invoke", http="GET /v1/capabilities")
 
 
 class Invoke(Verb[Invoked], frozen=True):
@@ -28,7 +28,7 @@ class Invoke(Verb[Invoked], frozen=True):
 
     traits = Traits(
         needs="write",
-        answered_in="capabilities.invoke",
+        answered_in="invoke",
         http="POST /v1/capabilities/{capability}",
         slow=True,
         keyed=True,
@@ -50,9 +50,7 @@ CacheKey = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}$")]
 class FindResult(Verb[list[Artifact]], frozen=True):
     """The result that was kept under a hash of what it was made of, if it is still there."""
 
-    traits = Traits(
-        needs="read", answered_in="capabilities.invoke", http="GET /v1/cache/{cache_key}"
-    )
+    traits = Traits(needs="read", answered_in="invoke", http="GET /v1/cache/{cache_key}")
 
     cache_key: CacheKey
 
@@ -62,7 +60,7 @@ class KeepResult(Verb[Artifact], frozen=True):
 
     traits = Traits(
         needs="write",
-        answered_in="capabilities.invoke",
+        answered_in="invoke",
         http="PUT /v1/cache/{cache_key}",
         fails=(404, 410),
     )
@@ -77,6 +75,6 @@ class KeepResult(Verb[Artifact], frozen=True):
 class PurgeCache(Verb[Purged], frozen=True):
     """Forget cached results: those of one capability, or all."""
 
-    traits = Traits(needs="admin", answered_in="capabilities.invoke", http="DELETE /v1/cache")
+    traits = Traits(needs="admin", answered_in="invoke", http="DELETE /v1/cache")
 
     capability: Label | None = None

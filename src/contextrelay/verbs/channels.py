@@ -16,7 +16,7 @@ class Publish(Verb[Signal], frozen=True):
 
     traits = Traits(
         needs="write",
-        answered_in="channels.channels",
+        answered_in="channels",
         http="POST /v1/channels/{channel}",
         status=201,
         keyed=True,
@@ -34,7 +34,7 @@ class ReadSignals(Verb[SignalPage], frozen=True):
 
     traits = Traits(
         needs="read",
-        answered_in="channels.channels",
+        answered_in="channels",
         http="GET /v1/channels/{channel}",
         inline=True,
         waits=True,
@@ -48,7 +48,7 @@ class ReadSignals(Verb[SignalPage], frozen=True):
 class ListChannels(Verb[ChannelListing], frozen=True):
     """List channels by name; `after` is the `next` of the page before."""
 
-    traits = Traits(needs="read", answered_in="channels.channels", http="GET /v1/channels")
+    traits = Traits(needs="read", answered_in="channels", http="GET /v1/channels")
 
     limit: Annotated[int, Meta(ge=1, le=LIST_ITEMS_MAX)] = 20
     after: Annotated[str, Meta(max_length=CHANNEL_CHARS_MAX)] = ""

@@ -49,9 +49,7 @@ class Slice(Verb[Piece], frozen=True):
     such as `Class.method`.
     """
 
-    traits = _looks(
-        answered_in="inspect.slice", http="GET /v1/artifacts/{ref}/slice", fails=(413, 423)
-    )
+    traits = _looks(answered_in="inspect", http="GET /v1/artifacts/{ref}/slice", fails=(413, 423))
 
     ref: Ref
     lines: SpanText | None = None
@@ -79,9 +77,7 @@ class Grep(Verb[Found], frozen=True):
     `after_line`: only after that line of the one ref. `is_count`: only count them.
     """
 
-    traits = _scans(
-        answered_in="inspect.grep", http="GET /v1/grep", also="GET /v1/artifacts/{ref}/grep"
-    )
+    traits = _scans(answered_in="inspect", http="GET /v1/grep", also="GET /v1/artifacts/{ref}/grep")
 
     pattern: GrepPattern | GrepPatterns
     ref: Ref | None = None
@@ -102,9 +98,7 @@ class Grep(Verb[Found], frozen=True):
 class Outline(Verb[Outlined], frozen=True):
     """The shape of a body, by its kind, the most useful things first, within a budget."""
 
-    traits = _looks(
-        answered_in="inspect.outline", http="GET /v1/artifacts/{ref}/outline", fails=(423,)
-    )
+    traits = _looks(answered_in="inspect", http="GET /v1/artifacts/{ref}/outline", fails=(423,))
 
     ref: Ref
     tokens_max: OutlineTokens = OUTLINE_TOKENS_DEFAULT
@@ -113,9 +107,7 @@ class Outline(Verb[Outlined], frozen=True):
 class Digest(Verb[Digested], frozen=True):
     """Head, tail, error lines and outline of a body, within a budget."""
 
-    traits = _looks(
-        answered_in="inspect.outline", http="GET /v1/artifacts/{ref}/digest", fails=(423,)
-    )
+    traits = _looks(answered_in="inspect", http="GET /v1/artifacts/{ref}/digest", fails=(423,))
 
     ref: Ref
     tokens_max: OutlineTokens = DIGEST_TOKENS_DEFAULT
@@ -124,7 +116,7 @@ class Digest(Verb[Digested], frozen=True):
 class DiffRefs(Verb[Differing], frozen=True):
     """What differs between two bodies, as a unified diff; of JSON also where."""
 
-    traits = _scans(answered_in="inspect.slice", http="GET /v1/diff")
+    traits = _scans(answered_in="inspect", http="GET /v1/diff")
 
     old: Ref
     new: Ref
@@ -135,7 +127,7 @@ class DiffRefs(Verb[Differing], frozen=True):
 class Search(Verb[Hits], frozen=True):
     """Passages that answer a query in words, best first: in one ref, a thread, or everything."""
 
-    traits = _looks(answered_in="search.search", http="GET /v1/search", fails=(404, 410, 413))
+    traits = _looks(answered_in="search", http="GET /v1/search", fails=(404, 410, 413))
 
     query: Annotated[str, Meta(min_length=1, max_length=QUERY_CHARS_MAX)]
     thread: Ref | None = None
@@ -147,12 +139,10 @@ class Search(Verb[Hits], frozen=True):
 class RebuildSearch(Verb[IndexState], frozen=True):
     """Throw the search index away and rebuild it from what the store holds."""
 
-    traits = Traits(
-        needs="admin", answered_in="search.search", http="POST /v1/search/rebuild", slow=True
-    )
+    traits = Traits(needs="admin", answered_in="search", http="POST /v1/search/rebuild", slow=True)
 
 
 class ReadSearchIndex(Verb[IndexState | None], frozen=True):
     """How far the search index is; None where nobody searched, so that there is none."""
 
-    traits = Traits(needs="owner", answered_in="search.search")
+    traits = Traits(needs="owner", answered_in="search")

@@ -14,9 +14,7 @@ from contextrelay.verbs.verb import Traits, Verb
 class Sweep(Verb[SweepReport], frozen=True):
     """Expire what is due, free bytes that nothing holds, repair what a crash left over."""
 
-    traits = Traits(
-        needs="owner", answered_in="maintenance.sweep", http="POST /v1/sweep", slow=True
-    )
+    traits = Traits(needs="owner", answered_in="sweep", http="POST /v1/sweep", slow=True)
 
     items_max: Annotated[int, Meta(ge=1, le=SWEEP_ITEMS_MAX)] = SWEEP_ITEMS_MAX
     is_deep: bool = True
@@ -29,7 +27,7 @@ class Verify(Verb[VerifyReport], frozen=True):
     traits = Traits(
         while_locked=True,
         needs="owner",
-        answered_in="maintenance.verify",
+        answered_in="verify",
         http="POST /v1/verify",
         slow=True,
     )
@@ -38,16 +36,16 @@ class Verify(Verb[VerifyReport], frozen=True):
 class Survey(Verb[StoreReport], frozen=True):
     """What the store is and holds, in numbers."""
 
-    traits = Traits(needs="owner", answered_in="maintenance.verify", http="GET /v1/survey")
+    traits = Traits(needs="owner", answered_in="verify", http="GET /v1/survey")
 
 
 class CheckLedger(Verb[LedgerReport], frozen=True):
     """Let the engine check its own files, and advise on its settings."""
 
-    traits = Traits(needs="owner", while_locked=True, answered_in="maintenance.verify")
+    traits = Traits(needs="owner", while_locked=True, answered_in="verify")
 
 
 class TryBlob(Verb[bool], frozen=True):
     """Write a large body, read it and delete it; False if it came back as another."""
 
-    traits = Traits(needs="owner", answered_in="maintenance.verify")
+    traits = Traits(needs="owner", answered_in="verify")

@@ -35,9 +35,9 @@ from contextrelay.verbs.verb import (
     Version,
 )
 
-_blocks = partial(Traits, needs="write", answered_in="packing.blocks", keyed=True)
-_hands = partial(Traits, needs="write", answered_in="packing.handoffs")
-_reads = partial(Traits, needs="read", answered_in="packing.handoffs")
+_blocks = partial(Traits, needs="write", answered_in="packing", keyed=True)
+_hands = partial(Traits, needs="write", answered_in="handoffs")
+_reads = partial(Traits, needs="read", answered_in="handoffs")
 
 
 class Pack(Verb[Package], frozen=True):
@@ -51,7 +51,7 @@ class Pack(Verb[Package], frozen=True):
     traits = Traits(
         looks=True,
         needs="read",
-        answered_in="packing.pack",
+        answered_in="packing",
         http="GET /v1/threads/{thread}/package",
         counted=True,
     )
@@ -170,7 +170,7 @@ class ListHandoffs(Verb[HandoffListing], frozen=True):
 class PutSession(Verb[None], frozen=True):
     """Store a session of `DistributedContextStore`, or some of its blocks, for so many seconds."""
 
-    traits = Traits(needs="owner", answered_in="packing.sessions")
+    traits = Traits(needs="owner", answered_in="packing")
 
     session: str
     fields: dict[str, str] | None
@@ -184,7 +184,7 @@ class PutSession(Verb[None], frozen=True):
 class ReadSession(Verb[StoredSession | None], frozen=True):
     """Read a session with its blocks; None if there is none, or it has expired."""
 
-    traits = Traits(needs="owner", answered_in="packing.sessions")
+    traits = Traits(needs="owner", answered_in="packing")
 
     session: str
 
@@ -192,6 +192,6 @@ class ReadSession(Verb[StoredSession | None], frozen=True):
 class DeleteSession(Verb[None], frozen=True):
     """Delete a session and its blocks."""
 
-    traits = Traits(needs="owner", answered_in="packing.sessions")
+    traits = Traits(needs="owner", answered_in="packing")
 
     session: str

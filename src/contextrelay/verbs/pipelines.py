@@ -32,7 +32,7 @@ _Reason = Annotated[str, Meta(max_length=STEP_REASON_CHARS_MAX)]
 def _noted(http: str) -> Traits:
     return Traits(
         needs="write",
-        answered_in="runs.pipelines",
+        answered_in="runs",
         http=http,
         status=201,
         keyed=True,
@@ -48,7 +48,7 @@ class BeginPipeline(Verb[ThreadView], frozen=True, kw_only=True):
 
     traits = Traits(
         needs="write",
-        answered_in="runs.pipelines",
+        answered_in="runs",
         http="POST /v1/pipelines",
         status=201,
         takes_body=True,
@@ -130,7 +130,7 @@ class FinishStep(Verb[FinishedStep], frozen=True, kw_only=True):
 
     traits = Traits(
         needs="write",
-        answered_in="runs.pipelines",
+        answered_in="runs",
         http="POST /v1/threads/{thread}/steps",
         takes_body=True,
         keyed=True,

@@ -22,7 +22,7 @@ def _stored(http: str) -> Traits:
     """The traits of what stores a body of a run."""
     return Traits(
         needs="write",
-        answered_in="runs.runs",
+        answered_in="runs",
         http=http,
         status=201,
         takes_body=True,
@@ -86,7 +86,7 @@ class NoteRun(Verb[Numbered], frozen=True, kw_only=True):
 
     traits = Traits(
         needs="write",
-        answered_in="runs.runs",
+        answered_in="runs",
         http="POST /v1/threads/{thread}/runs/notes",
         status=201,
         keyed=True,
@@ -110,7 +110,7 @@ class NoteAnswer(Verb[Numbered], frozen=True, kw_only=True):
 
     traits = Traits(
         needs="write",
-        answered_in="runs.runs",
+        answered_in="runs",
         http="POST /v1/threads/{thread}/answers",
         status=201,
         keyed=True,

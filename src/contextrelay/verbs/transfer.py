@@ -20,7 +20,7 @@ class ExportThread(Verb[Stream[ThreadView]], frozen=True):
 
     traits = Traits(
         needs="read",
-        answered_in="transfer.thread_export",
+        answered_in="transfer",
         http="GET /v1/threads/{thread}/export",
         media_type="application/zip",
         slow=True,
@@ -35,7 +35,7 @@ class ImportThread(Verb[ThreadView], frozen=True):
 
     traits = Traits(
         needs="write",
-        answered_in="transfer.thread_export",
+        answered_in="transfer",
         http="POST /v1/threads/import",
         status=201,
         takes_body=True,
@@ -55,7 +55,7 @@ class Backup(Verb[Stream[BackupReport]], frozen=True):
 
     traits = Traits(
         needs="owner",
-        answered_in="transfer.backup",
+        answered_in="backup",
         http="GET /v1/backup",
         media_type="application/x-tar",
         slow=True,
@@ -72,7 +72,7 @@ class Restore(Verb[RestoreReport], frozen=True):
     traits = Traits(
         needs="owner",
         while_locked=True,
-        answered_in="transfer.backup",
+        answered_in="backup",
         http="POST /v1/restore",
         takes_body=True,
         slow=True,
@@ -86,7 +86,7 @@ class Restore(Verb[RestoreReport], frozen=True):
 class Migrate(Verb[MigrateReport], frozen=True):
     """Copy another store into this one, which is empty or was begun so, while that is in use."""
 
-    traits = Traits(needs="owner", while_locked=True, answered_in="transfer.migrate", slow=True)
+    traits = Traits(needs="owner", while_locked=True, answered_in="migrate", slow=True)
 
     source: str
     """The address of its engine."""

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from contextrelay import Relay
 from contextrelay.client.seal import fernet
 from contextrelay.client.transport.local import Local
+from contextrelay.core import search_index
 from contextrelay.core.artifacts.catalog import ADDED
-from contextrelay.core.search import index_sync
-from contextrelay.core.search.index_sync import (
+from contextrelay.core.search_index import (
     catch_up,
     index_of,
     index_of_tenant,
@@ -116,7 +116,7 @@ def test_a_push_does_not_touch_the_index_and_the_next_query_brings_it_up(tmp_pat
     """Promise L3: incremental; never rebuilt by a query."""
     core = local(Clock(), open_engine(str(tmp_path)))
     pushed(core, "a needle")
-    assert not (tmp_path / index_sync.FILE_NAME).exists()
+    assert not (tmp_path / search_index.FILE_NAME).exists()
     assert len(refs(core)) == 1
     made = _made(core)
 
@@ -138,10 +138,10 @@ def test_a_query_that_has_no_time_says_how_far_the_index_is(
     """Promise L3: catching up is said."""
     core = local(Clock())
     many(core, 1_500)
-    monkeypatch.setattr("contextrelay.core.search.search.SEARCH_CATCH_UP_S", 0)
+    monkeypatch.setattr("contextrelay.core.search.SEARCH_CATCH_UP_S", 0)
 
     first = core.ask(Search("needle"))
-    monkeypatch.setattr("contextrelay.core.search.search.SEARCH_CATCH_UP_S", 60)
+    monkeypatch.setattr("contextrelay.core.search.SEARCH_CATCH_UP_S", 60)
     last = core.ask(Search("needle"))
 
     assert first.index.waiting > 0
@@ -203,7 +203,7 @@ def test_a_damaged_index_is_rebuilt(tmp_path: Path, damage: bytes | None) -> Non
     with Relay(tmp_path) as relay:
         ref = relay.push("a needle").ref
         relay.search("needle")
-    file = tmp_path / index_sync.FILE_NAME
+    file = tmp_path / search_index.FILE_NAME
     if damage is None:
         file.unlink()
     else:
@@ -217,7 +217,7 @@ def test_an_index_with_a_broken_page_is_rebuilt(tmp_path: Path) -> None:
     with Relay(tmp_path) as relay:
         relay.push_many([f"needle {index}" for index in range(300)])
         assert relay.search("needle").found == 300
-    file = tmp_path / index_sync.FILE_NAME
+    file = tmp_path / search_index.FILE_NAME
     body = bytearray(file.read_bytes())
     body[4_096:] = os.urandom(len(body) - 4_096)
     file.write_bytes(body)
@@ -229,7 +229,7 @@ def test_an_index_with_a_broken_page_is_rebuilt(tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from contextrelay import Relay
-from contextrelay.core.search import index_sync as indexing
+from contextrelay.core import search_index as indexing
 from contextrelay.store.search.index import Change
 
 left = [int(sys.argv[2])]
@@ -298,7 +298,7 @@ def test_an_index_belongs_to_its_tenant(tmp_path: Path) -> None:
 
 def test_a_word_far_behind_is_found_in_its_ref(monkeypatch: pytest.MonkeyPatch) -> None:
     """Promise L3: also within a long string, and behind what the index knows."""
-    monkeypatch.setattr("contextrelay.core.search.exact.SEARCH_EXACT_S_MAX", 60)
+    monkeypatch.setattr("contextrelay.core.search_hits.SEARCH_EXACT_S_MAX", 60)
     core = local(Clock())
     long = pushed(core, '{"a": "' + "z" * 1_500_000 + ' tailword"}', name="a.json")
     longer = pushed(core, "zq " * 1_500_000 + "farword\n", name="a.txt")

@@ -18,10 +18,10 @@ from msgspec.structs import replace
 
 from contextrelay import Conflict, Invalid, Relay, Unavailable
 from contextrelay.client.transport.local import open_stores
-from contextrelay.core.maintenance.verify import check_store
+from contextrelay.core.migrate import migrate
 from contextrelay.core.schema import RESTORE, walk_facts, walk_logs, walk_rows
 from contextrelay.core.stores import Stores
-from contextrelay.core.transfer.migrate import migrate
+from contextrelay.core.verify import check_store
 from contextrelay.errors import Full, Gone
 from contextrelay.model.reports import MigrateProgress
 from contextrelay.store.blobs.memory import MemoryBlobs

@@ -18,7 +18,6 @@ from contextrelay import Gone, Refused, Relay, RelayError, TooLarge
 from contextrelay.client.thread import Thread
 from contextrelay.client.transport.local import Local
 from contextrelay.core.stores import Stores
-from contextrelay.core.transfer import thread_export
 from contextrelay.store.engine import Engine, open_engine
 from contextrelay.verbs import (
     ExportThread,
@@ -431,7 +430,7 @@ def test_a_thread_that_could_not_be_imported_is_not_exported(
     thread = relay.new_thread()
     thread.put("one")
     thread.put("two")
-    monkeypatch.setattr(thread_export, limit, value)
+    monkeypatch.setattr(f"contextrelay.core.transfer.{limit}", value)
 
     with pytest.raises(TooLarge) as refused:
         thread.export(tmp_path / "t.zip")

@@ -371,7 +371,7 @@ class _Whole(Struct):
 
 
 class _Looked(Struct):
-    """Of what core/inspect/outline.py keeps of a body, the part that counts."""
+    """Of what core/inspect.py keeps of a body, the part that counts."""
 
     whole: _Whole
 

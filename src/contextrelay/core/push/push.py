@@ -33,7 +33,7 @@ from contextrelay.core.artifacts.records import (
     lease,
     live,
 )
-from contextrelay.core.channels.channels import signal_writes, trim_surplus
+from contextrelay.core.channels import signal_writes, trim_surplus
 from contextrelay.core.idempotency import other_request
 from contextrelay.core.push.pieces import pieces_of
 from contextrelay.core.registry import answers

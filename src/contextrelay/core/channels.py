@@ -1,9 +1,10 @@
-"""Channels: signals are sent, read in order, and listed by channel.
+"""Channels: signals are sent, read in order, listed by channel, and deleted when they are old.
 
-The log `c/<channel>` has a fact for each signal, and rows by which a sweep knows when its signals
-are old (core/channels/retention.py).
+The log `c/<channel>` has a fact for each signal. Two kinds of its rows come up on the due list:
+`kept`, some signals that are old now; `idle`, a channel that has had none for long.
 
-Rule: the signal of a push is written in the commit that stores it.
+Rule: the signal of a push is written in the commit that stores it. A row goes only when what it
+asks for is done, so that a sweep can stop anywhere.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from msgspec.json import Decoder, Encoder
 
 from contextrelay.core.idempotency import answered_before, once_rows
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import UNREADABLE, Kind, first_page, walk_logs
+from contextrelay.core.schema import UNREADABLE, Kind, first_page, walk_facts, walk_logs
 from contextrelay.core.stores import Stores
 from contextrelay.documents.bounds import check_channel, check_json, check_label
 from contextrelay.errors import Broken, Invalid, RelayError, Unavailable
@@ -24,6 +25,7 @@ from contextrelay.limits import (
     RETRIES_MAX,
     SIGNAL_AGE_STEPS,
     SIGNALS_TRIMMED_SHARE,
+    TOMBSTONE_S,
 )
 from contextrelay.model.artifact import Artifact, moment
 from contextrelay.model.names import CHANNELS, channel_log
@@ -35,7 +37,7 @@ from contextrelay.model.signal import (
     Signal,
     SignalPage,
 )
-from contextrelay.store.ledger import Fact, Ledger, Reads, Row, Stale, Write
+from contextrelay.store.ledger import ONLY, Fact, Ledger, Reads, Row, Stale, Write
 from contextrelay.verbs import Body, ListChannels, Publish, ReadSignals
 
 _encoder = Encoder()
@@ -209,3 +211,51 @@ def _view(ledger: Reads, log: str) -> ChannelView | None:
     with suppress(Broken):  # verify reports a signal that is damaged.
         last_at = moment(decoded(newest[0], name).ts) if newest else None
     return ChannelView(name=name, head=head, last_at=last_at)
+
+
+def apply_retention(stores: Stores, log: str, row: Row) -> None:
+    """Do what a due row of a channel asks for."""
+    if row.kind == Kind.KEPT:
+        _forget_old(stores, log, row)
+    elif row.kind == Kind.IDLE:
+        _forget_idle(stores, log, row)
+
+
+def _forget_old(stores: Stores, log: str, row: Row) -> None:
+    kept_ms = stores.settings.signal_kept_s * 1000
+    now_ms = stores.now_ms()
+    # The head first: what comes after it is not old.
+    head = stores.ledger.last(log)
+    # The first signal that is not old.
+    old_ms = now_ms - kept_ms
+    facts = walk_facts(stores.ledger, log)
+    oldest = next((fact for fact in facts if _sent_ms(fact, log) > old_ms), None)
+    stores.ledger.trim(log, head + 1 if oldest is None else oldest.seq)
+    done = Row(Kind.KEPT, row.key, None)
+    end_ms = int(row.key)
+    if oldest is None:
+        idle = Row(Kind.IDLE, ONLY, b"%d" % head, end_ms + TOMBSTONE_S * 1000)
+        with suppress(Stale):  # There is a new signal, which has a row of its own.
+            stores.ledger.commit(Write(log, rows=(idle,), expect=head))
+    elif (sent_ms := _sent_ms(oldest, log)) < end_ms:
+        # The settings keep signals longer than they did when these were sent.
+        later_ms = sent_ms + kept_ms + kept_ms // SIGNAL_AGE_STEPS
+        done = Row(Kind.KEPT, row.key, b"", later_ms)
+    stores.ledger.commit(Write(log, rows=(done,)))
+
+
+def _sent_ms(fact: Fact, log: str) -> int:
+    try:
+        return decoded(fact, log.removeprefix(CHANNELS)).ts
+    except Broken:
+        return 0  # Nobody can read it: it is as good as old.
+
+
+def _forget_idle(stores: Stores, log: str, row: Row) -> None:
+    head = stores.ledger.last(log)
+    if head != int(row.body or b"0"):
+        # There were signals since; the last of them will bring this row back.
+        stores.ledger.commit(Write(log, rows=(Row(Kind.IDLE, ONLY, None),)))
+    else:
+        with suppress(Stale):
+            stores.ledger.drop(log, expect=head)

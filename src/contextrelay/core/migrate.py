@@ -22,12 +22,17 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from contextrelay.core.artifacts.bodies import where
-from contextrelay.core.maintenance.verify import check_store
+from contextrelay.core.backup import lock_to_fill, migrating, unlock
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import BODIES, RESTORE, Kind, walk_logs
+from contextrelay.core.schema import (
+    BODIES,
+    RESTORE,
+    Kind,
+    walk_logs,
+)
 from contextrelay.core.stores import Stores
-from contextrelay.core.transfer.store_lock import lock_to_fill, migrating, unlock
-from contextrelay.core.transfer.upgrade import finish_pushes
+from contextrelay.core.upgrade import finish_pushes
+from contextrelay.core.verify import check_store
 from contextrelay.errors import Broken, Invalid
 from contextrelay.limits import (
     CHUNK_BYTES,

@@ -10,14 +10,13 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from contextrelay.core.access.tenants import space_of
+from contextrelay.core import capabilities
 from contextrelay.core.artifacts import bodies
 from contextrelay.core.artifacts.catalog import trim_added, unindex_write
 from contextrelay.core.artifacts.lifetime import bury, settle
 from contextrelay.core.artifacts.records import find_readable, find_tombstone, is_over
-from contextrelay.core.capabilities import result_cache
-from contextrelay.core.channels.retention import apply_retention
-from contextrelay.core.packing.sessions import forget_ended
+from contextrelay.core.channels import apply_retention
+from contextrelay.core.packing import forget_ended
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import (
     ARTIFACTS,
@@ -30,6 +29,7 @@ from contextrelay.core.schema import (
     walk_logs,
     walk_rows,
 )
+from contextrelay.core.spaces import space_of
 from contextrelay.core.stores import Stores, with_reserve
 from contextrelay.errors import Broken
 from contextrelay.limits import PAGE_ROWS_MAX, TOMBSTONE_S, UNFINISHED_PUSH_S
@@ -48,7 +48,7 @@ def sweep(stores: Stores, verb: Sweep, body: Body) -> SweepReport:
         trim_added(space.ledger)
     if verb.is_deep:
         report = _leftovers(stores, report)
-        from contextrelay.core.search.index_sync import (
+        from contextrelay.core.search_index import (
             maintain_all,
         )  # Seldom: it brings a lot along.
 
@@ -122,7 +122,7 @@ def _end(stores: Stores, log: str, row: Row, now_ms: int) -> None:
     if row.kind == Kind.FREED:
         bodies.forget(stores, log)
     elif row.kind == Kind.RESULT:
-        result_cache.forget(stores, log)
+        capabilities.forget_cached(stores, log)
     elif row.kind in (Kind.CLOSED, Kind.ASKED, Kind.KEY, Kind.BUCKET):
         _drop(stores, log)
     elif row.kind == Kind.ONCE:

@@ -9,32 +9,59 @@ Rule: what a capability does is done without a lock or a transaction: it may tak
 
 from __future__ import annotations
 
+import codecs
+import re
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from copy import deepcopy
+from itertools import islice
 from typing import Any
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 from msgspec.json import decode, encode
 from msgspec.structs import replace
 
+from contextrelay.access import reach_of
+from contextrelay.bounded.fetch import fetch
+from contextrelay.bounded.fetch_target import Ways
+from contextrelay.content.untrusted.defuse import defuse
+from contextrelay.core import capabilities
+from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.lifetime import extend
-from contextrelay.core.artifacts.records import live
-from contextrelay.core.capabilities import http_fetch, registry, result_cache, retrieval
-from contextrelay.core.capabilities.registry import Call, Registered, Result, without_paths
+from contextrelay.core.artifacts.records import is_over, live
+from contextrelay.core.capabilities import Call, Registered, Result, without_paths
 from contextrelay.core.idempotency import keep_reply, reply_before, step
+from contextrelay.core.inspect import newest
 from contextrelay.core.push.push import push_with_events, pushed_before
 from contextrelay.core.registry import answers
+from contextrelay.core.search import Asked
+from contextrelay.core.search_hits import snippet_of
+from contextrelay.core.search_index import SEARCH as NAME
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import Live, check_open
 from contextrelay.core.threads.patch import append_event, new_event
 from contextrelay.documents.args_schema import checked
-from contextrelay.documents.bounds import check_json, check_label
+from contextrelay.documents.bounds import check_json, check_label, check_name
 from contextrelay.documents.values import is_list, is_object
 from contextrelay.errors import Failed, Invalid, Limited, Refused, RelayError, Unavailable
-from contextrelay.limits import BODY_BYTES_MAX, TTL_S_MAX
+from contextrelay.limits import (
+    BODY_BYTES_MAX,
+    FETCH_BYTES_MAX,
+    FETCH_PREVIEW_CHARS,
+    GREP_ARTIFACTS_MAX,
+    GREP_S_MAX,
+    PREVIEW_BYTES_MAX,
+    SEARCH_CANDIDATES,
+    SEARCH_QUERY_CHARS_MAX,
+    SEARCH_RESULTS_MAX,
+    SEARCH_SNIPPET_CHARS,
+    TTL_S_MAX,
+    URL_CHARS_MAX,
+)
 from contextrelay.model.artifact import Artifact
-from contextrelay.model.capability import CapabilityListing, Invoked, Purged
+from contextrelay.model.capability import Capability, CapabilityListing, Invoked, Purged
 from contextrelay.model.thread import CALLED, FAILED, INVOKED, Event
 from contextrelay.verbs import (
     Body,
@@ -47,15 +74,12 @@ from contextrelay.verbs import (
     Push,
 )
 
-registry.add(registry.built_in(retrieval.SEARCH, retrieval.run))
-registry.add(registry.built_in(http_fetch.FETCH, http_fetch.run))
-
 _SHOWN_CHARS = 300
 
 
 @answers(ListCapabilities)
 def list_capabilities(stores: Stores, verb: ListCapabilities, body: Body) -> CapabilityListing:
-    every, hits = registry.known(), result_cache.hits(stores)
+    every, hits = capabilities.known(), capabilities.hits(stores)
     return CapabilityListing(
         capabilities=[
             replace(each.capability, cache_hits=hits.get(each.capability.name, 0))
@@ -67,19 +91,19 @@ def list_capabilities(stores: Stores, verb: ListCapabilities, body: Body) -> Cap
 
 @answers(PurgeCache)
 def purge_cache(stores: Stores, verb: PurgeCache, body: Body) -> Purged:
-    return Purged(entries=result_cache.purge(stores, verb.capability))
+    return Purged(entries=capabilities.purge(stores, verb.capability))
 
 
 @answers(FindResult)
 def find_result(stores: Stores, verb: FindResult, body: Body) -> list[Artifact]:
-    found = result_cache.find(stores, verb.cache_key)
+    found = capabilities.find_cached(stores, verb.cache_key)
     return [] if found is None else [found]
 
 
 @answers(KeepResult)
 def keep_result(stores: Stores, verb: KeepResult, body: Body) -> Artifact:
     artifact = live(stores, verb.ref)
-    result_cache.keep(stores, verb.cache_key, verb.capability, verb.ref, verb.ttl_s)
+    capabilities.keep(stores, verb.cache_key, verb.capability, verb.ref, verb.ttl_s)
     return artifact
 
 
@@ -104,10 +128,10 @@ class _Asked(Struct, frozen=True):
 @answers(Invoke)
 def invoke(stores: Stores, verb: Invoke, body: Body) -> Invoked:
     check_label(verb.by, "by")
-    registered = registry.find(verb.capability)
+    registered = capabilities.find(verb.capability)
     described = registered.capability
     args = checked(verb.args, described.args_schema)
-    key = result_cache.key_of("", described, args, verb.thread)
+    key = capabilities.key_of("", described, args, verb.thread)
     asked = _Asked(registered, args, verb.thread, verb.by, key, time.monotonic())
     before = reply_before(stores)
     if before is not None:
@@ -117,7 +141,11 @@ def invoke(stores: Stores, verb: Invoke, body: Body) -> Invoked:
     else:
         if verb.thread is not None:
             check_open(stores, verb.thread)
-        found = result_cache.find(stores, key) if described.cacheable and verb.is_cached else None
+        found = (
+            capabilities.find_cached(stores, key)
+            if described.cacheable and verb.is_cached
+            else None
+        )
         invoked = _ran(stores, asked) if found is None else _cached(stores, asked, found)
     if stores.once is None:
         return invoked
@@ -128,7 +156,7 @@ def _cached(stores: Stores, asked: _Asked, artifact: Artifact) -> Invoked:
     invoked = _invoked(asked, artifact, is_hit=True)
     if asked.thread is not None:
         _hop(stores, asked.thread, _invoked_event(stores, asked, invoked))
-    result_cache.count_hit(stores, asked.name)
+    capabilities.count_hit(stores, asked.name)
     return invoked
 
 
@@ -154,7 +182,7 @@ def _remembered(stores: Stores, asked: _Asked, artifact: Artifact, invoked: Invo
             lease_s = min(described.cache_ttl_s + stores.settings.ttl_s, TTL_S_MAX)
             extend(stores, Extend(artifact.ref, lease_s), b"")
         ttl_s = described.cache_ttl_s
-        result_cache.keep(stores, asked.cache_key, asked.name, artifact.ref, ttl_s)
+        capabilities.keep(stores, asked.cache_key, asked.name, artifact.ref, ttl_s)
     return invoked
 
 
@@ -294,3 +322,176 @@ def _note_failure(stores: Stores, asked: _Asked, error: RelayError) -> None:
     with suppress(RelayError):  # The first error is the one that is raised.
         event = new_event(stores, FAILED, asked.by, detail)
         append_event(step(stores, "failed"), asked.thread, event)
+
+
+SEARCH = Capability(
+    name=NAME,
+    description="Find artifacts: in a thread by a text in their content, else by words.",
+    args_schema={
+        "type": "object",
+        "properties": {
+            "query": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": SEARCH_QUERY_CHARS_MAX,
+                "description": "words to look for",
+            },
+            "limit": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": SEARCH_RESULTS_MAX,
+                "default": 10,
+                "description": "how many to list, best first",
+            },
+        },
+        "required": ["query"],
+        "additionalProperties": False,
+    },
+    cacheable=True,
+    cache_ttl_s=300,
+    version="3",
+)
+
+
+def run_search(call: Call) -> Result:
+    """Answer one search."""
+    query, limit = str(call.args["query"]), int(call.args["limit"])
+    found = _by_words(call, query, limit) if call.thread is None else _by_text(call, query, limit)
+    return Result(encode({"query": query, "count": len(found["results"]), **found}), _JSON)
+
+
+_JSON = "application/json"
+
+
+def _by_words(call: Call, query: str, limit: int) -> dict[str, Any]:
+    """Artifacts of the whole store, by the best passage of each."""
+    asked = Asked(call.stores, query, SEARCH_CANDIDATES)
+    found: dict[str, dict[str, Any]] = {}
+    for each in asked.seen:
+        if each.artifact.ref not in found and len(found) < limit:
+            found[each.artifact.ref] = _found(
+                each.artifact,
+                asked.count_in(each.ranked.text),
+                snippet_of(call.stores, each, asked.words),
+            )
+    return {
+        "results": list(found.values()),
+        "found": asked.artifacts_found(),
+        "looked_at": asked.looked_at,
+        "is_partial": asked.is_partial,
+    }
+
+
+def _by_text(call: Call, query: str, limit: int) -> dict[str, Any]:
+    """Artifacts of a thread that have the query in their content, whatever the case."""
+    pattern = re.compile(re.escape(query), re.IGNORECASE)
+    deadline_s = time.monotonic() + GREP_S_MAX
+    found: list[dict[str, Any]] = []
+    looked_at, is_partial = 0, False
+    for artifact in islice(newest(call.stores, call.thread), GREP_ARTIFACTS_MAX):
+        if time.monotonic() > deadline_s:
+            is_partial = True
+            break
+        is_other = artifact.sealed is not None or artifact.provenance.capability == NAME
+        if is_other or not artifact.is_text or is_over(artifact, call.stores.now_ms()):
+            continue
+        looked_at += 1
+        hits, snippet = _hits(read_body(call.stores, artifact), pattern, len(query))
+        if hits:
+            found.append(_found(artifact, hits, snippet))
+    found.sort(key=lambda each: -each["score"])
+    return {
+        "results": found[:limit],
+        "found": len(found),
+        "looked_at": looked_at,
+        "is_partial": is_partial,
+    }
+
+
+def _hits(chunks: Iterator[bytes], pattern: re.Pattern[str], chars: int) -> tuple[int, str]:
+    """How often a text of so many characters is in a body, and what stands around the first."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    count, snippet, text = 0, "", ""
+    for chunk in chunks:
+        text += decoder.decode(chunk)
+        end = 0
+        for match in pattern.finditer(text):
+            if not count:
+                start = max(0, match.start() - SEARCH_SNIPPET_CHARS // 4)
+                snippet = " ".join(text[start : start + SEARCH_SNIPPET_CHARS].split())
+            count, end = count + 1, match.end()
+        # It may begin in this chunk and end in the next.
+        text = text[max(end, len(text) - chars + 1) :]
+    return count, defuse(snippet).text
+
+
+def _found(artifact: Artifact, hits: int, snippet: str) -> dict[str, Any]:
+    return {
+        "ref": artifact.ref,
+        "name": artifact.name,
+        "type": artifact.type,
+        "size": artifact.size_bytes,
+        "hits": hits,
+        "score": hits,
+        "snippet": snippet,
+    }
+
+
+FETCH = Capability(
+    name="http.fetch",
+    description="Get what an http or https URL leads to: at most 10 MB, within 30 seconds.",
+    args_schema={
+        "type": "object",
+        "properties": {
+            "url": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": URL_CHARS_MAX,
+                "description": "an http or https URL",
+            },
+            "method": {"enum": ["GET"], "default": "GET"},
+            "preview_size": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": PREVIEW_BYTES_MAX,
+                "default": FETCH_PREVIEW_CHARS,
+                "description": "how many characters the preview shows at most",
+            },
+        },
+        "required": ["url"],
+        "additionalProperties": False,
+    },
+    cacheable=True,
+    cache_ttl_s=600,
+    version="1",
+)
+
+
+def run_fetch(call: Call) -> Result:
+    """Answer one fetch."""
+    settings = call.stores.settings
+    wanted = ("public", "private") if settings.fetch_private else ("public",)
+    ways = Ways(
+        lambda address: reach_of(address) in wanted,
+        bytes_max=min(FETCH_BYTES_MAX, settings.body_bytes_max),
+    )
+    fetched = fetch(str(call.args["url"]), ways)
+    return Result(
+        fetched.body,
+        fetched.media_type,
+        _name_in(fetched.url),
+        {"url": fetched.url, "status": fetched.status},
+    )
+
+
+def _name_in(url: str) -> str | None:
+    """The last part of a URL's path, if it can be a name."""
+    name = urlsplit(url).path.rpartition("/")[2]
+    try:
+        return check_name(name) if name else None
+    except Invalid:
+        return None
+
+
+capabilities.add(capabilities.built_in(SEARCH, run_search))
+capabilities.add(capabilities.built_in(FETCH, run_fetch))

@@ -1,24 +1,40 @@
-"""Hits: what a search shows of the passages that it found, within a number of tokens."""
+"""Hits: what a search shows of the passages that it found, and what has all words as written.
+
+A question says what it knows of the answer: an id, a number, the name of a field. What has all of
+these in one line or record comes before what is like them by its stems.
+"""
 
 from __future__ import annotations
 
+import re
+import time
 from contextlib import suppress
+from itertools import pairwise
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from contextrelay.content.search.words import words
+from contextrelay.bounded.bodies import records_within_bounds
+from contextrelay.content.grep.gathered import Wanted
+from contextrelay.content.grep.results import find
+from contextrelay.content.search.words import STOP_WORDS, words
 from contextrelay.content.slicing.fit import fit
 from contextrelay.content.tokens import TOKENIZER_DEFAULT, count_tokens, estimate_tokens
 from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.core.artifacts.bodies import read_body
-from contextrelay.core.search.index_sync import about
-from contextrelay.core.search.ranking import Ranked
+from contextrelay.core.inspect import source_of
+from contextrelay.core.search_index import Ranked, about
 from contextrelay.core.stores import Stores
-from contextrelay.errors import Broken
-from contextrelay.limits import SEARCH_SNIPPET_CHARS
+from contextrelay.errors import Broken, RelayError
+from contextrelay.limits import (
+    GREP_PATTERNS_MAX,
+    GREP_RECORDS_BYTES_MAX,
+    SEARCH_EXACT_MAX,
+    SEARCH_EXACT_S_MAX,
+    SEARCH_SNIPPET_CHARS,
+)
 from contextrelay.model.artifact import Artifact, moment
-from contextrelay.model.inspect import Hit
+from contextrelay.model.inspect import Hit, Match
 from contextrelay.model.tokens import Spent
 
 _LEFT_TOKENS_MIN = 40
@@ -199,3 +215,89 @@ def left_out(found: int, shown: int, repeated: int) -> str:
     if repeated:
         parts.append(f"{repeated:,} of the same content")
     return "; ".join(parts)
+
+
+_ENDS = re.compile(r"^[\s\"'(\[{<,.;:!?]+|[\s\"')\]}>,.;:!?]+$")
+_NAME = re.compile(r"\d|_|[a-z][A-Z]|[./:@#-]\w")
+
+_WORDS_FEW = 3
+_PAIRS_MAX = 4
+# Where a hit is, before what is shown of it.
+_HEAD_TOKENS = 4
+
+
+def exact_hits(
+    stores: Stores, artifact: Artifact, query: str, tokens_max: int, score: float, is_any: bool
+) -> list[Hit]:
+    """The best places in a body that have all words of a query; none where there is no such.
+
+    `is_any`: a single word is looked for too, because the index does not know all of the body.
+    """
+    wanted = _words(query, is_any)
+    if not wanted:
+        return []
+    until_s = time.monotonic() + SEARCH_EXACT_S_MAX
+    near = _pairs(query, wanted) if artifact.size_bytes <= GREP_RECORDS_BYTES_MAX else ()
+    asked = Wanted(
+        pattern=(*wanted, *near),
+        is_fixed=True,
+        ignore_case=True,
+        matches_max=SEARCH_EXACT_MAX,
+        tokens_max=max(1, tokens_max - _HEAD_TOKENS),
+    )
+    try:
+        found = find(
+            [source_of(stores, artifact)],
+            asked,
+            lambda: time.monotonic() > until_s,
+            is_one=True,
+            by_records=records_within_bounds,
+        )
+    except RelayError:
+        return []
+    return [
+        _hit(artifact, match, wanted, score)
+        for match in found.matches
+        if all(word.lower() in match.text.lower() for word in wanted)
+    ]
+
+
+def _words(query: str, is_any: bool) -> tuple[str, ...]:
+    """The words as they are written; none where only one is there that is no name or number,
+    unless any will do."""
+    words = [word for word in (_ENDS.sub("", word) for word in query.split()) if word]
+    kept = [word for word in dict.fromkeys(words) if word.lower() not in STOP_WORDS]
+    if len(kept) == 1 < len(words) <= _WORDS_FEW and not _NAME.search(kept[0]):
+        kept = list(dict.fromkeys(words))  # Two common words say more than one.
+    is_alone = len(kept) == 1 and not is_any and not _NAME.search(kept[0])
+    if not 0 < len(kept) <= GREP_PATTERNS_MAX or is_alone:
+        return ()
+    return tuple(kept)
+
+
+def _pairs(query: str, words: tuple[str, ...]) -> tuple[str, ...]:
+    """Words that follow each other, as they are written: what has them so comes before others."""
+    tokens = query.split()
+    pairs = [
+        f"{first} {second}"
+        for first, second in pairwise(tokens)
+        if any(word in first for word in words) and any(word in second for word in words)
+    ]
+    return tuple(dict.fromkeys(pairs))[: min(_PAIRS_MAX, GREP_PATTERNS_MAX - len(words))]
+
+
+def _hit(artifact: Artifact, match: Match, words: tuple[str, ...], score: float) -> Hit:
+    lines = f"{match.line}:{match.line + 1}"
+    is_json = artifact.type == "json" and bool(match.pointer)
+    return Hit(
+        ref=artifact.ref,
+        name=artifact.name,
+        type=artifact.type,
+        lines=lines,
+        pointer=match.pointer if is_json else None,
+        snippet=defuse(" ".join(match.text.split())).text,
+        score=round(score, 3),
+        created_at=artifact.created_at,
+        why=words,
+        next_args={"json_pointer": match.pointer} if is_json else {"lines": lines},
+    )

@@ -23,8 +23,8 @@ from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.catalog import Entry, entries
 from contextrelay.core.artifacts.records import find, find_readable, is_over, live
 from contextrelay.core.idempotency import step
-from contextrelay.core.inspect.outline import looked_into, outlined_within
-from contextrelay.core.packing.pack import EACH_TOKENS, Agent, Candidates, candidates, of_version
+from contextrelay.core.inspect import looked_into, outlined_within
+from contextrelay.core.packing import EACH_TOKENS, Agent, Candidates, candidates, of_version
 from contextrelay.core.push.push import push_with_events, pushed_before
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import UNREADABLE, Kind, artifact_log, first_page, walk_rows

@@ -1,7 +1,9 @@
-"""Backups: a whole store as one tar file, and back, into any engine.
+"""Backups: a whole store as one tar file, and back, into any engine, which is locked meanwhile.
 
 `blobs/<name>` are the large bodies, `ledger/<number>` pages of logs, `end` what was counted: a
-backup without its end is refused. Facts keep their numbers and rows their due times.
+backup without its end is refused. Facts keep their numbers and rows their due times. The token of
+the lock is a word, and random digits, so that of two who fill a store only the one that began last
+writes. It is kept in the ledger, so a crash leaves it there.
 
 Rule: a backup is taken from a view that stands still, with blobs held, while others go on writing
 (where the engine has no such view, pause the writers or use the engine's own backup).
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import tarfile
+import time
 from collections.abc import Callable, Iterator
 from typing import IO
 
@@ -20,16 +23,15 @@ from msgspec.structs import replace
 
 from contextrelay.core.artifacts.bodies import BLOB_NAME, where
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import BODIES, RESTORE, row_pages, walk_logs
+from contextrelay.core.schema import BODIES, RESTORE, Kind, row_pages, walk_logs
 from contextrelay.core.stores import Stores
-from contextrelay.core.transfer.store_lock import FILLING, LOOKING, clear, lock_to_fill, unlock
-from contextrelay.core.transfer.upgrade import finish_pushes
-from contextrelay.errors import Broken, Invalid, RelayError
-from contextrelay.limits import CHUNK_BYTES, MIB, PAGE_ROWS_MAX
+from contextrelay.core.upgrade import finish_pushes
+from contextrelay.errors import Broken, Conflict, Invalid, RelayError
+from contextrelay.limits import CHUNK_BYTES, LOCK_TRUSTED_S, MIB, PAGE_ROWS_MAX
 from contextrelay.model.artifact import moment
 from contextrelay.model.reports import BackupReport, RestoreReport
 from contextrelay.store.durable_files import spooled
-from contextrelay.store.ledger import UNLOCKED, Reads, Row, Write, lock_token
+from contextrelay.store.ledger import ONLY, UNLOCKED, Reads, Row, Write, lock_token
 from contextrelay.verbs import Backup, Body, Restore, Stream
 
 _PAGE_BYTES = MIB
@@ -270,3 +272,92 @@ class _Fill(_Check):
 def _chunks(content: IO[bytes]) -> Iterator[bytes]:
     while chunk := content.read(CHUNK_BYTES):
         yield chunk
+
+
+LOOKING = b"looking:"
+"""It is not known yet whether the store was empty: nothing may be erased."""
+FILLING = b"filling:"
+"""The store was empty when it was locked: all that is in it was written by a restore."""
+MIGRATING = b"migrating:"
+"""The same, by a migration; a hash of where it comes from follows."""
+
+_UNFINISHED = {
+    FILLING: ("restore", "relay restore FILE"),
+    MIGRATING: ("migration from another store", "relay migrate with the FROM that it began with"),
+}
+
+
+def migrating(source: Stores) -> bytes:
+    """The word of a migration from a store: no other one is copied over what this one began."""
+    home = source.engine.home
+    place = source.engine.address if home is None else str(home.resolve())
+    return MIGRATING + hashlib.sha256(place.encode()).hexdigest()[:16].encode() + b":"
+
+
+def lock_to_fill(stores: Stores, word: bytes) -> bytes:
+    """Lock the store against all others, also against one who began the same before.
+
+    Raises:
+        Conflict: it is not empty, and what is in it was not written by the same.
+    """
+    ledger = stores.ledger
+    chance = stores.random_bytes(16).hex().encode()
+    found = ledger.locked_by()
+    if not found.startswith(word):
+        _refuse_unfinished(stores, found)
+        if found == UNLOCKED:
+            _refuse_content(stores)  # A store that is in use is not locked even for a moment.
+        swap_lock(stores, found, LOOKING + chance)
+        found = LOOKING + chance
+        try:
+            _refuse_content(stores)
+        except Conflict:
+            unlock(stores, found)
+            raise
+    swap_lock(stores, found, word + chance)
+    # Readers look at the lock only now and then (core/stores.py).
+    time.sleep(LOCK_TRUSTED_S)
+    return word + chance
+
+
+def unlock(stores: Stores, token: bytes) -> None:
+    swap_lock(stores, token, UNLOCKED)
+
+
+def swap_lock(stores: Stores, old: bytes, new: bytes) -> None:
+    if not stores.ledger.swap_lock(old, new):
+        raise Conflict("another began to fill this store", "let that one finish")
+
+
+def clear(stores: Stores) -> None:
+    """Erase what is in a locked store; the lock, in a log of its own, stays."""
+    for log in [each for each in walk_logs(stores.ledger, "") if each != RESTORE]:
+        stores.ledger.drop(log, expect=stores.ledger.last(log))
+    if was_cut_short_before(stores.ledger):
+        stores.ledger.commit(Write(RESTORE, rows=(Row(Kind.UNFINISHED, ONLY, None),)))
+
+
+def was_cut_short_before(ledger: Reads) -> bool:
+    """Whether an earlier version's restore was cut short: it left a row that kept nobody out."""
+    return ledger.get(RESTORE, Kind.UNFINISHED, ONLY) is not None
+
+
+def _refuse_content(stores: Stores) -> None:
+    if any(log != RESTORE for log in stores.ledger.logs("", "", 2)):
+        raise Conflict(
+            "the store is not empty",
+            "fill a new one: relay --store ADDRESS restore FILE, relay migrate FROM ADDRESS; a "
+            "migration goes on only into what --keep-locked left locked",
+            place=stores.engine.address,
+        )
+
+
+def _refuse_unfinished(stores: Stores, found: bytes) -> None:
+    for word, (name, again) in _UNFINISHED.items():
+        if found.startswith(word):
+            raise Conflict(
+                f"a {name} into this store is not finished",
+                f"finish it: {again}; or give it up: "
+                f"relay --store {stores.engine.address} restore --abandon",
+                place=stores.engine.address,
+            )

@@ -1,8 +1,9 @@
-"""Pipelines: the records of a run, written by its owner; decisions on it, written by anybody.
+"""Runs of models and pipelines: their records, written by their owner; decisions, by anybody.
 
-Rule: a run is a thread of kind `pipeline`, and its row `owner` names who began it: the id of a key,
-or nothing for who opened the store. No verb changes that row, and no copy, fork or import of a
-thread has it. So what a run executes was said by its owner, whoever else may write to its thread.
+Rule: a pipeline's run is a thread of kind `pipeline`, and its row `owner` names who began it: the
+id of a key, or nothing for who opened the store. No verb changes that row, and no copy, fork or
+import of a thread has it. So what a run executes was said by its owner, whoever else may write to
+its thread.
 """
 
 from __future__ import annotations
@@ -12,12 +13,11 @@ from typing import Any
 from msgspec import ValidationError, convert, to_builtins
 
 from contextrelay.core.artifacts.records import live
-from contextrelay.core.channels.channels import decoded
+from contextrelay.core.channels import decoded
 from contextrelay.core.idempotency import step
 from contextrelay.core.push.attach import Addition, Terms
 from contextrelay.core.push.push import push_with_events
 from contextrelay.core.registry import answers
-from contextrelay.core.runs.runs import stamped
 from contextrelay.core.schema import Kind
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.events import numbered
@@ -25,9 +25,10 @@ from contextrelay.core.threads.head import Live, find_record
 from contextrelay.core.threads.patch import append_event, change, new_event
 from contextrelay.core.threads.threads import caller_id, kept_until, make
 from contextrelay.documents.bounds import check_json
+from contextrelay.documents.patch import read_operations
 from contextrelay.errors import Conflict, Forbidden, Invalid, NotFound
 from contextrelay.limits import EVENT_BYTES_MAX
-from contextrelay.model.artifact import Artifact
+from contextrelay.model.artifact import EXCHANGE_MEDIA_TYPE, Artifact
 from contextrelay.model.names import KEYS, channel_log, thread_log
 from contextrelay.model.pipeline import (
     DEFINITION_MEDIA_TYPE,
@@ -36,20 +37,94 @@ from contextrelay.model.pipeline import (
     RunStarted,
     StepDetail,
 )
-from contextrelay.model.run import FINAL, STEP_EVENT, FinishedStep, caller_name, named
+from contextrelay.model.run import CALLER, FINAL, STEP_EVENT, FinishedStep, caller_name, named
 from contextrelay.model.thread import Event, Numbered, ThreadView
 from contextrelay.state import schema
+from contextrelay.state.schema import action, check_patch
 from contextrelay.store.ledger import ONLY, Row
 from contextrelay.verbs import (
     BeginPipeline,
     Body,
     CancelPipeline,
     DecideStep,
+    FinishRun,
     FinishStep,
+    NoteAnswer,
     NotePipeline,
+    NoteRun,
     Push,
+    RecordCall,
     ResumePipeline,
 )
+
+
+@answers(RecordCall)
+def record_call(stores: Stores, verb: RecordCall, body: Body) -> Artifact:
+    check_json(verb.detail, "detail", EVENT_BYTES_MAX)
+
+    def called(artifact: Artifact) -> tuple[Addition, ...]:
+        detail = {**verb.detail, "run": verb.run, "exchange": artifact.ref}
+        return (new_event(stores, "run.called", verb.by, stamped(stores, detail)),)
+
+    push = Push(
+        type="json",
+        media_type=EXCHANGE_MEDIA_TYPE,
+        metadata={"run": verb.run},
+        created_by=verb.by,
+        thread=verb.thread,
+    )
+    return push_with_events(stores, push, body, called)
+
+
+@answers(FinishRun)
+def finish_run(stores: Stores, verb: FinishRun, body: Body) -> Artifact:
+    operations = read_operations(verb.operations)
+    check_patch(operations)
+    check_json(verb.detail, "detail", EVENT_BYTES_MAX)
+
+    def additions(artifact: Artifact) -> tuple[Addition, ...]:
+        at = artifact.created_at.isoformat().replace("+00:00", "Z")
+        done = action(verb.action, at, artifact.ref)
+        detail = {**verb.detail, "run": verb.run, "ref": artifact.ref}
+        event = new_event(stores, f"run.{verb.status}", verb.by, stamped(stores, detail))
+        return (Terms(verb.expected, verb.source_refs), event, *operations, done)
+
+    push = Push(
+        name=verb.name,
+        type=verb.type,
+        media_type=verb.media_type,
+        metadata={"run": verb.run, **({"asked": verb.asked} if verb.asked else {})},
+        created_by=verb.by,
+        source_refs=verb.source_refs,
+        thread=verb.thread,
+        parts=verb.parts,
+    )
+    return push_with_events(stores, push, body, additions)
+
+
+@answers(NoteRun)
+def note_run(stores: Stores, verb: NoteRun, body: Body) -> Numbered:
+    check_json(verb.detail, "detail", EVENT_BYTES_MAX)
+    detail = stamped(stores, {**verb.detail, "run": verb.run})
+    event = new_event(stores, f"run.{verb.status}", verb.by, detail)
+    return numbered(stores, verb.thread, append_event(stores, verb.thread, event), event)
+
+
+@answers(NoteAnswer)
+def note_answer(stores: Stores, verb: NoteAnswer, body: Body) -> Numbered:
+    said = to_builtins(verb)
+    detail = stamped(stores, {name: said[name] for name in said if name not in ("thread", "by")})
+    event = new_event(stores, "a2a.answered", verb.by, detail)
+    return numbered(stores, verb.thread, append_event(stores, verb.thread, event), event)
+
+
+def stamped(stores: Stores, detail: dict[str, Any]) -> dict[str, Any]:
+    """The detail of a run's event with the name of the caller's key, whatever the caller says."""
+    said = {name: value for name, value in detail.items() if name != CALLER}
+    if stores.caller is not None:
+        said[CALLER] = caller_name(stores.caller.key)
+    return said
+
 
 _WAITING = b"waiting"
 

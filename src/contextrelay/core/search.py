@@ -15,22 +15,24 @@ from itertools import islice
 from msgspec.json import decode
 
 from contextrelay.content.search.words import query_words
-from contextrelay.core.access.visibility import VisibleReads
 from contextrelay.core.artifacts.holds import listed
 from contextrelay.core.artifacts.records import find_readable, is_over, live
 from contextrelay.core.registry import answers
-from contextrelay.core.search.exact import exact_hits
-from contextrelay.core.search.hits import HitList, Place, Seen, left_out
-from contextrelay.core.search.index_sync import (
+from contextrelay.core.search_hits import HitList, Place, Seen, exact_hits, left_out
+from contextrelay.core.search_index import (
     PLACE,
+    STALE,
+    Ranked,
+    Ranking,
     catch_up,
     index_of,
     path_of,
+    rank,
     rebuild,
     state_of,
     take_out,
 )
-from contextrelay.core.search.ranking import STALE, Ranked, Ranking, rank
+from contextrelay.core.spaces import VisibleReads
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record
 from contextrelay.errors import Broken, Full, RelayError, Sealed, Unavailable

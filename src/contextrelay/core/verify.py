@@ -1,4 +1,4 @@
-"""Verification: every hash re-derived, every reference followed, from both ends; and a survey."""
+"""Verification: every hash is derived again, every reference followed from both ends; a survey."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 
 from msgspec import convert
 
-from contextrelay.core.access.keys import check_key
-from contextrelay.core.access.tenants import views
+from contextrelay.core.access import check_key
 from contextrelay.core.artifacts import bodies
 from contextrelay.core.artifacts.catalog import entries, is_indexed
 from contextrelay.core.artifacts.holds import held
@@ -20,7 +19,7 @@ from contextrelay.core.artifacts.records import (
     find_tombstone,
     lease,
 )
-from contextrelay.core.channels.channels import decoded
+from contextrelay.core.channels import decoded
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import (
     ARTIFACTS,
@@ -34,6 +33,7 @@ from contextrelay.core.schema import (
     walk_logs,
     walk_rows,
 )
+from contextrelay.core.spaces import views
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record, wrong_snapshots
 from contextrelay.errors import Broken, Gone, NotFound

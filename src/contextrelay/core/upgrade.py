@@ -13,13 +13,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 
-from contextrelay.core.access.tenants import space_of
 from contextrelay.core.artifacts import bodies
 from contextrelay.core.artifacts.catalog import Entry, entries_before, unindex_write
 from contextrelay.core.artifacts.holds import is_put
 from contextrelay.core.artifacts.lifetime import bury
 from contextrelay.core.artifacts.records import find, find_tombstone, is_over
-from contextrelay.core.channels.channels import signal_write
+from contextrelay.core.channels import signal_write
 from contextrelay.core.schema import (
     RESTORE,
     SWEEP,
@@ -29,6 +28,7 @@ from contextrelay.core.schema import (
     walk_logs,
     walk_rows,
 )
+from contextrelay.core.spaces import space_of
 from contextrelay.core.stores import Stores
 from contextrelay.limits import PAGE_ROWS_MAX, TOMBSTONE_S, UNFINISHED_PUSH_S
 from contextrelay.model.artifact import in_ms

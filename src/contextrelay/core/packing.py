@@ -1,7 +1,12 @@
-"""Packages: a thread's state and blocks, packed into a window of so many tokens.
+"""Packing: a thread's state and blocks in a window of so many tokens; blocks, and stored sessions.
+
+A block is an artifact of the thread whose metadata say so (packing/candidates.py). What is pruned
+stays an artifact; the list `pruned` of the state keeps it out of windows.
 
 Rule: what an artifact holds does not go into a window by itself: its outline and its ref do. Only
-what was added as a block is shown whole, unless a ref is cheaper (packing/inline_or_ref.py).
+what was added as a block is shown whole, unless a ref is cheaper (packing/inline_or_ref.py). The
+head of a session's log moves with every change of the session's own row, so that neither a sweep
+nor another writer undoes a change that it has not seen.
 """
 
 from __future__ import annotations
@@ -9,10 +14,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
+from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, convert, to_builtins
+from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
 from contextrelay.content.tokens import count_tokens
@@ -20,21 +27,30 @@ from contextrelay.core.accounting.pull_rates import rates
 from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.holds import listed
 from contextrelay.core.artifacts.records import described_each, is_over
-from contextrelay.core.inspect.outline import digested_within, looked_into, outlined_within
+from contextrelay.core.inspect import digested_within, looked_into, outlined_within
+from contextrelay.core.push.push import push_many
 from contextrelay.core.registry import answers
+from contextrelay.core.schema import UNREADABLE, Kind, session_log, walk_rows
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record, state_of
-from contextrelay.errors import Broken, Invalid
+from contextrelay.core.threads.patch import patched_before
+from contextrelay.core.threads.state import change_by
+from contextrelay.documents.patch import Operation
+from contextrelay.errors import Broken, Conflict, Invalid
 from contextrelay.limits import (
+    BUDGET_TOKENS_MAX,
     LOOKS_S_MAX,
     OUTLINE_BYTES_MAX,
     PACK_ARTIFACTS_MAX,
+    PAGE_ROWS_MAX,
+    RETRIES_MAX,
     STAND_IN_TOKENS_MAX,
 )
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE
-from contextrelay.model.package import Block, Budget, Package
+from contextrelay.model.package import Block, Budget, Package, Pruned, PrunedBlock, StoredSession
 from contextrelay.packing.candidates import (
+    BLOCK_METADATA,
     BlockFields,
     artifact_block,
     block_fields,
@@ -45,7 +61,18 @@ from contextrelay.packing.inline_or_ref import Message, Prices, Way, choose
 from contextrelay.packing.pack import pack
 from contextrelay.packing.relevance import Relevance
 from contextrelay.packing.turn_features import group_of
-from contextrelay.verbs import Body, Pack
+from contextrelay.store.ledger import ONLY, Ledger, Row, Stale, Write
+from contextrelay.verbs import (
+    AddBlocks,
+    Body,
+    DeleteSession,
+    Pack,
+    PruneContext,
+    Push,
+    PushMany,
+    PutSession,
+    ReadSession,
+)
 
 _OWN = ("SYSTEM", "USER", "AGENT")
 """Blocks that are the talk itself: they were addressed to the agent, or are its own words."""
@@ -279,3 +306,132 @@ def _with_own_ids(blocks: list[Block]) -> list[Block]:
         seen.add(block_id)
         found.append(block if block_id == block.id else replace(block, id=block_id))
     return found
+
+
+PRUNE_AT, PRUNE_TO = 0.9, 0.8
+
+
+@answers(AddBlocks)
+def add_blocks(stores: Stores, verb: AddBlocks, body: Body) -> list[Artifact]:
+    items = [
+        Push(metadata={BLOCK_METADATA: _fields(block)}, created_by=verb.by, thread=verb.thread)
+        for block in verb.blocks
+    ]
+    contents = [block.content.encode() for block in verb.blocks]
+    return push_many(stores, PushMany(items, list(map(len, contents))), b"".join(contents))
+
+
+def _fields(block: Block) -> dict[str, Any]:
+    fields: dict[str, Any] = to_builtins(block)
+    del fields["content"]
+    return {**fields, "references": list(block.references)}  # As they are read back.
+
+
+@answers(PruneContext)
+def prune_context(stores: Stores, verb: PruneContext, body: Body) -> Pruned:
+    before = patched_before(stores, verb.thread)
+    found = candidates(stores, verb.thread, Agent())
+    with relevance_of(stores, verb.thread, found) as index:
+
+        def packed(tokens: int) -> Package:
+            budget = Budget(tokens, each_tokens=EACH_TOKENS)
+            return pack(
+                found.blocks,
+                verb.query,
+                budget,
+                pins=verb.pins,
+                digests=found.digests,
+                relevance=index.relevance,
+                tokens=index.tokens,
+            )
+
+        whole = packed(BUDGET_TOKENS_MAX)
+        if before is not None or whole.total_tokens < PRUNE_AT * verb.budget_tokens:
+            added = [] if before is None else before.operations
+            values = [each["value"] for each in added if each["path"] == "/pruned/-"]
+            return _pruned(verb, convert(values, list[PrunedBlock]), whole.total_tokens)
+        package = packed(max(1, int(PRUNE_TO * verb.budget_tokens)))
+    out = {block.id: block.metadata["ref"] for block in package.dropped if "ref" in block.metadata}
+    pruned = [PrunedBlock(ref, str(package.why(block_id))) for block_id, ref in out.items()]
+
+    def operations(document: dict[str, Any]) -> list[Operation]:
+        first = [] if "pruned" in document else [Operation(op="add", path="/pruned", value=[])]
+        every = [Operation(op="add", path="/pruned/-", value=to_builtins(each)) for each in pruned]
+        return [*first, *every] if every else []
+
+    change_by(stores, verb.thread, verb.by, operations)
+    left = (block for block in whole.blocks if block.id not in out)
+    return _pruned(verb, pruned, sum(whole.why(block.id).tokens for block in left))
+
+
+def _pruned(verb: PruneContext, pruned: list[PrunedBlock], kept_tokens: int) -> Pruned:
+    return Pruned(pruned=pruned, kept_tokens=kept_tokens, budget_tokens=verb.budget_tokens)
+
+
+class Entry(Struct, frozen=True):
+    """A session without its blocks, and until when it is kept."""
+
+    fields: dict[str, str]
+    until_ms: int
+
+
+_encoder = Encoder()
+_decoder = Decoder(Entry)
+
+
+@answers(PutSession)
+def put_session(stores: Stores, verb: PutSession, body: Body) -> None:
+    log = session_log(verb.session)
+    now_ms = stores.now_ms()
+    blocks = [Row(Kind.BLOCK, key, each) for key, each in verb.blocks.items()]
+    blocks += [Row(Kind.BLOCK, key, None) for key in verb.gone]
+    for _ in range(RETRIES_MAX):
+        head = stores.ledger.last(log)
+        fields = verb.fields
+        if fields is None:
+            # Without a session the blocks are kept for their time, so that a sweep finds them.
+            fields = {} if (known := _entry(stores.ledger, log)) is None else known.fields
+        entry = Entry(fields, now_ms + verb.ttl_s * 1000)
+        row = Row(Kind.SESSION, ONLY, _encoder.encode(entry), entry.until_ms)
+        with suppress(Stale):
+            write = Write(log, (b"",), (row, *blocks), expect=head)
+            stores.ledger.trim(log, stores.ledger.commit(write)[0])
+            break
+    else:
+        raise Conflict(f"session {verb.session} is written by many at once", "try it again")
+    for due_log, due in stores.ledger.due(now_ms, PAGE_ROWS_MAX):
+        if due.kind == Kind.SESSION:
+            forget_ended(stores.ledger, due_log, now_ms)
+
+
+@answers(ReadSession)
+def read_session(stores: Stores, verb: ReadSession, body: Body) -> StoredSession | None:
+    log = session_log(verb.session)
+    entry = _entry(stores.ledger, log)
+    if entry is None or entry.until_ms <= stores.now_ms():
+        return None
+    rows = walk_rows(stores.ledger, log, Kind.BLOCK)
+    return StoredSession(entry.fields, {row.key: row.body for row in rows if row.body is not None})
+
+
+@answers(DeleteSession)
+def delete_session(stores: Stores, verb: DeleteSession, body: Body) -> None:
+    log = session_log(verb.session)
+    with suppress(Stale):  # It is stored again just now.
+        stores.ledger.drop(log, expect=stores.ledger.last(log))
+
+
+def forget_ended(ledger: Ledger, log: str, now_ms: int) -> None:
+    """Drop the log of a session whose time is over."""
+    head, entry = ledger.last(log), _entry(ledger, log)
+    if entry is not None and entry.until_ms <= now_ms:
+        with suppress(Stale):  # It is stored again just now.
+            ledger.drop(log, expect=head)
+
+
+def _entry(ledger: Ledger, log: str) -> Entry | None:
+    raw = ledger.get(log, Kind.SESSION, ONLY)
+    try:
+        return None if raw is None else _decoder.decode(raw)
+    except UNREADABLE as error:
+        raise Broken(f"{log} cannot be read: {error}", "delete it and store it again") from error

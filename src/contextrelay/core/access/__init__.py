@@ -1,1 +1,0 @@
-"""Access: callers and keys, what each may see, and how much each may use."""

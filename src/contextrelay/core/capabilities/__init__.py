@@ -1,1 +1,0 @@
-"""Capabilities: registered, invoked, cached."""

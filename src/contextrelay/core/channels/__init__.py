@@ -1,1 +1,0 @@
-"""Channels: signals in order, and how long they are kept."""

@@ -1,0 +1,358 @@
+"""Inspection: parts of bodies, outlines, digests and tokens, greps, and differences of bodies.
+
+The log `b/<sha256>` has a row `looked` for each type, media type and ending of a name that the
+content is pushed with, because an outline depends on them, and for each tenant. The rows go when
+the content goes.
+
+Rule: a row is a shortcut: where it cannot be read or written, the body is looked into again. A grep
+ends: time and the number of artifacts have limits, and the answer says whether it got to the end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from itertools import islice
+
+from msgspec import convert, json, msgpack
+from msgspec.structs import replace
+
+from contextrelay.bounded.bodies import (
+    compare_within_bounds,
+    look_by_lines,
+    look_within_bounds,
+    records_within_bounds,
+    take_within_bounds,
+)
+from contextrelay.content.diff.unified import differ
+from contextrelay.content.grep.gathered import Wanted
+from contextrelay.content.grep.records import Records
+from contextrelay.content.grep.records import Wanted as RecordsWanted
+from contextrelay.content.grep.results import find
+from contextrelay.content.overview import Look, Seen, digested, outlined
+from contextrelay.content.slicing.line_offsets import Marks, find_marks
+from contextrelay.content.slicing.slice import asked_of, select, take
+from contextrelay.content.slicing.source import Source
+from contextrelay.content.tokens import measure
+from contextrelay.core.artifacts.bodies import looked_key, read_body
+from contextrelay.core.artifacts.catalog import entries
+from contextrelay.core.artifacts.holds import listed
+from contextrelay.core.artifacts.pull import pull
+from contextrelay.core.artifacts.records import find_readable, is_over, live
+from contextrelay.core.registry import answers
+from contextrelay.core.schema import UNREADABLE, Kind, body_log
+from contextrelay.core.stores import Stores
+from contextrelay.core.threads.head import find_record
+from contextrelay.errors import Full, Invalid, Refused, Sealed, TooLarge, Unavailable
+from contextrelay.limits import (
+    DIFF_S_MAX,
+    GREP_ARTIFACTS_MAX,
+    GREP_ONE_S_MAX,
+    GREP_S_MAX,
+    LOOK_INLINE_BYTES_MAX,
+    OUTLINE_TOKENS_DEFAULT,
+    ROW_BODY_BYTES_MAX,
+)
+from contextrelay.model.artifact import Artifact, is_exchange
+from contextrelay.model.inspect import (
+    DRAWN_BY,
+    Differing,
+    Digested,
+    Found,
+    Looked,
+    Outlined,
+    Piece,
+    Skipped,
+)
+from contextrelay.model.tokens import TokenCount
+from contextrelay.store.ledger import ONLY, Row, Stale, Write
+from contextrelay.verbs import Body, DiffRefs, Digest, Grep, Outline, Peek, Pull, Slice
+
+
+@answers(Peek)
+def peek(stores: Stores, verb: Peek, body: Body) -> Artifact:
+    artifact = live(stores, verb.ref)
+    if not verb.is_full:
+        return artifact
+
+    return described_fully(stores, artifact)
+
+
+_marks = msgpack.Decoder(Marks)
+
+
+@answers(Slice)
+def slice_one(stores: Stores, verb: Slice, body: Body) -> Piece:
+    selector = select(verb, verb.columns)
+    artifact = pull(stores, Pull(verb.ref), b"").value
+    source = source_of(stores, artifact)
+    if selector.way in ("lines", "bytes") and artifact.is_text:
+        # No more of the body is read than is shown.
+        return take(source, selector, verb.tokens_max)
+    asked = asked_of(source, selector, verb.tokens_max, known_tokens(stores, artifact))
+    return take_within_bounds(asked, source.read)
+
+
+def source_at(stores: Stores, ref: str) -> Source:
+    """The body of a ref, to be looked into; that is a reading, as a pull is.
+
+    Raises:
+        Gone, NotFound: there is none.
+        Sealed: its key is not here.
+    """
+    return source_of(stores, pull(stores, Pull(ref), b"").value)
+
+
+def source_of(stores: Stores, artifact: Artifact) -> Source:
+    """The body of an artifact, to be looked into.
+
+    Raises:
+        Sealed: its key is not here.
+    """
+    refuse_sealed(artifact)
+    return Source(
+        ref=artifact.ref,
+        type=artifact.type,
+        media_type=artifact.media_type,
+        name=artifact.name,
+        is_text=artifact.is_text,
+        size_bytes=artifact.size_bytes,
+        read=partial(read_body, stores, artifact),
+        marks=lambda: marks_of(stores, artifact),
+        line_count=artifact.preview.line_count if artifact.is_text else None,
+        whole=lambda: _whole(stores, artifact),
+        sha256=artifact.sha256,
+    )
+
+
+def _whole(stores: Stores, artifact: Artifact) -> TokenCount | None:
+    """How many tokens a body takes, where that is known, or it is small."""
+    known = known_tokens(stores, artifact)
+    if known is not None or not artifact.is_text or artifact.size_bytes > ROW_BODY_BYTES_MAX:
+        return known
+    return measure(b"".join(read_body(stores, artifact)).decode(errors="replace"))
+
+
+def marks_of(stores: Stores, artifact: Artifact) -> Marks:
+    """Where lines of an artifact's body begin, found once and kept in a row of its log.
+
+    The content never changes under its hash, so the row is never wrong; where it cannot be read or
+    written, lines are found by reading.
+    """
+    log = body_log(artifact.sha256)
+    row = stores.ledger.get(log, Kind.LINES, ONLY)
+    if row is not None:
+        with suppress(*UNREADABLE):
+            return _marks.decode(row)
+    # Read before the body: where it is freed meanwhile, nothing is written.
+    head = stores.ledger.last(log)
+    marks = find_marks(read_body(stores, artifact), artifact.size_bytes)
+    with suppress(Stale, Full, Unavailable, Refused):
+        kept = Row(Kind.LINES, ONLY, msgpack.encode(marks))
+        stores.ledger.commit(Write(log, rows=(kept,), expect=head))
+    return marks
+
+
+@answers(DiffRefs)
+def diff_two(stores: Stores, verb: DiffRefs, body: Body) -> Differing:
+    deadline_s = time.monotonic() + DIFF_S_MAX
+    old, new = (_read_until(deadline_s, source_at(stores, ref)) for ref in (verb.old, verb.new))
+    return differ(old, new, verb.context, verb.tokens_max, compare_within_bounds)
+
+
+def _read_until(deadline_s: float, source: Source) -> Source:
+    """The same source, which raises TooLarge where it is read later than this."""
+
+    def read(start: int, stop: int) -> Iterator[bytes]:
+        for chunk in source.read(start, stop):
+            if time.monotonic() > deadline_s:
+                raise TooLarge(
+                    f"reading {source.ref} and the other took more than {DIFF_S_MAX} s: no diff",
+                    f"compare parts of them: relay get {source.ref[:8]} --lines 1:1000",
+                )
+            yield chunk
+
+    return replace(source, read=read)
+
+
+@answers(Grep)
+def grep(stores: Stores, verb: Grep, body: Body) -> Found:
+    if verb.ref is not None and verb.thread is not None:
+        raise Invalid("a grep is in a ref or in a thread, not in both", "leave out one")
+    if verb.after_line and verb.ref is None:
+        raise Invalid("after_line needs the one ref that it is in", "give ref")
+    wanted = convert(verb, Wanted, from_attributes=True)
+    deadline_s = time.monotonic() + (GREP_S_MAX if verb.ref is None else GREP_ONE_S_MAX)
+    sources = _sources(stores, verb)
+    by_records_s = 0.0
+
+    def by_records(asked: RecordsWanted, body: bytes) -> Records:
+        """Lines of the one ref have all their time where its records took too long."""
+        nonlocal by_records_s
+        began_s = time.monotonic()
+        found = records_within_bounds(asked, body)
+        by_records_s = time.monotonic() - began_s if verb.ref is not None else 0.0
+        return found
+
+    return find(
+        sources,
+        wanted,
+        lambda: time.monotonic() > deadline_s + by_records_s,
+        is_one=verb.ref is not None,
+        by_records=by_records,
+    )
+
+
+def _sources(stores: Stores, verb: Grep) -> Iterator[Source | Skipped]:
+    if verb.ref is not None:
+        yield source_at(stores, verb.ref)
+        return
+    now_ms = stores.now_ms()
+    for artifact in islice(newest(stores, verb.thread), GREP_ARTIFACTS_MAX):
+        if is_over(artifact, now_ms):
+            continue
+        if artifact.sealed is not None:
+            yield Skipped(ref=artifact.ref, why=f"{artifact.ref[:8]} is sealed")
+            continue
+        yield source_of(stores, artifact)
+
+
+def newest(stores: Stores, thread: str | None) -> Iterator[Artifact]:
+    """The artifacts of a thread, or all of them, newest first."""
+    if thread is None:
+        found = (find_readable(stores.ledger, entry.ref) for entry in entries(stores.ledger))
+        yield from (each for each in found if each is not None and not is_exchange(each))
+        return
+    find_record(stores.ledger, thread)
+    there = [find_readable(stores.ledger, ref) for ref in listed(stores.ledger, thread)]
+    known = [each for each in there if each is not None]
+    yield from sorted(known, key=lambda each: each.created_at, reverse=True)
+
+
+_encoder = json.Encoder()
+_decoder = json.Decoder(Looked)
+
+
+@answers(Outline)
+def outline_one(stores: Stores, verb: Outline, body: Body) -> Outlined:
+    return outlined_within(stores, _readable(stores, verb.ref), verb.tokens_max)
+
+
+@answers(Digest)
+def digest_one(stores: Stores, verb: Digest, body: Body) -> Digested:
+    return digested_within(stores, _readable(stores, verb.ref), verb.tokens_max)
+
+
+def outlined_within(
+    stores: Stores, artifact: Artifact, tokens_max: int, is_late: bool = False
+) -> Outlined:
+    """The outline of an artifact within a number of tokens; where it is late, by lines."""
+    is_kept = tokens_max == OUTLINE_TOKENS_DEFAULT
+    looked, seen = _look(stores, artifact, None if is_kept else tokens_max, is_late=is_late)
+    return outlined(artifact, looked, seen.shape or looked.shape, seen.note)
+
+
+def digested_within(
+    stores: Stores, artifact: Artifact, tokens_max: int, is_late: bool = False
+) -> Digested:
+    """The digest of an artifact within a number of tokens; where it is late, by lines."""
+    looked, seen = _look(stores, artifact, digest_tokens=tokens_max, is_late=is_late)
+    assert seen.digest is not None
+    return digested(artifact, looked, seen.digest, seen.note)
+
+
+def described_fully(stores: Stores, artifact: Artifact) -> Artifact:
+    """An artifact with its tokens and its outline; of a sealed one nobody here knows them."""
+    if artifact.sealed is not None:
+        return replace(artifact, tokens=None, token_basis="sealed", outline=None)
+    looked = looked_into(stores, artifact)
+    return replace(
+        artifact,
+        tokens=looked.whole.tokens,
+        token_basis=looked.whole.basis,
+        outline=looked.shape.text,
+    )
+
+
+def _readable(stores: Stores, ref: str) -> Artifact:
+    """An artifact that can be looked into; this counts as a read, as a pull does.
+
+    Raises:
+        Gone, NotFound: there is none.
+        Sealed: its key is not here.
+    """
+    artifact = pull(stores, Pull(ref), b"").value
+    refuse_sealed(artifact)
+    return artifact
+
+
+def refuse_sealed(artifact: Artifact) -> None:
+    """Let an artifact pass if its body can be looked into.
+
+    Raises:
+        Sealed: its key is not here.
+    """
+    if artifact.sealed is not None:
+        raise Sealed(
+            f"{artifact.ref} is sealed, and its key is not here",
+            "give its whole URL, with its key behind the #: relay get URL#KEY",
+        )
+
+
+def looked_into(stores: Stores, artifact: Artifact, is_late: bool = False) -> Looked:
+    """What is known of a body, found out now if it is not kept."""
+    return _look(stores, artifact, is_late=is_late)[0]
+
+
+def _look(
+    stores: Stores,
+    artifact: Artifact,
+    outline_tokens: int | None = None,
+    digest_tokens: int | None = None,
+    is_late: bool = False,
+) -> tuple[Looked, Seen]:
+    """What is known of a body, and what else is asked of it; what is new is kept."""
+    log = body_log(artifact.sha256)
+    key = looked_key(stores, artifact)
+    row = stores.ledger.get(log, Kind.LOOKED, key)
+    known = None
+    if row is not None:
+        with suppress(*UNREADABLE):
+            read_row = _decoder.decode(row)
+            known = read_row if read_row.drawn_by == DRAWN_BY else None
+    if known is not None and outline_tokens is None and digest_tokens is None:
+        return known, Seen(note=known.note)
+    # Read before the body: where it is freed meanwhile, nothing is written.
+    head = stores.ledger.last(log)
+    asked = Look(
+        type=artifact.type,
+        media_type=artifact.media_type,
+        name=artifact.name or "",
+        size_bytes=artifact.size_bytes,
+        is_known=known is not None,
+        outline_tokens=outline_tokens,
+        digest_tokens=digest_tokens,
+    )
+    read = partial(read_body, stores, artifact)
+    if is_late and artifact.size_bytes > LOOK_INLINE_BYTES_MAX:
+        seen, is_kept = look_by_lines(asked, read, "too much was looked into before it"), False
+    else:
+        seen, is_kept = look_within_bounds(asked, read)
+    if known is not None:
+        return known, seen
+    assert seen.looked is not None
+    if is_kept:
+        with suppress(Stale, Full, Unavailable, Refused):
+            kept = Row(Kind.LOOKED, key, _encoder.encode(seen.looked))
+            stores.ledger.commit(Write(log, rows=(kept,), expect=head))
+    return seen.looked, seen
+
+
+def known_tokens(stores: Stores, artifact: Artifact) -> TokenCount | None:
+    """How many tokens a body takes, if it was looked into before."""
+    row = stores.ledger.get(body_log(artifact.sha256), Kind.LOOKED, looked_key(stores, artifact))
+    with suppress(*UNREADABLE):
+        return None if row is None else _decoder.decode(row).whole
+    return None

@@ -1,1 +1,0 @@
-"""Looking into artifacts without loading them: outline, slice, grep, diff."""

@@ -1,1 +1,0 @@
-"""Maintenance: sweep, verify, survey."""

@@ -1,1 +1,0 @@
-"""Packing a window under a token budget, and handing it to another agent."""

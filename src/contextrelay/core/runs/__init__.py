@@ -1,1 +1,0 @@
-"""Runs: answers of models and commands, stored with what they changed."""

@@ -1,1 +1,0 @@
-"""Search: ranked passages, and the index that is kept up to the ledger."""

@@ -1,1 +1,0 @@
-"""Transfer: threads as zip files, stores as backups."""
