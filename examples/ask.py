@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 
 from contextrelay import Relay
-from contextrelay.runs.providers.echo import Call, Echo, Line
+from contextrelay.runs.providers.echo import Echo, ScriptedCall, ScriptLine
 
 LOG = "\n".join(
     f"{hour:02d}:{minute:02d} orders-service {'ERROR timeout' if minute == 42 else 'INFO ok'}"
@@ -23,9 +23,14 @@ def main() -> None:
         thread = relay.new_thread("orders")
         log = thread.put(LOG, name="orders.log")
 
-        looks = Call("relay_get", {"ref": log.ref, "grep": "ERROR", "tokens_max": 200})
-        notes = Call("relay_state", {"facts": [{"text": "one timeout an hour, at :42"}]})
-        model = Echo(script=[Line("Let me look.", (looks, notes)), Line("A job at :42 blocks it.")])
+        looks = ScriptedCall("relay_get", {"ref": log.ref, "grep": "ERROR", "tokens_max": 200})
+        notes = ScriptedCall("relay_state", {"facts": [{"text": "one timeout an hour, at :42"}]})
+        model = Echo(
+            script=[
+                ScriptLine("Let me look.", (looks, notes)),
+                ScriptLine("A job at :42 blocks it."),
+            ]
+        )
         for piece in thread.run_stream("why do orders time out?", model):
             print(piece, end="")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.tidy import Source, import_cycles, look
+from tests.tidy import Source, import_cycles, look, repeated_class_names
 
 PURE = "src/contextrelay/state/header.py"
 CORE = "src/contextrelay/core/threads/threads.py"
@@ -100,3 +100,13 @@ def test_modules_that_import_each_other_are_found() -> None:
     path = "src/contextrelay/core/threads/head.py"
     assert list(import_cycles([Source(path, late), other]))
     assert not list(import_cycles([Source(path, types), other]))
+
+
+def test_a_public_class_name_is_used_once() -> None:
+    one = Source("src/contextrelay/a.py", JOB + "class Entry: ...\nclass _Own: ...\n")
+    other = Source("src/contextrelay/b.py", JOB + "class Entry: ...\nclass _Own: ...\n")
+    alone = Source("src/contextrelay/c.py", JOB + "class Place: ...\n")
+
+    (found,) = repeated_class_names([one, other, alone])
+
+    assert (found.path, found.says) == (other.path, f"class Entry exists already in {one.path}")

@@ -33,6 +33,9 @@ LONG_FILES: dict[str, str] = {
     "src/contextrelay/limits.py": "data: one page of bounds",
     "tests/promises.py": "data: one entry a promise",
 }
+REPEATED_NAMES: dict[str, str] = {
+    "src/contextrelay/server/routes/legacy_relay/bodies.py::Thread": "a name in the OpenAPI document",
+}
 LONG_FUNCTIONS: dict[str, str] = {}  # "src/contextrelay/x.py::name": why
 CATCHES_ALL: dict[str, str] = {
     "src/contextrelay/core/invoke.py::_run": "anybody's code",
@@ -318,6 +321,20 @@ def kinds_in(node: ast.Call | ast.Compare) -> list[ast.expr]:
     return []
 
 
+def repeated_class_names(files: Iterable[Source]) -> Iterator[Finding]:
+    """A public class name of src is defined once."""
+    known: dict[str, str] = {}
+    for source in files:
+        if not source.is_product or source.path.endswith("_pb2.py"):
+            continue
+        for node in source.tree.body:
+            if not isinstance(node, ast.ClassDef) or node.name.startswith("_"):
+                continue
+            first = known.setdefault(node.name, source.path)
+            if first != source.path and f"{source.path}::{node.name}" not in REPEATED_NAMES:
+                yield source.found(node.lineno, f"class {node.name} exists already in {first}")
+
+
 def import_cycles(files: Iterable[Source]) -> Iterator[Finding]:
     """No module of src imports itself by way of others, not even inside a function."""
     paths = {
@@ -445,6 +462,7 @@ def look_everywhere() -> list[Finding]:
     every = list(sources())
     found = [finding for source in every for finding in look(source)]
     found += import_cycles(every)
+    found += repeated_class_names(every)
     allowed = (name.partition("::")[0] for name in (*LONG_FILES, *LONG_FUNCTIONS, *CATCHES_ALL))
     absent = {name for name in (*EXPECTED_FILES, *allowed) if not (ROOT / name).is_file()}
     return found + [Finding(name, 1, "is missing") for name in sorted(absent)]

@@ -12,7 +12,7 @@ from msgspec.json import encode
 
 from contextrelay.server.app import App
 from contextrelay.server.request import JSON, Receive, Scope, Send
-from contextrelay.server.serve import Options, Server, config, listen, quiet_logs
+from contextrelay.server.serve import ServeOptions, Server, config, listen, quiet_logs
 
 REF = "0" * 8 + "-0000" * 3 + "-" + "0" * 12
 
@@ -51,7 +51,7 @@ def _no_door() -> NoReturn:
 
 def main() -> None:
     quiet_logs()
-    listener = listen(Options(port=0))
+    listener = listen(ServeOptions(port=0))
     print(listener.getsockname()[1], flush=True)
     Server(config(Discarding())).run([listener])
 

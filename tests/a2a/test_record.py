@@ -10,9 +10,9 @@ from typing import Any
 
 from msgspec.json import decode
 
-from contextrelay.a2a.record import ARTIFACT, ASKED, STATUS, Piece, TaskRecord, joined
+from contextrelay.a2a.record import ARTIFACT, ASKED, STATUS, ArtifactChange, TaskRecord, joined
 from contextrelay.model.thread import Event, Numbered
-from contextrelay.pipelines.record import Runner, plain_runner
+from contextrelay.pipelines.record import RunnerIdentity, plain_runner
 
 MESSAGE = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "go"}]}
 
@@ -41,7 +41,7 @@ def test_a_piece_stays_as_it_came_when_others_follow_it() -> None:
     first = record.take(piece(2, "one ", append=False))
     record.take(piece(3, "two"))
 
-    assert isinstance(first, Piece)
+    assert isinstance(first, ArtifactChange)
     assert [part.text for part in first.artifact.parts] == ["one "]
     assert [part.text for part in joined(record.artifacts["answer"].parts)] == ["one two"]
 
@@ -75,7 +75,7 @@ def test_a_killed_process_that_nobody_waited_for_yet_is_dead() -> None:
     )
     with Popen([sys.executable, "-c", code], stdout=PIPE) as process:
         assert process.stdout is not None
-        runner = decode(process.stdout.readline(), type=Runner)
+        runner = decode(process.stdout.readline(), type=RunnerIdentity)
         assert runner.is_alive
         process.kill()
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)

@@ -15,7 +15,7 @@ import pytest
 from msgspec.json import decode
 
 from contextrelay import Relay
-from contextrelay.core.schema import Kind, thread_index
+from contextrelay.core.schema import RowKind, thread_index
 from contextrelay.model.names import full_log
 from contextrelay.model.settings import Settings
 from tests.a2a.asking import HEADERS, Document, message
@@ -142,7 +142,7 @@ def is_sent(relay: Relay) -> bool:
     """Whether nothing waits to be sent."""
     ledger, log = stores_of(relay).ledger, thread_index("task")
     logs = (log, full_log("acme", log))
-    return not any(ledger.rows(each, Kind.HOOK, "", 10) for each in logs)
+    return not any(ledger.rows(each, RowKind.HOOK, "", 10) for each in logs)
 
 
 def test_what_a_killed_server_did_not_send_the_next_one_sends_once(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from contextrelay import Relay
-from contextrelay.runs.providers.echo import Call, Echo, Line
+from contextrelay.runs.providers.echo import Echo, ScriptedCall, ScriptLine
 from tests.cli.shell import Shell
 
 
@@ -19,8 +19,11 @@ def log(shell: Shell) -> str:
     with Relay(shell.home / "store") as relay:
         thread = relay.thread("work")
         ref = thread.put("line\n" * 100).ref
-        look = Call("relay_get", {"ref": ref, "lines": "1:2"})
-        thread.run("why?", Echo(script=[Line("Let me see.", (look,)), Line("It is\x1b[2J so.")]))
+        look = ScriptedCall("relay_get", {"ref": ref, "lines": "1:2"})
+        thread.run(
+            "why?",
+            Echo(script=[ScriptLine("Let me see.", (look,)), ScriptLine("It is\x1b[2J so.")]),
+        )
     return ref
 
 
@@ -87,8 +90,8 @@ def test_files_are_compared_if_that_is_asked_for(shell: Shell) -> None:
         subprocess.run(["git", *words], cwd=folder, check=True)
     shell.out("thread", "new", "--name", "work")
     with Relay(folder / "store") as relay:
-        read = Call("relay_read", {"path": "a.txt"})
-        script = [Line("Let me see.", (read,)), Line("One.")]
+        read = ScriptedCall("relay_read", {"path": "a.txt"})
+        script = [ScriptLine("Let me see.", (read,)), ScriptLine("One.")]
         relay.thread("work").run("what?", Echo(script=script), files=folder)
     (folder / "a.txt").write_text("two\n")
 

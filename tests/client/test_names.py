@@ -9,8 +9,8 @@ import pytest
 from contextrelay import AsyncRelay, Gone, Invalid, NotFound, Relay
 from contextrelay.client.flow import run, run_awaited
 from contextrelay.client.names import (
-    Door,
-    Place,
+    InterfaceNames,
+    ThreadReference,
     find_place,
     find_ref,
     find_thread,
@@ -18,8 +18,8 @@ from contextrelay.client.names import (
 )
 from contextrelay.verbs import RememberPush
 
-DOOR = Door("ls", "threads", "new")
-WITH_LAST = Door("ls", "threads", "new", places=("terminal", "folder"))
+DOOR = InterfaceNames("ls", "threads", "new")
+WITH_LAST = InterfaceNames("ls", "threads", "new", places=("terminal", "folder"))
 
 
 @pytest.fixture
@@ -102,14 +102,14 @@ def test_a_place_is_a_thread_a_version_and_a_pointer(relay: Relay) -> None:
     relay.new_thread("release")
     odd = relay.new_thread("api@v2")
 
-    def place(text: str) -> Place:
+    def place(text: str) -> ThreadReference:
         return run(relay.transport, find_place(text))
 
-    assert place("release@v7:/facts/0") == Place("release", 7, "/facts/0")
-    assert place("release") == Place("release")
-    assert place("v3") == place("@v3") == Place("", 3)
-    assert place(":/facts") == Place("", None, "/facts")
-    assert place("api@v2") == Place(odd.id)
+    assert place("release@v7:/facts/0") == ThreadReference("release", 7, "/facts/0")
+    assert place("release") == ThreadReference("release")
+    assert place("v3") == place("@v3") == ThreadReference("", 3)
+    assert place(":/facts") == ThreadReference("", None, "/facts")
+    assert place("api@v2") == ThreadReference(odd.id)
     with pytest.raises(Invalid, match="is no version"):
         place("release@v0")
 

@@ -14,7 +14,7 @@ from contextrelay import AsyncRelay, Relay
 from contextrelay.client.transport.local import Local
 from contextrelay.model.run import ToolUse
 from contextrelay.runs.provider import Prompt, Reply
-from contextrelay.runs.providers.echo import Call, Echo, Line
+from contextrelay.runs.providers.echo import Echo, ScriptedCall, ScriptLine
 from contextrelay.verbs import FinishRun
 from tests.runs.recorder import RUN, details, kinds
 
@@ -158,7 +158,7 @@ def test_tools_are_reported_as_they_are_used() -> None:
 
     thread.run(
         "look",
-        Echo(script=[Line("", (Call("relay_get", {"ref": ref}),)), Line("ok")]),
+        Echo(script=[ScriptLine("", (ScriptedCall("relay_get", {"ref": ref}),)), ScriptLine("ok")]),
         on_tool=uses.append,
     )
 

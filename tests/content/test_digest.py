@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from contextrelay.content.artifact_type import artifact_type
-from contextrelay.content.digest import Digest, digest
+from contextrelay.content.digest import BodyDigest, digest
 from contextrelay.content.source import Source
 from contextrelay.content.tokens import count_tokens
 from tests.content.outline.test_run_tools import SHOWN
 from tests.content.outline.test_traces import QUIET, SAID, TRACES
 
 
-def _digest(text: str, tokens_max: int) -> Digest:
+def _digest(text: str, tokens_max: int) -> BodyDigest:
     body = text.encode()
     kind, media_type = artifact_type(None, None, body, True)
     return digest(Source.of(body, media_type, "", len(body)), kind, tokens_max)

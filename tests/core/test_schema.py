@@ -12,7 +12,7 @@ import pytest
 import contextrelay.core
 from contextrelay import Relay
 from contextrelay.core import schema
-from contextrelay.core.schema import BEFORE, COUNTERS, ENGINE, LOGS, Kind, split_log, walk_logs
+from contextrelay.core.schema import BEFORE, COUNTERS, ENGINE, LOGS, RowKind, split_log, walk_logs
 from contextrelay.errors import RelayError
 from contextrelay.model.key import IssuedKey
 from contextrelay.model.thread import Sent
@@ -26,7 +26,7 @@ CORE = Path(contextrelay.core.__file__).parent
 ENGINES = Path(__file__).parents[2] / "docs" / "engines.md"
 BEGIN, END = "<!-- core/schema.py -->\n", "<!-- end -->\n"
 ROWS = [row for log in LOGS for row in log.rows]
-KINDS = {value: name for name, value in vars(Kind).items() if name.isupper()}
+KINDS = {value: name for name, value in vars(RowKind).items() if name.isupper()}
 
 
 def tables() -> str:
@@ -87,9 +87,24 @@ def test_a_store_in_use_holds_nothing_but_what_the_schema_names() -> None:
     assert found <= named
     # Left out: what is there only for a moment, after a crash, for large contents or elsewhere.
     assert {kind for _, kind in named - found} <= {
-        *(Kind.CLOSED, Kind.IDLE, Kind.LINES, Kind.LOCK, Kind.ONCE, Kind.PENDING, Kind.READ),
-        *(Kind.CURSOR, Kind.FINISHED),
-        *(Kind.BLOBS, Kind.BUCKET, Kind.SHOWN, Kind.SNAPSHOT, Kind.UNFINISHED, Kind.USED),
+        *(
+            RowKind.CLOSED,
+            RowKind.IDLE,
+            RowKind.LINES,
+            RowKind.LOCK,
+            RowKind.ONCE,
+            RowKind.PENDING,
+            RowKind.READ,
+        ),
+        *(RowKind.CURSOR, RowKind.FINISHED),
+        *(
+            RowKind.BLOBS,
+            RowKind.BUCKET,
+            RowKind.SHOWN,
+            RowKind.SNAPSHOT,
+            RowKind.UNFINISHED,
+            RowKind.USED,
+        ),
     }
 
 

@@ -24,7 +24,7 @@ from msgspec.structs import force_setattr
 from contextrelay import Relay
 from contextrelay.client.transport.local import Local, open_stores
 from contextrelay.core import Stores
-from contextrelay.core.schema import Kind, walk_facts, walk_logs, walk_rows
+from contextrelay.core.schema import RowKind, walk_facts, walk_logs, walk_rows
 from contextrelay.errors import Forbidden, RelayError
 from contextrelay.model.key import IssuedKey
 from contextrelay.store.ledger import Ledger
@@ -38,14 +38,14 @@ HASH_BYTES = 32
 
 # Rows of times or of random values, and those that a sweep or a read writes when it likes to.
 _PASSING = {
-    Kind.ASKED,
-    Kind.ONCE,
-    Kind.USED,
-    Kind.LINES,
-    Kind.LOOKED,
-    Kind.SNAPSHOT,
-    Kind.KEPT,
-    Kind.READ,
+    RowKind.ASKED,
+    RowKind.ONCE,
+    RowKind.USED,
+    RowKind.LINES,
+    RowKind.LOOKED,
+    RowKind.SNAPSHOT,
+    RowKind.KEPT,
+    RowKind.READ,
 }
 # As text, in milliseconds, or counted down in the key of an index.
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z|(?<!\d)(?:1[78]\d{11}|98\d{12})(?!\d)")

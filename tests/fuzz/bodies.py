@@ -14,7 +14,7 @@ from contextrelay.content.artifact_type import artifact_type
 from contextrelay.content.description import Description
 from contextrelay.content.diff.unified import differ
 from contextrelay.content.digest import digest
-from contextrelay.content.grep.gathered import Wanted
+from contextrelay.content.grep.gathered import GrepQuery
 from contextrelay.content.grep.results import find
 from contextrelay.content.outline import outline
 from contextrelay.content.search.passages import passages
@@ -79,7 +79,9 @@ def _grepped(choice: bytes, body: bytes) -> None:
     pattern = PATTERNS[choice[0] % len(PATTERNS)]
     if choice[1] % 2:
         pattern = body[:20].decode("latin-1")
-    wanted = Wanted(pattern=pattern, context=choice[2] % 4, matches_max=50, tokens_max=TOKENS_MAX)
+    wanted = GrepQuery(
+        pattern=pattern, context=choice[2] % 4, matches_max=50, tokens_max=TOKENS_MAX
+    )
     with suppress(RelayError):
         found = find([Counted(body).source], wanted, lambda: False, is_one=True)
         assert count_tokens(found.text) <= TOKENS_MAX

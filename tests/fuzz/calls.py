@@ -17,7 +17,7 @@ from contextrelay.content.artifact_type import artifact_type
 from contextrelay.content.description import Description
 from contextrelay.content.diff.unified import differ
 from contextrelay.content.digest import digest
-from contextrelay.content.grep.gathered import Wanted
+from contextrelay.content.grep.gathered import GrepQuery
 from contextrelay.content.grep.results import find
 from contextrelay.content.outline import outline
 from contextrelay.content.overview import count
@@ -25,7 +25,7 @@ from contextrelay.content.preview import preview
 from contextrelay.content.search.passages import passages
 from contextrelay.content.search.words import query_words, words
 from contextrelay.content.slicing.slice import take
-from contextrelay.content.slicing.source import Source as Sliced
+from contextrelay.content.slicing.source import SliceSource as Sliced
 from contextrelay.content.source import Source
 from contextrelay.content.tokens import count_tokens
 from contextrelay.errors import RelayError
@@ -242,14 +242,14 @@ def _sdk_slicing(
     return lambda: relay.slice(ref(), tokens_max=tokens_max, **args)
 
 
-def _wanted(rng: Random, content: bytes, tokens_max: int) -> Wanted:
+def _wanted(rng: Random, content: bytes, tokens_max: int) -> GrepQuery:
     pattern = rng.choice(PATTERNS)
     if rng.random() < 0.3:
         start = rng.randrange(len(content)) if content else 0
         pattern = content[start : start + rng.choice((1, 5, 30))].decode("latin-1")
     # Some of several patterns: of these the best are shown, in structured content by record.
     several = tuple(rng.sample(PATTERNS, 2)) if rng.random() < 0.3 else ()
-    return Wanted(
+    return GrepQuery(
         pattern=(pattern, *several) if several else pattern,
         ignore_case=rng.random() < 0.3,
         is_fixed=rng.random() < 0.2,
@@ -261,7 +261,7 @@ def _wanted(rng: Random, content: bytes, tokens_max: int) -> Wanted:
     )
 
 
-def _grepped(source: Sliced, wanted: Wanted) -> None:
+def _grepped(source: Sliced, wanted: GrepQuery) -> None:
     """As the verb does it, which ends by the clock; here by the time of the processor."""
     until_s = time.process_time() + GREP_ONE_S_MAX
     found = find([source], wanted, lambda: time.process_time() > until_s, is_one=True)

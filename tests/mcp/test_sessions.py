@@ -83,7 +83,7 @@ def test_without_room_for_sessions_a_client_is_served_without(
 def test_where_several_processes_serve_there_are_no_sessions(tmp_path: Path) -> None:
     """Promise M1: no balancer has to bring a client to the same process."""
     with serving(tmp_path) as served:
-        served.door.mcp = http_transport.Mounted(has_sessions=False)
+        served.door.mcp = http_transport.McpMount(has_sessions=False)
         got = httpx2.get(f"{served.url}/mcp", headers={**ACCEPT, SESSION: "0" * 32})
 
         assert begun(served) == ""

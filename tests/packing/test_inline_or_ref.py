@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from contextrelay import Invalid
-from contextrelay.packing.inline_or_ref import Costs, Message, Prices, Pulls, choose, weigh
+from contextrelay.packing.inline_or_ref import Costs, Prices, Pulls, WindowMessage, choose, weigh
 from tests.rigs import length
 
 sizes = st.integers(100, 200_000)
 messages = st.builds(
-    Message,
+    WindowMessage,
     tokens=sizes,
     prefix_tokens=st.integers(0, 200_000),
     calls=st.integers(0, 60),
@@ -35,7 +35,7 @@ rates = st.builds(
 some_prices = st.builds(Prices, st.floats(1, 2), st.floats(0, 1), st.floats(1, 10))
 
 
-def counted_out(message: Message, pulls: Pulls, prices: Prices) -> Costs:
+def counted_out(message: WindowMessage, pulls: Pulls, prices: Prices) -> Costs:
     """The same costs, call by call: each later call reads what is cached, each pull is paid."""
     later_calls = max(3, message.calls)
 
@@ -58,7 +58,9 @@ def counted_out(message: Message, pulls: Pulls, prices: Prices) -> Costs:
 
 @settings(max_examples=length(125, 500, 5000))
 @given(messages, rates, some_prices)
-def test_the_choice_is_the_cheapest_way(message: Message, pulls: Pulls, prices: Prices) -> None:
+def test_the_choice_is_the_cheapest_way(
+    message: WindowMessage, pulls: Pulls, prices: Prices
+) -> None:
     """Promise K6."""
     slow = counted_out(message, pulls, prices)
     costs = weigh(message, pulls, prices)
@@ -72,13 +74,13 @@ def test_the_choice_is_the_cheapest_way(message: Message, pulls: Pulls, prices: 
 
 def test_small_and_exempt_messages_are_sent_in_full() -> None:
     """Promise K6: from 100 tokens on, and not a system message, the task or one's own output."""
-    assert choose(Message(tokens=99, calls=50), Pulls()) == "inline"
-    assert choose(Message(tokens=90_000, is_exempt=True), Pulls()) == "inline"
+    assert choose(WindowMessage(tokens=99, calls=50), Pulls()) == "inline"
+    assert choose(WindowMessage(tokens=90_000, is_exempt=True), Pulls()) == "inline"
 
 
 def test_what_was_asked_for_is_shown_once_at_least() -> None:
     """Promise K6: ref only for what was not addressed to the agent."""
-    large = Message(tokens=20_000, prefix_tokens=5_000, calls=20)
+    large = WindowMessage(tokens=20_000, prefix_tokens=5_000, calls=20)
 
     assert choose(large, Pulls()) == "ref"
     assert choose(replace(large, is_addressed=True), Pulls()) == "once"
@@ -86,7 +88,7 @@ def test_what_was_asked_for_is_shown_once_at_least() -> None:
 
 def test_what_is_always_pulled_is_not_passed_as_a_ref() -> None:
     """Promise K6: by the measured pull rates."""
-    message = Message(tokens=400, prefix_tokens=8_000, calls=4)
+    message = WindowMessage(tokens=400, prefix_tokens=8_000, calls=4)
 
     assert choose(message, Pulls(500, 500, 500, 400 * 1_000)) == "inline"
     assert choose(message, Pulls(500, 0, 0)) == "ref"

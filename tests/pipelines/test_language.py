@@ -13,7 +13,7 @@ import yaml
 from contextrelay.errors import Invalid
 from contextrelay.pipelines.expressions import Value
 from contextrelay.pipelines.fields import json_schema
-from contextrelay.pipelines.language import Pipeline, read_pipeline
+from contextrelay.pipelines.language import PipelineGraph, read_pipeline
 
 REVIEW = """\
 name: review
@@ -57,7 +57,7 @@ steps:
 SCHEMA = Path(__file__).parents[2] / "docs" / "pipeline.schema.json"
 
 
-def read(text: str) -> Pipeline:
+def read(text: str) -> PipelineGraph:
     return read_pipeline(text, "p.yaml")
 
 

@@ -16,7 +16,7 @@ import pytest
 from contextrelay import Conflict, Invalid, NotFound, Pipeline, Relay
 from contextrelay.model.pipeline import PipelineRun, StepView
 from contextrelay.pipelines import pipeline, runs
-from contextrelay.pipelines.approval import Decision
+from contextrelay.pipelines.approval import ApprovalDecision
 from contextrelay.pipelines.run import Threads
 from contextrelay.pipelines.steps.child import end_leftovers
 from contextrelay.verbs import FinishStep
@@ -88,7 +88,7 @@ def test_a_step_waits_until_somebody_decides_and_says_who(
     run_id = waiting(relay)
 
     if way == "command":
-        runs.decided(relay, run_id, "ask", Decision(is_approved, "ana", "looks so"))
+        runs.decided(relay, run_id, "ask", ApprovalDecision(is_approved, "ana", "looks so"))
     else:
         message = {"step": "ask", "approve": is_approved, "reason": "looks so"}
         # `relay publish` sends what it is given as a text.
@@ -104,7 +104,7 @@ def test_a_step_waits_until_somebody_decides_and_says_who(
         assert ended[0].steps["ship"].status == "skipped"
         assert ended[0].reason == "ask: looks so"
     with pytest.raises(Conflict, match=f"already, by {who}"):
-        runs.decided(relay, run_id, "ask", Decision(True, "bob"))
+        runs.decided(relay, run_id, "ask", ApprovalDecision(True, "bob"))
 
 
 def test_a_decision_that_nobody_takes_in_time_is_a_no(relay: Relay, tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_step_that_does_not_wait_cannot_be_decided(relay: Relay, tmp_path: Pat
     ended = run(relay, tmp_path, "steps:\n  a: {exec: [echo]}\n")
 
     with pytest.raises(NotFound, match="no step 'a' waits"):
-        runs.decided(relay, ended.run, "a", Decision(True, "ana"))
+        runs.decided(relay, ended.run, "a", ApprovalDecision(True, "ana"))
 
 
 def test_no_command_runs_where_the_pipeline_is_not(
@@ -247,7 +247,7 @@ def test_what_waits_for_a_decision_when_its_process_is_killed_is_decided_all_the
     running.kill()
     running.communicate()
 
-    runs.decided(relay, run_id, "ask", Decision(True, "ana"))
+    runs.decided(relay, run_id, "ask", ApprovalDecision(True, "ana"))
     ended = runs.resume(relay, run_id)
 
     assert result(relay, ended, "ship") == "shipped, said ana\n"

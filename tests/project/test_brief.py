@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from contextrelay.content.tokens import count_tokens
 from contextrelay.limits import BRIEF_TOKENS_MIN
-from contextrelay.model.project import Texts
+from contextrelay.model.project import ProjectTexts
 from contextrelay.project import Project
 from contextrelay.project.brief import relevant_decisions, summarize, write_brief
 from contextrelay.project.decisions import read_decisions
@@ -52,7 +52,7 @@ DECISIONS = """# Records
 ## ADR-003: Login by mail
 - Supersedes: ADR-001
 """
-TEXTS = Texts(ABOUT, json.dumps(STATE), json.dumps(TODOS), DECISIONS)
+TEXTS = ProjectTexts(ABOUT, json.dumps(STATE), json.dumps(TODOS), DECISIONS)
 
 
 def test_a_brief_has_project_state_todos_and_relevant_decisions() -> None:
@@ -95,7 +95,7 @@ def test_no_brief_exceeds_its_budget(budget: int, titles: list[str], notes: str)
     todos = [{"id": f"TODO-{i:03d}", "title": title} for i, title in enumerate(titles, 1)]
     about = f"# {notes[:200]}\n\n{notes}\n## Key Constraints\n" + "\n".join(titles)
     state = {**STATE, "notes": notes, "progress": {"completed": titles, "next_steps": titles}}
-    texts = Texts(about, json.dumps(state), json.dumps({"todos": todos}), DECISIONS)
+    texts = ProjectTexts(about, json.dumps(state), json.dumps({"todos": todos}), DECISIONS)
 
     found = summarize(texts, "folder")
     brief = write_brief(found, budget, count_tokens)

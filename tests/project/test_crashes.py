@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from contextrelay.errors import Broken, Conflict
-from contextrelay.model.project import ABOUT, FILES, OWN_FOLDER, STATE, TODOS, Texts
+from contextrelay.model.project import ABOUT, FILES, OWN_FOLDER, STATE, TODOS, ProjectTexts
 from contextrelay.project import Project, confined, files
 from contextrelay.project.decisions import read_decisions
 from contextrelay.project.project import init_project
@@ -83,7 +83,7 @@ def finish(folder: Path) -> None:
 
 
 @pytest.fixture
-def begun(project: Project, tmp_path: Path) -> tuple[Path, Texts, Texts]:
+def begun(project: Project, tmp_path: Path) -> tuple[Path, ProjectTexts, ProjectTexts]:
     """A project with some content, and its files before and after a finish."""
     project.todos.add("The first")
     project.decide("An old decision")
@@ -94,13 +94,13 @@ def begun(project: Project, tmp_path: Path) -> tuple[Path, Texts, Texts]:
     return project.folder, old, Project(copy).texts()
 
 
-def reset(folder: Path, texts: Texts) -> None:
+def reset(folder: Path, texts: ProjectTexts) -> None:
     shutil.rmtree(folder / OWN_FOLDER, ignore_errors=True)
     for name, text in texts.named().items():
         (folder / name).write_bytes((text or "").encode())
 
 
-def leave_journal(folder: Path, old: Texts, new: Texts) -> None:
+def leave_journal(folder: Path, old: ProjectTexts, new: ProjectTexts) -> None:
     """Write the journal of a process that died before it replaced a file."""
     changes = {
         name: {"before": old.of(name), "after": text}
@@ -113,7 +113,7 @@ def leave_journal(folder: Path, old: Texts, new: Texts) -> None:
 
 @rig
 def test_a_finish_that_is_killed_at_any_step_is_done_or_undone(
-    begun: tuple[Path, Texts, Texts],
+    begun: tuple[Path, ProjectTexts, ProjectTexts],
 ) -> None:
     """Promise J4."""
     folder, old, new = begun
@@ -139,7 +139,7 @@ def test_a_finish_that_is_killed_at_any_step_is_done_or_undone(
 
 @rig
 def test_a_recovery_that_is_killed_at_any_step_is_repeated(
-    begun: tuple[Path, Texts, Texts],
+    begun: tuple[Path, ProjectTexts, ProjectTexts],
 ) -> None:
     """Promise J4."""
     folder, old, new = begun
@@ -154,7 +154,7 @@ def test_a_recovery_that_is_killed_at_any_step_is_repeated(
 
 
 def test_an_edit_saved_after_a_crash_is_merged_with_the_journal(
-    begun: tuple[Path, Texts, Texts],
+    begun: tuple[Path, ProjectTexts, ProjectTexts],
 ) -> None:
     """Promise J5."""
     folder, old, new = begun
@@ -171,7 +171,7 @@ def test_an_edit_saved_after_a_crash_is_merged_with_the_journal(
 
 
 def test_a_file_that_is_invalid_after_a_crash_is_named_and_not_touched(
-    begun: tuple[Path, Texts, Texts],
+    begun: tuple[Path, ProjectTexts, ProjectTexts],
 ) -> None:
     """Promise J6."""
     folder, old, new = begun

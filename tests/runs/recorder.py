@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from contextrelay.runs.provider import Prompt, Reply
-from contextrelay.runs.providers.echo import Echo, Line
+from contextrelay.runs.providers.echo import Echo, ScriptLine
 
 RUN = ["message.received", "run.started", "run.called", "run.finished"]
 
@@ -26,7 +26,7 @@ class Recorder:
 
     name, model = "recorder", "tape-1"
 
-    def __init__(self, *lines: Line) -> None:
+    def __init__(self, *lines: ScriptLine) -> None:
         self.prompts: list[Prompt] = []
         self._echo = Echo("tape-1", lines)
 

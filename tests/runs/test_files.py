@@ -11,7 +11,7 @@ import pytest
 
 from contextrelay import Failed, Invalid, NotFound, Relay, TooLarge
 from contextrelay.limits import RUN_FILE_BYTES_MAX
-from contextrelay.runs.providers.echo import Call, Echo, Line
+from contextrelay.runs.providers.echo import Echo, ScriptedCall, ScriptLine
 from contextrelay.runs.tools import TrackedFiles
 
 
@@ -38,18 +38,18 @@ def test_a_model_lists_and_reads_tracked_files_each_stored_as_a_ref(folder: Path
     """Promises X1, X2: `summarize this repo` is possible."""
     thread = Relay("memory:").new_thread("repo")
     calls = (
-        Call("relay_files", {}),
-        Call("relay_files", {"pattern": "src/*.py"}),
-        Call("relay_read", {"path": "README.md"}),
-        Call("relay_read", {"path": "README.md"}),
-        Call("relay_read", {"path": "secret.env"}),
-        Call("relay_read", {"path": "link.md"}),
-        Call("relay_read", {"path": "../repo/README.md"}),
+        ScriptedCall("relay_files", {}),
+        ScriptedCall("relay_files", {"pattern": "src/*.py"}),
+        ScriptedCall("relay_read", {"path": "README.md"}),
+        ScriptedCall("relay_read", {"path": "README.md"}),
+        ScriptedCall("relay_read", {"path": "secret.env"}),
+        ScriptedCall("relay_read", {"path": "link.md"}),
+        ScriptedCall("relay_read", {"path": "../repo/README.md"}),
     )
 
     result = thread.run(
         "summarize this repo",
-        Echo(script=[Line("", calls), Line("Orders, on port 8080.")]),
+        Echo(script=[ScriptLine("", calls), ScriptLine("Orders, on port 8080.")]),
         files=folder,
     )
 
@@ -106,7 +106,7 @@ def test_what_is_no_plain_file_of_a_fair_size_is_refused(folder: Path) -> None:
 def test_a_folder_without_git_offers_no_files(tmp_path: Path) -> None:
     """Promise X2."""
     thread = Relay("memory:").new_thread("no git")
-    script = [Line("", (Call("relay_files", {}),)), Line("none")]
+    script = [ScriptLine("", (ScriptedCall("relay_files", {}),)), ScriptLine("none")]
 
     thread.run("list", Echo(script=script), files=tmp_path)
 

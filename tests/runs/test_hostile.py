@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from contextrelay import Relay
-from contextrelay.runs.providers.echo import Call, Line
+from contextrelay.runs.providers.echo import ScriptedCall, ScriptLine
 from tests.runs.recorder import Recorder
 from tests.runs.test_files import git
 
@@ -39,21 +39,21 @@ def test_nothing_of_a_thread_or_a_file_passes_for_instructions(folder: Path) -> 
     ref = thread.put(INJECTION, name=f"{PHRASE}.md", created_by="mallory").ref
     sealed = relay.push(INJECTION, seal=True).ref
     thread.add_fact(INJECTION, key=PHRASE)
-    thread.run("first", Recorder(Line(INJECTION)))
+    thread.run("first", Recorder(ScriptLine(INJECTION)))
     calls = (
-        Call("relay_get", {"ref": ref}),
-        Call("relay_get", {"ref": ref, "outline": True}),
-        Call("relay_get", {"ref": ref, "lines": "1:"}),
-        Call("relay_get", {"ref": ref, "grep": "needle"}),
-        Call("relay_get", {"ref": ref, "heading": PHRASE}),
-        Call("relay_get", {"ref": sealed}),
-        Call("relay_search", {"query": "needle instructions"}),
-        Call("relay_files", {}),
-        Call("relay_read", {"path": "README.md"}),
-        Call("relay_read", {"path": f"{PHRASE} {PHRASE}.md"}),
-        Call(PHRASE, INJECTION),
+        ScriptedCall("relay_get", {"ref": ref}),
+        ScriptedCall("relay_get", {"ref": ref, "outline": True}),
+        ScriptedCall("relay_get", {"ref": ref, "lines": "1:"}),
+        ScriptedCall("relay_get", {"ref": ref, "grep": "needle"}),
+        ScriptedCall("relay_get", {"ref": ref, "heading": PHRASE}),
+        ScriptedCall("relay_get", {"ref": sealed}),
+        ScriptedCall("relay_search", {"query": "needle instructions"}),
+        ScriptedCall("relay_files", {}),
+        ScriptedCall("relay_read", {"path": "README.md"}),
+        ScriptedCall("relay_read", {"path": f"{PHRASE} {PHRASE}.md"}),
+        ScriptedCall(PHRASE, INJECTION),
     )
-    provider = Recorder(Line("", calls), Line("done"))
+    provider = Recorder(ScriptLine("", calls), ScriptLine("done"))
 
     thread.run("second", provider, files=folder, budget_tokens=4_000)
 
@@ -76,7 +76,7 @@ def test_a_long_answer_is_stored_whole() -> None:
     """Promise X2: a 2 MB answer."""
     thread = Relay("memory:").new_thread("long")
 
-    result = thread.run("go on", Recorder(Line("all of it\n" * 200_000)))
+    result = thread.run("go on", Recorder(ScriptLine("all of it\n" * 200_000)))
 
     assert result.ref is not None
     assert thread.relay.peek(result.ref).size_bytes == 2_000_000

@@ -12,7 +12,7 @@ from msgspec.json import encode
 
 from contextrelay import AsyncRelay, NotFound, Relay
 from contextrelay.client.thread import Thread
-from contextrelay.runs.providers.echo import Call, Echo, Line
+from contextrelay.runs.providers.echo import Echo, ScriptedCall, ScriptLine
 from contextrelay.verbs import NoteRun, RecordCall
 from tests.server.serving import serving
 
@@ -38,15 +38,17 @@ def log(thread: Thread) -> str:
 def asked(thread: Thread, log: str) -> Thread:
     """A thread in which a model looked into a log, noted a fact and stored a plan; then more."""
     calls = (
-        Call("relay_get", {"ref": log, "lines": "3:5"}),
-        Call("relay_search", {"query": "line 7"}),
-        Call("relay_state", {"facts": [{"text": "the port is taken"}], "questions": ["why?"]}),
-        Call("relay_put", {"content": "# Plan", "name": "plan.md"}),
+        ScriptedCall("relay_get", {"ref": log, "lines": "3:5"}),
+        ScriptedCall("relay_search", {"query": "line 7"}),
+        ScriptedCall(
+            "relay_state", {"facts": [{"text": "the port is taken"}], "questions": ["why?"]}
+        ),
+        ScriptedCall("relay_put", {"content": "# Plan", "name": "plan.md"}),
     )
-    script = [Line("Let me look.", calls), Line("Port 8080 is taken.")]
+    script = [ScriptLine("Let me look.", calls), ScriptLine("Port 8080 is taken.")]
     thread.run("why does it fail?", Echo(script=script))
     thread.add_fact("it is Friday")
-    thread.run("and what now?", Echo(script=[Line("Take another port.")]))
+    thread.run("and what now?", Echo(script=[ScriptLine("Take another port.")]))
     return thread
 
 
@@ -164,8 +166,10 @@ def test_another_model_is_asked_the_same_in_a_copy(asked: Thread) -> None:
 
 def test_what_has_no_place_in_the_new_branch_is_left_out_and_said(thread: Thread) -> None:
     """Promise X5: a patch never hits something else than it did."""
-    note = Call("relay_state", {"questions": ["which port?"]})
-    thread.run("look", Echo(script=[Line("One question.", (note,)), Line("That is all.")]))
+    note = ScriptedCall("relay_state", {"questions": ["which port?"]})
+    thread.run(
+        "look", Echo(script=[ScriptLine("One question.", (note,)), ScriptLine("That is all.")])
+    )
     thread.resolve(thread.state()["open_questions"][0]["id"])
 
     done = thread.replay(model=OTHER)
@@ -178,7 +182,7 @@ def test_what_has_no_place_in_the_new_branch_is_left_out_and_said(thread: Thread
 
 def test_a_model_that_fails_is_said_and_the_rest_is_asked(asked: Thread) -> None:
     """Promise X5."""
-    done = asked.replay(model=Echo("broken", [Line(error="unavailable")]))
+    done = asked.replay(model=Echo("broken", [ScriptLine(error="unavailable")]))
 
     assert ["unavailable" in run.error for run in done.runs] == [True, True]
     assert [run.new_ref for run in done.runs] == [None, None]

@@ -13,7 +13,7 @@ from msgspec.json import encode
 from contextrelay import Relay
 from contextrelay.client.thread import Thread
 from contextrelay.model.run import Diverged
-from contextrelay.runs.providers.echo import Call, Echo, Line
+from contextrelay.runs.providers.echo import Echo, ScriptedCall, ScriptLine
 from contextrelay.verbs import FinishRun, NoteRun, RecordCall
 from tests.aimock import aimock
 from tests.runs.providers.vendors import VENDORS, Vendor
@@ -65,10 +65,16 @@ def test_a_note_that_would_get_another_id_diverges(thread: Thread) -> None:
 def test_notes_of_several_rounds_among_those_of_others_hold(thread: Thread) -> None:
     """Promise X5: ids depend on what others noted meanwhile, and on the run's own draft."""
 
-    def note(text: str) -> tuple[Call, ...]:
-        return (Call("relay_state", {"facts": [{"text": text}], "questions": [f"why {text}?"]}),)
+    def note(text: str) -> tuple[ScriptedCall, ...]:
+        return (
+            ScriptedCall("relay_state", {"facts": [{"text": text}], "questions": [f"why {text}?"]}),
+        )
 
-    script = [Line("One.", note("a")), Line("Two.", note("b")), Line("That is all.")]
+    script = [
+        ScriptLine("One.", note("a")),
+        ScriptLine("Two.", note("b")),
+        ScriptLine("That is all."),
+    ]
     thread.run("look", Echo(script=script), on_tool=lambda use: thread.add_fact("of others"))
 
     assert thread.replay().is_equal
@@ -95,8 +101,10 @@ def test_a_record_that_does_not_fit_together_diverges(thread: Thread, tool: str)
 
 def test_files_are_compared_where_a_folder_is_given(thread: Thread, folder: Path) -> None:
     """Promise X5: without one, what a model has read is what it has read."""
-    looks = (Call("relay_files", {}), Call("relay_read", {"path": "a.txt"}))
-    thread.run("look", Echo(script=[Line("Looking.", looks), Line("So.")]), files=folder)
+    looks = (ScriptedCall("relay_files", {}), ScriptedCall("relay_read", {"path": "a.txt"}))
+    thread.run(
+        "look", Echo(script=[ScriptLine("Looking.", looks), ScriptLine("So.")]), files=folder
+    )
 
     assert thread.replay(files=folder).diverged is None
     (folder / "a.txt").write_text("another\n")

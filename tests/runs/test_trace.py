@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 from contextrelay import AsyncRelay, Invalid, Relay
 from contextrelay.client.thread import Thread
 from contextrelay.limits import LIST_ITEMS_MAX
-from contextrelay.model.run import Usage
+from contextrelay.model.run import ModelUsage
 from contextrelay.verbs import NoteRun
 from tests.runs.recorded import MODEL, begin_run, call, record_run
 from tests.server.serving import serving
@@ -37,7 +37,7 @@ def test_a_trace_shows_what_a_run_did_call_by_call(thread: Thread) -> None:
     assert (run.run, run.status, run.kind, run.model) == ("r1", "finished", "ask", MODEL)
     assert (run.asked, run.ref, run.version) == ("what does the log say?", answer, 1)
     assert [each.round for each in run.calls] == [1, 2]
-    assert run.usage == Usage(
+    assert run.usage == ModelUsage(
         tokens_in=2_000, tokens_out=100, cache_read=1_600, cache_write=200, price="0.0030"
     )
     assert run.duration_ms == 900

@@ -12,7 +12,7 @@ import pytest
 from contextrelay import Relay
 from contextrelay.bounded import parser_pool
 from contextrelay.content.diff.lines import find_edits
-from contextrelay.content.grep.gathered import Wanted
+from contextrelay.content.grep.gathered import GrepQuery
 from contextrelay.content.grep.match import compile_pattern
 from contextrelay.content.grep.results import find
 from contextrelay.content.outline import outline
@@ -196,7 +196,7 @@ def test_what_is_nested_deeper_than_a_patch_can_name_is_replaced_as_a_whole() ->
 
 @pytest.mark.parametrize("pattern", [".*", "a(.*b)?", "(.*)(.*)x?", ""])
 def test_a_long_line_is_not_looked_at_again_for_every_match(pattern: str) -> None:
-    wanted = Wanted(pattern=pattern, matches_max=10, tokens_max=500)
+    wanted = GrepQuery(pattern=pattern, matches_max=10, tokens_max=500)
 
     found = find([Counted(b"a" * (8 * MIB)).source], wanted, lambda: False, is_one=True)
 
@@ -205,7 +205,7 @@ def test_a_long_line_is_not_looked_at_again_for_every_match(pattern: str) -> Non
 
 
 def test_matches_that_are_too_many_to_count_are_reported_as_at_least() -> None:
-    wanted = Wanted(pattern="a", matches_max=10, tokens_max=500)
+    wanted = GrepQuery(pattern="a", matches_max=10, tokens_max=500)
     lines = Counted(b"a\n" * 2 * GREP_COUNTED_MAX)
 
     found = find([lines.source], wanted, lambda: False, is_one=True)
@@ -281,7 +281,7 @@ def test_a_grep_looks_at_the_clock_often_enough(pattern: str, is_count: bool) ->
         looks.append(time.process_time())
         return looks[-1] > looks[0] + length(thin=0.5, long=2, full=2)
 
-    wanted = Wanted(pattern=pattern, is_count=is_count, matches_max=100, tokens_max=100)
+    wanted = GrepQuery(pattern=pattern, is_count=is_count, matches_max=100, tokens_max=100)
     find([Counted(b"a" * 500_000, "text").source], wanted, is_over, is_one=True)
 
     between = [later - earlier for earlier, later in pairwise(looks)]

@@ -16,7 +16,7 @@ from msgspec.json import encode
 
 from contextrelay import Forbidden, Pipeline, Refused, Relay, RelayError
 from contextrelay.core.answer import answer
-from contextrelay.core.schema import Kind
+from contextrelay.core.schema import RowKind
 from contextrelay.core.threads.events import OUR_EVENTS
 from contextrelay.core.threads.patch import append_event, new_event
 from contextrelay.errors import Broken, NotFound
@@ -24,7 +24,7 @@ from contextrelay.model.names import thread_log
 from contextrelay.model.pipeline import PipelineRun, RunEnded
 from contextrelay.model.run import STEP_EVENT
 from contextrelay.pipelines import runs
-from contextrelay.pipelines.approval import Decision
+from contextrelay.pipelines.approval import ApprovalDecision
 from contextrelay.pipelines.definition import Started
 from contextrelay.store.ledger import ONLY, Row, Write
 from contextrelay.verbs import (
@@ -169,7 +169,7 @@ def test_a_run_without_a_known_owner_is_not_resumed(tmp_path: Path) -> None:
     """Promise X4: runs of earlier versions, whose events anybody may have written."""
     relay = owner()
     ended = stopped(relay, tmp_path)
-    forgotten = Write(thread_log(ended.run), rows=(Row(Kind.OWNER, ONLY, None),))
+    forgotten = Write(thread_log(ended.run), rows=(Row(RowKind.OWNER, ONLY, None),))
     stores_of(relay).ledger.commit(forgotten)
 
     with pytest.raises(Forbidden, match="of an earlier version"):
@@ -199,7 +199,7 @@ def test_an_approval_names_the_key_that_gave_it(tmp_path: Path) -> None:
         ):
             with pytest.raises(Refused):
                 agent.transport.ask(verb)
-    view = runs.decided(agent, run, "ask", Decision(True, "ceo-key as ceo"))
+    view = runs.decided(agent, run, "ask", ApprovalDecision(True, "ceo-key as ceo"))
 
     assert view.by == "untrusted-agent as ceo-key as ceo"
 
@@ -290,7 +290,7 @@ def test_a_signal_that_decides_is_named_by_the_store_and_not_by_the_run() -> Non
         Publish("rel", {"step": "ask", "approve": True}, by="ceo-key as ceo")
     )
 
-    view = runs.decided(ceo, run, "ask", Decision(True, channel="rel", signal=signal.seq))
+    view = runs.decided(ceo, run, "ask", ApprovalDecision(True, channel="rel", signal=signal.seq))
 
     assert view.by == "untrusted-agent as ceo-key as ceo on rel"
     with pytest.raises(NotFound, match="no signal 9"):
@@ -304,7 +304,7 @@ def test_without_a_key_nobody_is_recorded_as_one() -> None:
     relay = owner()
     holder(relay, name="ceo-key")
 
-    view = runs.decided(relay, waiting(relay), "ask", Decision(True, "ceo-key as ceo"))
+    view = runs.decided(relay, waiting(relay), "ask", ApprovalDecision(True, "ceo-key as ceo"))
 
     assert view.by == "no key as ceo-key as ceo"
 

@@ -12,7 +12,7 @@ from contextrelay.limits import TRACE_EXCHANGE_TEXTS_MAX
 from contextrelay.report.trace_page import read_exchange
 from contextrelay.runs.provider import ToolCall
 from contextrelay.runs.providers.answer import parsed
-from contextrelay.runs.providers.echo import Call, Echo, Line
+from contextrelay.runs.providers.echo import Echo, ScriptedCall, ScriptLine
 from contextrelay.verbs import NoteRun, RecordCall
 from tests.cli.shell import Shell
 
@@ -53,9 +53,9 @@ def test_a_record_that_cannot_be_read_ends_no_page_and_no_replay(tmp_path: Path,
 def test_arguments_nested_too_deep_are_an_error_for_the_model() -> None:
     """Promise X2: an error is an answer, and ends nothing."""
     thread = Relay("memory:").new_thread("deep")
-    calls = (Call("relay_get", DEEP), Call("relay_get", f'{{"ref":{DEEP}}}'))
+    calls = (ScriptedCall("relay_get", DEEP), ScriptedCall("relay_get", f'{{"ref":{DEEP}}}'))
 
-    result = thread.run("look", Echo(script=[Line("", calls), Line("done")]))
+    result = thread.run("look", Echo(script=[ScriptLine("", calls), ScriptLine("done")]))
 
     called = next(each.event for each in thread.events() if each.event.type == "run.called")
     assert [tool["is_error"] for tool in called.detail["tools"]] == [True, True]

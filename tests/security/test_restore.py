@@ -15,7 +15,7 @@ import pytest
 from msgspec import msgpack
 
 from contextrelay import Conflict, Relay, RelayError
-from contextrelay.core.backup import End, Part
+from contextrelay.core.backup import BackupPart, End
 from contextrelay.core.schema import RESTORE
 from contextrelay.store.ledger import Row, Write
 from tests.rigs import length, rig
@@ -54,7 +54,7 @@ def tar(*members: tuple[str, bytes], **special: Any) -> bytes:
     return out.getvalue()
 
 
-def page(*parts: Part | dict[str, object] | list[object]) -> bytes:
+def page(*parts: BackupPart | dict[str, object] | list[object]) -> bytes:
     return msgpack.encode(parts)
 
 
@@ -230,7 +230,7 @@ BAD_PAGES: dict[str, bytes] = {
     "after too large": page({"log": "a/x", "after": 2**64 - 1}),
     "after at the edge": page({"log": "a/x", "after": 2**63 - 1}),
     "after negative": page({"log": "a/x", "after": -5, "facts": [b"a"], "is_first": True}),
-    "due too large": page(Part("a/x", 0, [], [Row("artifact", "-", b"{}", 2**64 - 1)], True)),
+    "due too large": page(BackupPart("a/x", 0, [], [Row("artifact", "-", b"{}", 2**64 - 1)], True)),
     "no utf-8": b"\x91\x82\xa3log\xa2\xc3\x28\xa5after\x00",
 }
 
@@ -244,7 +244,7 @@ def test_a_bad_page_is_refused(tmp_path: Path, content: bytes) -> None:
 @pytest.mark.parametrize("created_ms", [2**62, -(2**62), 10**17])
 def test_a_time_that_no_calendar_has_is_refused(tmp_path: Path, created_ms: int) -> None:
     """Promise Z3."""
-    content = page(Part("a/x", 0, [b"a"], [], True))
+    content = page(BackupPart("a/x", 0, [b"a"], [], True))
     members = ("ledger/00000000", content), ("end", end(logs=1, created_ms=created_ms))
     check_refused(tmp_path, tar(*members))
 

@@ -19,7 +19,7 @@ import httpx2
 import pytest
 
 from contextrelay import Conflict, Invalid, Relay, Unavailable
-from contextrelay.core.backup import FILLING, LOOKING, Part
+from contextrelay.core.backup import FILLING, LOOKING, BackupPart
 from contextrelay.store.ledger import LOCK_KIND, LOCK_LOG, ONLY, UNLOCKED, Row, Write, lock_token
 from tests.cli.shell import Shell
 from tests.rigs import length, rig
@@ -227,7 +227,7 @@ def test_a_write_that_is_on_its_way_when_a_restore_begins_is_refused(address: st
 
 def test_a_backup_that_brings_a_lock_locks_nothing(tmp_path: Path) -> None:
     rows = [Row(LOCK_KIND, ONLY, FILLING + b"x"), Row("unfinished", ONLY, b"")]
-    parts = Part(LOCK_LOG, 0, [], rows, True), Part("a/x", 0, [b"fact"], [], True)
+    parts = BackupPart(LOCK_LOG, 0, [], rows, True), BackupPart("a/x", 0, [b"fact"], [], True)
     members = ("ledger/00000000", page(*parts)), ("end", end(logs=2))
     (tmp_path / "hostile.tar").write_bytes(tar(*members))
     with Relay(tmp_path / "store") as relay:

@@ -6,7 +6,7 @@
         served.kill()
 
 The store is a folder, `memory:` (gone with the server) or an engine's URL. `settings` are those of
-a store in a folder. Any other word is an option of `Options` (server/serve.py), like
+a store in a folder. Any other word is an option of `ServeOptions` (server/serve.py), like
 `public_url` or `allowed_hosts`. Two servers may have one store. Leaving the block ends the server
 gracefully, and fails if it does not end in time.
 """
@@ -30,8 +30,8 @@ from msgspec.json import encode
 from msgspec.structs import replace
 
 from contextrelay.model.settings import Settings
-from contextrelay.server.app import App, Door
-from contextrelay.server.serve import Options, Server, application, config, listen
+from contextrelay.server.app import App, ServerContext
+from contextrelay.server.serve import ServeOptions, Server, application, config, listen
 from tests.store.engines import free_port, until
 
 END_S_MAX = 20
@@ -76,7 +76,7 @@ class Served(Struct, frozen=True):
         return f"ws://127.0.0.1:{self.port}"
 
     @property
-    def door(self) -> Door:
+    def door(self) -> ServerContext:
         """What the server works with; for looking, from another thread."""
         app = cast(App, getattr(self.server.config, "loaded_app"))  # noqa: B009 (it has no type)
         assert app.door is not None
@@ -89,7 +89,7 @@ def serving(
 ) -> Generator[Served]:
     """A server in a thread of this process."""
     _write_settings(store, settings)
-    chosen = Options(store=str(store), port=0, **options)
+    chosen = ServeOptions(store=str(store), port=0, **options)
     listener = listen(chosen)
     chosen = replace(chosen, port=listener.getsockname()[1])
     server = Server(config(application(chosen)))
@@ -137,7 +137,7 @@ def serving_apart(
 ) -> Generator[Apart]:
     """A server of one or several processes; with `port`, where one was before."""
     _write_settings(store, settings)
-    chosen = Options(store=str(store), port=port or free_port(), workers=workers, **options)
+    chosen = ServeOptions(store=str(store), port=port or free_port(), workers=workers, **options)
     running = subprocess.Popen(
         [sys.executable, "-c", MAIN, encode(chosen)],
         stdout=subprocess.PIPE,

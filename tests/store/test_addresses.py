@@ -6,7 +6,7 @@ import pytest
 
 from contextrelay.errors import Invalid
 from contextrelay.store.engine import open_engine
-from contextrelay.store.postgres.client import Client
+from contextrelay.store.postgres.client import PostgresClient
 from contextrelay.store.redis.address import parse
 
 UNESCAPED = [
@@ -86,4 +86,4 @@ def test_an_address_of_redis_that_can_be_read_is_taken(address: str) -> None:
     ],
 )
 def test_an_address_of_postgres_that_can_be_read_is_taken(address: str) -> None:
-    assert Client(address).shown
+    assert PostgresClient(address).shown

@@ -10,7 +10,7 @@ from msgspec.json import encode
 
 from contextrelay.a2a.parts import is_empty
 from contextrelay.a2a.record import FETCHED, RUNS, KeptMessage, KeptPart, TaskRecord
-from contextrelay.a2a.schema import REFS_EXTENSION, Described
+from contextrelay.a2a.schema import REFS_EXTENSION, BodyDescription
 from contextrelay.a2a.work import Asked
 from contextrelay.access import reach_of
 from contextrelay.bounded.fetch import fetch
@@ -98,7 +98,7 @@ def _fetched(local: AsyncLocal, part: KeptPart) -> bytes:
     )
     body = fetch(str(part.url), ways).body
     try:
-        described = convert(part.metadata.get(REFS_EXTENSION), Described)
+        described = convert(part.metadata.get(REFS_EXTENSION), BodyDescription)
     except ValidationError:
         return body
     if sha256(body).hexdigest() != described.sha256:

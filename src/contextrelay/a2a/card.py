@@ -15,7 +15,7 @@ ROOT = "/a2a/"
 Document = dict[str, Any]
 
 
-class Place(Struct, frozen=True):
+class AgentPlace(Struct, frozen=True):
     """Where the agents of a server are found, and how one gets in."""
 
     origin: str
@@ -23,7 +23,7 @@ class Place(Struct, frozen=True):
     grpc_address: str = ""
 
 
-def card(name: str, agent: Agent, place: Place) -> Document:
+def card(name: str, agent: Agent, place: AgentPlace) -> Document:
     """The card of an agent."""
     root = f"{place.origin}{ROOT}{name}"
     interfaces = [_interface(root, JSONRPC), _interface(root, HTTP_JSON)]
@@ -63,7 +63,7 @@ def card(name: str, agent: Agent, place: Place) -> Document:
     return shown
 
 
-def extended_card(name: str, agents: dict[str, Agent], place: Place) -> Document:
+def extended_card(name: str, agents: dict[str, Agent], place: AgentPlace) -> Document:
     """The card for who has a key: every agent of this server is a skill in it."""
     shown = card(name, agents[name], place)
     shown["skills"] = [

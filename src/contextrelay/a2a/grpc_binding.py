@@ -18,12 +18,12 @@ from google.protobuf import empty_pb2
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.rpc import error_details_pb2, status_pb2  # pyright: ignore[reportMissingTypeStubs]
 
-from contextrelay.a2a.card import Place
+from contextrelay.a2a.card import AgentPlace
 from contextrelay.a2a.operations import (
     CALLS,
     STREAMS,
-    Service,
-    Visit,
+    A2AService,
+    AgentVisit,
     begin,
     call,
     check_version,
@@ -64,7 +64,7 @@ _REPLIES: dict[str, Any] = {
 class GrpcServer:
     """The gRPC port of a server process."""
 
-    def __init__(self, service: Service, callers: Callers, place: Place) -> None:
+    def __init__(self, service: A2AService, callers: Callers, place: AgentPlace) -> None:
         self._service = service
         self._callers = callers
         self._place = place
@@ -128,7 +128,7 @@ class GrpcServer:
 
         return answer
 
-    async def _visit(self, request: Any, context: Any) -> Visit:
+    async def _visit(self, request: Any, context: Any) -> AgentVisit:
         """The caller of a request, and the agent that it names: the first, where it names none.
 
         Raises:
@@ -142,7 +142,7 @@ class GrpcServer:
         name = request.tenant or next(iter(agents))
         if name not in agents:
             raise ProtocolError("MethodNotFound", f"there is no agent {name[:80]!r}")
-        visit = Visit(self._service, visitor.relay, name, self._place)
+        visit = AgentVisit(self._service, visitor.relay, name, self._place)
         return with_extensions(visit, headers.get(EXTENSIONS_HEADER, ""))
 
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from contextrelay.a2a.reading import HINT, peer_error
-from contextrelay.client.transport.address import Server
+from contextrelay.client.transport.address import ServerAddress
 from contextrelay.errors import Failed, RelayError, TooLarge, Unavailable
 from contextrelay.limits import A2A_REPLY_BYTES_MAX, A2A_UPDATES_MAX
 
@@ -47,7 +47,7 @@ class Target(Struct, frozen=True):
         return f"{'https' if self.is_tls else 'http'}://{host}:{self.port}"
 
 
-def target_of(url: str, card_server: Server) -> Target | None:
+def target_of(url: str, card_server: ServerAddress) -> Target | None:
     """Return where the URL of a card's interface leads, or None if it is not valid.
 
     A bare HOST:PORT is secured as the card was.

@@ -17,12 +17,12 @@ from msgspec import DecodeError, Struct
 from msgspec.json import decode, encode
 
 from contextrelay.a2a.agents import open_agents
-from contextrelay.a2a.card import ROOT, Place, card
+from contextrelay.a2a.card import ROOT, AgentPlace, card
 from contextrelay.a2a.operations import (
     CALLS,
     STREAMS,
-    Service,
-    Visit,
+    A2AService,
+    AgentVisit,
     begin,
     call,
     check_version,
@@ -52,21 +52,21 @@ from contextrelay.server.streams.signals import EVENT_STREAM, unless_left
 
 if TYPE_CHECKING:
     from contextrelay.a2a.grpc_binding import GrpcServer
-    from contextrelay.server.app import Door
+    from contextrelay.server.app import ServerContext
     from contextrelay.server.streams.hub import Hub
 
 Document = dict[str, Any]
-Handle = Callable[[Exchange, Visit], Awaitable[None]]
+Handle = Callable[[Exchange, AgentVisit], Awaitable[None]]
 _TYPES = ("application/json", "application/a2a+json")
 _FOUND = b"max-age=%d" % A2A_CARD_S
 
 
-class Mounted:
+class A2AMount:
     """The paths of A2A on a server."""
 
     def __init__(self, hub: Hub, specs: tuple[str, ...], grpc_address: str = "") -> None:
         tasks = Tasks(hub, open_agents(specs))
-        self.service = Service(tasks, Hooks(tasks))
+        self.service = A2AService(tasks, Hooks(tasks))
         self._first = next(iter(tasks.agents))
         self._grpc_address = grpc_address
         self._grpc: GrpcServer | None = None
@@ -74,7 +74,7 @@ class Mounted:
         self._since = formatdate(usegmt=True).encode()
         build()  # Which version it is takes a moment to find out.
 
-    async def start(self, door: Door) -> None:
+    async def start(self, door: ServerContext) -> None:
         """Look after what another server left behind; in the event loop that serves.
 
         Raises:
@@ -87,7 +87,9 @@ class Mounted:
         if self._grpc_address and door.a2a_options is not None:
             from contextrelay.a2a.grpc_binding import GrpcServer
 
-            place = Place(door.a2a_options.origin, door.callers.needs_token, self._grpc_address)
+            place = AgentPlace(
+                door.a2a_options.origin, door.callers.needs_token, self._grpc_address
+            )
             self._grpc = GrpcServer(self.service, door.callers, place)
             await self._grpc.start(self._grpc_address)
 
@@ -100,7 +102,7 @@ class Mounted:
         await self.service.tasks.stop()
         await self.service.hooks.stop()
 
-    def mount(self, door: Door) -> None:
+    def mount(self, door: ServerContext) -> None:
         """Answer on a server's paths."""
         base = f"{ROOT}{{agent}}"
         paths = door.paths
@@ -144,8 +146,8 @@ class Mounted:
             return
         await exchange.reply(200, body, JSON, headers)
 
-    def _place(self, exchange: Exchange) -> Place:
-        return Place(exchange.origin, exchange.door.callers.needs_token, self._grpc_address)
+    def _place(self, exchange: Exchange) -> AgentPlace:
+        return AgentPlace(exchange.origin, exchange.door.callers.needs_token, self._grpc_address)
 
     def _visiting(
         self, handle: Handle, refuse: Callable[[Exchange, RelayError], Awaitable[None]]
@@ -156,7 +158,7 @@ class Mounted:
                 if name not in self.service.tasks.agents:
                     raise ProtocolError("MethodNotFound", f"there is no agent {name[:80]!r}")
                 check_version(exchange.header(VERSION_HEADER))
-                visit = Visit(self.service, exchange.relay, name, self._place(exchange))
+                visit = AgentVisit(self.service, exchange.relay, name, self._place(exchange))
                 visit = with_extensions(visit, exchange.header(EXTENSIONS_HEADER))
                 await handle(exchange, visit)
             except ClientLeft:
@@ -172,7 +174,7 @@ class Mounted:
 # JSON-RPC
 
 
-class Message(Struct, forbid_unknown_fields=False):
+class RpcRequest(Struct, forbid_unknown_fields=False):
     """A JSON-RPC request."""
 
     jsonrpc: str
@@ -181,17 +183,17 @@ class Message(Struct, forbid_unknown_fields=False):
     params: Document = {}
 
 
-async def jsonrpc(exchange: Exchange, visit: Visit) -> None:
+async def jsonrpc(exchange: Exchange, visit: AgentVisit) -> None:
     """One JSON-RPC request; its answer, or a stream of answers."""
     document = await _body(exchange)
     asked = _message(document)
-    id = asked.id if isinstance(asked, Message) else _id(document)
+    id = asked.id if isinstance(asked, RpcRequest) else _id(document)
 
     def answered(result: Document) -> Document:
         return {"jsonrpc": "2.0", "id": id, "result": result}
 
     try:
-        if not isinstance(asked, Message):
+        if not isinstance(asked, RpcRequest):
             raise asked
         if asked.method in STREAMS:
             first, rest = await begin(visit, asked.method, asked.params)
@@ -208,7 +210,7 @@ async def jsonrpc(exchange: Exchange, visit: Visit) -> None:
     await exchange.reply_json(answered(result), more=_known(visit))
 
 
-def _message(document: object) -> Message | ProtocolError:
+def _message(document: object) -> RpcRequest | ProtocolError:
     if not isinstance(document, dict):
         return ProtocolError("InvalidRequest", "the request is no object")
     fields = cast("Document", document)
@@ -218,7 +220,7 @@ def _message(document: object) -> Message | ProtocolError:
         return ProtocolError("InvalidParams", "the parameters are no object")
     if _id(fields) != fields.get("id"):
         return ProtocolError("InvalidRequest", "the id is neither a text nor a number")
-    return Message("2.0", fields["method"], fields.get("id"), fields.get("params", {}))
+    return RpcRequest("2.0", fields["method"], fields.get("id"), fields.get("params", {}))
 
 
 def _id(document: object) -> str | int | float | None:
@@ -247,7 +249,7 @@ async def _refuse_jsonrpc(exchange: Exchange, error: RelayError, id: object = No
 
 
 def _posting(method: str) -> Handle:
-    async def post(exchange: Exchange, visit: Visit) -> None:
+    async def post(exchange: Exchange, visit: AgentVisit) -> None:
         params = await _body(exchange)
         await _answer(exchange, visit, method, params)
 
@@ -255,21 +257,21 @@ def _posting(method: str) -> Handle:
 
 
 def _getting(method: str) -> Handle:
-    async def get(exchange: Exchange, visit: Visit) -> None:
+    async def get(exchange: Exchange, visit: AgentVisit) -> None:
         await _answer(exchange, visit, method, exchange.query(), is_text=True)
 
     return get
 
 
 def _streaming(method: str) -> Handle:
-    async def post(exchange: Exchange, visit: Visit) -> None:
+    async def post(exchange: Exchange, visit: AgentVisit) -> None:
         first, rest = await begin(visit, method, await _body(exchange))
         await _stream(exchange, visit, first, rest, lambda each: each)
 
     return post
 
 
-async def _get_task(exchange: Exchange, visit: Visit) -> None:
+async def _get_task(exchange: Exchange, visit: AgentVisit) -> None:
     task, _, action = exchange.values["id"].partition(":")
     if action == "subscribe":
         await _subscribe(exchange, visit, task)
@@ -280,7 +282,7 @@ async def _get_task(exchange: Exchange, visit: Visit) -> None:
     await _answer(exchange, visit, "GetTask", params, is_text=True)
 
 
-async def _change_task(exchange: Exchange, visit: Visit) -> None:
+async def _change_task(exchange: Exchange, visit: AgentVisit) -> None:
     task, _, action = exchange.values["id"].partition(":")
     if exchange.headers.get(b"content-length", b"0") != b"0":
         await _body(exchange)
@@ -292,7 +294,7 @@ async def _change_task(exchange: Exchange, visit: Visit) -> None:
         raise ProtocolError("MethodNotFound", "a task takes :cancel and :subscribe")
 
 
-async def _subscribe(exchange: Exchange, visit: Visit, task: str) -> None:
+async def _subscribe(exchange: Exchange, visit: AgentVisit, task: str) -> None:
     first, rest = await begin(visit, "SubscribeToTask", {"id": task})
     await _stream(exchange, visit, first, rest, lambda each: each)
 
@@ -300,7 +302,7 @@ async def _subscribe(exchange: Exchange, visit: Visit, task: str) -> None:
 def _hook(action: str) -> Handle:
     method = f"{action}TaskPushNotificationConfig{'s' if action == 'List' else ''}"
 
-    async def handle(exchange: Exchange, visit: Visit) -> None:
+    async def handle(exchange: Exchange, visit: AgentVisit) -> None:
         names = {
             name: exchange.values[name] for name in ("taskId", "id") if name in exchange.values
         }
@@ -316,7 +318,7 @@ def _hook(action: str) -> Handle:
 
 
 async def _answer(
-    exchange: Exchange, visit: Visit, method: str, params: object, is_text: bool = False
+    exchange: Exchange, visit: AgentVisit, method: str, params: object, is_text: bool = False
 ) -> None:
     result = await unless_left(exchange, call(visit, method, params, is_text))
     await exchange.reply_json(result, more=_known(visit))
@@ -347,7 +349,7 @@ async def _body(exchange: Exchange) -> object:
         raise ProtocolError("Parse", "the request is no JSON") from None
 
 
-def _known(visit: Visit) -> list[tuple[bytes, bytes]]:
+def _known(visit: AgentVisit) -> list[tuple[bytes, bytes]]:
     """The extensions that were heeded."""
     if REFS_EXTENSION not in visit.extensions:
         return []
@@ -356,7 +358,7 @@ def _known(visit: Visit) -> list[tuple[bytes, bytes]]:
 
 async def _stream(
     exchange: Exchange,
-    visit: Visit,
+    visit: AgentVisit,
     first: Document,
     rest: AsyncIterator[Document],
     wrapped: Callable[[Document], Document],

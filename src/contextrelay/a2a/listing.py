@@ -45,7 +45,7 @@ class Window(Struct, frozen=True):
     next: str
 
 
-class Listing:
+class TaskListPage:
     """The tasks of all agents of a server."""
 
     def __init__(self) -> None:

@@ -17,17 +17,17 @@ from contextrelay.a2a.schema import (
     REFS_EXTENSION,
     AgentAnswer,
     AgentCard,
-    Answer,
-    Described,
+    AgentReply,
+    BodyDescription,
     Part,
-    Said,
+    ReceivedMessage,
     SaidStatus,
     SaidTask,
     Streamed,
 )
 from contextrelay.client.flow import Ask, Flow, Work
 from contextrelay.client.methods import build
-from contextrelay.client.transport.address import Server
+from contextrelay.client.transport.address import ServerAddress
 from contextrelay.content.artifact_type import is_media_type
 from contextrelay.errors import Failed, Forbidden, NotFound, Refused, RelayError, TooLarge
 from contextrelay.limits import (
@@ -125,19 +125,19 @@ def _before(thread: str, url: str) -> Flow[Document]:
 # Parts
 
 
-def _reachable(transport: Any, peer: Server, card: AgentCard) -> str:
+def _reachable(transport: Any, peer: ServerAddress, card: AgentCard) -> str:
     """Where the agent can read our refs; "" where it cannot, or does not know what they are.
 
     A key of ours is not for others, and what is on this machine is only for this machine.
     """
-    own = cast("Server | None", getattr(transport, "server", None))
+    own = cast("ServerAddress | None", getattr(transport, "server", None))
     if own is None or own.key or not card.knows_refs:
         return ""
     return "" if own.is_loopback and not peer.is_loopback else own.url
 
 
 def _ref_part(artifact: Artifact, server: str, card: AgentCard) -> Document:
-    about = Described(
+    about = BodyDescription(
         ref=artifact.ref,
         sha256=artifact.sha256,
         size=artifact.size_bytes,
@@ -202,11 +202,11 @@ def _kept(
         Failed: it is neither a task nor a message.
     """
     try:
-        answer = convert(document, Answer)
+        answer = convert(document, AgentReply)
     except ValidationError as error:
         raise Failed(f"the agent's answer is none: {error}", "see what it says") from None
     task = answer.task or SaidTask(id="-", status=SaidStatus(message=answer.message))
-    said = task.status.message or Said()
+    said = task.status.message or ReceivedMessage()
     made = [part for each in task.artifacts for part in _joined(each.parts)] or said.parts
     words: list[str] = []
     refs: list[str] = []

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from contextrelay.a2a.card import Place, extended_card
+from contextrelay.a2a.card import AgentPlace, extended_card
 from contextrelay.a2a.parts import Viewer, show_message, show_task, show_update
 from contextrelay.a2a.push_notifications import Hooks
 from contextrelay.a2a.record import TaskRecord
@@ -20,11 +20,11 @@ from contextrelay.a2a.schema import (
     REFS_EXTENSION,
     VERSION,
     GetTask,
-    ListTasks,
     NamedConfig,
     ProtocolError,
     PushConfig,
     SendMessage,
+    TaskQuery,
     TaskState,
     request,
 )
@@ -34,20 +34,20 @@ from contextrelay.client.transport.local import AsyncLocal
 from contextrelay.verbs import NoteTask
 
 Document = dict[str, Any]
-Call = Callable[["Visit", Any], Awaitable[Document]]
-Stream = Callable[["Visit", Any], AsyncIterator[Document]]
+Call = Callable[["AgentVisit", Any], Awaitable[Document]]
+Stream = Callable[["AgentVisit", Any], AsyncIterator[Document]]
 PAGE_BEGINS = re.compile(r"[0-9T:.-]{19,29}Z \S{1,100}")
 """The time of a task's status, and its id."""
 
 
-class Visit(Struct, frozen=True):
+class AgentVisit(Struct, frozen=True):
     """One request: the caller, the agent that it calls, and what it knows."""
 
-    service: Service
+    service: A2AService
     local: AsyncLocal
     """The store as the caller sees it."""
     agent: str
-    place: Place
+    place: AgentPlace
     extensions: frozenset[str] = frozenset()
 
     def viewer(self, history_length: int | None = None) -> Viewer:
@@ -56,7 +56,7 @@ class Visit(Struct, frozen=True):
         return Viewer(relay, self.place.origin, knows_refs, history_length)
 
 
-class Service(Struct, frozen=True):
+class A2AService(Struct, frozen=True):
     """The A2A agents of one server process."""
 
     tasks: Tasks
@@ -81,7 +81,7 @@ def check_version(given: str) -> None:
 # Messages
 
 
-async def send(visit: Visit, asked: SendMessage) -> Document:
+async def send(visit: AgentVisit, asked: SendMessage) -> Document:
     """Send a message; the task when it is over or waits, or at once if that is asked for."""
     tasks, configuration = visit.service.tasks, asked.configuration
     record = await _taken(visit, asked)
@@ -93,7 +93,7 @@ async def send(visit: Visit, asked: SendMessage) -> Document:
     return {"task": await show_task(viewer, record)}
 
 
-async def stream(visit: Visit, asked: SendMessage) -> AsyncIterator[Document]:
+async def stream(visit: AgentVisit, asked: SendMessage) -> AsyncIterator[Document]:
     """Send a message; the task, then its updates as they come."""
     record = await _taken(visit, asked)
     viewer = visit.viewer(asked.configuration.history_length)
@@ -101,7 +101,7 @@ async def stream(visit: Visit, asked: SendMessage) -> AsyncIterator[Document]:
         yield each
 
 
-async def _taken(visit: Visit, asked: SendMessage) -> TaskRecord:
+async def _taken(visit: AgentVisit, asked: SendMessage) -> TaskRecord:
     tasks, hooks = visit.service.tasks, visit.service.hooks
     hook = asked.configuration.task_push_notification_config
     if hook is None:
@@ -116,7 +116,7 @@ async def _taken(visit: Visit, asked: SendMessage) -> TaskRecord:
 
 
 async def _followed(
-    visit: Visit, viewer: Viewer, record: TaskRecord, until: frozenset[TaskState]
+    visit: AgentVisit, viewer: Viewer, record: TaskRecord, until: frozenset[TaskState]
 ) -> AsyncIterator[Document]:
     yield {"task": await show_task(viewer, record)}
     async for update in visit.service.tasks.follow(visit.local, record, until):
@@ -128,13 +128,13 @@ async def _followed(
 # Tasks
 
 
-async def get_task(visit: Visit, asked: GetTask) -> Document:
+async def get_task(visit: AgentVisit, asked: GetTask) -> Document:
     """A task as it stands."""
     record = await visit.service.tasks.find(visit.local, visit.agent, asked.id)
     return await show_task(visit.viewer(asked.history_length), record)
 
 
-async def list_tasks(visit: Visit, asked: ListTasks) -> Document:
+async def list_tasks(visit: AgentVisit, asked: TaskQuery) -> Document:
     """Tasks, those with the newest status first; of very many, those that were begun last."""
     since = _moment(asked.status_timestamp_after)
     state = "" if asked.status == "TASK_STATE_UNSPECIFIED" else asked.status
@@ -188,7 +188,7 @@ def _moment(text: str) -> datetime | None:
     return moment
 
 
-async def cancel(visit: Visit, asked: GetTask) -> Document:
+async def cancel(visit: AgentVisit, asked: GetTask) -> Document:
     """End a task."""
     record = await visit.service.tasks.find(visit.local, visit.agent, asked.id)
     await visit.service.tasks.cancel(visit.local, record)
@@ -196,7 +196,7 @@ async def cancel(visit: Visit, asked: GetTask) -> Document:
     return await show_task(visit.viewer(), record)
 
 
-async def subscribe(visit: Visit, asked: GetTask) -> AsyncIterator[Document]:
+async def subscribe(visit: AgentVisit, asked: GetTask) -> AsyncIterator[Document]:
     """A task as it stands, then its updates until it is over."""
     record = await visit.service.tasks.find(visit.local, visit.agent, asked.id)
     if record.is_over:
@@ -208,7 +208,7 @@ async def subscribe(visit: Visit, asked: GetTask) -> AsyncIterator[Document]:
 # Push notifications
 
 
-async def create_hook(visit: Visit, asked: PushConfig) -> Document:
+async def create_hook(visit: AgentVisit, asked: PushConfig) -> Document:
     """Let the updates of a task be sent to a URL."""
     hooks = visit.service.hooks
     hooks.check(asked)
@@ -216,7 +216,7 @@ async def create_hook(visit: Visit, asked: PushConfig) -> Document:
     return hooks.shown(await hooks.add(visit.local, record, asked))
 
 
-async def get_hook(visit: Visit, asked: NamedConfig) -> Document:
+async def get_hook(visit: AgentVisit, asked: NamedConfig) -> Document:
     """One push configuration of a task."""
     for each in await _hooks(visit, asked.task_id):
         if each.id == asked.id:
@@ -224,25 +224,25 @@ async def get_hook(visit: Visit, asked: NamedConfig) -> Document:
     raise ProtocolError("TaskNotFound", f"the task has no push configuration {asked.id[:80]!r}")
 
 
-async def list_hooks(visit: Visit, asked: NamedConfig) -> Document:
+async def list_hooks(visit: AgentVisit, asked: NamedConfig) -> Document:
     """Every push configuration of a task."""
     every = await _hooks(visit, asked.task_id)
     return {"configs": [visit.service.hooks.shown(each) for each in every], "nextPageToken": ""}
 
 
-async def delete_hook(visit: Visit, asked: NamedConfig) -> Document:
+async def delete_hook(visit: AgentVisit, asked: NamedConfig) -> Document:
     """Let no more updates be sent; a second time does nothing."""
     record = await _hooked(visit, asked.task_id)
     await visit.service.hooks.remove(visit.local, record.id, asked.id)
     return {}
 
 
-async def _hooks(visit: Visit, task: str) -> list[PushConfig]:
+async def _hooks(visit: AgentVisit, task: str) -> list[PushConfig]:
     record = await _hooked(visit, task)
     return await visit.service.hooks.of(visit.local, record.id)
 
 
-async def _hooked(visit: Visit, task: str) -> TaskRecord:
+async def _hooked(visit: AgentVisit, task: str) -> TaskRecord:
     """A task, for who may write to it: hooks hold secrets, and let this server call others."""
     record = await visit.service.tasks.find(visit.local, visit.agent, task)
     if (caller := visit.local.stores.caller) is not None:
@@ -250,7 +250,7 @@ async def _hooked(visit: Visit, task: str) -> TaskRecord:
     return record
 
 
-async def get_extended_card(visit: Visit, asked: object) -> Document:
+async def get_extended_card(visit: AgentVisit, asked: object) -> Document:
     """The card for who has a key."""
     return extended_card(visit.agent, visit.service.tasks.agents, visit.place)
 
@@ -262,7 +262,7 @@ class Nothing(Struct):
 CALLS: dict[str, tuple[type[Struct], Call]] = {
     "SendMessage": (SendMessage, send),
     "GetTask": (GetTask, get_task),
-    "ListTasks": (ListTasks, list_tasks),
+    "ListTasks": (TaskQuery, list_tasks),
     "CancelTask": (GetTask, cancel),
     "CreateTaskPushNotificationConfig": (PushConfig, create_hook),
     "GetTaskPushNotificationConfig": (NamedConfig, get_hook),
@@ -276,7 +276,7 @@ STREAMS: dict[str, tuple[type[Struct], Stream]] = {
 }
 
 
-async def call(visit: Visit, method: str, params: object, is_text: bool = False) -> Document:
+async def call(visit: AgentVisit, method: str, params: object, is_text: bool = False) -> Document:
     """The answer of an operation.
 
     Raises:
@@ -287,7 +287,7 @@ async def call(visit: Visit, method: str, params: object, is_text: bool = False)
 
 
 async def begin(
-    visit: Visit, method: str, params: object
+    visit: AgentVisit, method: str, params: object
 ) -> tuple[Document, AsyncIterator[Document]]:
     """The first document of a stream, and the rest of it.
 
@@ -299,7 +299,7 @@ async def begin(
     return await anext(documents), documents
 
 
-def with_extensions(visit: Visit, asked: str) -> Visit:
+def with_extensions(visit: AgentVisit, asked: str) -> AgentVisit:
     """A visit that knows the extensions of a header."""
     names = {each.strip() for each in asked[:4096].split(",")}
     return replace(visit, extensions=frozenset(names & {REFS_EXTENSION}))

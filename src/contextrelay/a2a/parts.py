@@ -13,12 +13,12 @@ from msgspec.json import decode, encode
 from msgspec.structs import replace
 
 from contextrelay.a2a.record import (
+    ArtifactChange,
     KeptArtifact,
     KeptMessage,
     KeptPart,
-    Piece,
-    Status,
     TaskRecord,
+    TaskStatus,
     Update,
     joined,
     part_fields,
@@ -26,8 +26,8 @@ from contextrelay.a2a.record import (
 )
 from contextrelay.a2a.schema import (
     REFS_EXTENSION,
-    Described,
-    Message,
+    AgentMessage,
+    BodyDescription,
     Part,
     ProtocolError,
     is_one_of,
@@ -84,7 +84,7 @@ def check_parts(parts: list[Part]) -> None:
             raise ProtocolError("InvalidParams", "the url of a part is neither http nor https")
 
 
-async def keep_message(thread: AsyncThread, message: Message, by: str) -> KeptMessage:
+async def keep_message(thread: AsyncThread, message: AgentMessage, by: str) -> KeptMessage:
     """A message as it is kept: what is long goes into the thread as artifacts."""
     kept: list[KeptPart] = []
     left_bytes = A2A_PARTS_BYTES_KEPT_MAX
@@ -94,7 +94,7 @@ async def keep_message(thread: AsyncThread, message: Message, by: str) -> KeptMe
     return _kept_message(message, kept)
 
 
-def kept_whole(message: Message) -> KeptMessage | None:
+def kept_whole(message: AgentMessage) -> KeptMessage | None:
     """A message as it is kept, if all of it is short; None where some of it has to be stored."""
     every = [kept_part(part) for part in message.parts]
     size = sum(kept.size for kept, _ in every)
@@ -103,7 +103,7 @@ def kept_whole(message: Message) -> KeptMessage | None:
     return _kept_message(message, [kept for kept, _ in every])
 
 
-def _kept_message(message: Message, parts: list[KeptPart]) -> KeptMessage:
+def _kept_message(message: AgentMessage, parts: list[KeptPart]) -> KeptMessage:
     return KeptMessage(
         message_id=message.message_id,
         role=message.role,
@@ -195,7 +195,7 @@ async def show_task(viewer: Viewer, record: TaskRecord, has_artifacts: bool = Tr
 async def show_update(viewer: Viewer, record: TaskRecord, update: Update) -> Document | None:
     """An update of a stream; None where it is nothing for this viewer."""
     ids = {"taskId": record.id, "contextId": record.context}
-    if isinstance(update, Status):
+    if isinstance(update, TaskStatus):
         return {"statusUpdate": {**ids, "status": await _status(viewer, record, update)}}
     piece = update
     if viewer.knows_refs and (piece.append or not piece.last) and piece.whole is None:
@@ -212,7 +212,7 @@ async def show_update(viewer: Viewer, record: TaskRecord, update: Update) -> Doc
     return {"artifactUpdate": change}
 
 
-def _as_whole(piece: Piece) -> KeptArtifact:
+def _as_whole(piece: ArtifactChange) -> KeptArtifact:
     assert piece.whole is not None
     old = piece.artifact
     return KeptArtifact(artifact_id=old.artifact_id, parts=[piece.whole], name=old.name)
@@ -237,7 +237,7 @@ async def show_message(viewer: Viewer, record: TaskRecord, message: KeptMessage)
     return shown
 
 
-async def _status(viewer: Viewer, record: TaskRecord, status: Status) -> Document:
+async def _status(viewer: Viewer, record: TaskRecord, status: TaskStatus) -> Document:
     shown: Document = {"state": status.state, "timestamp": spell(status.at)}
     if status.message is not None:
         shown["message"] = await show_message(viewer, record, status.message)
@@ -301,10 +301,10 @@ def body_path(ref: str) -> str:
     return f"/v1/artifacts/{ref}/content"
 
 
-def describe(artifact: Artifact) -> Described:
+def describe(artifact: Artifact) -> BodyDescription:
     """What a ref says of its body before it is loaded."""
     tokens = artifact.tokens if isinstance(artifact.tokens, int) else None
-    return Described(
+    return BodyDescription(
         ref=artifact.ref,
         sha256=artifact.sha256,
         size=artifact.size_bytes,

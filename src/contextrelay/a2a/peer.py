@@ -42,7 +42,7 @@ from contextrelay.a2a.schema import (
     VERSION,
     VERSION_HEADER,
     AgentCard,
-    Described,
+    BodyDescription,
     Part,
 )
 from contextrelay.access import reach_of
@@ -269,7 +269,7 @@ class Peer:
     def _answer(self, response: httpx2.Response) -> Document:
         return object_in(whole(response, A2A_REPLY_BYTES_MAX, self._timeout_s), "the answer")
 
-    def fetch(self, url: str, described: Described | None) -> bytes:
+    def fetch(self, url: str, described: BodyDescription | None) -> bytes:
         """The body behind a url part of the agent.
 
         Raises:
@@ -390,9 +390,9 @@ def _state(update: Document) -> str:
     return text_of(object_of(status.get("status")).get("state"))
 
 
-def described(part: Part) -> Described | None:
+def described(part: Part) -> BodyDescription | None:
     """What our extension says of the body behind a url part, if it does."""
     try:
-        return convert(part.metadata.get(REFS_EXTENSION), Described)
+        return convert(part.metadata.get(REFS_EXTENSION), BodyDescription)
     except ValidationError:
         return None

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from contextrelay.a2a.schema import TERMINAL, WORKING, Part, TaskState
 from contextrelay.limits import A2A_TASK_S_MAX
 from contextrelay.model.thread import Numbered, TaskEvent
-from contextrelay.pipelines.record import Runner, this_runner
+from contextrelay.pipelines.record import RunnerIdentity, this_runner
 
 ASKED: TaskEvent = "task.asked"
 """A message came, and is worked on: `message`, with its parts as they are kept; `runner`, the
@@ -62,7 +62,7 @@ class KeptArtifact(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     metadata: dict[str, Any] = {}
 
 
-class Status(Struct, frozen=True, kw_only=True):
+class TaskStatus(Struct, frozen=True, kw_only=True):
     """The state of a task, since when, and what is said with it."""
 
     state: TaskState
@@ -74,7 +74,7 @@ class Status(Struct, frozen=True, kw_only=True):
         return self.state in TERMINAL
 
 
-class Piece(Struct, frozen=True, kw_only=True):
+class ArtifactChange(Struct, frozen=True, kw_only=True):
     """A change of an artifact."""
 
     artifact: KeptArtifact
@@ -85,13 +85,13 @@ class Piece(Struct, frozen=True, kw_only=True):
     """The artifact of the thread that its one part is, where that was stored with it."""
 
 
-Update = Status | Piece
+Update = TaskStatus | ArtifactChange
 
 
 class Claim(Struct, frozen=True, kw_only=True):
     """A process that works on a task, or sends its updates, since an event."""
 
-    runner: Runner | None
+    runner: RunnerIdentity | None
     """None where it said that it ended."""
     since: datetime
     seq: int
@@ -113,7 +113,7 @@ class Claim(Struct, frozen=True, kw_only=True):
 
 def _claim(numbered: Numbered) -> Claim:
     try:
-        runner = convert(numbered.event.detail.get("runner"), Runner | None)
+        runner = convert(numbered.event.detail.get("runner"), RunnerIdentity | None)
     except ValidationError:  # Somebody else wrote it.
         runner = None
     server = str(numbered.event.detail.get("server", ""))
@@ -131,7 +131,7 @@ class TaskRecord:
         self.at: datetime | None = None
         """When its last event was."""
         self.updates = 0
-        self.status: Status | None = None
+        self.status: TaskStatus | None = None
         self.history: list[KeptMessage] = []
         self.artifacts: dict[str, KeptArtifact] = {}
         self.fetched: dict[str, str] = {}
@@ -188,17 +188,17 @@ class TaskRecord:
                 self.history.append(convert(detail.get("message"), KeptMessage))
                 self.runner = _claim(numbered)
                 is_first = self.status is None
-                self.status = Status(state=WORKING, at=event.at)
+                self.status = TaskStatus(state=WORKING, at=event.at)
                 return None if is_first else self.status
             case "task.runs":
                 self.runner = _claim(numbered)
                 self.note = convert(detail.get("note", {}), dict[str, Any])
             case "task.status":
-                self.status = convert({"at": event.at, **detail}, Status)
+                self.status = convert({"at": event.at, **detail}, TaskStatus)
                 self.updates += 1
                 return self.status
             case "task.artifact":
-                piece = convert(detail, Piece)
+                piece = convert(detail, ArtifactChange)
                 if piece.ref and len(piece.artifact.parts) == 1:
                     part = replace(piece.artifact.parts[0], ref=piece.ref)
                     piece = replace(piece, artifact=replace(piece.artifact, parts=[part]))
@@ -211,7 +211,7 @@ class TaskRecord:
                 pass
         return None
 
-    def _add(self, piece: Piece) -> None:
+    def _add(self, piece: ArtifactChange) -> None:
         new = piece.artifact
         old = self.artifacts.get(new.artifact_id)
         if piece.whole is not None:

@@ -74,7 +74,7 @@ class Part(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True
     media_type: MediaType = ""
 
 
-class Described(Struct, frozen=True, kw_only=True):
+class BodyDescription(Struct, frozen=True, kw_only=True):
     """What our extension says of the body behind a url part."""
 
     sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
@@ -87,7 +87,7 @@ class Described(Struct, frozen=True, kw_only=True):
 Parts = Annotated[list[Part], Meta(min_length=1, max_length=A2A_PARTS_MAX)]
 
 
-class Message(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class AgentMessage(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One message, of the user or of the agent."""
 
     message_id: RequiredId
@@ -100,7 +100,7 @@ class Message(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=T
     reference_task_ids: Annotated[list[Id], Meta(max_length=A2A_PARTS_MAX)] = []
 
 
-class Said(Struct, frozen=True, kw_only=True, rename="camel"):
+class ReceivedMessage(Struct, frozen=True, kw_only=True, rename="camel"):
     """A message of an agent elsewhere, as far as we read it."""
 
     parts: Annotated[list[Part], Meta(max_length=A2A_PARTS_MAX)] = []
@@ -111,10 +111,10 @@ class SaidStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     """The status of a task elsewhere."""
 
     state: str = ""
-    message: Said | None = None
+    message: ReceivedMessage | None = None
 
 
-class Made(Struct, frozen=True, kw_only=True, rename="camel"):
+class AgentArtifact(Struct, frozen=True, kw_only=True, rename="camel"):
     """An artifact of a task elsewhere."""
 
     parts: Annotated[list[Part], Meta(max_length=A2A_PARTS_MAX)] = []
@@ -126,27 +126,27 @@ class SaidTask(Struct, frozen=True, kw_only=True, rename="camel"):
     id: RequiredId
     context_id: Id = ""
     status: SaidStatus = SaidStatus()
-    artifacts: Annotated[list[Made], Meta(max_length=A2A_UPDATES_MAX)] = []
+    artifacts: Annotated[list[AgentArtifact], Meta(max_length=A2A_UPDATES_MAX)] = []
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class AgentReply(Struct, frozen=True, kw_only=True):
     """What an agent elsewhere answers a message with: a task or a message."""
 
     task: SaidTask | None = None
-    message: Said | None = None
+    message: ReceivedMessage | None = None
 
 
 class Update(Struct, frozen=True, kw_only=True, rename="camel"):
     """A piece of an artifact in a stream of an agent elsewhere."""
 
-    artifact: Made = Made()
+    artifact: AgentArtifact = AgentArtifact()
 
 
 class Streamed(Struct, frozen=True, kw_only=True, rename="camel"):
     """One document of a stream of an agent elsewhere, as far as we read it."""
 
     task: SaidTask | None = None
-    message: Said | None = None
+    message: ReceivedMessage | None = None
     status_update: dict[str, Any] | None = None
     artifact_update: Update | None = None
 
@@ -222,7 +222,7 @@ class Configuration(Struct, frozen=True, kw_only=True, rename="camel"):
 class SendMessage(Struct, frozen=True, kw_only=True, rename="camel"):
     """A message to an agent."""
 
-    message: Message
+    message: AgentMessage
     configuration: Configuration = Configuration()
     metadata: _Document = {}
 
@@ -234,7 +234,7 @@ class GetTask(Struct, frozen=True, kw_only=True, rename="camel"):
     history_length: Count | None = None
 
 
-class ListTasks(Struct, frozen=True, kw_only=True, rename="camel"):
+class TaskQuery(Struct, frozen=True, kw_only=True, rename="camel"):
     """Which tasks to list."""
 
     context_id: Id = ""

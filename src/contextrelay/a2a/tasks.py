@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import to_builtins
 
 from contextrelay.a2a.agent_input import asked_of
-from contextrelay.a2a.listing import BY, Listing, Window, read_task
+from contextrelay.a2a.listing import BY, TaskListPage, Window, read_task
 from contextrelay.a2a.output import Writer, said_by_agent
 from contextrelay.a2a.parts import check_parts, keep_message, kept_whole
 from contextrelay.a2a.record import (
@@ -33,7 +33,7 @@ from contextrelay.a2a.schema import (
     FAILED,
     INTERRUPTED,
     WORKING,
-    Message,
+    AgentMessage,
     ProtocolError,
     TaskState,
 )
@@ -78,7 +78,7 @@ class Tasks:
     def __init__(self, hub: Hub, agents: dict[str, Agent]) -> None:
         self.hub = hub
         self.agents = agents
-        self._listing = Listing()
+        self._listing = TaskListPage()
         self._working: dict[str, asyncio.Task[TaskRecord]] = {}
 
     # Finding
@@ -111,7 +111,7 @@ class Tasks:
         self,
         local: AsyncLocal,
         agent: str,
-        message: Message,
+        message: AgentMessage,
         before: Before | None = None,
     ) -> TaskRecord:
         """Take a message in, and begin to work on it; `before` that, call something.
@@ -159,7 +159,7 @@ class Tasks:
         self._begin(local, record, kept)
         return record
 
-    async def _continued(self, local: AsyncLocal, agent: str, message: Message) -> TaskRecord:
+    async def _continued(self, local: AsyncLocal, agent: str, message: AgentMessage) -> TaskRecord:
         record = await self.find(local, agent, message.task_id)
         if message.context_id not in ("", record.context):
             raise ProtocolError("InvalidParams", "the task is of another context")

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from msgspec.msgpack import Decoder, decode
 from msgspec.structs import replace
 
-from contextrelay.bounded.parser_pool import Outcome, run
-from contextrelay.content.grep.records import Records, Wanted, is_quick, records
-from contextrelay.content.overview import Look, Seen, see, see_lines
+from contextrelay.bounded.parser_pool import TaskOutcome, run
+from contextrelay.content.grep.records import RecordQuery, Records, is_quick, records
+from contextrelay.content.overview import BodyOverview, OutlineRequest, see, see_lines
 from contextrelay.content.search.passages import Index, Indexing, index_body
 from contextrelay.content.slicing.slice import Take, take_from
 from contextrelay.errors import Broken, RelayError, TooLarge, Unavailable
@@ -42,12 +42,12 @@ from contextrelay.limits import (
 from contextrelay.model.inspect import Piece
 
 if TYPE_CHECKING:
-    from contextrelay.content.diff.unified import Compare, Compared
+    from contextrelay.content.diff.unified import Compare, TextDifference
 
 Read = Callable[[int, int], Iterator[bytes]]
 """From start and stop to the bytes between, in chunks."""
 
-_seen = Decoder(Seen)
+_seen = Decoder(BodyOverview)
 _piece = Decoder(Piece)
 _indexing = Decoder(Indexing)
 _records = Decoder(Records)
@@ -55,7 +55,7 @@ _records = Decoder(Records)
 _lines_lock = threading.Lock()
 
 
-def look_within_bounds(asked: Look, read: Read) -> tuple[Seen, bool]:
+def look_within_bounds(asked: OutlineRequest, read: Read) -> tuple[BodyOverview, bool]:
     """What is asked of a body; and whether the same would come another time, so worth keeping."""
     size_bytes = min(asked.size_bytes, OUTLINE_BYTES_MAX)
     if size_bytes <= LOOK_INLINE_BYTES_MAX:
@@ -74,14 +74,14 @@ def look_within_bounds(asked: Look, read: Read) -> tuple[Seen, bool]:
     return look_by_lines(asked, read, note), outcome.is_certain
 
 
-def look_by_lines(asked: Look, read: Read, note: str) -> Seen:
+def look_by_lines(asked: OutlineRequest, read: Read, note: str) -> BodyOverview:
     """What is asked of a body, by its first lines alone; the note says why."""
     with _lines_lock:
         head = b"".join(read(0, min(asked.size_bytes, LOOK_PLAIN_BYTES_MAX)))
         return see_lines(asked, head, f"{note}; shown by lines")
 
 
-def _looked(asked: Look, read: Read, size_bytes: int, cpu_s: float) -> Outcome:
+def _looked(asked: OutlineRequest, read: Read, size_bytes: int, cpu_s: float) -> TaskOutcome:
     return run("look", asked, [(size_bytes, lambda: read(0, size_bytes))], cpu_s)
 
 
@@ -105,7 +105,7 @@ def take_within_bounds(asked: Take, read: Read) -> Piece:
     raise _error(outcome, message, hint)
 
 
-def records_within_bounds(asked: Wanted, body: bytes) -> Records:
+def records_within_bounds(asked: RecordQuery, body: bytes) -> Records:
     """What is found in the records of a body; none where that takes too long."""
     if len(body) <= LOOK_INLINE_BYTES_MAX and is_quick(asked):
         return records(asked, body)
@@ -117,7 +117,7 @@ def records_within_bounds(asked: Wanted, body: bytes) -> Records:
     return Records(None, why=_why(outcome, cpu_s))
 
 
-def compare_within_bounds(asked: Compare, bodies: Sequence[bytes]) -> Compared:
+def compare_within_bounds(asked: Compare, bodies: Sequence[bytes]) -> TextDifference:
     """Compare two texts.
 
     Raises:
@@ -125,14 +125,14 @@ def compare_within_bounds(asked: Compare, bodies: Sequence[bytes]) -> Compared:
         Unavailable: the readers are busy with others.
         Broken: the reader failed.
     """
-    from contextrelay.content.diff.unified import Compared, compare
+    from contextrelay.content.diff.unified import TextDifference, compare
 
     if sum(map(len, bodies)) <= LOOK_INLINE_BYTES_MAX and _compares_at_once(*bodies[:2]):
         return compare(asked, bodies)
     opened = [(len(body), partial(iter, (body,))) for body in bodies]
     outcome = run("diff", asked, opened, DIFF_CPU_S_MAX)
     if outcome.stopped is None:
-        return decode(outcome.value, type=Compared)
+        return decode(outcome.value, type=TextDifference)
     message = f"{_why(outcome, DIFF_CPU_S_MAX)}: no diff of {' and '.join(asked.labels)}"
     raise _error(outcome, message, "compare parts of them: relay get REF --lines 1:1000")
 
@@ -143,7 +143,7 @@ def _compares_at_once(old: bytes, new: bytes) -> bool:
     return few * few * many <= DIFF_INLINE_STEPS_MAX
 
 
-def _error(outcome: Outcome, message: str, hint: str) -> RelayError:
+def _error(outcome: TaskOutcome, message: str, hint: str) -> RelayError:
     if outcome.stopped == "failed":
         return Broken(message, hint)
     if outcome.is_certain:
@@ -172,11 +172,11 @@ def index_within_bounds(asked: Index, size_bytes: int, read: Read) -> Indexing |
         return replace(index_body(asked, head), is_cut=True)
 
 
-def _indexed(asked: Index, read: Read, size_bytes: int, cpu_s: float) -> Outcome:
+def _indexed(asked: Index, read: Read, size_bytes: int, cpu_s: float) -> TaskOutcome:
     return run("index", asked, [(size_bytes, lambda: read(0, size_bytes))], cpu_s)
 
 
-def _why(outcome: Outcome, cpu_s: float) -> str:
+def _why(outcome: TaskOutcome, cpu_s: float) -> str:
     """Why a reader was stopped, in words."""
     match outcome.stopped:
         case "time":

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from contextrelay.bounded.fetch_target import (
     PORTS,
-    Deadline,
+    FetchDeadline,
     Ways,
     addresses_of,
     checked_url,
@@ -59,7 +59,7 @@ def fetch(url: str, ways: Ways) -> Fetched:
             to an address that may not be reached; TooLarge where there is too much.
         Failed: the server cannot be reached, is too slow, or says that it cannot answer.
     """
-    deadline = Deadline(ways.seconds_max)
+    deadline = FetchDeadline(ways.seconds_max)
     for _ in range(FETCH_REDIRECTS_MAX + 1):
         parts = checked_url(url)
         answer = _ask(parts, ways, deadline)
@@ -80,7 +80,7 @@ def post(url: str, body: bytes, headers: dict[str, str], ways: Ways) -> None:
         As `fetch`; Refused also where it leads elsewhere: a redirect is not followed.
     """
     parts = checked_url(url)
-    answer = _ask(parts, ways, Deadline(ways.seconds_max), (body, headers))
+    answer = _ask(parts, ways, FetchDeadline(ways.seconds_max), (body, headers))
     if isinstance(answer, str):
         raise Refused(f"{plain_url(parts)} leads elsewhere", "name that URL itself")
 
@@ -91,7 +91,7 @@ def post(url: str, body: bytes, headers: dict[str, str], ways: Ways) -> None:
 class _Line:
     """A connection as http.client uses one, on which every read has only the time that is left."""
 
-    def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
+    def __init__(self, sock: socket.socket, deadline: FetchDeadline) -> None:
         self._sock = sock
         self._deadline = deadline
 
@@ -109,7 +109,7 @@ class _Line:
 class _Reads(io.RawIOBase):
     """What comes in on a connection."""
 
-    def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
+    def __init__(self, sock: socket.socket, deadline: FetchDeadline) -> None:
         self._sock = sock
         self._deadline = deadline
 
@@ -124,7 +124,7 @@ class _Reads(io.RawIOBase):
 def _ask(
     parts: SplitResult,
     ways: Ways,
-    deadline: Deadline,
+    deadline: FetchDeadline,
     sent: tuple[bytes, dict[str, str]] | None = None,
 ) -> Fetched | str:
     """Ask for one URL, or send it something: what came back, or where it leads to."""
@@ -150,7 +150,7 @@ def _ask(
         ) from error
 
 
-def _connected(addresses: list[str], port: int, deadline: Deadline) -> socket.socket:
+def _connected(addresses: list[str], port: int, deadline: FetchDeadline) -> socket.socket:
     """A connection to the first of the addresses that takes one; never to a name."""
     trouble: OSError | None = None
     for address in addresses:
@@ -171,7 +171,7 @@ def _connected(addresses: list[str], port: int, deadline: Deadline) -> socket.so
     raise trouble
 
 
-def _secured(sock: socket.socket, host: str, ways: Ways, deadline: Deadline) -> socket.socket:
+def _secured(sock: socket.socket, host: str, ways: Ways, deadline: FetchDeadline) -> socket.socket:
     import ssl
 
     context = ways.tls or ssl.create_default_context()

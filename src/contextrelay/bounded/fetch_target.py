@@ -45,7 +45,7 @@ class Ways(Struct, frozen=True):
     """Which certificates count; None for those that the system trusts."""
 
 
-class Deadline:
+class FetchDeadline:
     """The time that is left for all of it."""
 
     def __init__(self, seconds: float) -> None:
@@ -108,7 +108,7 @@ def plain_url(parts: SplitResult) -> str:
     return shown(urlunsplit((parts.scheme, parts.netloc, parts.path, "", "")))[1:-1]
 
 
-def addresses_of(parts: SplitResult, ways: Ways, deadline: Deadline) -> list[str]:
+def addresses_of(parts: SplitResult, ways: Ways, deadline: FetchDeadline) -> list[str]:
     """The addresses of a host, each of which may be reached.
 
     Raises:
@@ -135,7 +135,7 @@ def addresses_of(parts: SplitResult, ways: Ways, deadline: Deadline) -> list[str
 _names_at_once = threading.BoundedSemaphore(FETCH_NAMES_AT_ONCE_MAX)
 
 
-def _looking_up(deadline: Deadline) -> Callable[[str, int], list[str]]:
+def _looking_up(deadline: FetchDeadline) -> Callable[[str, int], list[str]]:
     """Ask the system, which knows no time limit: in a thread that is left behind if it must be."""
 
     def look_up(host: str, port: int) -> list[str]:

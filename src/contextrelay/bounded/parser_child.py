@@ -39,7 +39,7 @@ LENGTH_BYTES = 8
 _encoder = Encoder()
 
 
-class Request(Struct, array_like=True):
+class ParserRequest(Struct, array_like=True):
     """What is sent first; the bodies follow as they are."""
 
     task: str
@@ -54,7 +54,7 @@ class Hello(Struct, array_like=True):
     resident_bytes: int
 
 
-class Reply(Struct, array_like=True):
+class ParserReply(Struct, array_like=True):
     """What is answered to a request."""
 
     status: int
@@ -64,9 +64,9 @@ class Reply(Struct, array_like=True):
 
 
 def _look(arguments: bytes, bodies: list[bytes]) -> object:
-    from contextrelay.content.overview import Look, see
+    from contextrelay.content.overview import OutlineRequest, see
 
-    return see(decode(arguments, type=Look), bodies[0])
+    return see(decode(arguments, type=OutlineRequest), bodies[0])
 
 
 def _take(arguments: bytes, bodies: list[bytes]) -> object:
@@ -88,9 +88,9 @@ def _diff(arguments: bytes, bodies: list[bytes]) -> object:
 
 
 def _records(arguments: bytes, bodies: list[bytes]) -> object:
-    from contextrelay.content.grep.records import Wanted, records
+    from contextrelay.content.grep.records import RecordQuery, records
 
-    return records(decode(arguments, type=Wanted), bodies[0])
+    return records(decode(arguments, type=RecordQuery), bodies[0])
 
 
 _TASKS: dict[str, Callable[[bytes, list[bytes]], object]] = {
@@ -111,7 +111,7 @@ def main() -> NoReturn:
     gc.disable()
     room_bytes, resident_bytes = _room_bytes()
     _write(out, Hello(resident_bytes))
-    requests = Decoder(Request)
+    requests = Decoder(ParserRequest)
     while _comes():
         raw = _read(int.from_bytes(_read(LENGTH_BYTES), "big"))
         request = requests.decode(raw)
@@ -125,7 +125,7 @@ def main() -> NoReturn:
         _limit(0, 0)
         has_grown = _room_bytes()[1] > resident_bytes + PARSER_GROWTH_BYTES_MAX
         is_last = has_grown or status == NO_ROOM
-        _write(out, Reply(status, value, is_last))
+        _write(out, ParserReply(status, value, is_last))
         if is_last:
             break
     os._exit(0)
@@ -141,7 +141,7 @@ def _load() -> None:
     count_tokens("loads the tokenizer")
 
 
-def _answer(request: Request, bodies: list[bytes]) -> tuple[int, bytes]:
+def _answer(request: ParserRequest, bodies: list[bytes]) -> tuple[int, bytes]:
     from contextrelay.verbs.problems import problem
 
     try:
@@ -168,7 +168,7 @@ def _read(size_bytes: int) -> bytes:
     return b"".join(parts)
 
 
-def _write(out: int, message: Hello | Reply) -> None:
+def _write(out: int, message: Hello | ParserReply) -> None:
     raw = _encoder.encode(message)
     left = memoryview(len(raw).to_bytes(LENGTH_BYTES, "big") + raw)
     try:

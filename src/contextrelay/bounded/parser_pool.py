@@ -25,7 +25,14 @@ from typing import Literal
 from msgspec import DecodeError, Struct
 from msgspec.msgpack import Decoder, Encoder, decode
 
-from contextrelay.bounded.parser_child import DONE, ERROR, LENGTH_BYTES, Hello, Reply, Request
+from contextrelay.bounded.parser_child import (
+    DONE,
+    ERROR,
+    LENGTH_BYTES,
+    Hello,
+    ParserReply,
+    ParserRequest,
+)
 from contextrelay.errors import Broken
 from contextrelay.limits import (
     PARSER_REAL_S_MAX,
@@ -52,7 +59,7 @@ _STARTS = (
 _encoder = Encoder()
 
 
-class Outcome(Struct, frozen=True):
+class TaskOutcome(Struct, frozen=True):
     """What came of a task."""
 
     value: bytes = b""
@@ -61,10 +68,10 @@ class Outcome(Struct, frozen=True):
     """Whether it would be stopped again, however much time there is on the clock."""
 
 
-_replies = Decoder(Reply)
+_replies = Decoder(ParserReply)
 
 
-def run(task: str, arguments: object, bodies: Sequence[Body], cpu_s: float) -> Outcome:
+def run(task: str, arguments: object, bodies: Sequence[Body], cpu_s: float) -> TaskOutcome:
     """Run a task of parser_child.py on bodies, for so many seconds of a processor at most.
 
     Raises:
@@ -132,7 +139,7 @@ class _Child:
             self.end()
             raise
 
-    def ask(self, head: bytes, bodies: Sequence[Body]) -> Reply:
+    def ask(self, head: bytes, bodies: Sequence[Body]) -> ParserReply:
         """Send a request and wait for the reply.
 
         Raises:
@@ -251,24 +258,26 @@ class _Pool:
         self._waiting: list[_Child] = []
         self._children: set[_Child] = set()
 
-    def run(self, task: str, arguments: bytes, bodies: Sequence[Body], cpu_s: float) -> Outcome:
+    def run(self, task: str, arguments: bytes, bodies: Sequence[Body], cpu_s: float) -> TaskOutcome:
         if not self._free.acquire(timeout=PARSER_WAIT_S_MAX):
-            return Outcome(stopped="busy", is_certain=False)
+            return TaskOutcome(stopped="busy", is_certain=False)
         try:
-            head = _encoder.encode(Request(task, arguments, [size for size, _ in bodies], cpu_s))
+            head = _encoder.encode(
+                ParserRequest(task, arguments, [size for size, _ in bodies], cpu_s)
+            )
             # Those that had waited for long may have ended just before they were asked.
             for _ in range(PARSERS_MAX + 1):
                 if (outcome := self._run(head, bodies)) is not None:
                     return outcome
-            return Outcome(stopped="failed", is_certain=False)
+            return TaskOutcome(stopped="failed", is_certain=False)
         finally:
             self._free.release()
 
-    def _run(self, head: bytes, bodies: Sequence[Body]) -> Outcome | None:
+    def _run(self, head: bytes, bodies: Sequence[Body]) -> TaskOutcome | None:
         try:
             child, is_new = self._take()
         except (OSError, ValueError, _Ended, _Late, DecodeError):
-            return Outcome(stopped="failed", is_certain=False)
+            return TaskOutcome(stopped="failed", is_certain=False)
         try:
             reply = child.ask(head, bodies)
         except _Ended:
@@ -277,11 +286,11 @@ class _Pool:
         except _Late:
             self._drop(child)
             child.end()
-            return Outcome(stopped="time", is_certain=False)
+            return TaskOutcome(stopped="time", is_certain=False)
         except (_TooLarge, DecodeError) as error:
             self._drop(child)
             child.end()
-            return Outcome(stopped="memory" if isinstance(error, _TooLarge) else "failed")
+            return TaskOutcome(stopped="memory" if isinstance(error, _TooLarge) else "failed")
         except BaseException:
             self._drop(child)
             child.end()
@@ -295,7 +304,7 @@ class _Pool:
         if reply.status == ERROR:
             problem = decode(reply.value)
             raise from_problem(problem, int(problem["status"]))
-        return Outcome(reply.value) if reply.status == DONE else Outcome(stopped="memory")
+        return TaskOutcome(reply.value) if reply.status == DONE else TaskOutcome(stopped="memory")
 
     def _take(self) -> tuple[_Child, bool]:
         """A child that waits, or a new one."""
@@ -343,7 +352,7 @@ class _Pool:
             child.let_go(is_forked=True)
 
 
-def _outcome_of(code: int, is_new: bool) -> Outcome | None:
+def _outcome_of(code: int, is_new: bool) -> TaskOutcome | None:
     """Why a child ended, by its exit code; None if another is to be asked.
 
     One that waited may have ended, or been killed by somebody, just before it was asked.
@@ -353,11 +362,11 @@ def _outcome_of(code: int, is_new: bool) -> Outcome | None:
     if code in (0, -signal.SIGKILL) and not is_new:
         return None
     if -code in (signal.SIGPROF, signal.SIGXCPU):
-        return Outcome(stopped="time")
+        return TaskOutcome(stopped="time")
     if -code == signal.SIGALRM:
-        return Outcome(stopped="time", is_certain=False)
+        return TaskOutcome(stopped="time", is_certain=False)
     # What is not Python ends its process where there is no room.
-    return Outcome(stopped="memory" if -code == signal.SIGABRT else "failed")
+    return TaskOutcome(stopped="memory" if -code == signal.SIGABRT else "failed")
 
 
 _pool = _Pool()

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
-class Entry:
+class CommandEntry:
     """One command. `takes_json`: its own --json brings a document, the answer is `relay --json`."""
 
     __slots__ = ("file", "help", "takes_json", "usage")
@@ -22,238 +22,294 @@ class Entry:
 
 
 COMMANDS = {
-    "demo": Entry("demo.commands", "[--clean|--show-code]", "Run a demo offline, without a key"),
-    "ask": Entry(
+    "demo": CommandEntry(
+        "demo.commands", "[--clean|--show-code]", "Run a demo offline, without a key"
+    ),
+    "ask": CommandEntry(
         "runs.commands.ask", "WORDS [-m PROVIDER]", 'Ask a model on a thread (also: relay "WORDS")'
     ),
-    "run": Entry("runs.commands.ask", "--user TEXT|- [-t THREAD]", "Ask a model from a script"),
-    "chat": Entry("runs.commands.ask", "[-m PROVIDER]", "Chat with a model on a thread"),
-    "init": Entry("cli.commands.store", "", "Create the store and its config.json"),
-    "push": Entry("cli.commands.push_pull", "[FILE|-]", "Store a file or stdin, print its URL"),
-    "pull": Entry("cli.commands.push_pull", "REF [-o FILE]", "Print or save a stored body"),
-    "peek": Entry("cli.commands.push_pull", "REF", "Describe a ref without loading its body"),
-    "get": Entry(
+    "run": CommandEntry(
+        "runs.commands.ask", "--user TEXT|- [-t THREAD]", "Ask a model from a script"
+    ),
+    "chat": CommandEntry("runs.commands.ask", "[-m PROVIDER]", "Chat with a model on a thread"),
+    "init": CommandEntry("cli.commands.store", "", "Create the store and its config.json"),
+    "push": CommandEntry(
+        "cli.commands.push_pull", "[FILE|-]", "Store a file or stdin, print its URL"
+    ),
+    "pull": CommandEntry("cli.commands.push_pull", "REF [-o FILE]", "Print or save a stored body"),
+    "peek": CommandEntry(
+        "cli.commands.push_pull", "REF", "Describe a ref without loading its body"
+    ),
+    "get": CommandEntry(
         "cli.commands.get",
         "REF --lines A:B|--grep RE",
         "Print a part of a ref: lines, rows, outline",
     ),
-    "grep": Entry("cli.commands.get", "PATTERN [REF]", "Search by regular expression"),
-    "diff": Entry("cli.commands.get", "OLD NEW", "Compare two refs"),
-    "search": Entry(
+    "grep": CommandEntry("cli.commands.get", "PATTERN [REF]", "Search by regular expression"),
+    "diff": CommandEntry("cli.commands.get", "OLD NEW", "Compare two refs"),
+    "search": CommandEntry(
         "cli.commands.search", "QUERY [-t THREAD|--ref REF]", "Search by words, best passages first"
     ),
-    "exec": Entry(
+    "exec": CommandEntry(
         "runs.commands.wrap", "-- CMD", "Run a command, store its output, print a digest"
     ),
-    "subscribe": Entry("cli.commands.channels", "CHANNEL [--exec CMD]", "Subscribe to a channel"),
-    "publish": Entry("cli.commands.channels", "CHANNEL MESSAGE", "Send a message to a channel"),
-    "channels": Entry("cli.commands.channels", "", "List channels"),
-    "wait": Entry(
+    "subscribe": CommandEntry(
+        "cli.commands.channels", "CHANNEL [--exec CMD]", "Subscribe to a channel"
+    ),
+    "publish": CommandEntry(
+        "cli.commands.channels", "CHANNEL MESSAGE", "Send a message to a channel"
+    ),
+    "channels": CommandEntry("cli.commands.channels", "", "List channels"),
+    "wait": CommandEntry(
         "cli.commands.channels", "CHANNEL [--since SEQ]", "Wait for the next signals of a channel"
     ),
-    "serve": Entry("server.commands", "[--port N]", "Run an HTTP server"),
-    "ui": Entry("web.commands", "[--no-open]", "Open the web page in a browser"),
-    "mcp": Entry("server.commands", "[--tools NAMES]", "Run an MCP server (stdio)"),
-    "events": Entry("cli.commands.events", "[THREAD]", "List the events of a thread"),
-    "tail": Entry("cli.commands.events", "[THREAD]", "Follow the events of a thread"),
-    "trace": Entry(
+    "serve": CommandEntry("server.commands", "[--port N]", "Run an HTTP server"),
+    "ui": CommandEntry("web.commands", "[--no-open]", "Open the web page in a browser"),
+    "mcp": CommandEntry("server.commands", "[--tools NAMES]", "Run an MCP server (stdio)"),
+    "events": CommandEntry("cli.commands.events", "[THREAD]", "List the events of a thread"),
+    "tail": CommandEntry("cli.commands.events", "[THREAD]", "Follow the events of a thread"),
+    "trace": CommandEntry(
         "runs.commands.trace", "[THREAD] [--html|--otlp FILE]", "Show the model runs of a thread"
     ),
-    "replay": Entry(
+    "replay": CommandEntry(
         "runs.commands.trace",
         "[THREAD] [--from vN] [-m MODEL]",
         "Replay the model runs in a copy of the thread",
     ),
-    "checkpoint": Entry("cli.commands.events", "LABEL", "Label the current version"),
-    "stats": Entry("report.commands", "[THREAD]", "Show token savings and costs"),
-    "report": Entry("report.commands", "[THREAD]", "Write a report of a thread (md, json, html)"),
-    "export": Entry(
+    "checkpoint": CommandEntry("cli.commands.events", "LABEL", "Label the current version"),
+    "stats": CommandEntry("report.commands", "[THREAD]", "Show token savings and costs"),
+    "report": CommandEntry(
+        "report.commands", "[THREAD]", "Write a report of a thread (md, json, html)"
+    ),
+    "export": CommandEntry(
         "cli.commands.export_import", "[THREAD] [-o FILE]", "Export a thread to a zip file"
     ),
-    "import": Entry(
+    "import": CommandEntry(
         "cli.commands.export_import", "FILE [--name NAME]", "Import a thread from a zip file"
     ),
-    "gc": Entry("cli.commands.store", "", "Delete expired artifacts, free unused bodies"),
-    "verify": Entry("cli.commands.store", "", "Check every hash and reference of the store"),
-    "backup": Entry("cli.commands.store", "[-o FILE]", "Back up the store to one file"),
-    "restore": Entry("cli.commands.store", "FILE", "Restore a backup into an empty store"),
-    "migrate": Entry(
+    "gc": CommandEntry("cli.commands.store", "", "Delete expired artifacts, free unused bodies"),
+    "verify": CommandEntry("cli.commands.store", "", "Check every hash and reference of the store"),
+    "backup": CommandEntry("cli.commands.store", "[-o FILE]", "Back up the store to one file"),
+    "restore": CommandEntry("cli.commands.store", "FILE", "Restore a backup into an empty store"),
+    "migrate": CommandEntry(
         "cli.commands.migrate", "FROM TO [--verify]", "Copy a store to another engine"
     ),
-    "doctor": Entry("cli.commands.doctor", "", "Check the installation and the store"),
-    "prime": Entry("project.commands", "[--budget N]", "Print instructions for an agent"),
-    "completion": Entry(
+    "doctor": CommandEntry("cli.commands.doctor", "", "Check the installation and the store"),
+    "prime": CommandEntry("project.commands", "[--budget N]", "Print instructions for an agent"),
+    "completion": CommandEntry(
         "cli.commands.completion", "bash|zsh|fish", "Print the completion script of a shell"
     ),
-    "version": Entry("cli.commands.version", "", "Print the version"),
+    "version": CommandEntry("cli.commands.version", "", "Print the version"),
 }
 GROUPS = {
     "thread": {
-        "new": Entry("cli.commands.thread", "[--name NAME]", "Create a thread, print its id"),
-        "list": Entry("cli.commands.thread", "", "List threads, newest first (also: relay runs)"),
-        "show": Entry("cli.commands.thread", "[THREAD]", "Show a thread (also: relay show)"),
-        "fork": Entry(
+        "new": CommandEntry(
+            "cli.commands.thread", "[--name NAME]", "Create a thread, print its id"
+        ),
+        "list": CommandEntry(
+            "cli.commands.thread", "", "List threads, newest first (also: relay runs)"
+        ),
+        "show": CommandEntry("cli.commands.thread", "[THREAD]", "Show a thread (also: relay show)"),
+        "fork": CommandEntry(
             "cli.commands.thread", "THREAD[@vN]", "Create a thread from the state of another"
         ),
-        "close": Entry("cli.commands.thread", "[THREAD]", "Close a thread; it stays readable"),
-        "rm": Entry("cli.commands.thread", "THREAD", "Delete a thread and what only it holds"),
-        "files": Entry("cli.commands.thread", "[THREAD]", "Write the readable files of a thread"),
+        "close": CommandEntry(
+            "cli.commands.thread", "[THREAD]", "Close a thread; it stays readable"
+        ),
+        "rm": CommandEntry(
+            "cli.commands.thread", "THREAD", "Delete a thread and what only it holds"
+        ),
+        "files": CommandEntry(
+            "cli.commands.thread", "[THREAD]", "Write the readable files of a thread"
+        ),
     },
     "state": {
-        "header": Entry(
+        "header": CommandEntry(
             "cli.commands.state", "[THREAD[@vN]]", "Print the bounded header for a prompt"
         ),
-        "show": Entry(
+        "show": CommandEntry(
             "cli.commands.state", "[THREAD][@vN][:/PATH]", "Print a state, or one value in it"
         ),
-        "patch": Entry(
+        "patch": CommandEntry(
             "cli.commands.state", "--json P | --file F | -", "Change a state by JSON Patch", True
         ),
-        "diff": Entry("cli.commands.state", "vA [vB]", "Compare two versions"),
-        "log": Entry("cli.commands.state", "[THREAD]", "List versions: time, author, change"),
-        "restore": Entry("cli.commands.state", "vN", "Restore an earlier version"),
-        "add": Entry(
+        "diff": CommandEntry("cli.commands.state", "vA [vB]", "Compare two versions"),
+        "log": CommandEntry(
+            "cli.commands.state", "[THREAD]", "List versions: time, author, change"
+        ),
+        "restore": CommandEntry("cli.commands.state", "vN", "Restore an earlier version"),
+        "add": CommandEntry(
             "cli.commands.state_entries",
             "fact|... TEXT",
             "Add a fact, constraint, question, step or decision",
         ),
-        "resolve": Entry(
+        "resolve": CommandEntry(
             "cli.commands.state_entries", "ID", "Resolve a question or complete a step"
         ),
-        "compact": Entry(
+        "compact": CommandEntry(
             "cli.commands.state", "[THREAD]", "Shorten the lists that grow automatically"
         ),
-        "adopt": Entry("cli.commands.state", "[THREAD]", "Import a manual edit of state.json"),
+        "adopt": CommandEntry(
+            "cli.commands.state", "[THREAD]", "Import a manual edit of state.json"
+        ),
     },
     "artifact": {
-        "put": Entry("cli.commands.artifact", "FILE|-", "Store a file permanently, print its ref"),
-        "get": Entry(
+        "put": CommandEntry(
+            "cli.commands.artifact", "FILE|-", "Store a file permanently, print its ref"
+        ),
+        "get": CommandEntry(
             "cli.commands.artifact", "REF [--out FILE]", "Print or save the content of an artifact"
         ),
-        "list": Entry(
+        "list": CommandEntry(
             "cli.commands.artifact",
             "[--name N --type T --since 7d]",
             "List artifacts, newest first",
         ),
-        "show": Entry("cli.commands.artifact", "REF", "Show an artifact with its preview"),
-        "pin": Entry("cli.commands.artifact", "REF", "Pin an artifact so that it does not expire"),
-        "unpin": Entry(
+        "show": CommandEntry("cli.commands.artifact", "REF", "Show an artifact with its preview"),
+        "pin": CommandEntry(
+            "cli.commands.artifact", "REF", "Pin an artifact so that it does not expire"
+        ),
+        "unpin": CommandEntry(
             "cli.commands.artifact", "REF [--ttl TIME]", "Unpin an artifact so that it can expire"
         ),
-        "extend": Entry("cli.commands.artifact", "REF TIME", "Set the expiry of an artifact"),
-        "rm": Entry("cli.commands.artifact", "REF...", "Delete artifacts; tombstones remain"),
+        "extend": CommandEntry(
+            "cli.commands.artifact", "REF TIME", "Set the expiry of an artifact"
+        ),
+        "rm": CommandEntry(
+            "cli.commands.artifact", "REF...", "Delete artifacts; tombstones remain"
+        ),
     },
     "context": {
-        "add": Entry("cli.commands.context", "[TEXT]", "Add a block to the context of a thread"),
-        "pack": Entry(
+        "add": CommandEntry(
+            "cli.commands.context", "[TEXT]", "Add a block to the context of a thread"
+        ),
+        "pack": CommandEntry(
             "cli.commands.context",
             "[QUERY] [--budget N]",
             "Pack the most relevant blocks into a budget",
         ),
-        "score": Entry("cli.commands.context", "QUERY", "Score each block against a query"),
-        "show": Entry("cli.commands.context", "", "List the blocks and their tokens"),
-        "prune": Entry(
+        "score": CommandEntry("cli.commands.context", "QUERY", "Score each block against a query"),
+        "show": CommandEntry("cli.commands.context", "", "List the blocks and their tokens"),
+        "prune": CommandEntry(
             "cli.commands.context", "[QUERY] [--budget N]", "Remove the least relevant blocks"
         ),
-        "export": Entry(
+        "export": CommandEntry(
             "cli.commands.context", "[QUERY] [-o FILE]", "Export a package for other programs"
         ),
-        "import": Entry("cli.commands.context", "FILE", "Import the blocks of a package"),
+        "import": CommandEntry("cli.commands.context", "FILE", "Import the blocks of a package"),
     },
     "handoff": {
-        "give": Entry(
+        "give": CommandEntry(
             "cli.commands.handoff", "--to AGENT --ask TEXT", "Hand a thread to another agent"
         ),
-        "accept": Entry("cli.commands.handoff", "REF|FILE", "Accept a handoff and print it"),
-        "return": Entry("cli.commands.handoff", "REF [FILE]", "Return the result of a handoff"),
-        "list": Entry("cli.commands.handoff", "[--to AGENT]", "List handoffs, newest first"),
-        "show": Entry("cli.commands.handoff", "REF [--why]", "Show a handoff without accepting it"),
+        "accept": CommandEntry("cli.commands.handoff", "REF|FILE", "Accept a handoff and print it"),
+        "return": CommandEntry(
+            "cli.commands.handoff", "REF [FILE]", "Return the result of a handoff"
+        ),
+        "list": CommandEntry("cli.commands.handoff", "[--to AGENT]", "List handoffs, newest first"),
+        "show": CommandEntry(
+            "cli.commands.handoff", "REF [--why]", "Show a handoff without accepting it"
+        ),
     },
     "cap": {
-        "list": Entry("cli.commands.cap", "", "List capabilities"),
-        "invoke": Entry(
+        "list": CommandEntry("cli.commands.cap", "", "List capabilities"),
+        "invoke": CommandEntry(
             "cli.commands.cap",
             "NAME [--arg K=V]",
             "Run a capability, or use its cached result",
             True,
         ),
-        "purge": Entry("cli.commands.cap", "[NAME]", "Delete cached results"),
+        "purge": CommandEntry("cli.commands.cap", "[NAME]", "Delete cached results"),
     },
     "bridge": {
-        "start": Entry(
+        "start": CommandEntry(
             "cli.commands.bridge",
             "[--exec CMD|--tmux S]",
             "Run an agent on the tasks of a channel",
         ),
-        "send": Entry(
+        "send": CommandEntry(
             "cli.commands.bridge", "TASK... [--wait]", "Send a task to the agent behind a bridge"
         ),
     },
     "a2a": {
-        "serve": Entry("server.commands", "[--agent NAME=KIND:WHAT]", "Serve agents over A2A"),
-        "card": Entry("a2a.commands", "URL", "Print the card of a remote agent"),
-        "send": Entry("a2a.commands", "URL TEXT [--ref REF]", "Send a message to a remote agent"),
+        "serve": CommandEntry(
+            "server.commands", "[--agent NAME=KIND:WHAT]", "Serve agents over A2A"
+        ),
+        "card": CommandEntry("a2a.commands", "URL", "Print the card of a remote agent"),
+        "send": CommandEntry(
+            "a2a.commands", "URL TEXT [--ref REF]", "Send a message to a remote agent"
+        ),
     },
     "keys": {
-        "new": Entry("cli.commands.keys", "[--scope SCOPE]", "Create a key, print its token once"),
-        "list": Entry("cli.commands.keys", "", "List keys"),
-        "revoke": Entry("cli.commands.keys", "ID", "Revoke a key"),
-        "usage": Entry("cli.commands.keys", "[ID]", "Show the usage of keys"),
+        "new": CommandEntry(
+            "cli.commands.keys", "[--scope SCOPE]", "Create a key, print its token once"
+        ),
+        "list": CommandEntry("cli.commands.keys", "", "List keys"),
+        "revoke": CommandEntry("cli.commands.keys", "ID", "Revoke a key"),
+        "usage": CommandEntry("cli.commands.keys", "[ID]", "Show the usage of keys"),
     },
     "project": {
-        "init": Entry("project.commands", "[FOLDER]", "Create the four files of a project"),
-        "start": Entry("project.commands", "[--budget N] [--agent]", "Print the cold-start brief"),
-        "finish": Entry("project.commands", "[OPTIONS|-]", "Write all changes or none"),
-        "status": Entry("project.commands", "", "Show the state of the project"),
-        "next": Entry("project.commands", "", "List the next todos, at most five"),
-        "decide": Entry("project.commands", "TITLE", "Append a decision"),
-        "decisions": Entry("project.commands", "[ADR]", "List the decisions, or print one"),
-        "note": Entry("project.commands", "TEXT", "Add a line to the notes"),
-        "doctor": Entry("project.commands", "", "Check the files and tell how to fix them"),
-        "restore": Entry("project.commands", "vN", "Write the files as in an earlier version"),
-        "heartbeat": Entry("project.commands", "[--exec CMD]", "Work on the next todos (for cron)"),
+        "init": CommandEntry("project.commands", "[FOLDER]", "Create the four files of a project"),
+        "start": CommandEntry(
+            "project.commands", "[--budget N] [--agent]", "Print the cold-start brief"
+        ),
+        "finish": CommandEntry("project.commands", "[OPTIONS|-]", "Write all changes or none"),
+        "status": CommandEntry("project.commands", "", "Show the state of the project"),
+        "next": CommandEntry("project.commands", "", "List the next todos, at most five"),
+        "decide": CommandEntry("project.commands", "TITLE", "Append a decision"),
+        "decisions": CommandEntry("project.commands", "[ADR]", "List the decisions, or print one"),
+        "note": CommandEntry("project.commands", "TEXT", "Add a line to the notes"),
+        "doctor": CommandEntry("project.commands", "", "Check the files and tell how to fix them"),
+        "restore": CommandEntry(
+            "project.commands", "vN", "Write the files as in an earlier version"
+        ),
+        "heartbeat": CommandEntry(
+            "project.commands", "[--exec CMD]", "Work on the next todos (for cron)"
+        ),
     },
     "project todo": {
-        "add": Entry("project.commands", "TITLE", "Add a todo, print its id"),
-        "start": Entry("project.commands", "TODO [NOTE]", "Start a todo"),
-        "done": Entry("project.commands", "TODO [NOTE]", "Complete a todo"),
-        "block": Entry("project.commands", "TODO [NOTE]", "Block a todo, with a reason"),
-        "unblock": Entry("project.commands", "TODO [NOTE]", "Unblock a todo"),
-        "cancel": Entry("project.commands", "TODO [NOTE]", "Cancel a todo"),
-        "list": Entry("project.commands", "", "List todos"),
-        "review": Entry("project.commands", "", "List overdue, stale and stuck todos"),
-        "archive": Entry("project.commands", "", "Archive todos completed a week ago"),
+        "add": CommandEntry("project.commands", "TITLE", "Add a todo, print its id"),
+        "start": CommandEntry("project.commands", "TODO [NOTE]", "Start a todo"),
+        "done": CommandEntry("project.commands", "TODO [NOTE]", "Complete a todo"),
+        "block": CommandEntry("project.commands", "TODO [NOTE]", "Block a todo, with a reason"),
+        "unblock": CommandEntry("project.commands", "TODO [NOTE]", "Unblock a todo"),
+        "cancel": CommandEntry("project.commands", "TODO [NOTE]", "Cancel a todo"),
+        "list": CommandEntry("project.commands", "", "List todos"),
+        "review": CommandEntry("project.commands", "", "List overdue, stale and stuck todos"),
+        "archive": CommandEntry("project.commands", "", "Archive todos completed a week ago"),
     },
     "project task": {
-        "give": Entry("project.commands", "TASK", "Add a task for a sub-agent"),
-        "take": Entry("project.commands", "[TASK]", "Take a task"),
-        "return": Entry("project.commands", "RESULT", "Return the result of a task"),
-        "list": Entry("project.commands", "", "List the tasks"),
+        "give": CommandEntry("project.commands", "TASK", "Add a task for a sub-agent"),
+        "take": CommandEntry("project.commands", "[TASK]", "Take a task"),
+        "return": CommandEntry("project.commands", "RESULT", "Return the result of a task"),
+        "list": CommandEntry("project.commands", "", "List the tasks"),
     },
     "wrap": {
-        "run": Entry(
+        "run": CommandEntry(
             "runs.commands.wrap", "--cli BIN -- ARGS", "Run an LLM command-line tool on a thread"
         ),
     },
     "pipeline": {
-        "run": Entry("pipelines.commands", "FILE [--input K=V]", "Run a pipeline"),
-        "validate": Entry("pipelines.commands", "FILE", "Check a pipeline file"),
-        "graph": Entry(
+        "run": CommandEntry("pipelines.commands", "FILE [--input K=V]", "Run a pipeline"),
+        "validate": CommandEntry("pipelines.commands", "FILE", "Check a pipeline file"),
+        "graph": CommandEntry(
             "pipelines.commands", "FILE [--svg|--mermaid]", "Print the graph of a pipeline"
         ),
-        "list": Entry("pipelines.commands", "", "List pipeline runs, newest first"),
-        "show": Entry("pipelines.commands", "RUN", "Show the steps and results of a run"),
-        "resume": Entry("pipelines.commands", "RUN", "Resume an interrupted run"),
-        "retry": Entry("pipelines.commands", "RUN STEP", "Run a step and its dependents again"),
-        "cancel": Entry("pipelines.commands", "RUN", "Cancel a run and its processes"),
-        "approve": Entry("pipelines.commands", "RUN STEP", "Approve a waiting step"),
-        "reject": Entry("pipelines.commands", "RUN STEP REASON", "Reject a waiting step"),
+        "list": CommandEntry("pipelines.commands", "", "List pipeline runs, newest first"),
+        "show": CommandEntry("pipelines.commands", "RUN", "Show the steps and results of a run"),
+        "resume": CommandEntry("pipelines.commands", "RUN", "Resume an interrupted run"),
+        "retry": CommandEntry(
+            "pipelines.commands", "RUN STEP", "Run a step and its dependents again"
+        ),
+        "cancel": CommandEntry("pipelines.commands", "RUN", "Cancel a run and its processes"),
+        "approve": CommandEntry("pipelines.commands", "RUN STEP", "Approve a waiting step"),
+        "reject": CommandEntry("pipelines.commands", "RUN STEP REASON", "Reject a waiting step"),
     },
     "config": {
-        "list": Entry("cli.commands.config", "", "List all settings"),
-        "get": Entry("cli.commands.config", "KEY", "Print a setting"),
-        "set": Entry("cli.commands.config", "KEY VALUE", "Change a setting"),
-        "path": Entry("cli.commands.config", "", "Print the path of config.json"),
+        "list": CommandEntry("cli.commands.config", "", "List all settings"),
+        "get": CommandEntry("cli.commands.config", "KEY", "Print a setting"),
+        "set": CommandEntry("cli.commands.config", "KEY VALUE", "Change a setting"),
+        "path": CommandEntry("cli.commands.config", "", "Print the path of config.json"),
     },
 }
 ALIASES = {"runs": ("thread", "list"), "show": ("thread", "show")}
@@ -301,7 +357,7 @@ SYNONYMS = {
 }
 
 
-def every_command() -> Iterator[tuple[str, Entry]]:
+def every_command() -> Iterator[tuple[str, CommandEntry]]:
     """Yield all commands as typed, in the order of the overview."""
     yield from COMMANDS.items()
     for group, commands in GROUPS.items():
@@ -343,7 +399,7 @@ def leading_options(words: list[str]) -> tuple[list[str], list[str]]:
     return words[:index], words[index:]
 
 
-def find_command(words: list[str]) -> tuple[str, Entry, list[str]]:
+def find_command(words: list[str]) -> tuple[str, CommandEntry, list[str]]:
     """Return the name of the command, its entry and the remaining words.
 
     Raises:
@@ -401,7 +457,7 @@ def overview(group: str = "") -> str:
     return "\n".join(lines)
 
 
-def _lines(entries: Iterable[tuple[str, Entry]]) -> list[str]:
+def _lines(entries: Iterable[tuple[str, CommandEntry]]) -> list[str]:
     return [f"  {f'{name} {entry.usage}':36} {entry.help}" for name, entry in entries]
 
 

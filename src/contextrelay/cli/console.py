@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from contextrelay.client.relay import Relay
     from contextrelay.client.transport.local import Local
     from contextrelay.client.transport.remote import Remote
-    from contextrelay.runs.exec_start import Options
+    from contextrelay.runs.exec_start import ExecOptions
 
 
 def load_msgspec() -> None:
@@ -60,7 +60,7 @@ class Console:
         self._store: Local | None = None
         self._others: dict[str, Relay] = {}
 
-    def obey(self, args: Namespace | Options) -> None:
+    def obey(self, args: Namespace | ExecOptions) -> None:
         """Take the options that every command has.
 
         Raises:

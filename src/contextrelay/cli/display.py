@@ -22,7 +22,7 @@ from contextrelay.model.artifact import Artifact
 from contextrelay.store.durable_files import write_whole
 
 SHORT_REF_CHARS = 8
-DOOR = names.Door(
+DOOR = names.InterfaceNames(
     list_artifacts="relay artifact list",
     list_threads="relay thread list",
     new_thread="relay thread new",

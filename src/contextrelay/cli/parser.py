@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
-    from contextrelay.cli.command_table import Entry
+    from contextrelay.cli.command_table import CommandEntry
     from contextrelay.cli.console import Console
 
     Act = Callable[[Namespace, Console], None]
@@ -112,7 +112,7 @@ def takes(*arguments: Argument | OneOf) -> Callable[[Act], Act]:
 _ARGUMENTS: dict[Act, tuple[Argument | OneOf, ...]] = {}
 
 
-def command(name: str, entry: Entry) -> tuple[Parser, Act]:
+def command(name: str, entry: CommandEntry) -> tuple[Parser, Act]:
     """The parser of a command, and what it does: `state add` is state_add, `import` is import_."""
     module = import_module(f"contextrelay.{entry.file}")
     function = name.replace(" ", "_")

@@ -9,7 +9,7 @@ import sys
 from argparse import Action
 from collections.abc import Iterator
 
-from contextrelay.cli.command_table import ALIASES, Entry, every_command
+from contextrelay.cli.command_table import ALIASES, CommandEntry, every_command
 from contextrelay.cli.parser import Parser, command
 
 _EVERYWHERE = ("--json", "--quiet", "--no-color", "--store", "--help")
@@ -60,7 +60,7 @@ def _lines() -> Iterator[str]:
         yield from _command(name, entry)
 
 
-def _command(name: str, entry: Entry) -> Iterator[str]:
+def _command(name: str, entry: CommandEntry) -> Iterator[str]:
     parser, act = command(name, entry)
     yield from ("", f"## relay {name}", "")
     yield from (line.strip() for line in (act.__doc__ or "").strip().splitlines())
@@ -70,7 +70,7 @@ def _command(name: str, entry: Entry) -> Iterator[str]:
         yield from ("", "| argument | means |", "|---|---|", *rows)
 
 
-def _own(parser: Parser, entry: Entry) -> Iterator[Action]:
+def _own(parser: Parser, entry: CommandEntry) -> Iterator[Action]:
     """What a command takes, without the options that all have."""
     for action in parser.declared:
         everywhere = set(_EVERYWHERE) - ({"--json"} if entry.takes_json else set())

@@ -25,9 +25,9 @@ from contextrelay.client.methods import build
 from contextrelay.client.relay import Relay
 from contextrelay.client.seal import fernet
 from contextrelay.client.subscription import Frame, LocalSubscription, Subscription
-from contextrelay.client.transport.address import URL_VARIABLE, Server, is_server, server_at
+from contextrelay.client.transport.address import URL_VARIABLE, ServerAddress, is_server, server_at
 from contextrelay.client.transport.http_flow import (
-    Answer,
+    OpenReply,
     Send,
     decoded,
     fetched,
@@ -244,7 +244,7 @@ class ContextRelay:
                 self._relay = Relay(self._address)
             return self._relay
 
-    def _server_of(self, url: str) -> Server | None:
+    def _server_of(self, url: str) -> ServerAddress | None:
         """The server of a URL: ours, another, or none for what is in the embedded store."""
         if url.startswith(f"{LOCAL_ORIGIN}/"):
             return None
@@ -256,7 +256,7 @@ class ContextRelay:
             return self._server
         return server
 
-    def _remote(self, server: Server) -> Remote:
+    def _remote(self, server: ServerAddress) -> Remote:
         from contextrelay.client.transport.remote import Remote
 
         with self._lock:
@@ -270,7 +270,7 @@ class ContextRelay:
             return remote
 
 
-def _push(server: Server, fields: dict[str, Any]) -> Flow[str]:
+def _push(server: ServerAddress, fields: dict[str, Any]) -> Flow[str]:
     try:
         body = encode(fields)
     except (UnicodeEncodeError, TypeError, ValueError) as error:
@@ -278,7 +278,7 @@ def _push(server: Server, fields: dict[str, Any]) -> Flow[str]:
     headers = {**server.headers(), "content-type": "application/json"}
     headers[KEY_HEADER] = secrets.token_hex(16)
 
-    def read(answer: Answer) -> Flow[str]:
+    def read(answer: OpenReply) -> Flow[str]:
         yield from refuse_error(answer)
         url = decoded(dict[str, Any], (yield from whole(answer, REPLY_JSON_BYTES_MAX))).get("url")
         if not isinstance(url, str):
@@ -289,8 +289,8 @@ def _push(server: Server, fields: dict[str, Any]) -> Flow[str]:
     return (yield from fetched(Send("POST", url, headers, Outgoing(body)), read))
 
 
-def _got(server: Server, url: str, bytes_max: int) -> Flow[bytes]:
-    def read(answer: Answer) -> Flow[bytes]:
+def _got(server: ServerAddress, url: str, bytes_max: int) -> Flow[bytes]:
+    def read(answer: OpenReply) -> Flow[bytes]:
         yield from refuse_error(answer)
         return (yield from whole(answer, bytes_max))
 

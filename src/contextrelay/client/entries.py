@@ -19,7 +19,7 @@ from contextrelay.documents.patch import Operation
 from contextrelay.errors import Conflict, Unavailable
 from contextrelay.limits import RETRIES_MAX
 from contextrelay.model.thread import Added, Patched
-from contextrelay.state.entries import Entry, Kind, State, addition, resolution
+from contextrelay.state.entries import Kind, NewEntry, State, addition, resolution
 from contextrelay.verbs import PatchState, ReadState
 
 
@@ -30,7 +30,7 @@ def add_entry(thread: str, kind: Kind, text: str, by: str = "you", **options: An
         Refused: a value is not allowed.
         Unavailable: others keep changing the thread.
     """
-    entry = Entry(kind=kind, text=text, **options)
+    entry = NewEntry(kind=kind, text=text, **options)
     at = now()
     chosen = ""
 

@@ -49,7 +49,7 @@ class _About(Struct, frozen=True):
     sha256: str
 
 
-class Taken(Struct, frozen=True):
+class ImportedHandoff(Struct, frozen=True):
     """A handoff out of a file, and the refs that its refs have become here."""
 
     view: HandoffView
@@ -87,7 +87,7 @@ def _write(relay: Relay, view: HandoffView, file: BinaryIO) -> None:
                 archive.writestr(f"{REFS}{handed.ref}", body, method_for(len(body), (body,)))
 
 
-def take_handoff(relay: Relay, path: str | os.PathLike[str], by: str = "you") -> Taken:
+def take_handoff(relay: Relay, path: str | os.PathLike[str], by: str = "you") -> ImportedHandoff:
     """Take a handoff out of a file; its refs are stored here, in a thread of their own.
 
     Raises:
@@ -110,7 +110,7 @@ def take_handoff(relay: Relay, path: str | os.PathLike[str], by: str = "you") ->
                 thread.remove()
                 raise
     sha256 = hashlib.sha256(body).hexdigest()
-    return Taken(HandoffView(ref="", sha256=sha256, handoff=handoff), refs)
+    return ImportedHandoff(HandoffView(ref="", sha256=sha256, handoff=handoff), refs)
 
 
 # Checking

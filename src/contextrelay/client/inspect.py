@@ -13,7 +13,7 @@ from contextrelay.verbs import GrepPattern, GrepPatterns, SpanText, Title
 _WAYS = ("lines", "json_pointer", "rows", "heading", "symbol", "bytes")
 
 
-class Look(Struct, frozen=True, kw_only=True):
+class PieceChoice(Struct, frozen=True, kw_only=True):
     """Which piece is wanted: one of these, or none for a digest."""
 
     outline: Annotated[bool, Meta(description="Its shape.")] = False

@@ -44,7 +44,7 @@ _PLACE = re.compile(
 _BARE_VERSION = re.compile(r"v[0-9]{1,15}")
 
 
-class Door(Struct, frozen=True):
+class InterfaceNames(Struct, frozen=True):
     """How a door names its commands in hints, and the places whose last push `@last` means."""
 
     list_artifacts: str
@@ -53,7 +53,7 @@ class Door(Struct, frozen=True):
     places: tuple[str, ...] = ()
 
 
-class Place(NamedTuple):
+class ThreadReference(NamedTuple):
     """A thread as it was written ("": none), and a version and a pointer into its state."""
 
     thread: str
@@ -74,7 +74,7 @@ def other_server(text: str, own: str | None) -> str | None:
     return None if is_own else address
 
 
-def find_ref(text: str, door: Door) -> Flow[str]:
+def find_ref(text: str, door: InterfaceNames) -> Flow[str]:
     """The ref of an artifact; a key in a URL is not looked at.
 
     Raises:
@@ -114,7 +114,7 @@ def find_ref(text: str, door: Door) -> Flow[str]:
     raise NotFound(message, hint if close is None else _meant(close.ref, close.name))
 
 
-def find_thread(text: str, door: Door) -> Flow[ThreadView]:
+def find_thread(text: str, door: InterfaceNames) -> Flow[ThreadView]:
     """A thread by its id, a beginning of one, or its name.
 
     Raises:
@@ -147,7 +147,7 @@ def find_thread(text: str, door: Door) -> Flow[ThreadView]:
     raise NotFound(message, hint if close is None else _meant(close.thread_id, close.name))
 
 
-def find_place(text: str) -> Flow[Place]:
+def find_place(text: str) -> Flow[ThreadReference]:
     """The parts of `THREAD@v7:/facts/0`, of which each may be missing.
 
     Raises:
@@ -166,8 +166,8 @@ def find_place(text: str) -> Flow[Place]:
     may_be_name = thread and thread != text and len(text) <= LABEL_CHARS_MAX
     if may_be_name and not (yield FindThreads(thread)):
         for view in (yield FindThreads(text)):
-            return Place(view.thread_id)
-    return Place(thread, version, pointer)
+            return ThreadReference(view.thread_id)
+    return ThreadReference(thread, version, pointer)
 
 
 def _ambiguous(what: str, text: str, ids: list[str]) -> Invalid:

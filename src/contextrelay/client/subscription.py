@@ -17,7 +17,7 @@ from msgspec import DecodeError
 from msgspec.json import decode
 
 from contextrelay.client.relay import Relay
-from contextrelay.client.transport.address import Server
+from contextrelay.client.transport.address import ServerAddress
 from contextrelay.client.transport.http_flow import server_error
 from contextrelay.errors import Invalid, RelayError
 from contextrelay.limits import CONNECT_S_MAX, KEEPALIVE_S, MESSAGE_BYTES_MAX, RECONNECT_S_MIN
@@ -36,7 +36,7 @@ log = logging.getLogger("contextrelay.subscription")
 class Subscription:
     """One channel of a server, heard by one thread; another may close it."""
 
-    def __init__(self, server: Server, channel: str, reconnect_s_max: float) -> None:
+    def __init__(self, server: ServerAddress, channel: str, reconnect_s_max: float) -> None:
         self._server = server
         self._channel = channel
         self._reconnect_s_max = reconnect_s_max

@@ -38,7 +38,7 @@ _DRAWN_SHARES = {"settings": 0.8, "yaml": 0.8, "xml": 0.8, "log": 0.7}
 _REPORTS = ("tests", "trace")
 
 
-class Digest(Struct, frozen=True):
+class BodyDigest(Struct, frozen=True):
     """A digest as it is made of a body."""
 
     kind: str
@@ -48,16 +48,16 @@ class Digest(Struct, frozen=True):
     patterns: tuple[str, ...]
 
 
-def digest(source: Source, kind: ArtifactType, tokens_max: int) -> Digest:
+def digest(source: Source, kind: ArtifactType, tokens_max: int) -> BodyDigest:
     """Digest a body: a part of the room for its outline, the rest for lines of it."""
     if not source.is_text:
         shape = outline(source, kind, tokens_max)
-        return Digest(shape.kind, shape.text, shape.tokens, 0, shape.patterns)
+        return BodyDigest(shape.kind, shape.text, shape.tokens, 0, shape.patterns)
     if not source.is_partial and len(source.text) <= 8 * tokens_max:
         whole = defuse(source.text)
         tokens = count_tokens(whole.text)
         if tokens <= tokens_max:
-            return Digest(kind, whole.text, tokens, 0, whole.patterns)
+            return BodyDigest(kind, whole.text, tokens, 0, whole.patterns)
     drawn = drawn_of(source, kind).kind
     share = _OUTLINE_SHARES.get(kind) or _DRAWN_SHARES.get(drawn, 0.4)
     outline_tokens = tokens_max if drawn in _REPORTS else round(tokens_max * share)
@@ -73,7 +73,7 @@ def digest(source: Source, kind: ArtifactType, tokens_max: int) -> Digest:
             whole = defuse(error.rpartition("\n")[2])
             text = cut_to_tokens(whole.text, tokens_max)
             omitted = source.line_count - 1
-            return Digest(kind, text, count_tokens(text), omitted, whole.patterns)
+            return BodyDigest(kind, text, count_tokens(text), omitted, whole.patterns)
     shape = outline(source, kind, outline_tokens)
     budget_tokens = tokens_max - shape.tokens
     costs: dict[int, int] = {}
@@ -88,10 +88,10 @@ def digest(source: Source, kind: ArtifactType, tokens_max: int) -> Digest:
     if not shown:
         # No line is short enough to be shown, as where all is one line: the shape has the room.
         shape = outline(source, kind, tokens_max)
-        return Digest(shape.kind, shape.text, shape.tokens, source.line_count, shape.patterns)
+        return BodyDigest(shape.kind, shape.text, shape.tokens, source.line_count, shape.patterns)
     text = cut_to_tokens(defused.text, tokens_max)
     omitted = source.line_count - len(shown)
-    return Digest(shape.kind, text, count_tokens(text), omitted, defused.patterns)
+    return BodyDigest(shape.kind, text, count_tokens(text), omitted, defused.patterns)
 
 
 def _both_ends(count: int) -> list[int]:

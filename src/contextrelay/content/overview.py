@@ -12,21 +12,21 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from contextrelay.content.digest import Digest, digest
+from contextrelay.content.digest import BodyDigest, digest
 from contextrelay.content.outline import draw_lines, outline
 from contextrelay.content.source import Source
 from contextrelay.content.tokens import TOKENIZER_DEFAULT, count_tokens, measure
 from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.limits import OUTLINE_BYTES_MAX, OUTLINE_TOKENS_DEFAULT
 from contextrelay.model.artifact import Artifact, ArtifactType
-from contextrelay.model.inspect import DRAWN_BY, Digested, Looked, Outlined, Shape
+from contextrelay.model.inspect import DRAWN_BY, CachedOutline, Digested, Outlined, Shape
 from contextrelay.model.tokens import Spent, TokenCount
 
 # No text has so many characters a token that it would be worth counting.
 _CHARS_A_TOKEN = 12
 
 
-class Look(Struct, frozen=True, kw_only=True):
+class OutlineRequest(Struct, frozen=True, kw_only=True):
     """What to find out of a body, and what it is said to be."""
 
     type: ArtifactType
@@ -41,41 +41,41 @@ class Look(Struct, frozen=True, kw_only=True):
     digest_tokens: int | None = None
 
 
-class Seen(Struct, frozen=True, kw_only=True):
+class BodyOverview(Struct, frozen=True, kw_only=True):
     """What was found out of a body: what was asked for."""
 
-    looked: Looked | None = None
+    looked: CachedOutline | None = None
     shape: Shape | None = None
-    digest: Digest | None = None
+    digest: BodyDigest | None = None
     note: str = ""
     """Why it was not looked into as it should be; "" where it was."""
 
 
-def see(asked: Look, body: bytes) -> Seen:
+def see(asked: OutlineRequest, body: bytes) -> BodyOverview:
     """Look into the first OUTLINE_BYTES_MAX of a body."""
     body = body[:OUTLINE_BYTES_MAX]
     return _see(asked, Source.of(body, asked.media_type, asked.name, asked.size_bytes), "")
 
 
-def see_lines(asked: Look, head: bytes, note: str) -> Seen:
+def see_lines(asked: OutlineRequest, head: bytes, note: str) -> BodyOverview:
     """Look at the lines of a head of a body, because of what the note says."""
     source = Source.of(head, asked.media_type, asked.name, asked.size_bytes)
     source.drawn[asked.type] = draw_lines(source, asked.type, note)
     return _see(asked, source, note)
 
 
-def _see(asked: Look, source: Source, note: str) -> Seen:
+def _see(asked: OutlineRequest, source: Source, note: str) -> BodyOverview:
     kind = asked.type
     looked = shape = made = None
     if not asked.is_known:
-        looked = Looked(
+        looked = CachedOutline(
             shape=shape_of(source, kind), whole=count(source), note=note, drawn_by=DRAWN_BY
         )
     if asked.outline_tokens is not None:
         shape = shape_of(source, kind, asked.outline_tokens)
     if asked.digest_tokens is not None:
         made = digest(source, kind, asked.digest_tokens)
-    return Seen(looked=looked, shape=shape, digest=made, note=note)
+    return BodyOverview(looked=looked, shape=shape, digest=made, note=note)
 
 
 def shape_of(source: Source, kind: ArtifactType, tokens_max: int = OUTLINE_TOKENS_DEFAULT) -> Shape:
@@ -104,7 +104,7 @@ def count(source: Source) -> TokenCount:
     return TokenCount(tokens, "estimated", counted.tokenizer)
 
 
-def outlined(artifact: Artifact, looked: Looked, shape: Shape, note: str = "") -> Outlined:
+def outlined(artifact: Artifact, looked: CachedOutline, shape: Shape, note: str = "") -> Outlined:
     """The outline of an artifact, by one of its shapes."""
     return Outlined(
         kind=shape.kind,
@@ -116,7 +116,9 @@ def outlined(artifact: Artifact, looked: Looked, shape: Shape, note: str = "") -
     )
 
 
-def digested(artifact: Artifact, looked: Looked, made: Digest, note: str = "") -> Digested:
+def digested(
+    artifact: Artifact, looked: CachedOutline, made: BodyDigest, note: str = ""
+) -> Digested:
     """The digest of an artifact."""
     return Digested(
         kind=made.kind,
@@ -129,7 +131,7 @@ def digested(artifact: Artifact, looked: Looked, made: Digest, note: str = "") -
 
 
 def _common(
-    artifact: Artifact, looked: Looked, shape: Shape, tokens: int, note: str
+    artifact: Artifact, looked: CachedOutline, shape: Shape, tokens: int, note: str
 ) -> dict[str, Any]:
     """The fields that an outline and a digest share."""
     option = f"--{shape.way.replace('_', '-')} {shlex.quote(shape.value)}"

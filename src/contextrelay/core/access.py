@@ -29,7 +29,7 @@ from contextrelay.core.registry import answers
 from contextrelay.core.schema import (
     RATES,
     UNREADABLE,
-    Kind,
+    RowKind,
     first_page,
     key_counters,
     known_refs,
@@ -138,7 +138,7 @@ def _keep(stores: Stores, kept: KeptKey) -> None:
 def _row(kept: KeptKey) -> Row:
     ended_at = kept.key.revoked_at or kept.key.expires_at
     due_ms = None if ended_at is None else in_ms(ended_at) + KEY_FORGOTTEN_S * 1000
-    return Row(Kind.KEY, ONLY, _encoder.encode(kept), due_ms)
+    return Row(RowKind.KEY, ONLY, _encoder.encode(kept), due_ms)
 
 
 # Finding
@@ -146,7 +146,7 @@ def _row(kept: KeptKey) -> Row:
 
 def key_row(ledger: Reads, key_id: str) -> bytes | None:
     """Return a key's record: the same bytes for as long as nothing about it changed."""
-    return ledger.get(key_log(key_id), Kind.KEY, ONLY)
+    return ledger.get(key_log(key_id), RowKind.KEY, ONLY)
 
 
 def key_in(row: bytes, token: str) -> Key | None:
@@ -158,7 +158,7 @@ def key_in(row: bytes, token: str) -> Key | None:
 
 def check_key(ledger: Reads, log: str) -> None:
     """Raise Broken if the key in a log cannot be read."""
-    row = ledger.get(log, Kind.KEY, ONLY)
+    row = ledger.get(log, RowKind.KEY, ONLY)
     if row is not None:
         _kept(row)
 
@@ -179,7 +179,7 @@ def current_key(stores: Stores, key: Key) -> Key | None:
 
 def _rows(stores: Stores, after: str) -> Iterator[bytes]:
     for log in walk_logs(stores.ledger, KEYS, key_log(after)):
-        row = stores.ledger.get(log, Kind.KEY, ONLY)
+        row = stores.ledger.get(log, RowKind.KEY, ONLY)
         if row is not None:
             yield row
 
@@ -233,7 +233,7 @@ def read_usage(stores: Stores, verb: ReadUsage, body: Body) -> Usage:
     key = _found(stores, verb.id).key
     ledger = stores.root.ledger
     counts = ledger.tally(key_counters(key.id), {})
-    used = ledger.get(key_log(key.id), Kind.USED, ONLY)
+    used = ledger.get(key_log(key.id), RowKind.USED, ONLY)
     return Usage(
         id=key.id,
         requests=counts.get("requests", 0),
@@ -248,7 +248,7 @@ def read_usage(stores: Stores, verb: ReadUsage, body: Body) -> Usage:
 @answers(CountUse)
 def count_use(stores: Stores, verb: CountUse, body: Body) -> None:
     # The counts come last: a caller repeats what failed.
-    used = Row(Kind.USED, ONLY, b"%d" % verb.used_ms)
+    used = Row(RowKind.USED, ONLY, b"%d" % verb.used_ms)
     stores.ledger.commit(Write(key_log(verb.id), rows=(used,)))
     stores.ledger.tally(key_counters(verb.id), verb.counts)
 
@@ -404,11 +404,11 @@ class SharedRate:
 
     def _try(self, now_ms: int) -> float:
         head = self._ledger.last(self._log)
-        found = self._ledger.get(self._log, Kind.BUCKET, ONLY)
+        found = self._ledger.get(self._log, RowKind.BUCKET, ONLY)
         before = None if found is None else decode(found, type=Bucket)
         bucket, wait_s = spend(before, self._per_minute, now_ms, self._amount)
         if not wait_s:
-            row = Row(Kind.BUCKET, ONLY, encode(bucket), due_ms=now_ms + DAY_S * 1000)
+            row = Row(RowKind.BUCKET, ONLY, encode(bucket), due_ms=now_ms + DAY_S * 1000)
             self._ledger.commit(Write(self._log, (b"",), (row,), expect=head))
             if head % _TRIM_EVERY == 0:
                 self._ledger.trim(self._log, head + 1)

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from contextrelay.core.registry import ANSWERS
-from contextrelay.core.schema import RESTORE, UNREADABLE, Kind
+from contextrelay.core.schema import RESTORE, UNREADABLE, RowKind
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, Invalid, RelayError
 from contextrelay.model.artifact import Artifact
@@ -39,7 +39,7 @@ def open_stores(
     if not (engine.is_read_only or is_source):
         # A store that is locked or full now is looked at when it is opened the next time.
         with suppress(RelayError):
-            if stores.ledger.get(RESTORE, Kind.FINISHED, ONLY) is None:
+            if stores.ledger.get(RESTORE, RowKind.FINISHED, ONLY) is None:
                 from contextrelay.core.upgrade import finish_pushes
 
                 finish_pushes(stores)

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from contextrelay.core.artifacts.bodies import BLOB_NAME, where
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import BODIES, RESTORE, Kind, row_pages, walk_logs
+from contextrelay.core.schema import BODIES, RESTORE, RowKind, row_pages, walk_logs
 from contextrelay.core.stores import Stores
 from contextrelay.core.upgrade import finish_pushes
 from contextrelay.errors import Broken, Conflict, Invalid, RelayError
@@ -39,7 +39,7 @@ _MEMBER_BYTES_MAX = 1024 * MIB
 _TAR_BLOCK = 512
 
 
-class Part(Struct, frozen=True):
+class BackupPart(Struct, frozen=True):
     """Some facts and rows of one log; `after` is the seq before its first fact."""
 
     log: str
@@ -85,9 +85,9 @@ def _tar(stores: Stores, created_ms: int) -> Iterator[bytes]:
     yield bytes(2 * _TAR_BLOCK)
 
 
-def _pages(view: Reads) -> Iterator[list[Part]]:
+def _pages(view: Reads) -> Iterator[list[BackupPart]]:
     """The parts of every log, about a megabyte at a time."""
-    page: list[Part] = []
+    page: list[BackupPart] = []
     page_bytes = 0
     for log in walk_logs(view, ""):
         for part in _parts(view, log):
@@ -101,16 +101,16 @@ def _pages(view: Reads) -> Iterator[list[Part]]:
         yield page
 
 
-def _parts(view: Reads, log: str) -> Iterator[Part]:
+def _parts(view: Reads, log: str) -> Iterator[BackupPart]:
     found = view.read(log, 0, PAGE_ROWS_MAX)
     after = found[0].seq - 1 if found else view.last(log)
-    yield Part(log, after, [fact.body for fact in found], is_first=True)
+    yield BackupPart(log, after, [fact.body for fact in found], is_first=True)
     while found and (found := view.read(log, after := found[-1].seq, PAGE_ROWS_MAX)):
-        yield Part(log, after, [fact.body for fact in found])
+        yield BackupPart(log, after, [fact.body for fact in found])
     head = view.last(log)
     for kind in view.kinds(log):
         for rows in row_pages(view, log, kind, limit=100):
-            yield Part(log, head, rows=rows)
+            yield BackupPart(log, head, rows=rows)
 
 
 def _member(name: str, content: bytes) -> bytes:
@@ -197,7 +197,7 @@ def _read(spool: IO[bytes], check: _Check) -> End:
             if folder == "blobs":
                 check.take_blob(name, content, info.size)
             elif folder == "ledger":
-                check.take_page(codec.decode(content.read(), type=list[Part]))
+                check.take_page(codec.decode(content.read(), type=list[BackupPart]))
             elif info.name == "end":
                 return check.take_end(codec.decode(content.read(), type=End))
             else:
@@ -221,7 +221,7 @@ class _Check:
         self._bodies += 1
         self._body_bytes += size_bytes
 
-    def take_page(self, parts: list[Part]) -> None:
+    def take_page(self, parts: list[BackupPart]) -> None:
         for part in parts:
             head = self._heads.get(part.log)
             if not part.log or part.is_first != (head is None) or part.after < 0:
@@ -256,7 +256,7 @@ class _Fill(_Check):
                 draft.write(chunk)
             draft.keep(name)
 
-    def take_page(self, parts: list[Part]) -> None:
+    def take_page(self, parts: list[BackupPart]) -> None:
         ledger = self._stores.ledger
         for part in parts:
             if part.log == RESTORE:
@@ -334,12 +334,12 @@ def clear(stores: Stores) -> None:
     for log in [each for each in walk_logs(stores.ledger, "") if each != RESTORE]:
         stores.ledger.drop(log, expect=stores.ledger.last(log))
     if was_cut_short_before(stores.ledger):
-        stores.ledger.commit(Write(RESTORE, rows=(Row(Kind.UNFINISHED, ONLY, None),)))
+        stores.ledger.commit(Write(RESTORE, rows=(Row(RowKind.UNFINISHED, ONLY, None),)))
 
 
 def was_cut_short_before(ledger: Reads) -> bool:
     """Whether an earlier version's restore was cut short: it left a row that kept nobody out."""
-    return ledger.get(RESTORE, Kind.UNFINISHED, ONLY) is not None
+    return ledger.get(RESTORE, RowKind.UNFINISHED, ONLY) is not None
 
 
 def _refuse_content(stores: Stores) -> None:

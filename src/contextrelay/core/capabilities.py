@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.json import Decoder, Encoder
 
 from contextrelay.core.artifacts import records
-from contextrelay.core.schema import CACHE_HITS, RESULTS, UNREADABLE, Kind, log_pages, result_log
+from contextrelay.core.schema import CACHE_HITS, RESULTS, UNREADABLE, RowKind, log_pages, result_log
 from contextrelay.core.stores import Stores
 from contextrelay.documents.args_schema import check_schema
 from contextrelay.documents.bounds import check_label
@@ -69,7 +69,7 @@ class Registered(Struct, frozen=True):
     is_built_in: bool
 
 
-class Known(Struct, frozen=True):
+class Capabilities(Struct, frozen=True):
     """Every capability there is, and what is wrong with those that could not be loaded."""
 
     registered: list[Registered]
@@ -150,14 +150,14 @@ def find(name: str) -> Registered:
     )
 
 
-def known() -> Known:
+def known() -> Capabilities:
     """Every capability by name, those of installed packages included."""
     global _is_loaded
     with _lock:
         if not _is_loaded:
             _is_loaded = True
             _load()
-        return Known([_registered[name] for name in sorted(_registered)], list(_problems))
+        return Capabilities([_registered[name] for name in sorted(_registered)], list(_problems))
 
 
 def without_paths(said: str) -> str:
@@ -216,7 +216,7 @@ def _described(
 _DESCRIPTION_CHARS_MAX = 1_000
 
 
-class Entry(Struct, frozen=True):
+class CachedResult(Struct, frozen=True):
     """One cached result."""
 
     capability: str
@@ -229,7 +229,7 @@ class Entry(Struct, frozen=True):
 _KEY_CHARS = 32
 _canonical = Encoder(order="sorted")
 _encoder = Encoder()
-_decoder = Decoder(Entry)
+_decoder = Decoder(CachedResult)
 
 
 def key_of(tenant: str, capability: Capability, args: dict[str, Any], thread: str | None) -> str:
@@ -252,8 +252,8 @@ def find_cached(stores: Stores, key: str) -> Artifact | None:
 def keep(stores: Stores, key: str, capability: str, ref: str, ttl_s: int) -> None:
     """Remember a result for so long."""
     now_ms = stores.now_ms()
-    entry = Entry(capability, ref, now_ms, now_ms + ttl_s * 1000)
-    row = Row(Kind.RESULT, ONLY, _encoder.encode(entry), entry.until_ms)
+    entry = CachedResult(capability, ref, now_ms, now_ms + ttl_s * 1000)
+    row = Row(RowKind.RESULT, ONLY, _encoder.encode(entry), entry.until_ms)
     with suppress(Full):  # The result is there, whether or not there is room to remember it.
         stores.ledger.commit(Write(result_log(key), rows=(row,)))
 
@@ -287,16 +287,16 @@ def purge(stores: Stores, capability: str | None) -> int:
     return count
 
 
-def _is_of(entry: Entry | None, capability: str | None) -> bool:
+def _is_of(entry: CachedResult | None, capability: str | None) -> bool:
     return capability is None or (entry is not None and entry.capability == capability)
 
 
 def _forgetting(log: str) -> Write:
-    return Write(log, rows=(Row(Kind.RESULT, ONLY, None),))
+    return Write(log, rows=(Row(RowKind.RESULT, ONLY, None),))
 
 
-def _read(stores: Stores, log: str) -> Entry | None:
-    row = stores.ledger.get(log, Kind.RESULT, ONLY)
+def _read(stores: Stores, log: str) -> CachedResult | None:
+    row = stores.ledger.get(log, RowKind.RESULT, ONLY)
     try:
         return None if row is None else _decoder.decode(row)
     except UNREADABLE:

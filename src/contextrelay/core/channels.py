@@ -15,7 +15,7 @@ from msgspec.json import Decoder, Encoder
 
 from contextrelay.core.idempotency import answered_before, once_rows
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import UNREADABLE, Kind, first_page, walk_facts, walk_logs
+from contextrelay.core.schema import UNREADABLE, RowKind, first_page, walk_facts, walk_logs
 from contextrelay.core.stores import Stores
 from contextrelay.documents.bounds import check_channel, check_json, check_label
 from contextrelay.errors import Broken, Invalid, RelayError, Unavailable
@@ -114,7 +114,7 @@ def kept_row(stores: Stores, now_ms: int) -> Row:
     kept_ms = stores.settings.signal_kept_s * 1000
     step_ms = kept_ms // SIGNAL_AGE_STEPS
     end_ms = (now_ms // step_ms + 1) * step_ms
-    return Row(Kind.KEPT, f"{end_ms:014d}", b"", end_ms + kept_ms)
+    return Row(RowKind.KEPT, f"{end_ms:014d}", b"", end_ms + kept_ms)
 
 
 def trim_surplus(stores: Stores, writes: list[Write], heads: list[int]) -> None:
@@ -215,9 +215,9 @@ def _view(ledger: Reads, log: str) -> ChannelView | None:
 
 def apply_retention(stores: Stores, log: str, row: Row) -> None:
     """Do what a due row of a channel asks for."""
-    if row.kind == Kind.KEPT:
+    if row.kind == RowKind.KEPT:
         _forget_old(stores, log, row)
-    elif row.kind == Kind.IDLE:
+    elif row.kind == RowKind.IDLE:
         _forget_idle(stores, log, row)
 
 
@@ -231,16 +231,16 @@ def _forget_old(stores: Stores, log: str, row: Row) -> None:
     facts = walk_facts(stores.ledger, log)
     oldest = next((fact for fact in facts if _sent_ms(fact, log) > old_ms), None)
     stores.ledger.trim(log, head + 1 if oldest is None else oldest.seq)
-    done = Row(Kind.KEPT, row.key, None)
+    done = Row(RowKind.KEPT, row.key, None)
     end_ms = int(row.key)
     if oldest is None:
-        idle = Row(Kind.IDLE, ONLY, b"%d" % head, end_ms + TOMBSTONE_S * 1000)
+        idle = Row(RowKind.IDLE, ONLY, b"%d" % head, end_ms + TOMBSTONE_S * 1000)
         with suppress(Stale):  # There is a new signal, which has a row of its own.
             stores.ledger.commit(Write(log, rows=(idle,), expect=head))
     elif (sent_ms := _sent_ms(oldest, log)) < end_ms:
         # The settings keep signals longer than they did when these were sent.
         later_ms = sent_ms + kept_ms + kept_ms // SIGNAL_AGE_STEPS
-        done = Row(Kind.KEPT, row.key, b"", later_ms)
+        done = Row(RowKind.KEPT, row.key, b"", later_ms)
     stores.ledger.commit(Write(log, rows=(done,)))
 
 
@@ -255,7 +255,7 @@ def _forget_idle(stores: Stores, log: str, row: Row) -> None:
     head = stores.ledger.last(log)
     if head != int(row.body or b"0"):
         # There were signals since; the last of them will bring this row back.
-        stores.ledger.commit(Write(log, rows=(Row(Kind.IDLE, ONLY, None),)))
+        stores.ledger.commit(Write(log, rows=(Row(RowKind.IDLE, ONLY, None),)))
     else:
         with suppress(Stale):
             stores.ledger.drop(log, expect=head)

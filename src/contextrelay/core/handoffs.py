@@ -20,14 +20,14 @@ from msgspec.structs import replace
 
 from contextrelay.content.tokens import count_tokens
 from contextrelay.core.artifacts.bodies import read_body
-from contextrelay.core.artifacts.catalog import Entry, entries
+from contextrelay.core.artifacts.catalog import CatalogEntry, entries
 from contextrelay.core.artifacts.records import find, find_readable, is_over, live
 from contextrelay.core.idempotency import step
 from contextrelay.core.inspect import looked_into, outlined_within
-from contextrelay.core.packing import EACH_TOKENS, Agent, Candidates, candidates, of_version
+from contextrelay.core.packing import EACH_TOKENS, Candidates, PackingAgent, candidates, of_version
 from contextrelay.core.push.push import push_with_events, pushed_before
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import UNREADABLE, Kind, artifact_log, first_page, walk_rows
+from contextrelay.core.schema import UNREADABLE, RowKind, artifact_log, first_page, walk_rows
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import Live, check_open
 from contextrelay.core.threads.patch import append_event, new_event
@@ -93,7 +93,7 @@ def give(stores: Stores, verb: GiveHandoff, body: Body) -> HandoffView:
 def _made(stores: Stores, verb: GiveHandoff) -> Handoff:
     check_open(stores, verb.thread)
     handed = [live(stores, ref) for ref in dict.fromkeys(verb.refs)]
-    found = candidates(stores, verb.thread, Agent(), but=verb.refs)
+    found = candidates(stores, verb.thread, PackingAgent(), but=verb.refs)
     until_s = time.monotonic() + LOOKS_S_MAX
 
     def hand(artifact: Artifact) -> HandedRef:
@@ -244,15 +244,15 @@ def accept(stores: Stores, verb: AcceptHandoff, body: Body) -> HandoffView:
     # Who is given something may say that it was taken, also where the thread is not for its key;
     # who made something up that looks like a handoff may not.
     home = stores.space
-    if home.ledger.get(thread_log(thread), Kind.ARTIFACT, verb.ref) is None:
+    if home.ledger.get(thread_log(thread), RowKind.ARTIFACT, verb.ref) is None:
         raise NotFound(f"no thread has given {verb.ref}", "see them with: relay handoff list")
 
     def check(live: Live) -> None:
-        if home.ledger.get(thread_log(thread), Kind.ACCEPTED, key) is not None:
+        if home.ledger.get(thread_log(thread), RowKind.ACCEPTED, key) is not None:
             raise Conflict(f"{verb.by} has accepted {verb.ref}")
 
     accepted = Accepted(by=verb.by, at=moment(stores.asked_ms()))
-    row = Row(Kind.ACCEPTED, key, _encoder.encode(accepted))
+    row = Row(RowKind.ACCEPTED, key, _encoder.encode(accepted))
     event = new_event(stores, "handoff.accepted", verb.by, {"ref": verb.ref})
     with suppress(Conflict):  # Who takes it again gets the same.
         append_event(home, thread, event, (row,), check)
@@ -262,7 +262,7 @@ def accept(stores: Stores, verb: AcceptHandoff, body: Body) -> HandoffView:
 @answers(ReturnHandoff)
 def give_back(stores: Stores, verb: ReturnHandoff, body: Body) -> Artifact:
     handoff = _view(stores, verb.ref).handoff
-    if stores.ledger.get(thread_log(handoff.thread), Kind.THREAD, ONLY) is None:
+    if stores.ledger.get(thread_log(handoff.thread), RowKind.THREAD, ONLY) is None:
         raise NotFound(
             f"the thread of handoff {verb.ref} is not there for you",
             f"push the result to a channel of your own, or to handoff/{handoff.giver}",
@@ -294,7 +294,7 @@ def show_handoff(stores: Stores, verb: ShowHandoff, body: Body) -> HandoffView:
 def list_handoffs(stores: Stores, verb: ListHandoffs, body: Body) -> HandoffListing:
     found = (
         (entry.cursor, line)
-        for entry in entries(stores.ledger, verb.after, kind=Kind.HANDOFF)
+        for entry in entries(stores.ledger, verb.after, kind=RowKind.HANDOFF)
         if (line := _line(stores, entry)) is not None
         and verb.to in (None, line.to)
         and verb.thread in (None, line.thread)
@@ -304,14 +304,14 @@ def list_handoffs(stores: Stores, verb: ListHandoffs, body: Body) -> HandoffList
     return HandoffListing(handoffs=handoffs, next=after)
 
 
-def _line(stores: Stores, entry: Entry) -> HandoffLine | None:
+def _line(stores: Stores, entry: CatalogEntry) -> HandoffLine | None:
     """A handoff in brief; None for what is gone, not finished, or only calls itself one."""
     ref, artifact = entry.ref, find_readable(stores.ledger, entry.ref)
     if artifact is None or artifact.thread is None or is_over(artifact, stores.now_ms()):
         return None
     if in_ms(artifact.created_at) != entry.created_ms:
         return None  # It was asked again, with a key, and done at another time: see there.
-    if stores.space.ledger.get(thread_log(artifact.thread), Kind.ARTIFACT, ref) is None:
+    if stores.space.ledger.get(thread_log(artifact.thread), RowKind.ARTIFACT, ref) is None:
         return None  # It is not in its thread yet, or that is gone.
     try:
         summary = convert(artifact.metadata.get("handoff"), _Summary)
@@ -356,7 +356,7 @@ def _read(stores: Stores, artifact: Artifact) -> Handoff:
 def _accepted(stores: Stores, thread: str, ref: str) -> tuple[Accepted, ...]:
     """Who took a handoff; the rows are in the thread's log, written with the events."""
     prefix = f"{ref} "
-    rows = walk_rows(stores.space.ledger, thread_log(thread), Kind.ACCEPTED, prefix)
+    rows = walk_rows(stores.space.ledger, thread_log(thread), RowKind.ACCEPTED, prefix)
     own = takewhile(lambda row: row.key.startswith(prefix), rows)
     every = [_accepted_decoder.decode(row.body or b"") for row in own]
     return tuple(sorted(every, key=lambda each: each.at))
@@ -366,8 +366,8 @@ def _returned(stores: Stores, thread: str, ref: str) -> tuple[str, ...]:
     """What came of a handoff: what was derived from it and is in the giver's thread."""
     made = [
         artifact
-        for row in walk_rows(stores.ledger, artifact_log(ref), Kind.DERIVED)
-        if stores.ledger.get(thread_log(thread), Kind.ARTIFACT, row.key) is not None
+        for row in walk_rows(stores.ledger, artifact_log(ref), RowKind.DERIVED)
+        if stores.ledger.get(thread_log(thread), RowKind.ARTIFACT, row.key) is not None
         and (artifact := find(stores.ledger, row.key)) is not None
         and artifact.media_type != HANDOFF_MEDIA_TYPE
     ]

@@ -20,7 +20,7 @@ from msgspec import Struct, msgpack
 from msgspec.json import Encoder
 from msgspec.structs import replace
 
-from contextrelay.core.schema import UNREADABLE, Kind, request_log
+from contextrelay.core.schema import UNREADABLE, RowKind, request_log
 from contextrelay.core.stores import Stores
 from contextrelay.documents.bounds import check_idempotency_key
 from contextrelay.errors import (
@@ -87,19 +87,19 @@ def once_rows(stores: Stores, answer: bytes) -> tuple[Row, ...]:
     if stores.once is None:
         return ()
     due_ms = stores.once.at_ms + (KEY_KEPT_S + UNFINISHED_PUSH_S) * 1000
-    return (Row(Kind.ONCE, stores.once.id, answer, due_ms),)
+    return (Row(RowKind.ONCE, stores.once.id, answer, due_ms),)
 
 
 def answered_before(stores: Stores, log: str) -> bytes | None:
     """What was written with the change to a log, if this request has made it already."""
     if stores.once is None:
         return None
-    found = stores.ledger.get(log, Kind.ONCE, stores.once.id)
+    found = stores.ledger.get(log, RowKind.ONCE, stores.once.id)
     if found is None:
         return None
     stores.ledger.confirm(log)
     # Read again: a fail-over may have taken back what was read before it.
-    return stores.ledger.get(log, Kind.ONCE, stores.once.id)
+    return stores.ledger.get(log, RowKind.ONCE, stores.once.id)
 
 
 def reply_before(stores: Stores) -> bytes | None:
@@ -197,7 +197,7 @@ class _Asked(Struct, frozen=True):
 
 
 def _find_asked(ledger: Reads, log: str) -> _Asked | None:
-    row = ledger.get(log, Kind.ASKED, ONLY)
+    row = ledger.get(log, RowKind.ASKED, ONLY)
     try:
         return None if row is None else msgpack.decode(row, type=_Asked)
     except UNREADABLE as error:
@@ -211,7 +211,7 @@ class _Claiming(LedgerView):
         super().__init__(inner)
         self.is_late = False
         """Whether another has written it down first."""
-        row = Row(Kind.ASKED, ONLY, msgpack.encode(asked), asked.at_ms + KEY_KEPT_S * 1000)
+        row = Row(RowKind.ASKED, ONLY, msgpack.encode(asked), asked.at_ms + KEY_KEPT_S * 1000)
         self._claim = Write(log, (b"",), (row,), expect=0)
         self._is_claimed = False
 

@@ -27,14 +27,14 @@ from contextrelay.bounded.bodies import (
     take_within_bounds,
 )
 from contextrelay.content.diff.unified import differ
-from contextrelay.content.grep.gathered import Wanted
+from contextrelay.content.grep.gathered import GrepQuery
+from contextrelay.content.grep.records import RecordQuery as RecordsWanted
 from contextrelay.content.grep.records import Records
-from contextrelay.content.grep.records import Wanted as RecordsWanted
 from contextrelay.content.grep.results import find
-from contextrelay.content.overview import Look, Seen, digested, outlined
+from contextrelay.content.overview import BodyOverview, OutlineRequest, digested, outlined
 from contextrelay.content.slicing.line_offsets import Marks, find_marks
 from contextrelay.content.slicing.slice import asked_of, select, take
-from contextrelay.content.slicing.source import Source
+from contextrelay.content.slicing.source import SliceSource
 from contextrelay.content.tokens import measure
 from contextrelay.core.artifacts.bodies import looked_key, read_body
 from contextrelay.core.artifacts.catalog import entries
@@ -42,7 +42,7 @@ from contextrelay.core.artifacts.holds import listed
 from contextrelay.core.artifacts.pull import pull
 from contextrelay.core.artifacts.records import find_readable, is_over, live
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import UNREADABLE, Kind, body_log
+from contextrelay.core.schema import UNREADABLE, RowKind, body_log
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record
 from contextrelay.errors import Full, Invalid, Refused, Sealed, TooLarge, Unavailable
@@ -58,10 +58,10 @@ from contextrelay.limits import (
 from contextrelay.model.artifact import Artifact, is_exchange
 from contextrelay.model.inspect import (
     DRAWN_BY,
+    CachedOutline,
     Differing,
     Digested,
     Found,
-    Looked,
     Outlined,
     Piece,
     Skipped,
@@ -95,7 +95,7 @@ def slice_one(stores: Stores, verb: Slice, body: Body) -> Piece:
     return take_within_bounds(asked, source.read)
 
 
-def source_at(stores: Stores, ref: str) -> Source:
+def source_at(stores: Stores, ref: str) -> SliceSource:
     """The body of a ref, to be looked into; that is a reading, as a pull is.
 
     Raises:
@@ -105,14 +105,14 @@ def source_at(stores: Stores, ref: str) -> Source:
     return source_of(stores, pull(stores, Pull(ref), b"").value)
 
 
-def source_of(stores: Stores, artifact: Artifact) -> Source:
+def source_of(stores: Stores, artifact: Artifact) -> SliceSource:
     """The body of an artifact, to be looked into.
 
     Raises:
         Sealed: its key is not here.
     """
     refuse_sealed(artifact)
-    return Source(
+    return SliceSource(
         ref=artifact.ref,
         type=artifact.type,
         media_type=artifact.media_type,
@@ -142,7 +142,7 @@ def marks_of(stores: Stores, artifact: Artifact) -> Marks:
     written, lines are found by reading.
     """
     log = body_log(artifact.sha256)
-    row = stores.ledger.get(log, Kind.LINES, ONLY)
+    row = stores.ledger.get(log, RowKind.LINES, ONLY)
     if row is not None:
         with suppress(*UNREADABLE):
             return _marks.decode(row)
@@ -150,7 +150,7 @@ def marks_of(stores: Stores, artifact: Artifact) -> Marks:
     head = stores.ledger.last(log)
     marks = find_marks(read_body(stores, artifact), artifact.size_bytes)
     with suppress(Stale, Full, Unavailable, Refused):
-        kept = Row(Kind.LINES, ONLY, msgpack.encode(marks))
+        kept = Row(RowKind.LINES, ONLY, msgpack.encode(marks))
         stores.ledger.commit(Write(log, rows=(kept,), expect=head))
     return marks
 
@@ -162,7 +162,7 @@ def diff_two(stores: Stores, verb: DiffRefs, body: Body) -> Differing:
     return differ(old, new, verb.context, verb.tokens_max, compare_within_bounds)
 
 
-def _read_until(deadline_s: float, source: Source) -> Source:
+def _read_until(deadline_s: float, source: SliceSource) -> SliceSource:
     """The same source, which raises TooLarge where it is read later than this."""
 
     def read(start: int, stop: int) -> Iterator[bytes]:
@@ -183,7 +183,7 @@ def grep(stores: Stores, verb: Grep, body: Body) -> Found:
         raise Invalid("a grep is in a ref or in a thread, not in both", "leave out one")
     if verb.after_line and verb.ref is None:
         raise Invalid("after_line needs the one ref that it is in", "give ref")
-    wanted = convert(verb, Wanted, from_attributes=True)
+    wanted = convert(verb, GrepQuery, from_attributes=True)
     deadline_s = time.monotonic() + (GREP_S_MAX if verb.ref is None else GREP_ONE_S_MAX)
     sources = _sources(stores, verb)
     by_records_s = 0.0
@@ -205,7 +205,7 @@ def grep(stores: Stores, verb: Grep, body: Body) -> Found:
     )
 
 
-def _sources(stores: Stores, verb: Grep) -> Iterator[Source | Skipped]:
+def _sources(stores: Stores, verb: Grep) -> Iterator[SliceSource | Skipped]:
     if verb.ref is not None:
         yield source_at(stores, verb.ref)
         return
@@ -232,7 +232,7 @@ def newest(stores: Stores, thread: str | None) -> Iterator[Artifact]:
 
 
 _encoder = json.Encoder()
-_decoder = json.Decoder(Looked)
+_decoder = json.Decoder(CachedOutline)
 
 
 @answers(Outline)
@@ -301,7 +301,7 @@ def refuse_sealed(artifact: Artifact) -> None:
         )
 
 
-def looked_into(stores: Stores, artifact: Artifact, is_late: bool = False) -> Looked:
+def looked_into(stores: Stores, artifact: Artifact, is_late: bool = False) -> CachedOutline:
     """What is known of a body, found out now if it is not kept."""
     return _look(stores, artifact, is_late=is_late)[0]
 
@@ -312,21 +312,21 @@ def _look(
     outline_tokens: int | None = None,
     digest_tokens: int | None = None,
     is_late: bool = False,
-) -> tuple[Looked, Seen]:
+) -> tuple[CachedOutline, BodyOverview]:
     """What is known of a body, and what else is asked of it; what is new is kept."""
     log = body_log(artifact.sha256)
     key = looked_key(stores, artifact)
-    row = stores.ledger.get(log, Kind.LOOKED, key)
+    row = stores.ledger.get(log, RowKind.LOOKED, key)
     known = None
     if row is not None:
         with suppress(*UNREADABLE):
             read_row = _decoder.decode(row)
             known = read_row if read_row.drawn_by == DRAWN_BY else None
     if known is not None and outline_tokens is None and digest_tokens is None:
-        return known, Seen(note=known.note)
+        return known, BodyOverview(note=known.note)
     # Read before the body: where it is freed meanwhile, nothing is written.
     head = stores.ledger.last(log)
-    asked = Look(
+    asked = OutlineRequest(
         type=artifact.type,
         media_type=artifact.media_type,
         name=artifact.name or "",
@@ -345,14 +345,14 @@ def _look(
     assert seen.looked is not None
     if is_kept:
         with suppress(Stale, Full, Unavailable, Refused):
-            kept = Row(Kind.LOOKED, key, _encoder.encode(seen.looked))
+            kept = Row(RowKind.LOOKED, key, _encoder.encode(seen.looked))
             stores.ledger.commit(Write(log, rows=(kept,), expect=head))
     return seen.looked, seen
 
 
 def known_tokens(stores: Stores, artifact: Artifact) -> TokenCount | None:
     """How many tokens a body takes, if it was looked into before."""
-    row = stores.ledger.get(body_log(artifact.sha256), Kind.LOOKED, looked_key(stores, artifact))
+    row = stores.ledger.get(body_log(artifact.sha256), RowKind.LOOKED, looked_key(stores, artifact))
     with suppress(*UNREADABLE):
         return None if row is None else _decoder.decode(row).whole
     return None

@@ -36,7 +36,7 @@ from contextrelay.core.idempotency import keep_reply, reply_before, step
 from contextrelay.core.inspect import newest
 from contextrelay.core.push.push import push_with_events, pushed_before
 from contextrelay.core.registry import answers
-from contextrelay.core.search import Asked
+from contextrelay.core.search import SearchedQuery
 from contextrelay.core.search_hits import snippet_of
 from contextrelay.core.search_index import SEARCH as NAME
 from contextrelay.core.stores import Stores
@@ -365,7 +365,7 @@ _JSON = "application/json"
 
 def _by_words(call: Call, query: str, limit: int) -> dict[str, Any]:
     """Artifacts of the whole store, by the best passage of each."""
-    asked = Asked(call.stores, query, SEARCH_CANDIDATES)
+    asked = SearchedQuery(call.stores, query, SEARCH_CANDIDATES)
     found: dict[str, dict[str, Any]] = {}
     for each in asked.seen:
         if each.artifact.ref not in found and len(found) < limit:

@@ -27,7 +27,7 @@ from contextrelay.core.registry import answers
 from contextrelay.core.schema import (
     BODIES,
     RESTORE,
-    Kind,
+    RowKind,
     walk_logs,
 )
 from contextrelay.core.stores import Stores
@@ -294,7 +294,7 @@ class _Copying:
         self._changes += 1
         self._written_bytes += sum(map(len, write.facts))
         self._written_bytes += sum(100 + len(row.body or b"") for row in write.rows)
-        if write.log.startswith(BODIES) and any(row.kind == Kind.AT for row in write.rows):
+        if write.log.startswith(BODIES) and any(row.kind == RowKind.AT for row in write.rows):
             sha256 = write.log.removeprefix(BODIES)
             self._coming.append(self._carriers.submit(self._bring_body, sha256))
         if self._written_bytes >= MIGRATE_BATCH_BYTES or len(self._writes) >= MIGRATE_BATCH_WRITES:

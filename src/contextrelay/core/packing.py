@@ -30,7 +30,7 @@ from contextrelay.core.artifacts.records import described_each, is_over
 from contextrelay.core.inspect import digested_within, looked_into, outlined_within
 from contextrelay.core.push.push import push_many
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import UNREADABLE, Kind, session_log, walk_rows
+from contextrelay.core.schema import UNREADABLE, RowKind, session_log, walk_rows
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record, state_of
 from contextrelay.core.threads.patch import patched_before
@@ -57,7 +57,7 @@ from contextrelay.packing.candidates import (
     pruned_refs,
     state_blocks,
 )
-from contextrelay.packing.inline_or_ref import Message, Prices, Way, choose
+from contextrelay.packing.inline_or_ref import Prices, Way, WindowMessage, choose
 from contextrelay.packing.pack import pack
 from contextrelay.packing.relevance import Relevance
 from contextrelay.packing.turn_features import group_of
@@ -80,7 +80,9 @@ _OWN = ("SYSTEM", "USER", "AGENT")
 
 @answers(Pack)
 def pack_thread(stores: Stores, verb: Pack, body: Body) -> Package:
-    found = candidates(stores, verb.thread, Agent(verb.prefix_tokens, verb.calls), verb.version)
+    found = candidates(
+        stores, verb.thread, PackingAgent(verb.prefix_tokens, verb.calls), verb.version
+    )
     if not found.blocks:
         raise Invalid("the thread has nothing to pack", "add facts, artifacts or blocks to it")
     # A window is for reading as text, so the words around each block are paid for as well.
@@ -167,7 +169,7 @@ class _Seen(Struct):
     stand_in: Block | None = None
 
 
-class Agent(Struct, frozen=True):
+class PackingAgent(Struct, frozen=True):
     """Of whom the window is, as far as that decides what is cheapest."""
 
     prefix_tokens: int = 0
@@ -196,7 +198,7 @@ def of_version(package: Package, thread: str, version: int) -> Package:
 def candidates(
     stores: Stores,
     thread: str,
-    agent: Agent,
+    agent: PackingAgent,
     version: int | None = None,
     but: Collection[str] = (),
 ) -> Candidates:
@@ -234,14 +236,14 @@ def _held(stores: Stores, thread: str) -> list[Artifact]:
     return sorted(there, key=lambda artifact: (artifact.created_at, artifact.ref))
 
 
-def _chooser(stores: Stores, agent: Agent) -> Callable[[str, int], Way]:
+def _chooser(stores: Stores, agent: PackingAgent) -> Callable[[str, int], Way]:
     """What is the cheapest way for a block of a type and size, by this store's own counts."""
     settings, pulls = stores.settings, rates(stores)
     prices = Prices(settings.price_cache_write, settings.price_cache_read, settings.price_output)
 
     @cache  # Few types and sizes, of many blocks.
     def way_of(kind: str, tokens: int) -> Way:
-        message = Message(
+        message = WindowMessage(
             tokens=tokens,
             prefix_tokens=agent.prefix_tokens,
             calls=agent.calls,
@@ -330,7 +332,7 @@ def _fields(block: Block) -> dict[str, Any]:
 @answers(PruneContext)
 def prune_context(stores: Stores, verb: PruneContext, body: Body) -> Pruned:
     before = patched_before(stores, verb.thread)
-    found = candidates(stores, verb.thread, Agent())
+    found = candidates(stores, verb.thread, PackingAgent())
     with relevance_of(stores, verb.thread, found) as index:
 
         def packed(tokens: int) -> Package:
@@ -368,7 +370,7 @@ def _pruned(verb: PruneContext, pruned: list[PrunedBlock], kept_tokens: int) -> 
     return Pruned(pruned=pruned, kept_tokens=kept_tokens, budget_tokens=verb.budget_tokens)
 
 
-class Entry(Struct, frozen=True):
+class SessionEntry(Struct, frozen=True):
     """A session without its blocks, and until when it is kept."""
 
     fields: dict[str, str]
@@ -376,23 +378,23 @@ class Entry(Struct, frozen=True):
 
 
 _encoder = Encoder()
-_decoder = Decoder(Entry)
+_decoder = Decoder(SessionEntry)
 
 
 @answers(PutSession)
 def put_session(stores: Stores, verb: PutSession, body: Body) -> None:
     log = session_log(verb.session)
     now_ms = stores.now_ms()
-    blocks = [Row(Kind.BLOCK, key, each) for key, each in verb.blocks.items()]
-    blocks += [Row(Kind.BLOCK, key, None) for key in verb.gone]
+    blocks = [Row(RowKind.BLOCK, key, each) for key, each in verb.blocks.items()]
+    blocks += [Row(RowKind.BLOCK, key, None) for key in verb.gone]
     for _ in range(RETRIES_MAX):
         head = stores.ledger.last(log)
         fields = verb.fields
         if fields is None:
             # Without a session the blocks are kept for their time, so that a sweep finds them.
             fields = {} if (known := _entry(stores.ledger, log)) is None else known.fields
-        entry = Entry(fields, now_ms + verb.ttl_s * 1000)
-        row = Row(Kind.SESSION, ONLY, _encoder.encode(entry), entry.until_ms)
+        entry = SessionEntry(fields, now_ms + verb.ttl_s * 1000)
+        row = Row(RowKind.SESSION, ONLY, _encoder.encode(entry), entry.until_ms)
         with suppress(Stale):
             write = Write(log, (b"",), (row, *blocks), expect=head)
             stores.ledger.trim(log, stores.ledger.commit(write)[0])
@@ -400,7 +402,7 @@ def put_session(stores: Stores, verb: PutSession, body: Body) -> None:
     else:
         raise Conflict(f"session {verb.session} is written by many at once", "try it again")
     for due_log, due in stores.ledger.due(now_ms, PAGE_ROWS_MAX):
-        if due.kind == Kind.SESSION:
+        if due.kind == RowKind.SESSION:
             forget_ended(stores.ledger, due_log, now_ms)
 
 
@@ -410,7 +412,7 @@ def read_session(stores: Stores, verb: ReadSession, body: Body) -> StoredSession
     entry = _entry(stores.ledger, log)
     if entry is None or entry.until_ms <= stores.now_ms():
         return None
-    rows = walk_rows(stores.ledger, log, Kind.BLOCK)
+    rows = walk_rows(stores.ledger, log, RowKind.BLOCK)
     return StoredSession(entry.fields, {row.key: row.body for row in rows if row.body is not None})
 
 
@@ -429,8 +431,8 @@ def forget_ended(ledger: Ledger, log: str, now_ms: int) -> None:
             ledger.drop(log, expect=head)
 
 
-def _entry(ledger: Ledger, log: str) -> Entry | None:
-    raw = ledger.get(log, Kind.SESSION, ONLY)
+def _entry(ledger: Ledger, log: str) -> SessionEntry | None:
+    raw = ledger.get(log, RowKind.SESSION, ONLY)
     try:
         return None if raw is None else _decoder.decode(raw)
     except UNREADABLE as error:

@@ -18,7 +18,7 @@ from contextrelay.core.idempotency import step
 from contextrelay.core.push.attach import Addition, Terms
 from contextrelay.core.push.push import push_with_events
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import Kind
+from contextrelay.core.schema import RowKind
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.events import numbered
 from contextrelay.core.threads.head import Live, find_record
@@ -200,7 +200,7 @@ def decide_step(stores: Stores, verb: DecideStep, body: Body) -> Numbered:
         decided_by = _sender(stores, verb.channel, verb.signal)
 
     def check(live: Live) -> None:
-        now = stores.ledger.get(thread_log(verb.thread), Kind.STEP, verb.step)
+        now = stores.ledger.get(thread_log(verb.thread), RowKind.STEP, verb.step)
         if now is None:
             raise NotFound(
                 f"no step {verb.step!r} waits for a decision", "see: relay pipeline show RUN"
@@ -219,7 +219,7 @@ def decide_step(stores: Stores, verb: DecideStep, body: Body) -> Numbered:
     }
     event = _event(stores, STEP_EVENT, verb.by, detail)
     return _append(
-        stores, verb.thread, event, Row(Kind.STEP, verb.step, status.encode()), check=check
+        stores, verb.thread, event, Row(RowKind.STEP, verb.step, status.encode()), check=check
     )
 
 
@@ -230,12 +230,12 @@ def finish_step(stores: Stores, verb: FinishStep, body: Body) -> FinishedStep:
     log = thread_log(verb.thread)
     rows: tuple[Row, ...] = ()
     if verb.status in FINAL or verb.status == "waiting":
-        rows = (Row(Kind.STEP, verb.step, verb.status.encode()),)
+        rows = (Row(RowKind.STEP, verb.step, verb.status.encode()),)
     elif verb.status == "pending":
-        rows = (Row(Kind.STEP, verb.step, None),)
+        rows = (Row(RowKind.STEP, verb.step, None),)
 
     def check(live: Live) -> None:
-        now = stores.ledger.get(log, Kind.STEP, verb.step)
+        now = stores.ledger.get(log, RowKind.STEP, verb.step)
         if now is None or verb.status == "pending":
             return
         if now != _WAITING:
@@ -300,7 +300,7 @@ def _owner(stores: Stores, thread: str) -> str:
         Forbidden: it is a copy of one, or one of an earlier version.
     """
     record = find_record(stores.ledger, thread)
-    owner = stores.ledger.get(thread_log(thread), Kind.OWNER, ONLY)
+    owner = stores.ledger.get(thread_log(thread), RowKind.OWNER, ONLY)
     if record.kind == "pipeline" and owner is not None:
         return owner.decode()
     hint = "run the pipeline: relay pipeline run FILE"

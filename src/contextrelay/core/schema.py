@@ -82,7 +82,7 @@ def split_log(log: str) -> tuple[str | None, str]:
     return tenant, rest
 
 
-class Kind:
+class RowKind:
     """The kinds of rows. What each one holds is in LOGS."""
 
     ACCEPTED = "accepted"
@@ -256,25 +256,27 @@ ENGINE = "(the engine)"
 BEFORE = "(earlier versions)"
 _GONE, _FREED = "with the artifact", "when no artifact has it"
 _THREAD, _REMOVED = "with the thread", "when it is removed"
-_AGAIN = Rows(Kind.ONCE, "request", "the answer to a request with a key", "idempotency", "a day on")
+_AGAIN = Rows(
+    RowKind.ONCE, "request", "the answer to a request with a key", "idempotency", "a day on"
+)
 _INDEXED = (
-    Rows(Kind.REF, "time, ref", "hash of an artifact", "artifacts/catalog", _GONE),
-    Rows(Kind.HANDOFF, "time, ref", "hash of a handoff", "artifacts/catalog", _GONE),
+    Rows(RowKind.REF, "time, ref", "hash of an artifact", "artifacts/catalog", _GONE),
+    Rows(RowKind.HANDOFF, "time, ref", "hash of a handoff", "artifacts/catalog", _GONE),
 )
 _LAST = (
-    Rows(Kind.FOLDER, "key, path", "thread last used there", "threads/threads", "never"),
-    Rows(Kind.PUSHED, "key, place", "ref last pushed there", "artifacts/records", "never"),
+    Rows(RowKind.FOLDER, "key, path", "thread last used there", "threads/threads", "never"),
+    Rows(RowKind.PUSHED, "key, place", "ref last pushed there", "artifacts/records", "never"),
 )
-_LISTED = (Rows(Kind.THREAD, "time, id", "nothing", "threads/threads", _THREAD),)
-_NAMED = (Rows(Kind.THREAD, "name, time, id", "nothing", "threads/threads", _THREAD),)
-_PACED = (Rows(Kind.BUCKET, ONLY, "what is left of a key's rate", "access", "a day on"),)
-_RESULT = (Rows(Kind.RESULT, ONLY, "ref of a result", "capabilities", "at its end"),)
+_LISTED = (Rows(RowKind.THREAD, "time, id", "nothing", "threads/threads", _THREAD),)
+_NAMED = (Rows(RowKind.THREAD, "name, time, id", "nothing", "threads/threads", _THREAD),)
+_PACED = (Rows(RowKind.BUCKET, ONLY, "what is left of a key's rate", "access", "a day on"),)
+_RESULT = (Rows(RowKind.RESULT, ONLY, "ref of a result", "capabilities", "at its end"),)
 _SESSION = (
-    Rows(Kind.SESSION, ONLY, "agent, version, ids of blocks", "packing", "at its end"),
-    Rows(Kind.BLOCK, "id", "a block as JSON", "packing"),
+    Rows(RowKind.SESSION, ONLY, "agent, version, ids of blocks", "packing", "at its end"),
+    Rows(RowKind.BLOCK, "id", "a block as JSON", "packing"),
 )
-_SENT = Rows(Kind.HOOK, "thread", "how far its hooks were served", "threads/hooks", "at its end")
-_SWEPT = (Rows(Kind.CURSOR, ONLY, "the last time an earlier version swept", BEFORE, "never"),)
+_SENT = Rows(RowKind.HOOK, "thread", "how far its hooks were served", "threads/hooks", "at its end")
+_SWEPT = (Rows(RowKind.CURSOR, ONLY, "the last time an earlier version swept", BEFORE, "never"),)
 
 LOGS: tuple[Log, ...] = (
     Log(
@@ -282,13 +284,13 @@ LOGS: tuple[Log, ...] = (
         "events of an artifact, each with the hash of the one before",
         "30 days after the artifact",
         (
-            Rows(Kind.ARTIFACT, ONLY, "its description", "artifacts/records", _GONE),
-            Rows(Kind.TOMBSTONE, ONLY, "when and why it went, metadata", "artifacts/records"),
-            Rows(Kind.DERIVED, "ref", "an artifact made from this one", "push/push"),
-            Rows(Kind.HOLDER, "thread", "a thread that has it", "artifacts/holds", _THREAD),
-            Rows(Kind.CLOSED, ONLY, "its push was given up", "upgrade"),
-            Rows(Kind.READ, ONLY, "its size is counted in savings", "accounting/usage"),
-            Rows(Kind.SHOWN, ONLY, "whether it was packed, then read", "accounting/pull_rates"),
+            Rows(RowKind.ARTIFACT, ONLY, "its description", "artifacts/records", _GONE),
+            Rows(RowKind.TOMBSTONE, ONLY, "when and why it went, metadata", "artifacts/records"),
+            Rows(RowKind.DERIVED, "ref", "an artifact made from this one", "push/push"),
+            Rows(RowKind.HOLDER, "thread", "a thread that has it", "artifacts/holds", _THREAD),
+            Rows(RowKind.CLOSED, ONLY, "its push was given up", "upgrade"),
+            Rows(RowKind.READ, ONLY, "its size is counted in savings", "accounting/usage"),
+            Rows(RowKind.SHOWN, ONLY, "whether it was packed, then read", "accounting/pull_rates"),
             _AGAIN,
         ),
     ),
@@ -297,12 +299,12 @@ LOGS: tuple[Log, ...] = (
         "empty; the head moves when the row `at` changes, but for a new small body",
         "30 days after the body was freed",
         (
-            Rows(Kind.AT, ONLY, "size, name of the blob, parts", "artifacts/bodies", _FREED),
-            Rows(Kind.BODY, ONLY, "the bytes, up to 32 KiB", "artifacts/incoming", _FREED),
-            Rows(Kind.HOLD, "ref, name", "who has this body", "artifacts/bodies", _GONE),
-            Rows(Kind.FREED, ONLY, "that the bytes are deleted", "artifacts/bodies"),
-            Rows(Kind.LOOKED, "type, tenant", "outline, token count", "inspect", _FREED),
-            Rows(Kind.LINES, ONLY, "where lines begin", "inspect"),
+            Rows(RowKind.AT, ONLY, "size, name of the blob, parts", "artifacts/bodies", _FREED),
+            Rows(RowKind.BODY, ONLY, "the bytes, up to 32 KiB", "artifacts/incoming", _FREED),
+            Rows(RowKind.HOLD, "ref, name", "who has this body", "artifacts/bodies", _GONE),
+            Rows(RowKind.FREED, ONLY, "that the bytes are deleted", "artifacts/bodies"),
+            Rows(RowKind.LOOKED, "type, tenant", "outline, token count", "inspect", _FREED),
+            Rows(RowKind.LINES, ONLY, "where lines begin", "inspect"),
         ),
     ),
     Log(
@@ -310,9 +312,9 @@ LOGS: tuple[Log, ...] = (
         "signals, deleted when they are old or too many",
         "30 days after its last signal",
         (
-            Rows(Kind.PENDING, "ref", "a push to be signalled", BEFORE, "at the first open"),
-            Rows(Kind.KEPT, "time", "until when to keep signals", "channels", "then"),
-            Rows(Kind.IDLE, ONLY, "that all signals are old", "channels", "at a signal"),
+            Rows(RowKind.PENDING, "ref", "a push to be signalled", BEFORE, "at the first open"),
+            Rows(RowKind.KEPT, "time", "until when to keep signals", "channels", "then"),
+            Rows(RowKind.IDLE, ONLY, "that all signals are old", "channels", "at a signal"),
             _AGAIN,
         ),
     ),
@@ -328,15 +330,15 @@ LOGS: tuple[Log, ...] = (
         "`made`, `revoked`: servers listen to them",
         "30 days after the key ended",
         (
-            Rows(Kind.KEY, ONLY, "the key, hash of its token", "access"),
-            Rows(Kind.USED, ONLY, "when it was last used", "access"),
+            Rows(RowKind.KEY, ONLY, "the key, hash of its token", "access"),
+            Rows(RowKind.USED, ONLY, "when it was last used", "access"),
         ),
     ),
     Log(
         f"{REQUESTS}<hash of an idempotency key>",
         "empty: the request came, its reply was kept",
         "a day after the request",
-        (Rows(Kind.ASKED, ONLY, "hash of the request, seed of its ids", "idempotency"), _AGAIN),
+        (Rows(RowKind.ASKED, ONLY, "hash of the request, seed of its ids", "idempotency"), _AGAIN),
     ),
     Log(f"{RATES}<key id>", "empty, one each time; the last are left", "with its row", _PACED),
     Log(
@@ -344,10 +346,12 @@ LOGS: tuple[Log, ...] = (
         "one, empty, where the blobs are not with the ledger",
         "never; no backup brings it back",
         (
-            Rows(Kind.BLOBS, ONLY, "where the blobs are", ENGINE, "never"),
-            Rows(Kind.LOCK, ONLY, "the token of a restore: only it writes", ENGINE, "at its end"),
-            Rows(Kind.FINISHED, ONLY, "no old push is unfinished", "upgrade", "never"),
-            Rows(Kind.UNFINISHED, ONLY, "left by an old version's restore", "backup"),
+            Rows(RowKind.BLOBS, ONLY, "where the blobs are", ENGINE, "never"),
+            Rows(
+                RowKind.LOCK, ONLY, "the token of a restore: only it writes", ENGINE, "at its end"
+            ),
+            Rows(RowKind.FINISHED, ONLY, "no old push is unfinished", "upgrade", "never"),
+            Rows(RowKind.UNFINISHED, ONLY, "left by an old version's restore", "backup"),
         ),
     ),
     Log(f"{SESSIONS}<id>", "empty, the last one", "with its row", _SESSION),
@@ -357,16 +361,18 @@ LOGS: tuple[Log, ...] = (
         "events of a thread, among them the patches, each with the hash of the one before",
         "30 days after the thread was removed",
         (
-            Rows(Kind.THREAD, ONLY, "name, status, origin", "threads/threads", _REMOVED),
-            Rows(Kind.GONE, ONLY, "when it was removed", "threads/threads"),
-            Rows(Kind.ARTIFACT, "ref", "tokens of one that it has", "artifacts/holds", _REMOVED),
-            Rows(Kind.SNAPSHOT, "version", "the state, compressed", "threads/head", _REMOVED),
-            Rows(Kind.CHECKPOINT, "label", "a version", "threads/events", _REMOVED),
-            Rows(Kind.ENDED, ONLY, "until when it is kept", "threads/threads", _REMOVED),
-            Rows(Kind.OWNER, ONLY, "id of the key that began a run", "threads/threads", _REMOVED),
-            Rows(Kind.STEP, "step", "how a step ended", "runs", "when it is retried"),
-            Rows(Kind.ACCEPTED, "ref, who", "a handoff was accepted", "handoffs"),
-            Rows(Kind.HOOK, "id", "where its updates go", "threads/hooks", _REMOVED),
+            Rows(RowKind.THREAD, ONLY, "name, status, origin", "threads/threads", _REMOVED),
+            Rows(RowKind.GONE, ONLY, "when it was removed", "threads/threads"),
+            Rows(RowKind.ARTIFACT, "ref", "tokens of one that it has", "artifacts/holds", _REMOVED),
+            Rows(RowKind.SNAPSHOT, "version", "the state, compressed", "threads/head", _REMOVED),
+            Rows(RowKind.CHECKPOINT, "label", "a version", "threads/events", _REMOVED),
+            Rows(RowKind.ENDED, ONLY, "until when it is kept", "threads/threads", _REMOVED),
+            Rows(
+                RowKind.OWNER, ONLY, "id of the key that began a run", "threads/threads", _REMOVED
+            ),
+            Rows(RowKind.STEP, "step", "how a step ended", "runs", "when it is retried"),
+            Rows(RowKind.ACCEPTED, "ref, who", "a handoff was accepted", "handoffs"),
+            Rows(RowKind.HOOK, "id", "where its updates go", "threads/hooks", _REMOVED),
             _AGAIN,
         ),
     ),

@@ -18,7 +18,13 @@ from contextrelay.content.search.words import query_words
 from contextrelay.core.artifacts.holds import listed
 from contextrelay.core.artifacts.records import find_readable, is_over, live
 from contextrelay.core.registry import answers
-from contextrelay.core.search_hits import HitList, Place, Seen, exact_hits, left_out
+from contextrelay.core.search_hits import (
+    HitList,
+    PassagePlace,
+    VisiblePassage,
+    exact_hits,
+    left_out,
+)
 from contextrelay.core.search_index import (
     PLACE,
     STALE,
@@ -52,7 +58,7 @@ from contextrelay.verbs import Body, ReadSearchIndex, RebuildSearch, Search
 
 @answers(Search)
 def search(stores: Stores, verb: Search, body: Body) -> Hits:
-    asked = Asked(stores, verb.query, verb.limit * _REPEATED, verb.thread, verb.ref)
+    asked = SearchedQuery(stores, verb.query, verb.limit * _REPEATED, verb.thread, verb.ref)
     hits = HitList(stores, asked.words, verb.tokens_max, is_one=verb.ref is not None)
     if verb.ref is not None:
         best = max((each.score for each in asked.seen), default=0.0)
@@ -100,7 +106,7 @@ def read_search_index(stores: Stores, verb: ReadSearchIndex, body: Body) -> Inde
     return catch_up(stores, index_of(stores), 0)
 
 
-class Asked:
+class SearchedQuery:
     """A query, asked of the index as far as it could be brought up, for somebody.
 
     Raises:
@@ -127,7 +133,7 @@ class Asked:
         self._index = index_of(stores)
         self._is_limited = stores.is_limited
         self.state, self.notes = _brought_up(stores)
-        self.seen: list[Seen] = []
+        self.seen: list[VisiblePassage] = []
         """What may be shown, best first."""
         self.ignored: tuple[str, ...] = ()
         self.found = self.looked_at = 0
@@ -265,12 +271,12 @@ class _Choosing:
         self._view = view
         self._artifacts: dict[str, Artifact | None] = {}
 
-    def seen(self) -> Iterator[Seen]:
+    def seen(self) -> Iterator[VisiblePassage]:
         """Those that may be shown, best first, the stale ones weighed down.
 
         One after the other: the ledger is asked only for those that are then shown.
         """
-        heavy: list[tuple[float, int, Seen]] = []
+        heavy: list[tuple[float, int, VisiblePassage]] = []
         for order, each in enumerate(self._ranking.best):
             while heavy and -heavy[0][0] >= each.score:
                 yield heappop(heavy)[-1]
@@ -280,12 +286,12 @@ class _Choosing:
             newer = self._newer(each.text)
             score = each.score * (1 if newer is None else STALE)
             words = self._ranking.words_near(each)
-            seen = Seen(each, artifact, newer, score, self._place(each), words)
+            seen = VisiblePassage(each, artifact, newer, score, self._place(each), words)
             heappush(heavy, (-score, order, seen))
         while heavy:
             yield heappop(heavy)[-1]
 
-    def _place(self, each: Ranked) -> Place | None:
+    def _place(self, each: Ranked) -> PassagePlace | None:
         """Where a passage stands; None where it is about the artifact."""
         index = each.number - each.text.start - 1
         if index < 0:
@@ -296,7 +302,7 @@ class _Choosing:
         start_line, stop_line, start_byte, stop_byte = found[index - start]
         is_part = sum(line == start_line for line, *_ in found) > 1
         pointer = None if pointers is None else decode(pointers)[index]
-        return Place(start_line, stop_line, start_byte, stop_byte, pointer, is_part)
+        return PassagePlace(start_line, stop_line, start_byte, stop_byte, pointer, is_part)
 
     def _newer(self, text: Text) -> str | None:
         """A newer artifact of the same name."""

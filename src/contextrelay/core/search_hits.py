@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from contextrelay.bounded.bodies import records_within_bounds
-from contextrelay.content.grep.gathered import Wanted
+from contextrelay.content.grep.gathered import GrepQuery
 from contextrelay.content.grep.results import find
 from contextrelay.content.search.words import STOP_WORDS, words
 from contextrelay.content.slicing.fit import fit
@@ -40,7 +40,7 @@ from contextrelay.model.tokens import Spent
 _LEFT_TOKENS_MIN = 40
 
 
-class Place(Struct, frozen=True):
+class PassagePlace(Struct, frozen=True):
     """Where a passage stands in a body; lines and bytes count from 0."""
 
     start_line: int
@@ -64,7 +64,7 @@ class Place(Struct, frozen=True):
         return {"lines": self.lines}
 
 
-class Seen(Struct, frozen=True):
+class VisiblePassage(Struct, frozen=True):
     """A passage that may be shown to the caller."""
 
     ranked: Ranked
@@ -72,7 +72,7 @@ class Seen(Struct, frozen=True):
     newer: str | None
     """A newer artifact of the same name."""
     score: float
-    place: Place | None
+    place: PassagePlace | None
     """None where it is about the artifact."""
     words: tuple[str, ...]
     """Those of the query that are in it or next to it."""
@@ -98,7 +98,7 @@ class HitList:
         self._whole: dict[str, int] = {}
         self._noted: set[str] = set()
 
-    def add(self, each: Seen) -> bool:
+    def add(self, each: VisiblePassage) -> bool:
         """Add a hit; False if it does not fit any more."""
         artifact, text = each.artifact, each.ranked.text
         same = (artifact.sha256, each.ranked.number - text.start)
@@ -146,7 +146,7 @@ class HitList:
             tokenizer=TOKENIZER_DEFAULT,
         )
 
-    def _hit(self, each: Seen) -> Hit:
+    def _hit(self, each: VisiblePassage) -> Hit:
         artifact, place = each.artifact, each.place
         return Hit(
             ref=artifact.ref,
@@ -163,7 +163,7 @@ class HitList:
         )
 
 
-def snippet_of(stores: Stores, each: Seen, stems: dict[str, str]) -> str:
+def snippet_of(stores: Stores, each: VisiblePassage, stems: dict[str, str]) -> str:
     """What stands around the words of a query in a passage, defused, on one line."""
     if each.place is None:
         text = about(each.artifact)
@@ -173,7 +173,7 @@ def snippet_of(stores: Stores, each: Seen, stems: dict[str, str]) -> str:
     return defuse(" ".join(text[start : start + SEARCH_SNIPPET_CHARS].split())).text
 
 
-def _passage(stores: Stores, artifact: Artifact, place: Place) -> str:
+def _passage(stores: Stores, artifact: Artifact, place: PassagePlace) -> str:
     with suppress(Broken):
         passage = read_body(stores, artifact, place.start_byte, place.stop_byte)
         return b"".join(passage).decode(errors="replace")
@@ -238,7 +238,7 @@ def exact_hits(
         return []
     until_s = time.monotonic() + SEARCH_EXACT_S_MAX
     near = _pairs(query, wanted) if artifact.size_bytes <= GREP_RECORDS_BYTES_MAX else ()
-    asked = Wanted(
+    asked = GrepQuery(
         pattern=(*wanted, *near),
         is_fixed=True,
         ignore_case=True,

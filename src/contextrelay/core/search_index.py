@@ -41,9 +41,9 @@ from contextrelay.content.search.bm25 import (
 from contextrelay.content.search.passages import Index, Indexing
 from contextrelay.content.search.words import words
 from contextrelay.core.artifacts.bodies import read_body
-from contextrelay.core.artifacts.catalog import ADDED, Entry, added, entries
+from contextrelay.core.artifacts.catalog import ADDED, CatalogEntry, added, entries
 from contextrelay.core.artifacts.records import find_readable, is_over
-from contextrelay.core.schema import Kind, artifact_log, tenants
+from contextrelay.core.schema import RowKind, artifact_log, tenants
 from contextrelay.core.spaces import space_of
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, RelayError
@@ -65,7 +65,7 @@ from contextrelay.model.artifact import Artifact, in_ms, is_exchange
 from contextrelay.model.inspect import IndexState
 from contextrelay.store.ledger import ONLY, Fact
 from contextrelay.store.search import reads
-from contextrelay.store.search.index import Change, Damaged, SearchIndex
+from contextrelay.store.search.index import Damaged, IndexChange, SearchIndex
 from contextrelay.store.search.reads import CHUNK, Text
 
 SEARCH = "retrieval.search"
@@ -172,13 +172,13 @@ def _following(stores: Stores, place: Followed, limit: int) -> list[Fact] | None
     return found[1:]
 
 
-def _pages(found: Iterator[Entry], until_ms: int) -> Iterator[list[Entry]]:
+def _pages(found: Iterator[CatalogEntry], until_ms: int) -> Iterator[list[CatalogEntry]]:
     recent = takewhile(lambda each: each.created_ms >= until_ms, found)
     while page := list(islice(recent, PAGE_ROWS_MAX)):
         yield page
 
 
-def _note_new(stores: Stores, change: Change, deadline: float) -> None:
+def _note_new(stores: Stores, change: IndexChange, deadline: float) -> None:
     """Note what is not in yet: by following what was added, in whatever order clocks put it.
 
     Who cannot follow looks through everything, the newest first. Where the time is up before that
@@ -205,7 +205,7 @@ def _note_new(stores: Stores, change: Change, deadline: float) -> None:
     change.set_mark("gaps", encode(left).decode() if left else "")
 
 
-def _follow(stores: Stores, change: Change, place: Followed) -> bool:
+def _follow(stores: Stores, change: IndexChange, place: Followed) -> bool:
     """Note all that was added behind a place; False where it is unknown or too far behind."""
     if stores.ledger.last(ADDED) - place[0] > ADDED_KEPT:
         return False
@@ -216,7 +216,7 @@ def _follow(stores: Stores, change: Change, place: Followed) -> bool:
     return page is not None
 
 
-def _await(change: Change, places: list[tuple[int, str]]) -> None:
+def _await(change: IndexChange, places: list[tuple[int, str]]) -> None:
     missing = reads.unknown(change.connection, [ref for _, ref in places])
     change.await_texts((created_ms, ref) for created_ms, ref in places if ref in missing)
 
@@ -233,7 +233,7 @@ def _followed(fact: Fact) -> Followed:
     return fact.seq, fact.body.decode(errors="replace")
 
 
-def _set_place(change: Change, fact: Fact | None) -> None:
+def _set_place(change: IndexChange, fact: Fact | None) -> None:
     place = (0, "") if fact is None else _followed(fact)
     change.set_mark("followed", encode(place).decode())
 
@@ -247,7 +247,7 @@ def _gaps(noted: str | None) -> list[tuple[str, int]]:
 
 
 def _add_some(
-    stores: Stores, change: Change, before: tuple[int, str], deadline: float
+    stores: Stores, change: IndexChange, before: tuple[int, str], deadline: float
 ) -> tuple[int, str] | None:
     """Add a batch of what waits, newest first; the last of them, or None if that was all."""
     batch = reads.waiting(change.connection, before, SEARCH_BATCH_TEXTS)
@@ -261,7 +261,7 @@ def _add_some(
                 done.append(ref)
         elif artifact is not None or created_ms < stores.now_ms() - UNFINISHED_PUSH_S * 1000:
             done.append(ref)  # Not for the index; or gone, or a push that never ended.
-        elif stores.ledger.get(artifact_log(ref), Kind.TOMBSTONE, ONLY) is not None:
+        elif stores.ledger.get(artifact_log(ref), RowKind.TOMBSTONE, ONLY) is not None:
             done.append(ref)
         if time.monotonic() >= stop:
             break
@@ -275,7 +275,7 @@ def _is_searched(artifact: Artifact, now_ms: int) -> bool:
     return artifact.provenance.capability != SEARCH
 
 
-def _add(stores: Stores, change: Change, artifact: Artifact) -> bool:
+def _add(stores: Stores, change: IndexChange, artifact: Artifact) -> bool:
     """Add an artifact; False if nobody had time to read it, so that it has to wait."""
     indexing = _indexing(stores, artifact) if artifact.is_text else Indexing([])
     if indexing is None:

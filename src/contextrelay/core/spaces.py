@@ -33,7 +33,7 @@ from contextrelay.core.schema import (
     REQUESTS,
     RESULTS,
     THREAD_NAMES,
-    Kind,
+    RowKind,
     artifact_log,
     own_counters,
     tenants,
@@ -194,7 +194,7 @@ class VisibleReads:
         for start in self._key.threads:
             if is_ref(start) and self._has_thread(start):
                 yield start
-            for row in walk_rows(self._reads, THREAD_NAMES, Kind.THREAD, start):
+            for row in walk_rows(self._reads, THREAD_NAMES, RowKind.THREAD, start):
                 if not row.key.startswith(start):
                     break
                 yield row.key[-_REF_CHARS:]
@@ -215,12 +215,12 @@ class VisibleReads:
 
     def _has_thread(self, thread: str) -> bool:
         log = thread_log(thread)
-        row = self._reads.get(log, Kind.THREAD, ONLY) or self._reads.get(log, Kind.GONE, ONLY)
+        row = self._reads.get(log, RowKind.THREAD, ONLY) or self._reads.get(log, RowKind.GONE, ONLY)
         return row is not None and sees_thread(self._key, thread, _named.decode(row).name)
 
     def _has_artifact(self, log: str) -> bool:
-        row = self._reads.get(log, Kind.ARTIFACT, ONLY) or self._reads.get(
-            log, Kind.TOMBSTONE, ONLY
+        row = self._reads.get(log, RowKind.ARTIFACT, ONLY) or self._reads.get(
+            log, RowKind.TOMBSTONE, ONLY
         )
         if row is None:
             return False
@@ -232,19 +232,19 @@ class VisibleReads:
         return self._is_held(log)
 
     def _is_held(self, log: str) -> bool:
-        return any(self._has_thread(row.key) for row in walk_rows(self._reads, log, Kind.HOLDER))
+        return any(self._has_thread(row.key) for row in walk_rows(self._reads, log, RowKind.HOLDER))
 
     def _is_row_there(self, log: str, row: Row) -> bool:
         """Whether a row of an index, or between two things, names what is there."""
         if log == LAST_USED:
             ref = (row.body or b"").decode()
-            is_pushed = row.kind == Kind.PUSHED
+            is_pushed = row.kind == RowKind.PUSHED
             return self._has_artifact(artifact_log(ref)) if is_pushed else self._has_thread(ref)
         if log.startswith(INDEXES):
             # The ref of what is meant ends the key.
             ref = row.key[-_REF_CHARS:]
             return self._has_artifact(artifact_log(ref)) or self._has_thread(ref)
-        if row.kind == Kind.DERIVED:
+        if row.kind == RowKind.DERIVED:
             return self._has_artifact(artifact_log(row.key))
         return True
 

@@ -22,7 +22,7 @@ from contextrelay.core.schema import (
     ARTIFACTS,
     BODIES,
     UNREADABLE,
-    Kind,
+    RowKind,
     artifact_log,
     split_log,
     tenants,
@@ -83,12 +83,14 @@ def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> S
     now_ms = stores.now_ms()
     refs = {
         kind: [log.removeprefix(ARTIFACTS) for log, row in page if row.kind == kind]
-        for kind in (Kind.ARTIFACT, Kind.TOMBSTONE)
+        for kind in (RowKind.ARTIFACT, RowKind.TOMBSTONE)
     }
-    artifacts = [each for ref in refs[Kind.ARTIFACT] if (each := find_readable(stores.ledger, ref))]
+    artifacts = [
+        each for ref in refs[RowKind.ARTIFACT] if (each := find_readable(stores.ledger, ref))
+    ]
     freed = bury(stores, [each for each in artifacts if is_over(each, now_ms)], "expired")
     tombstones: list[Tombstone] = []
-    for ref in refs[Kind.TOMBSTONE]:
+    for ref in refs[RowKind.TOMBSTONE]:
         with suppress(Broken):
             tombstones += [each] if (each := find_tombstone(stores.ledger, ref)) else []
     unsettled = [tombstone for tombstone in tombstones if not tombstone.is_released]
@@ -119,23 +121,23 @@ def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> S
 
 def _end(stores: Stores, log: str, row: Row, now_ms: int) -> None:
     """Do what a due row asks for, where that concerns its own log alone."""
-    if row.kind == Kind.FREED:
+    if row.kind == RowKind.FREED:
         bodies.forget(stores, log)
-    elif row.kind == Kind.RESULT:
+    elif row.kind == RowKind.RESULT:
         capabilities.forget_cached(stores, log)
-    elif row.kind in (Kind.CLOSED, Kind.ASKED, Kind.KEY, Kind.BUCKET):
+    elif row.kind in (RowKind.CLOSED, RowKind.ASKED, RowKind.KEY, RowKind.BUCKET):
         _drop(stores, log)
-    elif row.kind == Kind.ONCE:
-        stores.ledger.commit(Write(log, rows=(Row(Kind.ONCE, row.key, None),)))
-    elif row.kind == Kind.SESSION:
+    elif row.kind == RowKind.ONCE:
+        stores.ledger.commit(Write(log, rows=(Row(RowKind.ONCE, row.key, None),)))
+    elif row.kind == RowKind.SESSION:
         forget_ended(stores.ledger, log, now_ms)
-    elif row.kind == Kind.GONE:
+    elif row.kind == RowKind.GONE:
         from contextrelay.core.threads.threads import (
             settle_gone,
         )
 
         settle_gone(stores, log.removeprefix(THREADS))
-    elif row.kind == Kind.ENDED:
+    elif row.kind == RowKind.ENDED:
         from contextrelay.core.threads.threads import remove_ended
 
         remove_ended(stores, log.removeprefix(THREADS))
@@ -146,8 +148,8 @@ def _forget(stores: Stores, tombstone: Tombstone) -> None:
     stores.ledger.commit(
         unindex_write(tombstone.ref, in_ms(tombstone.created_at)),
         *(
-            Write(thread_log(row.key), rows=(Row(Kind.ARTIFACT, tombstone.ref, None),))
-            for row in walk_rows(stores.ledger, log, Kind.HOLDER)
+            Write(thread_log(row.key), rows=(Row(RowKind.ARTIFACT, tombstone.ref, None),))
+            for row in walk_rows(stores.ledger, log, RowKind.HOLDER)
         ),
     )
     _drop(stores, log)

@@ -33,14 +33,14 @@ from contextrelay.core.artifacts.records import artifact_row
 from contextrelay.core.idempotency import may_go_on, other_request, step
 from contextrelay.core.push.push import check_push, push
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import Kind, artifact_log
+from contextrelay.core.schema import RowKind, artifact_log
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.events import history
 from contextrelay.core.threads.head import Live, find_record, state_at
 from contextrelay.core.threads.patch import new_event
 from contextrelay.core.threads.threads import index_writes, made_before, new_id, record_row, show
 from contextrelay.documents.bounds import check_json, check_label
-from contextrelay.documents.patch import Operation, Step, apply
+from contextrelay.documents.patch import Operation, UndoStep, apply
 from contextrelay.documents.pointer import find, parse
 from contextrelay.documents.values import encoded_bytes, is_object, shown
 from contextrelay.errors import Broken, Conflict, Invalid, RelayError, TooLarge
@@ -327,7 +327,7 @@ def _write(
                 artifact_row(
                     replace(artifact, thread=thread, expires_at=None, ttl_s=None, has_own_ttl=False)
                 ),
-                Row(Kind.HOLDER, thread, b""),
+                Row(RowKind.HOLDER, thread, b""),
             ),
             expect=1,
         )
@@ -406,7 +406,7 @@ class History:
         except ValidationError as error:
             raise self._wrong(str(error)) from error
         check_patch(operations)
-        steps: list[Step] = []
+        steps: list[UndoStep] = []
         for operation in operations:
             self._count_copied(operation)
             applied = apply(live.state, [operation], live.size_bytes, STATE_BYTES_MAX)
@@ -463,7 +463,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
     exported_at: str
 
 
-class Record(Struct, frozen=True, kw_only=True):
+class ImportedRecord(Struct, frozen=True, kw_only=True):
     """What is taken over of a thread's record."""
 
     name: Label | None
@@ -546,7 +546,9 @@ class _Line(Struct, frozen=True, kw_only=True):
         return Event(**{name: getattr(self, name) for name in self.__struct_fields__})
 
 
-def check_archive(archive: Archive, body_bytes_max: int) -> tuple[Manifest, Record, list[Item]]:
+def check_archive(
+    archive: Archive, body_bytes_max: int
+) -> tuple[Manifest, ImportedRecord, list[Item]]:
     """Check all that an archive holds, bodies and history included.
 
     Raises:
@@ -556,7 +558,7 @@ def check_archive(archive: Archive, body_bytes_max: int) -> tuple[Manifest, Reco
     manifest = archive.read(MANIFEST, Manifest, MANIFEST_BYTES_MAX)
     if manifest.format != FORMAT:
         raise not_ours(f"its format is {shown(manifest.format)}")
-    record = archive.read(THREAD, Record, _DESCRIPTION_BYTES_MAX)
+    record = archive.read(THREAD, ImportedRecord, _DESCRIPTION_BYTES_MAX)
     if record.name is not None:
         check_label(record.name, "the thread's name")
     _check_names(archive, manifest)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from itertools import islice
 
 from contextrelay.core.artifacts import bodies
-from contextrelay.core.artifacts.catalog import Entry, entries_before, unindex_write
+from contextrelay.core.artifacts.catalog import CatalogEntry, entries_before, unindex_write
 from contextrelay.core.artifacts.holds import is_put
 from contextrelay.core.artifacts.lifetime import bury
 from contextrelay.core.artifacts.records import find, find_tombstone, is_over
@@ -22,7 +22,7 @@ from contextrelay.core.channels import signal_write
 from contextrelay.core.schema import (
     RESTORE,
     SWEEP,
-    Kind,
+    RowKind,
     artifact_log,
     tenants,
     walk_logs,
@@ -45,16 +45,16 @@ def finish_pushes(stores: Stores) -> int:
         count += sum(
             _send(space, log, row)
             for log in walk_logs(space.ledger, CHANNELS)
-            for row in walk_rows(space.ledger, log, Kind.PENDING)
+            for row in walk_rows(space.ledger, log, RowKind.PENDING)
         )
-    stores.ledger.commit(Write(RESTORE, rows=(Row(Kind.FINISHED, ONLY, b""),)))
+    stores.ledger.commit(Write(RESTORE, rows=(Row(RowKind.FINISHED, ONLY, b""),)))
     return count
 
 
 def _send(stores: Stores, log: str, row: Row) -> int:
     """Send the signal of a push that is stored; forget that of one that is not."""
     artifact = find(stores.ledger, row.key)
-    done = Row(Kind.PENDING, row.key, None)
+    done = Row(RowKind.PENDING, row.key, None)
     if artifact is None or is_over(artifact, stores.now_ms()):
         stores.ledger.commit(Write(log, rows=(done,)))
     else:
@@ -68,7 +68,7 @@ def _undo_unfinished(stores: Stores) -> int:
 
     Sweeps of earlier versions have looked at all that is older than their cursor says.
     """
-    row = stores.ledger.get(SWEEP, Kind.CURSOR, ONLY)
+    row = stores.ledger.get(SWEEP, RowKind.CURSOR, ONLY)
     # One that was under way is not disturbed: it finds its log closed.
     until_ms = stores.now_ms() + UNFINISHED_PUSH_S * 1000
     checked_ms = int(row) if row else 0
@@ -82,13 +82,13 @@ def _undo_unfinished(stores: Stores) -> int:
     return count
 
 
-def _pages(found: Iterator[Entry], checked_ms: int) -> Iterator[list[Entry]]:
+def _pages(found: Iterator[CatalogEntry], checked_ms: int) -> Iterator[list[CatalogEntry]]:
     """Yield pages of entries, down to those that an earlier sweep has looked at."""
     while page := [each for each in islice(found, PAGE_ROWS_MAX) if each.created_ms >= checked_ms]:
         yield page
 
 
-def _is_abandoned(stores: Stores, entry: Entry) -> bool:
+def _is_abandoned(stores: Stores, entry: CatalogEntry) -> bool:
     """Return whether a push is dead; its artifact's log is closed to it."""
     artifact = find(stores.ledger, entry.ref)
     found = artifact or find_tombstone(stores.ledger, entry.ref)
@@ -101,14 +101,14 @@ def _is_abandoned(stores: Stores, entry: Entry) -> bool:
         return False
     if found is not None:
         return False
-    closed = Row(Kind.CLOSED, ONLY, b"", stores.now_ms() + TOMBSTONE_S * 1000)
+    closed = Row(RowKind.CLOSED, ONLY, b"", stores.now_ms() + TOMBSTONE_S * 1000)
     with suppress(Stale):
         stores.ledger.commit(Write(artifact_log(entry.ref), (b"",), (closed,), expect=0))
         return True
-    return stores.ledger.get(artifact_log(entry.ref), Kind.CLOSED, ONLY) is not None
+    return stores.ledger.get(artifact_log(entry.ref), RowKind.CLOSED, ONLY) is not None
 
 
-def _is_body_of(stores: Stores, entry: Entry) -> bool:
+def _is_body_of(stores: Stores, entry: CatalogEntry) -> bool:
     """Return whether the artifact of a dead entry, done at another time, has its body."""
     artifact = find(stores.ledger, entry.ref)
     return artifact is not None and artifact.sha256 == entry.sha256

@@ -26,7 +26,7 @@ from contextrelay.core.schema import (
     BODIES,
     RESTORE,
     UNREADABLE,
-    Kind,
+    RowKind,
     artifact_log,
     fact_pages,
     walk_facts,
@@ -108,7 +108,7 @@ def check_store(stores: Stores) -> VerifyReport:
     if stores.ledger.locked_by() != current_token():
         findings.add("a restore or migration into this store is not finished", next_step=_FINISH)
         return convert(findings, VerifyReport, from_attributes=True)
-    if stores.ledger.get(RESTORE, Kind.UNFINISHED, ONLY) is not None:
+    if stores.ledger.get(RESTORE, RowKind.UNFINISHED, ONLY) is not None:
         findings.add("an earlier version's restore was cut short: content may be missing")
     try:
         with stores.ledger.still() as view, stores.blobs.hold():
@@ -193,9 +193,9 @@ def _events(view: Reads, log: str, sign: bytes) -> Iterator[Event]:
 
 def _check_references(view: Reads, artifact: Artifact, findings: _Findings) -> None:
     log = bodies.body_log(artifact.sha256)
-    if view.get(log, Kind.AT, ONLY) is None:
+    if view.get(log, RowKind.AT, ONLY) is None:
         findings.add(f"its body {artifact.sha256[:12]} is missing", artifact.ref)
-    if view.get(log, Kind.HOLD, artifact.ref) is None:
+    if view.get(log, RowKind.HOLD, artifact.ref) is None:
         findings.add(f"it does not hold its body {artifact.sha256[:12]}", artifact.ref)
     if not is_indexed(view, artifact.ref, in_ms(artifact.created_at)):
         findings.add("it is missing in the index", artifact.ref)
@@ -267,7 +267,7 @@ def _check_channel(view: Reads, log: str, findings: _Findings) -> None:
 
 def _check_body(stores: Stores, view: Reads, sha256: str, findings: _Findings) -> None:
     log = bodies.body_log(sha256)
-    held_by = [row.key for row in walk_rows(view, log, Kind.HOLD)]
+    held_by = [row.key for row in walk_rows(view, log, RowKind.HOLD)]
     holders = [each for each in held_by if not bodies.BLOB_NAME.fullmatch(each)]
     for name in set(held_by).difference(holders):
         if not bodies.is_held_by_body(view, name):
@@ -275,7 +275,7 @@ def _check_body(stores: Stores, view: Reads, sha256: str, findings: _Findings) -
     for ref in holders:
         if all(_is_held_for_nothing(space, ref) for _, space in views(view)):
             findings.add(f"body {sha256[:12]} is held for nothing by {ref}", ref, _GC)
-    if view.get(log, Kind.AT, ONLY) is None:
+    if view.get(log, RowKind.AT, ONLY) is None:
         return
     findings.bodies += 1
     try:

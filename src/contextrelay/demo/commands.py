@@ -59,7 +59,7 @@ def document(name: str) -> str:
     return (resources.files("contextrelay.demo") / "documents" / name).read_text(encoding="utf-8")
 
 
-class Request(NamedTuple):
+class GatewayRequest(NamedTuple):
     """One request to the gateway, as both sides saw it."""
 
     order: str
@@ -71,7 +71,7 @@ class Request(NamedTuple):
     method: str
 
 
-def requests() -> Iterator[Request]:
+def requests() -> Iterator[GatewayRequest]:
     """Every request of the morning, in order."""
     dice = _Dice(41)
     now_ms = _START_MS
@@ -81,11 +81,15 @@ def requests() -> Iterator[Request]:
         amount, method = 900 + dice.below(24_000), ("card", "card", "card", "wallet")[dice.below(4)]
         if number in DOUBLE_CHARGED:
             # The gateway charges, and its answer comes after we have stopped to wait for it.
-            yield Request(order, 0, now_ms, 5_400 + dice.below(2_300), False, amount, "card")
-            yield Request(order, 1, now_ms + 5_200, 320 + dice.below(900), True, amount, "card")
+            yield GatewayRequest(order, 0, now_ms, 5_400 + dice.below(2_300), False, amount, "card")
+            yield GatewayRequest(
+                order, 1, now_ms + 5_200, 320 + dice.below(900), True, amount, "card"
+            )
         else:
             slow_ms = dice.below(3_200) if number in _SLOW else 0
-            yield Request(order, 0, now_ms, 140 + dice.below(260) + slow_ms, True, amount, method)
+            yield GatewayRequest(
+                order, 0, now_ms, 140 + dice.below(260) + slow_ms, True, amount, method
+            )
 
 
 class _Dice:
@@ -141,7 +145,7 @@ def _charges() -> list[dict[str, Any]]:
     ]
 
 
-class Look(Struct, frozen=True):
+class DemoSlice(Struct, frozen=True):
     """A slice that an agent pulls: so many bytes of a document, from where a text is."""
 
     document: str
@@ -159,7 +163,7 @@ class Hop(Struct, frozen=True):
     agent: str
     asked: str
     answer: tuple[tuple[str, ...], ...]
-    looks: tuple[Look, ...] = ()
+    looks: tuple[DemoSlice, ...] = ()
     brings: str = ""
     """A document that comes into the thread with this hop."""
     writes: tuple[str, str] | None = None
@@ -172,7 +176,7 @@ def script() -> tuple[Hop, ...]:
     return decode(document("script.json"), type=tuple[Hop, ...])
 
 
-class Sent(NamedTuple):
+class HopCost(NamedTuple):
     """What one hop costs, in tokens."""
 
     pasted_tokens: int
@@ -199,7 +203,7 @@ class Team:
         self._tokens: dict[str, int] = {}
         self._pasted_before = 0
 
-    def act(self, hop: Hop) -> Sent:
+    def act(self, hop: Hop) -> HopCost:
         """One hop: bring what is new, look, answer with a patch, count."""
         if hop.brings:
             self._put(hop.brings, document(hop.brings), "you")
@@ -216,7 +220,7 @@ class Team:
         self._transcript += [hop.asked, encode(patch).decode()]
         repeated, self._pasted_before = self._pasted_before, pasted
         asked = self._count([hop.asked])
-        return Sent(pasted + asked, self._count(prompt), self._count(slices), repeated)
+        return HopCost(pasted + asked, self._count(prompt), self._count(slices), repeated)
 
     def _count(self, texts: list[str]) -> int:
         """The tokens of some texts; each is counted once, however often it is pasted."""
@@ -229,7 +233,7 @@ class Team:
         self._stored[name] = self.thread.put(text, name=name, created_by=by)
         self._texts[name] = text
 
-    def _pull(self, look: Look) -> str:
+    def _pull(self, look: DemoSlice) -> str:
         """A slice by byte range. The script knows where to look; an agent would search."""
         start = document(look.document).encode().index(look.begins_with.encode())
         ref = self._stored[look.document].ref
@@ -277,7 +281,7 @@ _COLUMNS_A_HOP = 2
 _WAIT_S = 20
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
+class DemoOutcome(Struct, frozen=True, kw_only=True):
     """What the demo did and measured."""
 
     thread_id: str
@@ -357,7 +361,7 @@ def _play(console: Console) -> None:
         raise RelayError("the demo did not come out right", "relay doctor; relay verify")
 
 
-def _act(console: Console, thread: Thread, started: float) -> tuple[Outcome, list[str]]:
+def _act(console: Console, thread: Thread, started: float) -> tuple[DemoOutcome, list[str]]:
     """Let the agents act, measure, and say what came of it."""
     team = Team(thread)
     sent = [team.act(hop) for hop in script()]
@@ -367,7 +371,7 @@ def _act(console: Console, thread: Thread, started: float) -> tuple[Outcome, lis
     is_identical = _is_identical(console, thread)
     is_restored = _is_restored(thread, head.version)
     size_bytes = sum(len(document(name).encode()) for name in NAMES)
-    outcome = Outcome(
+    outcome = DemoOutcome(
         thread_id=thread.id,
         name=NAME,
         documents=len(NAMES),
@@ -458,7 +462,9 @@ def _is_restored(thread: Thread, newest: int) -> bool:
 # What is printed
 
 
-def _lines(console: Console, outcome: Outcome, sent: list[Sent], acted_s: float) -> list[str]:
+def _lines(
+    console: Console, outcome: DemoOutcome, sent: list[HopCost], acted_s: float
+) -> list[str]:
     stored = f"{outcome.documents} documents, {display.size(outcome.size)}"
     slices = f"{outcome.slices} slices pulled by byte range ({outcome.pulled_tokens:,} tok)"
     newest = outcome.versions - 2

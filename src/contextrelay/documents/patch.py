@@ -56,7 +56,7 @@ class Operation(Struct, frozen=True):
     from_: str | UnsetType = field(default=UNSET, name="from")
 
 
-class Step(NamedTuple):
+class UndoStep(NamedTuple):
     """One change that was made, with what it takes to go back."""
 
     kind: Literal["insert", "remove", "replace"]
@@ -74,7 +74,7 @@ class Step(NamedTuple):
 class Applied(NamedTuple):
     """What a patch did: the steps, first one first, and how large the document is now."""
 
-    steps: list[Step]
+    steps: list[UndoStep]
     size_bytes: int
 
 
@@ -163,7 +163,7 @@ def apply(
     return Applied(run.steps, run.size_bytes)
 
 
-def undo(steps: Sequence[Step]) -> None:
+def undo(steps: Sequence[UndoStep]) -> None:
     """Go back, once, to how the document was before the steps: the order of members as well."""
     for step in reversed(steps):
         container, key = step.container, step.key
@@ -191,7 +191,7 @@ class _Run:
     """A patch on its way through a document."""
 
     def __init__(self, holder: list[Any], size_bytes: int, size_bytes_max: int) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[UndoStep] = []
         self.size_bytes = size_bytes
         self._holder = holder
         self._size_bytes_max = size_bytes_max
@@ -272,7 +272,7 @@ class _Run:
         """
         if not tokens:
             self._grow(len(encoded) - self.size_bytes)
-            self.steps.append(Step("replace", (), self._holder, 0, self._holder[0]))
+            self.steps.append(UndoStep("replace", (), self._holder, 0, self._holder[0]))
             self._holder[0] = _unshared(value, encoded)
             return
         parent, place = walk(self._holder[0], tokens[:-1])
@@ -283,19 +283,19 @@ class _Run:
                 self._grow(len(encoded) + bool(parent))
                 is_shift = key < len(parent)
                 parent.insert(key, _unshared(value, encoded))
-                self.steps.append(Step("insert", (*place, key), parent, key, is_shift=is_shift))
+                self.steps.append(UndoStep("insert", (*place, key), parent, key, is_shift=is_shift))
                 return
         elif not is_object(parent) or (is_there and key not in parent):
             raise missing(parent, tokens)
         elif key not in parent:
             self._grow(len(encoded) + encoded_bytes(key) + 1 + bool(parent))
             parent[key] = _unshared(value, encoded)
-            self.steps.append(Step("insert", (*place, key), parent, key))
+            self.steps.append(UndoStep("insert", (*place, key), parent, key))
             return
         old = parent[key]
         self._grow(len(encoded) - encoded_bytes(old))
         parent[key] = _unshared(value, encoded)
-        self.steps.append(Step("replace", (*place, key), parent, key, old))
+        self.steps.append(UndoStep("replace", (*place, key), parent, key, old))
 
     def _take(self, tokens: Tokens, value_bytes: int | None = None) -> Any:
         """Take a value away, and its bytes, or as many of them as the caller says."""
@@ -309,7 +309,7 @@ class _Run:
             index = int(tokens[-1])
             is_shift = index < len(parent) - 1
             del parent[index]
-            self.steps.append(Step("remove", place, parent, index, value, is_shift))
+            self.steps.append(UndoStep("remove", place, parent, index, value, is_shift))
             self.size_bytes -= value_bytes + bool(parent)
             return value
         name = tokens[-1]
@@ -319,7 +319,7 @@ class _Run:
             self._ordered.add(id(parent))
             names = tuple(parent)
         del parent[name]
-        self.steps.append(Step("remove", place, parent, name, value, names=names))
+        self.steps.append(UndoStep("remove", place, parent, name, value, names=names))
         self.size_bytes -= value_bytes + encoded_bytes(name) + 1 + bool(parent)
         return value
 
@@ -361,7 +361,7 @@ def _described(value: Any) -> str:
 # Which places were changed
 
 
-def touched(steps: Iterable[Step], depth_max: int) -> Tree | None:
+def touched(steps: Iterable[UndoStep], depth_max: int) -> Tree | None:
     """The places that steps changed, to a depth; None if the whole document is new.
 
     A place is followed: an item that later steps pushed on is found at its final index, and one
@@ -375,7 +375,7 @@ def touched(steps: Iterable[Step], depth_max: int) -> Tree | None:
     return tree
 
 
-def _add(tree: Tree, step: Step, depth_max: int) -> None:
+def _add(tree: Tree, step: UndoStep, depth_max: int) -> None:
     *above, last = step.place[:depth_max]
     node = tree
     for key in above:

@@ -59,7 +59,7 @@ class NotAccepted(RelayError):
     code, status = "not_acceptable", 406
 
 
-class Message(Struct):
+class RpcMessage(Struct):
     """A JSON-RPC message, as far as this server looks at it."""
 
     jsonrpc: Literal["2.0"]
@@ -106,7 +106,7 @@ async def _in_session(exchange: Exchange) -> None:
 def _begins(body: bytes) -> bool:
     """Whether a message begins a session, as clients of the older protocol do."""
     with suppress(MsgspecError, UnicodeDecodeError):
-        return b"initialize" in body and decode(body, type=Message).method == "initialize"
+        return b"initialize" in body and decode(body, type=RpcMessage).method == "initialize"
     return False
 
 
@@ -200,7 +200,7 @@ class Managers(Struct, frozen=True):
         return len(self.open_sessions) < MCP_SESSIONS_MAX
 
 
-class Mounted:
+class McpMount:
     """The SDK's transports, from the first request to the end of the server."""
 
     def __init__(self, has_sessions: bool) -> None:
@@ -255,11 +255,11 @@ def _manager(has_sessions: bool) -> Any:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
     from contextrelay.mcp.server import Asking, make_server
-    from contextrelay.mcp.tools.tool import Visit
+    from contextrelay.mcp.tools.tool import ToolVisit
 
-    def visit(asking: Asking) -> Visit:
+    def visit(asking: Asking) -> ToolVisit:
         assert asking.request is not None, "every request comes over HTTP"
-        return Visit(asking.request.scope[RELAY])
+        return ToolVisit(asking.request.scope[RELAY])
 
     return StreamableHTTPSessionManager(
         make_server(visit, stays=has_sessions),
@@ -277,7 +277,7 @@ ENDPOINTS = [
         handler=answer,
         id="mcp",
         tag=SERVER,
-        takes=Message,
+        takes=RpcMessage,
         gives=dict[str, Any],
         also={
             200: (EVENTS,),

@@ -14,11 +14,11 @@ from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.errors import Invalid, RelayError
 from contextrelay.mcp.resources import labelled_header
 from contextrelay.mcp.tools import tool
-from contextrelay.mcp.tools.tool import Visit
+from contextrelay.mcp.tools.tool import ToolVisit
 from contextrelay.verbs import ReadHeader, ShowThread
 
 
-class Argument(Struct, frozen=True):
+class PromptArgument(Struct, frozen=True):
     """An argument of a prompt."""
 
     name: str
@@ -26,15 +26,15 @@ class Argument(Struct, frozen=True):
     is_required: bool = True
 
 
-class Prompt(Struct, frozen=True):
+class McpPrompt(Struct, frozen=True):
     """A name, what it is for, and the text that it makes of its arguments."""
 
     name: str
     description: str
-    arguments: tuple[Argument, ...]
-    write: Callable[[Visit, dict[str, str]], Awaitable[str]]
+    arguments: tuple[PromptArgument, ...]
+    write: Callable[[ToolVisit, dict[str, str]], Awaitable[str]]
 
-    async def text(self, visit: Visit, given: dict[str, str]) -> str:
+    async def text(self, visit: ToolVisit, given: dict[str, str]) -> str:
         """The text of the prompt.
 
         Raises:
@@ -51,10 +51,10 @@ class Prompt(Struct, frozen=True):
         return await self.write(visit, given)
 
 
-_THREAD = Argument("thread", "The thread: its id or name.")
+_THREAD = PromptArgument("thread", "The thread: its id or name.")
 
 
-async def _cold_start(visit: Visit, given: dict[str, str]) -> str:
+async def _cold_start(visit: ToolVisit, given: dict[str, str]) -> str:
     thread = await tool.thread_of(visit.relay, given["thread"])
     header = labelled_header(await visit.relay.transport.ask(ReadHeader(thread)))
     return (
@@ -66,7 +66,7 @@ async def _cold_start(visit: Visit, given: dict[str, str]) -> str:
     )
 
 
-async def _hand_off(visit: Visit, given: dict[str, str]) -> str:
+async def _hand_off(visit: ToolVisit, given: dict[str, str]) -> str:
     thread = await tool.thread_of(visit.relay, given["thread"])
     to = defuse(given["to"]).text
     return (
@@ -77,7 +77,7 @@ async def _hand_off(visit: Visit, given: dict[str, str]) -> str:
     )
 
 
-async def _finish(visit: Visit, given: dict[str, str]) -> str:
+async def _finish(visit: ToolVisit, given: dict[str, str]) -> str:
     text = (
         "This session ends; who comes next remembers nothing of it. Write down what changed, and"
         " nothing that is there already: "
@@ -99,17 +99,19 @@ async def _finish(visit: Visit, given: dict[str, str]) -> str:
 PROMPTS = {
     prompt.name: prompt
     for prompt in (
-        Prompt("cold_start", "Take over a thread, with no memory of it", (_THREAD,), _cold_start),
-        Prompt(
+        McpPrompt(
+            "cold_start", "Take over a thread, with no memory of it", (_THREAD,), _cold_start
+        ),
+        McpPrompt(
             "hand_off",
             "Hand a thread over to another agent",
-            (_THREAD, Argument("to", "The agent who takes over.")),
+            (_THREAD, PromptArgument("to", "The agent who takes over.")),
             _hand_off,
         ),
-        Prompt(
+        McpPrompt(
             "finish",
             "Write down what changed before you end",
-            (Argument("thread", "The thread you worked on, if any.", is_required=False),),
+            (PromptArgument("thread", "The thread you worked on, if any.", is_required=False),),
             _finish,
         ),
     )
@@ -122,7 +124,7 @@ _VERSIONS_MAX = 10_000
 
 
 async def complete(
-    visit: Visit, name: str, begun: str, others: dict[str, str], is_in_uri: bool = False
+    visit: ToolVisit, name: str, begun: str, others: dict[str, str], is_in_uri: bool = False
 ) -> list[str]:
     """Values for an argument of a prompt or a resource that begin so, the newest first.
 
@@ -155,7 +157,7 @@ async def complete(
     return [value for value in found if value.startswith(begun)]
 
 
-async def _versions(visit: Visit, thread: str) -> list[str]:
+async def _versions(visit: ToolVisit, thread: str) -> list[str]:
     try:
         id = await tool.thread_of(visit.relay, thread)
         head = (await visit.relay.transport.ask(ShowThread(id))).version

@@ -20,7 +20,7 @@ from contextrelay.content.untrusted.pieces import fenced_piece
 from contextrelay.errors import NotFound, TooLarge
 from contextrelay.limits import MCP_RESOURCE_BYTES_MAX, MCP_TOKENS_MAX, SUMMARY_CHARS_MAX
 from contextrelay.mcp.tools import tool
-from contextrelay.mcp.tools.tool import Visit, untrusted
+from contextrelay.mcp.tools.tool import ToolVisit, untrusted
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import REF_PATTERN
 from contextrelay.model.thread import HeaderView
@@ -41,7 +41,7 @@ _LISTED = 50
 _LISTED_THREADS = 20
 
 
-class Entry(Struct, frozen=True):
+class ListedResource(Struct, frozen=True):
     """A resource as it is listed."""
 
     uri: str
@@ -52,38 +52,38 @@ class Entry(Struct, frozen=True):
 
 
 TEMPLATES = (
-    Entry(f"{SCHEME}{{ref}}", "artifact", "The bytes of an artifact, by its ref.", ""),
-    Entry(
+    ListedResource(f"{SCHEME}{{ref}}", "artifact", "The bytes of an artifact, by its ref.", ""),
+    ListedResource(
         f"{SCHEME}{{ref}}/bytes/{{start}}-{{stop}}",
         "part of an artifact",
         f"Bytes start to stop, stop not included, at most {MCP_RESOURCE_BYTES_MAX:,}.",
         "",
     ),
-    Entry(
+    ListedResource(
         f"{SCHEME}{{ref}}/outline",
         "outline of an artifact",
         "What is in it, in a few hundred tokens.",
         TEXT,
     ),
-    Entry(
+    ListedResource(
         f"{SCHEME}{{ref}}/lines/{{start}}-{{stop}}",
         "lines of an artifact",
         "Lines start to stop, from 1, stop not included; at most 8,000 tokens of them.",
         TEXT,
     ),
-    Entry(
+    ListedResource(
         f"{SCHEME}thread/{{thread}}/header",
         "header of a thread",
         "The bounded view of a thread's state; can be subscribed to.",
         JSON,
     ),
-    Entry(
+    ListedResource(
         f"{SCHEME}channel/{{channel}}",
         "signals of a channel",
         f"The last {_SIGNALS} signals of a channel; can be subscribed to.",
         JSON,
     ),
-    Entry(
+    ListedResource(
         f"{SCHEME}thread/{{thread}}/state/{{version}}",
         "state of a thread",
         "The whole state of a thread as it was at a version.",
@@ -101,23 +101,25 @@ class Contents(Struct, frozen=True):
     """How long it may be taken for the same: what cannot change, as long as it is there."""
 
 
-def of_artifact(artifact: Artifact) -> Entry:
+def of_artifact(artifact: Artifact) -> ListedResource:
     """An artifact as a resource."""
     summary = artifact.metadata.get("summary")
     text = f"{artifact.type}, {artifact.size_bytes:,} bytes"
     text = plain_line(summary[:SUMMARY_CHARS_MAX]) if isinstance(summary, str) else text
     name = plain_line(artifact.name) if artifact.name else artifact.ref
-    return Entry(SCHEME + artifact.ref, name, text, artifact.media_type, artifact.size_bytes)
+    return ListedResource(
+        SCHEME + artifact.ref, name, text, artifact.media_type, artifact.size_bytes
+    )
 
 
-async def listed(visit: Visit, after: str) -> tuple[list[Entry], str]:
+async def listed(visit: ToolVisit, after: str) -> tuple[list[ListedResource], str]:
     """A page of resources, newest first, and where the next begins; threads are on the first."""
-    entries: list[Entry] = []
+    entries: list[ListedResource] = []
     if not after:
         for view in (await visit.relay.threads(_LISTED_THREADS)).threads:
             uri = f"{SCHEME}thread/{view.thread_id}/header"
             name = plain_line(view.name) if view.name else view.thread_id
-            entries.append(Entry(uri, name, f"state at version {view.version}", JSON))
+            entries.append(ListedResource(uri, name, f"state at version {view.version}", JSON))
     found = await visit.relay.list(_LISTED, after)
     return entries + [of_artifact(each) for each in found.artifacts], found.next
 
@@ -145,7 +147,7 @@ def channel_of(uri: str) -> str | None:
     return unquote(match["channel"]) if match else None
 
 
-async def read(visit: Visit, uri: str) -> Contents:
+async def read(visit: ToolVisit, uri: str) -> Contents:
     """The text or bytes of a resource.
 
     Raises:

@@ -25,9 +25,9 @@ from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.errors import NotFound, RelayError
 from contextrelay.limits import LABEL_CHARS_MAX, MCP_COMPLETIONS_MAX, MCP_ERROR_CHARS_MAX
 from contextrelay.mcp import prompts, resources
-from contextrelay.mcp.resources import Entry
+from contextrelay.mcp.resources import ListedResource
 from contextrelay.mcp.subscriptions import Subscriptions, send_log_message, set_log_level
-from contextrelay.mcp.tools.tool import Answer, Offered, Visit, for_tools
+from contextrelay.mcp.tools.tool import Offered, ToolAnswer, ToolVisit, for_tools
 from contextrelay.mcp.tools.toolset import EVERY, Toolset, toolset
 from contextrelay.seal.keys import hide_keys
 
@@ -52,7 +52,7 @@ _CACHE_HINTS: dict[CacheableMethod, CacheHint] = {
 
 
 def make_server(
-    visit_of: Callable[[Asking], Visit],
+    visit_of: Callable[[Asking], ToolVisit],
     *,
     stays: bool,
     has_files: bool = False,
@@ -98,13 +98,13 @@ class _Handlers:
     """One method for each kind of request."""
 
     def __init__(
-        self, visit_of: Callable[[Asking], Visit], has_files: bool, tools: str | None
+        self, visit_of: Callable[[Asking], ToolVisit], has_files: bool, tools: str | None
     ) -> None:
         self._visit_of = visit_of
         self._tools = tools
         self._has_files = has_files
 
-    def visit(self, asking: Asking) -> Visit:
+    def visit(self, asking: Asking) -> ToolVisit:
         """The visit of a request, under the name that the client gives itself."""
         visit = self._visit_of(asking)
         client = asking.session.client_params
@@ -264,7 +264,7 @@ def _offered(tool: Offered, among: Toolset) -> types.Tool:
     )
 
 
-def _result(answer: Answer) -> types.CallToolResult:
+def _result(answer: ToolAnswer) -> types.CallToolResult:
     content: list[types.ContentBlock] = [types.TextContent(text=answer.text)]
     if answer.link is not None:
         entry = resources.of_artifact(answer.link)
@@ -272,7 +272,7 @@ def _result(answer: Answer) -> types.CallToolResult:
     return types.CallToolResult(content=content, structured_content=answer.fields)
 
 
-def _described(entry: Entry) -> Any:
+def _described(entry: ListedResource) -> Any:
     return {
         "name": entry.name,
         "description": entry.description,

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from contextrelay.client.relay import AsyncRelay
 from contextrelay.mcp.server import Asking, make_server
-from contextrelay.mcp.tools.tool import Others, OwnRefs, Visit
+from contextrelay.mcp.tools.tool import Others, OwnRefs, ToolVisit
 from contextrelay.mcp.tools.toolset import toolset
 
 Message = SessionMessage | Exception
@@ -87,10 +87,10 @@ class _Host:
         self._others = Others()
         self._own = OwnRefs()
 
-    def visit(self, asking: Asking) -> Visit:
+    def visit(self, asking: Asking) -> ToolVisit:
         if self._relay is None:
             self._relay = AsyncRelay(self._address)
-        return Visit(self._relay, others=self._others, address=self._address, own=self._own)
+        return ToolVisit(self._relay, others=self._others, address=self._address, own=self._own)
 
     async def close(self) -> None:
         await self._others.close()

@@ -28,7 +28,7 @@ from msgspec import Struct
 from contextrelay.errors import RelayError
 from contextrelay.limits import MCP_STREAMS_MAX, MCP_SUBSCRIPTIONS_MAX, WAIT_S_MAX
 from contextrelay.mcp import resources
-from contextrelay.mcp.tools.tool import Visit
+from contextrelay.mcp.tools.tool import ToolVisit
 from contextrelay.model.names import channel_log, thread_log
 from contextrelay.verbs import ReadSignals, ShowThread
 
@@ -45,7 +45,7 @@ def connection_of(asking: Asking) -> Connection:
 class Subscriptions:
     """The subscriptions of one server."""
 
-    def __init__(self, visit_of: Callable[[Asking], Visit]) -> None:
+    def __init__(self, visit_of: Callable[[Asking], ToolVisit]) -> None:
         self._visit_of = visit_of
         self._streams = 0
 
@@ -144,7 +144,7 @@ class Subscriptions:
 class _Watched(Struct):
     """A thread's header, or a channel, and how far it was seen."""
 
-    visit: Visit
+    visit: ToolVisit
     log: str
     thread: str = ""
     channel: str = ""

@@ -65,7 +65,7 @@ class Shape(Struct, frozen=True, kw_only=True):
     patterns: tuple[str, ...] = ()
 
 
-class Looked(Struct, frozen=True, kw_only=True):
+class CachedOutline(Struct, frozen=True, kw_only=True):
     """What is kept of a body once somebody has looked into it."""
 
     shape: Shape

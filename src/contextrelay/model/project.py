@@ -37,7 +37,7 @@ class Decision(NamedTuple):
         return f"ADR-{self.number:03d}"
 
 
-class Texts(NamedTuple):
+class ProjectTexts(NamedTuple):
     """The texts of the four files; None for a missing one."""
 
     about: str | None = None
@@ -48,9 +48,9 @@ class Texts(NamedTuple):
     def of(self, name: str) -> str | None:
         return self.named()[name]
 
-    def having(self, name: str, text: str | None) -> Texts:
+    def having(self, name: str, text: str | None) -> ProjectTexts:
         """Return a copy with another text for one file."""
-        return Texts(*[text if each == name else old for each, old in self.named().items()])
+        return ProjectTexts(*[text if each == name else old for each, old in self.named().items()])
 
     def named(self) -> dict[str, str | None]:
         return dict(zip(FILES, self, strict=True))

@@ -90,7 +90,7 @@ class FinishedStep(Struct, frozen=True, kw_only=True):
     artifact: Artifact | None
 
 
-class Usage(Struct, frozen=True, kw_only=True):
+class ModelUsage(Struct, frozen=True, kw_only=True):
     """What calls took, together."""
 
     tokens_in: int = 0
@@ -112,14 +112,14 @@ class ToolSpan(Struct, frozen=True, kw_only=True):
     refs: tuple[str, ...]
 
 
-class Call(Struct, frozen=True, kw_only=True):
+class ModelCall(Struct, frozen=True, kw_only=True):
     """One call of a model."""
 
     round: int
     at: datetime
     """When it was recorded: after its tools."""
     model: str
-    usage: Usage
+    usage: ModelUsage
     basis: str
     duration_ms: int
     """With its tools."""
@@ -151,9 +151,9 @@ class Run(Struct, frozen=True, kw_only=True):
     """What was given to it besides."""
     ref: str | None
     """The answer."""
-    usage: Usage
+    usage: ModelUsage
     duration_ms: int
-    calls: tuple[Call, ...]
+    calls: tuple[ModelCall, ...]
     calls_left_out: int
     reason: str
     error: str
@@ -169,7 +169,7 @@ class Totals(Struct, frozen=True, kw_only=True):
     failed: int = 0
     calls: int = 0
     tools: int = 0
-    usage: Usage = Usage()
+    usage: ModelUsage = ModelUsage()
     unpriced_calls: int = 0
     duration_ms: int = 0
 

@@ -68,7 +68,7 @@ class Pulls(Struct, frozen=True):
         return (self.slice_tokens + _SLICE_TOKENS * _PRIOR_WEIGHT) / (pulls + _PRIOR_WEIGHT)
 
 
-class Message(Struct, frozen=True, kw_only=True):
+class WindowMessage(Struct, frozen=True, kw_only=True):
     """A message on its way into a window."""
 
     tokens: int
@@ -90,7 +90,7 @@ class Costs(Struct, frozen=True):
     ref: float
 
 
-def choose(message: Message, pulls: Pulls, prices: Prices = Prices()) -> Way:  # noqa: B008
+def choose(message: WindowMessage, pulls: Pulls, prices: Prices = Prices()) -> Way:  # noqa: B008
     """The cheapest way to pass a message on; the fuller one of two that cost the same."""
     if message.is_exempt or message.tokens < MESSAGE_TOKENS_MIN:
         return "inline"
@@ -101,7 +101,7 @@ def choose(message: Message, pulls: Pulls, prices: Prices = Prices()) -> Way:  #
     return min(ways, key=lambda way: ways[way])
 
 
-def weigh(message: Message, pulls: Pulls, prices: Prices = Prices()) -> Costs:  # noqa: B008
+def weigh(message: WindowMessage, pulls: Pulls, prices: Prices = Prices()) -> Costs:  # noqa: B008
     """What each way costs over this call and those that follow."""
     later_calls = max(LATER_CALLS_MIN, message.calls)
     kept = prices.cache_write + prices.cache_read * later_calls

@@ -34,7 +34,7 @@ from contextrelay.packing.turn_features import (
     group_of,
     speaker_of,
 )
-from contextrelay.packing.turns import Turn, weigh
+from contextrelay.packing.turns import IndexedBlock, weigh
 from contextrelay.packing.weights import LENGTH_BITS, WEIGHTS, Weights, WordWeights, idf
 
 _SPEAKER_TURNS_MIN = 3
@@ -61,7 +61,7 @@ class Relevance:
         weights: Weights = WEIGHTS,
     ) -> None:
         self._weights = weights
-        self._entries: dict[str, Turn] = {}
+        self._entries: dict[str, IndexedBlock] = {}
         self._ids: list[str] = []
         """By place; empty where a block was removed."""
         self._free: list[int] = []
@@ -99,7 +99,7 @@ class Relevance:
         for word in words(said):
             counted[word] = counted.get(word, 0) + 1
         length = sum(counted.values())
-        entry = Turn(
+        entry = IndexedBlock(
             id=block.id,
             place=self._new_place(block.id) if old is None else old.place,
             group=group_of(block),
@@ -219,7 +219,7 @@ class Relevance:
 
     # Groups
 
-    def _join_group(self, entry: Turn, old: Turn | None) -> None:
+    def _join_group(self, entry: IndexedBlock, old: IndexedBlock | None) -> None:
         """Give a block its place in its group: behind the others, or where it was."""
         if old is not None and old.group == entry.group:
             entry.place_in_group = old.place_in_group
@@ -232,19 +232,19 @@ class Relevance:
                 members.append(entry.id)
         self._look_again(entry)
 
-    def _leave_group(self, entry: Turn) -> None:
+    def _leave_group(self, entry: IndexedBlock) -> None:
         if entry.group is not None:
             # Its place stays empty: to close up would cost as much as the group is long.
             self._groups[entry.group][entry.place_in_group] = None
             self._look_again(entry)
 
-    def _look_again(self, changed: Turn) -> None:
+    def _look_again(self, changed: IndexedBlock) -> None:
         """Let the neighbours of a block that changed look up theirs again."""
         for entry in self._neighbours(changed):
             entry.lends = None
         changed.lends = None
 
-    def _neighbours(self, entry: Turn) -> Iterator[Turn]:
+    def _neighbours(self, entry: IndexedBlock) -> Iterator[IndexedBlock]:
         """The neighbours of a block, as far as words reach."""
         if entry.group is not None:
             members, place = self._groups[entry.group], entry.place_in_group
@@ -253,7 +253,7 @@ class Relevance:
                 if neighbour is not None and neighbour != entry.id:
                     yield self._entries[neighbour]
 
-    def _lends(self, entry: Turn) -> list[tuple[int, float]]:
+    def _lends(self, entry: IndexedBlock) -> list[tuple[int, float]]:
         """The places of a block's neighbours, with their shares of its weight."""
         lends: list[tuple[int, float]] = []
         entry.answer_place = -1
@@ -284,7 +284,7 @@ class Relevance:
         # Always the same object: what is looked up for every posting then stays near at hand.
         return self._packs.setdefault(packed, packed)
 
-    def _note_words(self, entry: Turn) -> None:
+    def _note_words(self, entry: IndexedBlock) -> None:
         self._length_sum += entry.length
         if entry.speaker:
             self._speakers[entry.speaker] = self._speakers.get(entry.speaker, 0) + 1
@@ -299,7 +299,7 @@ class Relevance:
                 in_groups = self._in_groups.setdefault(word, {})
                 in_groups[entry.group] = in_groups.get(entry.group, 0) + 1
 
-    def _forget_words(self, entry: Turn) -> None:
+    def _forget_words(self, entry: IndexedBlock) -> None:
         self._length_sum -= entry.length
         if entry.speaker:
             self._speakers[entry.speaker] -= 1

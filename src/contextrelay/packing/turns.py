@@ -15,7 +15,7 @@ from contextrelay.packing.turn_features import (
 from contextrelay.packing.weights import Weights
 
 
-class Turn(Struct):
+class IndexedBlock(Struct):
     """A block as the index knows it."""
 
     id: str
@@ -41,7 +41,7 @@ class Turn(Struct):
 
 def weigh(
     summed: list[float],
-    turns: Collection[Turn],
+    turns: Collection[IndexedBlock],
     query: str,
     speakers: set[str],
     weights: Weights,

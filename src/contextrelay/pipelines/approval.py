@@ -19,7 +19,7 @@ from contextrelay.pipelines.record import RunRecord, StepRecord
 from contextrelay.verbs import DecideStep, FinishStep, ReadSignals
 
 
-class Decision(NamedTuple):
+class ApprovalDecision(NamedTuple):
     """What somebody decided, and who."""
 
     is_approved: bool
@@ -30,7 +30,7 @@ class Decision(NamedTuple):
     signal: int = 0
 
 
-def decide(relay: Relay, run: str, step: str, decision: Decision) -> None:
+def decide(relay: Relay, run: str, step: str, decision: ApprovalDecision) -> None:
     """Write a decision: from then on the step is done, or failed.
 
     Raises:
@@ -99,12 +99,14 @@ class Waits:
             decision = self._signalled(wait)
             if decision is None and wait.ends_s is not None and time.time() >= wait.ends_s:
                 timeout_s = wait.unit.node.step.timeout_s
-                decision = Decision(False, "pipeline", f"nobody decided within {timeout_s:g} s")
+                decision = ApprovalDecision(
+                    False, "pipeline", f"nobody decided within {timeout_s:g} s"
+                )
             if decision is not None:
                 with suppress(Conflict):  # Somebody else was faster: their event counts.
                     decide(self._relay, self._run, key, decision)
 
-    def _signalled(self, wait: _Wait) -> Decision | None:
+    def _signalled(self, wait: _Wait) -> ApprovalDecision | None:
         """What a signal decides, whose message is `{"step": STEP, "approve": true or false}`.
 
         It may say the `run`, where several have that channel, and the `reason`.
@@ -122,7 +124,7 @@ class Waits:
             if not is_object(message) or message.get("step") != wait.unit.key:
                 continue
             if message.get("run", self._run) == self._run and type(message.get("approve")) is bool:
-                return Decision(
+                return ApprovalDecision(
                     message["approve"],
                     reason=str(message.get("reason", "")),
                     channel=channel,

@@ -28,9 +28,9 @@ from contextrelay.limits import (
 from contextrelay.model.pipeline import PipelineRun, StepView
 from contextrelay.model.run import FINAL, named
 from contextrelay.pipelines import runs
-from contextrelay.pipelines.approval import Decision
+from contextrelay.pipelines.approval import ApprovalDecision
 from contextrelay.pipelines.definition import STDIN, check_inputs, read_text, typed, typed_input
-from contextrelay.pipelines.language import Pipeline as Checked
+from contextrelay.pipelines.language import PipelineGraph as Checked
 from contextrelay.pipelines.language import Step, as_mermaid, as_svg, as_text
 from contextrelay.pipelines.pipeline import Begun, Pipeline
 from contextrelay.pipelines.steps.kinds import missing_here
@@ -462,7 +462,7 @@ def pipeline_cancel(args: Namespace, console: Console) -> None:
 @takes(_RUN, _STEP, by("as whom: stands behind your own name"))
 def pipeline_approve(args: Namespace, console: Console) -> None:
     """Let a step that waits for a decision go on."""
-    _decide(args, console, Decision(True, _decider(args)))
+    _decide(args, console, ApprovalDecision(True, _decider(args)))
 
 
 @takes(
@@ -473,7 +473,7 @@ def pipeline_approve(args: Namespace, console: Console) -> None:
 )
 def pipeline_reject(args: Namespace, console: Console) -> None:
     """Let a step that waits for a decision fail."""
-    _decide(args, console, Decision(False, _decider(args), args.reason))
+    _decide(args, console, ApprovalDecision(False, _decider(args), args.reason))
 
 
 def _decider(args: Namespace) -> str:
@@ -485,7 +485,7 @@ def _decider(args: Namespace) -> str:
     return named(user, args.by)
 
 
-def _decide(args: Namespace, console: Console, decision: Decision) -> None:
+def _decide(args: Namespace, console: Console, decision: ApprovalDecision) -> None:
     run = _run(console, args)
     view = runs.decided(console.relay, run, args.step, decision)
     what = "approved" if decision.is_approved else "rejected"

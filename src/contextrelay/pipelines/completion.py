@@ -20,7 +20,7 @@ from contextrelay.limits import (
 )
 from contextrelay.model.pipeline import EndStatus, PipelineRun, RunEnded
 from contextrelay.model.run import FINAL
-from contextrelay.pipelines.graph import Graph, Result, Unit
+from contextrelay.pipelines.graph import Graph, StepResult, Unit
 from contextrelay.pipelines.record import StepRecord
 from contextrelay.verbs import FinishStep, NotePipeline
 
@@ -28,11 +28,11 @@ OF_THE_STORE = (Conflict, Unavailable, Full, Limited)
 """What ends a run, to be gone on with. Any other error is that of the step in which it comes up."""
 
 
-def failed(error: RelayError) -> Result:
-    return Result("failed", reason=error.message, hint=error.hint)
+def failed(error: RelayError) -> StepResult:
+    return StepResult("failed", reason=error.message, hint=error.hint)
 
 
-def write_end(relay: Relay, run: str, unit: Unit, result: Result, body: Any) -> Result:
+def write_end(relay: Relay, run: str, unit: Unit, result: StepResult, body: Any) -> StepResult:
     """Write an end; what came of it. A result that is gone before it is written is a failure.
 
     Raises:
@@ -113,7 +113,7 @@ def write_run_end(relay: Relay, result: PipelineRun, graph: Graph) -> None:
     relay.transport.ask(NotePipeline(thread=result.run, ended=ended, by="pipeline"))
 
 
-def result_of(record: StepRecord) -> Result:
+def result_of(record: StepRecord) -> StepResult:
     """How a step ended, by its event."""
     detail = record.detail
-    return Result(detail.status, detail.ref, record.by, detail.reason, detail.hint)
+    return StepResult(detail.status, detail.ref, record.by, detail.reason, detail.hint)

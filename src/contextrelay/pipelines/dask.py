@@ -23,7 +23,7 @@ from contextrelay.pipelines.record import CANCEL
 from contextrelay.pipelines.run import Done
 from contextrelay.pipelines.steps.kinds import TRIES
 from contextrelay.pipelines.steps.python_pool import PythonPool
-from contextrelay.pipelines.steps.task import Place, Task, perform
+from contextrelay.pipelines.steps.task import Task, Workplace, perform
 from contextrelay.verbs import CancelPipeline, ReadEvents, ShowThread
 
 SCHEME = "dask://"
@@ -112,7 +112,7 @@ def work(task: Task) -> StepView:
     watch = Thread(target=_watch, args=(relay, task.thread, stop, over), daemon=True)
     watch.start()
     try:
-        return perform(Place(relay, _pool(), stop, is_elsewhere=True), task, TRIES)
+        return perform(Workplace(relay, _pool(), stop, is_elsewhere=True), task, TRIES)
     finally:
         over.set()
 

@@ -22,9 +22,9 @@ from contextrelay.limits import (
 )
 from contextrelay.model.pipeline import StepView
 from contextrelay.pipelines.language import (
-    Budget,
     Input,
-    Pipeline,
+    PipelineGraph,
+    RunBudget,
     Step,
     check_input,
     read_pipeline,
@@ -46,7 +46,7 @@ class Definition(Struct, frozen=True):
     folder: str
     """Where these paths are looked for, if they do not begin at the root."""
 
-    def pipelines(self) -> dict[str, Pipeline]:
+    def pipelines(self) -> dict[str, PipelineGraph]:
         """Every pipeline, by the path of its file.
 
         Raises:
@@ -63,7 +63,7 @@ class Started(Struct, frozen=True):
     model: str | None = None
     """Answers every prompt, whatever the file says."""
 
-    def pipelines(self) -> dict[str, Pipeline]:
+    def pipelines(self) -> dict[str, PipelineGraph]:
         """Every pipeline by the path of its file, as this run has it."""
         pipelines = self.definition.pipelines()
         if self.model is None:
@@ -97,8 +97,8 @@ def read_started(body: bytes) -> Started:
 class Setting(Struct, frozen=True, kw_only=True):
     """What a run is given besides its pipeline."""
 
-    pipelines: dict[str, Pipeline]
-    main: Pipeline
+    pipelines: dict[str, PipelineGraph]
+    main: PipelineGraph
     folder: str
     inputs: dict[str, Any]
     parallel: int
@@ -106,7 +106,7 @@ class Setting(Struct, frozen=True, kw_only=True):
     """For each model that steps name, "" for none: the one that answers, as PROVIDER:MODEL."""
     address: str | None
     hear: Hear
-    budget: Budget
+    budget: RunBudget
     has_own_budget: bool
     """Whether the budget was given when the run was gone on with: it is then the only one."""
 
@@ -165,13 +165,13 @@ class _Reader:
     def __init__(self, text_of: Callable[[Path], str]) -> None:
         self._text_of = text_of
         self.files: dict[str, str] = {}
-        self._read: dict[str, Pipeline] = {}
+        self._read: dict[str, PipelineGraph] = {}
 
-    def read(self, main: Path) -> dict[str, Pipeline]:
+    def read(self, main: Path) -> dict[str, PipelineGraph]:
         self._pipeline(main, ())
         return self._read
 
-    def _pipeline(self, path: Path, above: tuple[str, ...]) -> Pipeline:
+    def _pipeline(self, path: Path, above: tuple[str, ...]) -> PipelineGraph:
         name = str(path)
         if name in self._read:
             return self._read[name]
@@ -183,7 +183,7 @@ class _Reader:
         self._read[name] = pipeline
         return pipeline
 
-    def _included(self, pipeline: Pipeline, step: Step, above: tuple[str, ...]) -> None:
+    def _included(self, pipeline: PipelineGraph, step: Step, above: tuple[str, ...]) -> None:
         path, node = included_path(pipeline, step), pipeline.nodes[step.name]
         place = node.field("pipeline")
         if str(path) in above:
@@ -209,12 +209,12 @@ class _Reader:
                 refuse(pipeline.file, at, f"{inner.name} needs {taken.name}", hint)
 
 
-def included_path(pipeline: Pipeline, step: Step) -> Path:
+def included_path(pipeline: PipelineGraph, step: Step) -> Path:
     """The file that a step includes, next to its own."""
     return Path(os.path.normpath(Path(pipeline.file).parent / step.target))
 
 
-def check_inputs(pipeline: Pipeline, given: Mapping[str, Any]) -> dict[str, Any]:
+def check_inputs(pipeline: PipelineGraph, given: Mapping[str, Any]) -> dict[str, Any]:
     """The inputs of a run, with defaults.
 
     Raises:

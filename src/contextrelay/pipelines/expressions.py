@@ -152,7 +152,7 @@ class Literally(Struct, frozen=True):
     value: Any
 
 
-class Compared(Struct, frozen=True):
+class Comparison(Struct, frozen=True):
     """Two values and what is asked of them."""
 
     sign: str
@@ -160,14 +160,14 @@ class Compared(Struct, frozen=True):
     right: Expression
 
 
-class Joined(Struct, frozen=True):
+class BooleanExpression(Struct, frozen=True):
     """`and`, `or`, or `not` (which has one part)."""
 
     word: Literal["and", "or", "not"]
     parts: tuple[Expression, ...]
 
 
-Expression = Value | Literally | Compared | Joined
+Expression = Value | Literally | Comparison | BooleanExpression
 
 
 def values_of(expression: Expression) -> list[Value]:
@@ -177,9 +177,9 @@ def values_of(expression: Expression) -> list[Value]:
             return [expression]
         case Literally():
             return []
-        case Compared():
+        case Comparison():
             return [*values_of(expression.left), *values_of(expression.right)]
-        case Joined():
+        case BooleanExpression():
             return [value for part in expression.parts for value in values_of(part)]
 
 
@@ -191,10 +191,10 @@ def check_kinds(expression: Expression, kind_of: Callable[[Value], str | None]) 
     Raises:
         Invalid: there is one.
     """
-    if isinstance(expression, Joined):
+    if isinstance(expression, BooleanExpression):
         for part in expression.parts:
             check_kinds(part, kind_of)
-    if not isinstance(expression, Compared):
+    if not isinstance(expression, Comparison):
         return
     sides = (expression.left, expression.right)
     for side in sides:
@@ -243,13 +243,13 @@ def _evaluate(expression: Expression, known: Mapping[str, Any]) -> Any:
             return look_up(expression, known)
         case Literally():
             return expression.value
-        case Joined(word="not"):
+        case BooleanExpression(word="not"):
             return not _evaluate(expression.parts[0], known)
-        case Joined(word="and"):
+        case BooleanExpression(word="and"):
             return all(_evaluate(part, known) for part in expression.parts)
-        case Joined():
+        case BooleanExpression():
             return any(_evaluate(part, known) for part in expression.parts)
-        case Compared():
+        case Comparison():
             left, right = _evaluate(expression.left, known), _evaluate(expression.right, known)
             return _compare(expression.sign, left, right)
 
@@ -327,7 +327,7 @@ class _Reader:
         while self.peek() == word:
             self._place += 1
             parts.append(self._part(word, depth))
-        return parts[0] if len(parts) == 1 else Joined(word, tuple(parts))
+        return parts[0] if len(parts) == 1 else BooleanExpression(word, tuple(parts))
 
     def _part(self, word: str, depth: int) -> Expression:
         return self.joined("and", depth) if word == "or" else self._negated(depth)
@@ -337,13 +337,13 @@ class _Reader:
             raise Invalid("the condition is too deep", "make it two steps")
         if self.peek() == "not":
             self._place += 1
-            return Joined("not", (self._negated(depth + 1),))
+            return BooleanExpression("not", (self._negated(depth + 1),))
         left = self._operand(depth)
         sign = self.peek()
         if sign not in _SIGNS:
             return left
         self._place += 1
-        return Compared(sign, left, self._operand(depth))
+        return Comparison(sign, left, self._operand(depth))
 
     def _operand(self, depth: int) -> Expression:
         token = self._take()

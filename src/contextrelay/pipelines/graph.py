@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 from contextrelay.model.pipeline import StepView
 from contextrelay.model.run import FINAL, StepStatus
-from contextrelay.pipelines.language import Budget, Pipeline, Step, values_in
-from contextrelay.pipelines.record import Over, Spent
-from contextrelay.pipelines.steps.values import Known, Scope
+from contextrelay.pipelines.language import PipelineGraph, RunBudget, Step, values_in
+from contextrelay.pipelines.record import Over, RunSpent
+from contextrelay.pipelines.steps.values import Scope, StepSummary
 
 
-class Result(NamedTuple):
+class StepResult(NamedTuple):
     """How a step, or an item of a fan-out, ended."""
 
     status: StepStatus
@@ -27,16 +27,16 @@ class Result(NamedTuple):
     hint: str = ""
 
 
-class Node:
+class GraphNode:
     """One step of a graph."""
 
     def __init__(self, step: Step, prefix: str) -> None:
         self.step = step
         self.key = f"{prefix}{step.name}"
         self.status: StepStatus = "pending"
-        self.result = Result("pending")
+        self.result = StepResult("pending")
         self.items: list[Any] = []
-        self.results: dict[int, Result] = {}
+        self.results: dict[int, StepResult] = {}
         self.begun = 0
         """How many items were begun."""
 
@@ -48,7 +48,7 @@ class Node:
     def under_way(self) -> int:
         return self.begun - len(self.results)
 
-    def joined(self) -> tuple[Result, list[str | None] | None]:
+    def joined(self) -> tuple[StepResult, list[str | None] | None]:
         """How a fan-out ends whose items are all over: their refs, in order, are its result."""
         results = [self.results[index] for index in range(len(self.items))]
         failed = [each for each in results if each.status == "failed"]
@@ -56,8 +56,8 @@ class Node:
         if failed:
             reason = f"{len(failed)} of {len(results)} items failed: {failed[0].reason}"
         if failed and (self.step.on_failure == "stop" or len(failed) == len(results)):
-            return Result("failed", reason=reason, hint=failed[0].hint), None
-        return Result("done", reason=reason), [each.ref for each in results]
+            return StepResult("failed", reason=reason, hint=failed[0].hint), None
+        return StepResult("done", reason=reason), [each.ref for each in results]
 
     def unit_key(self, index: int | None) -> str:
         return self.key if index is None else f"{self.key}[{index}]"
@@ -68,16 +68,16 @@ class Graph:
 
     def __init__(
         self,
-        pipeline: Pipeline,
+        pipeline: PipelineGraph,
         inputs: dict[str, Any],
         prefix: str,
         parent: Unit | None,
-        budget: Budget,
+        budget: RunBudget,
     ) -> None:
         self.pipeline, self.inputs, self.parent = pipeline, inputs, parent
         self.prefix = prefix
-        self.budget, self.spent, self.began_s = budget, Spent(), time.monotonic()
-        self.nodes = {name: Node(step, prefix) for name, step in pipeline.steps.items()}
+        self.budget, self.spent, self.began_s = budget, RunSpent(), time.monotonic()
+        self.nodes = {name: GraphNode(step, prefix) for name, step in pipeline.steps.items()}
         self.followers: dict[str, list[str]] = {name: [] for name in self.nodes}
         self.open_needs = {name: len(step.needs) for name, step in pipeline.steps.items()}
         for name, step in pipeline.steps.items():
@@ -89,26 +89,26 @@ class Graph:
     def scope(self, run: str, name: str, step: Step, item: Any = None) -> Scope:
         """What the values of a step are looked up in: what it needs, and no more."""
         steps = {
-            need: Known(node.status, node.result.ref, node.result.by or None, node.is_fan_out)
+            need: StepSummary(node.status, node.result.ref, node.result.by or None, node.is_fan_out)
             for need in step.needs
             if (node := self.nodes[need]).status in FINAL
         }
         return Scope(self.inputs, steps, {"id": run, "name": name}, item)
 
-    def leaves(self) -> list[Node]:
+    def leaves(self) -> list[GraphNode]:
         """The steps that no other follows: what they give is the pipeline's result."""
         return [node for name, node in self.nodes.items() if not self.followers[name]]
 
-    def ended(self) -> tuple[Result, dict[str, str | None] | None]:
+    def ended(self) -> tuple[StepResult, dict[str, str | None] | None]:
         """How the step ends that includes this pipeline: with what its last steps gave."""
         if failures := self.failures():
             first = failures[0].result
             reason = f"{failures[0].key} failed: {first.reason}"
-            return Result("failed", reason=reason, hint=first.hint), None
+            return StepResult("failed", reason=reason, hint=first.hint), None
         leaves = self.leaves()
         if len(leaves) == 1:
-            return Result("done", leaves[0].result.ref), None
-        return Result("done"), {node.step.name: node.result.ref for node in leaves}
+            return StepResult("done", leaves[0].result.ref), None
+        return StepResult("done"), {node.step.name: node.result.ref for node in leaves}
 
     def spend(self, view: StepView) -> None:
         """Count what a step took, here and in the pipelines that this one is in."""
@@ -133,7 +133,7 @@ class Graph:
         name = f"{self.prefix[:-1]}: " if self.prefix else ""
         return over._replace(text=name + over.text)
 
-    def failures(self) -> list[Node]:
+    def failures(self) -> list[GraphNode]:
         """The steps because of which the pipeline failed."""
         return [
             node
@@ -146,7 +146,7 @@ class Unit(NamedTuple):
     """What is begun at once: a step, or one item of a fan-out."""
 
     graph: Graph
-    node: Node
+    node: GraphNode
     item_index: int | None = None
 
     @property
@@ -158,7 +158,7 @@ class Unit(NamedTuple):
         return None if self.item_index is None else self.node.items[self.item_index]
 
 
-def never_runs(step: Step, pipeline: Pipeline, status: Mapping[str, str]) -> str:
+def never_runs(step: Step, pipeline: PipelineGraph, status: Mapping[str, str]) -> str:
     """Return why a step can no longer run, or an empty string. `status` has all that is over."""
     uses = {
         str(value.path[0])
@@ -175,7 +175,7 @@ def never_runs(step: Step, pipeline: Pipeline, status: Mapping[str, str]) -> str
     return ""
 
 
-def _failed_before(step: Step, pipeline: Pipeline, status: Mapping[str, str]) -> str:
+def _failed_before(step: Step, pipeline: PipelineGraph, status: Mapping[str, str]) -> str:
     """Return the failed step that stops this one, also through steps that it skipped."""
     to_check = list(reversed(step.needs))
     seen: set[str] = set()

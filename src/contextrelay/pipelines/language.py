@@ -26,13 +26,15 @@ from contextrelay.pipelines.expressions import (
     parse_template,
     values_of,
 )
-from contextrelay.pipelines.yaml_nodes import Node, Place, read_yaml, refuse
+from contextrelay.pipelines.yaml_nodes import SourcePosition, YamlNode, read_yaml, refuse
 
 
 class Table:
     """A mapping of the file, read by a table of its fields."""
 
-    def __init__(self, file: str, node: Node, what: str, table: Mapping[str, fields.Field]) -> None:
+    def __init__(
+        self, file: str, node: YamlNode, what: str, table: Mapping[str, fields.Field]
+    ) -> None:
         if not isinstance(node.value, dict):
             refuse(file, node.place, f"{what} is no mapping", f"write {next(iter(table))}: ...")
         self.file = file
@@ -55,12 +57,12 @@ class Table:
         }
 
     def part(self, name: str, what: str, table: Mapping[str, fields.Field]) -> Table:
-        node = self.node.value.get(name) or Node({}, self.node.place)
+        node = self.node.value.get(name) or YamlNode({}, self.node.place)
         return Table(self.file, node, what, table)
 
-    def entries(self, name: str) -> list[tuple[str, Node]]:
+    def entries(self, name: str) -> list[tuple[str, YamlNode]]:
         """A mapping of names that the pipeline chooses."""
-        node: Node | None = self.node.value.get(name)
+        node: YamlNode | None = self.node.value.get(name)
         if node is None or node.value is None:
             return []
         if not isinstance(node.value, dict):
@@ -71,11 +73,11 @@ class Table:
                 refuse(self.file, node.keys[each], f"{shown(each)} is no name", hint)
         return node.items()
 
-    def place_of(self, name: str) -> Place:
+    def place_of(self, name: str) -> SourcePosition:
         return self.node.keys.get(name, self.node.place)
 
 
-def _read(file: str, node: Node, name: str, field: fields.Field) -> Any:
+def _read(file: str, node: YamlNode, name: str, field: fields.Field) -> Any:
     try:
         return field.read(node.plain())
     except (Invalid, TooLarge) as error:
@@ -104,7 +106,7 @@ class Input(Struct, frozen=True, kw_only=True):
     description: str = ""
 
 
-class Budget(Struct, frozen=True, kw_only=True):
+class RunBudget(Struct, frozen=True, kw_only=True):
     """What a run may spend before it is stopped."""
 
     tokens: int | None = None
@@ -126,7 +128,7 @@ class Step(Struct, frozen=True, kw_only=True):
 
     name: str
     kind: Kind
-    place: Place
+    place: SourcePosition
     target: str = ""
     """The program of `cli`, the capability of `cap`, `module:function`, the file of `pipeline`."""
     text: Template | None = None
@@ -158,20 +160,20 @@ class Step(Struct, frozen=True, kw_only=True):
         return self.when is not None and any(each.root == "item" for each in values_of(self.when))
 
 
-class Pipeline(Struct, frozen=True, kw_only=True):
+class PipelineGraph(Struct, frozen=True, kw_only=True):
     """A graph of steps, checked; `steps` in an order in which they can be run."""
 
     name: str
     file: str
     description: str = ""
     inputs: dict[str, Input]
-    budget: Budget = Budget()
+    budget: RunBudget = RunBudget()
     steps: dict[str, Step]
-    nodes: dict[str, Node]
+    nodes: dict[str, YamlNode]
     """What the file says of each step, for the places of faults."""
 
 
-def read_pipeline(text: str, file: str) -> Pipeline:
+def read_pipeline(text: str, file: str) -> PipelineGraph:
     """Read a pipeline.
 
     Raises:
@@ -193,18 +195,18 @@ def read_pipeline(text: str, file: str) -> Pipeline:
         _check_names(file, step, nodes[step.name], inputs, steps)
     needs = {name: step.needs for name, step in steps.items()}
     in_order = order(file, needs, lambda name, need: _place_of_need(nodes[name], need))
-    return Pipeline(
+    return PipelineGraph(
         name=top.values()["name"],
         file=file,
         description=top.values().get("description", ""),
         inputs=inputs,
-        budget=Budget(**budget),
+        budget=RunBudget(**budget),
         steps={name: steps[name] for name in in_order},
         nodes=nodes,
     )
 
 
-def read_budget(given: Mapping[str, Any], before: Budget) -> Budget | None:
+def read_budget(given: Mapping[str, Any], before: RunBudget) -> RunBudget | None:
     """A budget whose fields stand instead of those of another one; None where none is given.
 
     Raises:
@@ -221,7 +223,7 @@ def read_budget(given: Mapping[str, Any], before: Budget) -> Budget | None:
     return replace(before, **_renamed(read)) if read else None
 
 
-def _input(file: str, name: str, node: Node) -> Input:
+def _input(file: str, name: str, node: YamlNode) -> Input:
     if not isinstance(node.value, dict):
         # A short form: `topic: orders` is an input with a default.
         kinds: dict[Any, InputType] = {
@@ -289,7 +291,7 @@ _KIND_FIELDS: dict[Kind, _KindFields] = {
 }
 
 
-def _step(file: str, name: str, node: Node, defaults: Mapping[str, Any]) -> Step:
+def _step(file: str, name: str, node: YamlNode, defaults: Mapping[str, Any]) -> Step:
     kind = _kind(file, name, node)
     table = {**fields.KINDS[kind], **fields.STEP}
     mapping = Table(file, node, f"the step {name} ({kind})", table)
@@ -307,7 +309,7 @@ def _step(file: str, name: str, node: Node, defaults: Mapping[str, Any]) -> Step
     return replace(step, needs=tuple(needs))
 
 
-def _kind(file: str, name: str, node: Node) -> Kind:
+def _kind(file: str, name: str, node: YamlNode) -> Kind:
     if not isinstance(node.value, dict):
         refuse(file, node.place, f"the step {name} is no mapping", "write prompt: ... below it")
     # `cli` has a field `prompt` of its own.
@@ -360,7 +362,7 @@ def _templates_in(args: Any) -> list[Template]:
     return [template for part in parts for template in _templates_in(part)]
 
 
-def _place_of_need(node: Node, need: str) -> Place:
+def _place_of_need(node: YamlNode, need: str) -> SourcePosition:
     """Where a step names another one that comes before it."""
     for scalar in node.value["needs"].scalars() if "needs" in node.keys else ():
         if scalar.value == need:
@@ -368,7 +370,7 @@ def _place_of_need(node: Node, need: str) -> Place:
     return _place_of_value(node, lambda value: value.root == "steps" and value.path[:1] == (need,))
 
 
-def _place_of_value(node: Node, is_meant: Callable[[Value], bool]) -> Place:
+def _place_of_value(node: YamlNode, is_meant: Callable[[Value], bool]) -> SourcePosition:
     """Where a step uses a value: in a template, or in its condition."""
     for name, part in node.items():
         for scalar in part.scalars():
@@ -382,7 +384,7 @@ def _place_of_value(node: Node, is_meant: Callable[[Value], bool]) -> Place:
 
 
 def _check_names(
-    file: str, step: Step, node: Node, inputs: Mapping[str, Input], steps: Mapping[str, Step]
+    file: str, step: Step, node: YamlNode, inputs: Mapping[str, Input], steps: Mapping[str, Step]
 ) -> None:
     """Refuse what a step names and nobody has."""
     for need in step.needs:
@@ -434,7 +436,7 @@ _LABEL_CHARS_MAX = 22
 
 
 def order(
-    file: str, needs: Mapping[str, Sequence[str]], place_of: Callable[[str, str], Place]
+    file: str, needs: Mapping[str, Sequence[str]], place_of: Callable[[str, str], SourcePosition]
 ) -> list[str]:
     """Names, each after those that it needs, otherwise in the order of the file.
 

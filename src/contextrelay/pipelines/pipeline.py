@@ -26,10 +26,10 @@ from contextrelay.pipelines.definition import (
     load,
     with_included,
 )
-from contextrelay.pipelines.language import Budget, Step
-from contextrelay.pipelines.language import Pipeline as Checked
+from contextrelay.pipelines.language import PipelineGraph as Checked
+from contextrelay.pipelines.language import RunBudget, Step
 from contextrelay.pipelines.record import RunRecord, follow, this_runner
-from contextrelay.pipelines.run import Run, Runner, Threads
+from contextrelay.pipelines.run import ActiveRun, Runner, Threads
 from contextrelay.pipelines.yaml_nodes import refuse
 from contextrelay.runs.prices import price, prices_here
 from contextrelay.runs.provider import Tokens
@@ -170,7 +170,7 @@ def setting_of(
     pipelines: dict[str, Checked],
     parallel: int,
     models: dict[str, str],
-    own_budget: Budget | None = None,
+    own_budget: RunBudget | None = None,
 ) -> Setting:
     main = pipelines[started.definition.main]
     return Setting(
@@ -191,7 +191,7 @@ def go(
     relay: Relay, record: RunRecord, setting: Setting, runner: Runner, hear: Hear | None
 ) -> PipelineRun:
     heard = setting if hear is None else replace(setting, hear=hear)
-    return Run(relay, record, heard, runner).go()
+    return ActiveRun(relay, record, heard, runner).go()
 
 
 def address_of(relay: Relay) -> str | None:
@@ -215,7 +215,7 @@ def check_parallel(parallel: int) -> None:
 def models_of(
     transport: Any,
     pipelines: Mapping[str, Checked],
-    own_budget: Budget | None = None,
+    own_budget: RunBudget | None = None,
     is_run: bool = True,
 ) -> dict[str, str]:
     """The models that answer, as PROVIDER:MODEL, by what steps name.

@@ -25,7 +25,7 @@ from contextrelay.model.pipeline import (
 )
 from contextrelay.model.run import FINAL, StepStatus, writer
 from contextrelay.model.thread import Event, Numbered
-from contextrelay.pipelines.language import Budget
+from contextrelay.pipelines.language import RunBudget
 from contextrelay.runs.prices import spell_price
 from contextrelay.verbs import ReadEvents
 
@@ -38,7 +38,7 @@ class Over(NamedTuple):
     more: str
 
 
-class Spent:
+class RunSpent:
     """What a run, or a pipeline in it, took so far."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Spent:
             "price": spell_price(self.price),
         }
 
-    def over(self, budget: Budget) -> Over | None:
+    def over(self, budget: RunBudget) -> Over | None:
         """What of a budget is used up; None where nothing is."""
         tokens = self.tokens_in + self.tokens_out
         if budget.tokens is not None and tokens > budget.tokens:
@@ -77,7 +77,7 @@ class Spent:
 CANCEL = "pipeline.cancel"
 
 
-class Runner(RunnerProcess, frozen=True):
+class RunnerIdentity(RunnerProcess, frozen=True):
     """The process that runs a pipeline: to see whether it is still there."""
 
     @property
@@ -91,8 +91,8 @@ class Runner(RunnerProcess, frozen=True):
         return self.is_here and _began(self.pid) == self.began
 
 
-def this_runner() -> Runner:
-    return Runner(_host(), os.getpid(), _began(os.getpid()))
+def this_runner() -> RunnerIdentity:
+    return RunnerIdentity(_host(), os.getpid(), _began(os.getpid()))
 
 
 def _host() -> str:
@@ -148,7 +148,7 @@ class RunRecord:
         self.steps: dict[str, StepRecord] = {}
         self.retried: list[tuple[str, StepRecord]] = []
         """What was run again since: it was paid for, too."""
-        self.runner: Runner | None = None
+        self.runner: RunnerIdentity | None = None
         self.status: RunStatus = "running"
         self.started_at: datetime | None = None
         self.end: RunEnded | None = None
@@ -192,7 +192,9 @@ class RunRecord:
 
     def _goes_on(self, event: Event, runner: RunnerProcess | None) -> None:
         self.status, self.end = "running", None
-        self.runner = None if runner is None else Runner(runner.host, runner.pid, runner.began)
+        self.runner = (
+            None if runner is None else RunnerIdentity(runner.host, runner.pid, runner.began)
+        )
         self._stopped()
         self._since = event.at
 

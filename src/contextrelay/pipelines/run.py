@@ -35,13 +35,13 @@ from contextrelay.pipelines.completion import (
     write_run_end,
 )
 from contextrelay.pipelines.definition import Setting, check_inputs, included_path
-from contextrelay.pipelines.graph import Graph, Node, Result, Unit, never_runs
-from contextrelay.pipelines.language import Budget, Pipeline, Step, suggestion
+from contextrelay.pipelines.graph import Graph, GraphNode, StepResult, Unit, never_runs
+from contextrelay.pipelines.language import PipelineGraph, RunBudget, Step, suggestion
 from contextrelay.pipelines.record import CANCEL, Over, RunRecord, StepRecord, follow
 from contextrelay.pipelines.steps.child import end_leftovers
 from contextrelay.pipelines.steps.kinds import TRIES
 from contextrelay.pipelines.steps.python_pool import PythonPool
-from contextrelay.pipelines.steps.task import Place, Task, perform
+from contextrelay.pipelines.steps.task import Task, Workplace, perform
 from contextrelay.pipelines.steps.values import Scope, Values
 from contextrelay.pipelines.views import all_views, next_step, paid, reasons, view_of
 from contextrelay.runs.prices import since_ms
@@ -53,7 +53,7 @@ _ENDS = re.compile(r"[\[/]")
 class _Part(NamedTuple):
     """One part of a key, as `review[3]` in `sub/review[3]/plan`, and where it stands."""
 
-    pipeline: Pipeline
+    pipeline: PipelineGraph
     prefix: str
     step: Step
     has_index: bool
@@ -61,7 +61,10 @@ class _Part(NamedTuple):
 
 
 def run_again(
-    key: str, main: Pipeline, pipelines: Mapping[str, Pipeline], steps: Mapping[str, StepRecord]
+    key: str,
+    main: PipelineGraph,
+    pipelines: Mapping[str, PipelineGraph],
+    steps: Mapping[str, StepRecord],
 ) -> list[str]:
     """The keys of what is to be run again, each before those that it depends on.
 
@@ -100,7 +103,7 @@ def run_again(
     return [each for each in reversed(list(steps)) if each in holders or _is_in(each, wholes)]
 
 
-def _parts(key: str, main: Pipeline, pipelines: Mapping[str, Pipeline]) -> list[_Part]:
+def _parts(key: str, main: PipelineGraph, pipelines: Mapping[str, PipelineGraph]) -> list[_Part]:
     found: list[_Part] = []
     pipeline, prefix = main, ""
     for text in key.split("/"):
@@ -126,7 +129,7 @@ def _parts(key: str, main: Pipeline, pipelines: Mapping[str, Pipeline]) -> list[
 _SHOW = "see: relay pipeline show RUN"
 
 
-def _followers(pipeline: Pipeline, name: str) -> list[str]:
+def _followers(pipeline: PipelineGraph, name: str) -> list[str]:
     """The steps that depend on one, also by others."""
     again = {name}
     for each, step in pipeline.steps.items():  # in order: what it needs was looked at
@@ -143,7 +146,7 @@ def _is_in(key: str, wholes: set[str]) -> bool:
 WHEN = "when: does not hold"
 
 
-class Run:
+class ActiveRun:
     """One run of a pipeline, in this process."""
 
     def __init__(self, relay: Relay, record: RunRecord, setting: Setting, runner: Runner) -> None:
@@ -152,7 +155,7 @@ class Run:
         self._reports: SimpleQueue[tuple[Unit, StepView | BaseException]] = SimpleQueue()
         self._lock, self._woken = Lock(), Event()
         self._ready: deque[Unit] = deque()
-        self._opened: deque[tuple[Graph, Node]] = deque()
+        self._opened: deque[tuple[Graph, GraphNode]] = deque()
         self._under_way = 0
         self._waits = Waits(relay, record.run)
         self._lasting = Lasting(relay, record.run)
@@ -253,7 +256,7 @@ class Run:
         unit.graph.spend(outcome)
         self._heard(outcome)
         status: Any = outcome.status
-        self._ended(unit, Result(status, outcome.ref, outcome.by, outcome.reason, outcome.hint))
+        self._ended(unit, StepResult(status, outcome.ref, outcome.by, outcome.reason, outcome.hint))
         self._check_budget(unit.graph)
 
     def _look(self) -> None:
@@ -290,7 +293,7 @@ class Run:
         """Take what is over from the record, and look at the rest."""
         if graph.budget.time_s is not None:
             self._timed.append(graph)
-        if not graph.prefix or graph.budget != Budget():
+        if not graph.prefix or graph.budget != RunBudget():
             for view in paid(self._record):
                 if view.step.startswith(graph.prefix):
                     graph.spent.add(view)
@@ -322,14 +325,14 @@ class Run:
             except RelayError as error:
                 self._write_end(Unit(graph, node), failed(error))
 
-    def _open(self, graph: Graph, node: Node) -> None:
+    def _open(self, graph: Graph, node: GraphNode) -> None:
         """All that a step needs is over: begin it, or skip it."""
         step = node.step
         status = {name: each.status for name, each in graph.nodes.items()}
         reason = never_runs(step, graph.pipeline, status)
         values = self._values(Unit(graph, node))
         if reason or not (step.is_filtered or values.hold(step.when)):
-            self._write_end(Unit(graph, node), Result("skipped", reason=reason or WHEN))
+            self._write_end(Unit(graph, node), StepResult("skipped", reason=reason or WHEN))
             return
         if step.foreach is None:
             self._begin_unit(Unit(graph, node))
@@ -338,7 +341,7 @@ class Run:
         node.status = "running"
         self._fill(graph, node)
 
-    def _fill(self, graph: Graph, node: Node) -> None:
+    def _fill(self, graph: Graph, node: GraphNode) -> None:
         """Begin as many items as may be under way; those that are over are taken as they are."""
         most = node.step.max_parallel or len(node.items)
         while node.begun < len(node.items) and node.under_way < most and not self._is_stopped:
@@ -357,7 +360,7 @@ class Run:
         step = unit.node.step
         try:
             if step.is_filtered and not self._values(unit).hold(step.when):
-                self._write_end(unit, Result("skipped", reason=WHEN))
+                self._write_end(unit, StepResult("skipped", reason=WHEN))
             elif step.kind == "approve":
                 self._begin_wait(unit, before)
             elif step.kind == "pipeline":
@@ -381,7 +384,7 @@ class Run:
         given: dict[str, Any] = self._values(unit).document(unit.node.step.args or {})
         inputs = check_inputs(pipeline, given)
         self._heard(self._view(unit, "running", None))
-        budget = Budget() if self._setting.has_own_budget else pipeline.budget
+        budget = RunBudget() if self._setting.has_own_budget else pipeline.budget
         self._begin_graph(Graph(pipeline, inputs, f"{unit.key}/", unit, budget))
 
     def _values(self, unit: Unit) -> Values:
@@ -418,7 +421,7 @@ class Run:
 
     # What is over
 
-    def _ended(self, unit: Unit, result: Result) -> None:
+    def _ended(self, unit: Unit, result: StepResult) -> None:
         """A step, or an item of one, is over, and written down as such."""
         graph, node = unit.graph, unit.node
         if unit.item_index is not None:
@@ -439,7 +442,7 @@ class Run:
         if graph.parent is not None:
             self._write_end(graph.parent, *graph.ended())
 
-    def _write_end(self, unit: Unit, result: Result, body: Any = None) -> None:
+    def _write_end(self, unit: Unit, result: StepResult, body: Any = None) -> None:
         """Write the end of what this thread itself decides, and go on from it."""
         ended = write_end(self._relay, self._record.run, unit, result, body)
         view = self._view(unit, ended.status, ended.ref, ended.by, ended.reason)
@@ -518,7 +521,7 @@ class Threads:
     """A thread for each task under way; commands and functions are processes of their own."""
 
     def __init__(self, relay: Relay, parallel: int) -> None:
-        self._place = Place(relay, PythonPool(), Event())
+        self._place = Workplace(relay, PythonPool(), Event())
         self._threads = ThreadPoolExecutor(parallel, "relay-step")
         self._next = local()
         """Of a thread that reports the end of a task: `jobs`, what it does then."""

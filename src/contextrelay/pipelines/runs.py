@@ -19,7 +19,7 @@ from contextrelay.limits import (
     RUN_LOOK_S,
 )
 from contextrelay.model.pipeline import PipelineRun, RunStarted, StepView
-from contextrelay.pipelines.approval import Decision, decide
+from contextrelay.pipelines.approval import ApprovalDecision, decide
 from contextrelay.pipelines.definition import Hear, Started, read_started
 from contextrelay.pipelines.language import Step, read_budget
 from contextrelay.pipelines.pipeline import (
@@ -164,7 +164,7 @@ def cancel(relay: Relay, run: str, by: str = "you") -> PipelineRun:
     return show(relay, run)
 
 
-def decided(relay: Relay, run: str, step: str, decision: Decision) -> StepView:
+def decided(relay: Relay, run: str, step: str, decision: ApprovalDecision) -> StepView:
     """Approve or reject a step that waits.
 
     Raises:

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from contextrelay.limits import FAILURES_SHOWN
 from contextrelay.model.pipeline import PipelineRun, RunStatus, StepView
-from contextrelay.pipelines.graph import Graph, Node
-from contextrelay.pipelines.record import Over, RunRecord, Spent, StepRecord
+from contextrelay.pipelines.graph import Graph, GraphNode
+from contextrelay.pipelines.record import Over, RunRecord, RunSpent, StepRecord
 
 
 def view_of(key: str, record: StepRecord) -> StepView:
@@ -36,7 +36,9 @@ def paid(record: RunRecord) -> list[StepView]:
     return [view_of(key, step) for key, step in (*record.steps.items(), *record.retried)]
 
 
-def next_step(status: RunStatus, run: str, failures: list[Node], over: Over | None = None) -> str:
+def next_step(
+    status: RunStatus, run: str, failures: list[GraphNode], over: Over | None = None
+) -> str:
     """What to do after a run ended so."""
     short = run[:8]
     match status:
@@ -54,7 +56,7 @@ def next_step(status: RunStatus, run: str, failures: list[Node], over: Over | No
             return ""
 
 
-def reasons(failures: list[Node]) -> str:
+def reasons(failures: list[GraphNode]) -> str:
     """Why a run failed: of each step that did, a line with what to do about it."""
     lines: list[str] = []
     for node in failures[:FAILURES_SHOWN]:
@@ -71,7 +73,7 @@ def shown_run(record: RunRecord) -> PipelineRun:
     views = {key: view_of(key, step) for key, step in record.steps.items()}
     if record.state != "running":
         views = {key: left(view) for key, view in views.items()}
-    spent = Spent()
+    spent = RunSpent()
     for view in paid(record):
         spent.add(view)
     return PipelineRun(

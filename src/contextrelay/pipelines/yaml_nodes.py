@@ -35,21 +35,21 @@ _FLOAT = re.compile(r"[-+]?(0|[1-9][0-9]*)?\.?[0-9]+([eE][-+]?[0-9]+)?")
 _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
 
 
-class Place(NamedTuple):
+class SourcePosition(NamedTuple):
     """Where something stands, counted from 1."""
 
     line: int
     column: int
 
 
-class Node(Struct, frozen=True):
+class YamlNode(Struct, frozen=True):
     """A value and its place: a scalar, a list of nodes, or a mapping of names to nodes."""
 
     value: Any
-    place: Place
-    keys: dict[str, Place] = {}
+    place: SourcePosition
+    keys: dict[str, SourcePosition] = {}
     """Where the names of a mapping stand."""
-    braces: tuple[Place, ...] = ()
+    braces: tuple[SourcePosition, ...] = ()
     """Where each value of a text stands: its `{{`."""
 
     def plain(self) -> Any:
@@ -60,13 +60,13 @@ class Node(Struct, frozen=True):
             return [node.plain() for node in self.nodes()]
         return self.value
 
-    def items(self) -> list[tuple[str, Node]]:
+    def items(self) -> list[tuple[str, YamlNode]]:
         return list(self.value.items())
 
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[YamlNode]:
         return list(self.value)
 
-    def scalars(self) -> Iterator[Node]:
+    def scalars(self) -> Iterator[YamlNode]:
         """Every scalar in it, in order."""
         if not isinstance(self.value, dict | list):
             yield self
@@ -75,11 +75,11 @@ class Node(Struct, frozen=True):
         for node in inner:
             yield from node.scalars()
 
-    def field(self, name: str) -> Place:
+    def field(self, name: str) -> SourcePosition:
         """Where the value of a name stands; where there is none, the whole."""
         return dict(self.items())[name].place if name in self.keys else self.place
 
-    def place_in(self, details: Mapping[str, Any]) -> Place:
+    def place_in(self, details: Mapping[str, Any]) -> SourcePosition:
         """The place of a fault: `at` is the way to it, `value` which of a text's values it is."""
         node: Any = self
         for step in details.get("at", ()):
@@ -88,11 +88,11 @@ class Node(Struct, frozen=True):
             except (KeyError, IndexError, TypeError):
                 break
         number = details.get("value", len(node.braces))
-        found: Place = node.braces[number] if number < len(node.braces) else node.place
+        found: SourcePosition = node.braces[number] if number < len(node.braces) else node.place
         return found
 
 
-def refuse(file: str, place: Place, message: str, hint: str) -> NoReturn:
+def refuse(file: str, place: SourcePosition, message: str, hint: str) -> NoReturn:
     """Refuse a document at a place of it.
 
     Raises:
@@ -101,16 +101,16 @@ def refuse(file: str, place: Place, message: str, hint: str) -> NoReturn:
     raise Invalid(f"{file}:{place.line}:{place.column}: {message}", hint, _where(file, place))
 
 
-def _where(file: str, place: Place) -> dict[str, object]:
+def _where(file: str, place: SourcePosition) -> dict[str, object]:
     return {"file": file, "line": place.line, "column": place.column}
 
 
-def place_behind(text: str) -> Place:
+def place_behind(text: str) -> SourcePosition:
     """The place behind a text that a file begins with."""
-    return Place(text.count("\n") + 1, len(text) - text.rfind("\n"))
+    return SourcePosition(text.count("\n") + 1, len(text) - text.rfind("\n"))
 
 
-def read_yaml(text: str, file: str) -> Node:
+def read_yaml(text: str, file: str) -> YamlNode:
     """Read a document that is a mapping.
 
     Raises:
@@ -129,7 +129,7 @@ def read_yaml(text: str, file: str) -> Node:
         node = _Builder(file, text).build(_parse(text, yaml.CSafeLoader))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        place = Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
+        place = SourcePosition(mark.line + 1, mark.column + 1) if mark else SourcePosition(1, 1)
         if _has_tab(text, place):
             refuse(file, place, "a tab in the indentation", "indent with spaces")
         problem = getattr(error, "problem", None) or str(error)
@@ -137,12 +137,12 @@ def read_yaml(text: str, file: str) -> Node:
             file, place, f"no YAML: {problem}", "repair the line; quote texts with : or # in them"
         )
     if node is None or not isinstance(node.value, dict):
-        place = node.place if node else Place(1, 1)
+        place = node.place if node else SourcePosition(1, 1)
         refuse(file, place, "this is no pipeline", "begin with name: and steps:")
     return node
 
 
-def _has_tab(text: str, place: Place) -> bool:
+def _has_tab(text: str, place: SourcePosition) -> bool:
     line = text.split("\n")[place.line - 1 : place.line]
     return any("\t" in each[: len(each) - len(each.lstrip())] for each in line)
 
@@ -155,8 +155,8 @@ class _Builder:
         self._text = text
         self._nodes = 0
 
-    def build(self, events: Iterator[Event]) -> Node | None:
-        root: Node | None = None
+    def build(self, events: Iterator[Event]) -> YamlNode | None:
+        root: YamlNode | None = None
         documents = 0
         for event in events:
             if isinstance(event, DocumentStartEvent):
@@ -167,7 +167,7 @@ class _Builder:
                 root = self._node(event, events, 1)
         return root
 
-    def _node(self, event: Event, events: Iterator[Event], depth: int) -> Node:
+    def _node(self, event: Event, events: Iterator[Event], depth: int) -> YamlNode:
         place = _place(event)
         self._nodes += 1
         if self._nodes > PIPELINE_NODES_MAX or depth > PIPELINE_DEPTH_MAX:
@@ -182,42 +182,44 @@ class _Builder:
             case ScalarEvent(value=text) if "\0" in text:
                 refuse(self._file, place, "a NUL character", "leave it out: no command can take it")
             case ScalarEvent():
-                return Node(_scalar(event), place, braces=self._braces(event, place))
+                return YamlNode(_scalar(event), place, braces=self._braces(event, place))
             case SequenceStartEvent():
-                return Node(self._list(events, depth), place)
+                return YamlNode(self._list(events, depth), place)
             case _:
                 return self._mapping(events, place, depth)
 
-    def _braces(self, event: Any, place: Place) -> tuple[Place, ...]:
+    def _braces(self, event: Any, place: SourcePosition) -> tuple[SourcePosition, ...]:
         """Where each value of a scalar stands: its `{{` is written so, however that is quoted."""
         if "{{" not in event.value:
             return ()
         source = self._text[event.start_mark.index : event.end_mark.index]
-        found: list[Place] = []
+        found: list[SourcePosition] = []
         for match in re.finditer(r"\{\{(\{\{)?", source):
             if match[1]:
                 continue  # Braces as they are.
             line, column = place_behind(source[: match.start()])
             found.append(
-                Place(place.line + line - 1, column + (place.column - 1 if line == 1 else 0))
+                SourcePosition(
+                    place.line + line - 1, column + (place.column - 1 if line == 1 else 0)
+                )
             )
         return tuple(found)
 
-    def _refuse_marks(self, event: Any, place: Place) -> None:
+    def _refuse_marks(self, event: Any, place: SourcePosition) -> None:
         if isinstance(event, AliasEvent) or event.anchor:
             refuse(self._file, place, "aliases and anchors are not taken", "write it out")
         if getattr(event, "tag", None) and not isinstance(event, AliasEvent):
             refuse(self._file, place, f"the tag {shown(event.tag)}", "leave it out: no tags here")
 
-    def _list(self, events: Iterator[Event], depth: int) -> list[Node]:
-        values: list[Node] = []
+    def _list(self, events: Iterator[Event], depth: int) -> list[YamlNode]:
+        values: list[YamlNode] = []
         while not isinstance(event := next(events), SequenceEndEvent):
             values.append(self._node(event, events, depth + 1))
         return values
 
-    def _mapping(self, events: Iterator[Event], place: Place, depth: int) -> Node:
-        values: dict[str, Node] = {}
-        keys: dict[str, Place] = {}
+    def _mapping(self, events: Iterator[Event], place: SourcePosition, depth: int) -> YamlNode:
+        values: dict[str, YamlNode] = {}
+        keys: dict[str, SourcePosition] = {}
         while not isinstance(event := next(events), MappingEndEvent):
             if not isinstance(event, ScalarEvent):
                 refuse(self._file, _place(event), "a key that is no word", "write name: value")
@@ -230,11 +232,11 @@ class _Builder:
                 refuse(self._file, key.place, again, "keep one of the two")
             values[name] = self._node(next(events), events, depth + 1)
             keys[name] = key.place
-        return Node(values, place, keys)
+        return YamlNode(values, place, keys)
 
 
-def _place(event: Any) -> Place:
-    return Place(event.start_mark.line + 1, event.start_mark.column + 1)
+def _place(event: Any) -> SourcePosition:
+    return SourcePosition(event.start_mark.line + 1, event.start_mark.column + 1)
 
 
 def _scalar(event: Any) -> Any:

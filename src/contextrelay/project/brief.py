@@ -26,7 +26,7 @@ from contextrelay.limits import (
     NEXT_TODOS_MAX,
     PROJECT_OWN_BYTES_MAX,
 )
-from contextrelay.model.project import STATE, TODOS, Decision, Texts, Todo, as_fields
+from contextrelay.model.project import STATE, TODOS, Decision, ProjectTexts, Todo, as_fields
 from contextrelay.project import confined
 from contextrelay.project.files import stamp_of
 
@@ -112,7 +112,7 @@ class FittedText(NamedTuple):
     """How many items of each kind are missing."""
 
 
-def brief_for_model(folder: Path, texts: Texts, budget_tokens: int) -> Briefing:
+def brief_for_model(folder: Path, texts: ProjectTexts, budget_tokens: int) -> Briefing:
     """Return the brief for a model, from the cache if the files did not change.
 
     Raises:
@@ -150,7 +150,7 @@ def _cache_folder() -> Path:
 
 
 def new_briefing(
-    folder: Path, texts: Texts, budget_tokens: int, age: Age | None = None
+    folder: Path, texts: ProjectTexts, budget_tokens: int, age: Age | None = None
 ) -> Briefing:
     """Make a brief; with `age` in the form for people."""
     from contextrelay.content.tokens import count_tokens
@@ -165,7 +165,7 @@ def new_briefing(
     return Briefing(brief.text, brief.tokens, found.stamp, name, last_review, fields)
 
 
-def summarize(texts: Texts, folder_name: str) -> ProjectSummary:
+def summarize(texts: ProjectTexts, folder_name: str) -> ProjectSummary:
     """Read the four files.
 
     Raises:

@@ -58,7 +58,7 @@ class NewDecision(Struct, frozen=True, forbid_unknown_fields=True):
     supersedes: list[Text] | Text = []
 
 
-class Changes(Struct, frozen=True, forbid_unknown_fields=True):
+class ProjectChanges(Struct, frozen=True, forbid_unknown_fields=True):
     """The changes of a piece of work; None for a field that did not change."""
 
     phase: Text | None = None

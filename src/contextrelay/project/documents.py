@@ -14,7 +14,7 @@ from typing import Any
 from contextrelay.documents.values import is_list, is_object, read_json, same
 from contextrelay.errors import Broken, Conflict, Invalid, Refused
 from contextrelay.limits import PROJECT_FILE_BYTES_MAX
-from contextrelay.model.project import DECISIONS, STATE, Clash, Texts
+from contextrelay.model.project import DECISIONS, STATE, Clash, ProjectTexts
 from contextrelay.project.confined import BOM, broken, newline_of
 from contextrelay.project.decisions import append_section, read_decisions
 
@@ -49,10 +49,10 @@ _PROJECT_MD = """# {name}
 """
 
 
-def new_texts(name: str, now: str, description: str = "") -> Texts:
+def new_texts(name: str, now: str, description: str = "") -> ProjectTexts:
     """Return the files of a new project."""
     description = description or "[What this project is, what problem it solves]"
-    return Texts(
+    return ProjectTexts(
         about=_PROJECT_MD.format(name=name, description=description),
         state=dump_document(new_state(now)),
         todos=dump_document(new_todos(now)),

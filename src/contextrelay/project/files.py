@@ -40,7 +40,7 @@ from contextrelay.limits import (
     PROJECT_SEEN_MAX,
     UNFINISHED_PUSH_S,
 )
-from contextrelay.model.project import FILES, OWN_FOLDER, Texts
+from contextrelay.model.project import FILES, OWN_FOLDER, ProjectTexts
 from contextrelay.project import confined
 
 try:
@@ -74,12 +74,12 @@ def find_folder(start: str | os.PathLike[str] | None = None) -> Path:
     )
 
 
-def read_texts(folder: Path) -> Texts:
+def read_texts(folder: Path) -> ProjectTexts:
     """Return the four files; see `confined.read_text`."""
-    return Texts(*[confined.read_text(folder, name) for name in FILES])
+    return ProjectTexts(*[confined.read_text(folder, name) for name in FILES])
 
 
-def stamp_of(texts: Texts) -> str:
+def stamp_of(texts: ProjectTexts) -> str:
     """Return a short hash of the files."""
     digest = sha256()
     for name, text in texts.named().items():
@@ -147,7 +147,7 @@ def _lock(handle: int, wait_s: float = PROJECT_LOCK_S_MAX, is_shared: bool = Fal
             raise Broken(problem, "move the project to another one") from error
 
 
-def read_all(folder: Path) -> Texts:
+def read_all(folder: Path) -> ProjectTexts:
     """Return the four files as one consistent state; finish the change of a process that died.
 
     Raises:
@@ -173,7 +173,9 @@ def read_all(folder: Path) -> Texts:
         return texts
 
 
-def change_texts(folder: Path, make: Callable[[Texts], Texts]) -> tuple[Texts, Texts]:
+def change_texts(
+    folder: Path, make: Callable[[ProjectTexts], ProjectTexts]
+) -> tuple[ProjectTexts, ProjectTexts]:
     """Change the files to the result of `make`, all or nothing; return them before and after.
 
     `make` is called again if a user saves a file meanwhile.

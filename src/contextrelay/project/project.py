@@ -30,8 +30,8 @@ from contextrelay.model.project import (
     Clash,
     Decision,
     Finished,
+    ProjectTexts,
     Secret,
-    Texts,
 )
 from contextrelay.project import confined, files
 from contextrelay.project.brief import (
@@ -59,7 +59,7 @@ _GIT_S_MAX = 60
 class ProjectDraft:
     """The files during a change. Documents are loaded on first use and dumped at the end."""
 
-    def __init__(self, texts: Texts, now: str) -> None:
+    def __init__(self, texts: ProjectTexts, now: str) -> None:
         self._texts = texts
         self._now = now
         self._documents: dict[str, dict[str, Any]] = {}
@@ -84,7 +84,7 @@ class ProjectDraft:
         self._texts = self._texts.having(DECISIONS, text)
         return id
 
-    def texts(self) -> Texts:
+    def texts(self) -> ProjectTexts:
         """Return the files with the changes."""
         from contextrelay.project.documents import dump_document
 
@@ -153,7 +153,7 @@ class Project:
 
         return ProjectTasks(self)
 
-    def texts(self) -> Texts:
+    def texts(self) -> ProjectTexts:
         """Return the four files; raise Broken if one is unreadable."""
         return files.read_all(self.folder)
 
@@ -192,11 +192,11 @@ class Project:
             Invalid: a field is unknown or invalid.
             Refused: a todo does not allow the transition, or there is a secret and `is_strict`.
         """
-        from contextrelay.project.changes import Changes, NewDecision, read_input
+        from contextrelay.project.changes import NewDecision, ProjectChanges, read_input
         from contextrelay.project.documents import load_document
         from contextrelay.project.state_file import merge_progress, update_progress
 
-        changes = read_input(fields, Changes, "changes")
+        changes = read_input(fields, ProjectChanges, "changes")
         seen = load_document(files.read_seen(self.folder, since), STATE) if since else None
 
         def make(draft: ProjectDraft) -> tuple[list[str], list[str], list[str], list[Clash]]:
@@ -274,7 +274,7 @@ class Project:
     def _change(self, make: Callable[[ProjectDraft], Result]) -> tuple[Result, list[str]]:
         results: list[Result] = []
 
-        def write(texts: Texts) -> Texts:
+        def write(texts: ProjectTexts) -> ProjectTexts:
             draft = ProjectDraft(texts, self.now())
             results[:] = [make(draft)]
             return draft.texts()
@@ -282,13 +282,13 @@ class Project:
         names = self.write(write)
         return results[0], names
 
-    def write(self, make: Callable[[Texts], Texts]) -> list[str]:
+    def write(self, make: Callable[[ProjectTexts], ProjectTexts]) -> list[str]:
         """Change the texts of the files, check for secrets, and return the names that changed."""
         from contextrelay.project.check import describe_secret, find_secrets
 
         found: list[Secret] = []
 
-        def checked(before: Texts) -> Texts:
+        def checked(before: ProjectTexts) -> ProjectTexts:
             after = make(before)
             found.clear()
             for name, text in after.named().items():
@@ -352,10 +352,10 @@ def init_project(
             confined.remove(folder, each)
     new = new_texts(name or folder.name, project.now(), description)
 
-    def write(texts: Texts) -> Texts:
+    def write(texts: ProjectTexts) -> ProjectTexts:
         if is_forced:
             return new
-        return Texts(
+        return ProjectTexts(
             *[there if there is not None else made for there, made in zip(texts, new, strict=True)]
         )
 

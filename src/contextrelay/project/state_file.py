@@ -18,7 +18,7 @@ from contextrelay.documents.values import is_list, is_object
 from contextrelay.errors import Conflict, Invalid, NotFound, Refused
 from contextrelay.limits import LIST_ITEMS_MAX, PROJECT_FIELD_CHARS_MAX
 from contextrelay.model.project import STATE, Clash
-from contextrelay.project.changes import Changes
+from contextrelay.project.changes import ProjectChanges
 from contextrelay.project.documents import (
     CONFLICTS,
     Document,
@@ -45,7 +45,7 @@ def _check_length(name: str, text: str) -> None:
         raise Invalid(f"{name} is too long: {len(text):,} characters", hint)
 
 
-def update_progress(state: Document, changes: Changes, now: str) -> None:
+def update_progress(state: Document, changes: ProjectChanges, now: str) -> None:
     """Make the changes of the progress in a state.
 
     Raises:
@@ -86,7 +86,9 @@ def _update_steps(progress: Document, steps: Document) -> None:
             progress["in_progress"] = ""
 
 
-def merge_progress(state: Document, seen: Document, changes: Changes, now: str) -> list[Clash]:
+def merge_progress(
+    state: Document, seen: Document, changes: ProjectChanges, now: str
+) -> list[Clash]:
     """Make the changes by a writer who saw an older state; return and record the conflicts."""
     base = {name: value for name, value in seen.items() if name not in _BY_US}
     # As if the writer had seen the present ones: these fields never conflict.

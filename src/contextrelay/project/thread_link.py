@@ -20,7 +20,7 @@ from typing import Any
 from contextrelay.documents.values import is_object, same
 from contextrelay.errors import Conflict, Gone, NotFound, Unavailable
 from contextrelay.limits import PROJECT_OWN_BYTES_MAX, RETRIES_MAX
-from contextrelay.model.project import OWN_FOLDER, STATE, TODOS, Texts, todo_of
+from contextrelay.model.project import OWN_FOLDER, STATE, TODOS, ProjectTexts, todo_of
 from contextrelay.project import confined
 from contextrelay.project.files import locked, make_own_folder, stamp_of
 
@@ -64,7 +64,7 @@ class Link:
         known = str(self._known().get("thread", ""))
         return known if is_ref(known) else ""
 
-    def update(self, read: Callable[[], Texts], name: str, by: str) -> None:
+    def update(self, read: Callable[[], ProjectTexts], name: str, by: str) -> None:
         """Copy the files to the thread if they changed.
 
         Raises:
@@ -89,7 +89,7 @@ class Link:
         state = self._open().thread(self.thread_id).state(version)
         return {fact["key"]: fact["value"] for fact in state["facts"]}
 
-    def _patch(self, texts: Texts, name: str, by: str) -> None:
+    def _patch(self, texts: ProjectTexts, name: str, by: str) -> None:
         from datetime import UTC, datetime
 
         from msgspec import to_builtins
@@ -140,7 +140,7 @@ class Link:
         confined.write(self._folder, _FILE, text.encode(), is_durable=False)
 
 
-def facts_of(texts: Texts) -> dict[str, Any]:
+def facts_of(texts: ProjectTexts) -> dict[str, Any]:
     """Return every field of the files by the key of its fact."""
     from contextrelay.project.decisions import read_decisions
     from contextrelay.project.documents import load_document
@@ -179,7 +179,7 @@ def _with_facts(
     return [*result, *new]
 
 
-def restore_texts(facts: dict[str, Any], texts: Texts) -> Texts:
+def restore_texts(facts: dict[str, Any], texts: ProjectTexts) -> ProjectTexts:
     """Return the files with the content in the facts of a version; newer decisions stay.
 
     Raises:
@@ -218,7 +218,7 @@ def restore_texts(facts: dict[str, Any], texts: Texts) -> Texts:
     if state and (last := last_task(load_document(texts.state, STATE))) > last_task(state):
         state[LAST_NUMBER] = last
     about = facts.get(_ABOUT)
-    return Texts(
+    return ProjectTexts(
         about=about if isinstance(about, str) else texts.about,
         state=dump_document(state, texts.state) if state else texts.state,
         todos=dump_document(todos, texts.todos) if todos else texts.todos,

@@ -26,14 +26,14 @@ from contextrelay.limits import (
     TRACE_EXCHANGE_TEXTS_MAX,
     TRACE_EXCHANGES_MAX,
 )
-from contextrelay.model.run import Call, Run, ToolSpan, Trace
+from contextrelay.model.run import ModelCall, Run, ToolSpan, Trace
 from contextrelay.report.page import document, figures, section, text
 from contextrelay.runs import trace_display
 
 _NOT_READ = (RelayError, DecodeError, UnicodeError, RecursionError)
 
 
-class Said(NamedTuple):
+class ExchangeText(NamedTuple):
     """One text of an exchange."""
 
     by: str
@@ -41,24 +41,24 @@ class Said(NamedTuple):
     left_out_bytes: int
 
 
-def read_exchange(relay: Relay, ref: str) -> list[Said]:
+def read_exchange(relay: Relay, ref: str) -> list[ExchangeText]:
     """The texts of an exchange in the order in which they were said."""
     try:
         artifact = relay.peek(ref)
         if artifact.size_bytes > TRACE_EXCHANGE_BYTES_MAX:
             size = display.size(artifact.size_bytes)
-            return [Said("relay", f"{size}, too large to show here: relay pull {ref}", 0)]
+            return [ExchangeText("relay", f"{size}, too large to show here: relay pull {ref}", 0)]
         every = list(_messages_in(decode(relay.pull(ref))))
     except _NOT_READ as error:
-        return [Said("relay", f"it cannot be read: {error}", 0)]
+        return [ExchangeText("relay", f"it cannot be read: {error}", 0)]
     if len(every) <= TRACE_EXCHANGE_TEXTS_MAX:
         return every
     left_out = len(every) - TRACE_EXCHANGE_TEXTS_MAX
-    rest = Said("relay", f"{left_out:,} earlier texts are not shown: relay pull {ref}", 0)
+    rest = ExchangeText("relay", f"{left_out:,} earlier texts are not shown: relay pull {ref}", 0)
     return [rest, *every[left_out:]]
 
 
-def _messages_in(recorded: Any) -> Iterator[Said]:
+def _messages_in(recorded: Any) -> Iterator[ExchangeText]:
     prompt, reply = _object(_object(recorded).get("prompt")), _object(recorded).get("reply")
     if prompt.get("system"):
         yield _cut("system", prompt["system"])
@@ -69,7 +69,7 @@ def _messages_in(recorded: Any) -> Iterator[Said]:
         yield _result(result)
 
 
-def _message(by: str, message: Any) -> Iterator[Said]:
+def _message(by: str, message: Any) -> Iterator[ExchangeText]:
     fields = _object(message)
     if fields.get("text"):
         yield _cut(by, fields["text"])
@@ -79,16 +79,16 @@ def _message(by: str, message: Any) -> Iterator[Said]:
         yield _result(result)
 
 
-def _result(result: Any) -> Said:
+def _result(result: Any) -> ExchangeText:
     fields = _object(result)
     failed = " (error)" if fields.get("is_error") else ""
     return _cut(f"result of {fields.get('call_id')}{failed}", fields.get("text"))
 
 
-def _cut(by: str, value: Any) -> Said:
+def _cut(by: str, value: Any) -> ExchangeText:
     raw = (value if isinstance(value, str) else encode(value).decode()).encode(errors="replace")
     text = raw[:TRACE_EXCHANGE_TEXT_BYTES_MAX].decode(errors="ignore")
-    return Said(by, text, max(0, len(raw) - TRACE_EXCHANGE_TEXT_BYTES_MAX))
+    return ExchangeText(by, text, max(0, len(raw) - TRACE_EXCHANGE_TEXT_BYTES_MAX))
 
 
 def _object(value: Any) -> dict[str, Any]:
@@ -167,7 +167,7 @@ def _run(relay: Relay, run: Run, bare: int) -> Iterator[str]:
     yield "</section>"
 
 
-def _call(relay: Relay, call: Call, is_bare: bool) -> Iterator[str]:
+def _call(relay: Relay, call: ModelCall, is_bare: bool) -> Iterator[str]:
     price = trace_display.price(call.usage, call.usage.price is None, 1)
     yield (
         f"<details><summary>call {call.round} <small>{text(call.model)} · "
@@ -191,6 +191,6 @@ def _tool(tool: ToolSpan) -> str:
     return f"<li>{text(tool.name)} <small>{took}{failed}</small>{refs}</li>"
 
 
-def _said(said: Said) -> str:
+def _said(said: ExchangeText) -> str:
     cut = f"<small>{said.left_out_bytes:,} more bytes</small>" if said.left_out_bytes else ""
     return f"<pre>{escape(fenced(said.text, said.by))}</pre>{cut}"

@@ -54,7 +54,7 @@ class Turn(Struct, frozen=True):
     text: str
 
 
-class Part(NamedTuple):
+class BundlePart(NamedTuple):
     """One part of a bundle by name, as text."""
 
     name: str
@@ -98,15 +98,15 @@ class Bundle(Struct, frozen=True, kw_only=True):
             joined.append(turn)
         return joined
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[BundlePart]:
         """Every part that is there, in the order in which it is sent."""
         every = [
-            Part("system", self.system, True),
-            *(Part("preview", text, True) for text in self.previews),
-            Part("packed", self.packed, True),
-            *(Part(f"turn ({turn.role})", turn.text, True) for turn in self.turns),
-            Part("header", self.header, False),
-            Part("user", self.user, False),
+            BundlePart("system", self.system, True),
+            *(BundlePart("preview", text, True) for text in self.previews),
+            BundlePart("packed", self.packed, True),
+            *(BundlePart(f"turn ({turn.role})", turn.text, True) for turn in self.turns),
+            BundlePart("header", self.header, False),
+            BundlePart("user", self.user, False),
         ]
         return [part for part in every if part.text]
 
@@ -167,7 +167,7 @@ def _cut(turn: Turn) -> str:
     return raw[: BUNDLE_TURN_BYTES_MAX - len(_CUT.encode())].decode(errors="ignore") + _CUT
 
 
-class Gathered(Struct, frozen=True):
+class GatheredBundle(Struct, frozen=True):
     """A bundle, and the version of the state that it shows."""
 
     bundle: Bundle
@@ -183,7 +183,7 @@ def gather(
     system: str | None = None,
     budget_tokens: int | None = None,
     is_alone: bool = False,
-) -> Flow[Gathered]:
+) -> Flow[GatheredBundle]:
     """Put the bundle of a thread together, with these refs before its own newest artifacts.
 
     `is_alone`: nothing of the thread is shown, only these refs.
@@ -197,7 +197,7 @@ def gather(
     if is_alone:
         named = yield from _peeked(refs)
         bundle = build_bundle(b"", named, user, system=system or SYSTEM, is_brief=True)
-        return Gathered(bundle, 0, tuple(dict.fromkeys(bundle.refs)))
+        return GatheredBundle(bundle, 0, tuple(dict.fromkeys(bundle.refs)))
     raw: Raw = (yield ReadHeader(thread)).header
     header: dict[str, Any] = decode(raw)
     turns, answers = yield from _turns(header)
@@ -211,7 +211,7 @@ def gather(
     bundle = build_bundle(
         bytes(raw), shown, user, system=system or SYSTEM, packed=packed, turns=turns
     )
-    return Gathered(bundle, header["version"], tuple(dict.fromkeys((*bundle.refs, *answers))))
+    return GatheredBundle(bundle, header["version"], tuple(dict.fromkeys((*bundle.refs, *answers))))
 
 
 def _peeked(refs: tuple[str, ...]) -> Flow[list[Shown]]:

@@ -26,7 +26,7 @@ from contextrelay.limits import (
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.thread import EventPage, ThreadView
 from contextrelay.state import schema
-from contextrelay.state.entries import Entry, State, addition, resolution
+from contextrelay.state.entries import NewEntry, State, addition, resolution
 from contextrelay.verbs import FinishRun, Peek, ReadEvents, ReadState, ShowThread
 
 Text = Annotated[str, Meta(min_length=1, max_length=RUN_ENTRY_CHARS_MAX)]
@@ -45,7 +45,7 @@ class NewFact(Struct, frozen=True, forbid_unknown_fields=True):
     ) = None
 
 
-class NewDecision(Struct, frozen=True, forbid_unknown_fields=True):
+class DraftDecision(Struct, frozen=True, forbid_unknown_fields=True):
     text: Text
     reasons: Annotated[_Texts, Meta(description="Short codes, such as SAFE.")] = []
     evidence: Annotated[_Texts, Meta(description="Refs of artifacts.")] = []
@@ -53,18 +53,18 @@ class NewDecision(Struct, frozen=True, forbid_unknown_fields=True):
 
 class RelayState(Struct, frozen=True, forbid_unknown_fields=True):
     facts: Annotated[list[NewFact], Meta(max_length=DRAFT_ENTRIES_MAX)] = []
-    decisions: Annotated[list[NewDecision], Meta(max_length=DRAFT_ENTRIES_MAX)] = []
+    decisions: Annotated[list[DraftDecision], Meta(max_length=DRAFT_ENTRIES_MAX)] = []
     questions: Annotated[_Texts, Meta(description="Open questions to add.")] = []
     steps: Annotated[_Texts, Meta(description="Next steps to add.")] = []
     resolve: Annotated[
         _Texts, Meta(description="Ids of questions that are answered and steps that are done.")
     ] = []
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[NewEntry]:
         return [
-            *(Entry(kind="fact", text=each.text, key=each.key) for each in self.facts),
+            *(NewEntry(kind="fact", text=each.text, key=each.key) for each in self.facts),
             *(
-                Entry(
+                NewEntry(
                     kind="decision",
                     text=each.text,
                     reasons=tuple(each.reasons),
@@ -72,15 +72,15 @@ class RelayState(Struct, frozen=True, forbid_unknown_fields=True):
                 )
                 for each in self.decisions
             ),
-            *(Entry(kind="question", text=each) for each in self.questions),
-            *(Entry(kind="step", text=each) for each in self.steps),
+            *(NewEntry(kind="question", text=each) for each in self.questions),
+            *(NewEntry(kind="step", text=each) for each in self.steps),
         ]
 
 
 class Draft(Struct, frozen=True):
     """What a run changes besides its answer."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[NewEntry, ...] = ()
     resolved: tuple[str, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     """What the model has stored, to be listed in the state."""

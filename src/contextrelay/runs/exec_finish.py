@@ -26,16 +26,18 @@ from contextrelay.limits import (
 )
 from contextrelay.model.artifact import Artifact
 from contextrelay.runs.child_process import Child
-from contextrelay.runs.output import Output
+from contextrelay.runs.output import StoredOutput
 from contextrelay.verbs import FinishRun, NoteRun, Push, Verb
 
 if TYPE_CHECKING:
     from contextrelay.client.transport.local import Local
     from contextrelay.client.transport.remote import Remote
-    from contextrelay.runs.exec_start import Options
+    from contextrelay.runs.exec_start import ExecOptions
 
 
-def finish_started(options: Options, child: Child, first: bytes, pieces: Iterator[bytes]) -> int:
+def finish_started(
+    options: ExecOptions, child: Child, first: bytes, pieces: Iterator[bytes]
+) -> int:
     """Finish a command that was started before this file was loaded; the exit status."""
 
     def act(console: Console) -> None:
@@ -53,7 +55,7 @@ class _Kept(NamedTuple):
 
 
 def finish(
-    options: Options,
+    options: ExecOptions,
     console: Console,
     child: Child,
     pieces: Iterator[bytes],
@@ -64,7 +66,7 @@ def finish(
     run = _Run(options.command, thread, os.urandom(8).hex())
     plain = _plain(options)
     try:
-        output = Output(console.transport, _name(options.command), run.run, plain)
+        output = StoredOutput(console.transport, _name(options.command), run.run, plain)
         run.begin(console.transport)
     except RelayError as error:
         for piece in pieces:
@@ -93,7 +95,7 @@ class _Ended(NamedTuple):
 
 
 class _Printed(NamedTuple):
-    output: Output
+    output: StoredOutput
     digest: OutputDigest
 
 
@@ -144,14 +146,14 @@ def _name(command: list[str]) -> str:
     return f"{program[:80] or 'command'} output"
 
 
-def _stored(output: Output, run: _Run, ended: _Ended) -> _Kept:
+def _stored(output: StoredOutput, run: _Run, ended: _Ended) -> _Kept:
     try:
         return _Kept(output.store(lambda parts: run.verb(ended, parts)), None)
     except RelayError as error:
         return _Kept(None, error)
 
 
-def _plain(options: Options) -> Callable[[bytes], None]:
+def _plain(options: ExecOptions) -> Callable[[bytes], None]:
     """What prints output as it is: beside the answer, where stdout is for JSON."""
 
     def write(piece: bytes) -> None:
@@ -163,7 +165,7 @@ def _plain(options: Options) -> Callable[[bytes], None]:
 
 
 def _show(
-    options: Options, console: Console, ended: _Ended, printed: _Printed, kept: _Kept
+    options: ExecOptions, console: Console, ended: _Ended, printed: _Printed, kept: _Kept
 ) -> None:
     """Print the output if there is room for it, else its digest; then the trouble, if any.
 

@@ -9,7 +9,7 @@ from contextrelay.limits import OUTPUT_TOKENS_DEFAULT, OUTPUT_TOKENS_MAX, OUTPUT
 from contextrelay.runs.child_process import Child
 
 
-class Options:
+class ExecOptions:
     """The options of `relay exec`, by the names that the parser gives them."""
 
     def __init__(self) -> None:
@@ -23,9 +23,9 @@ class Options:
 _FLAGS = {"--json": "json", "-q": "quiet", "--quiet": "quiet", "--no-color": "no_color"}
 
 
-def read_options(words: list[str]) -> Options | None:
+def read_options(words: list[str]) -> ExecOptions | None:
     """What the words after `exec` say; None where that is for the parser to judge."""
-    options = Options()
+    options = ExecOptions()
     left = iter(words)
     for word in left:
         name, equals, value = word.partition("=")

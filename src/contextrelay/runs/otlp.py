@@ -26,7 +26,7 @@ from msgspec.json import encode
 from contextrelay.build import build
 from contextrelay.errors import Failed, Forbidden, Invalid, RelayError, Unavailable
 from contextrelay.limits import URL_CHARS_MAX
-from contextrelay.model.run import Call, Run, Usage
+from contextrelay.model.run import ModelCall, ModelUsage, Run
 
 try:
     import requests
@@ -92,7 +92,7 @@ class SpanFactory:
             yield from self._call_spans(run, thread, call, (trace_id, root_id), index)
 
     def _call_spans(
-        self, run: Run, thread: str, call: Call, parents: tuple[int, int], index: int
+        self, run: Run, thread: str, call: ModelCall, parents: tuple[int, int], index: int
     ) -> Iterator[ReadableSpan]:
         trace_id, root_id = parents
         begin_ns = _ns(run.started_at)
@@ -291,7 +291,7 @@ def _parsed(url: str) -> SplitResult:
     return parts
 
 
-def _usage(usage: Usage) -> dict[str, Value]:
+def _usage(usage: ModelUsage) -> dict[str, Value]:
     """Return the token counts, and the price if it is known."""
     counts: dict[str, Value] = {
         "gen_ai.usage.input_tokens": usage.tokens_in,

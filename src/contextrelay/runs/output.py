@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Stored = TypeVar("Stored")
 
 
-class Output:
+class StoredOutput:
     """A stream of bytes on its way into a store."""
 
     def __init__(

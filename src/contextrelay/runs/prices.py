@@ -41,7 +41,7 @@ class Rates(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     above: Rates | None = None
 
 
-class Spent(Protocol):
+class CallCost(Protocol):
     """What a call took: `input` is all that was read, from a cache or not."""
 
     @property
@@ -62,7 +62,7 @@ class Estimate(NamedTuple):
     later: Decimal | None
 
 
-def price(spent: Spent, model: str, table: Mapping[str, Rates]) -> Decimal | None:
+def price(spent: CallCost, model: str, table: Mapping[str, Rates]) -> Decimal | None:
     """What a call cost; None where the price of the model, or of a part of it, is not known."""
     rates = _rates(model, spent.input, table)
     if rates is None:

@@ -30,12 +30,20 @@ from contextrelay.limits import (
     REPLAY_VERSIONS_TRIED,
     RUN_ROUNDS_MAX,
 )
-from contextrelay.model.run import Call, Diverged, Replay, ReplayedRun, Run, RunResult, ToolSpan
+from contextrelay.model.run import (
+    Diverged,
+    ModelCall,
+    Replay,
+    ReplayedRun,
+    Run,
+    RunResult,
+    ToolSpan,
+)
 from contextrelay.model.thread import CREATED, PATCHED, Event, Numbered, ThreadView
 from contextrelay.runs.draft import Draft, RelayState
 from contextrelay.runs.prices import prices_here
 from contextrelay.runs.provider import Provider, Reply, ToolCall, ToolResult
-from contextrelay.runs.run import Folder, Options, chosen_provider, run_thread, tracked_files
+from contextrelay.runs.run import Folder, RunOptions, chosen_provider, run_thread, tracked_files
 from contextrelay.runs.tools import (
     RelayPut,
     RelayRead,
@@ -48,7 +56,7 @@ from contextrelay.runs.trace import CALLED, ENDS, RECEIVED, STARTED, RunReader, 
 from contextrelay.verbs import CopyThread, PatchState, Peek, Pull, ReadEvents, ReadState, ShowThread
 
 
-class Asked(Struct, frozen=True):
+class ReplayOptions(Struct, frozen=True):
     """How a replay is done."""
 
     is_dry: bool
@@ -71,7 +79,7 @@ class _Exchange(Struct, frozen=True):
 
 
 def replay_recorded(
-    source: ThreadView, version: int, runs: dict[str, Run], asked: Asked
+    source: ThreadView, version: int, runs: dict[str, Run], asked: ReplayOptions
 ) -> Flow[Replay]:
     """Check what was recorded after a version, and copy the thread as far as that holds."""
     thread = source.thread_id
@@ -188,7 +196,7 @@ class _Checking:
         return (yield from self._check_tools(run, call, exchange, versions))
 
     def _check_tools(
-        self, run: str, call: Call, exchange: _Exchange, versions: range
+        self, run: str, call: ModelCall, exchange: _Exchange, versions: range
     ) -> Flow[Diverged | None]:
         recorded = zip(call.tools, exchange.reply.calls, exchange.results, strict=False)
         for use, asked, result in recorded:
@@ -325,7 +333,7 @@ _MOVES = ("replace", "remove", "move", "copy")
 
 
 def replay_again(
-    source: ThreadView, version: int, runs: dict[str, Run], provider: Provider, how: Asked
+    source: ThreadView, version: int, runs: dict[str, Run], provider: Provider, how: ReplayOptions
 ) -> Flow[Replay]:
     """Ask another model what was asked after a version."""
     thread = source.thread_id
@@ -394,7 +402,7 @@ class _Asking:
     """A thread followed event by event, its runs asked of another model."""
 
     def __init__(
-        self, thread: str, fork: str, runs: dict[str, Run], provider: Provider, how: Asked
+        self, thread: str, fork: str, runs: dict[str, Run], provider: Provider, how: ReplayOptions
     ) -> None:
         self._thread, self._fork = thread, fork
         self._runs, self._provider, self._how = runs, provider, how
@@ -432,7 +440,7 @@ class _Asking:
         error = ""
         try:
             user = yield from self._user(run)
-            options = Options(
+            options = RunOptions(
                 refs=run.refs,
                 system=(yield from _system(run)),
                 files=self._how.files,
@@ -514,7 +522,7 @@ def replay_thread(
             f"thread {thread.id} has no version {begin}; the newest is {source.version}",
             "see the versions with: relay state log",
         )
-    asked = Asked(is_dry, by, tracked_files(files))
+    asked = ReplayOptions(is_dry, by, tracked_files(files))
     runs = yield from _runs(thread.id, begin)
     if model is None or all(model == _named(run) for run in runs.values()):
         return (yield from replay_recorded(source, begin, runs, asked))

@@ -35,7 +35,7 @@ from contextrelay.model.ref import parse_ref
 from contextrelay.model.run import RunResult, ToolUse
 from contextrelay.model.settings import Settings
 from contextrelay.model.thread import ThreadView
-from contextrelay.runs.bundle import Gathered, gather
+from contextrelay.runs.bundle import GatheredBundle, gather
 from contextrelay.runs.draft import commit, committed
 from contextrelay.runs.prices import PRICES, Rates, Tally, prices_here, since_ms
 from contextrelay.runs.provider import (
@@ -53,7 +53,7 @@ from contextrelay.store.engine import settings_in
 from contextrelay.verbs.runs import RunNote
 
 
-class Pieces:
+class ReplyPieces:
     """The pieces of one call. They may be closed from a thread other than the one that waits."""
 
     def __init__(self, provider: Provider, prompt: Prompt) -> None:
@@ -137,7 +137,7 @@ _WORDS_SHOWN = 200
 _REASON_CHARS_MAX = 2_000
 
 
-class Options(Struct, frozen=True, kw_only=True):
+class RunOptions(Struct, frozen=True, kw_only=True):
     """What a run may be given besides the words and the model."""
 
     refs: tuple[str, ...] = ()
@@ -155,7 +155,7 @@ class Options(Struct, frozen=True, kw_only=True):
 
 
 def run_thread(
-    thread: str, user: str, provider: Provider, options: Options
+    thread: str, user: str, provider: Provider, options: RunOptions
 ) -> Items[str | RunResult]:
     """Ask a model; give its words as they come, and last the result.
 
@@ -191,7 +191,7 @@ class _Run:
     """One run while it goes on."""
 
     def __init__(
-        self, thread: str, user: str, provider: Provider, options: Options, begun: Gathered
+        self, thread: str, user: str, provider: Provider, options: RunOptions, begun: GatheredBundle
     ) -> None:
         self.id = uuid4().hex[:16]
         self._thread, self._user = thread, user
@@ -205,7 +205,7 @@ class _Run:
         self._messages = tuple(messages)
         self._stable_messages = len(messages) - 1
         self._said: list[str] = []
-        self._pieces: Pieces | None = None
+        self._pieces: ReplyPieces | None = None
         self._partial: list[str] = []
         self._prompt: Prompt | None = None
         self._called_s = 0.0
@@ -285,7 +285,7 @@ class _Run:
         Raises:
             Failed: the stream ended without a reply, or there is too much of it.
         """
-        pieces = self._pieces = Pieces(self._provider, prompt)
+        pieces = self._pieces = ReplyPieces(self._provider, prompt)
         size_bytes = 0
         while True:
             piece = yield Work(pieces.next)
@@ -507,7 +507,7 @@ def ask_model(
         raise Invalid(f"{rounds} rounds", f"take 1 to {RUN_ROUNDS_MAX}")
     if output_tokens_max < 1:
         raise Invalid(f"{output_tokens_max} tokens are no answer", "allow 1 or more")
-    options = Options(
+    options = RunOptions(
         refs=tuple(dict.fromkeys(map(parse_ref, refs))),
         system=system,
         budget_tokens=budget_tokens,

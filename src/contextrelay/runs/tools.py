@@ -21,7 +21,7 @@ from msgspec.json import decode, schema_components
 from contextrelay import verbs
 from contextrelay.client.entries import now
 from contextrelay.client.flow import Ask, Flow, Work
-from contextrelay.client.inspect import Look
+from contextrelay.client.inspect import PieceChoice
 from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.content.untrusted.fence import plain_line
 from contextrelay.content.untrusted.pieces import fenced_hits, fenced_piece, noted
@@ -175,7 +175,7 @@ _TokensMax = Annotated[
 ]
 
 
-class RelayGet(Look, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class GetArgs(PieceChoice, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ref: Annotated[str, Meta(min_length=6, max_length=200, description="The ref of an artifact.")]
     tokens_max: _TokensMax = PIECE_TOKENS_DEFAULT
 
@@ -253,7 +253,7 @@ class Toolbox:
 
     # What each does
 
-    def get(self, asked: RelayGet) -> Flow[tuple[str, tuple[str, ...]]]:
+    def get(self, asked: GetArgs) -> Flow[tuple[str, tuple[str, ...]]]:
         ref = self._known(asked.ref)
         ways = asked.ways()
         if asked.grep is not None:
@@ -346,7 +346,7 @@ class Toolbox:
 _Act = Callable[[Any, Any], Flow[tuple[str, tuple[str, ...]]]]
 _OFFERED: dict[str, tuple[type[Any], _Act, str]] = {
     "relay_get": (
-        RelayGet,
+        GetArgs,
         Toolbox.get,
         (
             "Read a piece of an artifact by its ref, without loading all of it: its outline, lines,"

@@ -33,7 +33,7 @@ from contextrelay.limits import (
     TRACE_TOOLS_MAX,
 )
 from contextrelay.model.ref import is_ref
-from contextrelay.model.run import CALLER, Call, Run, ToolSpan, Totals, Trace, Usage
+from contextrelay.model.run import CALLER, ModelCall, ModelUsage, Run, ToolSpan, Totals, Trace
 from contextrelay.model.thread import Event, Numbered
 from contextrelay.verbs import ReadEvents
 
@@ -91,7 +91,7 @@ def parts(run: Run) -> int:
     return 1 + len(run.refs) + sum(map(_parts_of_call, run.calls))
 
 
-def _parts_of_call(call: Call) -> int:
+def _parts_of_call(call: ModelCall) -> int:
     return 1 + sum(1 + len(tool.refs) for tool in call.tools)
 
 
@@ -153,9 +153,9 @@ class _Open(Struct, kw_only=True):
     ended: dict[str, Any] = {}
     ended_at: datetime | None = None
     status: Literal["running", "finished", "interrupted", "failed"] = "running"
-    calls: list[Call] = field(default_factory=list[Call])
+    calls: list[ModelCall] = field(default_factory=list[ModelCall])
     calls_left_out: int = 0
-    usage: Usage = Usage()
+    usage: ModelUsage = ModelUsage()
     duration_ms: int = 0
     parts: int = 1
 
@@ -210,10 +210,10 @@ class _Open(Struct, kw_only=True):
         )
 
 
-def together(one: Usage, other: Usage) -> Usage:
+def together(one: ModelUsage, other: ModelUsage) -> ModelUsage:
     """What two took."""
     prices = [Decimal(each.price) for each in (one, other) if each.price is not None]
-    return Usage(
+    return ModelUsage(
         tokens_in=one.tokens_in + other.tokens_in,
         tokens_out=one.tokens_out + other.tokens_out,
         cache_read=one.cache_read + other.cache_read,
@@ -222,11 +222,11 @@ def together(one: Usage, other: Usage) -> Usage:
     )
 
 
-def call_of(event: Event) -> Call:
+def call_of(event: Event) -> ModelCall:
     """What an event says of a call."""
     detail = event.detail
     uses = _items(detail.get("tools"))
-    return Call(
+    return ModelCall(
         round=_number(detail.get("round")),
         at=event.at,
         model=_text(detail.get("model")),
@@ -249,9 +249,9 @@ def _tool(detail: dict[str, Any]) -> ToolSpan:
     )
 
 
-def _usage(detail: dict[str, Any]) -> Usage:
+def _usage(detail: dict[str, Any]) -> ModelUsage:
     price = detail.get("price")
-    return Usage(
+    return ModelUsage(
         tokens_in=_number(detail.get("tokens_in")),
         tokens_out=_number(detail.get("tokens_out")),
         cache_read=_number(detail.get("cache_read")),

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from contextrelay.cli import display, state_display
 from contextrelay.limits import TRACE_RUNS_MAX
 from contextrelay.model.run import (
-    Call,
     Diverged,
+    ModelCall,
+    ModelUsage,
     Replay,
     ReplayedRun,
     Run,
     ToolSpan,
     Totals,
     Trace,
-    Usage,
 )
 
 _ASKED_CHARS = 80
@@ -61,7 +61,7 @@ def _run(run: Run) -> Iterator[str]:
     yield f"{name}  {run.status}  {kind}  {who}  {at}{began}".rstrip()
     unpriced = sum(call.usage.price is None for call in run.calls)
     spent = price(run.usage, unpriced, len(run.calls) + run.calls_left_out)
-    figures = [tokens(run.usage), spent] if run.calls or run.usage != Usage() else []
+    figures = [tokens(run.usage), spent] if run.calls or run.usage != ModelUsage() else []
     yield f"│  {' · '.join([*figures, took(run.duration_ms)])}"
     if run.asked or run.asked_ref:
         words = display.cut(display.clean(run.asked), _ASKED_CHARS) if run.asked else "a long text"
@@ -79,7 +79,7 @@ def _run(run: Run) -> Iterator[str]:
     yield f"└─ {_end(run)}"
 
 
-def _call(call: Call) -> str:
+def _call(call: ModelCall) -> str:
     exchange = f"  exchange {display.short(call.exchange)}" if call.exchange else ""
     spent = price(call.usage, call.usage.price is None, 1)
     about = "~" if call.basis == "estimated" else ""
@@ -109,13 +109,13 @@ def _refs(refs: tuple[str, ...], first: str | None = None) -> str:
     return "  ref " + " ".join(map(display.short, every[:_REFS_SHOWN])) + more
 
 
-def tokens(usage: Usage) -> str:
+def tokens(usage: ModelUsage) -> str:
     """What was read and written; how much of it came from a cache."""
     cached = f" ({usage.cache_read:,} cached)" if usage.cache_read else ""
     return f"{usage.tokens_in:,} in{cached} · {usage.tokens_out:,} out"
 
 
-def price(usage: Usage, unpriced: int, calls: int) -> str:
+def price(usage: ModelUsage, unpriced: int, calls: int) -> str:
     """A price in dollars; what has none is said, and never 0."""
     if usage.price is None:
         return "price unknown" if calls else "no price"

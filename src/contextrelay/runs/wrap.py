@@ -29,9 +29,9 @@ from contextrelay.limits import (
     SOURCE_REFS_MAX,
 )
 from contextrelay.model.artifact import Artifact
-from contextrelay.runs.bundle import Gathered, gather
+from contextrelay.runs.bundle import GatheredBundle, gather
 from contextrelay.runs.child_process import Child
-from contextrelay.runs.output import Output
+from contextrelay.runs.output import StoredOutput
 from contextrelay.runs.prices import Tally, prices_here
 from contextrelay.runs.provider import Message, Prompt, Reply, Tokens
 from contextrelay.runs.run import cut_bytes, written
@@ -43,7 +43,7 @@ BUNDLE, BUNDLE_FILE = "{bundle}", "{bundle_file}"
 _TITLES = {"user": "User", "assistant": "Assistant"}
 
 
-class Agent(NamedTuple):
+class AgentCommand(NamedTuple):
     """How one command line is called."""
 
     words: tuple[str, ...] = ()
@@ -55,15 +55,15 @@ class Agent(NamedTuple):
     """The option that names the file with the prompt."""
 
 
-AGENTS: dict[str, Agent] = {
-    "claude": Agent(("--print",)),
-    "codex": Agent(("exec", "--skip-git-repo-check", "-"), model_option="-m"),
-    "gemini": Agent(model_option="-m"),
-    "opencode": Agent(("run",)),
-    "aider": Agent(("--yes-always",), passing="file", file_option="--message-file"),
-    "llm": Agent(model_option="-m"),
-    "sgpt": Agent(("--no-md",)),
-    "ollama": Agent(("run",), model_option=""),
+AGENTS: dict[str, AgentCommand] = {
+    "claude": AgentCommand(("--print",)),
+    "codex": AgentCommand(("exec", "--skip-git-repo-check", "-"), model_option="-m"),
+    "gemini": AgentCommand(model_option="-m"),
+    "opencode": AgentCommand(("run",)),
+    "aider": AgentCommand(("--yes-always",), passing="file", file_option="--message-file"),
+    "llm": AgentCommand(model_option="-m"),
+    "sgpt": AgentCommand(("--no-md",)),
+    "ollama": AgentCommand(("run",), model_option=""),
 }
 SYSTEM = """\
 You work on a thread of Context Relay: it is the memory of this work, not this conversation.
@@ -74,9 +74,9 @@ with `relay get REF --outline`, `--lines A:B` or `--grep RE` before you rely on 
 next agent has to know with `relay state add fact TEXT`. Answer the request at the end."""
 
 
-def agent_of(binary: str) -> Agent:
+def agent_of(binary: str) -> AgentCommand:
     """The row of a binary, by its name without a folder; what is not known takes stdin."""
-    return AGENTS.get(os.path.basename(binary), Agent())
+    return AGENTS.get(os.path.basename(binary), AgentCommand())
 
 
 def prompt_text(prompt: Prompt) -> str:
@@ -88,7 +88,7 @@ def prompt_text(prompt: Prompt) -> str:
     return "\n\n".join((prompt.system, *texts)) + "\n"
 
 
-class Call(NamedTuple):
+class PreparedCommand(NamedTuple):
     """A command line that is ready: its words, and the file that it has as stdin, or None."""
 
     words: list[str]
@@ -98,7 +98,7 @@ class Call(NamedTuple):
 @contextmanager
 def called(
     binary: str, args: Sequence[str], text: str, passing: Passing | None = None, model: str = ""
-) -> Generator[Call]:
+) -> Generator[PreparedCommand]:
     """Prepare a call; files that it needs are private, and gone after it."""
     agent = agent_of(binary)
     before = [each for each in agent.words if each not in args]
@@ -112,7 +112,7 @@ def called(
         with TemporaryFile() as file:
             file.write(raw)
             file.seek(0)
-            yield Call(words, file.fileno())
+            yield PreparedCommand(words, file.fileno())
         return
     words = [each for each in words if each != "-"]
     if passing == "file" or any(BUNDLE_FILE in each for each in args):
@@ -124,10 +124,10 @@ def called(
                     agent.file_option
                 )
             placed = [each.replace(BUNDLE_FILE, file.name) for each in words]
-            yield Call([each.replace(BUNDLE, text) for each in placed], None)
+            yield PreparedCommand([each.replace(BUNDLE, text) for each in placed], None)
         return
     placed = [each.replace(BUNDLE, text) for each in words]
-    yield Call(placed if has_place else [*placed, text], None)
+    yield PreparedCommand(placed if has_place else [*placed, text], None)
 
 
 _WORDS_SHOWN = 200
@@ -210,7 +210,7 @@ class _Run:
     """One run while it goes on."""
 
     def __init__(
-        self, relay: Relay, thread: str, user: str, wrapped: Wrapped, gathered: Gathered
+        self, relay: Relay, thread: str, user: str, wrapped: Wrapped, gathered: GatheredBundle
     ) -> None:
         self.id = os.urandom(8).hex()
         self.by = f"cli:{wrapped.name}"[:LABEL_CHARS_MAX]
@@ -225,7 +225,7 @@ class _Run:
             output_tokens_max=0,
         )
         self.text = prompt_text(self._prompt)
-        self._output = Output(relay.transport, f"{wrapped.name} answer", self.id)
+        self._output = StoredOutput(relay.transport, f"{wrapped.name} answer", self.id)
         self._tally = Tally(prices_here(os.environ))
         self._head = bytearray()
 

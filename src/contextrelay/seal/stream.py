@@ -77,7 +77,7 @@ def _chunks_in(size_bytes: int) -> int:
     return max(1, -(-size_bytes // SEAL_CHUNK_BYTES))
 
 
-class Span(Struct, frozen=True):
+class ChunkSpan(Struct, frozen=True):
     """Which chunks hold the bytes of a slice, and where in the sealed body they are."""
 
     first: int
@@ -90,7 +90,7 @@ class Span(Struct, frozen=True):
     stop: int
 
 
-def span(sealed_bytes: int, start: int, stop: int | None) -> Span:
+def span(sealed_bytes: int, start: int, stop: int | None) -> ChunkSpan:
     """The chunks for the bytes start:stop of what is in a sealed body of a size.
 
     At least one chunk is in a span, so that a key is always tried. Where the slice reaches the end
@@ -110,7 +110,7 @@ def span(sealed_bytes: int, start: int, stop: int | None) -> Span:
     final = max(first, (end - 1) // SEAL_CHUNK_BYTES)
     if stop is None or stop >= size_bytes:
         final = last
-    return Span(
+    return ChunkSpan(
         first,
         final,
         last,
@@ -182,7 +182,9 @@ class Opener:
         Sealed: a chunk is not the one that was sealed at its place, or there is too much.
     """
 
-    def __init__(self, key: SealKey, described: bytes, chosen: Span, header: bytes = b"") -> None:
+    def __init__(
+        self, key: SealKey, described: bytes, chosen: ChunkSpan, header: bytes = b""
+    ) -> None:
         from cryptography.exceptions import InvalidTag
 
         self._not_opened = InvalidTag

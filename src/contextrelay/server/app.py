@@ -21,7 +21,7 @@ from contextrelay.client.flow import in_thread
 from contextrelay.client.transport.local import AsyncLocal
 from contextrelay.errors import Broken, NotFound, Refused, RelayError, Unavailable
 from contextrelay.limits import LARGE_JSON_AT_ONCE_MAX, SERVER_THREADS_MAX, SWEEP_EVERY_S
-from contextrelay.mcp.http_transport import Mounted
+from contextrelay.mcp.http_transport import McpMount
 from contextrelay.server.auth import (
     OPEN,
     RESOURCE,
@@ -36,7 +36,7 @@ from contextrelay.server.hosts import Guard
 from contextrelay.server.metrics import NO_PLACE, SUBSCRIBERS, Metrics
 from contextrelay.server.openapi.openapi import ENDPOINTS
 from contextrelay.server.request import TEXT, ClientLeft, Exchange, Receive, Scope, Send
-from contextrelay.server.router import Handler, NotAllowed, Paths, Place
+from contextrelay.server.router import Handler, NotAllowed, Paths, RoutedPath
 from contextrelay.server.routes import v1
 from contextrelay.server.routes.legacy_contextrelay_fast import Quick
 from contextrelay.server.routes.push_batches import Pushing
@@ -53,7 +53,7 @@ from contextrelay.web.entry import PageOptions
 from contextrelay.web.mount import MountedPage
 
 if TYPE_CHECKING:
-    from contextrelay.a2a.http_binding import Mounted as Agents
+    from contextrelay.a2a.http_binding import A2AMount as Agents
 
 log = logging.getLogger("contextrelay.http")
 
@@ -73,7 +73,7 @@ class A2AOptions(Struct, frozen=True):
     grpc_address: str = ""
 
 
-class Door:
+class ServerContext:
     """What every handler works with."""
 
     def __init__(
@@ -97,7 +97,7 @@ class Door:
         self.slow_pool = SlowPool()
         self.large_json = asyncio.Semaphore(LARGE_JSON_AT_ONCE_MAX)
         self.paths = Paths()
-        self.mcp = Mounted(has_sessions=not figures and not local.stores.engine.is_shared)
+        self.mcp = McpMount(has_sessions=not figures and not local.stores.engine.is_shared)
         for endpoint in ENDPOINTS:
             self.paths.add_endpoint(endpoint)
         for route in routes():
@@ -112,11 +112,11 @@ class Door:
         self.spans = open_spans()
 
 
-def _a2a(door: Door, options: A2AOptions) -> Agents:
+def _a2a(door: ServerContext, options: A2AOptions) -> Agents:
     """The agents of a server, answering on its paths."""
     from contextrelay.a2a import http_binding
 
-    agents = http_binding.Mounted(door.hub, options.agents, options.grpc_address)
+    agents = http_binding.A2AMount(door.hub, options.agents, options.grpc_address)
     agents.mount(door)
     return agents
 
@@ -124,13 +124,15 @@ def _a2a(door: Door, options: A2AOptions) -> Agents:
 class App:
     """The ASGI application; `open_door` is called once its event loop runs."""
 
-    def __init__(self, open_door: Callable[[], Door], bounds: ServerBounds | None = None) -> None:
+    def __init__(
+        self, open_door: Callable[[], ServerContext], bounds: ServerBounds | None = None
+    ) -> None:
         self._open_door = open_door
         self.bounds = bounds or ServerBounds()
         self.incoming = IncomingBodies(self.bounds.held_bytes, self.bounds.uploads)
         self.lingering: dict[Any, None] = {}
         """Connections that are only read from, so that their last answer is seen, oldest first."""
-        self.door: Door | None = None
+        self.door: ServerContext | None = None
         self.quick: Quick | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -143,7 +145,7 @@ class App:
             return
         door = self.door
         exchange = Exchange(door, scope, receive, send, self.bounds.body_s, self.incoming)
-        place: Place | None = None
+        place: RoutedPath | None = None
         begun = door.metrics.begin()
         try:
             exchange.origin = door.guard.origin(
@@ -229,7 +231,7 @@ async def _sweep(relay: AsyncLocal) -> None:
         await asyncio.sleep(SWEEP_EVERY_S)
 
 
-def _handler(place: Place, method: str) -> Handler:
+def _handler(place: RoutedPath, method: str) -> Handler:
     handler = place.methods.get("GET" if method == "HEAD" else method)
     if handler is not None:
         return handler
@@ -245,7 +247,7 @@ def _handler(place: Place, method: str) -> Handler:
     )
 
 
-async def _visitor(exchange: Exchange, place: Place | None) -> Visitor:
+async def _visitor(exchange: Exchange, place: RoutedPath | None) -> Visitor:
     """The caller; the owner on paths that need no token."""
     if place is not None and (place.path in OPEN or place.is_open):
         return exchange.door.callers.owner
@@ -275,7 +277,7 @@ def _bearer(exchange: Exchange) -> bytes:
     return f'Bearer resource_metadata="{exchange.origin}{RESOURCE}"'.encode()
 
 
-async def _refuse(exchange: Exchange, place: Place | None, error: Exception) -> None:
+async def _refuse(exchange: Exchange, place: RoutedPath | None, error: Exception) -> None:
     """Answer with an error; where the answer was begun, the connection has to end."""
     if not isinstance(error, RelayError):
         log.error("a fault of ours in %s", place.path if place else "?", exc_info=error)

@@ -32,7 +32,7 @@ from contextrelay.verbs import ImportThread, Restore, Verb
 from contextrelay.verbs.routes import KEY_HEADER
 
 if TYPE_CHECKING:
-    from contextrelay.server.app import Door
+    from contextrelay.server.app import ServerContext
     from contextrelay.server.auth import Visitor
     from contextrelay.server.http_connection import Protocol as Connection
 
@@ -91,7 +91,7 @@ class Exchange:
 
     def __init__(
         self,
-        door: Door,
+        door: ServerContext,
         scope: Scope,
         receive: Receive,
         send: Send,

@@ -79,7 +79,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         return self.http.partition(" ")[2]
 
 
-class Place:
+class RoutedPath:
     """One path: what can be done there."""
 
     __slots__ = (
@@ -117,7 +117,7 @@ class Paths:
 
     def __init__(self) -> None:
         self._root: dict[str, Any] = {}
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, RoutedPath] = {}
 
     def add_endpoint(self, endpoint: Endpoint) -> None:
         place = self.add(endpoint.method, endpoint.path, endpoint.handler)
@@ -125,19 +125,19 @@ class Paths:
         place.unknown = UNKNOWN if endpoint.tag == PLAIN_THREADS else ""
         place.takes_token = endpoint.takes_token
 
-    def add(self, method: str, path: str, handler: Handler) -> Place:
+    def add(self, method: str, path: str, handler: Handler) -> RoutedPath:
         node = self._root
         for part in path.split("/")[1:]:
             name = ("..." if part.endswith("...}") else "{}") if part.startswith("{") else part
             node = node.setdefault(name, {})
-        place = self.places.setdefault(path, Place(path))
+        place = self.places.setdefault(path, RoutedPath(path))
         assert method not in place.methods, f"{method} {path} is answered twice"
         place.methods[method] = handler
         assert node.get("/", place) is place, f"{path} is spelled in two ways"
         node["/"] = place
         return place
 
-    def find(self, parts: list[str]) -> tuple[Place, dict[str, str]] | None:
+    def find(self, parts: list[str]) -> tuple[RoutedPath, dict[str, str]] | None:
         """The place of a path and what its names stand for."""
         found = self._find(self._root, parts, 0)
         if found is None:
@@ -150,7 +150,7 @@ class Paths:
                 values[part[1:-1]] = parts[index]
         return found, values
 
-    def _find(self, node: dict[str, Any], parts: list[str], index: int) -> Place | None:
+    def _find(self, node: dict[str, Any], parts: list[str], index: int) -> RoutedPath | None:
         if index == len(parts):
             return node.get("/")
         part = parts[index]

@@ -34,7 +34,7 @@ from contextrelay.limits import (
     SOCKET_BACKLOG,
 )
 from contextrelay.model.key import KeptKey
-from contextrelay.server.app import A2AOptions, App, Door
+from contextrelay.server.app import A2AOptions, App, ServerContext
 from contextrelay.server.bounds import ServerBounds
 from contextrelay.server.hosts import guard, is_loopback
 from contextrelay.server.http_connection import Protocol
@@ -64,7 +64,7 @@ SWITCH_S = 0.0005
 GARBAGE_OBJECTS = 20_000
 
 
-class Options(Struct, frozen=True, kw_only=True):
+class ServeOptions(Struct, frozen=True, kw_only=True):
     """How a server is to be run."""
 
     store: str | None = None
@@ -88,7 +88,7 @@ class Options(Struct, frozen=True, kw_only=True):
     """The folder in which several processes count together; `run` makes it."""
 
 
-def listen(options: Options) -> socket.socket:
+def listen(options: ServeOptions) -> socket.socket:
     """Take the port, before anything else is done.
 
     Raises:
@@ -110,19 +110,19 @@ def listen(options: Options) -> socket.socket:
     return listener
 
 
-def application(options: Options) -> App:
+def application(options: ServeOptions) -> App:
     """The application of one process; the store is opened when it starts."""
     options.identity.verify()  # What is wrong with it is said before it listens.
     watch = guard(options.host, options.port, options.public_url, options.allowed_hosts)
 
-    def open_door() -> Door:
+    def open_door() -> ServerContext:
         stores = open_stores(options.store, None)
         stores = replace(stores, engine=replace(stores.engine, address=STORE))
         if options.first_key is not None:
             answer(stores, KeepKey(options.first_key))
         needs_token = options.needs_token or not is_loopback(options.host)
         a2a = None if options.a2a is None else _a2a(options)
-        return Door(
+        return ServerContext(
             AsyncLocal(stores),
             watch,
             options.figures,
@@ -135,7 +135,7 @@ def application(options: Options) -> App:
     return App(open_door, _affordable(options.bounds))
 
 
-def _a2a(options: Options) -> A2AOptions:
+def _a2a(options: ServeOptions) -> A2AOptions:
     host = f"[{options.host}]" if ":" in options.host else options.host
     grpc_address = "" if options.grpc_port is None else f"{host}:{options.grpc_port}"
     origin = options.public_url.rstrip("/") or f"http://{host}:{options.port}"
@@ -167,7 +167,7 @@ def from_environment() -> App:
     """The application of one process of several; uvicorn's own server calls it."""
     quiet_logs()
     _tune()
-    app = application(decode(os.environ[OPTIONS_VARIABLE], type=Options))
+    app = application(decode(os.environ[OPTIONS_VARIABLE], type=ServeOptions))
     for number in END_SIGNALS:
         _end_waits_first(app, number)
     return app
@@ -191,7 +191,7 @@ def _end_waits_first(app: App, number: int) -> None:
     signal.signal(number, end)
 
 
-def run(options: Options, listener: socket.socket) -> None:
+def run(options: ServeOptions, listener: socket.socket) -> None:
     """Serve until a signal ends it."""
     _allow_files()
     if options.workers == 1:

@@ -22,7 +22,7 @@ DEFAULT_KEY = "note"
 """Of a fact that has no key. Such facts do not replace one another."""
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class NewEntry(Struct, frozen=True, kw_only=True):
     """One entry that is to be added; which fields count depends on its kind."""
 
     kind: Kind
@@ -52,7 +52,7 @@ _ENDINGS = (("open_questions", ("open",), "resolved"), ("plan", schema.AHEAD, "d
 _WAITING_SHOWN = 10
 
 
-def addition(state: State, entry: Entry, at: str) -> tuple[str, list[Operation]]:
+def addition(state: State, entry: NewEntry, at: str) -> tuple[str, list[Operation]]:
     """The id of a new entry and the patch that adds it; a fact replaces those with its key."""
     list_name, letter = _PLACES[entry.kind]
     items: list[State] = state[list_name]

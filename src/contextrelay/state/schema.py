@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from contextrelay.documents.patch import Operation, Step, Tree, touched
+from contextrelay.documents.patch import Operation, Tree, UndoStep, touched
 from contextrelay.documents.pointer import parse
 from contextrelay.documents.values import is_list, is_object, shown
 from contextrelay.errors import Refused
@@ -130,7 +130,7 @@ def check_patch(operations: Iterable[Operation]) -> None:
 
 
 def check_touched(
-    state: dict[str, Any], steps: Iterable[Step], is_known_artifact: Callable[[str], bool]
+    state: dict[str, Any], steps: Iterable[UndoStep], is_known_artifact: Callable[[str], bool]
 ) -> None:
     """Check what the steps of a patch changed, now that all of them are done.
 

@@ -97,7 +97,7 @@ def _route(verb: type[Verb[Any]], http: str, name: str = "") -> Route:
     return Route(verb, method, path, traits.status, traits.takes_body, traits.media_type, name)
 
 
-class Asked(Struct, frozen=True):
+class EncodedVerb(Struct, frozen=True):
     """A verb as it travels; `json` is the object with the fields that are in neither path nor
     query, or, for a verb with a body, the line before it."""
 
@@ -106,7 +106,7 @@ class Asked(Struct, frozen=True):
     json: bytes | None
 
 
-def spell(verb: Verb[Any]) -> Asked:
+def spell(verb: Verb[Any]) -> EncodedVerb:
     """Write a verb down for its journey.
 
     Raises:
@@ -118,9 +118,9 @@ def spell(verb: Verb[Any]) -> Asked:
     for name in route.in_path:
         path = path.replace(f"{{{name}}}", _in_path(values.pop(name)))
     if not route.in_query:
-        return Asked(route.method, path, encode_json(values))
+        return EncodedVerb(route.method, path, encode_json(values))
     query = spell_query(type(verb), values)
-    return Asked(route.method, f"{path}?{query}" if query else path, None)
+    return EncodedVerb(route.method, f"{path}?{query}" if query else path, None)
 
 
 def _sent(verb: Verb[Any]) -> Iterator[tuple[str, Any]]:

@@ -50,7 +50,7 @@ _SESSION = re.compile(r"~([A-Za-z0-9_-]{22})/(.*)", re.DOTALL)
 """The path below /ui/ of a browser that has signed in: its session, and the rest."""
 
 
-class Entry:
+class PageAccess:
     """Who may see the page of one server."""
 
     def __init__(self, secret: str, code: str = "") -> None:

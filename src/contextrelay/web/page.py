@@ -34,10 +34,10 @@ from contextrelay.server.streams.signals import resumed, stream
 from contextrelay.verbs import NewKey, Publish, ReadSignals, ShowThread
 from contextrelay.verbs.problems import MEDIA_TYPE, problem
 from contextrelay.web import entry
-from contextrelay.web.entry import FORM_FIELD, Entry, PageOptions, root_of, split_session
+from contextrelay.web.entry import FORM_FIELD, PageAccess, PageOptions, root_of, split_session
 from contextrelay.web.places import CHANGES, SCREENS
 from contextrelay.web.rendering import FOLDER, PLACES, Fields, render
-from contextrelay.web.screen import Done, Recents, Screen, Sent, Visit
+from contextrelay.web.screen import BytesReply, Done, PageVisit, Recents, Screen
 
 
 async def follow(exchange: Exchange, remote: AsyncRemote | None) -> None:
@@ -108,7 +108,7 @@ class Page:
     """The page of one server process."""
 
     def __init__(self, options: PageOptions) -> None:
-        self.entry = Entry(options.secret, options.code)
+        self.entry = PageAccess(options.secret, options.code)
         self._folder, self._address = options.folder, options.address
         self._recents = Recents()
         self._server = (
@@ -142,7 +142,7 @@ class Page:
 
         def made() -> tuple[bytes, bytes, Headers]:
             screen = make(visit)
-            if isinstance(screen, Sent):
+            if isinstance(screen, BytesReply):
                 return screen.body, screen.media_type.encode(), _sent_headers(screen)
             if is_json:
                 return encode(screen.answer), JSON, [*GUARDED, *FRESH]
@@ -232,14 +232,14 @@ class Page:
         query: dict[str, str],
         root: str,
         is_json: bool = False,
-    ) -> Visit:
+    ) -> PageVisit:
         key = exchange.visitor.key
         relay = self._remote
         if relay is None:
             # The store is open: a relay over it, as this caller sees it.
             local = exchange.relay.blocking()
             relay = _over(local.over(replace(local.stores, is_counted=False)))
-        return Visit(
+        return PageVisit(
             relay=relay,
             values=values,
             query=query,
@@ -258,7 +258,7 @@ class Page:
     def _is_read_only(self, exchange: Exchange) -> bool:
         return self._remote is None and exchange.relay.stores.engine.is_read_only
 
-    def _html(self, exchange: Exchange, screen: Screen, visit: Visit) -> bytes:
+    def _html(self, exchange: Exchange, screen: Screen, visit: PageVisit) -> bytes:
         path = exchange.scope["path"]
         return render(
             f"{screen.template}.html",
@@ -316,7 +316,7 @@ def _may(exchange: Exchange, kind: type[Any]) -> bool:
     return True
 
 
-def _sent_headers(sent: Sent) -> Headers:
+def _sent_headers(sent: BytesReply) -> Headers:
     if not sent.is_framed:
         return [*GUARDED, *FRESH]
     return [(b"content-security-policy", FRAME_POLICY.encode()), *FRESH]

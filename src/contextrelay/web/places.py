@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
-from contextrelay.web.screen import Done, Screen, Sent, Visit
+from contextrelay.web.screen import BytesReply, Done, PageVisit, Screen
 from contextrelay.web.screens import artifact, lists, project, runs, thread
 
 Made = TypeVar("Made")
@@ -14,10 +14,10 @@ Made = TypeVar("Made")
 class Places(Generic[Made]):
     """Functions by address; `{name}` stands for one part of it."""
 
-    def __init__(self, made: Mapping[str, Callable[[Visit], Made]]) -> None:
+    def __init__(self, made: Mapping[str, Callable[[PageVisit], Made]]) -> None:
         self._made = {tuple(path.split("/")): make for path, make in made.items()}
 
-    def find(self, path: str) -> tuple[Callable[[Visit], Made], dict[str, str]] | None:
+    def find(self, path: str) -> tuple[Callable[[PageVisit], Made], dict[str, str]] | None:
         """The function for an address, and what the names in that stand for."""
         parts = tuple(path.split("/"))
         for pattern, make in self._made.items():
@@ -35,7 +35,7 @@ class Places(Generic[Made]):
         return None
 
 
-SCREENS: Places[Screen | Sent] = Places(
+SCREENS: Places[Screen | BytesReply] = Places(
     {
         "": lists.home,
         "threads": lists.threads,

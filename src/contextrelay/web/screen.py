@@ -77,7 +77,7 @@ class Recents:
         return kept.value
 
 
-class Visit(Struct, frozen=True, kw_only=True):
+class PageVisit(Struct, frozen=True, kw_only=True):
     """A request for a screen, by somebody who may see it."""
 
     relay: Relay
@@ -167,7 +167,7 @@ class Screen(Struct, frozen=True, kw_only=True):
     """Which of the places in the menu it belongs to."""
 
 
-class Sent(Struct, frozen=True, kw_only=True):
+class BytesReply(Struct, frozen=True, kw_only=True):
     """Bytes for the browser, in place of a screen."""
 
     body: bytes

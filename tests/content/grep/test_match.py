@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextrelay.content.grep.gathered import Wanted
-from contextrelay.content.grep.match import Hit, Seeker, blocks_of, compile_any
+from contextrelay.content.grep.gathered import GrepQuery
+from contextrelay.content.grep.match import LineMatch, Seeker, blocks_of, compile_any
 from contextrelay.content.grep.results import find
 from contextrelay.errors import Invalid
 from contextrelay.model.inspect import Found
@@ -22,7 +22,7 @@ from tests.content.slicing.sources import REF, Counted
 PATTERNS = ("a", "b$", "^a", "ab*", "a[^b]*b", "", "^$", "b|^a", r"\s", r"a\b", "(?i)A")
 
 
-def hits(body: bytes, pattern: str, chunk_bytes: int = 1 << 18) -> list[Hit]:
+def hits(body: bytes, pattern: str, chunk_bytes: int = 1 << 18) -> list[LineMatch]:
     seeker = Seeker(compile_any([pattern]), lambda: False)
     return list(seeker.hits(blocks_of(_chunks(body, chunk_bytes))))
 
@@ -41,7 +41,7 @@ def _chunks(body: bytes, chunk_bytes: int) -> Iterator[bytes]:
 
 
 def found(body: bytes, pattern: str, *, tokens_max: int = 2_000, **options: object) -> Found:
-    wanted = Wanted(pattern=pattern, matches_max=200, tokens_max=tokens_max, **options)  # pyright: ignore[reportArgumentType]
+    wanted = GrepQuery(pattern=pattern, matches_max=200, tokens_max=tokens_max, **options)  # pyright: ignore[reportArgumentType]
     return find([Counted(body).source], wanted, lambda: False, is_one=True)
 
 
@@ -124,7 +124,7 @@ def test_plain_text_is_looked_for_as_it_is() -> None:
 def test_a_line_of_many_megabytes_is_folded_around_each_match() -> None:
     """Promise L3: memory does not grow with a line."""
     body = Counted(b"x" * 25_000_000 + b"needle" + b"y" * 25_000_000 + b"needle\nneedle")
-    wanted = Wanted(pattern="needle", matches_max=200, tokens_max=2_000)
+    wanted = GrepQuery(pattern="needle", matches_max=200, tokens_max=2_000)
 
     tracemalloc.start()
     answer = find([body.source], wanted, lambda: False, is_one=True)
@@ -216,7 +216,7 @@ def test_when_the_time_is_over_the_answer_says_so() -> None:
     """Promise L3: bounded time."""
     body = Counted(b"needle\n" * 1_000_000)
     looks = count()
-    wanted = Wanted(pattern="needle", matches_max=5, tokens_max=2_000)
+    wanted = GrepQuery(pattern="needle", matches_max=5, tokens_max=2_000)
 
     answer = find([body.source], wanted, lambda: next(looks) > 100, is_one=True)
 
@@ -243,9 +243,9 @@ def test_lines_of_a_large_body_are_numbered_by_what_is_shown() -> None:
     source = Counted(body).source
 
     for asked in ("^77777 ", ("77777", "line"), "(?i)^77777 PLAIN"):
-        wanted = Wanted(pattern=asked, matches_max=5, tokens_max=150)
+        wanted = GrepQuery(pattern=asked, matches_max=5, tokens_max=150)
         assert find([source], wanted, lambda: False, is_one=True).matches[0].line == 77_777
-    after = Wanted(pattern="0 plain", matches_max=2, tokens_max=150, after_line=100_001)
+    after = GrepQuery(pattern="0 plain", matches_max=2, tokens_max=150, after_line=100_001)
     assert [m.line for m in find([source], after, lambda: False, is_one=True).matches] == [
         100_010,
         100_020,

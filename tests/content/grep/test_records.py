@@ -8,9 +8,9 @@ import re
 
 import pytest
 
-from contextrelay.content.grep.gathered import Wanted
+from contextrelay.content.grep.gathered import GrepQuery
 from contextrelay.content.grep.results import find
-from contextrelay.content.slicing.source import Source, in_hand
+from contextrelay.content.slicing.source import SliceSource, in_hand
 from contextrelay.model.artifact import ArtifactType
 from contextrelay.model.inspect import Found
 
@@ -31,7 +31,7 @@ def found(
     text: str, pattern: str | tuple[str, ...], kind: ArtifactType = "json", media_type: str = ""
 ) -> Found:
     body = text.encode()
-    source = Source(
+    source = SliceSource(
         ref="0" * 32,
         type=kind,
         media_type=media_type,
@@ -40,7 +40,7 @@ def found(
         read=in_hand(body),
         marks=lambda: None,
     )
-    wanted = Wanted(pattern=pattern, matches_max=200, tokens_max=150)
+    wanted = GrepQuery(pattern=pattern, matches_max=200, tokens_max=150)
     return find([source], wanted, lambda: False, is_one=True)
 
 
@@ -377,7 +377,7 @@ def test_of_very_many_lines_the_best_are_found_and_all_are_counted(is_count: boo
     for number in (7_000, 8_000):
         lines[number] = f"blue and red {number}"
     body = "\n".join(lines).encode()
-    source = Source(
+    source = SliceSource(
         ref="0" * 32,
         type="text",
         media_type="text/plain",
@@ -386,7 +386,7 @@ def test_of_very_many_lines_the_best_are_found_and_all_are_counted(is_count: boo
         read=in_hand(body),
         marks=lambda: None,
     )
-    wanted = Wanted(pattern=("red", "blue"), matches_max=5, tokens_max=500, is_count=is_count)
+    wanted = GrepQuery(pattern=("red", "blue"), matches_max=5, tokens_max=500, is_count=is_count)
     answer = find([source], wanted, lambda: False, is_one=True)
 
     assert answer.count == sum("red" in line or "blue" in line for line in lines)

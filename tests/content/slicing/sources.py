@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from contextrelay.content.slicing.line_offsets import Marks, find_marks
 from contextrelay.content.slicing.slice import take
-from contextrelay.content.slicing.source import Source, in_hand
+from contextrelay.content.slicing.source import SliceSource, in_hand
 from contextrelay.model.artifact import ArtifactType
 from contextrelay.model.inspect import Piece, Selector, Way
 
@@ -22,7 +22,7 @@ class Counted:
         self.body = body
         self.read_bytes = 0
         self._read = in_hand(body)
-        self.source = Source(
+        self.source = SliceSource(
             ref=REF,
             type=type,
             media_type=media_type,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from contextrelay import Full, Invalid, NotFound, Refused, Relay, RelayError
 from contextrelay.core import FoundKey, find_key
-from contextrelay.core.schema import Kind, artifact_log
+from contextrelay.core.schema import RowKind, artifact_log
 from contextrelay.core.spaces import VisibleReads
 from contextrelay.limits import KEY_FORGOTTEN_S
 from contextrelay.model.key import key_id_in, token_hash
@@ -54,7 +54,7 @@ def test_a_limited_key_sees_no_more_by_asking_for_many_at_once() -> None:
     relay = owner()
     ledger = stores_of(relay).ledger
     refs = [relay.push(b"body", channel=channel).ref for channel in ("open", "secret")]
-    asked = [artifact_log(ref) for ref in refs], Kind.ARTIFACT, ONLY
+    asked = [artifact_log(ref) for ref in refs], RowKind.ARTIFACT, ONLY
 
     seen = VisibleReads(ledger, relay.new_key(channels=("open",)).key).get_each(*asked)
 

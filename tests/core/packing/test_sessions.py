@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from contextrelay import Broken
-from contextrelay.core.schema import SESSIONS, Kind, session_log
+from contextrelay.core.schema import SESSIONS, RowKind, session_log
 from contextrelay.model.package import StoredSession
 from contextrelay.store.ledger import ONLY, Row, Write
 from contextrelay.verbs import DeleteSession, PutSession, ReadSession, Sweep
@@ -60,7 +60,7 @@ def test_blocks_without_a_session_go_after_their_time() -> None:
 
 def test_what_cannot_be_read_is_said_to_be_broken() -> None:
     core = local(Clock())
-    core.stores.ledger.commit(Write(session_log("bad"), rows=(Row(Kind.SESSION, ONLY, b"{"),)))
+    core.stores.ledger.commit(Write(session_log("bad"), rows=(Row(RowKind.SESSION, ONLY, b"{"),)))
 
     with pytest.raises(Broken, match="s/bad"):
         core.ask(ReadSession("bad"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from contextrelay import Relay
-from contextrelay.core.schema import RESTORE, Kind, artifact_log, body_log
+from contextrelay.core.schema import RESTORE, RowKind, artifact_log, body_log
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.state import read_state
 from contextrelay.model.names import channel_log, thread_log
@@ -21,12 +21,12 @@ def stores_of(relay: Relay) -> Stores:
 
 def forget_finish(relay: Relay) -> None:
     """Make a store one that the new version has not opened yet."""
-    row = Row(Kind.FINISHED, ONLY, None)
+    row = Row(RowKind.FINISHED, ONLY, None)
     stores_of(relay).ledger.commit(Write(RESTORE, rows=(row,)))
 
 
 def name_in_channel(relay: Relay, ref: str) -> None:
-    row = Row(Kind.PENDING, ref, b"%d" % NOW_MS, NOW_MS + 60_000)
+    row = Row(RowKind.PENDING, ref, b"%d" % NOW_MS, NOW_MS + 60_000)
     stores_of(relay).ledger.commit(Write(channel_log("news"), rows=(row,)))
 
 
@@ -41,7 +41,7 @@ def test_the_signal_of_a_stored_push_is_sent_once(tmp_path: Path) -> None:
     for _ in range(2):
         with Relay(tmp_path) as relay:
             assert [each.ref for each in relay.signals("news", after=0).signals] == [ref]
-            assert stores_of(relay).ledger.rows(channel_log("news"), Kind.PENDING, "", 9) == []
+            assert stores_of(relay).ledger.rows(channel_log("news"), RowKind.PENDING, "", 9) == []
 
 
 def test_a_push_without_its_artifact_is_undone(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_a_push_without_its_artifact_is_undone(tmp_path: Path) -> None:
     with Relay(tmp_path) as relay:
         assert relay.verify().problem_count == 0
         ledger = stores_of(relay).ledger
-        assert ledger.get(body_log(pushed.sha256), Kind.AT, ONLY) is None
+        assert ledger.get(body_log(pushed.sha256), RowKind.AT, ONLY) is None
         assert list(relay.list().artifacts) == []
 
 
@@ -64,7 +64,7 @@ def test_an_artifact_that_its_thread_never_heard_of_goes(tmp_path: Path) -> None
         thread = relay.new_thread("work").id
         artifact = relay.push("for a thread", thread=thread)
         ledger = stores_of(relay).ledger
-        ledger.commit(Write(thread_log(thread), rows=(Row(Kind.ARTIFACT, artifact.ref, None),)))
+        ledger.commit(Write(thread_log(thread), rows=(Row(RowKind.ARTIFACT, artifact.ref, None),)))
         forget_finish(relay)
 
     with Relay(tmp_path) as relay:
@@ -76,7 +76,7 @@ def test_a_store_of_today_is_looked_at_once(tmp_path: Path) -> None:
     with Relay(tmp_path):
         pass
     with Relay(tmp_path) as relay:
-        assert stores_of(relay).ledger.get(RESTORE, Kind.FINISHED, ONLY) is not None
+        assert stores_of(relay).ledger.get(RESTORE, RowKind.FINISHED, ONLY) is not None
         ref = relay.push("today").ref
         name_in_channel(relay, ref)  # Nothing looks for such a row any more.
 

@@ -8,7 +8,7 @@ import pytest
 
 from contextrelay.errors import Invalid, Unavailable
 from contextrelay.runs.provider import Message, Prompt, Reply, ToolResult
-from contextrelay.runs.providers.echo import Call, Echo, Line
+from contextrelay.runs.providers.echo import Echo, ScriptedCall, ScriptLine
 from contextrelay.runs.providers.registry import open_provider
 
 ASKED = Prompt(
@@ -62,7 +62,7 @@ def test_echo_plays_a_script_round_by_round(tmp_path: Path) -> None:
 
 def test_a_script_can_fail_in_the_middle() -> None:
     """Promise X2: errors of providers can be tried offline."""
-    answer = Echo(script=[Line("half of", error="unavailable")]).answer(ASKED)
+    answer = Echo(script=[ScriptLine("half of", error="unavailable")]).answer(ASKED)
 
     assert next(answer) == "half of"
     with pytest.raises(Unavailable):
@@ -93,7 +93,9 @@ def test_an_unknown_provider_is_refused_with_the_nearest_name() -> None:
 
 def test_calls_of_a_script_may_be_made_in_code() -> None:
     """Promise X2."""
-    *_, reply = Echo(script=[Line("", (Call("relay_search", {"query": "x"}),))]).answer(ASKED)
+    *_, reply = Echo(
+        script=[ScriptLine("", (ScriptedCall("relay_search", {"query": "x"}),))]
+    ).answer(ASKED)
 
     assert isinstance(reply, Reply)
     assert [(call.name, call.arguments) for call in reply.calls] == [

@@ -13,7 +13,7 @@ import pytest
 from contextrelay.errors import Failed, Forbidden, Invalid
 from contextrelay.runs.provider import Message, ToolResult
 from contextrelay.runs.providers.llm import Llm
-from contextrelay.runs.run import Pieces
+from contextrelay.runs.run import ReplyPieces
 from tests.aimock import Aimock, aimock
 from tests.runs.providers.vendors import answer_of, asked
 
@@ -82,7 +82,7 @@ def test_what_llm_cannot_do_is_an_error_with_the_next_step(
     provider, typo, keyless = Llm("scripted", {}), Llm("scriptd", {}), Llm("gpt-4o", {})
 
     with pytest.raises(Failed, match="the provider llm failed"):
-        Pieces(provider, asked(provider, "fail")).next()
+        ReplyPieces(provider, asked(provider, "fail")).next()
     with pytest.raises(Invalid, match="no model 'scriptd'") as unknown:
         list(typo.answer(asked(typo, "say it")))
     with pytest.raises(Forbidden) as forbidden:

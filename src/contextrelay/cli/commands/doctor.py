@@ -57,7 +57,7 @@ def doctor(args: Namespace, console: Console) -> None:
     console.exit_code = 2 if failures else 0
 
 
-class Looked(Protocol):
+class CheckedRelay(Protocol):
     """What is looked at: a relay, and its address."""
 
     @property
@@ -66,7 +66,7 @@ class Looked(Protocol):
     def address(self) -> str | None: ...
 
 
-def look_at(console: Looked) -> list[Finding]:
+def look_at(console: CheckedRelay) -> list[Finding]:
     """Everything that is found."""
     findings: list[Finding] = []
     here = (_integrity, _content, _bodies, _search, _speed, _space)
@@ -81,7 +81,7 @@ def look_at(console: Looked) -> list[Finding]:
     return findings
 
 
-def _store(console: Looked) -> Iterator[Finding]:
+def _store(console: CheckedRelay) -> Iterator[Finding]:
     report = console.relay.survey()
     text = f"{report.address} ({report.engine})  {display.count(report.artifacts, 'artifact')}"
     yield Finding("store", "ok", f"{text}  {display.size(report.body_bytes)}")
@@ -90,7 +90,7 @@ def _store(console: Looked) -> Iterator[Finding]:
         yield Finding("store", "hint", due, "relay gc")
 
 
-def _integrity(console: Looked) -> Iterator[Finding]:
+def _integrity(console: CheckedRelay) -> Iterator[Finding]:
     if is_server(console.address):
         text = f"{console.address} is a server: its disk and its ledger are looked at there"
         yield Finding("integrity", "hint", text, "relay doctor, on the machine of the store")
@@ -112,7 +112,7 @@ def _integrity(console: Looked) -> Iterator[Finding]:
         yield Finding("settings", "hint", text, next_step)
 
 
-def _content(console: Looked) -> Iterator[Finding]:
+def _content(console: CheckedRelay) -> Iterator[Finding]:
     """Verify the content of a store that is not too large for that."""
     if is_server(console.address):
         return
@@ -130,7 +130,7 @@ def _content(console: Looked) -> Iterator[Finding]:
         yield Finding("content", "ok", f"{display.count(report.events, 'event')} and all bodies")
 
 
-def _bodies(console: Looked) -> Iterator[Finding]:
+def _bodies(console: CheckedRelay) -> Iterator[Finding]:
     """Whether a large body can be written where those go, and read, and deleted."""
     if is_server(console.address) or console.relay.transport.stores.engine.is_read_only:
         return
@@ -143,7 +143,7 @@ def _bodies(console: Looked) -> Iterator[Finding]:
         yield Finding("bodies", "failure", "a body came back as another", "check its disk")
 
 
-def _search(console: Looked) -> Iterator[Finding]:
+def _search(console: CheckedRelay) -> Iterator[Finding]:
     """Whether the search index is up to the store; where nobody searched, there is none."""
     if is_server(console.address):
         return
@@ -159,7 +159,7 @@ def _search(console: Looked) -> Iterator[Finding]:
         yield Finding("search", "ok", text)
 
 
-def _speed(console: Looked) -> Iterator[Finding]:
+def _speed(console: CheckedRelay) -> Iterator[Finding]:
     start = time.perf_counter()
     artifact = console.relay.push(os.urandom(1024), name="doctor", ttl_s=1, created_by="doctor")
     pushed = time.perf_counter()
@@ -170,7 +170,7 @@ def _speed(console: Looked) -> Iterator[Finding]:
     yield Finding("speed", "ok", text)
 
 
-def _space(console: Looked) -> Iterator[Finding]:
+def _space(console: CheckedRelay) -> Iterator[Finding]:
     if is_server(console.address):
         return
     home = console.relay.transport.stores.engine.home
@@ -184,7 +184,7 @@ def _space(console: Looked) -> Iterator[Finding]:
         yield Finding("space", "ok", f"{display.size(free_bytes)} free")
 
 
-def _commands(console: Looked) -> Iterator[Finding]:
+def _commands(console: CheckedRelay) -> Iterator[Finding]:
     """Whether what is typed is what was installed."""
     folder = Path(sysconfig.get_path("scripts"))
     if Path(sys.argv[0]).name in SCRIPTS:
@@ -202,7 +202,7 @@ def _commands(console: Looked) -> Iterator[Finding]:
             yield Finding("command", "hint", text, f"put {folder} first in PATH, or call {ours}")
 
 
-def _installation(console: Looked) -> Iterator[Finding]:
+def _installation(console: CheckedRelay) -> Iterator[Finding]:
     installed = metadata.version("contextrelay")
     if installed != contextrelay.__version__:
         text = f"contextrelay {installed} is installed, {contextrelay.__version__} runs"
@@ -212,7 +212,7 @@ def _installation(console: Looked) -> Iterator[Finding]:
         yield Finding("package", "ok", f"{text}, default store {default_address()}")
 
 
-def _others(console: Looked) -> Iterator[Finding]:
+def _others(console: CheckedRelay) -> Iterator[Finding]:
     """Whether another package of our name is about, such as the published 0.2.0."""
     running = Path(contextrelay.__file__).resolve().parent
     for folder in dict.fromkeys(sys.path):

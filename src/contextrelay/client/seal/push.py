@@ -27,7 +27,7 @@ from contextrelay.seal.stream import (
 from contextrelay.verbs import Body, Push
 
 
-class Pushed(Artifact, frozen=True, kw_only=True):
+class PushedArtifact(Artifact, frozen=True, kw_only=True):
     """An artifact as it was just stored, with the URL that stands for it.
 
     Where it was sealed, the URL carries the key: who has it can read the body. Equal to any other
@@ -98,7 +98,7 @@ class Sealing:
             prefix, described = os.urandom(PREFIX_BYTES), describing(self.verb)
             self.body = _chunked(here, self.key, prefix, described)
 
-    def pushed(self, artifact: Artifact, url: str) -> Pushed:
+    def pushed(self, artifact: Artifact, url: str) -> PushedArtifact:
         """The artifact with its URL, and with the key in that.
 
         Raises:
@@ -113,7 +113,7 @@ class Sealing:
                 )
             url += self.key.fragment
         described = dict(zip(_DESCRIBED, _description(artifact), strict=True))
-        return Pushed(**described, url=url)
+        return PushedArtifact(**described, url=url)
 
 
 def new_key(format: SealFormat) -> SealKey:

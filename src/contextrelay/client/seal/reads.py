@@ -54,10 +54,10 @@ def _looked(verb: Verb[Any], bodies: Bodies) -> Any:
         return take_within_bounds(asked, in_hand(body))
     if isinstance(verb, Grep):
         from contextrelay.bounded.bodies import records_within_bounds
-        from contextrelay.content.grep.gathered import Wanted
+        from contextrelay.content.grep.gathered import GrepQuery
         from contextrelay.content.grep.results import find
 
-        wanted = convert(verb, Wanted, from_attributes=True)
+        wanted = convert(verb, GrepQuery, from_attributes=True)
         until_s = time.monotonic() + GREP_ONE_S_MAX
         return find(
             [_source(*bodies["ref"])],
@@ -78,10 +78,10 @@ def _looked(verb: Verb[Any], bodies: Bodies) -> Any:
 
 def _outlined(verb: Outline | Digest, artifact: Artifact, body: bytes) -> Any:
     from contextrelay.bounded.bodies import look_within_bounds
-    from contextrelay.content.overview import Look, digested, outlined
+    from contextrelay.content.overview import OutlineRequest, digested, outlined
     from contextrelay.content.slicing.source import in_hand
 
-    asked = Look(
+    asked = OutlineRequest(
         type=artifact.type,
         media_type=artifact.media_type,
         name=artifact.name or "",
@@ -101,12 +101,12 @@ def _source(artifact: Artifact, body: bytes, was_sealed: bool) -> Any:
     """A body in hand, described as a store would have if it had seen it."""
     from contextrelay.content.description import Description
     from contextrelay.content.slicing.line_offsets import find_marks
-    from contextrelay.content.slicing.source import Source, in_hand
+    from contextrelay.content.slicing.source import SliceSource, in_hand
 
     description = Description()
     description.feed(body)
     read = in_hand(body)
-    return Source(
+    return SliceSource(
         ref=artifact.ref,
         type=artifact.type,
         media_type=artifact.media_type,

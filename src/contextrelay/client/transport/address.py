@@ -20,7 +20,7 @@ _LOCAL_NAMES = ("localhost", "::1")
 _PORTS = {"http": 80, "https": 443}
 
 
-class Server(Struct, frozen=True):
+class ServerAddress(Struct, frozen=True):
     """A relay's address, and the key that it is given."""
 
     url: str
@@ -51,7 +51,7 @@ def is_server(address: object) -> bool:
     return isinstance(address, str) and address.lower().startswith(("http://", "https://"))
 
 
-def server_at(url: str, key: str | None = None) -> Server:
+def server_at(url: str, key: str | None = None) -> ServerAddress:
     """The server at a URL; without a key, the one that the environment has for it.
 
     Raises:
@@ -75,17 +75,17 @@ def server_at(url: str, key: str | None = None) -> Server:
     literal = f"[{host}]" if ":" in host else host
     place = "" if port in (None, _PORTS[parts.scheme]) else f":{port}"
     origin = f"{parts.scheme}://{literal}{place}"
-    server = Server(origin + parts.path.rstrip("/"), origin, host)
+    server = ServerAddress(origin + parts.path.rstrip("/"), origin, host)
     key = _key_for(server) if key is None else key
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise Invalid("the API key holds what no key holds", "give it as it was printed")
-    return Server(server.url, origin, host, key)
+    return ServerAddress(server.url, origin, host, key)
 
 
 _WRITTEN = "write it like https://relay.example.com"
 
 
-def _key_for(server: Server) -> str:
+def _key_for(server: ServerAddress) -> str:
     """The key of the environment. Where that names a server too, the key is for that one only."""
     key = os.environ.get(KEY_VARIABLE, "").strip()
     url = os.environ.get(URL_VARIABLE, "")

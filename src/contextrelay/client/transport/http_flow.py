@@ -21,7 +21,7 @@ from msgspec.json import decode
 from contextrelay import verbs
 from contextrelay.cache import BoundedCache
 from contextrelay.client.flow import Flow, Give, HttpStep, Items, Lost
-from contextrelay.client.transport.address import Server
+from contextrelay.client.transport.address import ServerAddress
 from contextrelay.client.transport.request_body import Outgoing
 from contextrelay.content.untrusted.hidden_chars import spell_hidden
 from contextrelay.errors import Failed, Invalid, RelayError, Unavailable
@@ -59,7 +59,7 @@ RESENT = (502, 503, 504)
 NOT_MODIFIED = 304
 
 
-class Answer(Protocol):
+class OpenReply(Protocol):
     """A reply that has begun to come."""
 
     @property
@@ -69,7 +69,7 @@ class Answer(Protocol):
 
 
 class Send(HttpStep, frozen=True):
-    """Send a request; leads to an `Answer`."""
+    """Send a request; leads to an `OpenReply`."""
 
     method: str
     url: str
@@ -176,7 +176,7 @@ class Held:
 
 
 def asked(
-    server: Server, verb: verbs.Verb[Any], body: Any, key: str, held: Held
+    server: ServerAddress, verb: verbs.Verb[Any], body: Any, key: str, held: Held
 ) -> Flow[verbs.Stream[Any] | Coming | Any]:
     """Ask a verb; its reply, or where that has a body, the body as a `Stream` or as it comes."""
     asked = spell(verb)
@@ -197,7 +197,7 @@ def asked(
             headers["if-none-match"] = framed_tag(known[0].sha256)
     send = Send(asked.method, server.url + asked.target, headers, outgoing, reply_s)
 
-    def read(answer: Answer) -> Flow[Any]:
+    def read(answer: OpenReply) -> Flow[Any]:
         if known is not None and answer.status == NOT_MODIFIED:
             yield from whole(answer, 0)
             return in_hand(*known)
@@ -210,13 +210,13 @@ def asked(
 
 
 def has_news(
-    server: Server, verb: verbs.ReadEvents | verbs.ReadSignals, wait_s: float
+    server: ServerAddress, verb: verbs.ReadEvents | verbs.ReadSignals, wait_s: float
 ) -> Flow[bool]:
     """Wait at the server until there is something to read; False if the time is up before."""
     asked = spell(verb)
     url = f"{server.url}{asked.target}&wait={wait_s:.3f}"
 
-    def read(answer: Answer) -> Flow[bool]:
+    def read(answer: OpenReply) -> Flow[bool]:
         yield from refuse_error(answer)
         raw = yield from whole(answer, REPLY_JSON_BYTES_MAX)
         page = decoded(reply_type(type(verb)), raw)
@@ -230,7 +230,7 @@ def has_news(
 
 
 def _with_body(
-    answer: Answer, route: Route, verb: verbs.Verb[Any], held: Held
+    answer: OpenReply, route: Route, verb: verbs.Verb[Any], held: Held
 ) -> Flow[verbs.Stream[Any] | Coming]:
     """A framed reply: its value, and the body: at once if it is small, else as it comes."""
     start = b""
@@ -287,7 +287,7 @@ def _cut_short(size_bytes: int, came_bytes: int) -> Unavailable:
 # Reading answers
 
 
-def whole(answer: Answer, bytes_max: int) -> Flow[bytes]:
+def whole(answer: OpenReply, bytes_max: int) -> Flow[bytes]:
     """The rest of an answer, in one piece."""
     parts: list[bytes] = []
     size_bytes = 0
@@ -302,13 +302,13 @@ def whole(answer: Answer, bytes_max: int) -> Flow[bytes]:
     return b"".join(parts)
 
 
-def refuse_error(answer: Answer) -> Flow[None]:
+def refuse_error(answer: OpenReply) -> Flow[None]:
     """Let a good answer pass; raise the error that any other one holds."""
     if not 200 <= answer.status < 300:
         raise (yield from _error_in(answer))
 
 
-def _error_in(answer: Answer) -> Flow[RelayError]:
+def _error_in(answer: OpenReply) -> Flow[RelayError]:
     raw = yield from whole(answer, CHUNK_BYTES)
     if 300 <= answer.status < 400:
         return Invalid(

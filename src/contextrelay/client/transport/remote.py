@@ -30,7 +30,7 @@ from contextrelay.client.flow import (
     run_awaited,
 )
 from contextrelay.client.transport import http_flow
-from contextrelay.client.transport.address import Server
+from contextrelay.client.transport.address import ServerAddress
 from contextrelay.client.transport.http_flow import (
     Close,
     Coming,
@@ -62,7 +62,7 @@ Result = TypeVar("Result")
 class _Remote:
     """What both transports know."""
 
-    def __init__(self, server: Server, timeout_s: float = REPLY_S_DEFAULT) -> None:
+    def __init__(self, server: ServerAddress, timeout_s: float = REPLY_S_DEFAULT) -> None:
         self.server = server
         self.key = ""
         self._timeout_s = timeout_s
@@ -116,7 +116,7 @@ class _Answer:
 class Remote(_Remote):
     """Asks a relay over HTTP, and waits for the reply."""
 
-    def __init__(self, server: Server, timeout_s: float = REPLY_S_DEFAULT) -> None:
+    def __init__(self, server: ServerAddress, timeout_s: float = REPLY_S_DEFAULT) -> None:
         super().__init__(server, timeout_s)
         self._client = httpx2.Client(**_options(server))
         self._closed = Event()
@@ -176,7 +176,7 @@ class Remote(_Remote):
 class AsyncRemote(_Remote):
     """Asks a relay over HTTP, awaited."""
 
-    def __init__(self, server: Server, timeout_s: float = REPLY_S_DEFAULT) -> None:
+    def __init__(self, server: ServerAddress, timeout_s: float = REPLY_S_DEFAULT) -> None:
         super().__init__(server, timeout_s)
         self._client = httpx2.AsyncClient(**_options(server))
         # One at most, and the same for all views of this transport.
@@ -276,7 +276,7 @@ class _Streamed(Stream[Any], frozen=True):
     awaited: Callable[[int], AsyncIterator[bytes]]
 
 
-def _options(server: Server) -> dict[str, Any]:
+def _options(server: ServerAddress) -> dict[str, Any]:
     options: dict[str, Any] = {
         "follow_redirects": False,
         "headers": {"user-agent": f"contextrelay/{__version__}"},
@@ -318,7 +318,7 @@ def _is_closed() -> NoReturn:
     raise Invalid("this relay was closed", "open another")
 
 
-def _lost(server: Server, error: httpx2.HTTPError) -> Lost:
+def _lost(server: ServerAddress, error: httpx2.HTTPError) -> Lost:
     """Our error for one of httpx2's, and whether the request may be sent again."""
     cause = str(error) or type(error).__name__
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from contextrelay.content.diff.lines import find_edits, unified
 from contextrelay.content.slicing.fit import bytes_for, fit_lines
 from contextrelay.content.slicing.slice import spent
-from contextrelay.content.slicing.source import Source, readable, shown, text_of
+from contextrelay.content.slicing.source import SliceSource, readable, shown, text_of
 from contextrelay.content.tokens import count_tokens
 from contextrelay.documents.diff import difference
 from contextrelay.errors import Invalid
@@ -49,7 +49,7 @@ class Compare(Struct, frozen=True, kw_only=True):
     """Whether they begin within a long line."""
 
 
-class Compared(Struct, frozen=True, kw_only=True):
+class TextDifference(Struct, frozen=True, kw_only=True):
     """What differs between two texts."""
 
     text: str = ""
@@ -60,7 +60,7 @@ class Compared(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-def compare(asked: Compare, bodies: Sequence[bytes]) -> Compared:
+def compare(asked: Compare, bodies: Sequence[bytes]) -> TextDifference:
     """Compare two texts, and, where they follow, the two JSON documents that they are of."""
     old_lines, new_lines = _lines(bodies[0]), _lines(bodies[1])
     edits = find_edits(old_lines, new_lines)
@@ -85,7 +85,7 @@ def compare(asked: Compare, bodies: Sequence[bytes]) -> Compared:
     elif asked.is_inside:
         where = f"shown from byte {asked.start:,} on"
         notes.append(f"line {asked.lines_before + 1:,} is long: {where}")
-    return Compared(
+    return TextDifference(
         text=text,
         added=sum(edit.new_stop - edit.new_start for edit in edits),
         removed=sum(edit.old_stop - edit.old_start for edit in edits),
@@ -96,15 +96,15 @@ def compare(asked: Compare, bodies: Sequence[bytes]) -> Compared:
 
 
 def differ(
-    old: Source,
-    new: Source,
+    old: SliceSource,
+    new: SliceSource,
     context: int,
     tokens_max: int,
-    compare: Callable[[Compare, Sequence[bytes]], Compared] = compare,
+    compare: Callable[[Compare, Sequence[bytes]], TextDifference] = compare,
 ) -> Differing:
     """What differs between two bodies; `compare` is what may take long."""
     if old.sha256 == new.sha256 and old.sha256:
-        return _answer(old, new, Compared(), is_same=True)
+        return _answer(old, new, TextDifference(), is_same=True)
     labels = f"{old.ref[:8]} {old.name or ''}".rstrip(), f"{new.ref[:8]} {new.name or ''}".rstrip()
     try:
         one, other = readable(old), readable(new)
@@ -113,7 +113,7 @@ def differ(
             f"{sign} {label}: {each.size_bytes:,} bytes, sha256 {each.sha256}\n"
             for sign, label, each in zip("-+", labels, (old, new), strict=True)
         )
-        return _answer(old, new, Compared(text=text), is_text=False)
+        return _answer(old, new, TextDifference(text=text), is_text=False)
     asked, bodies = _middle(one, other, labels, context, tokens_max)
     is_small = max(old.size_bytes, new.size_bytes) <= DIFF_JSON_BYTES_MAX
     if old.type == new.type == "json" and is_small:
@@ -124,7 +124,11 @@ def differ(
 
 
 def _answer(
-    old: Source, new: Source, compared: Compared, is_same: bool = False, is_text: bool = True
+    old: SliceSource,
+    new: SliceSource,
+    compared: TextDifference,
+    is_same: bool = False,
+    is_text: bool = True,
 ) -> Differing:
     return Differing(
         old=old.ref,
@@ -141,7 +145,7 @@ def _answer(
     )
 
 
-def _both_spent(tokens: int, old: Source, new: Source) -> Spent:
+def _both_spent(tokens: int, old: SliceSource, new: SliceSource) -> Spent:
     """The tokens that were given, and those of both bodies whole."""
     one, other = spent(0, old), spent(0, new)
     is_measured = one.basis == other.basis == "measured"
@@ -157,7 +161,7 @@ def _both_spent(tokens: int, old: Source, new: Source) -> Spent:
 
 
 def _middle(
-    old: Source, new: Source, labels: tuple[str, str], context: int, tokens_max: int
+    old: SliceSource, new: SliceSource, labels: tuple[str, str], context: int, tokens_max: int
 ) -> tuple[Compare, list[bytes]]:
     """What lies between what both begin and end with, with some lines of both around it."""
     head = _same_head(old, new)
@@ -182,7 +186,7 @@ def _middle(
     ]
 
 
-def _same_head(old: Source, new: Source) -> int:
+def _same_head(old: SliceSource, new: SliceSource) -> int:
     """How many bytes both begin with."""
     place = 0
     for one, other in zip(_blocks(old), _blocks(new), strict=False):
@@ -192,7 +196,7 @@ def _same_head(old: Source, new: Source) -> int:
     return place
 
 
-def _blocks(source: Source) -> Iterator[bytes]:
+def _blocks(source: SliceSource) -> Iterator[bytes]:
     """A body in blocks of one size, however it is read."""
     carried = b""
     for chunk in source.read(0, source.size_bytes):
@@ -216,7 +220,7 @@ def _same_start(one: AnyStr, other: AnyStr) -> int:
     return low
 
 
-def _same_tail(old: Source, new: Source, start: int) -> int:
+def _same_tail(old: SliceSource, new: SliceSource, start: int) -> int:
     """How many bytes both end with, behind a place."""
     most = min(old.size_bytes, new.size_bytes) - start
     same = 0
@@ -230,7 +234,7 @@ def _same_tail(old: Source, new: Source, start: int) -> int:
     return same
 
 
-def _back(source: Source, place: int, context: int) -> tuple[int, bool]:
+def _back(source: SliceSource, place: int, context: int) -> tuple[int, bool]:
     """From a place back to where its line begins, and so many lines more; not far in a long one."""
     window = source.bytes_of(max(0, place - LINE_MARK_BYTES), place)
     first = place - len(window)
@@ -247,7 +251,7 @@ def _back(source: Source, place: int, context: int) -> tuple[int, bool]:
     return first + start, False
 
 
-def _forward(source: Source, tail: int, context: int) -> int:
+def _forward(source: SliceSource, tail: int, context: int) -> int:
     """A tail that begins with a line, and leaves so many lines before it to the middle."""
     begin = source.size_bytes - tail
     window = source.bytes_of(begin, min(begin + LINE_MARK_BYTES, source.size_bytes))

@@ -9,11 +9,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from contextrelay.content.grep.match import Hit, compile_any
+from contextrelay.content.grep.match import LineMatch, compile_any
 from contextrelay.content.grep.plain_text import wholeness
 from contextrelay.content.slicing.fit import fit
 from contextrelay.content.slicing.line_offsets import Marks, find_marks
-from contextrelay.content.slicing.source import Source, shown, text_of
+from contextrelay.content.slicing.source import SliceSource, shown, text_of
 from contextrelay.content.tokens import count_tokens
 from contextrelay.limits import GREP_QUICK_STEPS_MAX, LINE_MARK_BYTES, MATCH_BYTES_SHOWN
 from contextrelay.model.inspect import Match, Skipped
@@ -32,7 +32,7 @@ _WHOLE_TRIES = 8
 _SKIPPED_MAX = 100
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class GrepQuery(Struct, frozen=True, kw_only=True):
     """What is looked for, and how much of it is shown."""
 
     pattern: str | tuple[str, ...]
@@ -54,10 +54,10 @@ class Wanted(Struct, frozen=True, kw_only=True):
         return not (self.context or self.is_count or self.after_line)
 
 
-class Gathered:
+class GrepMatches:
     """What was found so far."""
 
-    def __init__(self, wanted: Wanted, is_one: bool = False) -> None:
+    def __init__(self, wanted: GrepQuery, is_one: bool = False) -> None:
         self.wanted = wanted
         self._is_one = is_one
         """Whether all is in one body, which is not named then."""
@@ -76,7 +76,7 @@ class Gathered:
         """The first ref of which not all matches are shown."""
         self.is_ranked = len(wanted.patterns) > 1 and not wanted.is_count
         """Whether the best are shown, and not the first."""
-        self._best: list[tuple[int, int, Source | None, Hit | Match]] = []
+        self._best: list[tuple[int, int, SliceSource | None, LineMatch | Match]] = []
         self._order = 0
         compiled = [
             compile_any((each,), wanted.ignore_case, wanted.is_fixed) for each in wanted.patterns
@@ -91,7 +91,7 @@ class Gathered:
         if len(self.skipped) < _SKIPPED_MAX:
             self.skipped.append(Skipped(ref=ref, why=why))
 
-    def match(self, source: Source, hit: Hit) -> Match:
+    def match(self, source: SliceSource, hit: LineMatch) -> Match:
         """A line with those around it."""
         context = self.wanted.context
         before, after = _around(source, hit, context) if context else ((), ())
@@ -104,7 +104,7 @@ class Gathered:
             after=after,
         )
 
-    def _line_of(self, source: Source, offset: int) -> int:
+    def _line_of(self, source: SliceSource, offset: int) -> int:
         """The number of the line that begins at a place."""
         marks = self._marks.get(source.ref)
         if marks is None:
@@ -154,7 +154,7 @@ class Gathered:
 
     # Of several patterns, the best
 
-    def ranks_line(self, source: Source, hit: Hit) -> None:
+    def ranks_line(self, source: SliceSource, hit: LineMatch) -> None:
         """Keep a line by how many of the patterns it has, if it is among the best so far."""
         at = hit.offset - hit.line_offset
         if hit.is_folded and self._is_quick and at < _LINE_BYTES:
@@ -175,7 +175,7 @@ class Gathered:
         """Keep a record by how many of the patterns it has."""
         self._rank(score, None, match)
 
-    def _rank(self, score: int, source: Source | None, found: Hit | Match) -> None:
+    def _rank(self, score: int, source: SliceSource | None, found: LineMatch | Match) -> None:
         self._order += 1
         entry = (score, -self._order, source, found)
         if len(self._best) < self.wanted.matches_max:
@@ -196,7 +196,7 @@ class Gathered:
     def take_ranked(self) -> None:
         """Take in the best: what has more of the patterns first, then in order."""
         for _, _, source, found in sorted(self._best, key=lambda each: each[:2], reverse=True):
-            if isinstance(found, Hit):
+            if isinstance(found, LineMatch):
                 assert source is not None
                 if self.matches and len(found.text) > MATCH_BYTES_SHOWN:
                     text = cut_around(found.text, self._searches, MATCH_BYTES_SHOWN)
@@ -250,7 +250,9 @@ def cut_around(text: str, searches: Sequence[Search], chars_max: int) -> str:
     return f"{'…' if parts[0][0] else ''}{said}{'…' if parts[-1][1] < len(raw) else ''}"
 
 
-def _around(source: Source, hit: Hit, context: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _around(
+    source: SliceSource, hit: LineMatch, context: int
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The lines before and after that of a match; no further than a window is read for them."""
     window = min(LINE_MARK_BYTES, 4 * MATCH_BYTES_SHOWN * context)
     start = max(0, hit.line_offset - window)

@@ -13,7 +13,7 @@ from typing import Any, cast
 import msgspec
 
 from contextrelay.content.grep.shown_object import short
-from contextrelay.content.grep.tree import Format, Node
+from contextrelay.content.grep.tree import Format, JsonContainer
 from contextrelay.limits import GREP_RECORD_BYTES_MAX, GREP_RECORD_MEMBERS_MAX
 
 _IDENTIFIES = re.compile(
@@ -29,7 +29,7 @@ _ATTRIBUTE = re.compile(r"""(?<![\w:.-])([\w:.-]++)\s*+=\s*+(?:"([^"]*+)"|'([^']
 _MEMBER = re.compile(r"""(["']?)([\w.-]{1,80}+)\1:[ \t]++([^\s#{\[|>&*][^\n]*+)""")
 
 
-def identity(body: bytes, nodes: list[Node], index: int, format: Format) -> list[str]:
+def identity(body: bytes, nodes: list[JsonContainer], index: int, format: Format) -> list[str]:
     """The first values that identify a record, each behind its name."""
     node = nodes[index]
     if format == "xml":
@@ -63,7 +63,7 @@ def _in_json(raw: bytes) -> Iterator[tuple[str, Any]]:
         yield from cast("dict[str, Any]", value).items()
 
 
-def _in_xml(body: bytes, nodes: list[Node], index: int) -> Iterator[tuple[str, str]]:
+def _in_xml(body: bytes, nodes: list[JsonContainer], index: int) -> Iterator[tuple[str, str]]:
     """Attributes, then elements right in it that hold a text and nothing else."""
     node = nodes[index]
     for attribute in _ATTRIBUTE.finditer(_tag(body, node).decode("utf-8", "replace")):
@@ -80,13 +80,13 @@ def _in_xml(body: bytes, nodes: list[Node], index: int) -> Iterator[tuple[str, s
                 yield name.decode("utf-8", "replace"), text.decode("utf-8", "replace").strip()
 
 
-def _tag(body: bytes, node: Node) -> bytes:
+def _tag(body: bytes, node: JsonContainer) -> bytes:
     """The tag with which an element begins."""
     stop = body.find(b">", node.start, node.start + _TAG_BYTES_MAX) + 1
     return body[node.start : stop]
 
 
-def _in_yaml(body: bytes, node: Node) -> Iterator[tuple[str, str]]:
+def _in_yaml(body: bytes, node: JsonContainer) -> Iterator[tuple[str, str]]:
     """Members as far to the right as the first is."""
     before = node.body - body.rfind(b"\n", 0, node.body) - 1
     text = " " * before + body[node.body : node.stop].decode("utf-8", "replace")

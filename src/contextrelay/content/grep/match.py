@@ -39,7 +39,7 @@ _MODE = "(?m)"
 """A pattern's ^ and $ are those of a line."""
 
 
-class Hit(Struct, frozen=True, gc=False):
+class LineMatch(Struct, frozen=True, gc=False):
     """A match: its line, where the line and the match begin, and what is shown of the line."""
 
     line: int
@@ -50,7 +50,7 @@ class Hit(Struct, frozen=True, gc=False):
     is_folded: bool = False
 
 
-class Block(Struct, frozen=True, gc=False):
+class LineBlock(Struct, frozen=True, gc=False):
     """Whole lines, or a part of a long one: then `seen` bytes of it were looked at before."""
 
     line: int
@@ -125,7 +125,7 @@ def compile_pattern(pattern: str, ignore_case: bool = False, is_fixed: bool = Fa
 
 def blocks_of(
     chunks: Iterable[bytes], line: int = 1, offset: int = 0, most: int = GREP_BLOCK_BYTES_MAX
-) -> Iterator[Block]:
+) -> Iterator[LineBlock]:
     """Chunks as blocks that end with a line, or, in a line that does not end, anywhere.
 
     The first is small and the next ones grow, so that a caller with little time can stop early.
@@ -144,14 +144,14 @@ def blocks_of(
             # A long line ends its block, so that it can be looked at as a whole before others.
             stop = (part.find(b"\n", seen) if is_inside else part.rfind(b"\n")) + 1
             if stop:
-                yield Block(line, offset, part[:stop], seen, is_inside, line_offset)
+                yield LineBlock(line, offset, part[:stop], seen, is_inside, line_offset)
                 if is_inside and (whole := long_line.ended(part[seen:stop])):
-                    yield Block(line, line_offset, whole, 0, False, line_offset, is_again=True)
+                    yield LineBlock(line, line_offset, whole, 0, False, line_offset, is_again=True)
                 line += part.count(b"\n", seen, stop) if line else 0
                 offset += stop
                 carried, seen, line_offset = part[stop:], 0, offset
             else:
-                yield Block(line, offset, part, seen, is_inside, line_offset, is_cut=True)
+                yield LineBlock(line, offset, part, seen, is_inside, line_offset, is_cut=True)
                 long_line.add(part[seen:])
                 carried = part[-GREP_OVERLAP_BYTES:]
                 offset += len(part) - len(carried)
@@ -160,14 +160,14 @@ def blocks_of(
     if seen:
         stop = carried.find(b"\n", seen) + 1 or len(carried)
         if len(carried) > seen:
-            yield Block(line, offset, carried[:stop], seen, True, line_offset)
+            yield LineBlock(line, offset, carried[:stop], seen, True, line_offset)
         if whole := long_line.ended(carried[seen:stop]):
-            yield Block(line, line_offset, whole, 0, False, line_offset, is_again=True)
+            yield LineBlock(line, line_offset, whole, 0, False, line_offset, is_again=True)
         if stop == len(carried):
             return
         line += 1 if line else 0
         carried, offset = carried[stop:], offset + stop
-    yield Block(line, offset, carried, 0, False, offset)
+    yield LineBlock(line, offset, carried, 0, False, offset)
 
 
 class _LongLine:
@@ -226,7 +226,7 @@ class Seeker:
         self.is_complete = True
         """False once the time was over, or the matches were too many, before the end."""
 
-    def hits(self, blocks: Iterable[Block]) -> Iterator[Hit]:
+    def hits(self, blocks: Iterable[LineBlock]) -> Iterator[LineMatch]:
         """The matches in order, each once; ends early when it is stopped."""
         for block in blocks:
             if self._is_stopped():
@@ -251,7 +251,7 @@ class Seeker:
             self.is_complete = False
         return not self.is_complete
 
-    def _found(self, block: Block, place: int) -> Iterator[_Found]:
+    def _found(self, block: LineBlock, place: int) -> Iterator[_Found]:
         """The matches of a block from a place on; where it is enough, they are only counted."""
         # RE2 sees the byte before a place and the one behind its end: within a line, ^ and $ are
         # found at neither.
@@ -288,7 +288,7 @@ class Seeker:
             if not self.is_enough:
                 yield _Found(start, line_start, line_stop, first, last, is_folded, is_cut)
 
-    def _counted(self, block: Block, plain: PlainTexts, place: int) -> int:
+    def _counted(self, block: LineBlock, plain: PlainTexts, place: int) -> int:
         """Count lines with one of several texts, up to the end or to a line that is long.
 
         Where it is not enough, also up to a line that has more than one of them.
@@ -312,7 +312,7 @@ class Seeker:
                 return place
         return len(raw)
 
-    def _counted_of(self, block: Block, text: bytes, place: int, stop: int) -> tuple[int, bool]:
+    def _counted_of(self, block: LineBlock, text: bytes, place: int, stop: int) -> tuple[int, bool]:
         """Count lines with a text up to a place; how far it came, and whether one is to be looked
         at: it is long, or has the text as a word where that matters."""
         raw = block.raw
@@ -344,7 +344,7 @@ class _Found(Struct, frozen=True, gc=False):
     is_cut: bool
     """Whether its line begins before the block."""
 
-    def hit(self, block: Block, line: int) -> Hit:
+    def hit(self, block: LineBlock, line: int) -> LineMatch:
         raw = block.raw
         text = shown(text_of(raw[self.first : self.last]))
         if self.is_folded:
@@ -354,7 +354,7 @@ class _Found(Struct, frozen=True, gc=False):
         else:
             text = text.removesuffix("\r")
         line_offset = block.line_offset if self.is_cut else block.offset + self.line_start
-        return Hit(line, line_offset, block.offset + self.start, text, self.is_folded)
+        return LineMatch(line, line_offset, block.offset + self.start, text, self.is_folded)
 
 
 def _shown_span(

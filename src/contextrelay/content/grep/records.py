@@ -23,7 +23,7 @@ from contextrelay.content.grep.identity import identifies
 from contextrelay.content.grep.match import compile_any
 from contextrelay.content.grep.plain_text import VALUE, WORD, is_plain, spellings, wholeness
 from contextrelay.content.grep.shown_record import Showing
-from contextrelay.content.grep.tree import Format, Node, TooMany, nodes_of
+from contextrelay.content.grep.tree import Format, JsonContainer, TooMany, nodes_of
 from contextrelay.content.settings import settings
 from contextrelay.content.tokens import count_tokens
 from contextrelay.limits import GREP_PLACES_MAX, GREP_QUICK_STEPS_MAX, GREP_RECORD_BYTES_MAX
@@ -38,7 +38,7 @@ NAME = VALUE + 1
 _LINE_BYTES = 400
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class RecordQuery(Struct, frozen=True, kw_only=True):
     """What to look for in a body, what that is, and how much of a record is shown."""
 
     patterns: tuple[str, ...]
@@ -55,7 +55,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
     tokens_max: int
 
 
-class Record(Struct, frozen=True, array_like=True):
+class MatchedRecord(Struct, frozen=True, array_like=True):
     """A record that matches: where it is, how many of the patterns it has, and its text."""
 
     line: int
@@ -68,13 +68,13 @@ class Record(Struct, frozen=True, array_like=True):
 class Records(Struct, frozen=True, array_like=True):
     """The best of the records that match, and how many there are; None where they are none."""
 
-    found: list[Record] | None
+    found: list[MatchedRecord] | None
     count: int = 0
     why: str = ""
     """Why there are none, where there may be some; or why these are not all."""
 
 
-def records(wanted: Wanted, body: bytes) -> Records:
+def records(wanted: RecordQuery, body: bytes) -> Records:
     """Look for patterns in the records of a body."""
     format = format_of(wanted.type, wanted.media_type, body)
     if format is None:
@@ -97,7 +97,7 @@ def records(wanted: Wanted, body: bytes) -> Records:
         compile_any((each,), wanted.ignore_case, wanted.is_fixed).search for each in wanted.patterns
     ]
     showing = Showing(searches, body, nodes, format)
-    found: list[Record] = []
+    found: list[MatchedRecord] = []
     left = wanted.all_chars_max
     # One that is better than all others is shown with all the room there is; so is the first where
     # there is not enough for two.
@@ -114,14 +114,14 @@ def records(wanted: Wanted, body: bytes) -> Records:
             chars_max = chars_max * 9 // 10
             text = showing.text(each.node, chars_max, tokens_max)
         pointer, score = showing.pointer(each.node), each.score
-        found.append(Record(0, each.offset, pointer, score, text))
+        found.append(MatchedRecord(0, each.offset, pointer, score, text))
         left -= len(text)
         if left <= 0:
             break
     return Records(_numbered(found, body), len(holders), why="" if is_all else _NEAR)
 
 
-def _numbered(found: list[Record], body: bytes) -> list[Record]:
+def _numbered(found: list[MatchedRecord], body: bytes) -> list[MatchedRecord]:
     """Records with the numbers of their lines."""
     lines: dict[int, int] = {}
     line, counted = 1, 0
@@ -131,7 +131,7 @@ def _numbered(found: list[Record], body: bytes) -> list[Record]:
     return [replace(each, line=lines[each.offset]) for each in found]
 
 
-def is_quick(wanted: Wanted) -> bool:
+def is_quick(wanted: RecordQuery) -> bool:
     """Whether the patterns are looked for so quickly that a small body takes no time."""
     compiled = [
         compile_any((each,), wanted.ignore_case, wanted.is_fixed) for each in wanted.patterns
@@ -190,7 +190,7 @@ Place = tuple[int, int, int, int]
 """Where a match begins and ends, which pattern it is of, and whether it is a word or a value."""
 
 
-def _places(wanted: Wanted, body: bytes, format: Format) -> tuple[list[Place], bool] | None:
+def _places(wanted: RecordQuery, body: bytes, format: Format) -> tuple[list[Place], bool] | None:
     """Every match of every pattern, and whether these are all; None where they are too many.
 
     What matches too often is looked for only near the others: further away it is in no record
@@ -286,7 +286,7 @@ def _with_lines(places: list[Place], body: bytes) -> Iterator[tuple[Place, int]]
 
 
 def _holders(
-    nodes: list[Node], places: Iterable[tuple[Place, int]], patterns: int, format: Format
+    nodes: list[JsonContainer], places: Iterable[tuple[Place, int]], patterns: int, format: Format
 ) -> list[_Holder]:
     """The smallest records that hold matches."""
     own: dict[int, _Holder] = {}
@@ -311,25 +311,25 @@ def _holders(
     return list(own.values())
 
 
-def _opened(nodes: list[Node], stack: list[int], index: int) -> list[int]:
+def _opened(nodes: list[JsonContainer], stack: list[int], index: int) -> list[int]:
     while stack and stack[-1] != nodes[index].parent:
         stack.pop()
     stack.append(index)
     return stack
 
 
-def _record(nodes: list[Node], index: int) -> int:
+def _record(nodes: list[JsonContainer], index: int) -> int:
     """The node itself if it is a record, else the nearest that it is in; the first at last."""
     while index and not nodes[index].is_record and nodes[index].parent >= 0:
         index = nodes[index].parent
     return index
 
 
-def _size(node: Node) -> int:
+def _size(node: JsonContainer) -> int:
     return node.stop - node.body
 
 
-def _join(nodes: list[Node], own: dict[int, _Holder]) -> None:
+def _join(nodes: list[JsonContainer], own: dict[int, _Holder]) -> None:
     """Add the records that have more of the patterns than any one in them."""
     below: dict[int, _Holder] = {}
     best: dict[int, int] = {}

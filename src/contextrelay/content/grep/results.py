@@ -10,15 +10,15 @@ import shlex
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from contextrelay.content.grep.gathered import SHORT_REF_CHARS, Gathered, Wanted
+from contextrelay.content.grep.gathered import SHORT_REF_CHARS, GrepMatches, GrepQuery
 from contextrelay.content.grep.match import Seeker, blocks_of, compile_any
 from contextrelay.content.grep.plain_text import is_plain, spellings
-from contextrelay.content.grep.records import Record, Records, records, structured_type
-from contextrelay.content.grep.records import Wanted as RecordsWanted
+from contextrelay.content.grep.records import MatchedRecord, Records, records, structured_type
+from contextrelay.content.grep.records import RecordQuery as RecordsWanted
 from contextrelay.content.slicing.fit import fit_lines
 from contextrelay.content.slicing.line_offsets import offset_of_line
 from contextrelay.content.slicing.slice import spent
-from contextrelay.content.slicing.source import Source, readable
+from contextrelay.content.slicing.source import SliceSource, readable
 from contextrelay.content.tokens import TOKENIZER_DEFAULT, count_tokens
 from contextrelay.errors import Broken, Gone, Invalid, NotFound
 from contextrelay.limits import (
@@ -47,8 +47,8 @@ ByRecords = Callable[[RecordsWanted, bytes], Records]
 
 
 def find(
-    sources: Iterable[Source | Skipped],
-    wanted: Wanted,
+    sources: Iterable[SliceSource | Skipped],
+    wanted: GrepQuery,
     is_over: Callable[[], bool],
     is_one: bool = False,
     by_records: ByRecords = records,
@@ -61,7 +61,7 @@ def find(
         Invalid: the pattern cannot be used.
     """
     pattern = compile_any(wanted.patterns, wanted.ignore_case, wanted.is_fixed)
-    gathered = Gathered(wanted, is_one)
+    gathered = GrepMatches(wanted, is_one)
     is_complete = True
     for source in sources:
         if is_over() or gathered.count >= GREP_COUNTED_MAX:
@@ -88,9 +88,9 @@ def find(
 
 
 def _found_records(
-    source: Source,
+    source: SliceSource,
     pattern: Any,
-    gathered: Gathered,
+    gathered: GrepMatches,
     by_records: ByRecords,
     is_over: Callable[[], bool],
 ) -> bool:
@@ -149,11 +149,11 @@ def _found_records(
     return True
 
 
-def _match(ref: str, each: Record) -> Match:
+def _match(ref: str, each: MatchedRecord) -> Match:
     return Match(ref=ref, line=each.line, offset=each.offset, text=each.text, pointer=each.pointer)
 
 
-def _note_records(source: Source, gathered: Gathered, note: str) -> bool:
+def _note_records(source: SliceSource, gathered: GrepMatches, note: str) -> bool:
     """Note something of what may have records, but was not looked at by them; whether it is so."""
     head = source.bytes_of(0, min(_HEAD_BYTES, source.size_bytes))
     if structured_type(source.type, source.media_type, head) is None:
@@ -162,7 +162,7 @@ def _note_records(source: Source, gathered: Gathered, note: str) -> bool:
     return True
 
 
-def _in_json(wanted: Wanted) -> Any:
+def _in_json(wanted: GrepQuery) -> Any:
     """What is looked for, in each way in which it may be spelled there."""
     forms, is_fixed = wanted.patterns, wanted.is_fixed
     if is_plain(forms, is_fixed):
@@ -170,7 +170,7 @@ def _in_json(wanted: Wanted) -> Any:
     return compile_any(forms, wanted.ignore_case, is_fixed)
 
 
-def _look_into(source: Source, seeker: Seeker, gathered: Gathered) -> None:
+def _look_into(source: SliceSource, seeker: Seeker, gathered: GrepMatches) -> None:
     wanted = gathered.wanted
     gathered.looked_at += 1
     seeker.is_enough = gathered.is_full
@@ -198,7 +198,7 @@ def _look_into(source: Source, seeker: Seeker, gathered: Gathered) -> None:
     _count(source, seeker.count, shown_before, gathered)
 
 
-def _count(source: Source, count: int, shown_before: int, gathered: Gathered) -> None:
+def _count(source: SliceSource, count: int, shown_before: int, gathered: GrepMatches) -> None:
     """Note how much was found in a source, and whether all of it is shown."""
     gathered.count += count
     if not count:
@@ -212,7 +212,7 @@ def _count(source: Source, count: int, shown_before: int, gathered: Gathered) ->
         gathered.unshown_in = gathered.unshown_in or source.ref
 
 
-def _found(gathered: Gathered, is_complete: bool, is_one: bool) -> Found:
+def _found(gathered: GrepMatches, is_complete: bool, is_one: bool) -> Found:
     wanted, matches = gathered.wanted, gathered.matches
     lines = gathered.counts if wanted.is_count and not is_one else _rendered(gathered, is_one)
     text, _ = fit_lines(lines, wanted.tokens_max)
@@ -241,7 +241,7 @@ def _found(gathered: Gathered, is_complete: bool, is_one: bool) -> Found:
     )
 
 
-def _rendered(gathered: Gathered, is_one: bool) -> list[str]:
+def _rendered(gathered: GrepMatches, is_one: bool) -> list[str]:
     """The matches as lines; a line that is next to two of them is there once."""
     lines: list[str] = []
     ref, last = "", 0
@@ -273,7 +273,7 @@ def _rendered(gathered: Gathered, is_one: bool) -> list[str]:
     return lines
 
 
-def _next_args(gathered: Gathered) -> dict[str, Any]:
+def _next_args(gathered: GrepMatches) -> dict[str, Any]:
     """The call that gives the matches that were left out, in the first ref that has some."""
     ref = gathered.unshown_in
     shown = [match for match in gathered.matches if match.ref == ref]
@@ -289,7 +289,7 @@ def _next_args(gathered: Gathered) -> dict[str, Any]:
     return args
 
 
-def _command(args: dict[str, Any], wanted: Wanted) -> str:
+def _command(args: dict[str, Any], wanted: GrepQuery) -> str:
     patterns = "".join(f" --grep {shlex.quote(each)}" for each in wanted.patterns)
     words = f"relay get {args['ref'][:SHORT_REF_CHARS]}{patterns}"
     words += f" --tokens-max {args['tokens_max']}" if "tokens_max" in args else ""
@@ -299,7 +299,7 @@ def _command(args: dict[str, Any], wanted: Wanted) -> str:
     return words + (" --fixed" if wanted.is_fixed else "")
 
 
-def _all_spent(gathered: Gathered, tokens: int) -> Spent:
+def _all_spent(gathered: GrepMatches, tokens: int) -> Spent:
     """The tokens that were given, and those of all bodies in which something was found."""
     is_measured = all(each.basis == "measured" for each in gathered.whole)
     return Spent(

@@ -16,7 +16,7 @@ import msgspec
 from contextrelay.content.grep.gathered import Search, cut_around, score_of
 from contextrelay.content.grep.identity import identity
 from contextrelay.content.grep.shown_object import compact, shown_object
-from contextrelay.content.grep.tree import Format, Node, delimiter_of
+from contextrelay.content.grep.tree import Format, JsonContainer, delimiter_of
 from contextrelay.content.tokens import count_tokens
 from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.documents.pointer import escape
@@ -38,7 +38,7 @@ class Showing:
         self,
         searches: Sequence[Search],
         body: bytes,
-        nodes: list[Node],
+        nodes: list[JsonContainer],
         format: Format,
     ) -> None:
         self._searches = searches
@@ -156,7 +156,7 @@ class Showing:
             at = node.parent
         return defuse(f" ({', '.join(said[:_PARENTS_MAX])})").text if said else ""
 
-    def _block(self, node: Node, chars_max: int) -> str:
+    def _block(self, node: JsonContainer, chars_max: int) -> str:
         """A part of YAML, XML or settings: its lines, those that match first where it is long."""
         raw = self._body[node.start : node.stop].decode("utf-8", "replace")
         lines = [line.rstrip() for line in raw.split("\n") if line.strip()]
@@ -171,7 +171,7 @@ class Showing:
             lines.append("…")
         return " ".join(line.strip() for line in lines)
 
-    def _row(self, node: Node, chars_max: int) -> str:
+    def _row(self, node: JsonContainer, chars_max: int) -> str:
         """The cells of a row under the names of their columns, those that match first."""
         cells = self._cells(node)
         names = [*self._header, *(f"column {at}" for at in range(len(self._header), len(cells)))]
@@ -194,7 +194,7 @@ class Showing:
         """A cell with the name of its column; that is left as it is where it was asked for."""
         return part if self._matched(name) else defuse(name).text + part[len(name) :]
 
-    def _cells(self, node: Node) -> list[str]:
+    def _cells(self, node: JsonContainer) -> list[str]:
         """The cells of a row; of one with several lines, these in one."""
         lines = self._body[node.start : node.stop].decode("utf-8", "replace").split("\n")
         try:

@@ -22,7 +22,7 @@ from contextrelay.limits import GREP_NODES_MAX
 Format = Literal["json", "json lines", "yaml", "xml", "sections", "table"]
 
 
-class Node(Struct, gc=False):
+class JsonContainer(Struct, gc=False):
     """A part of a body that holds others: from where its key begins to its end."""
 
     start: int
@@ -46,7 +46,7 @@ Holds = Callable[[int, int], bool]
 """Whether something that is looked for begins between two places."""
 
 
-def nodes_of(text: str, format: Format, places: Sequence[int]) -> list[Node]:
+def nodes_of(text: str, format: Format, places: Sequence[int]) -> list[JsonContainer]:
     """The nodes of a text that hold some of the places, each behind the one that it is in.
 
     Of XML there are all of them: they are counted, and identify each other.
@@ -74,8 +74,8 @@ _JSON = re.compile(
 _KEYED, _OPENS, _CLOSES, _COMMAS = 2, 3, 4, 5
 
 
-def _json(text: str, holds: Holds, offset: int = 0, stop: int | None = None) -> list[Node]:
-    nodes = [Node(offset, len(text) if stop is None else stop, -1, "", offset, True)]
+def _json(text: str, holds: Holds, offset: int = 0, stop: int | None = None) -> list[JsonContainer]:
+    nodes = [JsonContainer(offset, len(text) if stop is None else stop, -1, "", offset, True)]
     stack = [0]
     counts = [0]
     for token in _JSON.finditer(text, offset, nodes[0].stop):
@@ -88,7 +88,7 @@ def _json(text: str, holds: Holds, offset: int = 0, stop: int | None = None) -> 
                 stack.append(0)
             else:
                 label = token[1][1:-1] if sign == _KEYED else str(counts[-1])
-                nodes.append(Node(token.start(), at, stack[-1], label, at, is_record))
+                nodes.append(JsonContainer(token.start(), at, stack[-1], label, at, is_record))
                 stack.append(len(nodes) - 1)
                 if len(nodes) > GREP_NODES_MAX:
                     raise TooMany(_MANY)
@@ -107,7 +107,7 @@ def _json(text: str, holds: Holds, offset: int = 0, stop: int | None = None) -> 
     return nodes
 
 
-def _drop(nodes: list[Node], index: int, holds: Holds) -> bool:
+def _drop(nodes: list[JsonContainer], index: int, holds: Holds) -> bool:
     """Drop a node that has ended if nothing was found in it; whether it is dropped."""
     node = nodes[index]
     if not index or index < len(nodes) - 1 or holds(node.start, node.stop):
@@ -116,8 +116,8 @@ def _drop(nodes: list[Node], index: int, holds: Holds) -> bool:
     return True
 
 
-def _json_lines(text: str, holds: Holds) -> list[Node]:
-    nodes = [Node(0, len(text), -1, "", 0, False)]
+def _json_lines(text: str, holds: Holds) -> list[JsonContainer]:
+    nodes = [JsonContainer(0, len(text), -1, "", 0, False)]
     for start, stop in _lines(text):
         if not holds(start, stop) or text[start:stop].isspace():
             continue
@@ -150,7 +150,7 @@ _YAML_LINE = re.compile(
 )
 
 
-def _yaml(text: str, holds: Holds) -> list[Node]:
+def _yaml(text: str, holds: Holds) -> list[JsonContainer]:
     """One document, or several by their number, each a record."""
     marks = [(mark.start(), mark.end()) for mark in _YAML_NEXT.finditer(text)]
     if marks and all(row.lstrip()[:1] in ("", "#", "%") for row in text[: marks[0][0]].split("\n")):
@@ -159,19 +159,19 @@ def _yaml(text: str, holds: Holds) -> list[Node]:
         marks.insert(0, (0, 0))
     if len(marks) > GREP_NODES_MAX:
         raise TooMany(_MANY)
-    nodes = [Node(0, len(text), -1, "", 0, len(marks) == 1)]
+    nodes = [JsonContainer(0, len(text), -1, "", 0, len(marks) == 1)]
     if len(marks) == 1:
         _yaml_document(text, nodes, 0, holds)
         return nodes
     stops = [start for start, _ in marks[1:]] + [len(text)]
     for number, ((_, start), stop) in enumerate(zip(marks, stops, strict=True)):
         if holds(start, stop):
-            nodes.append(Node(start, stop, 0, str(number), start, True))
+            nodes.append(JsonContainer(start, stop, 0, str(number), start, True))
             _yaml_document(text, nodes, len(nodes) - 1, holds)
     return nodes
 
 
-def _yaml_document(text: str, nodes: list[Node], root: int, holds: Holds) -> None:
+def _yaml_document(text: str, nodes: list[JsonContainer], root: int, holds: Holds) -> None:
     """Add the nodes of a document, by indent: a key or a dash with what is indented further below.
 
     On the stack are columns twice, and one more for a dash, with the node that begins there.
@@ -193,12 +193,12 @@ def _yaml_document(text: str, nodes: list[Node], root: int, holds: Holds) -> Non
             number = counts.get(parent, 0)
             counts[parent] = number + 1
             at = start + indent + 2 * dash
-            nodes.append(Node(at, stop, parent, str(number), at + 2, True))
+            nodes.append(JsonContainer(at, stop, parent, str(number), at + 2, True))
             stack.append((2 * (indent + 2 * dash) + 1, len(nodes) - 1))
         if match[3] is not None and text[match.end(3) + 1 : stop].strip() in ("", "|", ">"):
             column = indent + len(match[2])
             at = match.start(3)
-            nodes.append(Node(at, stop, stack[-1][1], match[3], stop, True))
+            nodes.append(JsonContainer(at, stop, stack[-1][1], match[3], stop, True))
             stack.append((2 * column, len(nodes) - 1))
         if len(nodes) > GREP_NODES_MAX:
             raise TooMany(_MANY)
@@ -213,9 +213,9 @@ _XML = re.compile(
 )
 
 
-def _xml(text: str, holds: Holds) -> list[Node]:
+def _xml(text: str, holds: Holds) -> list[JsonContainer]:
     """Elements; one without others in it belongs to its parent, unless it has several values."""
-    nodes = [Node(0, len(text), -1, "", 0, False)]
+    nodes = [JsonContainer(0, len(text), -1, "", 0, False)]
     stack = [0]
     labels: dict[str, str] = {}
     for tag in _XML.finditer(text):
@@ -228,7 +228,7 @@ def _xml(text: str, holds: Holds) -> list[Node]:
         nodes[stack[-1]].is_record = True
         is_record = tag[3].count("=") > 1
         at, label = tag.start(), labels.setdefault(tag[2], tag[2])
-        nodes.append(Node(at, tag.end(), stack[-1], label, at, is_record))
+        nodes.append(JsonContainer(at, tag.end(), stack[-1], label, at, is_record))
         if len(nodes) > GREP_NODES_MAX:
             raise TooMany(_MANY)
         if not tag[3].endswith("/"):
@@ -244,7 +244,7 @@ _SECTION = re.compile(
 )
 
 
-def _sections(text: str, holds: Holds) -> list[Node]:
+def _sections(text: str, holds: Holds) -> list[JsonContainer]:
     """Sections of settings, each from its header on; and what stands before the first.
 
     Of several of a name (`[[name]]`) each has its number.
@@ -254,8 +254,8 @@ def _sections(text: str, holds: Holds) -> list[Node]:
         raise TooMany(_MANY)
     if not heads:
         raise TooMany
-    nodes = [Node(0, len(text), -1, "", 0, False)]
-    nodes.append(Node(0, heads[0].start(), 0, "", 0, True))
+    nodes = [JsonContainer(0, len(text), -1, "", 0, False)]
+    nodes.append(JsonContainer(0, heads[0].start(), 0, "", 0, True))
     counts: dict[str, int] = {}
     for at, head in enumerate(heads):
         stop = heads[at + 1].start() if at + 1 < len(heads) else len(text)
@@ -264,13 +264,13 @@ def _sections(text: str, holds: Holds) -> list[Node]:
             counts[label] = number = counts.get(label, -1) + 1
             label = f"{label}/{number}"
         if holds(head.start(), stop):
-            nodes.append(Node(head.start(), stop, 0, label, head.start(), True))
+            nodes.append(JsonContainer(head.start(), stop, 0, label, head.start(), True))
     return nodes
 
 
-def _table(text: str, holds: Holds) -> list[Node]:
+def _table(text: str, holds: Holds) -> list[JsonContainer]:
     """Rows; the first is the header, and no record."""
-    nodes = [Node(0, len(text), -1, "", 0, False)]
+    nodes = [JsonContainer(0, len(text), -1, "", 0, False)]
     spans: list[tuple[int, int]] = []
 
     def lines() -> Iterator[str]:
@@ -282,7 +282,7 @@ def _table(text: str, holds: Holds) -> list[Node]:
         for number, _ in enumerate(csv.reader(lines(), delimiter=delimiter_of(text))):
             start, stop = spans[0][0], spans[-1][1]
             if not number or holds(start, stop):
-                nodes.append(Node(start, stop, 0, str(number - 1), start, number > 0))
+                nodes.append(JsonContainer(start, stop, 0, str(number - 1), start, number > 0))
             spans.clear()
             if len(nodes) > GREP_NODES_MAX:
                 raise TooMany(_MANY)
@@ -297,7 +297,7 @@ def delimiter_of(text: str) -> str:
     return max(("\t", ",", ";", "|"), key=head.count)
 
 
-_READERS: dict[Format, Callable[[str, Holds], list[Node]]] = {
+_READERS: dict[Format, Callable[[str, Holds], list[JsonContainer]]] = {
     "json": _json,
     "json lines": _json_lines,
     "yaml": _yaml,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from contextrelay.content.error_lines import has_diagnostics, is_error_line
-from contextrelay.content.outline.layout import Drawn, Piece, fit
+from contextrelay.content.outline.layout import Drawn, OutlinePiece, fit
 from contextrelay.content.slicing.source import is_binary
 from contextrelay.content.sniff import is_levelled, is_timed, sniff_text
 from contextrelay.content.source import Source
@@ -130,4 +130,6 @@ def draw_lines(source: Source, kind: ArtifactType, note: str) -> Drawn:
     module = "binary" if not source.is_text else "code.by_line" if kind == "code" else "text"
     drawn = _by(source, module)
     assert drawn is not None  # These read everything.
-    return Drawn(drawn.kind, [*drawn.pieces[:1], Piece(0, (note,)), *drawn.pieces[1:]], drawn.next)
+    return Drawn(
+        drawn.kind, [*drawn.pieces[:1], OutlinePiece(0, (note,)), *drawn.pieces[1:]], drawn.next
+    )

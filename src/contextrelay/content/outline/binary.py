@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 
-from contextrelay.content.outline.layout import Drawn, Piece, quoted
+from contextrelay.content.outline.layout import Drawn, OutlinePiece, quoted
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_ENTRIES_MAX
 
@@ -48,14 +48,14 @@ def draw(source: Source) -> Drawn | None:
     if not name and body[257:262] == b"ustar":
         name = "tar archive"
     title = f"binary, {name or 'unknown kind'}, {source.size_bytes} bytes"
-    pieces = [Piece(0, (f"{title}, media type {quoted(source.media_type, 60)}",))]
-    pieces.append(Piece(1, (f"first bytes: {body[:16].hex(' ')}",)))
-    pieces += [Piece(1, (line,)) for line in _details(name, body)]
+    pieces = [OutlinePiece(0, (f"{title}, media type {quoted(source.media_type, 60)}",))]
+    pieces.append(OutlinePiece(1, (f"first bytes: {body[:16].hex(' ')}",)))
+    pieces += [OutlinePiece(1, (line,)) for line in _details(name, body)]
     read_entries = {"zip archive": _zip_entries, "tar archive": _tar_entries}.get(name)
     entries, is_cut = read_entries(body) if read_entries else ([], False)
     if entries:
-        pieces.append(Piece(1, (f"{'at least ' if is_cut else ''}{len(entries)} entries:",)))
-        pieces += [Piece(2, (f"{quoted(path, 120)} {size}",)) for path, size in entries]
+        pieces.append(OutlinePiece(1, (f"{'at least ' if is_cut else ''}{len(entries)} entries:",)))
+        pieces += [OutlinePiece(2, (f"{quoted(path, 120)} {size}",)) for path, size in entries]
     return Drawn("binary", pieces)  # No piece of it can be shown: it is to be pulled.
 
 

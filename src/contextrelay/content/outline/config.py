@@ -9,7 +9,7 @@ from itertools import chain, islice
 
 from msgspec import Struct
 
-from contextrelay.content.outline.layout import JOINED, Drawn, Piece, quoted
+from contextrelay.content.outline.layout import JOINED, Drawn, OutlinePiece, quoted
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX
 
@@ -104,7 +104,7 @@ def _sections(source: Source) -> Drawn | None:
     if not headers and not keys:
         return None
     measure = f"{len(headers)} sections, {keys} keys, {source.measure()}"
-    pieces = [Piece(0, (f"settings, {measure}",))]
+    pieces = [OutlinePiece(0, (f"settings, {measure}",))]
     # All sections come before more keys of one.
     keys_each = max(1, OUTLINE_PIECES_MAX // len(found) - 1)
     left_out = 0
@@ -112,7 +112,7 @@ def _sections(source: Source) -> Drawn | None:
         # Where sections are many, those that have no others of their kind give way to names.
         rank = 2 if labels and each.count == 1 else 1
         if each.label:
-            pieces.append(Piece(rank, each.heading()))
+            pieces.append(OutlinePiece(rank, each.heading()))
         pieces += _keys(each, rank + 1, keys_each)
         left_out += max(0, len(each.keys) - keys_each)
     names = dict.fromkeys(chain.from_iterable(each.keys for each in found.values()))
@@ -122,12 +122,12 @@ def _sections(source: Source) -> Drawn | None:
     return Drawn("settings", pieces, "--lines 1:41", left_out, names, kept_rank)
 
 
-def _keys(section: _Section, rank: int, keys_max: int) -> Iterator[Piece]:
+def _keys(section: _Section, rank: int, keys_max: int) -> Iterator[OutlinePiece]:
     for index, (key, value) in enumerate(islice(section.keys.items(), keys_max)):
         more = " …" if key in section.varying else ""
         glue = JOINED if section.label or index else "\n"
         shown = dict.fromkeys(quoted(value, chars) for chars in _VALUE_CHARS if value)
-        yield Piece(rank, (key, *(f"{key} = {each}{more}" for each in shown)), glue)
+        yield OutlinePiece(rank, (key, *(f"{key} = {each}{more}" for each in shown)), glue)
 
 
 def _headers(lines: Sequence[str]) -> dict[int, str]:

@@ -7,7 +7,7 @@ from itertools import takewhile
 
 from msgspec import Struct
 
-from contextrelay.content.outline.layout import JOINED, Drawn, Piece, quoted
+from contextrelay.content.outline.layout import JOINED, Drawn, OutlinePiece, quoted
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX
 
@@ -39,21 +39,21 @@ def draw(source: Source) -> Drawn | None:
     title = (
         f"diff, {len(files)} files{inside}, {hunks} hunks, +{added} -{removed}, {source.measure()}"
     )
-    pieces = [Piece(0, (title,))]
-    pieces += [Piece(3, (quoted(text, 70), quoted(text, 120))) for text in commits[:50]]
+    pieces = [OutlinePiece(0, (title,))]
+    pieces += [OutlinePiece(3, (quoted(text, 70), quoted(text, 120))) for text in commits[:50]]
     folder = None
     paths = [each.path for each in files]
     pairs = zip(min(paths).split("/")[:-1], max(paths).split("/")[:-1], strict=False)
     # The folder that all have in common, with its slash.
     above = "".join(f"{one}/" for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     if above:
-        pieces.append(Piece(0, (f"all in {quoted(above, 200)}",)))
+        pieces.append(OutlinePiece(0, (f"all in {quoted(above, 200)}",)))
     for each in files[:OUTLINE_PIECES_MAX]:
         parent, _, name = each.path.removeprefix(above).rpartition("/")
         if parent != folder:
             folder = parent
-            pieces.append(Piece(2, (f"{quoted(parent, 120) or '.'}/:",)))
-        pieces.append(Piece(2, _forms(each, name), JOINED))
+            pieces.append(OutlinePiece(2, (f"{quoted(parent, 120) or '.'}/:",)))
+        pieces.append(OutlinePiece(2, _forms(each, name), JOINED))
     first = files[0]
     names = dict.fromkeys(path.rpartition("/")[2] for path in paths)
     return Drawn("diff", pieces, f"--lines {first.line}:{first.line + 40}", names=names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from email.header import decode_header
 
-from contextrelay.content.outline.layout import Drawn, Piece, quoted
+from contextrelay.content.outline.layout import Drawn, OutlinePiece, quoted
 from contextrelay.content.source import Source
 
 _FIELD = re.compile(r"([A-Za-z][A-Za-z0-9-]{0,60}):[ \t]*(.*)")
@@ -23,9 +23,11 @@ def draw(source: Source) -> Drawn | None:
     fields, body_at = _fields(source.short_lines)
     if not fields:
         return None
-    pieces = [Piece(0, (f"email, {source.measure()}, body at line {body_at + 1}",))]
+    pieces = [OutlinePiece(0, (f"email, {source.measure()}, body at line {body_at + 1}",))]
     pieces += [
-        Piece(1 if name in _SHOWN[:5] else 3, (f"{name}: {quoted(_decoded(fields[name]), 200)}",))
+        OutlinePiece(
+            1 if name in _SHOWN[:5] else 3, (f"{name}: {quoted(_decoded(fields[name]), 200)}",)
+        )
         for name in _SHOWN
         if name in fields
     ]
@@ -33,15 +35,15 @@ def draw(source: Source) -> Drawn | None:
     names = list(dict.fromkeys(match[1] for part in parts if (match := _FILE_NAME.search(part))))
     if names:
         some = ", ".join(quoted(name, 60) for name in names[:20])
-        pieces.append(Piece(1, (f"{len(names)} attachments: {some}",)))
+        pieces.append(OutlinePiece(1, (f"{len(names)} attachments: {some}",)))
     body = source.short_lines[body_at:]
     quotes = sum(line.startswith(">") for line in body)
-    pieces.append(Piece(2, (f"{len(body)} lines of body, {quotes} of them quoted",)))
+    pieces.append(OutlinePiece(2, (f"{len(body)} lines of body, {quotes} of them quoted",)))
     previous = ""
     for number, line in enumerate(body[:2_000], body_at + 1):
         if line.strip() and not previous.strip() and not line.startswith((">", "--")):
             pieces.append(
-                Piece(3, (f"{number}: {quoted(line, 80)}", f"{number}: {quoted(line, 200)}"))
+                OutlinePiece(3, (f"{number}: {quoted(line, 80)}", f"{number}: {quoted(line, 200)}"))
             )
         previous = line
     return Drawn("email", pieces, f"--lines {body_at + 1}:{body_at + 41}")

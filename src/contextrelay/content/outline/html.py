@@ -12,7 +12,7 @@ from html import unescape
 
 from msgspec import Struct, field
 
-from contextrelay.content.outline.layout import JOINED, Drawn, Piece, quoted
+from contextrelay.content.outline.layout import JOINED, Drawn, OutlinePiece, quoted
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX, OUTLINE_TAGS_MAX
 
@@ -48,16 +48,16 @@ def draw(source: Source) -> Drawn | None:
     """The outline of a page."""
     page = _read(source.text)
     headings = _with_lines(source.text, page.headings)
-    pieces = [Piece(0, (f"HTML, {source.measure()}",))]
+    pieces = [OutlinePiece(0, (f"HTML, {source.measure()}",))]
     if page.title:
-        pieces.append(Piece(0, (f"title: {quoted(page.title, 120)}",)))
+        pieces.append(OutlinePiece(0, (f"title: {quoted(page.title, 120)}",)))
     if page.description:
-        pieces.append(Piece(3, (f"about: {quoted(page.description, 160)}",)))
+        pieces.append(OutlinePiece(3, (f"about: {quoted(page.description, 160)}",)))
     heading_count = sum(page.counts[f"h{level}"] for level in range(1, 7))
     counted = [f"{heading_count} headings", f"{page.linked} links"]
     counted += [f"{name} {page.counts[name]}" for name in _COUNTED if page.counts[name]]
     least = "" if page.is_whole else f"in the first {OUTLINE_TAGS_MAX} tags: "
-    pieces.append(Piece(0, (least + ", ".join(counted),)))
+    pieces.append(OutlinePiece(0, (least + ", ".join(counted),)))
     pieces += _headings(headings)
     pieces += _links(page)
     line = headings[0][1] if headings else 1
@@ -132,19 +132,19 @@ def _with_lines(text: str, headings: list[tuple[int, int, str]]) -> list[tuple[i
     return found
 
 
-def _headings(headings: list[tuple[int, int, str]]) -> list[Piece]:
+def _headings(headings: list[tuple[int, int, str]]) -> list[OutlinePiece]:
     is_long = len(headings) > 25
-    pieces: list[Piece] = []
+    pieces: list[OutlinePiece] = []
     for level, line, text in headings[:OUTLINE_PIECES_MAX]:
         forms = (f"{quoted(text, 50)}:{line}", f"{quoted(text, 100)}:{line}")
         if is_long and level > 2 and pieces:
-            pieces.append(Piece(level, forms, JOINED))
+            pieces.append(OutlinePiece(level, forms, JOINED))
         else:
-            pieces.append(Piece(min(level, 2), tuple(f"h{level} {form}" for form in forms)))
+            pieces.append(OutlinePiece(min(level, 2), tuple(f"h{level} {form}" for form in forms)))
     return pieces
 
 
-def _links(page: _Page) -> list[Piece]:
+def _links(page: _Page) -> list[OutlinePiece]:
     """Hosts, most linked first, then single links: those outside before anchors."""
     if not page.links:
         return []
@@ -153,16 +153,16 @@ def _links(page: _Page) -> list[Piece]:
         for target, _ in page.links
         if target.startswith(("http://", "https://"))
     )
-    pieces: list[Piece] = []
+    pieces: list[OutlinePiece] = []
     if hosts:
-        pieces.append(Piece(2, ("links to:",)))
+        pieces.append(OutlinePiece(2, ("links to:",)))
         pieces += [
-            Piece(3 + (index > 5), (f"{quoted(host, 60)} x{count}",), JOINED)
+            OutlinePiece(3 + (index > 5), (f"{quoted(host, 60)} x{count}",), JOINED)
             for index, (host, count) in enumerate(hosts.most_common(30))
         ]
-    pieces.append(Piece(3, ("links:",)))
+    pieces.append(OutlinePiece(3, ("links:",)))
     links = sorted(dict.fromkeys(page.links), key=lambda each: each[0].startswith("#"))
     for target, text in links[:200]:
         named = f"{quoted(text, 40)} <{quoted(target, 80)}>" if text else f"<{quoted(target, 80)}>"
-        pieces.append(Piece(5, (named,), JOINED))
+        pieces.append(OutlinePiece(5, (named,), JOINED))
     return pieces

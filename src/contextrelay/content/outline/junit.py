@@ -11,7 +11,7 @@ from itertools import islice
 
 from msgspec import Struct
 
-from contextrelay.content.outline.layout import Drawn, Piece, quoted
+from contextrelay.content.outline.layout import Drawn, OutlinePiece, quoted
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX, OUTLINE_TAGS_MAX
 
@@ -62,14 +62,16 @@ def draw(source: Source) -> Drawn | None:
             if counts:
                 suites.append((line, f"{values.get('name') or match[1]}: {counts}"))
     many = f"{'more than ' if next(tags, None) else ''}{cases}"
-    pieces = [Piece(0, (f"run of tests, {many} in {len(suites)} suites, {source.measure()}",))]
+    pieces = [
+        OutlinePiece(0, (f"run of tests, {many} in {len(suites)} suites, {source.measure()}",))
+    ]
     for at, text in suites[:_SUITES_MAX]:
-        pieces.append(Piece(0, (f"{at}: {quoted(text, 160)}",)))
-    pieces.append(Piece(0, (f"failed: {len(failed)}",)))
+        pieces.append(OutlinePiece(0, (f"{at}: {quoted(text, 160)}",)))
+    pieces.append(OutlinePiece(0, (f"failed: {len(failed)}",)))
     for each in failed[:OUTLINE_PIECES_MAX]:
         label = f"{each.line}: {quoted(each.name, 160)}"
         short, full = f"{label} - {quoted(each.why, 60)}", f"{label} - {quoted(each.why, 200)}"
-        pieces.append(Piece(1, (label, short, full)))
+        pieces.append(OutlinePiece(1, (label, short, full)))
     first = failed[0].line if failed else 1
     left_out = max(0, len(failed) - OUTLINE_PIECES_MAX) + max(0, len(suites) - _SUITES_MAX)
     return Drawn("tests", pieces, f"--lines {max(1, first - 5)}:{first + 20}", left_out)

@@ -32,7 +32,7 @@ Length = Callable[[str], int]
 """Counts the tokens of a text."""
 
 
-class Piece(Struct, frozen=True):
+class OutlinePiece(Struct, frozen=True):
     """One thing to show. A joined piece follows the one before it on the same line."""
 
     rank: int
@@ -44,7 +44,7 @@ class Drawn(Struct, frozen=True):
     """An outline before it is fitted: its pieces in the order of the body."""
 
     kind: str
-    pieces: Sequence[Piece]
+    pieces: Sequence[OutlinePiece]
     next: str = ""
     """How to slice: the options of `relay get`."""
     left_out: int = 0
@@ -110,7 +110,7 @@ _LISTED_WORTH = 0.9
 class _Laid:
     """Pieces in the order of their ranks, and which piece begins the line of each."""
 
-    def __init__(self, pieces: Sequence[Piece]) -> None:
+    def __init__(self, pieces: Sequence[OutlinePiece]) -> None:
         self.pieces = pieces
         self.order = sorted(range(len(pieces)), key=[each.rank for each in pieces].__getitem__)
         self.lines: list[int] = []
@@ -280,7 +280,7 @@ def _choose(
 
 
 def _render(
-    pieces: Sequence[Piece], chosen: dict[int, str], omitted: int, also: Sequence[str]
+    pieces: Sequence[OutlinePiece], chosen: dict[int, str], omitted: int, also: Sequence[str]
 ) -> str:
     """The text, which says at the end of all how much is missing, and of a line where it is not
     all of it that is listed."""

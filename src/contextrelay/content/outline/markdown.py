@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import chain, islice
 
-from contextrelay.content.outline.layout import JOINED, Drawn, Piece, quoted
+from contextrelay.content.outline.layout import JOINED, Drawn, OutlinePiece, quoted
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX
 
@@ -38,15 +38,15 @@ def draw(source: Source) -> Drawn | None:
         _TABLE.fullmatch(line) is not None for line in lines if "-" in line and "|" in line
     )
     links = sum(len(_LINK.findall(line)) for line in lines if "](" in line)
-    pieces = [Piece(0, (f"Markdown, {source.measure()}, {len(headings)} headings",))]
+    pieces = [OutlinePiece(0, (f"Markdown, {source.measure()}, {len(headings)} headings",))]
     if counts:
         languages = ", ".join(f"{name or 'plain'} {count}" for name, count in counts.most_common(6))
-        pieces.append(Piece(2, (f"{sum(counts.values())} code blocks: {languages}",)))
+        pieces.append(OutlinePiece(2, (f"{sum(counts.values())} code blocks: {languages}",)))
     if tables or links:
-        pieces.append(Piece(2, (f"{tables} tables, {links} links",)))
+        pieces.append(OutlinePiece(2, (f"{tables} tables, {links} links",)))
     opening = _opening(lines, headings)
     if opening:
-        pieces.append(Piece(4, (quoted(opening, 100), quoted(opening, 300))))
+        pieces.append(OutlinePiece(4, (quoted(opening, 100), quoted(opening, 300))))
     pieces += _pieces(headings[:OUTLINE_PIECES_MAX])
     left_out = max(0, len(headings) - OUTLINE_PIECES_MAX)
     named = headings[min(1, len(headings) - 1)][2]
@@ -59,12 +59,12 @@ def _brief(text: str) -> str:
     return quoted(" ".join(text[:_TITLE_CHARS].split(" ")[:_FIRST_WORDS]), 50)
 
 
-def _pieces(headings: list[tuple[int, int, str]]) -> list[Piece]:
+def _pieces(headings: list[tuple[int, int, str]]) -> list[OutlinePiece]:
     is_long = len(headings) > _OWN_LINES_MAX
     top = min(level for level, _, _ in headings)
     tops = sum(level == top for level, _, _ in headings)
     own_depth = 0 if tops > _OWN_LINES_MAX else 1
-    pieces: list[Piece] = []
+    pieces: list[OutlinePiece] = []
     seen: set[str] = set()
     for level, line, text in headings:
         # A title that comes again and again gives way to others.
@@ -78,9 +78,9 @@ def _pieces(headings: list[tuple[int, int, str]]) -> list[Piece]:
             # A mark shows how far it is below the one that has a line of its own.
             mark = "" if depth == own_depth else ">" * (depth - own_depth) + " "
             marked = (mark + form for form in forms)
-            pieces.append(Piece(rank, (brief, *marked) if mark else forms, JOINED))
+            pieces.append(OutlinePiece(rank, (brief, *marked) if mark else forms, JOINED))
         else:
-            pieces.append(Piece(rank, tuple(f"{'#' * level} {form}" for form in forms)))
+            pieces.append(OutlinePiece(rank, tuple(f"{'#' * level} {form}" for form in forms)))
     return pieces
 
 

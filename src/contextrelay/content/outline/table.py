@@ -10,7 +10,7 @@ from itertools import islice
 
 from msgspec import Struct
 
-from contextrelay.content.outline.layout import JOINED, Drawn, Piece, families, quoted
+from contextrelay.content.outline.layout import JOINED, Drawn, OutlinePiece, families, quoted
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_CELLS_MAX, OUTLINE_COLUMNS_MAX, OUTLINE_LINE_CHARS_MAX
 
@@ -51,10 +51,10 @@ def draw(source: Source) -> Drawn | None:
         return None
     least = f", {table.unread} lines were not read" if table.unread else ""
     title = f"table, {table.rows} rows, {table.width} columns, {source.measure()}{least}"
-    pieces = [Piece(0, (f"{title}{'' if table.header else ', no header'}",))]
+    pieces = [OutlinePiece(0, (f"{title}{'' if table.header else ', no header'}",))]
     if table.odd:
         some = ", ".join(map(str, table.some_odd))
-        pieces.append(Piece(1, (f"{table.odd} rows have another width (rows {some})",)))
+        pieces.append(OutlinePiece(1, (f"{table.odd} rows have another width (rows {some})",)))
     pieces += _columns(table)
     pieces += _samples(table)
     left_out = max(0, table.width - OUTLINE_COLUMNS_MAX)
@@ -127,7 +127,7 @@ def _has_header(rows: Sequence[Sequence[str]]) -> bool:
     return not any(_NUMBER.fullmatch(cell.strip()) for cell in first if len(cell) < 40)
 
 
-def _columns(table: _Table) -> list[Piece]:
+def _columns(table: _Table) -> list[OutlinePiece]:
     columns = table.columns
     count = len(columns)
     names = [
@@ -137,7 +137,7 @@ def _columns(table: _Table) -> list[Piece]:
     is_short = len(names) <= _NAMES_MAX
     groups = [(name, [at]) for at, name in enumerate(names)] if is_short else families(names)
     is_wide = len(groups) > 30
-    pieces = [Piece(0, ("columns:",))]
+    pieces = [OutlinePiece(0, ("columns:",))]
     for label, indexes in groups:
         if len(indexes) == 1:
             cells = columns[indexes[0]]
@@ -146,7 +146,7 @@ def _columns(table: _Table) -> list[Piece]:
         name = quoted(label, 60) or "''"
         kind, detail = _described(cells)
         forms = (name, f"{name}: {kind}", f"{name}: {kind} {detail}")
-        pieces.append(Piece(1, forms if detail else forms[:2], JOINED if is_wide else "\n"))
+        pieces.append(OutlinePiece(1, forms if detail else forms[:2], JOINED if is_wide else "\n"))
     return pieces
 
 
@@ -197,9 +197,10 @@ def _extremes(cells: Sequence[str]) -> tuple[str, str] | None:
     return cells[low].strip()[:40], cells[high].strip()[:40]
 
 
-def _samples(table: _Table) -> list[Piece]:
+def _samples(table: _Table) -> list[OutlinePiece]:
     """The first and the last row, if there is room."""
     rows = {0: table.first, table.rows - 1: table.last} if table.rows else {}
     return [
-        Piece(3, (f"row {at}: {quoted(' | '.join(row[:50]), 120)}",)) for at, row in rows.items()
+        OutlinePiece(3, (f"row {at}: {quoted(' | '.join(row[:50]), 120)}",))
+        for at, row in rows.items()
     ]

@@ -14,7 +14,7 @@ from itertools import islice
 from msgspec import DecodeError, Struct, ValidationError, field
 from msgspec.json import Decoder
 
-from contextrelay.content.outline.layout import Drawn, Piece, quoted
+from contextrelay.content.outline.layout import Drawn, OutlinePiece, quoted
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_LINE_CHARS_MAX, OUTLINE_PIECES_MAX
 
@@ -87,18 +87,20 @@ def draw(source: Source) -> Drawn | None:
     if not summaries:
         return None
     failed, is_cut = _failed(lines)
-    pieces = [Piece(0, (f"run of tests, {source.measure()}",))]
+    pieces = [OutlinePiece(0, (f"run of tests, {source.measure()}",))]
     for number, line in summaries[-_SUMMARIES_MAX:]:
-        pieces.append(Piece(0, (f"{number}: {quoted(line.strip(' ='), 160)}",)))
+        pieces.append(OutlinePiece(0, (f"{number}: {quoted(line.strip(' ='), 160)}",)))
     least = "at least " if is_cut else ""
-    pieces.append(Piece(0, (f"failed: {least}{len(failed)}",)))
+    pieces.append(OutlinePiece(0, (f"failed: {least}{len(failed)}",)))
     for name, (number, why) in list(failed.items())[:OUTLINE_PIECES_MAX]:
         label = f"{number}: {quoted(name, 160)}"
-        pieces.append(Piece(1, (label, f"{label} - {quoted(why, 160)}") if why else (label,)))
+        pieces.append(
+            OutlinePiece(1, (label, f"{label} - {quoted(why, 160)}") if why else (label,))
+        )
     for block in _blocks(islice(_reasons(lines), 2 * OUTLINE_PIECES_MAX)):
         for index, (number, why) in enumerate(block):
             forms = (f"{number}: {quoted(why, 100)}", f"{number}: {quoted(why, 200)}")
-            pieces.append(Piece(2 + (index >= _WHY_LINES), forms))
+            pieces.append(OutlinePiece(2 + (index >= _WHY_LINES), forms))
     first = next(iter(failed.values()), summaries[0])[0]
     kept = 2 + _SUMMARIES_MAX + 2 * OUTLINE_PIECES_MAX
     left_out = max(0, len(failed) - OUTLINE_PIECES_MAX) + max(0, len(pieces) - kept)

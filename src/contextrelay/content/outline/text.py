@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from contextrelay.content.outline.layout import Drawn, Piece, quoted
+from contextrelay.content.outline.layout import Drawn, OutlinePiece, quoted
 from contextrelay.content.outline.log.exceptions import drawn, exceptions
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX
@@ -41,11 +41,11 @@ def draw(source: Source) -> Drawn:
         said = traces.frames | {each.line for each in traced}
         shown = [each for each in shown if each[0] not in said]
         kind = "trace" if len(said) >= _TRACE_SHARE * len(lines) else kind
-    pieces = [Piece(0, (f"{kind}, {source.measure()}",)), *drawn(traces)]
+    pieces = [OutlinePiece(0, (f"{kind}, {source.measure()}",)), *drawn(traces)]
     for index, (line, text) in enumerate(shown[:OUTLINE_PIECES_MAX]):
         rank = 2 if len(headings) < 2 and index > 2 else 1
         pieces.append(
-            Piece(rank, (f"{line}: {quoted(text, short)}", f"{line}: {quoted(text, long)}"))
+            OutlinePiece(rank, (f"{line}: {quoted(text, short)}", f"{line}: {quoted(text, long)}"))
         )
     left_out = max(0, len(shown) - OUTLINE_PIECES_MAX)
     return Drawn(kind, pieces, f"--lines {start}:{stop}" if lines else "", left_out)

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from itertools import islice
 
-from contextrelay.content.outline.layout import JOINED, Drawn, Piece, quoted
+from contextrelay.content.outline.layout import JOINED, Drawn, OutlinePiece, quoted
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX, OUTLINE_TAGS_MAX
 
@@ -50,10 +50,10 @@ def draw(source: Source) -> Drawn | None:
     many = f"{'more than ' if next(tags, None) else ''}{total}"
     least = "more than " if others else ""
     title = f"XML, root {quoted(root, 60)}, {many} elements of {least}{len(counts)} kinds"
-    pieces = [Piece(0, (f"{title}, {source.measure()}",)), Piece(1, ("elements:",))]
+    pieces = [OutlinePiece(0, (f"{title}, {source.measure()}",)), OutlinePiece(1, ("elements:",))]
     for name, count in counts.most_common():
         held = ", ".join(quoted(each, 40) for each in list(attributes[name])[:8])
         short = f"{quoted(name, 60)} x{count}"
         rich = f"{short} ({held}):{firsts[name]}" if held else f"{short}:{firsts[name]}"
-        pieces.append(Piece(2, (short, rich), JOINED))
+        pieces.append(OutlinePiece(2, (short, rich), JOINED))
     return Drawn("xml", pieces, f"--lines 1:{min(len(source.lines), 40) + 1}", names=counts.keys())

@@ -14,7 +14,7 @@ from itertools import chain, islice
 
 from msgspec import Struct
 
-from contextrelay.content.outline.layout import JOINED, Drawn, Piece, families, quoted
+from contextrelay.content.outline.layout import JOINED, Drawn, OutlinePiece, families, quoted
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX
 
@@ -90,7 +90,7 @@ def draw(source: Source) -> Drawn | None:
         return None
     _find_maps(read.root)
     several = f", {read.documents} documents" if read.documents > 1 else ""
-    pieces = [Piece(0, (f"YAML, {source.measure()}{several}",))]
+    pieces = [OutlinePiece(0, (f"YAML, {source.measure()}{several}",))]
     pieces += _root_pieces(read.root)
     first = next(iter(read.root.below.values())).line
     after = f"--lines {first}:{first + 40}"
@@ -290,49 +290,51 @@ def _names(levels: Sequence[Sequence[_Node]]) -> dict[str, None]:
     return names
 
 
-def _root_pieces(root: _Node) -> Iterator[Piece]:
+def _root_pieces(root: _Node) -> Iterator[OutlinePiece]:
     if root.names:
-        yield Piece(1, (f"map of {len(root.names)}:",))
+        yield OutlinePiece(1, (f"map of {len(root.names)}:",))
         yield from _map_names(root, 1)
     yield from _lined(root, 1)
 
 
-def _lined(node: _Node, depth: int) -> Iterator[Piece]:
+def _lined(node: _Node, depth: int) -> Iterator[OutlinePiece]:
     """Keys of the first two depths with their lines, those below them once each."""
     for name, each in node.below.items():
         if name == _ANY:
-            yield Piece(depth, (f"{' ' * (depth - 1)}each:",))
+            yield OutlinePiece(depth, (f"{' ' * (depth - 1)}each:",))
             yield from _below(each, depth)
             continue
         label = f"{' ' * (depth - 1)}{quoted(name, 60)}"
         short = f"{label}:{each.line}"
         value = each.value(40)
         if each.names:
-            yield Piece(depth, (f"{short} map of {len(each.names)}:",))
+            yield OutlinePiece(depth, (f"{short} map of {len(each.names)}:",))
             yield from _map_names(each, depth)
         else:
-            yield Piece(depth, (label, short, *((f"{label}: {value}:{each.line}",) * bool(value))))
+            yield OutlinePiece(
+                depth, (label, short, *((f"{label}: {value}:{each.line}",) * bool(value)))
+            )
         yield from _below(each, depth)
 
 
-def _below(node: _Node, depth: int) -> Iterator[Piece]:
+def _below(node: _Node, depth: int) -> Iterator[OutlinePiece]:
     """What is below a node that has a line of its own."""
     if depth < _LINED_DEPTHS:
         yield from _lined(node, depth + 1)
         return
     yield from _joined([each for each in node.below.items() if each[0] != _ANY], depth + 1)
     if node.names:
-        yield Piece(depth, (f"{' ' * depth}each:",))
+        yield OutlinePiece(depth, (f"{' ' * depth}each:",))
         yield from _joined(node.below[_ANY].below.items(), depth + 1)
 
 
-def _map_names(node: _Node, depth: int) -> Iterator[Piece]:
+def _map_names(node: _Node, depth: int) -> Iterator[OutlinePiece]:
     """Some names before the fields that all have, more where there is room."""
     for index, forms in enumerate(node.map_names()):
-        yield Piece(depth if index < _MAP_NAMES_FIRST else _DEPTH_MAX + 1, forms, JOINED)
+        yield OutlinePiece(depth if index < _MAP_NAMES_FIRST else _DEPTH_MAX + 1, forms, JOINED)
 
 
-def _joined(nodes: Iterable[tuple[str, _Node]], depth: int) -> Iterator[Piece]:
+def _joined(nodes: Iterable[tuple[str, _Node]], depth: int) -> Iterator[OutlinePiece]:
     """Nodes and what is below them, on one line."""
     found: dict[str, list[tuple[int, _Node]]] = {}
     _gather(nodes, depth, found)
@@ -341,7 +343,7 @@ def _joined(nodes: Iterable[tuple[str, _Node]], depth: int) -> Iterator[Piece]:
         shown = quoted(name, 60)
         is_one = len(places) == 1
         more = [*(node.map_forms() if is_one else ()), *filter(None, [node.value(30) * is_one])]
-        yield Piece(rank, (shown, *(f"{shown}: {each}" for each in more)), JOINED)
+        yield OutlinePiece(rank, (shown, *(f"{shown}: {each}" for each in more)), JOINED)
 
 
 def _gather(

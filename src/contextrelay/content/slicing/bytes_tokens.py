@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from contextrelay.content.slicing.fit import Taken, bytes_for, fit_bytes, skip_half, without_half
-from contextrelay.content.slicing.source import Source, shown, text_of
-from contextrelay.content.slicing.span import Span, spell
+from contextrelay.content.slicing.fit import (
+    FittedPiece,
+    bytes_for,
+    fit_bytes,
+    skip_half,
+    without_half,
+)
+from contextrelay.content.slicing.source import SliceSource, shown, text_of
+from contextrelay.content.slicing.span import SliceRange, spell
 from contextrelay.content.tokens import count_tokens, cut_to_tokens
 from contextrelay.limits import PIECE_TOKENS_MIN, TOKEN_PIECE_CHARS
 
 
-def take_bytes(source: Source, span: Span, tokens_max: int) -> Taken:
+def take_bytes(source: SliceSource, span: SliceRange, tokens_max: int) -> FittedPiece:
     """The bytes of a span, as many as fit, whole characters only; nothing else is read."""
     start, stop = span.within(0, source.size_bytes)
     room = bytes_for(tokens_max)
@@ -24,8 +30,8 @@ def take_bytes(source: Source, span: Span, tokens_max: int) -> Taken:
     is_all = is_end and not without_half(raw[skipped + kept :])
     if not raw:
         size = f"it has {source.size_bytes:,} bytes"
-        return Taken(at=spell(start, start), text="", notes=(f"nothing is there: {size}",))
-    return Taken(
+        return FittedPiece(at=spell(start, start), text="", notes=(f"nothing is there: {size}",))
+    return FittedPiece(
         at=spell(start + skipped, end),
         text=text,
         left_out="" if is_all else f"bytes {end:,} to {stop:,} of {source.size_bytes:,}",
@@ -33,7 +39,7 @@ def take_bytes(source: Source, span: Span, tokens_max: int) -> Taken:
     )
 
 
-def take_tokens(source: Source, span: Span, tokens_max: int) -> Taken:
+def take_tokens(source: SliceSource, span: SliceRange, tokens_max: int) -> FittedPiece:
     """The tokens of a span, as many as fit; what is before them has to be read to be counted.
 
     Places are those of the text in blocks, so that pieces that follow each other join without a
@@ -47,7 +53,9 @@ def take_tokens(source: Source, span: Span, tokens_max: int) -> Taken:
     until = start + tokens_max if stop is None else min(stop, start + tokens_max)
     text, seen, is_end = _between(source, start, until)
     if not text:
-        return Taken(at=spell(start, start), text="", notes=(f"nothing is there: {seen:,} tokens",))
+        return FittedPiece(
+            at=spell(start, start), text="", notes=(f"nothing is there: {seen:,} tokens",)
+        )
     # Read alone, the same text may be a token more than where it stands.
     least = start + PIECE_TOKENS_MIN // 2
     while until > least and (over := count_tokens(text) - tokens_max) > 0:
@@ -55,7 +63,7 @@ def take_tokens(source: Source, span: Span, tokens_max: int) -> Taken:
         text, seen, is_end = _between(source, start, until)
     is_all = is_end or (stop is not None and until >= stop)
     up_to = "" if stop is None else f", up to {stop:,}"
-    return Taken(
+    return FittedPiece(
         at=spell(start, min(until, seen) if is_end else until),
         text=text,
         left_out="" if is_all else f"tokens from {until:,} on{up_to}",
@@ -63,7 +71,7 @@ def take_tokens(source: Source, span: Span, tokens_max: int) -> Taken:
     )
 
 
-def _between(source: Source, start: int, stop: int) -> tuple[str, int, bool]:
+def _between(source: SliceSource, start: int, stop: int) -> tuple[str, int, bool]:
     """The text between two counts of tokens, how many were seen, and whether it ends the body."""
     parts: list[str] = []
     seen = 0
@@ -80,7 +88,7 @@ def _between(source: Source, start: int, stop: int) -> tuple[str, int, bool]:
     return "".join(parts), seen, True
 
 
-def _blocks(source: Source) -> Iterator[str]:
+def _blocks(source: SliceSource) -> Iterator[str]:
     """The text in blocks of about the same size, each the end of a line where that is near."""
     carried = b""
     for chunk in source.read(0, source.size_bytes):

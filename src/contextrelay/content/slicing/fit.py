@@ -18,7 +18,7 @@ from contextrelay.content.tokens import cut_to_tokens
 from contextrelay.limits import NAME_CHARS_COMPARED, NAMES_COMPARED_MAX, PIECE_BYTES_PER_TOKEN
 
 
-class Taken(Struct, frozen=True, kw_only=True):
+class FittedPiece(Struct, frozen=True, kw_only=True):
     """A piece as one way of slicing takes it."""
 
     at: str
@@ -31,7 +31,7 @@ class Taken(Struct, frozen=True, kw_only=True):
 _ALIKE_SHOWN_MAX = 8
 
 
-def named(taken: Taken, name: str, others: list[str]) -> Taken:
+def named(taken: FittedPiece, name: str, others: list[str]) -> FittedPiece:
     """Lines that were found by a name, with a note of what else is called so."""
     notes = (f"also called so: {', '.join(others[:_ALIKE_SHOWN_MAX])}",) if others else ()
     return replace(taken, at=f"{name} (lines {taken.at})", notes=(*taken.notes, *notes))

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from contextrelay.content.slicing.fit import Taken, close_names, named
+from contextrelay.content.slicing.fit import FittedPiece, close_names, named
 from contextrelay.content.slicing.lines import lines_in, take_lines
-from contextrelay.content.slicing.source import Source, shown, text_of
-from contextrelay.content.slicing.span import Span
+from contextrelay.content.slicing.source import SliceSource, shown, text_of
+from contextrelay.content.slicing.span import SliceRange
 from contextrelay.errors import Invalid, NotFound, TooLarge
 from contextrelay.limits import (
     NAMES_COMPARED_MAX,
@@ -34,7 +34,7 @@ class _Heading(Struct, frozen=True):
     title: str
 
 
-def take_section(source: Source, wanted: str, tokens_max: int) -> Taken:
+def take_section(source: SliceSource, wanted: str, tokens_max: int) -> FittedPiece:
     """The section that a title or a path of titles names.
 
     Raises:
@@ -54,7 +54,7 @@ def take_section(source: Source, wanted: str, tokens_max: int) -> Taken:
     first = found[0]
     below = (each for each in headings if each.line > first.line and each.level <= first.level)
     stop = next((each.line for each in below), None)
-    taken = take_lines(source, Span(first.line, stop), tokens_max)
+    taken = take_lines(source, SliceRange(first.line, stop), tokens_max)
     return named(taken, first.title, [f"{each.title} (line {each.line})" for each in found[1:]])
 
 
@@ -91,7 +91,7 @@ def _folded(title: str) -> str:
     return " ".join(title.strip().strip("#").split()).casefold()
 
 
-def _headings(source: Source) -> list[_Heading]:
+def _headings(source: SliceSource) -> list[_Heading]:
     if source.size_bytes > PARSED_BYTES_MAX:
         raise TooLarge(
             f"{source.ref} is too large to be searched for headings",
@@ -107,7 +107,7 @@ def _headings(source: Source) -> list[_Heading]:
     return [_Heading(*each) for each in markdown.find_headings(_lines(source))[0]]
 
 
-def _lines(source: Source) -> Iterator[str]:
+def _lines(source: SliceSource) -> Iterator[str]:
     """The beginnings of all lines, one after the other: they need not be there at once."""
     for line in lines_in(source.read_on(0), 1, 0, 4 * OUTLINE_LINE_CHARS_MAX):
         if line.number > OUTLINE_LINES_MAX:

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from contextrelay.content.slicing.fit import Taken, bytes_for, fit_lines
+from contextrelay.content.slicing.fit import FittedPiece, bytes_for, fit_lines
 from contextrelay.content.slicing.json_pointer import is_lines, json_of, lines_of, not_json
 from contextrelay.content.slicing.json_query import CHARS_A_STEP, Link, Place, Query
-from contextrelay.content.slicing.source import Source
+from contextrelay.content.slicing.source import SliceSource
 from contextrelay.documents.pointer import spell
 from contextrelay.documents.values import is_list, is_object
 from contextrelay.errors import TooLarge
@@ -28,7 +28,7 @@ from contextrelay.limits import (
 )
 
 
-def take_by_path(source: Source, query: str, tokens_max: int) -> Taken:
+def take_by_path(source: SliceSource, query: str, tokens_max: int) -> FittedPiece:
     """The values that a query selects, one a line: pointer, a tab, JSON.
 
     Raises:
@@ -48,15 +48,15 @@ def take_by_path(source: Source, query: str, tokens_max: int) -> Taken:
         room -= len(shown[-1].text)
     text, count = fit_lines([each.text for each in shown], tokens_max)
     if not shown:
-        return Taken(at=query, text="", notes=("nothing is selected",))
+        return FittedPiece(at=query, text="", notes=("nothing is selected",))
     if count == len(shown) and following is None:
-        return Taken(at=query, text=text, notes=_notes(shown))
+        return FittedPiece(at=query, text=text, notes=_notes(shown))
     known, is_more = len(shown), False
     if following is not None:
         known, is_more = _counted(places, known)
     first = shown[count].pointer if count < len(shown) else _pointer(following)
     many = f"{'more than ' if is_more else ''}{known:,}"
-    return Taken(
+    return FittedPiece(
         at=query,
         text=text,
         left_out=f"{known - count:,} of {many} values",
@@ -159,7 +159,7 @@ def _notes(lines: list[_Line]) -> tuple[str, ...]:
     return ()
 
 
-def _document(source: Source) -> Any:
+def _document(source: SliceSource) -> Any:
     """The document, built: so it is bounded by its size and by what its values will take.
 
     Raises:

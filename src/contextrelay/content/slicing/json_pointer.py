@@ -17,7 +17,7 @@ from itertools import islice
 import msgspec
 from msgspec import Raw, Struct
 
-from contextrelay.content.slicing.fit import Taken, bytes_for, fit_bytes
+from contextrelay.content.slicing.fit import FittedPiece, bytes_for, fit_bytes
 from contextrelay.content.slicing.json_scan import (
     LIST,
     OBJECT,
@@ -27,7 +27,7 @@ from contextrelay.content.slicing.json_scan import (
     value_end,
     value_start,
 )
-from contextrelay.content.slicing.source import Source
+from contextrelay.content.slicing.source import SliceSource
 from contextrelay.content.slicing.span import spell as spell_span
 from contextrelay.documents.pointer import parse, spell
 from contextrelay.documents.values import shown
@@ -41,7 +41,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _JSON_LINES = "application/x-ndjson"
 
 
-def take_at_pointer(source: Source, pointer: str, tokens_max: int) -> Taken:
+def take_at_pointer(source: SliceSource, pointer: str, tokens_max: int) -> FittedPiece:
     """The value at a pointer; of one that does not fit, its beginning.
 
     Raises:
@@ -56,11 +56,11 @@ def take_at_pointer(source: Source, pointer: str, tokens_max: int) -> Taken:
     head = body[start : min(stop, start + room)]
     text, kept = fit_bytes(head, tokens_max, is_end=stop - start <= room)
     if kept == stop - start:
-        return Taken(at=pointer, text=text)
+        return FittedPiece(at=pointer, text=text)
     # Places are those of the body as it is stored, which may begin with a mark that is no JSON.
     before = source.size_bytes - len(body)
     rest = f"{stop - start - kept:,} of {stop - start:,} bytes of {pointer or 'the document'}"
-    return Taken(
+    return FittedPiece(
         at=pointer,
         text=text,
         left_out=rest,
@@ -69,7 +69,7 @@ def take_at_pointer(source: Source, pointer: str, tokens_max: int) -> Taken:
     )
 
 
-def json_of(source: Source) -> bytes:
+def json_of(source: SliceSource) -> bytes:
     """A body that says of itself that it is JSON, or looks like it, without its byte order mark."""
     body = source.bytes_of(0, source.size_bytes).removeprefix(_BYTE_ORDER_MARK)
     first = value_start(body, 0)
@@ -81,7 +81,7 @@ def json_of(source: Source) -> bytes:
     return body
 
 
-def is_lines(source: Source) -> bool:
+def is_lines(source: SliceSource) -> bool:
     """Whether it is one document a line; then the lines are the items of a list."""
     return source.media_type.partition(";")[0].strip() == _JSON_LINES
 
@@ -91,7 +91,7 @@ def lines_of(body: bytes) -> Iterator[bytes]:
     return (line[0] for line in _LINE.finditer(body))
 
 
-def not_json(source: Source, error: Exception) -> Invalid:
+def not_json(source: SliceSource, error: Exception) -> Invalid:
     """The error for a body that the parser of JSON refuses."""
     if isinstance(error, RecursionError):
         return Invalid(
@@ -102,7 +102,7 @@ def not_json(source: Source, error: Exception) -> Invalid:
     return Invalid(f"{source.ref} is not JSON: {error}", hint)
 
 
-def _check(source: Source, raw: memoryview) -> None:
+def _check(source: SliceSource, raw: memoryview) -> None:
     """Refuse what is no JSON, or is nested so deep that it cannot be read."""
     try:
         msgspec.json.decode(raw, type=Raw)
@@ -110,7 +110,7 @@ def _check(source: Source, raw: memoryview) -> None:
         raise not_json(source, error) from None
 
 
-def _place(source: Source, body: bytes, tokens: tuple[str, ...]) -> tuple[int, int]:
+def _place(source: SliceSource, body: bytes, tokens: tuple[str, ...]) -> tuple[int, int]:
     """From where to where the value at a pointer stands."""
     depth = start = 0
     if is_lines(source):

@@ -10,16 +10,16 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from contextrelay.content.slicing.fit import Taken, bytes_for, fit_bytes, fit_lines
+from contextrelay.content.slicing.fit import FittedPiece, bytes_for, fit_bytes, fit_lines
 from contextrelay.content.slicing.line_offsets import offset_of_line
-from contextrelay.content.slicing.source import Source, shown, text_of
-from contextrelay.content.slicing.span import Span, spell
+from contextrelay.content.slicing.source import SliceSource, shown, text_of
+from contextrelay.content.slicing.span import SliceRange, spell
 from contextrelay.limits import LINE_BYTES_SHOWN, LINE_MARK_BYTES
 
 _NOTES_MAX = 3
 
 
-class Line(Struct, frozen=True, gc=False):
+class LineSpan(Struct, frozen=True, gc=False):
     """One line: its beginning, and how long it is with its newline."""
 
     number: int
@@ -30,7 +30,7 @@ class Line(Struct, frozen=True, gc=False):
 
 def lines_in(
     chunks: Iterable[bytes], number: int, offset: int, head_bytes_max: int
-) -> Iterator[Line]:
+) -> Iterator[LineSpan]:
     """Lines one after the other; of each at most so many bytes are kept."""
     head = b""
     size_bytes = 0
@@ -40,17 +40,19 @@ def lines_in(
             stop = newline + 1
             room = max(0, head_bytes_max - len(head))
             size_bytes += stop - start
-            yield Line(number, offset, head + chunk[start : min(stop, start + room)], size_bytes)
+            yield LineSpan(
+                number, offset, head + chunk[start : min(stop, start + room)], size_bytes
+            )
             offset += size_bytes
             number, head, size_bytes, start = number + 1, b"", 0, stop
         room = max(0, head_bytes_max - len(head))
         head += chunk[start : start + room]
         size_bytes += len(chunk) - start
     if size_bytes:
-        yield Line(number, offset, head, size_bytes)
+        yield LineSpan(number, offset, head, size_bytes)
 
 
-def _nothing(source: Source, start: int, stop: int) -> str:
+def _nothing(source: SliceSource, start: int, stop: int) -> str:
     """Why there is no line in a span."""
     count = source.line_count
     if source.size_bytes == 0:
@@ -62,7 +64,7 @@ def _nothing(source: Source, start: int, stop: int) -> str:
     return "there is 1 line" if count == 1 else f"there are {count:,} lines"
 
 
-def take_lines(source: Source, span: Span, tokens_max: int) -> Taken:
+def take_lines(source: SliceSource, span: SliceRange, tokens_max: int) -> FittedPiece:
     """The lines of a span, as many as fit."""
     start, stop = _bounds(source, span)
     near = start <= 1 or source.size_bytes <= 2 * LINE_MARK_BYTES
@@ -70,12 +72,12 @@ def take_lines(source: Source, span: Span, tokens_max: int) -> Taken:
     offset, number = offset_of_line(source.read_on, marks, start, source.size_bytes)
     if number < start or offset >= source.size_bytes or stop <= start:
         why = _nothing(source, start, stop)
-        return Taken(at=spell(start, start), text="", notes=(f"nothing is there: {why}",))
+        return FittedPiece(at=spell(start, start), text="", notes=(f"nothing is there: {why}",))
     if stop - start == 1:
         return _one_line(source, number, offset, tokens_max)
     taken: list[str] = []
-    folded: list[Line] = []
-    last = Line(number, offset, b"", 0)
+    folded: list[LineSpan] = []
+    last = LineSpan(number, offset, b"", 0)
     room = bytes_for(tokens_max)
     is_end = True
     for line in lines_in(source.read_on(offset), number, offset, LINE_BYTES_SHOWN):
@@ -92,7 +94,7 @@ def take_lines(source: Source, span: Span, tokens_max: int) -> Taken:
         return _one_line(source, number, offset, tokens_max, stop)
     end = min(stop, number + count)
     is_all = is_end and count == len(taken)
-    return Taken(
+    return FittedPiece(
         at=spell(number, end if not is_all else last.number + 1),
         text=text,
         left_out="" if is_all else f"lines {end:,} to {_last(source, stop)}",
@@ -106,7 +108,7 @@ def take_lines(source: Source, span: Span, tokens_max: int) -> Taken:
     )
 
 
-def _bounds(source: Source, span: Span) -> tuple[int, int]:
+def _bounds(source: SliceSource, span: SliceRange) -> tuple[int, int]:
     """The span in numbers of lines; only one that counts from the end needs to know it."""
     start = 1 if span.start is None else max(span.start, 1) if span.start >= 0 else span.start
     stop = span.stop
@@ -121,14 +123,14 @@ def _bounds(source: Source, span: Span) -> tuple[int, int]:
 _FAR = 1 << 53
 
 
-def _last(source: Source, stop: int) -> str:
+def _last(source: SliceSource, stop: int) -> str:
     count = source.line_count
     if count is not None:
         return f"{min(stop - 1, count):,} of {count:,}"
     return "the end" if stop == _FAR else f"{stop - 1:,}"
 
 
-def _stop(source: Source, stop: int, end: int) -> int:
+def _stop(source: SliceSource, stop: int, end: int) -> int:
     """Where the next piece stops: as far as was asked, and no further than there is."""
     count = source.line_count
     if count is not None:
@@ -136,7 +138,7 @@ def _stop(source: Source, stop: int, end: int) -> int:
     return stop if stop != _FAR else end + (end - 1)
 
 
-def _shown_line(line: Line, folded: list[Line]) -> str:
+def _shown_line(line: LineSpan, folded: list[LineSpan]) -> str:
     if line.size_bytes <= LINE_BYTES_SHOWN:
         return shown(text_of(line.head))
     folded.append(line)
@@ -145,8 +147,8 @@ def _shown_line(line: Line, folded: list[Line]) -> str:
 
 
 def _one_line(
-    source: Source, number: int, offset: int, tokens_max: int, stop: int | None = None
-) -> Taken:
+    source: SliceSource, number: int, offset: int, tokens_max: int, stop: int | None = None
+) -> FittedPiece:
     """One line, as much of it as fits; it is not read further than that."""
     raw = source.bytes_of(offset, min(offset + bytes_for(tokens_max), source.size_bytes))
     end = raw.find(b"\n") + 1
@@ -154,12 +156,12 @@ def _one_line(
     raw = raw[:end] if end else raw
     text, kept = fit_bytes(raw, tokens_max, is_end=is_whole)
     if is_whole and kept == len(raw):
-        return Taken(at=spell(number, number + 1), text=text)
+        return FittedPiece(at=spell(number, number + 1), text=text)
     rest = f"line {number:,} from byte {offset + kept:,} on"
     if stop is not None and stop > number + 1:
         rest += f", and lines {number + 1:,} to {_last(source, stop)}"
     until = offset + len(raw) if end else min(offset + 2 * kept, source.size_bytes)
-    return Taken(
+    return FittedPiece(
         at=spell(number, number + 1),
         text=text,
         left_out=rest,

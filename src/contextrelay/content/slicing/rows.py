@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Any
 
-from contextrelay.content.slicing.fit import Taken, bytes_for, fit_lines
-from contextrelay.content.slicing.source import Source, shown
-from contextrelay.content.slicing.span import Span, read_span, spell
+from contextrelay.content.slicing.fit import FittedPiece, bytes_for, fit_lines
+from contextrelay.content.slicing.source import SliceSource, shown
+from contextrelay.content.slicing.span import SliceRange, read_span, spell
 from contextrelay.content.tokens import count_tokens
 from contextrelay.errors import Invalid, NotFound, TooLarge
 from contextrelay.limits import CELL_CHARS_SHOWN, TABLE_COLUMNS_MAX, TABLE_ROW_CHARS_MAX
@@ -27,7 +27,9 @@ _NAMES_SHOWN = 20
 _BEHIND_LINE = re.compile(r"(?<=\n)|(?<=\r)(?!\n|\Z)")
 
 
-def take_rows(source: Source, span: Span, tokens_max: int, columns: tuple[str, ...]) -> Taken:
+def take_rows(
+    source: SliceSource, span: SliceRange, tokens_max: int, columns: tuple[str, ...]
+) -> FittedPiece:
     """The header and the rows of a span, as many as fit.
 
     Raises:
@@ -44,8 +46,8 @@ def take_rows(source: Source, span: Span, tokens_max: int, columns: tuple[str, .
 
 
 def _take_rows(
-    source: Source, start: int, stop: int | None, tokens_max: int, columns: tuple[str, ...]
-) -> Taken:
+    source: SliceSource, start: int, stop: int | None, tokens_max: int, columns: tuple[str, ...]
+) -> FittedPiece:
     lines = _lines(source)
     first = next(lines, "").removeprefix("\ufeff")
     mark = max(_DELIMITERS, key=lambda each: (first.count(each), -_DELIMITERS.index(each)))
@@ -87,7 +89,7 @@ def _take_rows(
     next_args: dict[str, Any] = {} if is_all else {"rows": spell(end, stop)}
     if next_args and columns:
         next_args["columns"] = list(columns)
-    return Taken(
+    return FittedPiece(
         at=spell(start, end),
         text=text,
         left_out="" if is_all else f"rows {end:,}{' on' if stop is None else f' to {stop:,}'}",
@@ -96,7 +98,7 @@ def _take_rows(
     )
 
 
-def _lines(source: Source) -> Iterator[str]:
+def _lines(source: SliceSource) -> Iterator[str]:
     """The lines with their ends, which may be a lone carriage return, as csv has them."""
     decoder = getincrementaldecoder("utf-8")("surrogateescape")
     rest = ""

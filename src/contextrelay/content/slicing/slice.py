@@ -11,9 +11,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from contextrelay.content.slicing.fit import Taken
+from contextrelay.content.slicing.fit import FittedPiece
 from contextrelay.content.slicing.line_offsets import find_marks
-from contextrelay.content.slicing.source import Source, in_hand, readable
+from contextrelay.content.slicing.source import SliceSource, in_hand, readable
 from contextrelay.content.slicing.span import read_span
 from contextrelay.content.tokens import (
     TOKENIZER_DEFAULT,
@@ -61,7 +61,7 @@ def select(asked: object, columns: tuple[str, ...]) -> Selector:
     return Selector(way, value, columns)  # pyright: ignore[reportArgumentType]
 
 
-def take(source: Source, selector: Selector, tokens_max: int) -> Piece:
+def take(source: SliceSource, selector: Selector, tokens_max: int) -> Piece:
     """The piece that a selector means, within so many tokens.
 
     Raises:
@@ -78,7 +78,7 @@ def take(source: Source, selector: Selector, tokens_max: int) -> Piece:
     place = read_span(selector.value, way) if way in _SPANS else selector.value
     columns = (selector.columns,) if way == "rows" else ()
     take_by = getattr(import_module(f"contextrelay.content.slicing.{module}"), function)
-    taken: Taken = take_by(text, place, tokens_max, *columns)
+    taken: FittedPiece = take_by(text, place, tokens_max, *columns)
     next_args = dict(taken.next_args)
     return Piece(
         ref=source.ref,
@@ -111,7 +111,7 @@ class Take(Struct, frozen=True, kw_only=True):
 
 
 def asked_of(
-    source: Source, selector: Selector, tokens_max: int, whole: TokenCount | None = None
+    source: SliceSource, selector: Selector, tokens_max: int, whole: TokenCount | None = None
 ) -> Take:
     """A slice of a source, to be asked where its body is in memory."""
     described = {name: getattr(source, name) for name in _DESCRIBED}
@@ -130,7 +130,7 @@ def take_from(asked: Take, body: bytes) -> Piece:
         return measure(body.decode(errors="replace"))
 
     read = in_hand(body)
-    source = Source(
+    source = SliceSource(
         **{name: getattr(asked, name) for name in _DESCRIBED},
         read=read,
         marks=lambda: find_marks(read(0, len(body)), len(body)),
@@ -139,7 +139,7 @@ def take_from(asked: Take, body: bytes) -> Piece:
     return take(source, asked.selector, asked.tokens_max)
 
 
-def spent(tokens: int, source: Source) -> Spent:
+def spent(tokens: int, source: SliceSource) -> Spent:
     """The tokens that were given, and those that the whole would have cost."""
     whole = source.whole()
     if whole is None:

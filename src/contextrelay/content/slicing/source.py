@@ -28,7 +28,7 @@ _SURROGATE = re.compile("[\udc80-\udcff]")
 _MARKS_OF_ENCODINGS = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
 
-class Source(Struct, frozen=True, kw_only=True):
+class SliceSource(Struct, frozen=True, kw_only=True):
     """A body to slice: what is known of it, and how to read it."""
 
     ref: str
@@ -70,7 +70,7 @@ def in_hand(body: bytes) -> Read:
     return read
 
 
-def readable(source: Source) -> Source:
+def readable(source: SliceSource) -> SliceSource:
     """The source as UTF-8, whatever it is; its notes say where that is not what is stored.
 
     Raises:
@@ -119,7 +119,7 @@ def bytes_in(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogateescape"))
 
 
-def _transcoded(source: Source, encoding: str, mark_bytes: int) -> Source:
+def _transcoded(source: SliceSource, encoding: str, mark_bytes: int) -> SliceSource:
     """A source in another encoding, read as the UTF-8 that it would be."""
 
     decoder = codecs.getincrementaldecoder(encoding)("replace")

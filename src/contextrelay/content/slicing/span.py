@@ -14,7 +14,7 @@ from contextrelay.errors import Invalid
 _SPAN = re.compile(r"(-?[0-9]{1,15})?:(-?[0-9]{1,15})?")
 
 
-class Span(Struct, frozen=True):
+class SliceRange(Struct, frozen=True):
     """From `start` up to `stop`, which is not in it; negative ones count from the end."""
 
     start: int | None
@@ -30,7 +30,7 @@ class Span(Struct, frozen=True):
         return start, min(max(stop, start), end)
 
 
-def read_span(text: str, way: str) -> Span:
+def read_span(text: str, way: str) -> SliceRange:
     """Read A:B, A:, :B or a bare number, which is the one place of that number.
 
     Raises:
@@ -39,14 +39,14 @@ def read_span(text: str, way: str) -> Span:
     match = _SPAN.fullmatch(text)
     if match is None:
         if text.isascii() and text.isdigit() and len(text) <= 15:
-            return Span(int(text), int(text) + 1)
+            return SliceRange(int(text), int(text) + 1)
         raise Invalid(
             f"{text[:40]!r} is no span of {way}", f"write {way} like 10:20, 10:, :20 or -20:"
         )
     start, stop = (None if part is None else int(part) for part in match.groups())
     if start is not None and stop is not None and (start < 0) == (stop < 0) and stop < start:
         raise Invalid(f"{way} {text} end before they begin", f"write {way} like 10:20")
-    return Span(start, stop)
+    return SliceRange(start, stop)
 
 
 def spell(start: int, stop: int | None) -> str:

@@ -15,10 +15,10 @@ from importlib import import_module
 
 from msgspec import Struct
 
-from contextrelay.content.slicing.fit import Taken, named
+from contextrelay.content.slicing.fit import FittedPiece, named
 from contextrelay.content.slicing.lines import take_lines
-from contextrelay.content.slicing.source import Source, shown, text_of
-from contextrelay.content.slicing.span import Span
+from contextrelay.content.slicing.source import SliceSource, shown, text_of
+from contextrelay.content.slicing.span import SliceRange
 from contextrelay.errors import NotFound, TooLarge
 from contextrelay.limits import OUTLINE_LINE_CHARS_MAX, PARSED_BYTES_MAX
 
@@ -53,7 +53,7 @@ class _Definition(Struct, frozen=True):
     last: int
 
 
-def take_definition(source: Source, wanted: str, tokens_max: int) -> Taken:
+def take_definition(source: SliceSource, wanted: str, tokens_max: int) -> FittedPiece:
     """The definition of a name, or of `Class.name`.
 
     Raises:
@@ -83,7 +83,7 @@ def take_definition(source: Source, wanted: str, tokens_max: int) -> Taken:
     if not found:
         raise _unknown(source, known or _by_outline(source, text), wanted)
     first = found[0]
-    taken = take_lines(source, Span(first.first, first.last + 1), tokens_max)
+    taken = take_lines(source, SliceRange(first.first, first.last + 1), tokens_max)
     others = [f"{'.'.join(each.path)} (line {each.first})" for each in found[1:]]
     return named(taken, ".".join(first.path), others)
 
@@ -93,7 +93,7 @@ def _parts(name: str) -> tuple[str, ...]:
     return tuple(part for part in re.split(r"\.|::|#|/", name) if part)
 
 
-def _definitions(source: Source, text: str, path: tuple[str, ...]) -> list[_Definition]:
+def _definitions(source: SliceSource, text: str, path: tuple[str, ...]) -> list[_Definition]:
     """What the statements of a file define; nothing where there is no reader for the language."""
     name, wanted = source.name or "", path[-1] if path else ""
     if "python" in source.media_type or name.endswith((".py", ".pyi")):
@@ -215,7 +215,7 @@ def _last_indented(lines: list[str], first: int, steps: Iterator[int]) -> int:
     return last
 
 
-def _by_outline(source: Source, text: str) -> list[_Definition]:
+def _by_outline(source: SliceSource, text: str) -> list[_Definition]:
     """What an outline would show, to come near to a name."""
     from contextrelay.content.outline.code.by_line import LANGUAGES, by_lines
     from contextrelay.content.source import Source as Outlined
@@ -225,7 +225,7 @@ def _by_outline(source: Source, text: str) -> list[_Definition]:
     return [_Definition((each.name,), each.line, each.line) for each in symbols]
 
 
-def _unknown(source: Source, known: list[_Definition], wanted: str) -> NotFound:
+def _unknown(source: SliceSource, known: list[_Definition], wanted: str) -> NotFound:
     # Comparing takes the square of a name's length.
     paths = (".".join(each.path)[:_NAME_CHARS_MAX] for each in known[:_COMPARED_MAX])
     names = list(dict.fromkeys(paths))

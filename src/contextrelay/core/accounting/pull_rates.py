@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.json import Decoder, encode
 
 from contextrelay.core.artifacts.records import find_readable
-from contextrelay.core.schema import UNREADABLE, Kind, artifact_log, pull_counters
+from contextrelay.core.schema import UNREADABLE, RowKind, artifact_log, pull_counters
 from contextrelay.core.stores import Stores
 from contextrelay.limits import PULL_MARKS_MAX, SPENDING_REFS_MAX
 from contextrelay.model.artifact import Artifact
@@ -59,7 +59,7 @@ class _Shown(Struct, frozen=True):
 _decoder = Decoder(_Shown)
 
 
-class Marks:
+class PullMarks:
     """What happened to artifacts since the last writing, in order. The caller holds a lock."""
 
     def __init__(self) -> None:
@@ -89,13 +89,13 @@ class Marks:
         if len(marks) < PULL_MARKS_MAX:
             marks.append(mark)
 
-    def taken(self) -> Marks:
+    def taken(self) -> PullMarks:
         """All of it, to be written; here it begins again."""
-        others = Marks()
+        others = PullMarks()
         others._by_ref, self._by_ref = self._by_ref, {}
         return others
 
-    def put_back(self, earlier: Marks) -> None:
+    def put_back(self, earlier: PullMarks) -> None:
         """Take what could not be written, as it came before all that is here."""
         later, self._by_ref = self._by_ref, earlier._by_ref
         for ref, marks in later.items():
@@ -117,7 +117,7 @@ class Marks:
                 continue
             after, counted = _replayed(before, marks, whole_tokens(artifact))
             if after is not None and after != before:
-                row = Row(Kind.SHOWN, ONLY, encode(after))
+                row = Row(RowKind.SHOWN, ONLY, encode(after))
                 rows.append(Write(artifact_log(ref), rows=(row,)))
                 sums.setdefault(after.name, Counter()).update(counted)
         if rows:
@@ -153,7 +153,7 @@ def _replayed(
 
 
 def _shown(ledger: Reads, ref: str) -> _Shown | None:
-    row = ledger.get(artifact_log(ref), Kind.SHOWN, ONLY)
+    row = ledger.get(artifact_log(ref), RowKind.SHOWN, ONLY)
     try:
         return None if row is None else _decoder.decode(row)
     except UNREADABLE:

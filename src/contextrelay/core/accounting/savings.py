@@ -15,7 +15,7 @@ from contextrelay.content.tokens import TOKENIZER_DEFAULT
 from contextrelay.core.accounting.savings_breakdown import by_day, by_name
 from contextrelay.core.accounting.usage import spending_of
 from contextrelay.core.artifacts.catalog import entries
-from contextrelay.core.artifacts.holds import Weights, weight
+from contextrelay.core.artifacts.holds import ArtifactWeights, weight
 from contextrelay.core.artifacts.records import find_readable, is_over
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import savings_counters
@@ -102,12 +102,12 @@ def _priced(settings: Settings, net: int, asked: int) -> Priced:
     )
 
 
-def _weights(stores: Stores, thread: str | None) -> tuple[Weights, bool]:
+def _weights(stores: Stores, thread: str | None) -> tuple[ArtifactWeights, bool]:
     """What artifacts weigh by the seed's formula; whether there are more than were looked at."""
     if thread is not None:
         with state_of(stores, thread) as live:
             return weights_of(stores, thread, live), False
-    total, now_ms, looked_at = Weights(), stores.now_ms(), 0
+    total, now_ms, looked_at = ArtifactWeights(), stores.now_ms(), 0
     for entry in islice(entries(stores.ledger), STATS_ARTIFACTS_MAX + 1):
         looked_at += 1
         artifact = find_readable(stores.ledger, entry.ref)

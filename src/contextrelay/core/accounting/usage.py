@@ -27,11 +27,11 @@ from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from contextrelay.content.tokens import count_tokens, estimate_tokens
-from contextrelay.core.accounting.pull_rates import Marks
+from contextrelay.core.accounting.pull_rates import PullMarks
 from contextrelay.core.accounting.savings_breakdown import Shares
 from contextrelay.core.artifacts.bodies import looked_key
 from contextrelay.core.artifacts.records import find_readable
-from contextrelay.core.schema import UNREADABLE, Kind, artifact_log, body_log, savings_counters
+from contextrelay.core.schema import UNREADABLE, RowKind, artifact_log, body_log, savings_counters
 from contextrelay.core.stores import Stores
 from contextrelay.errors import RelayError, Unconfirmed
 from contextrelay.limits import (
@@ -136,7 +136,7 @@ class Spending:
         self._uncounted = 0
         self._unwritten: dict[str, Counter[str]] = {}
         """What is to be added to which counters, and could not be written before."""
-        self._marks = Marks()
+        self._marks = PullMarks()
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._timer: threading.Timer | None = None
@@ -251,7 +251,7 @@ class Spending:
                 self._tally()
 
     def _put_back(
-        self, touched: dict[str, _Touched], looks: list[_Look], uncounted: int, marks: Marks
+        self, touched: dict[str, _Touched], looks: list[_Look], uncounted: int, marks: PullMarks
     ) -> None:
         with self._lock:
             later, self._touched = self._touched, touched
@@ -279,7 +279,7 @@ class Spending:
                 continue
             known[ref] = artifact
             counted = self._counted(each, artifact)
-            before = ledger.get(artifact_log(ref), Kind.READ, ONLY)
+            before = ledger.get(artifact_log(ref), RowKind.READ, ONLY)
             if before != _MEASURED and (row := self._count_whole(artifact, before, counted)):
                 firsts.append(Write(artifact_log(ref), rows=(row,)))
             _add_to(sums, artifact.thread, counted)
@@ -336,7 +336,7 @@ class Spending:
             counted["whole_measured"] += tokens
         else:
             return None
-        return Row(Kind.READ, ONLY, _MEASURED if basis == "measured" else str(tokens).encode())
+        return Row(RowKind.READ, ONLY, _MEASURED if basis == "measured" else str(tokens).encode())
 
     def _counted(self, each: _Touched, artifact: Artifact) -> Counter[str]:
         counted: Counter[str] = Counter(answers=sum(each.previews.values()), pulls=each.pulls)
@@ -355,7 +355,7 @@ class Spending:
     def _whole(self, artifact: Artifact) -> tuple[int, str]:
         """The tokens of a body: as they were counted when it was looked into, or about."""
         key = looked_key(self._stores, artifact)
-        row = self._stores.ledger.get(body_log(artifact.sha256), Kind.LOOKED, key)
+        row = self._stores.ledger.get(body_log(artifact.sha256), RowKind.LOOKED, key)
         if row is not None:
             with suppress(*UNREADABLE):
                 whole = _looked.decode(row).whole

@@ -30,7 +30,7 @@ from msgspec import Struct
 from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
-from contextrelay.core.schema import UNREADABLE, Kind, body_log, walk_rows
+from contextrelay.core.schema import UNREADABLE, RowKind, body_log, walk_rows
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken
 from contextrelay.limits import (
@@ -46,7 +46,7 @@ from contextrelay.store.ledger import ONLY, Reads, Row, Stale, Write
 BLOB_NAME = re.compile(r"[0-9a-f]{64}-[0-9a-f]{16}")
 
 
-class Part(Struct, frozen=True, array_like=True):
+class BodyPart(Struct, frozen=True, array_like=True):
     """A body that is a piece of a longer one."""
 
     sha256: str
@@ -59,7 +59,7 @@ class At(Struct, frozen=True, omit_defaults=True):
     size_bytes: int
     blob: str | None = None
     is_condemned: bool = False
-    parts: tuple[Part, ...] = ()
+    parts: tuple[BodyPart, ...] = ()
     held_as: str | None = None
     """The name of the holds that a body in parts has on them."""
 
@@ -74,7 +74,7 @@ _decoder = Decoder(At)
 
 
 def where(ledger: Reads, sha256: str) -> At | None:
-    row = ledger.get(body_log(sha256), Kind.AT, ONLY)
+    row = ledger.get(body_log(sha256), RowKind.AT, ONLY)
     try:
         return None if row is None else _decoder.decode(row)
     except UNREADABLE as error:
@@ -99,7 +99,7 @@ _ENDING_CHARS_MAX = 16
 
 
 def hold_row(ref: str) -> Row:
-    return Row(Kind.HOLD, ref, b"")
+    return Row(RowKind.HOLD, ref, b"")
 
 
 def held_again(stores: Stores, sha256: str, holder: str) -> Write:
@@ -158,7 +158,9 @@ def _chunks(
 ) -> Iterator[bytes]:
     # Most bodies are small: their bytes are asked for first, and where they are only after that.
     row = (
-        stores.ledger.get(body_log(sha256), Kind.BODY, ONLY) if stop <= ROW_BODY_BYTES_MAX else None
+        stores.ledger.get(body_log(sha256), RowKind.BODY, ONLY)
+        if stop <= ROW_BODY_BYTES_MAX
+        else None
     )
     if row is not None:
         _check_size(sha256, len(row), size_bytes)
@@ -201,7 +203,7 @@ def _stored_bytes(view: Reads, blobs: Blobs, sha256: str, at: At) -> int:
         return blobs.stored_bytes(at.blob)
     if at.parts:
         return sum(part.size_bytes for part in at.parts)  # Each is a body, and checked as one.
-    return len(view.get(body_log(sha256), Kind.BODY, ONLY) or b"")
+    return len(view.get(body_log(sha256), RowKind.BODY, ONLY) or b"")
 
 
 def _unchecked(
@@ -212,12 +214,12 @@ def _unchecked(
         yield from blobs.read(at.blob, start, stop, chunk_bytes)
         return
     if not at.parts:
-        row = view.get(body_log(sha256), Kind.BODY, ONLY)
+        row = view.get(body_log(sha256), RowKind.BODY, ONLY)
         if row is None:
             raise _lost(sha256, "its bytes are missing")
         yield row[start:stop]
         return
-    needed: list[tuple[Part, At, int, int]] = []
+    needed: list[tuple[BodyPart, At, int, int]] = []
     begin = 0
     for part in at.parts:
         first, last = max(start - begin, 0), min(stop - begin, part.size_bytes)
@@ -266,7 +268,10 @@ def release(stores: Stores, holds: list[tuple[str, str]]) -> tuple[int, int]:
     """Let go of (sha256, ref) holds and free what nothing holds any more: (bodies, bytes)."""
     if holds:
         stores.ledger.commit(
-            *(Write(body_log(sha256), rows=(Row(Kind.HOLD, ref, None),)) for sha256, ref in holds)
+            *(
+                Write(body_log(sha256), rows=(Row(RowKind.HOLD, ref, None),))
+                for sha256, ref in holds
+            )
         )
     freed = [free(stores, sha256) for sha256 in dict.fromkeys(sha256 for sha256, _ in holds)]
     return sum(size is not None for size in freed), sum(size or 0 for size in freed)
@@ -297,9 +302,9 @@ def free(stores: Stores, sha256: str) -> int | None:
                 # the last hold finds it. Lifting it here would make that one come too late.
                 return None
             # What was found out about the content quotes it, and goes with it.
-            looked = walk_rows(stores.ledger, log, Kind.LOOKED)
-            quotes = (Row(Kind.LOOKED, row.key, None) for row in looked)
-            gone = Row(Kind.AT, ONLY, None), Row(Kind.BODY, ONLY, None), _freed_row(stores)
+            looked = walk_rows(stores.ledger, log, RowKind.LOOKED)
+            quotes = (Row(RowKind.LOOKED, row.key, None) for row in looked)
+            gone = Row(RowKind.AT, ONLY, None), Row(RowKind.BODY, ONLY, None), _freed_row(stores)
             stores.ledger.commit(Write(log, (b"",), (*gone, *quotes), expect=head))
             if at.blob is not None:
                 stores.blobs.delete(at.blob)
@@ -319,10 +324,10 @@ def free_leftover(stores: Stores, blob: str) -> bool:
 
 def release_leftovers(stores: Stores, sha256: str) -> int:
     """Let go of holds by longer bodies that are not there; how many there were."""
-    holds = walk_rows(stores.ledger, body_log(sha256), Kind.HOLD)
+    holds = walk_rows(stores.ledger, body_log(sha256), RowKind.HOLD)
     names = [row.key for row in holds if BLOB_NAME.fullmatch(row.key) and _retire(stores, row.key)]
     stores.ledger.commit(
-        *(Write(body_log(sha256), rows=(Row(Kind.HOLD, name, None),)) for name in names)
+        *(Write(body_log(sha256), rows=(Row(RowKind.HOLD, name, None),)) for name in names)
     )
     return len(names)
 
@@ -357,7 +362,7 @@ def _retire(stores: Stores, name: str) -> bool:
 def forget(stores: Stores, log: str) -> None:
     """Drop the log of a body that was freed long ago."""
     head = stores.ledger.last(log)
-    if stores.ledger.get(log, Kind.AT, ONLY) is None and not _is_held(stores, log):
+    if stores.ledger.get(log, RowKind.AT, ONLY) is None and not _is_held(stores, log):
         try:
             stores.ledger.drop(log, expect=head)
         except Stale:
@@ -365,13 +370,13 @@ def forget(stores: Stores, log: str) -> None:
 
 
 def _is_held(stores: Stores, log: str) -> bool:
-    return bool(stores.ledger.rows(log, Kind.HOLD, "", 1))
+    return bool(stores.ledger.rows(log, RowKind.HOLD, "", 1))
 
 
 def at_row(at: At) -> Row:
-    return Row(Kind.AT, ONLY, _encoder.encode(at))
+    return Row(RowKind.AT, ONLY, _encoder.encode(at))
 
 
 def _freed_row(stores: Stores) -> Row:
     """The head must outlive any push that has read it, so the log is dropped much later."""
-    return Row(Kind.FREED, ONLY, b"", stores.now_ms() + TOMBSTONE_S * 1000)
+    return Row(RowKind.FREED, ONLY, b"", stores.now_ms() + TOMBSTONE_S * 1000)

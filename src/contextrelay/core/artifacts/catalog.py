@@ -20,7 +20,7 @@ from msgspec import Struct
 from contextrelay.core.schema import (
     ADDED,
     ARTIFACT_INDEX,
-    Kind,
+    RowKind,
     artifact_index_log,
     walk_logs,
     walk_rows,
@@ -34,7 +34,7 @@ from contextrelay.store.ledger import Fact, Ledger, Reads, Row, Write
 _END_MS = 10**14 - 1
 
 
-class Entry(Struct, frozen=True):
+class CatalogEntry(Struct, frozen=True):
     """One index row: an artifact that is there, or was about to be."""
 
     cursor: str
@@ -61,12 +61,12 @@ def index_writes(made: list[Artifact], created_ms: int) -> list[Write]:
     ]
 
 
-_REF, _HANDOFF = (Kind.REF,), (Kind.REF, Kind.HANDOFF)
+_REF, _HANDOFF = (RowKind.REF,), (RowKind.REF, RowKind.HANDOFF)
 
 
 def added(fact: Fact) -> tuple[int, str]:
     """The time and the ref in a fact of the log of additions; the time by the pusher's clock."""
-    entry = _entry(ADDED, Row(Kind.REF, fact.body.decode(errors="replace"), b""))
+    entry = _entry(ADDED, Row(RowKind.REF, fact.body.decode(errors="replace"), b""))
     return entry.created_ms, entry.ref
 
 
@@ -81,13 +81,13 @@ def unindex_write(ref: str, created_ms: int) -> Write:
     key = _key(created_ms, ref)
     return Write(
         artifact_index_log(created_ms),
-        rows=(Row(Kind.REF, key, None), Row(Kind.HANDOFF, key, None)),
+        rows=(Row(RowKind.REF, key, None), Row(RowKind.HANDOFF, key, None)),
     )
 
 
 def entries(
-    ledger: Reads, after: str = "", page_rows: int = PAGE_ROWS_MAX, kind: str = Kind.REF
-) -> Iterator[Entry]:
+    ledger: Reads, after: str = "", page_rows: int = PAGE_ROWS_MAX, kind: str = RowKind.REF
+) -> Iterator[CatalogEntry]:
     """Walk the index from the newest entry, or from behind a cursor; read page by page."""
     log, _, key = after.partition("|")
     days = walk_logs(ledger, ARTIFACT_INDEX, log)
@@ -96,16 +96,18 @@ def entries(
             yield _entry(day, row)
 
 
-def entries_before(ledger: Reads, before_ms: int) -> Iterator[Entry]:
+def entries_before(ledger: Reads, before_ms: int) -> Iterator[CatalogEntry]:
     """Walk the index from a moment into the past."""
     return entries(ledger, f"{artifact_index_log(before_ms)}|{_key(before_ms, '')}")
 
 
 def is_indexed(ledger: Reads, ref: str, created_ms: int) -> bool:
-    return ledger.get(artifact_index_log(created_ms), Kind.REF, _key(created_ms, ref)) is not None
+    return (
+        ledger.get(artifact_index_log(created_ms), RowKind.REF, _key(created_ms, ref)) is not None
+    )
 
 
-def _entry(log: str, row: Row) -> Entry:
+def _entry(log: str, row: Row) -> CatalogEntry:
     left_ms, _, ref = row.key.partition("-")
     try:
         created_ms = _END_MS - int(left_ms)
@@ -115,7 +117,9 @@ def _entry(log: str, row: Row) -> Entry:
             "see what is damaged with: relay verify",
         ) from error
     # A damaged hash must not end a list; only a sweep of unfinished pushes looks at it.
-    return Entry(f"{log}|{row.key}", ref, created_ms, (row.body or b"").decode(errors="replace"))
+    return CatalogEntry(
+        f"{log}|{row.key}", ref, created_ms, (row.body or b"").decode(errors="replace")
+    )
 
 
 def _key(created_ms: int, ref: str) -> str:

@@ -13,7 +13,7 @@ from msgspec.json import Decoder, Encoder
 
 from contextrelay.core.artifacts.lifetime import pin
 from contextrelay.core.artifacts.records import find, is_over
-from contextrelay.core.schema import UNREADABLE, Kind, artifact_log, walk_rows
+from contextrelay.core.schema import UNREADABLE, RowKind, artifact_log, walk_rows
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken
 from contextrelay.model.artifact import Artifact, is_exchange
@@ -22,15 +22,15 @@ from contextrelay.store.ledger import ONLY, Reads, Row, Write
 from contextrelay.verbs import Pin
 
 
-class Weights(Struct, frozen=True):
+class ArtifactWeights(Struct, frozen=True):
     """What a thread's artifacts weigh in tokens, by the seed's formula."""
 
     count: int = 0
     naive_tokens: int = 0
     actual_tokens: int = 0
 
-    def plus(self, other: Weights) -> Weights:
-        return Weights(
+    def plus(self, other: ArtifactWeights) -> ArtifactWeights:
+        return ArtifactWeights(
             self.count + other.count,
             self.naive_tokens + other.naive_tokens,
             self.actual_tokens + other.actual_tokens,
@@ -38,12 +38,12 @@ class Weights(Struct, frozen=True):
 
 
 _encoder = Encoder()
-_decoder = Decoder(Weights)
+_decoder = Decoder(ArtifactWeights)
 
 
 def is_known(stores: Stores, thread: str, ref: str) -> bool:
     """Whether a state may refer to an artifact: the thread holds it, or it is there to be held."""
-    if stores.ledger.get(thread_log(thread), Kind.ARTIFACT, ref) is not None:
+    if stores.ledger.get(thread_log(thread), RowKind.ARTIFACT, ref) is not None:
         return True
     artifact = find(stores.ledger, ref)
     return artifact is not None and not is_over(artifact, stores.now_ms())
@@ -57,40 +57,40 @@ def hold_writes(stores: Stores, thread: str, refs: set[str]) -> tuple[list[Write
     writes: list[Write] = []
     rows: list[Row] = []
     for ref in sorted(refs):
-        if stores.ledger.get(thread_log(thread), Kind.ARTIFACT, ref) is not None:
+        if stores.ledger.get(thread_log(thread), RowKind.ARTIFACT, ref) is not None:
             continue
         artifact = find(stores.ledger, ref)
         if artifact is not None:
             if artifact.expires_at is not None and not artifact.has_own_ttl:
                 artifact = pin(stores, Pin(ref), b"")
-            writes.append(Write(artifact_log(ref), rows=(Row(Kind.HOLDER, thread, b""),)))
+            writes.append(Write(artifact_log(ref), rows=(Row(RowKind.HOLDER, thread, b""),)))
             rows.append(held_row(artifact))
     return writes, tuple(rows)
 
 
 def unhold_write(ref: str, thread: str) -> Write:
-    return Write(artifact_log(ref), rows=(Row(Kind.HOLDER, thread, None),))
+    return Write(artifact_log(ref), rows=(Row(RowKind.HOLDER, thread, None),))
 
 
 def held_row(artifact: Artifact) -> Row:
-    return Row(Kind.ARTIFACT, artifact.ref, _encoder.encode(weight(artifact)))
+    return Row(RowKind.ARTIFACT, artifact.ref, _encoder.encode(weight(artifact)))
 
 
-def weight(artifact: Artifact) -> Weights:
+def weight(artifact: Artifact) -> ArtifactWeights:
     """The seed's formula: a quarter of the bytes if pasted, of the preview's characters if not.
 
     An exchange weighs nothing: it is a record of what was sent, and nobody would paste it.
     """
     if is_exchange(artifact):
-        return Weights()
-    return Weights(1, artifact.size_bytes // 4, len(artifact.preview.text) // 4)
+        return ArtifactWeights()
+    return ArtifactWeights(1, artifact.size_bytes // 4, len(artifact.preview.text) // 4)
 
 
-def weights_in(rows: tuple[Row, ...]) -> Weights:
+def weights_in(rows: tuple[Row, ...]) -> ArtifactWeights:
     """What the artifacts of some rows weigh."""
-    total = Weights()
+    total = ArtifactWeights()
     for row in rows:
-        if row.kind == Kind.ARTIFACT and row.body is not None:
+        if row.kind == RowKind.ARTIFACT and row.body is not None:
             total = total.plus(_decoder.decode(row.body))
     return total
 
@@ -100,9 +100,9 @@ def listed(ledger: Reads, thread: str) -> Iterator[str]:
     return (ref for ref, weights in held(ledger, thread) if weights.count)
 
 
-def held(ledger: Reads, thread: str) -> Iterator[tuple[str, Weights]]:
+def held(ledger: Reads, thread: str) -> Iterator[tuple[str, ArtifactWeights]]:
     """The artifacts that a thread holds, by ref."""
-    for row in walk_rows(ledger, thread_log(thread), Kind.ARTIFACT):
+    for row in walk_rows(ledger, thread_log(thread), RowKind.ARTIFACT):
         try:
             weights = _decoder.decode(row.body or b"")
         except UNREADABLE as error:
@@ -123,7 +123,7 @@ def unexpired(ledger: Reads, refs: Iterable[str], now_ms: int) -> list[Artifact]
 def is_held(ledger: Reads, ref: str) -> bool:
     """Whether any thread that is there holds an artifact."""
     return any(
-        ledger.get(thread_log(thread), Kind.THREAD, ONLY) is not None
+        ledger.get(thread_log(thread), RowKind.THREAD, ONLY) is not None
         for thread in holders(ledger, ref)
     )
 
@@ -131,11 +131,11 @@ def is_held(ledger: Reads, ref: str) -> bool:
 def is_put(ledger: Reads, ref: str) -> bool:
     """Whether any thread has an artifact; a holder's row alone may be that of a put cut short."""
     return any(
-        ledger.get(thread_log(thread), Kind.ARTIFACT, ref) is not None
+        ledger.get(thread_log(thread), RowKind.ARTIFACT, ref) is not None
         for thread in holders(ledger, ref)
     )
 
 
 def holders(ledger: Reads, ref: str) -> Iterator[str]:
     """The threads that have a holder's row in an artifact's log."""
-    return (row.key for row in walk_rows(ledger, artifact_log(ref), Kind.HOLDER))
+    return (row.key for row in walk_rows(ledger, artifact_log(ref), RowKind.HOLDER))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from contextrelay.content.description import Description
 from contextrelay.core.artifacts.bodies import (
     At,
-    Part,
+    BodyPart,
     at_row,
     held_again,
     hold_row,
@@ -24,7 +24,7 @@ from contextrelay.core.artifacts.bodies import (
     where,
 )
 from contextrelay.core.artifacts.records import live
-from contextrelay.core.schema import Kind, body_log
+from contextrelay.core.schema import RowKind, body_log
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Invalid, TooLarge, Unavailable
 from contextrelay.limits import (
@@ -35,7 +35,7 @@ from contextrelay.limits import (
 )
 from contextrelay.model.artifact import Artifact, SealFormat
 from contextrelay.seal.stream import check_sealed, sealed_bytes_max
-from contextrelay.store.blobs import Draft
+from contextrelay.store.blobs import BlobDraft
 from contextrelay.store.ledger import ONLY, Row, Write
 from contextrelay.verbs import Body
 
@@ -46,7 +46,9 @@ if TYPE_CHECKING:
 class Incoming:
     """A body that was received and described, but is not kept yet."""
 
-    def __init__(self, description: Description, whole: bytes | None, draft: Draft | None) -> None:
+    def __init__(
+        self, description: Description, whole: bytes | None, draft: BlobDraft | None
+    ) -> None:
         self.description = description
         self._whole = whole
         self._draft = draft
@@ -69,11 +71,11 @@ class Incoming:
                 self._withdraw(stores)
             return [hold_write(log, head, at, holders)]
         # A log without a head has no row `freed` to take back.
-        freed = (Row(Kind.FREED, ONLY, None),) if head else ()
+        freed = (Row(RowKind.FREED, ONLY, None),) if head else ()
         before, rows = self._placed(stores)
         holds = map(hold_row, holders)
         # A small body that nobody ever freed is the same whoever writes it: no head has to move.
-        facts = () if head == 0 and rows[0].kind == Kind.BODY else (b"",)
+        facts = () if head == 0 and rows[0].kind == RowKind.BODY else (b"",)
         return [*before, Write(log, facts, (*rows, *freed, *holds), expect=head)]
 
     def _placed(self, stores: Stores) -> tuple[list[Write], tuple[Row, ...]]:
@@ -81,7 +83,7 @@ class Incoming:
         size_bytes = self.description.size_bytes
         if not self.is_large:
             assert self._whole is not None
-            return [], (Row(Kind.BODY, ONLY, self._whole), at_row(At(size_bytes)))
+            return [], (Row(RowKind.BODY, ONLY, self._whole), at_row(At(size_bytes)))
         return [], (at_row(At(size_bytes, self._keep(stores))),)
 
     def _keep(self, stores: Stores) -> str:
@@ -128,17 +130,17 @@ class Incoming:
             self._blob = None
 
 
-class Joined(Incoming):
+class JoinedBody(Incoming):
     """A body that begins with others, which are kept already, and ends with one that came in."""
 
-    def __init__(self, description: Description, parts: list[Part], tail: Incoming) -> None:
+    def __init__(self, description: Description, parts: list[BodyPart], tail: Incoming) -> None:
         super().__init__(description, None, None)
         self._parts = parts
         self._tail = tail
 
     def _placed(self, stores: Stores) -> tuple[list[Write], tuple[Row, ...]]:
         end = self._tail.description
-        ending = [Part(end.sha256, end.size_bytes)] if end.size_bytes else []
+        ending = [BodyPart(end.sha256, end.size_bytes)] if end.size_bytes else []
         name = new_name(stores, self.description.sha256)
         kept = {part.sha256 for part in self._parts}
         holds = [held_again(stores, sha256, name) for sha256 in sorted(kept)]
@@ -250,10 +252,10 @@ def receive_joined(
     with receive(stores, _described(body, description) if parts else body, sealed) as tail:
         if sealed is not None:
             check_sealed(sealed, tail.description.head, tail.description.size_bytes)
-        yield Joined(description, parts, tail) if description.size_bytes and parts else tail
+        yield JoinedBody(description, parts, tail) if description.size_bytes and parts else tail
 
 
-def _part(stores: Stores, artifact: Artifact, description: Description) -> Part:
+def _part(stores: Stores, artifact: Artifact, description: Description) -> BodyPart:
     """An artifact's body as a part of a longer one, which is described as far as it goes."""
     at = where(stores.ledger, artifact.sha256)
     if artifact.sealed is not None or (at is not None and at.parts):
@@ -261,7 +263,7 @@ def _part(stores: Stores, artifact: Artifact, description: Description) -> Part:
         raise Invalid(f"{artifact.ref} can be no part: it {why}", "push the bytes themselves")
     for chunk in read_body(stores, artifact):
         description.feed(chunk)
-    return Part(artifact.sha256, artifact.size_bytes)
+    return BodyPart(artifact.sha256, artifact.size_bytes)
 
 
 def _described(body: Body, description: Description) -> Iterator[bytes]:
@@ -270,7 +272,7 @@ def _described(body: Body, description: Description) -> Iterator[bytes]:
         yield chunk
 
 
-def _write_and_describe(draft: Draft, description: Description, body: bytes) -> None:
+def _write_and_describe(draft: BlobDraft, description: Description, body: bytes) -> None:
     """Write a large body while it is hashed: each takes about as long as the other."""
     from concurrent.futures import ThreadPoolExecutor
 

@@ -26,7 +26,7 @@ from contextrelay.core.artifacts.records import (
 )
 from contextrelay.core.idempotency import answered_before, once_rows
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import Kind, artifact_log
+from contextrelay.core.schema import RowKind, artifact_log
 from contextrelay.core.stores import Stores, commit_each, with_reserve
 from contextrelay.errors import Conflict, Gone
 from contextrelay.limits import RETRIES_MAX, TOMBSTONE_S
@@ -196,7 +196,7 @@ def _tombstone_write(
     )
     detail: dict[str, str | None] = {"tombstone": description_hash(tombstone)}
     fact = _next_fact(stores, log, head, f"artifact.{reason}", detail)
-    gone = (Row(Kind.ARTIFACT, ONLY, None), tombstone_row(tombstone, now_ms), *rows)
+    gone = (Row(RowKind.ARTIFACT, ONLY, None), tombstone_row(tombstone, now_ms), *rows)
     # Changed since it was read: then this write must fail, and the caller decides again.
     is_same = find(stores.ledger, artifact.ref) == artifact
     return Write(log, (fact,), gone, expect=head if is_same else -1)

@@ -16,13 +16,13 @@ from typing import Any, TypeVar
 
 from msgspec.json import Decoder, Encoder
 
-from contextrelay.core.artifacts.catalog import Entry, entries
+from contextrelay.core.artifacts.catalog import CatalogEntry, entries
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import (
     ARTIFACTS,
     LAST_USED,
     UNREADABLE,
-    Kind,
+    RowKind,
     artifact_log,
     known_refs,
     walk_logs,
@@ -99,16 +99,16 @@ def lease(artifact: Artifact) -> str | None:
 
 def artifact_row(artifact: Artifact) -> Row:
     due_ms = None if artifact.expires_at is None else in_ms(artifact.expires_at)
-    return Row(Kind.ARTIFACT, ONLY, _encoder.encode(artifact), due_ms)
+    return Row(RowKind.ARTIFACT, ONLY, _encoder.encode(artifact), due_ms)
 
 
 def tombstone_row(tombstone: Tombstone, due_ms: int) -> Row:
-    return Row(Kind.TOMBSTONE, ONLY, _encoder.encode(tombstone), due_ms)
+    return Row(RowKind.TOMBSTONE, ONLY, _encoder.encode(tombstone), due_ms)
 
 
 def find(ledger: Reads, ref: str) -> Artifact | None:
     """An artifact's description, though its time may be up."""
-    row = ledger.get(artifact_log(ref), Kind.ARTIFACT, ONLY)
+    row = ledger.get(artifact_log(ref), RowKind.ARTIFACT, ONLY)
     return None if row is None else read(_artifact, row, ref)
 
 
@@ -121,7 +121,7 @@ def find_readable(ledger: Reads, ref: str) -> Artifact | None:
 
 
 def find_tombstone(ledger: Reads, ref: str) -> Tombstone | None:
-    row = ledger.get(artifact_log(ref), Kind.TOMBSTONE, ONLY)
+    row = ledger.get(artifact_log(ref), RowKind.TOMBSTONE, ONLY)
     return None if row is None else read(_tombstone, row, ref)
 
 
@@ -160,7 +160,7 @@ def live(stores: Stores, ref: str) -> Artifact:
 
 def described(stores: Stores, ref: str) -> Artifact | None:
     """As `find`, but read out of a row only once."""
-    row = stores.ledger.get(artifact_log(ref), Kind.ARTIFACT, ONLY)
+    row = stores.ledger.get(artifact_log(ref), RowKind.ARTIFACT, ONLY)
     return None if row is None else _kept(stores, ref, row)
 
 
@@ -176,7 +176,7 @@ def described_each(stores: Stores, refs: Iterable[str]) -> Iterator[Artifact]:
     """The descriptions of these artifacts, of those that have one; many are read at a time."""
     left = iter(refs)
     while page := list(islice(left, PAGE_ROWS_MAX)):
-        rows = stores.ledger.get_each(list(map(artifact_log, page)), Kind.ARTIFACT, ONLY)
+        rows = stores.ledger.get_each(list(map(artifact_log, page)), RowKind.ARTIFACT, ONLY)
         for ref, row in zip(page, rows, strict=True):
             if row is not None:
                 yield _kept(stores, ref, row)
@@ -195,7 +195,7 @@ def _gone(ref: str, gone_at: datetime, reason: str, metadata: dict[str, Any]) ->
 
 @answers(List)
 def list_artifacts(stores: Stores, verb: List, body: Body) -> Listing:
-    if verb.thread and stores.ledger.get(thread_log(verb.thread), Kind.THREAD, ONLY) is None:
+    if verb.thread and stores.ledger.get(thread_log(verb.thread), RowKind.THREAD, ONLY) is None:
         raise NotFound(f"thread not found: {verb.thread}", "see them with: relay thread list")
     if verb.expires_in_s is not None:
         return Listing(artifacts=_expiring(stores, verb, verb.expires_in_s))
@@ -223,7 +223,7 @@ def _expiring(stores: Stores, verb: List, within_s: int) -> list[Artifact]:
     for log, row in stores.root.ledger.due(now_ms + 1_000 * within_s, EXPIRING_LOOKED_AT_MAX):
         if len(found) == verb.limit:
             break
-        if row.kind == Kind.ARTIFACT and log.startswith(own):
+        if row.kind == RowKind.ARTIFACT and log.startswith(own):
             # As the caller sees it, who may not see every one.
             artifact = find_readable(stores.ledger, log.removeprefix(own))
             if artifact is None or is_exchange(artifact) or is_over(artifact, now_ms):
@@ -233,7 +233,7 @@ def _expiring(stores: Stores, verb: List, within_s: int) -> list[Artifact]:
     return found
 
 
-def _listed(stores: Stores, entry: Entry) -> Artifact | None:
+def _listed(stores: Stores, entry: CatalogEntry) -> Artifact | None:
     """The artifact of an index entry, if it is there, and to be listed."""
     artifact = find_readable(stores.ledger, entry.ref)
     if artifact is None or is_exchange(artifact) or is_over(artifact, stores.now_ms()):
@@ -247,7 +247,7 @@ def _matches(stores: Stores, artifact: Artifact, verb: List) -> bool:
         return False
     if verb.thread is not None:
         log = thread_log(verb.thread)
-        if stores.ledger.get(log, Kind.ARTIFACT, artifact.ref) is None:
+        if stores.ledger.get(log, RowKind.ARTIFACT, artifact.ref) is None:
             return False
     return verb.type in (None, artifact.type)
 
@@ -259,14 +259,14 @@ def is_over(artifact: Artifact, now_ms: int) -> bool:
 @answers(RememberPush)
 def remember_push(stores: Stores, verb: RememberPush, body: Body) -> Artifact:
     artifact = live(stores, verb.ref)
-    row = Row(Kind.PUSHED, place_key(stores, verb.place), verb.ref.encode())
+    row = Row(RowKind.PUSHED, place_key(stores, verb.place), verb.ref.encode())
     stores.ledger.commit(Write(LAST_USED, rows=(row,)))
     return artifact
 
 
 @answers(LastPush)
 def last_push(stores: Stores, verb: LastPush, body: Body) -> list[Artifact]:
-    row = stores.ledger.get(LAST_USED, Kind.PUSHED, place_key(stores, verb.place))
+    row = stores.ledger.get(LAST_USED, RowKind.PUSHED, place_key(stores, verb.place))
     if row is None:
         return []
     ref = row.decode()
@@ -299,14 +299,14 @@ def find_by_prefix(stores: Stores, verb: Find, body: Body) -> list[Artifact]:
 @answers(ReadLineage)
 def read_lineage(stores: Stores, verb: ReadLineage, body: Body) -> Lineage:
     artifact = live(stores, verb.ref)
-    derived = [row.key for row in walk_rows(stores.ledger, artifact_log(verb.ref), Kind.DERIVED)]
+    derived = [row.key for row in walk_rows(stores.ledger, artifact_log(verb.ref), RowKind.DERIVED)]
     sources = list(artifact.provenance.source_refs)
     if stores.is_limited:
         sources = known_refs(stores.ledger, sources)
-    held = walk_rows(stores.ledger, artifact_log(verb.ref), Kind.HOLDER)
+    held = walk_rows(stores.ledger, artifact_log(verb.ref), RowKind.HOLDER)
     holders = [
         row.key
         for row in held
-        if stores.ledger.get(thread_log(row.key), Kind.ARTIFACT, verb.ref) is not None
+        if stores.ledger.get(thread_log(row.key), RowKind.ARTIFACT, verb.ref) is not None
     ]
     return Lineage(ref=verb.ref, sources=sources, derived=derived, holders=holders)

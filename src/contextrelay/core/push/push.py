@@ -37,7 +37,7 @@ from contextrelay.core.channels import signal_writes, trim_surplus
 from contextrelay.core.idempotency import other_request
 from contextrelay.core.push.pieces import pieces_of
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import ARTIFACTS, Kind, artifact_log
+from contextrelay.core.schema import ARTIFACTS, RowKind, artifact_log
 from contextrelay.core.stores import Stores
 from contextrelay.documents.bounds import check_channel, check_json, check_label, check_name
 from contextrelay.errors import Invalid, RelayError, Unavailable, Unconfirmed
@@ -232,7 +232,7 @@ def _find_pushed(
             # A step of a request may take back what it pushed, and push it again.
             if verb.thread is not None or not once.part:
                 live(stores, ref)
-        elif stores.ledger.get(log, Kind.CLOSED, ONLY) is None:
+        elif stores.ledger.get(log, RowKind.CLOSED, ONLY) is None:
             # During a fail-over, two reads may be answered by servers that differ.
             raise Unavailable("the store changes while it is read", "push it again, with the key")
     raise Unavailable("this push was cut short too often", "push it with a new key")
@@ -265,7 +265,7 @@ def _commit(
     now_ms = stores.now_ms()
     made = [_made(stores, verb, incoming, ref, now_ms) for verb, incoming, ref in items]
     derived = [
-        Write(artifact_log(source), rows=(Row(Kind.DERIVED, artifact.ref, b""),))
+        Write(artifact_log(source), rows=(Row(RowKind.DERIVED, artifact.ref, b""),))
         for artifact in made
         for source in artifact.provenance.source_refs
     ]
@@ -394,6 +394,6 @@ def _created(stores: Stores, made: list[Artifact]) -> Iterator[Write]:
         )
         rows = [artifact_row(artifact)]
         if artifact.thread is not None:
-            rows.append(Row(Kind.HOLDER, artifact.thread, b""))
+            rows.append(Row(RowKind.HOLDER, artifact.thread, b""))
         fact = event_chain.encode(event, b"")
         yield Write(artifact_log(artifact.ref), (fact,), tuple(rows), expect=0)

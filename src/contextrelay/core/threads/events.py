@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import Kind, thread_index, walk_facts
+from contextrelay.core.schema import RowKind, thread_index, walk_facts
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record
 from contextrelay.core.threads.patch import append_event, event_at, new_event
@@ -97,7 +97,7 @@ OUR_EVENTS = (
 @answers(ListTasks)
 def list_tasks(stores: Stores, verb: ListTasks, body: Body) -> TaskListing:
     log = thread_index("task")
-    rows = stores.ledger.rows(log, Kind.THREAD, verb.after, LIST_ITEMS_MAX + 1)
+    rows = stores.ledger.rows(log, RowKind.THREAD, verb.after, LIST_ITEMS_MAX + 1)
     page = rows[:LIST_ITEMS_MAX]
     ids = [row.key.partition("-")[2] for row in page]
     return TaskListing(ids=ids, next=page[-1].key if len(rows) > len(page) else "")
@@ -117,7 +117,7 @@ def make_checkpoint(stores: Stores, verb: MakeCheckpoint, body: Body) -> Numbere
     version = show(stores, verb.thread).version
     detail = {"label": verb.label, "version": version}
     event = new_event(stores, "checkpoint.created", verb.by, detail)
-    row = Row(Kind.CHECKPOINT, verb.label, b"%d" % version)
+    row = Row(RowKind.CHECKPOINT, verb.label, b"%d" % version)
     return numbered(stores, verb.thread, append_event(stores, verb.thread, event, (row,)), event)
 
 

@@ -17,8 +17,8 @@ from typing import Any
 from msgspec import Struct, convert, msgpack
 from msgspec.json import decode, encode
 
-from contextrelay.core.artifacts.holds import Weights, held
-from contextrelay.core.schema import UNREADABLE, Kind, walk_facts, walk_rows
+from contextrelay.core.artifacts.holds import ArtifactWeights, held
+from contextrelay.core.schema import UNREADABLE, RowKind, walk_facts, walk_rows
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.metrics import Uses
 from contextrelay.documents.patch import Operation, apply
@@ -88,7 +88,7 @@ class Live:
         """Bytes of patches since the last snapshot."""
         self.due_bytes = 0
         """How many of them make another snapshot worth a try, once that is known."""
-        self.weights: Weights | None = None
+        self.weights: ArtifactWeights | None = None
         self.uses = Uses()
         self.is_closed = False
         self.is_removed = False
@@ -151,10 +151,10 @@ def find_record(ledger: Reads, thread: str) -> ThreadRecord:
         Gone: it was removed.
         NotFound: there is none.
     """
-    row = ledger.get(thread_log(thread), Kind.THREAD, ONLY)
+    row = ledger.get(thread_log(thread), RowKind.THREAD, ONLY)
     if row is not None:
         return _read(row, ThreadRecord, thread)
-    gone = ledger.get(thread_log(thread), Kind.GONE, ONLY)
+    gone = ledger.get(thread_log(thread), RowKind.GONE, ONLY)
     if gone is not None:
         tombstone: dict[str, Any] = _read(gone, dict[str, Any], thread)
         raise Gone(
@@ -267,10 +267,10 @@ def _check_readable(stores: Stores, thread: str, live: Live, error: Exception) -
         raise unreadable(thread, f"its state is not valid: {error!r}") from error
 
 
-def weights_of(stores: Stores, thread: str, live: Live) -> Weights:
+def weights_of(stores: Stores, thread: str, live: Live) -> ArtifactWeights:
     """What the thread's artifacts weigh; counted once, then kept up. The caller holds the lock."""
     if live.weights is None:
-        total = Weights()
+        total = ArtifactWeights()
         for _, each in held(stores.ledger, thread):
             total = total.plus(each)
         live.weights = total
@@ -325,7 +325,7 @@ def _followed(stores: Stores, thread: str, past: Live, version: int) -> Live:
 
 def _start(ledger: Reads, thread: str, live: Live, version: int) -> None:
     """Begin at the newest snapshot up to a version; else at the beginning of the log."""
-    rows = ledger.rows(thread_log(thread), Kind.SNAPSHOT, _key(version + 1), 1)
+    rows = ledger.rows(thread_log(thread), RowKind.SNAPSHOT, _key(version + 1), 1)
     if not rows:
         return
     try:
@@ -356,7 +356,7 @@ def take_snapshot_if_due(stores: Stores, thread: str, live: Live) -> None:
     if live.patch_bytes < live.due_bytes:
         return
     snapshot = Snapshot(live.seq, live.version, live.size_bytes, packed, live.uses)
-    row = Row(Kind.SNAPSHOT, _key(live.version), msgpack.encode(snapshot))
+    row = Row(RowKind.SNAPSHOT, _key(live.version), msgpack.encode(snapshot))
     with suppress(RelayError):  # The patch is done whether or not there is room for this.
         stores.ledger.commit(Write(thread_log(thread), rows=(row,)))
         live.patch_bytes = 0
@@ -370,7 +370,7 @@ def wrong_snapshots(ledger: Reads, thread: str) -> list[int]:
     """
     log = thread_log(thread)
     kept: dict[int, tuple[Any, Uses]] = {}
-    for row in walk_rows(ledger, log, Kind.SNAPSHOT):
+    for row in walk_rows(ledger, log, RowKind.SNAPSHOT):
         version = _END_VERSION - int(row.key)
         try:
             snapshot = _read(row.body or b"", Snapshot, thread)

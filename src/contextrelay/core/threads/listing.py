@@ -6,7 +6,7 @@ Rule: a filter reads records alone; the state of a thread, which takes longer, o
 from __future__ import annotations
 
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import THREAD_NAMES, Kind, thread_index
+from contextrelay.core.schema import THREAD_NAMES, RowKind, thread_index
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record
 from contextrelay.core.threads.threads import REF_CHARS, index_key, shown
@@ -22,7 +22,7 @@ from contextrelay.verbs import Body, ListThreads
 def list_threads(stores: Stores, verb: ListThreads, body: Body) -> ThreadListing:
     is_filtered = (verb.text, verb.status, verb.agent) != (None, None, None)
     index, most = thread_index(verb.kind), LIST_ITEMS_MAX if is_filtered else verb.limit
-    rows = stores.ledger.rows(index, Kind.THREAD, verb.after, most + 1)
+    rows = stores.ledger.rows(index, RowKind.THREAD, verb.after, most + 1)
     page = rows[:most]
     found = _filtered(stores, page, verb) if is_filtered else page
     if len(found) > verb.limit:
@@ -41,7 +41,7 @@ def _filtered(stores: Stores, rows: list[Row], verb: ListThreads) -> list[Row]:
 
 def _with_text(stores: Stores, text: str) -> set[str] | None:
     """Threads with a text in their names; None if there are too many to look at."""
-    rows = stores.ledger.rows(THREAD_NAMES, Kind.THREAD, "", LIST_LOOKED_AT_MAX + 1)
+    rows = stores.ledger.rows(THREAD_NAMES, RowKind.THREAD, "", LIST_LOOKED_AT_MAX + 1)
     if len(rows) > LIST_LOOKED_AT_MAX:
         return None
     chars = 1 + len(index_key(moment(0), "")) + REF_CHARS

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from contextrelay.core.artifacts.holds import Weights
+from contextrelay.core.artifacts.holds import ArtifactWeights
 from contextrelay.model.thread import CALLED, INVOKED, Event
 
 
@@ -30,7 +30,7 @@ class Uses(Struct, frozen=True):
         return Uses(hops, hits, misses)
 
 
-def metrics_of(weights: Weights, uses: Uses, state_bytes: int) -> dict[str, Any]:
+def metrics_of(weights: ArtifactWeights, uses: Uses, state_bytes: int) -> dict[str, Any]:
     """The figures that a version of the state shows."""
     return {
         "cache_hits": uses.cache_hits,

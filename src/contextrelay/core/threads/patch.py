@@ -16,7 +16,7 @@ from msgspec import convert, to_builtins
 
 from contextrelay.core.artifacts.holds import hold_writes, is_known, weights_in
 from contextrelay.core.idempotency import answered_before, once_rows
-from contextrelay.core.schema import Kind
+from contextrelay.core.schema import RowKind
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import (
     Live,
@@ -285,7 +285,7 @@ def _applied(
     stores: Stores, thread: str, live: Live, operations: list[Operation], rows: tuple[Row, ...]
 ) -> tuple[list[Applied], list[dict[str, Any]], set[str]]:
     """Change the live state: how to take it back, what was done, and the new refs that it names."""
-    new_refs = {row.key for row in rows if row.kind == Kind.ARTIFACT}
+    new_refs = {row.key for row in rows if row.kind == RowKind.ARTIFACT}
     referred: set[str] = set()
 
     def is_there(ref: str) -> bool:

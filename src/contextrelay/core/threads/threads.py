@@ -20,7 +20,7 @@ from contextrelay.core.artifacts.lifetime import bury
 from contextrelay.core.artifacts.records import find, find_readable, place_key
 from contextrelay.core.idempotency import answered_before, once_rows, step
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import LAST_USED, THREAD_NAMES, Kind, row_pages, thread_index
+from contextrelay.core.schema import LAST_USED, THREAD_NAMES, RowKind, row_pages, thread_index
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import (
     Live,
@@ -128,7 +128,7 @@ def make(
     )
     second = event_chain.encode(new_event(stores, CREATED, by, {"state": begun}), first)
     if kind == "pipeline":
-        whose = Row(Kind.OWNER, ONLY, caller_id(stores).encode())
+        whose = Row(RowKind.OWNER, ONLY, caller_id(stores).encode())
         rows = (*rows, kept_until(stores, is_over=False), whose)
     facts = [first, second]
     for event in more:
@@ -173,10 +173,10 @@ def index_writes(record: ThreadRecord, names_head: int | None = None) -> list[Wr
     writes: list[Write] = []
     if record.name and record.kind is None:
         # A fact as well: who makes a thread unless there is one of that name expects the head.
-        row = Row(Kind.THREAD, _name_key(record), b"")
+        row = Row(RowKind.THREAD, _name_key(record), b"")
         writes.append(Write(THREAD_NAMES, (b"",), (row,), expect=names_head))
     key = index_key(record.created_at, record.thread_id)
-    return [*writes, Write(thread_index(record.kind), rows=(Row(Kind.THREAD, key, b""),))]
+    return [*writes, Write(thread_index(record.kind), rows=(Row(RowKind.THREAD, key, b""),))]
 
 
 def _name_key(record: ThreadRecord | ThreadView) -> str:
@@ -188,7 +188,7 @@ def index_key(created_at: datetime, thread: str) -> str:
 
 
 def record_row(record: ThreadRecord) -> Row:
-    return Row(Kind.THREAD, ONLY, encode(record))
+    return Row(RowKind.THREAD, ONLY, encode(record))
 
 
 # Finding
@@ -230,7 +230,7 @@ def find_threads(stores: Stores, verb: FindThreads, body: Body) -> list[ThreadVi
 
 def _named(stores: Stores, name: str) -> list[str]:
     """Threads of a name, newest first."""
-    rows = stores.ledger.rows(THREAD_NAMES, Kind.THREAD, f"{name}|", FIND_ITEMS_MAX)
+    rows = stores.ledger.rows(THREAD_NAMES, RowKind.THREAD, f"{name}|", FIND_ITEMS_MAX)
     # A name may hold the sign that ends it here; the rest is always as long.
     chars = len(name) + 1 + len(index_key(moment(0), "")) + REF_CHARS
     here = [row.key for row in rows if row.key.startswith(f"{name}|") and len(row.key) == chars]
@@ -293,15 +293,15 @@ def use_thread(stores: Stores, verb: UseThread, body: Body) -> ThreadView:
     if view.kind is not None:
         return view
     place = place_key(stores, verb.folder)
-    if stores.ledger.get(LAST_USED, Kind.FOLDER, place) != verb.thread.encode():
-        row = Row(Kind.FOLDER, place, verb.thread.encode())
+    if stores.ledger.get(LAST_USED, RowKind.FOLDER, place) != verb.thread.encode():
+        row = Row(RowKind.FOLDER, place, verb.thread.encode())
         stores.ledger.commit(Write(LAST_USED, rows=(row,)))
     return view
 
 
 @answers(LastUsedThread)
 def last_used_thread(stores: Stores, verb: LastUsedThread, body: Body) -> list[ThreadView]:
-    thread = stores.ledger.get(LAST_USED, Kind.FOLDER, place_key(stores, verb.folder))
+    thread = stores.ledger.get(LAST_USED, RowKind.FOLDER, place_key(stores, verb.folder))
     return [] if thread is None else shown(stores, [thread.decode()])
 
 
@@ -338,10 +338,10 @@ def remove_thread(stores: Stores, verb: RemoveThread, body: Body) -> ThreadView:
             raise
         view = decode(before, type=ThreadView)
     stores.live.drop(verb.thread)
-    listed_as = Row(Kind.THREAD, index_key(view.created_at, verb.thread), None)
+    listed_as = Row(RowKind.THREAD, index_key(view.created_at, verb.thread), None)
     unindexed = [Write(thread_index(view.kind), rows=(listed_as,))]
     if view.name and view.kind is None:
-        unindexed.append(Write(THREAD_NAMES, rows=(Row(Kind.THREAD, _name_key(view), None),)))
+        unindexed.append(Write(THREAD_NAMES, rows=(Row(RowKind.THREAD, _name_key(view), None),)))
     stores.ledger.commit(*unindexed)
     # Also what the caller does not see may hold what this thread did.
     settle_gone(stores.space, verb.thread)
@@ -355,12 +355,12 @@ def kept_until(stores: Stores, is_over: bool) -> Row:
     """
     kept_s = stores.settings.ended_kept_s
     due_ms = stores.now_ms() + max(kept_s, 0 if is_over else UNENDED_KEPT_S_MIN) * 1000
-    return Row(Kind.ENDED, ONLY, b"%d" % due_ms, due_ms)
+    return Row(RowKind.ENDED, ONLY, b"%d" % due_ms, due_ms)
 
 
 def remove_ended(stores: Stores, thread: str) -> None:
     """Remove a thread whose time after its end is up; a sweep comes here."""
-    ended = stores.ledger.get(thread_log(thread), Kind.ENDED, ONLY)
+    ended = stores.ledger.get(thread_log(thread), RowKind.ENDED, ONLY)
     # It may have gone on, and ended again, since it was due.
     if ended is not None and int(ended) <= stores.now_ms():
         with suppress(Gone, NotFound):
@@ -373,9 +373,9 @@ def _end(stores: Stores, thread: str) -> ThreadView:
     gone_at = moment(stores.now_ms())
     tombstone = {"gone_at": spell(gone_at), "reason": "removed", "name": view.name}
     rows = (
-        Row(Kind.THREAD, ONLY, None),
-        Row(Kind.ENDED, ONLY, None),
-        Row(Kind.GONE, ONLY, encode(tombstone), in_ms(gone_at)),
+        Row(RowKind.THREAD, ONLY, None),
+        Row(RowKind.ENDED, ONLY, None),
+        Row(RowKind.GONE, ONLY, encode(tombstone), in_ms(gone_at)),
     )
     rows += once_rows(step(stores, "end"), encode(view))
     append_event(stores, thread, new_event(stores, "thread.removed", "you", {}), rows)
@@ -388,7 +388,7 @@ def settle_gone(stores: Stores, thread: str) -> None:
     A sweep comes here when the row `gone` is due: at once, if a crash cut the removal short.
     """
     log = thread_log(thread)
-    row = stores.ledger.get(log, Kind.GONE, ONLY)
+    row = stores.ledger.get(log, RowKind.GONE, ONLY)
     if row is None:
         return
     tombstone: dict[str, Any] = decode(row)
@@ -401,7 +401,7 @@ def settle_gone(stores: Stores, thread: str) -> None:
     _let_go(stores, thread)
     settled = encode({**tombstone, "is_settled": True})
     due_ms = stores.now_ms() + _STAYS_MS
-    stores.ledger.commit(Write(log, rows=(Row(Kind.GONE, ONLY, settled, due_ms),)))
+    stores.ledger.commit(Write(log, rows=(Row(RowKind.GONE, ONLY, settled, due_ms),)))
 
 
 _STAYS_MS = TOMBSTONE_S * 1000
@@ -415,8 +415,10 @@ def _let_go(stores: Stores, thread: str) -> None:
         every = [find(stores.ledger, ref) for ref in refs if not is_held(stores.ledger, ref)]
         # What was put into a thread goes with the last one that holds it.
         bury(stores, [each for each in every if each and each.thread], "removed")
-        stores.ledger.commit(Write(log, rows=tuple(Row(Kind.ARTIFACT, ref, None) for ref in refs)))
-    for kind in (Kind.SNAPSHOT, Kind.CHECKPOINT, Kind.STEP):
+        stores.ledger.commit(
+            Write(log, rows=tuple(Row(RowKind.ARTIFACT, ref, None) for ref in refs))
+        )
+    for kind in (RowKind.SNAPSHOT, RowKind.CHECKPOINT, RowKind.STEP):
         for rows in row_pages(stores.ledger, log, kind):
             gone = tuple(Row(kind, row.key, None) for row in rows)
             stores.ledger.commit(Write(log, rows=gone))

@@ -19,7 +19,7 @@ from contextrelay.client.transport.local import default_address
 from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.errors import Invalid
 from contextrelay.limits import BRIEF_TOKENS_DEFAULT, BRIEF_TOKENS_MIN, MCP_TOKENS_MAX
-from contextrelay.mcp.tools.tool import Answer, Tool, Visit, as_json
+from contextrelay.mcp.tools.tool import McpTool, ToolAnswer, ToolVisit, as_json
 from contextrelay.model.project import Priority, as_fields
 from contextrelay.project.brief import relevant_decisions
 from contextrelay.project.check import check
@@ -198,11 +198,11 @@ def _tool(
     description: str,
     do: Callable[[Project, Asked], Any],
     is_read_only: bool = False,
-) -> Tool:
-    async def act(visit: Visit, asked: Asked) -> Answer:
+) -> McpTool:
+    async def act(visit: ToolVisit, asked: Asked) -> ToolAnswer:
         return await in_thread(lambda: _done(visit, asked, do))
 
-    return Tool(
+    return McpTool(
         name=name,
         description=description,
         takes=takes,
@@ -212,7 +212,7 @@ def _tool(
     )
 
 
-def _done(visit: Visit, asked: Asked, do: Callable[[Project, Asked], Any]) -> Answer:
+def _done(visit: ToolVisit, asked: Asked, do: Callable[[Project, Asked], Any]) -> ToolAnswer:
     if visit.others is None:
         raise Invalid(
             "a server has no project files", "run relay mcp on the machine of the project"
@@ -226,7 +226,7 @@ def _done(visit: Visit, asked: Asked, do: Callable[[Project, Asked], Any]) -> An
         answer = do(project, asked)
         text = answer if isinstance(answer, str) else as_json(as_fields(answer)).text
         warnings = (f"Warning: {defuse(each).text}" for each in project.warnings)
-        return Answer("\n".join([text, *warnings]))
+        return ToolAnswer("\n".join([text, *warnings]))
 
 
 TOOLS = (

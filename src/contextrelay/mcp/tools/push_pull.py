@@ -22,7 +22,7 @@ from contextrelay.client.bridge.bridge import (
     TASK_CHANNEL,
     is_answer,
 )
-from contextrelay.client.inspect import Look
+from contextrelay.client.inspect import PieceChoice
 from contextrelay.content.untrusted.fence import fence, fenced
 from contextrelay.content.untrusted.pieces import fenced_hits, fenced_piece
 from contextrelay.errors import Gone, Invalid, NotFound, RelayError, Unavailable
@@ -39,11 +39,11 @@ from contextrelay.limits import (
     URL_CHARS_MAX,
 )
 from contextrelay.mcp.tools.tool import (
-    Answer,
+    McpTool,
     Named,
     OwnRefs,
-    Tool,
-    Visit,
+    ToolAnswer,
+    ToolVisit,
     artifact_of,
     listed,
     of_verb,
@@ -87,7 +87,7 @@ class PushContext(Struct, frozen=True, kw_only=True):
     type: Annotated[ArtifactType, Meta(description="Else found out.")] | None = None
 
 
-async def _push(visit: Visit, asked: PushContext) -> Answer:
+async def _push(visit: ToolVisit, asked: PushContext) -> ToolAnswer:
     if not asked.data:
         raise Invalid("there is no data to push", "push a text of one character or more")
     made = await visit.relay.push(
@@ -105,14 +105,14 @@ async def _push(visit: Visit, asked: PushContext) -> Answer:
     fields: dict[str, Any] = {"url": made.url, "size": made.size_bytes}
     if made.expires_at is not None:
         fields["expires_at"] = spell(made.expires_at)
-    return Answer(made.url, fields=fields)
+    return ToolAnswer(made.url, fields=fields)
 
 
 class PeekContext(Struct, frozen=True, kw_only=True):
     url: Url
 
 
-async def _peek(visit: Visit, asked: PeekContext) -> Answer:
+async def _peek(visit: ToolVisit, asked: PeekContext) -> ToolAnswer:
     named = await artifact_of(visit, asked.url)
     fields = _about(await named.relay.peek(named.ref, is_full=True, shown_chars=0))
     if "preview" in fields:
@@ -157,11 +157,11 @@ class PullContext(Struct, frozen=True, kw_only=True):
     url: Url
 
 
-async def _pull(visit: Visit, asked: PullContext) -> Answer:
+async def _pull(visit: ToolVisit, asked: PullContext) -> ToolAnswer:
     return await _body(await artifact_of(visit, asked.url), visit.own)
 
 
-async def _body(named: Named, own: OwnRefs | None = None) -> Answer:
+async def _body(named: Named, own: OwnRefs | None = None) -> ToolAnswer:
     """The body of an artifact, or its preview with a link to it."""
     artifact = await named.relay.peek(named.ref, shown_chars=0)
     is_own = own is not None and named.ref in own and not named.is_elsewhere
@@ -179,13 +179,13 @@ async def _body(named: Named, own: OwnRefs | None = None) -> Answer:
     else:
         text = (await named.relay.pull(named.ref)).decode()
         if is_own:
-            return Answer(text)
+            return ToolAnswer(text)
         shown = fenced(text, _source(artifact))
         # Where a known trick is not shown as it stands, the link still leads to the bytes.
-        return Answer(shown, link=None if text in shown else link)
+        return ToolAnswer(shown, link=None if text in shown else link)
     # Only here the preview is shown, and counts as read.
     artifact = await named.relay.peek(named.ref)
-    return Answer(f"{fence(artifact)}\n{rest}", link=link)
+    return ToolAnswer(f"{fence(artifact)}\n{rest}", link=link)
 
 
 def _source(artifact: Artifact) -> str:
@@ -193,7 +193,7 @@ def _source(artifact: Artifact) -> str:
     return f"{artifact.ref[:8]}{name} by {artifact.provenance.created_by[:_SOURCE_CHARS]}"
 
 
-def _unsealed(artifact: Artifact, plain: bytes, is_own: bool) -> Answer:
+def _unsealed(artifact: Artifact, plain: bytes, is_own: bool) -> ToolAnswer:
     """An unsealed body. There is no link to it: a link would have to carry the key."""
     text = as_text(plain)
     rest = ""
@@ -203,7 +203,7 @@ def _unsealed(artifact: Artifact, plain: bytes, is_own: bool) -> Answer:
             f"\n\n[cut: this is the beginning of a sealed text of {len(plain):,} bytes; read on"
             " with relay_get, by the same URL]"
         )
-    return Answer((text if is_own else fenced(text, _source(artifact))) + rest)
+    return ToolAnswer((text if is_own else fenced(text, _source(artifact))) + rest)
 
 
 def as_text(plain: bytes) -> str:
@@ -238,7 +238,7 @@ class BridgeTask(Struct, frozen=True, kw_only=True):
     ] = BRIDGE_S_DEFAULT
 
 
-async def _bridge(visit: Visit, asked: BridgeTask) -> Answer:
+async def _bridge(visit: ToolVisit, asked: BridgeTask) -> ToolAnswer:
     """Push a task, and wait for the answer that carries the same id."""
     relay = visit.relay
     correlation = secrets.token_hex(16)
@@ -266,14 +266,14 @@ async def _bridge(visit: Visit, asked: BridgeTask) -> Answer:
     )
 
 
-async def _answers(visit: Visit, ref: str, correlation: str, url: str) -> bool:
+async def _answers(visit: ToolVisit, ref: str, correlation: str, url: str) -> bool:
     try:
         return is_answer((await visit.relay.peek(ref, shown_chars=0)).metadata, correlation, url)
     except (NotFound, Gone):
         return False
 
 
-async def _result(named: Named) -> Answer:
+async def _result(named: Named) -> ToolAnswer:
     artifact = await named.relay.peek(named.ref, shown_chars=0)
     if artifact.metadata.get(FAILED) is True:
         reason = artifact.preview.text
@@ -282,7 +282,7 @@ async def _result(named: Named) -> Answer:
 
 
 PUSH_PULL_TOOLS = (
-    Tool(
+    McpTool(
         name="peek_context",
         description=(
             "Use this FIRST for a relay URL or ref: what it is (summary, type, tokens, maker), not"
@@ -293,7 +293,7 @@ PUSH_PULL_TOOLS = (
         fails="Error peeking context",
         is_read_only=True,
     ),
-    Tool(
+    McpTool(
         name="push_context",
         description=(
             "Store a text once, get a short URL for it: to pass anything long to another agent, or"
@@ -304,7 +304,7 @@ PUSH_PULL_TOOLS = (
         rare=("type",),
         fails="Error pushing context",
     ),
-    Tool(
+    McpTool(
         name="pull_context",
         description=(
             "Load the text of a URL or ref; a long one comes as a preview: read it in parts"
@@ -315,7 +315,7 @@ PUSH_PULL_TOOLS = (
         fails="Error pulling context",
         is_read_only=True,
     ),
-    Tool(
+    McpTool(
         name="bridge_task",
         description=(
             "Give a task to the agent behind a bridge (there: relay bridge start), and wait for its"
@@ -328,14 +328,14 @@ PUSH_PULL_TOOLS = (
 )
 
 
-class RelayGet(Look, frozen=True, kw_only=True):
+class RelayGet(PieceChoice, frozen=True, kw_only=True):
     url: Url
     tokens_max: Annotated[int, Meta(ge=50, le=MCP_TOKENS_MAX, description="Of the answer.")] = (
         PIECE_TOKENS_DEFAULT
     )
 
 
-async def _get(visit: Visit, asked: RelayGet) -> Answer:
+async def _get(visit: ToolVisit, asked: RelayGet) -> ToolAnswer:
     named = await artifact_of(visit, asked.url)
     ways = asked.ways()
     if named.key is not None:
@@ -359,11 +359,11 @@ async def _get(visit: Visit, asked: RelayGet) -> Answer:
     return _piece(await ask(verbs.Digest(named.ref, asked.tokens_max)), source)
 
 
-def _piece(piece: Piece | Found | Outlined | Digested, source: str) -> Answer:
-    return Answer(fenced_piece(piece, source))
+def _piece(piece: Piece | Found | Outlined | Digested, source: str) -> ToolAnswer:
+    return ToolAnswer(fenced_piece(piece, source))
 
 
-async def _get_unsealed(named: Named, asked: RelayGet, ways: dict[str, str]) -> Answer:
+async def _get_unsealed(named: Named, asked: RelayGet, ways: dict[str, str]) -> ToolAnswer:
     """A range of bytes of a sealed body, unsealed here: the store cannot look into it."""
     if set(ways) != {"bytes"}:
         raise Invalid(
@@ -378,14 +378,14 @@ async def _get_unsealed(named: Named, asked: RelayGet, ways: dict[str, str]) -> 
     if not 0 < stop - start <= MCP_TEXT_BYTES_MAX:
         raise Invalid(f"at most {MCP_TEXT_BYTES_MAX:,} bytes fit here", "ask for less at once")
     text = as_text(await named.relay.pull(named.url, start, stop))
-    return Answer(fenced(text, f"{named.ref[:8]} bytes {start}:{start + len(text.encode())}"))
+    return ToolAnswer(fenced(text, f"{named.ref[:8]} bytes {start}:{start + len(text.encode())}"))
 
 
-def _hits(hits: Hits) -> Answer:
-    return Answer(fenced_hits(hits))
+def _hits(hits: Hits) -> ToolAnswer:
+    return ToolAnswer(fenced_hits(hits))
 
 
-def _listed(page: Listing) -> Answer:
+def _listed(page: Listing) -> ToolAnswer:
     """A page of artifacts, each in brief."""
     items: list[dict[str, object]] = [
         {
@@ -404,7 +404,7 @@ def _listed(page: Listing) -> Answer:
 
 
 INSPECT_TOOLS = (
-    Tool(
+    McpTool(
         name="relay_get",
         description=(
             "Read one piece of a URL or ref without loading it: outline, lines, grep, a place in"

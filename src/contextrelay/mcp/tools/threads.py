@@ -24,9 +24,9 @@ from contextrelay.limits import (
 from contextrelay.mcp.resources import labelled_header
 from contextrelay.mcp.tools import tool
 from contextrelay.mcp.tools.tool import (
-    Answer,
-    Tool,
-    Visit,
+    McpTool,
+    ToolAnswer,
+    ToolVisit,
     Who,
     listed,
     of_verb,
@@ -51,7 +51,7 @@ def _brief(view: ThreadView) -> dict[str, object]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _listed(page: ThreadListing) -> Answer:
+def _listed(page: ThreadListing) -> ToolAnswer:
     return listed("threads", [_brief(view) for view in page.threads], page.next, "name")
 
 
@@ -70,7 +70,7 @@ class AddEntry(Struct, frozen=True, kw_only=True):
     ) = None
 
 
-async def _add(visit: Visit, asked: AddEntry) -> Answer:
+async def _add(visit: ToolVisit, asked: AddEntry) -> ToolAnswer:
     if asked.key is not None and asked.kind != "fact":
         raise Invalid(f"a {asked.kind} has no key", "give a key with kind fact alone")
     thread = await tool.thread_of(visit.relay, asked.thread)
@@ -86,7 +86,7 @@ THREAD_TOOLS = (
         "The bounded view of a thread's state, at most 2 KB: facts, constraints, open questions,"
         " next steps and the newest artifacts. Read it first when you take over a thread; its"
         " version is what you give as expected when you patch.",
-        lambda view: Answer(labelled_header(view)),
+        lambda view: ToolAnswer(labelled_header(view)),
     ),
     of_verb(
         "relay_state_patch",
@@ -101,7 +101,7 @@ THREAD_TOOLS = (
         " again then, or say merge=true to go on where the changes do not touch.",
         lambda done: with_fields({"thread_id": done.thread_id, "version": done.version}),
     ),
-    Tool(
+    McpTool(
         name="relay_state_add",
         description=(
             "Add one entry to a thread's state, for all who work on it: a fact, a constraint, an"
@@ -130,7 +130,7 @@ THREAD_TOOLS = (
 _Handoff = Annotated[str, Meta(min_length=1, description="A handoff: its ref or URL.")]
 
 
-def _packed(package: Package) -> Answer:
+def _packed(package: Package) -> ToolAnswer:
     notes = f"{len(package.blocks)} blocks, {package.total_tokens} tokens"
     if dropped := [each.id for each in package.dropped]:
         notes += f"; left out for lack of room: {', '.join(dropped[:20])}"
@@ -139,31 +139,31 @@ def _packed(package: Package) -> Answer:
     return _bounded(f"{text}\n[{defuse(notes).text}]", "ask for a smaller budget_tokens")
 
 
-def _given(view: HandoffView) -> Answer:
+def _given(view: HandoffView) -> ToolAnswer:
     handoff = view.handoff
     return with_fields({"ref": view.ref, "to": handoff.to, "left_out": len(handoff.left_out)})
 
 
-def _taken(view: HandoffView) -> Answer:
+def _taken(view: HandoffView) -> ToolAnswer:
     source = f"handoff {view.ref[:8]} by {view.handoff.giver}"
     return _bounded(fenced(view.text, source), f"read it in pieces: relay_get url={view.ref}")
 
 
-def _bounded(text: str, hint: str) -> Answer:
+def _bounded(text: str, hint: str) -> ToolAnswer:
     size_bytes = len(text.encode())
     if size_bytes > MCP_TEXT_BYTES_MAX:
         raise TooLarge(f"it has {size_bytes:,} bytes, too many to show at once", hint)
-    return Answer(text)
+    return ToolAnswer(text)
 
 
-class ShowHandoff(Struct, frozen=True, kw_only=True):
+class ShowHandoffArgs(Struct, frozen=True, kw_only=True):
     ref: _Handoff
     why: Annotated[
         bool, Meta(description="Why each thing is in it or is not, and how to get the rest.")
     ] = False
 
 
-async def _show(visit: Visit, asked: ShowHandoff) -> Answer:
+async def _show(visit: ToolVisit, asked: ShowHandoffArgs) -> ToolAnswer:
     named = await tool.artifact_of(visit, asked.ref)
     view = await named.relay.handoff(named.ref)
     if not asked.why:
@@ -172,14 +172,14 @@ async def _show(visit: Visit, asked: ShowHandoff) -> Answer:
     return _bounded(reasons, "read it with relay_get")
 
 
-class ReturnHandoff(Struct, frozen=True, kw_only=True):
+class ReturnHandoffArgs(Struct, frozen=True, kw_only=True):
     ref: _Handoff
     text: Annotated[str, Meta(description="What came of it.")]
     name: Annotated[str, Meta(max_length=NAME_CHARS_MAX, description="What to call it.")] = ""
     by: Who | None = None
 
 
-async def _return(visit: Visit, asked: ReturnHandoff) -> Answer:
+async def _return(visit: ToolVisit, asked: ReturnHandoffArgs) -> ToolAnswer:
     if not asked.text:
         raise Invalid("there is nothing to return", "say in text what came of it")
     named = await tool.artifact_of(visit, asked.ref)
@@ -216,13 +216,13 @@ HANDOFF_TOOLS = (
         _taken,
         has_by=True,
     ),
-    Tool(
+    McpTool(
         name="relay_handoff_return",
         description=(
             "Give back what came of a handoff that you took: it goes into the giver's thread, and"
             " the giver hears of it."
         ),
-        takes=ReturnHandoff,
+        takes=ReturnHandoffArgs,
         act=_return,
         has_by=True,
     ),
@@ -233,13 +233,13 @@ HANDOFF_TOOLS = (
         " that nobody has taken yet.",
         lambda page: listed("handoffs", page.handoffs, page.next, "from", "ask"),
     ),
-    Tool(
+    McpTool(
         name="relay_handoff_show",
         description=(
             "Look at a handoff without taking it; with why, the reason for each thing in it, and"
             " for each that was left out how to get it."
         ),
-        takes=ShowHandoff,
+        takes=ShowHandoffArgs,
         act=_show,
         is_read_only=True,
     ),
@@ -260,7 +260,7 @@ class WaitForSignals(Struct, frozen=True, kw_only=True):
     ] = WAIT_S_DEFAULT
 
 
-async def _wait(visit: Visit, asked: WaitForSignals) -> Answer:
+async def _wait(visit: ToolVisit, asked: WaitForSignals) -> ToolAnswer:
     async with visit.waiting(asked.timeout_s, "waiting for a signal"):
         page = await visit.relay.wait(asked.channel, asked.after, asked.timeout_s)
     signals: list[dict[str, Any]] = to_builtins(page.signals)
@@ -282,7 +282,7 @@ SIGNAL_TOOLS = (
         " long, push_context with that channel instead: they then get its URL.",
         lambda signal: with_fields({"seq": signal.seq}),
     ),
-    Tool(
+    McpTool(
         name="relay_wait",
         description=(
             "Wait for what is sent to a channel: messages, and URLs of what was pushed to it."

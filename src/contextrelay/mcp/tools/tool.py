@@ -114,7 +114,7 @@ class OwnRefs:
         return ref in self._refs
 
 
-class Visit(Struct, frozen=True):
+class ToolVisit(Struct, frozen=True):
     """One call: the relay with the caller's permissions, and the caller's name."""
 
     relay: AsyncRelay
@@ -151,7 +151,7 @@ async def _report(
             await asyncio.sleep(MCP_PROGRESS_S)
 
 
-class Answer(Struct, frozen=True):
+class ToolAnswer(Struct, frozen=True):
     """What a model reads. `fields` is the structured content: some clients show it instead."""
 
     text: str
@@ -177,7 +177,7 @@ class Offered(Protocol):
         """The arguments as JSON Schema."""
         ...
 
-    async def run(self, visit: Visit, arguments: dict[str, Any]) -> Answer:
+    async def run(self, visit: ToolVisit, arguments: dict[str, Any]) -> ToolAnswer:
         """Check the arguments that a model sent, and act.
 
         Raises:
@@ -186,13 +186,13 @@ class Offered(Protocol):
         ...
 
 
-class Tool(Struct, frozen=True, kw_only=True):
+class McpTool(Struct, frozen=True, kw_only=True):
     """A name and a description for models, the type of the arguments, and the function."""
 
     name: str
     description: str
     takes: type[Any]
-    act: Callable[[Visit, Any], Awaitable[Answer]]
+    act: Callable[[ToolVisit, Any], Awaitable[ToolAnswer]]
     fails: str = "Error"
     """What an error begins with."""
     is_read_only: bool = False
@@ -221,7 +221,7 @@ class Tool(Struct, frozen=True, kw_only=True):
         """The arguments that a model may give."""
         return [name for name in self.takes.__struct_fields__ if self.has_by or name != "by"]
 
-    async def run(self, visit: Visit, arguments: dict[str, Any]) -> Answer:
+    async def run(self, visit: ToolVisit, arguments: dict[str, Any]) -> ToolAnswer:
         """Check the arguments that a model sent, and act.
 
         Raises:
@@ -242,7 +242,7 @@ class Tool(Struct, frozen=True, kw_only=True):
                 f"{name} is a text that is not a JSON array", f"send {name} as a list"
             ) from None
 
-    async def _checked(self, visit: Visit, arguments: dict[str, Any]) -> Any:
+    async def _checked(self, visit: ToolVisit, arguments: dict[str, Any]) -> Any:
         known = self._fields()
         takes = f"{self.name} takes {', '.join(known) or 'nothing'}"
         for name in arguments:
@@ -282,17 +282,17 @@ def of_verb(
     name: str,
     verb: type[Verb[Any]],
     description: str,
-    show: Callable[[Any], Answer] | None = None,
+    show: Callable[[Any], ToolAnswer] | None = None,
     has_by: bool = False,
     rare: tuple[str, ...] = (),
-) -> Tool:
+) -> McpTool:
     """A tool that asks one verb, and shows its reply by `show`, else as JSON."""
 
-    async def ask(visit: Visit, asked: Verb[Any]) -> Answer:
+    async def ask(visit: ToolVisit, asked: Verb[Any]) -> ToolAnswer:
         return (show or as_json)(await visit.relay.transport.ask(asked))
 
     only_reads = verb.traits.needs == "read"
-    return Tool(
+    return McpTool(
         name=name,
         description=description,
         takes=verb,
@@ -303,7 +303,7 @@ def of_verb(
     )
 
 
-def as_json(value: object) -> Answer:
+def as_json(value: object) -> ToolAnswer:
     """A value as JSON, every text in it defused.
 
     Raises:
@@ -315,16 +315,16 @@ def as_json(value: object) -> Answer:
             f"the answer has {len(raw):,} bytes, and at most {MCP_TEXT_BYTES_MAX:,} fit here",
             "ask for less at once: a smaller limit, or a smaller part",
         )
-    return Answer(format(defused_json(raw), indent=0).decode())
+    return ToolAnswer(format(defused_json(raw), indent=0).decode())
 
 
-def with_fields(value: object) -> Answer:
+def with_fields(value: object) -> ToolAnswer:
     """A small value as JSON text, and as structured content."""
     text = as_json(value).text
-    return Answer(text, fields=decode(text, type=dict[str, Any]))
+    return ToolAnswer(text, fields=decode(text, type=dict[str, Any]))
 
 
-def listed(name: str, items: Sequence[object], following: str, *foreign: str) -> Answer:
+def listed(name: str, items: Sequence[object], following: str, *foreign: str) -> ToolAnswer:
     """A page of a list as JSON: the fields that others wrote, and where the next page begins."""
     page: dict[str, Any] = {name: items, **(untrusted(*foreign) if items else {})}
     return as_json(page | ({"next": following} if following else {}))
@@ -378,7 +378,7 @@ def _plain(field: dict[str, Any]) -> dict[str, Any]:
 _SHOWN = ("type", "description", "enum", "items", "anyOf", "$ref", "properties", "required")
 
 
-DOOR = names.Door(
+DOOR = names.InterfaceNames(
     list_artifacts="relay_artifact_list",
     list_threads="relay_thread_list",
     new_thread="relay_thread_new",
@@ -419,7 +419,7 @@ class Named(Struct, frozen=True):
         return self.ref + (self.key.fragment if self.key else "")
 
 
-async def artifact_of(visit: Visit, text: str) -> Named:
+async def artifact_of(visit: ToolVisit, text: str) -> Named:
     """The artifact that a model means.
 
     Raises:

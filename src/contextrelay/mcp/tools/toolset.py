@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from contextrelay.errors import Invalid
 from contextrelay.mcp.tools import projects, push_pull, threads
-from contextrelay.mcp.tools.tool import Answer, Offered, Tool, Visit
+from contextrelay.mcp.tools.tool import McpTool, Offered, ToolAnswer, ToolVisit
 
 ALL = "all"
 
@@ -27,7 +27,7 @@ class GroupTool(Struct, frozen=True, kw_only=True):
 
     name: str
     description: str
-    tools: dict[str, Tool]
+    tools: dict[str, McpTool]
     """By what `do` says."""
     shown: tuple[str, ...]
     """The arguments that its schema names; whatever else its tools take is taken too."""
@@ -47,7 +47,7 @@ class GroupTool(Struct, frozen=True, kw_only=True):
         do = {"type": "string", "enum": list(self.tools)}
         return {"type": "object", "properties": {"do": do, **named}, "required": ["do"]}
 
-    async def run(self, visit: Visit, arguments: dict[str, Any]) -> Answer:
+    async def run(self, visit: ToolVisit, arguments: dict[str, Any]) -> ToolAnswer:
         """Raises: RelayError: there is no such thing to do, or what its tool raises."""
         rest = dict(arguments)
         do = rest.pop("do", None)
@@ -69,13 +69,13 @@ def _type_of(fields: list[dict[str, Any]]) -> dict[str, Any]:
     return kept
 
 
-def _by_action(tools: tuple[Tool, ...], prefix: str) -> dict[str, Tool]:
+def _by_action(tools: tuple[McpTool, ...], prefix: str) -> dict[str, McpTool]:
     return {tool.name.removeprefix(prefix): tool for tool in tools}
 
 
 _THREADS = {tool.name: tool for tool in threads.THREAD_TOOLS}
 # By the name that `--tools` takes: the group as one tool, and its tools.
-GROUPS: dict[str, tuple[GroupTool, tuple[Tool, ...]]] = {
+GROUPS: dict[str, tuple[GroupTool, tuple[McpTool, ...]]] = {
     "threads": (
         GroupTool(
             name="relay_state",
@@ -144,7 +144,7 @@ _BASE = (
     *push_pull.PUSH_PULL_TOOLS,
     *(tool for tool in push_pull.INSPECT_TOOLS if tool.name != "relay_artifact_list"),
 )
-_MORE: dict[str, tuple[Tool, ...]] = {
+_MORE: dict[str, tuple[McpTool, ...]] = {
     "artifacts": tuple(
         tool for tool in push_pull.INSPECT_TOOLS if tool.name == "relay_artifact_list"
     ),

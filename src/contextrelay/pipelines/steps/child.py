@@ -118,7 +118,7 @@ def run_child(
     try:
         with running:
             try:
-                _read(running, take, errors, Deadline(timeout_s, stop, words[0]))
+                _read(running, take, errors, StepDeadline(timeout_s, stop, words[0]))
                 code = running.wait()
             finally:
                 end_group(running.pid, running.poll)
@@ -128,7 +128,7 @@ def run_child(
     return Ended(KILLED - code if code < 0 else code, said)
 
 
-class Deadline:
+class StepDeadline:
     """Until when something may take, and whether the run is cancelled before that."""
 
     def __init__(self, timeout_s: float | None, stop: Event, what: str) -> None:
@@ -156,7 +156,7 @@ def _read(
     running: subprocess.Popen[bytes],
     take: Callable[[bytes], None],
     errors: bytearray,
-    deadline: Deadline,
+    deadline: StepDeadline,
 ) -> None:
     assert running.stdout is not None
     assert running.stderr is not None

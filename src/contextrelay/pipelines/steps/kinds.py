@@ -29,23 +29,23 @@ from contextrelay.limits import (
 )
 from contextrelay.model.capability import Invoked
 from contextrelay.model.run import RunResult
-from contextrelay.pipelines.language import Pipeline, Step, suggestion
-from contextrelay.pipelines.steps.child import Deadline, run_child
+from contextrelay.pipelines.language import PipelineGraph, Step, suggestion
+from contextrelay.pipelines.steps.child import StepDeadline, run_child
 from contextrelay.pipelines.steps.python_pool import module_file
 from contextrelay.pipelines.steps.task import (
     COMPLAINT_VARIABLE,
-    Made,
-    Place,
+    StepOutput,
     Task,
     Try,
+    Workplace,
     folder_of,
 )
 from contextrelay.pipelines.steps.values import Values
 from contextrelay.runs.bundle import gather
-from contextrelay.runs.output import Output
+from contextrelay.runs.output import StoredOutput
 from contextrelay.runs.prices import prices_here
 from contextrelay.runs.provider import Message, Prompt
-from contextrelay.runs.run import Options, chosen_provider, run_thread
+from contextrelay.runs.run import RunOptions, chosen_provider, run_thread
 from contextrelay.runs.wrap import SYSTEM as AGENT_SYSTEM
 from contextrelay.runs.wrap import called, prompt_text
 from contextrelay.verbs import Invoke
@@ -56,7 +56,9 @@ _MADE = re.compile(r"\bimport[ \t]*\(?[ \t]*\*|\b(?:__getattr__|globals|vars|exe
 _DEFINED = re.compile(r"^(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)", re.MULTILINE)
 
 
-def missing_here(relay: Relay | None, pipelines: Iterable[Pipeline], folder: Path) -> list[str]:
+def missing_here(
+    relay: Relay | None, pipelines: Iterable[PipelineGraph], folder: Path
+) -> list[str]:
     """What steps name that is not here, each with its place; nothing is run or imported.
 
     `relay`: where capabilities are invoked, if that is known. `folder`: where files are looked for.
@@ -124,12 +126,12 @@ SYSTEM = f"You do one step of a pipeline, and answer with its result alone. {_RU
 # A model
 
 
-def _prompt(place: Place, task: Task, values: Values, complaint: str) -> Made:
+def _prompt(place: Workplace, task: Task, values: Values, complaint: str) -> StepOutput:
     step = task.step
     system = SYSTEM if step.system is None else f"{values.prompt(step.system)}\n\n{_RULES}"
     refs, more = _shown_refs(task, values)
     provider = chosen_provider(place.relay.transport, task.model)
-    options = Options(
+    options = RunOptions(
         refs=refs,
         system=system,
         by="pipeline",
@@ -146,8 +148,8 @@ def _prompt(place: Place, task: Task, values: Values, complaint: str) -> Made:
         assert isinstance(result, RunResult)
         return result
 
-    result = _within(ask, Deadline(step.timeout_s, place.stop, step.name))
-    return Made(
+    result = _within(ask, StepDeadline(step.timeout_s, place.stop, step.name))
+    return StepOutput(
         body=result.text.encode(),
         media_type="text/markdown",
         sources=result.source_refs,
@@ -182,7 +184,7 @@ def _shown_refs(task: Task, values: Values) -> tuple[tuple[str, ...], str]:
     return tuple(refs[:BUNDLE_PREVIEWS_MAX]), more
 
 
-def _within(act: Callable[[], Result], deadline: Deadline) -> Result:
+def _within(act: Callable[[], Result], deadline: StepDeadline) -> Result:
     """Do what cannot be ended from outside; when its time is up, what comes of it is dropped."""
     done, outcome = Event(), list[Result | BaseException]()
 
@@ -204,7 +206,7 @@ def _within(act: Callable[[], Result], deadline: Deadline) -> Result:
 # Commands
 
 
-def _cli(place: Place, task: Task, values: Values, complaint: str) -> Made:
+def _cli(place: Workplace, task: Task, values: Values, complaint: str) -> StepOutput:
     step = task.step
     refs, more = _shown_refs(task, values)
     words = _words(task, values, complaint) + more
@@ -226,7 +228,7 @@ def _cli(place: Place, task: Task, values: Values, complaint: str) -> Made:
     name = os.path.basename(step.target)
     tokens = {"tokens_in": count_tokens(text), "tokens_out": count_tokens(head)}
     detail = {**made.detail, **tokens, "basis": "estimated", "price": None}
-    return Made(
+    return StepOutput(
         output=made.output,
         sources=gathered.sources,
         by=f"cli:{name}"[:LABEL_CHARS_MAX],
@@ -234,7 +236,7 @@ def _cli(place: Place, task: Task, values: Values, complaint: str) -> Made:
     )
 
 
-def _exec(place: Place, task: Task, values: Values, complaint: str) -> Made:
+def _exec(place: Workplace, task: Task, values: Values, complaint: str) -> StepOutput:
     step = task.step
     written = step.words if step.text is None else (step.text,)
     words = [values.word(each) for each in written]
@@ -244,15 +246,15 @@ def _exec(place: Place, task: Task, values: Values, complaint: str) -> Made:
 
 
 def _command(
-    place: Place,
+    place: Workplace,
     task: Task,
     values: Values,
     words: list[str],
     stdin: int | None,
     complaint: str,
-) -> tuple[Made, str]:
+) -> tuple[StepOutput, str]:
     """Run a command to its end: its output, and the beginning of that as text."""
-    output = Output(place.relay.transport, f"{task.step.name} result", task.step_key)
+    output = StoredOutput(place.relay.transport, f"{task.step.name} result", task.step_key)
     head = bytearray()
 
     def take(piece: bytes) -> None:
@@ -274,7 +276,7 @@ def _command(
     except BaseException:
         output.close()
         raise
-    made = Made(output=output, detail={"exit_status": ended.exit_status})
+    made = StepOutput(output=output, detail={"exit_status": ended.exit_status})
     return made, head.decode(errors="replace")
 
 
@@ -283,7 +285,7 @@ def _env(task: Task, values: Values, complaint: str) -> dict[str, str]:
     return {**task.env(), **({COMPLAINT_VARIABLE: complaint} if complaint else {}), **own}
 
 
-def _python(place: Place, task: Task, values: Values, complaint: str) -> Made:
+def _python(place: Workplace, task: Task, values: Values, complaint: str) -> StepOutput:
     step = task.step
     args: dict[str, Any] = values.document(step.args or {})
     env = _env(task, values, complaint)
@@ -291,14 +293,14 @@ def _python(place: Place, task: Task, values: Values, complaint: str) -> Made:
         step.target, args, env, folder_of(place, task), place.stop, step.timeout_s
     )
     if not returned.has_result:
-        return Made()
-    return Made(body=returned.body, media_type=returned.media_type)
+        return StepOutput()
+    return StepOutput(body=returned.body, media_type=returned.media_type)
 
 
 # A capability
 
 
-def _cap(place: Place, task: Task, values: Values, complaint: str) -> Made:
+def _cap(place: Workplace, task: Task, values: Values, complaint: str) -> StepOutput:
     step = task.step
     args: dict[str, Any] = values.document(step.args or {})
     invoke = Invoke(step.target, args, by="pipeline", is_cached=step.cache_s != 0)
@@ -306,12 +308,12 @@ def _cap(place: Place, task: Task, values: Values, complaint: str) -> Made:
     def ask() -> Invoked:
         return place.relay.transport.ask(invoke)
 
-    invoked = _within(ask, Deadline(step.timeout_s, place.stop, step.target))
+    invoked = _within(ask, StepDeadline(step.timeout_s, place.stop, step.target))
     detail = {"capability": invoked.capability, "is_cached": invoked.cache_hit}
     body = place.relay.pull(invoked.artifact_ref) if step.out.schema is not None else None
     if body is not None:
-        return Made(body=body, sources=(invoked.artifact_ref,), detail=detail)
-    return Made(ref=invoked.artifact_ref, detail=detail)
+        return StepOutput(body=body, sources=(invoked.artifact_ref,), detail=detail)
+    return StepOutput(ref=invoked.artifact_ref, detail=detail)
 
 
 TRIES: dict[str, Try] = {

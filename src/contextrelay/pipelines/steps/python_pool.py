@@ -23,7 +23,7 @@ from msgspec.json import decode, encode
 
 from contextrelay.errors import Failed
 from contextrelay.limits import STEP_ERROR_BYTES_KEPT
-from contextrelay.pipelines.steps.child import KEY_VARIABLE, Deadline, end_group, end_step
+from contextrelay.pipelines.steps.child import KEY_VARIABLE, StepDeadline, end_group, end_step
 from contextrelay.pipelines.steps.python_worker import read_message, write_message
 
 _MODULE = "contextrelay.pipelines.steps.python_worker"
@@ -58,7 +58,7 @@ class PythonPool:
         Raises:
             Failed: it raised, its process ended, or its time was up; Cancelled if the run was.
         """
-        deadline = Deadline(timeout_s, stop, function)
+        deadline = StepDeadline(timeout_s, stop, function)
         with self._lock:
             here = [worker for worker in self._idle if worker.folder == folder]
             worker = here[-1] if here else None
@@ -114,7 +114,7 @@ class _Worker:
             start_new_session=True,
         )
 
-    def call(self, request: dict[str, Any], deadline: Deadline) -> Returned:
+    def call(self, request: dict[str, Any], deadline: StepDeadline) -> Returned:
         self.is_usable, self.has_children = False, True
         try:
             reply = self._asked(encode(request), deadline)
@@ -134,7 +134,7 @@ class _Worker:
             raise Failed(what, "repair the function")
         return Returned(reply[1], header["has_result"], header.get("media_type"))
 
-    def _asked(self, request: bytes, deadline: Deadline) -> tuple[bytes, bytes] | None:
+    def _asked(self, request: bytes, deadline: StepDeadline) -> tuple[bytes, bytes] | None:
         """The reply to a request, which comes at once when it comes; None where there is none."""
         assert self._running.stdin is not None
         assert self._running.stdout is not None

@@ -34,11 +34,11 @@ from contextrelay.model.pipeline import StepView
 from contextrelay.model.run import FinishedStep
 from contextrelay.pipelines.expressions import Value
 from contextrelay.pipelines.language import Step, values_in
-from contextrelay.pipelines.record import Spent
+from contextrelay.pipelines.record import RunSpent
 from contextrelay.pipelines.steps.child import KEY_VARIABLE, Cancelled
 from contextrelay.pipelines.steps.python_pool import PythonPool, module_sha256
 from contextrelay.pipelines.steps.values import Scope, Values, fingerprint
-from contextrelay.runs.output import Output
+from contextrelay.runs.output import StoredOutput
 from contextrelay.runs.prices import since_ms
 from contextrelay.verbs import FindResult, FinishStep, KeepResult
 
@@ -78,10 +78,10 @@ class Task(Struct, frozen=True, kw_only=True):
         return own
 
 
-class Made(Struct, frozen=True, kw_only=True):
+class StepOutput(Struct, frozen=True, kw_only=True):
     """What one try of a step brought: bytes, or an artifact that is stored already, or nothing."""
 
-    output: Output | None = None
+    output: StoredOutput | None = None
     body: bytes | None = None
     ref: str | None = None
     media_type: str | None = None
@@ -96,7 +96,7 @@ class Made(Struct, frozen=True, kw_only=True):
         return self.body or b""
 
 
-class Place(Struct, frozen=True):
+class Workplace(Struct, frozen=True):
     """Where a task is done: the relay there, its processes, and whether the run was cancelled."""
 
     relay: Relay
@@ -106,10 +106,10 @@ class Place(Struct, frozen=True):
     """Whether it may be another machine than that of the pipeline's file."""
 
 
-Try = Callable[[Place, Task, Values, str], Made]
+Try = Callable[[Workplace, Task, Values, str], StepOutput]
 
 
-def perform(place: Place, task: Task, tries: Mapping[str, Try]) -> StepView:
+def perform(place: Workplace, task: Task, tries: Mapping[str, Try]) -> StepView:
     """Do a task to its end, which is then an event of the run; `tries` by kind of step.
 
     It is done, failed, or `cancelled`: then nothing of it is written, and it may be done again.
@@ -126,7 +126,7 @@ def perform(place: Place, task: Task, tries: Mapping[str, Try]) -> StepView:
         found = place.relay.transport.ask(FindResult(cache_key)) if cache_key else []
         if found:
             with suppress(NotFound, Gone):  # It went meanwhile: it is made again.
-                return _finish(place, task, Made(ref=found[0].ref), so_far, refs_in)
+                return _finish(place, task, StepOutput(ref=found[0].ref), so_far, refs_in)
         made = _made(place, task, values, tries[step.kind], so_far)
         ended = _finish(place, task, made, so_far, refs_in)
     except Conflict:
@@ -149,9 +149,9 @@ class SoFar:
     def __init__(self) -> None:
         self._started_s = time.monotonic()
         self.attempts = 0
-        self._spent = Spent()
+        self._spent = RunSpent()
 
-    def take(self, made: Made) -> None:
+    def take(self, made: StepOutput) -> None:
         """Count what a try took, also where its result is not used."""
         took = {name: made.detail[name] for name in _COSTS if name in made.detail}
         self._spent.add(StepView(step="", kind="", status="", **took))
@@ -168,7 +168,7 @@ class SoFar:
 _COSTS = ("tokens_in", "tokens_out", "price")
 
 
-def _made(place: Place, task: Task, values: Values, once: Try, so_far: SoFar) -> Made:
+def _made(place: Workplace, task: Task, values: Values, once: Try, so_far: SoFar) -> StepOutput:
     """Try until there is a result that fits, as often as the step says."""
     step = task.step
     complaint, is_warned, left = "", False, step.retries
@@ -214,7 +214,7 @@ class _Misfit(RelayError):
     """A result is not what the step's schema says."""
 
 
-def _fitting(step: Step, made: Made) -> Made:
+def _fitting(step: Step, made: StepOutput) -> StepOutput:
     """A result that was checked by the step's schema.
 
     Raises:
@@ -249,7 +249,9 @@ def _bare(body: bytes) -> bytes:
     return text
 
 
-def _finish(place: Place, task: Task, made: Made, so_far: SoFar, refs_in: list[str]) -> StepView:
+def _finish(
+    place: Workplace, task: Task, made: StepOutput, so_far: SoFar, refs_in: list[str]
+) -> StepView:
     """Store what a step brought, with the event that it is done."""
     sources = list(dict.fromkeys((*refs_in, *made.sources)))
     detail = {
@@ -291,7 +293,7 @@ def _view(task: Task, status: str, detail: Mapping[str, Any], ref: str | None = 
 _SHOWN = ("by", "reason", "hint", "is_cached", *_COSTS, "duration_ms")
 
 
-def _fail(place: Place, task: Task, error: RelayError, so_far: SoFar) -> StepView:
+def _fail(place: Workplace, task: Task, error: RelayError, so_far: SoFar) -> StepView:
     """Write that a step failed, and why."""
     detail = {
         "kind": task.step.kind,
@@ -306,7 +308,7 @@ def _fail(place: Place, task: Task, error: RelayError, so_far: SoFar) -> StepVie
     return _view(task, "failed", detail)
 
 
-def folder_of(place: Place, task: Task) -> Path:
+def folder_of(place: Workplace, task: Task) -> Path:
     """The folder of the pipeline's file; on another machine that has none, the current one.
 
     Raises:

@@ -30,7 +30,7 @@ from contextrelay.pipelines.expressions import (
 from contextrelay.pipelines.language import Step
 
 
-class Known(Struct, frozen=True):
+class StepSummary(Struct, frozen=True):
     """What is known of a step that is over: small, so that it can travel."""
 
     status: str
@@ -43,7 +43,7 @@ class Scope(Struct, frozen=True):
     """What the values of a step may be looked up in. Content is behind refs, and read when used."""
 
     inputs: dict[str, Any]
-    steps: dict[str, Known]
+    steps: dict[str, StepSummary]
     run: dict[str, str]
     item: Any = None
 

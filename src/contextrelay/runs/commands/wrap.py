@@ -18,7 +18,7 @@ from contextrelay.limits import (
 )
 from contextrelay.runs.child_process import Child, check_command
 from contextrelay.runs.exec_finish import finish
-from contextrelay.runs.exec_start import Options
+from contextrelay.runs.exec_start import ExecOptions
 from contextrelay.runs.wrap import AGENTS, BUNDLE, BUNDLE_FILE, Passing, Wrapped, run_agent
 
 
@@ -49,7 +49,7 @@ def exec_(args: Namespace, console: Console) -> None:
     if not args.command:
         raise Invalid("no command is named", "write: relay exec -- CMD")
     chosen = thread_argument.thread_if_named(console, args, with_variable=True)
-    options = Options()
+    options = ExecOptions()
     vars(options).update(vars(args))
     child = Child(args.command)
     finish(options, console, child, child.output(), chosen.thread.id if chosen else None)

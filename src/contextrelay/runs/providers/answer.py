@@ -23,7 +23,7 @@ Stop = Literal["end", "tools", "length", "refused"]
 _COUNT_MAX = 2**53
 
 
-class Answer:
+class AnswerStream:
     """One answer while it comes. Text past the bound is cut, and the reply says `length`."""
 
     def __init__(

@@ -14,7 +14,7 @@ from msgspec.json import encode
 
 from contextrelay.errors import Unavailable
 from contextrelay.runs.provider import Message, Prompt, Reply, Tokens
-from contextrelay.runs.providers.answer import Answer, Stop, native_of, parsed
+from contextrelay.runs.providers.answer import AnswerStream, Stop, native_of, parsed
 from contextrelay.runs.providers.registry import NO_KEY_NEEDED, Account
 from contextrelay.runs.providers.transport import (
     BOUNDS,
@@ -93,7 +93,7 @@ class Anthropic:
             )
 
     def _asked(self, client: Any, prompt: Prompt, meter: Meter) -> Generator[str | Reply]:
-        answer = Answer(prompt, self.name, meter.progress)
+        answer = AnswerStream(prompt, self.name, meter.progress)
         usage: dict[str, int] = {}
         blocks: list[dict[str, Any]] = []
         stop: Stop | None = None
@@ -201,13 +201,13 @@ def _mark(message: dict[str, Any]) -> None:
         message["content"] = [*before, {**last, "cache_control": _CACHED}]
 
 
-def _begun(answer: Answer, block: dict[str, Any]) -> dict[str, Any]:
+def _begun(answer: AnswerStream, block: dict[str, Any]) -> dict[str, Any]:
     """Return a block whose texts are lists of the pieces in which they come."""
     answer.hold("" if block["type"] in ("text", "tool_use") else encode(block).decode())
     return {name: [value] if name in _PIECED else value for name, value in block.items()}
 
 
-def _take(answer: Answer, key: int, block: dict[str, Any], delta: Any) -> str:
+def _take(answer: AnswerStream, key: int, block: dict[str, Any], delta: Any) -> str:
     """Take a piece of the newest block; what of it is text."""
     match delta.type:
         case "text_delta":
@@ -227,7 +227,7 @@ def _take(answer: Answer, key: int, block: dict[str, Any], delta: Any) -> str:
 
 
 def _native(
-    model: str, blocks: list[dict[str, Any]], answer: Answer
+    model: str, blocks: list[dict[str, Any]], answer: AnswerStream
 ) -> Callable[[], dict[str, Any]] | None:
     """The blocks as they came, if there is reasoning among them, which has to go back with them."""
     if not any(block["type"] in _THOUGHT for block in blocks):

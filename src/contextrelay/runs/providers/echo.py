@@ -1,7 +1,7 @@
 """The echo provider: answers with the request itself, offline, the same words every time.
 
 With RELAY_ECHO_SCRIPT, or `Echo(script=...)`, it plays what a model might say: a list with one
-`Line` a round. The round is counted by the tool results in the prompt, so that nothing is kept
+`ScriptLine` a round. The round is counted by the tool results in the prompt, so nothing is kept
 between calls; behind the last line it echoes.
 """
 
@@ -26,18 +26,18 @@ MODEL = "echo-1"
 _NO_ERROR = 0
 
 
-class Call(Struct, frozen=True, forbid_unknown_fields=True):
+class ScriptedCall(Struct, frozen=True, forbid_unknown_fields=True):
     """A tool call; `arguments` is an object, or text that is sent as it is, JSON or not."""
 
     name: str
     arguments: dict[str, Any] | str = {}
 
 
-class Line(Struct, frozen=True, forbid_unknown_fields=True):
+class ScriptLine(Struct, frozen=True, forbid_unknown_fields=True):
     """What is said in one round; `error`: the code of the error that ends it instead."""
 
     text: str = ""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ScriptedCall, ...] = ()
     stop: Literal["end", "tools", "length", "refused", ""] = ""
     error: str = ""
 
@@ -47,14 +47,14 @@ class Echo:
 
     name = "echo"
 
-    def __init__(self, model: str = "", script: Sequence[Line] = ()) -> None:
+    def __init__(self, model: str = "", script: Sequence[ScriptLine] = ()) -> None:
         self.model = model or MODEL
         self._script = tuple(script)
 
     def answer(self, prompt: Prompt) -> Iterator[str | Reply]:
         """Yield the answer line by line, then whole."""
         turn = sum(bool(message.results) for message in prompt.messages)
-        line = self._script[turn] if turn < len(self._script) else Line(_request(prompt))
+        line = self._script[turn] if turn < len(self._script) else ScriptLine(_request(prompt))
         yield from line.text.splitlines(keepends=True)
         if line.error:
             raise from_problem({"code": line.error, "error": f"{line.error}, by script"}, _NO_ERROR)
@@ -81,13 +81,13 @@ def open_echo(model: str, environ: Mapping[str, str]) -> Echo:
     return Echo(model, _read_script(path) if path else ())
 
 
-def _read_script(path: str) -> list[Line]:
+def _read_script(path: str) -> list[ScriptLine]:
     try:
         with Path(path).open("rb") as file:
             raw = file.read(ECHO_SCRIPT_BYTES_MAX + 1)
         if len(raw) > ECHO_SCRIPT_BYTES_MAX:
             raise ValueError(f"it is longer than {ECHO_SCRIPT_BYTES_MAX:,} bytes")
-        return convert(decode(raw), list[Line])
+        return convert(decode(raw), list[ScriptLine])
     except (OSError, ValueError, ValidationError) as error:
         raise Invalid(
             f"{path} is no script for echo: {error}",

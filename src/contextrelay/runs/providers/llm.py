@@ -14,7 +14,7 @@ from msgspec.json import encode
 from contextrelay.errors import Failed, Forbidden, Invalid, Unavailable
 from contextrelay.limits import PROVIDER_ERROR_CHARS_MAX
 from contextrelay.runs.provider import Message, Prompt, Reply, Tokens
-from contextrelay.runs.providers.answer import Answer, parsed
+from contextrelay.runs.providers.answer import AnswerStream, parsed
 
 
 class Llm:
@@ -43,7 +43,7 @@ class Llm:
             ) from error
 
     def _asked(self, sdk: Any, model: Any, prompt: Prompt) -> Generator[str | Reply]:
-        answer = Answer(prompt, self.name)
+        answer = AnswerStream(prompt, self.name)
         response = model.prompt(**_request(sdk, model, prompt))
         for piece in response:
             yield answer.say(piece)

@@ -12,7 +12,7 @@ from contextrelay.errors import Invalid, RelayError, Unavailable
 from contextrelay.limits import NAMES_COMPARED_MAX, OLLAMA_WINDOW_TOKENS_MIN
 from contextrelay.runs.provider import Message, Prompt, Reply, Tokens
 from contextrelay.runs.providers.answer import (
-    Answer,
+    AnswerStream,
     Stop,
     function_tools,
     native_of,
@@ -83,7 +83,7 @@ class Ollama:
         self._headers = dict(response.headers)
 
     def _asked(self, client: Any, prompt: Prompt, meter: Meter) -> Generator[str | Reply]:
-        answer = Answer(prompt, self.name, meter.progress)
+        answer = AnswerStream(prompt, self.name, meter.progress)
         thought: list[str] = []
         stop: Stop | None = None
         tokens: Tokens | None = None

@@ -11,7 +11,7 @@ from msgspec.json import encode
 
 from contextrelay.errors import Failed, Invalid, Unavailable
 from contextrelay.runs.provider import Message, Prompt, Reply, Tokens
-from contextrelay.runs.providers.answer import Answer, Stop, function_tools, native_of
+from contextrelay.runs.providers.answer import AnswerStream, Stop, function_tools, native_of
 from contextrelay.runs.providers.registry import NO_KEY_NEEDED, Account
 from contextrelay.runs.providers.transport import (
     BOUNDS,
@@ -143,7 +143,7 @@ class OpenAIChat(OpenAIProvider):
     """A model behind chat completions."""
 
     def _asked(self, client: Any, prompt: Prompt, meter: Meter) -> Generator[str | Reply]:
-        answer = Answer(prompt, self.name, meter.progress)
+        answer = AnswerStream(prompt, self.name, meter.progress)
         calls = _Calls(answer)
         tokens: Tokens | None = None
         stop: Stop | None = None
@@ -189,7 +189,7 @@ class OpenAIChat(OpenAIProvider):
 class _Calls:
     """Separates pieces of tool calls: by index, and where a server counts none, by id."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: AnswerStream) -> None:
         self._answer = answer
         self._ids: dict[int, str] = {}
         self._keys: dict[int, int] = {}
@@ -253,7 +253,7 @@ class OpenAIResponses(OpenAIProvider):
     """Whether the model gives its reasoning away, encrypted: some refuse to be asked for it."""
 
     def _asked(self, client: Any, prompt: Prompt, meter: Meter) -> Generator[str | Reply]:
-        answer = Answer(prompt, self.name, meter.progress)
+        answer = AnswerStream(prompt, self.name, meter.progress)
         items: list[dict[str, Any]] = []
         stop: Stop | None = None
         tokens: Tokens | None = None

@@ -19,8 +19,8 @@ from contextrelay.server.openapi.operations import (
     STRING,
     TAGS_HELD,
     WRITES,
+    ApiOperation,
     Json,
-    Operation,
     as_json,
     header,
     in_path,
@@ -52,7 +52,7 @@ def _gives(endpoint: Endpoint) -> tuple[Any, ...]:
     return cast("tuple[Any, ...]", gives) if isinstance(gives, tuple) else (gives,)
 
 
-def operation(endpoint: Endpoint, schema_of: SchemaOf, fields_of: SchemaOf) -> Operation:
+def operation(endpoint: Endpoint, schema_of: SchemaOf, fields_of: SchemaOf) -> ApiOperation:
     """An endpoint as an operation.
 
     `schema_of` gives the schema of a type, maybe as a `$ref`; `fields_of` the same written out.
@@ -79,7 +79,7 @@ def operation(endpoint: Endpoint, schema_of: SchemaOf, fields_of: SchemaOf) -> O
         schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
         replies[status] = {**as_json(schema), **replies.get(status, {})}
     errors = WRITES if endpoint.method == "POST" else READS
-    return Operation(
+    return ApiOperation(
         method=endpoint.method,
         path=path,
         id=endpoint.name,

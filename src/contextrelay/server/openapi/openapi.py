@@ -33,8 +33,8 @@ from contextrelay.server.openapi.operations import (
     SECURITY_SCHEMES,
     TAGS_HELD,
     WAIT,
+    ApiOperation,
     Json,
-    Operation,
     as_json,
     in_path,
     query,
@@ -181,7 +181,7 @@ def document() -> Json:
     }
 
 
-def _add(paths: dict[str, Json], operation: Operation) -> None:
+def _add(paths: dict[str, Json], operation: ApiOperation) -> None:
     at = paths.setdefault(operation.path, {})
     method = operation.method.lower()
     assert method not in at, f"{operation.method} {operation.path} is described twice"
@@ -191,14 +191,14 @@ def _add(paths: dict[str, Json], operation: Operation) -> None:
 # The operations of verbs
 
 
-def _operation(route: Route, asked: Json, reply: Json) -> Operation:
+def _operation(route: Route, asked: Json, reply: Json) -> ApiOperation:
     # JSON says null where Python says None.
     text = re.sub(r"\bNone\b", "null", cleandoc(route.verb.__doc__ or ""))
     summary, _, description = text.partition("\n\n")
     if route.verb is verbs.PatchState:
         # In words: of a list next to an object, openapi-python-client makes code that fails.
         description += f"\n\nA bare list of operations is taken as `{JSON_PATCH}` (RFC 6902)."
-    return Operation(
+    return ApiOperation(
         method=route.method,
         path=route.path,
         id=route.name or route.verb.__name__,

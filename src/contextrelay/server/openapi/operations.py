@@ -99,7 +99,7 @@ PROBLEMS["HeadTooLong"] = {
 """Every error; those of seed 000's routes are text, unless the request got nowhere near them."""
 
 
-class Operation(Struct, frozen=True, kw_only=True):
+class ApiOperation(Struct, frozen=True, kw_only=True):
     """One method on one path."""
 
     method: str

@@ -31,7 +31,7 @@ from contextrelay.server.security_headers import SAFE_LINES
 from contextrelay.verbs import Peek, Pull
 
 if TYPE_CHECKING:
-    from contextrelay.server.app import Door
+    from contextrelay.server.app import ServerContext
 
 Pair = tuple[bytes, bytes]
 """The head of a reply and its body, to be sent one after the other."""
@@ -55,7 +55,7 @@ _UNUSUAL = frozenset(
 class Quick:
     """What a connection asks before it makes a task."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: ServerContext) -> None:
         self._door = door
         self._callers = door.callers
         stores = door.relay.stores

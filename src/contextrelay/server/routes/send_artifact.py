@@ -41,7 +41,7 @@ class NoSuchRange(RelayError):
 # The ways in which a pull is answered
 
 
-class Form(Struct, frozen=True):
+class ReplyForm(Struct, frozen=True):
     """How a body is answered: with which headers, a tag of its own, and around what."""
 
     headers: Callable[[Artifact], Headers]
@@ -95,15 +95,15 @@ async def _framed(artifact: Artifact, parts: AsyncIterator[bytes]) -> AsyncItera
         yield part
 
 
-BARE_FORM = Form(raw_headers)
+BARE_FORM = ReplyForm(raw_headers)
 """The bytes, with their media type."""
-ENVELOPE_FORM = Form(envelope_headers, _envelope)
+ENVELOPE_FORM = ReplyForm(envelope_headers, _envelope)
 """`{"data": "...", "metadata": {...}}`, for text."""
-FRAMED_FORM = Form(_framed_headers, _framed)
+FRAMED_FORM = ReplyForm(_framed_headers, _framed)
 """A line of JSON, then the bytes: for our own clients."""
 
 
-def pull_form(exchange: Exchange, artifact: Artifact, offers: tuple[Form, ...]) -> Form:
+def pull_form(exchange: Exchange, artifact: Artifact, offers: tuple[ReplyForm, ...]) -> ReplyForm:
     """The form in which a pull is answered, of those that a route offers besides bare bytes."""
     if FRAMED_FORM in offers and exchange.accepts(FRAMED):
         return FRAMED_FORM
@@ -115,7 +115,7 @@ def pull_form(exchange: Exchange, artifact: Artifact, offers: tuple[Form, ...]) 
 # Sending
 
 
-async def send_artifact(exchange: Exchange, verb: Pull, *offers: Form) -> None:
+async def send_artifact(exchange: Exchange, verb: Pull, *offers: ReplyForm) -> None:
     """Answer with a body, bare or in a form that is offered and that the client asks for.
 
     200, 206 for a range, 304 if the client has it.
@@ -204,7 +204,7 @@ def _range(exchange: Exchange, tag: bytes, size: int) -> tuple[int, int] | None:
 async def _send_body(
     exchange: Exchange,
     stream: Stream[Artifact],
-    form: Form,
+    form: ReplyForm,
     status: int,
     headers: Headers,
     size_bytes: int,

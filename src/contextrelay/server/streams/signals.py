@@ -37,7 +37,7 @@ from contextrelay.verbs import Index, ReadSignals
 from contextrelay.verbs.routes import read, route_of
 
 if TYPE_CHECKING:
-    from contextrelay.server.app import Door
+    from contextrelay.server.app import ServerContext
 
 log = logging.getLogger("contextrelay.http")
 
@@ -56,7 +56,7 @@ TOKEN = "token"
 # WebSockets
 
 
-async def websocket(door: Door, scope: Scope, receive: Receive, send: Send) -> None:
+async def websocket(door: ServerContext, scope: Scope, receive: Receive, send: Send) -> None:
     """Send what is signalled on a channel, from now on or after a seq."""
     await receive()
     try:

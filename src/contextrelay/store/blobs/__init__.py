@@ -22,7 +22,7 @@ class BlobFact(Struct, frozen=True):
     written_ms: int
 
 
-class Draft(Protocol):
+class BlobDraft(Protocol):
     """A blob being written. Leaving its `with` block without `keep` throws it away."""
 
     def write(self, chunk: bytes | memoryview) -> None: ...
@@ -35,7 +35,7 @@ class Draft(Protocol):
 class Blobs(Protocol):
     """Where large bodies live."""
 
-    def draft(self) -> AbstractContextManager[Draft]:
+    def draft(self) -> AbstractContextManager[BlobDraft]:
         """Begin a blob whose name is not known yet."""
         ...
 

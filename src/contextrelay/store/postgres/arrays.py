@@ -22,7 +22,7 @@ _NULL = _LENGTH.pack(-1)
 _TEXT_OID, _INT_OID, _BIGINT_OID, _BYTES_OID = 25, 23, 20, 17
 
 
-class Texts(bytes):
+class TextArray(bytes):
     """A text[]."""
 
 
@@ -38,8 +38,8 @@ class Bodies(bytes):
     """A bytea[]."""
 
 
-def texts(values: Iterable[str]) -> Texts:
-    return Texts(_packed(_TEXT_OID, [_sized(value.encode()) for value in values]))
+def texts(values: Iterable[str]) -> TextArray:
+    return TextArray(_packed(_TEXT_OID, [_sized(value.encode()) for value in values]))
 
 
 def bodies(values: Iterable[bytes | None]) -> Bodies:
@@ -73,7 +73,7 @@ class _AsItIs(Dumper):
 
 
 def _register() -> None:
-    for kind, oid in ((Texts, 1009), (Ints, 1007), (Bigints, 1016), (Bodies, 1001)):
+    for kind, oid in ((TextArray, 1009), (Ints, 1007), (Bigints, 1016), (Bodies, 1001)):
         dumper = type(f"_{kind.__name__}Dumper", (_AsItIs,), {"oid": oid})
         adapters.register_dumper(kind, dumper)
 

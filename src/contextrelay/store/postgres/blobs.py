@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from contextrelay.errors import Broken, Unavailable
 from contextrelay.limits import CHUNK_BYTES
 from contextrelay.store.blobs import BlobFact
-from contextrelay.store.postgres.client import Client
+from contextrelay.store.postgres.client import PostgresClient
 
 BATCH = 1_000
 
@@ -54,7 +54,7 @@ TIDY = """WITH gone AS (DELETE FROM {store}.body WHERE name IS NULL AND written_
 class PostgresBlobs:
     """Blobs in the database that the ledger is in. The maker of the client closes it."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: PostgresClient) -> None:
         self._client = client
 
     @contextmanager
@@ -129,7 +129,7 @@ class PostgresBlobs:
 
 
 class _PostgresDraft:
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: PostgresClient) -> None:
         self.kept = False
         self.id = int.from_bytes(os.urandom(8)) >> 1  # A positive bigint.
         client.ask(BEGIN, (self.id,))

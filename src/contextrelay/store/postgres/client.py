@@ -66,7 +66,7 @@ def is_direct(connection: Connection) -> bool:
     return found == (connection.info.backend_pid,)
 
 
-class Client:
+class PostgresClient:
     """A database, and the schema in it that holds a store. Safe to use from many threads."""
 
     def __init__(self, url: str) -> None:
@@ -235,7 +235,7 @@ class Client:
 
 Ask = Callable[..., list[Any]]
 
-_clients: WeakSet[Client] = WeakSet()
+_clients: WeakSet[PostgresClient] = WeakSet()
 _parents_connections: list[Connection] = []
 """Kept for ever: closing one would end the session that the parent is using."""
 

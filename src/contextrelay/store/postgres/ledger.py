@@ -37,8 +37,8 @@ from contextrelay.store.ledger import (
     current_token,
 )
 from contextrelay.store.postgres.arrays import bigints, bodies, ints, texts
-from contextrelay.store.postgres.client import Client
-from contextrelay.store.postgres.notifications import Hints
+from contextrelay.store.postgres.client import PostgresClient
+from contextrelay.store.postgres.notifications import PostgresListener
 from contextrelay.store.postgres.reads import PostgresReads
 from contextrelay.store.postgres.schema_steps import bring_up_to_date
 
@@ -87,11 +87,11 @@ class PostgresLedger(PostgresReads):
     may_lose = False
     bounded = nullcontext
 
-    def __init__(self, server: Client | str) -> None:
-        self.client = Client(server) if isinstance(server, str) else server
+    def __init__(self, server: PostgresClient | str) -> None:
+        self.client = PostgresClient(server) if isinstance(server, str) else server
         super().__init__(self.client.ask)
         self._queue = CommitQueue[Writes](self._try_group)
-        self._hints: Hints | None = None
+        self._hints: PostgresListener | None = None
         self._starting = threading.Lock()
         self._forget_s = time.monotonic() + FORGET_EVERY_S
         try:
@@ -155,7 +155,7 @@ class PostgresLedger(PostgresReads):
     def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
         with self._starting:
             if self._hints is None:
-                self._hints = Hints(self.client, self._channel)
+                self._hints = PostgresListener(self.client, self._channel)
         return self._hints.add(hear)
 
     @contextmanager

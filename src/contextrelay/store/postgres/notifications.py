@@ -16,7 +16,7 @@ from contextlib import suppress
 import psycopg
 
 from contextrelay.errors import RelayError
-from contextrelay.store.postgres.client import Client, is_direct
+from contextrelay.store.postgres.client import PostgresClient, is_direct
 
 FIRST_PAUSE_S = 0.1
 PAUSE_S_MAX = 5.0
@@ -29,10 +29,10 @@ WRITTEN = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text"
 Hear = Callable[[str | None], None]
 
 
-class Hints:
+class PostgresListener:
     """One listening connection, kept up until the end."""
 
-    def __init__(self, client: Client, channel: str) -> None:
+    def __init__(self, client: PostgresClient, channel: str) -> None:
         self._client = client
         self._channel = channel
         self._hearers: list[Hear] = []

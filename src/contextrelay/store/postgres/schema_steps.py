@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 
 from contextrelay.errors import Broken, RelayError
-from contextrelay.store.postgres.client import Client
+from contextrelay.store.postgres.client import PostgresClient
 
 SCHEMA_FOLDER = Path(__file__).parent / "schema"
 SCHEMA_VERSION = 3
@@ -23,7 +23,7 @@ FIRST = "CREATE TABLE IF NOT EXISTS {store}.step (number int PRIMARY KEY, done_m
 DONE = "INSERT INTO {store}.step VALUES (%b, extract(epoch FROM clock_timestamp()) * 1000)"
 
 
-def bring_up_to_date(client: Client, steps: list[str] | None = None) -> None:
+def bring_up_to_date(client: PostgresClient, steps: list[str] | None = None) -> None:
     """Make the schema, or bring it to the newest step.
 
     Raises:

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from contextrelay.errors import Broken, RelayError, Unavailable
 from contextrelay.limits import CHUNK_BYTES
 from contextrelay.store.blobs import BlobFact
-from contextrelay.store.redis.client import Client, Command
+from contextrelay.store.redis.client import Command, RedisClient
 
 BATCH = 256
 # A hold that is not renewed ends by itself, as does a delete of a process that died.
@@ -114,7 +114,7 @@ return redis.call('ZCARD', KEYS[2])
 class RedisBlobs:
     """Blobs on a server that the ledger uses too. The maker of the client closes it."""
 
-    def __init__(self, client: Client, prefix: str = "relay") -> None:
+    def __init__(self, client: RedisClient, prefix: str = "relay") -> None:
         self._client = client
         self._tag = f"{{{prefix}}}"
         self._bodies = f"{self._tag}:bodies"
@@ -271,7 +271,7 @@ class RedisBlobs:
 
 
 class _RedisDraft:
-    def __init__(self, blobs: RedisBlobs, client: Client, identity: str) -> None:
+    def __init__(self, blobs: RedisBlobs, client: RedisClient, identity: str) -> None:
         self.kept = False
         self._blobs = blobs
         self._client = client

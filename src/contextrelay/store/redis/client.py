@@ -57,7 +57,7 @@ assert 2 * WAIT_MS / 1_000 < GUARDED_S_MAX
 assert CONFIRM_S_MAX + GUARDED_CONNECT_S_MAX + GUARDED_S_MAX + LOOK_S_MAX < ANSWER_S_MAX
 
 
-def connect(url: str) -> Client:
+def connect(url: str) -> RedisClient:
     """Connect to a server, to the cluster that it belongs to, or to the master of some sentinels.
 
     Raises:
@@ -75,11 +75,11 @@ def connect(url: str) -> Client:
         "max_connections": CONNECTIONS_MAX,
     }
     single = by_sentinels(address, options) if address.sentinels else _at(address, options)
-    server = Client(single, address, clustered=False)
+    server = RedisClient(single, address, clustered=False)
     try:
         if server.ask("INFO", "cluster").get("cluster_enabled"):
             single.close()
-            server = Client(_cluster(address, options), address, clustered=True)
+            server = RedisClient(_cluster(address, options), address, clustered=True)
         server.greet()
         server.learn_replicas()
     except (ValueError, TypeError):  # redis-py looks at some options as it connects.
@@ -114,7 +114,7 @@ class _End(threading.local):
     at_s = 0.0
 
 
-class Client:
+class RedisClient:
     """A server or a cluster. Safe to use from many threads."""
 
     def __init__(self, redis: Redis | RedisCluster, address: Address, *, clustered: bool) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from contextrelay.store.redis.client import Client
+from contextrelay.store.redis.client import RedisClient
 
 _NEXT = "set it with CONFIG SET maxmemory-policy noeviction"
 
 
-def evicting(client: Client) -> list[str]:
+def evicting(client: RedisClient) -> list[str]:
     """What to say of a server that may delete keys now, each with the next step."""
     return [
         f"the store's server may delete what is stored: maxmemory-policy is {policy}; {_NEXT}"
@@ -15,7 +15,7 @@ def evicting(client: Client) -> list[str]:
     ]
 
 
-def evicting_later(client: Client) -> list[str]:
+def evicting_later(client: RedisClient) -> list[str]:
     """What to say of a server that would, as soon as it has a maxmemory."""
     return [
         "the store's server would delete what is stored once it has a maxmemory: "
@@ -24,7 +24,7 @@ def evicting_later(client: Client) -> list[str]:
     ]
 
 
-def _policies(client: Client, *, limited: bool) -> list[str]:
+def _policies(client: RedisClient, *, limited: bool) -> list[str]:
     """The policies that delete ours; those with a time to go only guard a write (GUARD)."""
     found = client.ask("INFO", "memory")
     nodes = [found] if "maxmemory" in found else list(found.values())

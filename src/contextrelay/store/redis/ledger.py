@@ -43,9 +43,9 @@ from contextrelay.store.ledger import (
     Write,
     current_token,
 )
-from contextrelay.store.redis.client import Client, Word, connect
+from contextrelay.store.redis.client import RedisClient, Word, connect
 from contextrelay.store.redis.eviction import evicting
-from contextrelay.store.redis.notifications import Hints
+from contextrelay.store.redis.notifications import RedisListener
 
 SCHEMA = b"2"
 """What {relay}:schema holds. Layout 1 spread the keys of a store over the slots of a cluster."""
@@ -230,7 +230,7 @@ return redis.call('HGETALL', KEYS[3])
 class RowReads:
     """Reads of one log, or of several."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: RedisClient) -> None:
         self.client = client
 
     def last(self, log: str) -> int:
@@ -277,7 +277,7 @@ class RedisLedger(RowReads):
 
     reads_wait = True
 
-    def __init__(self, server: Client | str, prefix: str = "relay") -> None:
+    def __init__(self, server: RedisClient | str, prefix: str = "relay") -> None:
         if "{" in prefix or "}" in prefix or not prefix:
             raise Invalid(f"invalid prefix {prefix!r}", "use a prefix without braces")
         super().__init__(connect(server) if isinstance(server, str) else server)
@@ -286,7 +286,7 @@ class RedisLedger(RowReads):
         self._tag = f"{{{prefix}}}"
         self._channel = f"{self._tag}:hear"
         self._logs, self._dues = f"{self._tag}:logs", f"{self._tag}:due"
-        self._listeners: set[Hints] = set()
+        self._listeners: set[RedisListener] = set()
 
     def logs(self, prefix: str, after: str, limit: int) -> list[str]:
         if limit <= 0:
@@ -396,7 +396,7 @@ class RedisLedger(RowReads):
         return (name.decode() for name in self.client.ask("SMEMBERS", f"{self._tag}:tallies"))
 
     def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
-        hints = Hints(self.client, self._channel, hear)
+        hints = RedisListener(self.client, self._channel, hear)
         self._listeners.add(hints)
         hints.start()
 

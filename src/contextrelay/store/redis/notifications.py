@@ -15,7 +15,7 @@ from redis.client import PubSub
 from redis.exceptions import RedisError
 
 from contextrelay.errors import RelayError
-from contextrelay.store.redis.client import Client
+from contextrelay.store.redis.client import RedisClient
 
 POLL_S = 0.25
 FIRST_PAUSE_S = 0.1
@@ -25,10 +25,12 @@ PING_S = 2.0
 SILENT_S_MAX = 5.0
 
 
-class Hints:
+class RedisListener:
     """One subscription, kept up until stopped."""
 
-    def __init__(self, client: Client, channel: str, hear: Callable[[str | None], None]) -> None:
+    def __init__(
+        self, client: RedisClient, channel: str, hear: Callable[[str | None], None]
+    ) -> None:
         self._client = client
         self._channel = channel
         self._hear = hear

@@ -14,17 +14,17 @@ from heapq import merge
 
 from contextrelay.errors import Invalid
 from contextrelay.limits import CHUNK_BYTES
-from contextrelay.store.blobs import BlobFact, Draft
+from contextrelay.store.blobs import BlobDraft, BlobFact
 from contextrelay.store.ledger import Reads, Row, Write
 from contextrelay.store.redis.blobs import RedisBlobs
-from contextrelay.store.redis.client import Client
+from contextrelay.store.redis.client import RedisClient
 from contextrelay.store.redis.ledger import RowReads
 
 SHARDS = 16
 PAGE = 500
 
 
-def has_old_layout(client: Client, prefix: str) -> bool:
+def has_old_layout(client: RedisClient, prefix: str) -> bool:
     """Return whether a store of layout 1 uses this prefix."""
     shards = _shards(prefix, "logs") + _shards(prefix, "bodies")
     return any(client.ask_all([("EXISTS", shard) for shard in shards]))
@@ -36,7 +36,7 @@ class OldLayoutLedger(RowReads):
     reads_wait = True
     may_lose = False
 
-    def __init__(self, client: Client, prefix: str) -> None:
+    def __init__(self, client: RedisClient, prefix: str) -> None:
         super().__init__(client)
         self.bounded = client.bounded
         self._prefix = prefix
@@ -112,12 +112,12 @@ class OldLayoutLedger(RowReads):
 class OldLayoutBlobs:
     """The blobs of a store of layout 1."""
 
-    def __init__(self, client: Client, prefix: str) -> None:
+    def __init__(self, client: RedisClient, prefix: str) -> None:
         self._client = client
         self._prefix = prefix
         self._read = _OldBodies(client, prefix)
 
-    def draft(self) -> AbstractContextManager[Draft]:
+    def draft(self) -> AbstractContextManager[BlobDraft]:
         raise _is_old()
 
     def delete(self, name: str) -> None:
@@ -151,7 +151,7 @@ class OldLayoutBlobs:
 class _OldBodies(RedisBlobs):
     """Where the keys of bodies were."""
 
-    def __init__(self, client: Client, prefix: str) -> None:
+    def __init__(self, client: RedisClient, prefix: str) -> None:
         super().__init__(client, prefix)
         self._prefix = prefix
 
@@ -167,7 +167,7 @@ def _shards(prefix: str, noun: str) -> list[str]:
     return [f"{prefix}:{{{noun}:{number:02}}}" for number in range(SHARDS)]
 
 
-def _members(client: Client, shards: list[str], low: bytes, high: bytes) -> Iterator[bytes]:
+def _members(client: RedisClient, shards: list[str], low: bytes, high: bytes) -> Iterator[bytes]:
     """Yield the names in all shards between two bounds, in order."""
 
     def members(shard: str) -> Iterator[bytes]:

@@ -97,14 +97,14 @@ class SearchIndex:
             yield connection
 
     @contextmanager
-    def changing(self) -> Generator[Change]:
+    def changing(self) -> Generator[IndexChange]:
         """Change it, whole or not at all; others who would wait for that.
 
         Raises:
             Unavailable: another process is changing it for too long.
         """
         with self._lock, self._transaction("BEGIN IMMEDIATE") as connection:
-            change = Change(connection)
+            change = IndexChange(connection)
             yield change
             change.write()
 
@@ -219,7 +219,7 @@ def _make(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA user_version = {FORMAT}")
 
 
-class Change:
+class IndexChange:
     """One change: what is added is gathered, and written at its end."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:

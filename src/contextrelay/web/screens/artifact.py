@@ -32,7 +32,7 @@ from contextrelay.limits import (
 )
 from contextrelay.model.artifact import Artifact
 from contextrelay.verbs import Pull
-from contextrelay.web.screen import Done, Screen, Sent, Visit
+from contextrelay.web.screen import BytesReply, Done, PageVisit, Screen
 
 IMAGES = frozenset(
     {"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/svg+xml"}
@@ -40,7 +40,7 @@ IMAGES = frozenset(
 Answer = dict[str, Any]
 
 
-def artifacts(visit: Visit) -> Screen:
+def artifacts(visit: PageVisit) -> Screen:
     """Artifacts, newest first, by name, type or thread."""
     asked = {name: given for name in ("name", "type", "thread") if (given := visit.text(name))}
     listing = visit.relay.list(PAGE_ROWS, visit.text("after"), **asked)  # pyright: ignore[reportArgumentType] (checked there)
@@ -58,7 +58,7 @@ def artifacts(visit: Visit) -> Screen:
     )
 
 
-def artifact(visit: Visit) -> Screen:
+def artifact(visit: PageVisit) -> Screen:
     """What an artifact is, its outline, and one view of its body."""
     ref = visit.ref()
     peeked = visit.relay.peek(ref)
@@ -118,7 +118,7 @@ def _unless_refused(ask: Any) -> Any:
 # Bodies
 
 
-def _read(visit: Visit, peeked: Artifact) -> tuple[str, Answer]:
+def _read(visit: PageVisit, peeked: Artifact) -> tuple[str, Answer]:
     """The beginning of a Markdown text, as it is meant to be read."""
     text = visit.relay.pull(peeked.ref, 0, PAGE_MARKDOWN_BYTES).decode(errors="replace")
     is_whole = peeked.size_bytes <= PAGE_MARKDOWN_BYTES
@@ -126,7 +126,7 @@ def _read(visit: Visit, peeked: Artifact) -> tuple[str, Answer]:
     return f"relay pull {display.short(peeked.ref)}", answer
 
 
-def _lines(visit: Visit, peeked: Artifact) -> tuple[str, Answer]:
+def _lines(visit: PageVisit, peeked: Artifact) -> tuple[str, Answer]:
     """Some lines, numbered, with what comes before and after them."""
     total = peeked.preview.line_count
     first = visit.number("line", 1, least=1)
@@ -144,7 +144,7 @@ def _lines(visit: Visit, peeked: Artifact) -> tuple[str, Answer]:
     return f"relay get {display.short(peeked.ref)} --lines {span}", answer
 
 
-def _tree(visit: Visit, peeked: Artifact) -> tuple[str, Answer]:
+def _tree(visit: PageVisit, peeked: Artifact) -> tuple[str, Answer]:
     """A JSON document to unfold, from a pointer on."""
     pointer = visit.text("pointer")
     if peeked.size_bytes > PAGE_FRAME_BYTES_MAX:
@@ -159,7 +159,7 @@ def _tree(visit: Visit, peeked: Artifact) -> tuple[str, Answer]:
     return f"relay get {display.short(peeked.ref)} --json-pointer {display.quoted(pointer)}", answer
 
 
-def _table(visit: Visit, peeked: Artifact) -> tuple[str, Answer]:
+def _table(visit: PageVisit, peeked: Artifact) -> tuple[str, Answer]:
     """Rows and columns of a table."""
     start = visit.number("row", 0)
     columns = tuple(each for each in visit.text("columns").split(",") if each)
@@ -177,7 +177,7 @@ def _table(visit: Visit, peeked: Artifact) -> tuple[str, Answer]:
     return f"relay get {display.short(peeked.ref)} --rows {span}", answer
 
 
-def _grep(visit: Visit, peeked: Artifact) -> tuple[str, Answer]:
+def _grep(visit: PageVisit, peeked: Artifact) -> tuple[str, Answer]:
     """Lines in which a pattern is found."""
     pattern, short = visit.text("pattern"), display.short(peeked.ref)
     if not pattern:
@@ -198,7 +198,7 @@ def _grep(visit: Visit, peeked: Artifact) -> tuple[str, Answer]:
     return command, {"found": found, "later": later}
 
 
-def _search(visit: Visit, peeked: Artifact) -> tuple[str, Answer]:
+def _search(visit: PageVisit, peeked: Artifact) -> tuple[str, Answer]:
     """Passages that answer a query in words."""
     query, short = visit.text("words"), display.short(peeked.ref)
     if not query:
@@ -207,7 +207,7 @@ def _search(visit: Visit, peeked: Artifact) -> tuple[str, Answer]:
     return f"relay search {display.quoted(query)} --ref {short}", {"hits": hits}
 
 
-def _diff(visit: Visit, peeked: Artifact) -> tuple[str, Answer]:
+def _diff(visit: PageVisit, peeked: Artifact) -> tuple[str, Answer]:
     """What differs from another artifact."""
     other, short = visit.text("other").strip(), display.short(peeked.ref)
     if not other:
@@ -217,7 +217,7 @@ def _diff(visit: Visit, peeked: Artifact) -> tuple[str, Answer]:
     return f"relay diff {display.short(old)} {short}", {"differing": differing, "like": ()}
 
 
-def _like(visit: Visit, peeked: Artifact) -> list[Artifact]:
+def _like(visit: PageVisit, peeked: Artifact) -> list[Artifact]:
     """Others of the same name."""
     if not peeked.name:
         return []
@@ -225,7 +225,7 @@ def _like(visit: Visit, peeked: Artifact) -> list[Artifact]:
     return [each for each in listed if each.ref != peeked.ref and each.name == peeked.name][:10]
 
 
-def _hex(visit: Visit, peeked: Artifact) -> tuple[str, Answer]:
+def _hex(visit: PageVisit, peeked: Artifact) -> tuple[str, Answer]:
     """Some bytes, as they are."""
     start = visit.number("byte", 0) // 16 * 16
     body = visit.relay.pull(peeked.ref, start, start + PAGE_HEX_BYTES)
@@ -294,23 +294,25 @@ def _outlined(text: str, kind: str) -> Iterator[list[OutlinePart]]:
 # Bytes for the browser
 
 
-def image(visit: Visit) -> Sent:
+def image(visit: PageVisit) -> BytesReply:
     """A picture, which as an image runs nothing and loads nothing."""
     peeked = visit.relay.peek(visit.ref(), shown_chars=0)
     if peeked.media_type not in IMAGES or peeked.sealed:
         raise Invalid("it is no picture that a browser shows", "look at it otherwise")
-    return Sent(body=_small(visit, peeked), media_type=peeked.media_type, is_framed=True)
+    return BytesReply(body=_small(visit, peeked), media_type=peeked.media_type, is_framed=True)
 
 
-def frame(visit: Visit) -> Sent:
+def frame(visit: PageVisit) -> BytesReply:
     """Somebody's HTML, for the sandboxed frame."""
     peeked = visit.relay.peek(visit.ref(), shown_chars=0)
     if peeked.type != "html" or peeked.sealed:
         raise Invalid("it is no HTML", "look at its lines")
-    return Sent(body=_small(visit, peeked), media_type="text/html; charset=utf-8", is_framed=True)
+    return BytesReply(
+        body=_small(visit, peeked), media_type="text/html; charset=utf-8", is_framed=True
+    )
 
 
-def _small(visit: Visit, peeked: Artifact) -> bytes:
+def _small(visit: PageVisit, peeked: Artifact) -> bytes:
     if peeked.size_bytes > PAGE_FRAME_BYTES_MAX:
         raise TooLarge(
             f"it has {display.size(peeked.size_bytes)}, too much for a page",
@@ -319,26 +321,26 @@ def _small(visit: Visit, peeked: Artifact) -> bytes:
     return visit.relay.pull(peeked.ref)
 
 
-def sealed(visit: Visit) -> Sent:
+def sealed(visit: PageVisit) -> BytesReply:
     """The sealed bytes, which the browser opens: the key is never sent here."""
     peeked = visit.relay.peek(visit.ref(), shown_chars=0)
     if peeked.sealed is None or peeked.size_bytes > PAGE_SEALED_BYTES_MAX:
         raise TooLarge("a browser cannot open it here", "relay pull URL, with all behind the #")
     body = visit.relay.transport.ask(Pull(peeked.ref)).whole()
-    return Sent(body=body, media_type="application/octet-stream")
+    return BytesReply(body=body, media_type="application/octet-stream")
 
 
 # Changes
 
 
-def pin(visit: Visit) -> Done:
+def pin(visit: PageVisit) -> Done:
     """Keep it until it is removed."""
     ref = visit.ref()
     visit.relay.pin(ref)
     return Done(to=visit.link("a", ref), note="pinned")
 
 
-def unpin(visit: Visit) -> Done:
+def unpin(visit: PageVisit) -> Done:
     """Let it expire again."""
     ref = visit.ref()
     visit.relay.unpin(ref)

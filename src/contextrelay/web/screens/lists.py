@@ -36,13 +36,13 @@ from contextrelay.model.key import Key
 from contextrelay.model.reports import Savings, Share
 from contextrelay.model.thread import ThreadView
 from contextrelay.web.rendering import Box, Edge, bars, graph, rows_of
-from contextrelay.web.screen import Done, Screen, Visit
+from contextrelay.web.screen import Done, PageVisit, Screen
 
 _NEWEST = 8
 _SHARES, _SHARE_ROOM = 10, 150
 
 
-def home(visit: Visit) -> Screen:
+def home(visit: PageVisit) -> Screen:
     """The savings of the store, its newest threads and artifacts."""
     relay = visit.relay
     threads = relay.threads(_NEWEST).threads
@@ -95,7 +95,7 @@ def _by(shares: list[Share]) -> str:
     return bars(rows, _SHARE_ROOM)
 
 
-def left(visit: Visit) -> Done:
+def left(visit: PageVisit) -> Done:
     """Signing out is done where the cookie is."""
     return Done(to="/ui/")
 
@@ -108,7 +108,7 @@ def live_among(threads: Iterable[ThreadView]) -> list[str]:
     ]
 
 
-def threads(visit: Visit) -> Screen:
+def threads(visit: PageVisit) -> Screen:
     """Threads, newest first, by name, state or agent."""
     fields = {"text": "text", "state": "status", "agent": "agent"}
     asked = {fields[name]: given for name in fields if (given := visit.text(name).strip())}
@@ -133,7 +133,7 @@ _THREADS = 10
 _REF = re.compile(r"(^|/)[0-9a-f-]{6,}(#|$)")
 
 
-def search(visit: Visit) -> Screen:
+def search(visit: PageVisit) -> Screen:
     """Passages by words, threads by name, and the artifact whose ref begins so."""
     words, kind = visit.text("q").strip(), visit.text("type")
     command = f"relay search {display.quoted(words)}" if words else "relay search WORDS"
@@ -156,14 +156,14 @@ def search(visit: Visit) -> Screen:
     return Screen(template="search", title="Search", command=command, answer=answer, place="search")
 
 
-def _named(visit: Visit, words: str) -> list[ThreadView]:
+def _named(visit: PageVisit, words: str) -> list[ThreadView]:
     """Threads with the words in their names, or whose id begins so."""
     if len(words) > LABEL_CHARS_MAX:
         return []
     return visit.relay.threads(_THREADS, text=words).threads
 
 
-def _ref(visit: Visit, words: str) -> str:
+def _ref(visit: PageVisit, words: str) -> str:
     if not _REF.search(words):
         return ""
     try:
@@ -172,7 +172,7 @@ def _ref(visit: Visit, words: str) -> str:
         return ""
 
 
-def channels(visit: Visit) -> Screen:
+def channels(visit: PageVisit) -> Screen:
     """Channels, by name."""
     listing = visit.relay.channels(PAGE_ROWS, visit.text("after"))
     return Screen(
@@ -184,7 +184,7 @@ def channels(visit: Visit) -> Screen:
     )
 
 
-def channel(visit: Visit) -> Screen:
+def channel(visit: PageVisit) -> Screen:
     """The signals of a channel after a point, oldest first; the newest unless one is given."""
     name = visit.text("name")
     if not name:
@@ -211,7 +211,7 @@ def channel(visit: Visit) -> Screen:
     )
 
 
-def publish(visit: Visit) -> Done:
+def publish(visit: PageVisit) -> Done:
     """Send a message to a channel."""
     name, message = visit.text("name"), visit.text("message")
     if not message.strip():
@@ -220,7 +220,7 @@ def publish(visit: Visit) -> Done:
     return Done(to=visit.link(f"channel?{urlencode({'name': name})}"), note="published")
 
 
-def handoffs(visit: Visit) -> Screen:
+def handoffs(visit: PageVisit) -> Screen:
     """Handoffs, newest first, and a graph of these."""
     to, is_open = visit.text("to") or None, visit.text("open") == "on"
     listing = visit.relay.handoffs(to, None, is_open, PAGE_ROWS, visit.text("after"))
@@ -238,7 +238,7 @@ def handoffs(visit: Visit) -> Screen:
     )
 
 
-def _graph(visit: Visit, lines: list[HandoffLine]) -> str:
+def _graph(visit: PageVisit, lines: list[HandoffLine]) -> str:
     """Agents, and how often each gave to which; the busiest, where there are many."""
     given = Counter((each.giver, each.to) for each in reversed(lines)).most_common(PAGE_GRAPH_EDGES)
     agents = list(dict.fromkeys(agent for pair, _ in given for agent in pair))
@@ -251,7 +251,7 @@ def _graph(visit: Visit, lines: list[HandoffLine]) -> str:
     return graph(rows_of(agents, [pair for pair, _ in pairs]), boxes, edges)
 
 
-def handoff(visit: Visit) -> Screen:
+def handoff(visit: PageVisit) -> Screen:
     """A handoff: its ask, its package with what was kept and dropped and why, and its refs."""
     ref = visit.ref()
     view = visit.relay.handoff(ref)
@@ -271,7 +271,7 @@ class _Looked(NamedTuple):
     address: str | None
 
 
-def health(visit: Visit) -> Screen:
+def health(visit: PageVisit) -> Screen:
     """Sizes, settings, keys; with `doctor`, what that finds."""
     answer: dict[str, Any] = {
         "store": None,
@@ -298,12 +298,12 @@ def health(visit: Visit) -> Screen:
     )
 
 
-def _settings(visit: Visit) -> Any:
+def _settings(visit: PageVisit) -> Any:
     transport = visit.relay.transport
     return transport.stores.settings if isinstance(transport, Local) and visit.is_admin else None
 
 
-def _keys(visit: Visit) -> list[dict[str, Any]]:
+def _keys(visit: PageVisit) -> list[dict[str, Any]]:
     """Keys and what was done with each; of the first, where there are many."""
     if not visit.is_admin:
         return []
@@ -318,7 +318,7 @@ def _unless_forbidden(ask: Any) -> Any:
         return None
 
 
-def sweep(visit: Visit) -> Done:
+def sweep(visit: PageVisit) -> Done:
     """Expire what is due, a little at a time."""
     visit.relay.sweep(QUICK_SWEEP_ITEMS, is_deep=False)
     return Done(to=visit.link("health"), note="swept")

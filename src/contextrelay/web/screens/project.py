@@ -12,7 +12,7 @@ from typing import Any
 from contextrelay.cli import display
 from contextrelay.errors import Forbidden, Invalid
 from contextrelay.limits import PAGE_ROWS
-from contextrelay.model.project import PRIORITIES, TODOS, Texts, as_fields
+from contextrelay.model.project import PRIORITIES, TODOS, ProjectTexts, as_fields
 from contextrelay.model.ref import is_ref
 from contextrelay.project.brief import summarize
 from contextrelay.project.decisions import read_decisions
@@ -20,7 +20,7 @@ from contextrelay.project.documents import load_document
 from contextrelay.project.project import Project
 from contextrelay.project.thread_link import PREFIX, THREAD_NAME, link_at, restore_texts
 from contextrelay.project.todos import TodoList
-from contextrelay.web.screen import Done, Screen, Visit
+from contextrelay.web.screen import Done, PageVisit, Screen
 from contextrelay.web.screens.lists import live_among
 
 COLUMNS = ("pending", "in_progress", "blocked", "completed")
@@ -34,7 +34,7 @@ _MOVES = {
 """What a todo may be made to do, by where it stands."""
 
 
-def board(visit: Visit) -> Screen:
+def board(visit: PageVisit) -> Screen:
     """The project of the folder in which the page was started; on a server, of a thread."""
     if not visit.is_own:
         return _shared(visit)
@@ -43,7 +43,7 @@ def board(visit: Visit) -> Screen:
     return _screen(project.texts(), project.folder.name, "relay project status", more)
 
 
-def _screen(texts: Texts, name: str, command: str, more: dict[str, Any]) -> Screen:
+def _screen(texts: ProjectTexts, name: str, command: str, more: dict[str, Any]) -> Screen:
     read = summarize(texts, name)
     todos = TodoList(load_document(texts.todos, TODOS)).read()
     answer: dict[str, Any] = {
@@ -78,7 +78,7 @@ def _screen(texts: Texts, name: str, command: str, more: dict[str, Any]) -> Scre
     )
 
 
-def _shared(visit: Visit) -> Screen:
+def _shared(visit: PageVisit) -> Screen:
     """What a project says of itself in its thread, to read; without one that is named, a list."""
     named = visit.text("thread") if is_ref(visit.text("thread")) else ""
     projects = [] if named else visit.relay.threads(PAGE_ROWS, text=THREAD_NAME).threads
@@ -98,10 +98,12 @@ def _shared(visit: Visit) -> Screen:
     view = thread.show()
     name = (view.name or "").removeprefix(THREAD_NAME)
     command = f"relay state show {display.short(view.thread_id)}"
-    return _screen(restore_texts(facts, Texts()), name, command, {"thread": view, "missing": []})
+    return _screen(
+        restore_texts(facts, ProjectTexts()), name, command, {"thread": view, "missing": []}
+    )
 
 
-def _project(visit: Visit) -> Project:
+def _project(visit: PageVisit) -> Project:
     if not visit.folder:
         raise Forbidden("a server shows projects to read", "edit it in its folder: relay ui")
     found = Project.find(visit.folder)
@@ -109,7 +111,7 @@ def _project(visit: Visit) -> Project:
     return Project(found.folder, link=link, by=visit.by)
 
 
-def add_todo(visit: Visit) -> Done:
+def add_todo(visit: PageVisit) -> Done:
     """Add a todo."""
     title = visit.text("title").strip()
     if not title:
@@ -118,7 +120,7 @@ def add_todo(visit: Visit) -> Done:
     return Done(to=visit.link("project"), note="changed")
 
 
-def move_todo(visit: Visit) -> Done:
+def move_todo(visit: PageVisit) -> Done:
     """Start, complete, block, unblock or cancel a todo."""
     move, todo, note = visit.text("move"), visit.text("todo"), visit.text("note")
     if move not in _MOVES:
@@ -127,7 +129,7 @@ def move_todo(visit: Visit) -> Done:
     return Done(to=visit.link("project"), note="changed")
 
 
-def decide(visit: Visit) -> Done:
+def decide(visit: PageVisit) -> Done:
     """Append a decision."""
     title = visit.text("title").strip()
     if not title:

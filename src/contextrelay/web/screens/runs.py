@@ -16,13 +16,13 @@ from contextrelay.errors import Forbidden, Invalid
 from contextrelay.limits import PAGE_GRAPH_NODES_MAX, PAGE_ROWS
 from contextrelay.model.pipeline import PipelineRun
 from contextrelay.pipelines import runs as pipeline_runs
-from contextrelay.pipelines.approval import Decision
+from contextrelay.pipelines.approval import ApprovalDecision
 from contextrelay.pipelines.language import Step, layers
 from contextrelay.web.rendering import Box, Edge, graph
-from contextrelay.web.screen import Done, Screen, Visit
+from contextrelay.web.screen import Done, PageVisit, Screen
 
 
-def runs(visit: Visit) -> Screen:
+def runs(visit: PageVisit) -> Screen:
     """The newest runs."""
     return Screen(
         template="runs",
@@ -33,7 +33,7 @@ def runs(visit: Visit) -> Screen:
     )
 
 
-def run(visit: Visit) -> Screen:
+def run(visit: PageVisit) -> Screen:
     """A run: its graph, its steps, what each took, and what can be done now."""
     _, view = visit.thread()
     shown, steps = pipeline_runs.show_with_steps(visit.relay, view.thread_id)
@@ -68,18 +68,18 @@ def _graph(shown: PipelineRun, steps: dict[str, Step]) -> str:
 # Changes
 
 
-def decide(visit: Visit) -> Done:
+def decide(visit: PageVisit) -> Done:
     """Approve or reject a step that waits."""
     _, view = visit.thread()
     verdict = visit.text("verdict")
     if verdict not in ("approve", "reject"):
         raise Invalid("neither approved nor rejected", "choose one of the two")
-    decision = Decision(verdict == "approve", visit.by, visit.text("reason"))
+    decision = ApprovalDecision(verdict == "approve", visit.by, visit.text("reason"))
     pipeline_runs.decided(visit.relay, view.thread_id, visit.text("step"), decision)
     return Done(to=visit.link("r", view.thread_id), note="decided")
 
 
-def cancel(visit: Visit) -> Done:
+def cancel(visit: PageVisit) -> Done:
     """End a run."""
     _, view = visit.thread()
     _check_own(visit)
@@ -87,7 +87,7 @@ def cancel(visit: Visit) -> Done:
     return Done(to=visit.link("r", view.thread_id), note="cancelled")
 
 
-def resume(visit: Visit) -> Done:
+def resume(visit: PageVisit) -> Done:
     """Go on with a run, in a process of its own: it does not end with this server."""
     _, view = visit.thread()
     home = _check_own(visit)
@@ -103,16 +103,16 @@ def resume(visit: Visit) -> Done:
     return Done(to=visit.link("r", view.thread_id), note="resumed")
 
 
-def _is_own(visit: Visit) -> bool:
+def _is_own(visit: PageVisit) -> bool:
     return bool(visit.folder) and _home(visit) is not None
 
 
-def _home(visit: Visit) -> Any:
+def _home(visit: PageVisit) -> Any:
     transport = visit.relay.transport
     return transport.stores.engine.home if isinstance(transport, Local) else None
 
 
-def _check_own(visit: Visit) -> Any:
+def _check_own(visit: PageVisit) -> Any:
     if not _is_own(visit):
         raise Forbidden("a server runs no commands for a page", "do it there: relay pipeline")
     return _home(visit)

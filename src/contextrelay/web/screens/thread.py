@@ -17,7 +17,7 @@ from contextrelay.model.thread import CREATED, INVOKED, PATCHED, Changes, Number
 from contextrelay.report.page import gather, report_lines
 from contextrelay.report.trace_page import trace_lines
 from contextrelay.verbs import ReadHeader
-from contextrelay.web.screen import Done, Screen, Visit
+from contextrelay.web.screen import Done, PageVisit, Screen
 
 
 class Mark(NamedTuple):
@@ -33,14 +33,14 @@ class Mark(NamedTuple):
     said: str
 
 
-class Line(NamedTuple):
+class DifferenceLine(NamedTuple):
     """One line of a difference."""
 
     kind: str
     text: str
 
 
-def thread(visit: Visit) -> Screen:
+def thread(visit: PageVisit) -> Screen:
     """A thread at a version: what the model sees of it, and what changed since another."""
     handle, view = visit.thread()
     version = min(visit.number("v", view.version, least=1), view.version)
@@ -79,7 +79,7 @@ def thread(visit: Visit) -> Screen:
 _ARTIFACTS = 20
 
 
-def _savings(visit: Visit, handle: Thread) -> Any:
+def _savings(visit: PageVisit, handle: Thread) -> Any:
     try:
         return visit.relay.savings(handle.id)
     except Forbidden:
@@ -104,7 +104,7 @@ def _screen(
     )
 
 
-def _lines(handle: Thread, changes: Changes) -> Iterator[Line]:
+def _lines(handle: Thread, changes: Changes) -> Iterator[DifferenceLine]:
     """A difference as people read it, with what was there before."""
     if not changes.operations:
         return
@@ -113,7 +113,7 @@ def _lines(handle: Thread, changes: Changes) -> Iterator[Line]:
     old = None if is_only_more else handle.state(changes.old_version)
     kinds = {"+": "added", "-": "removed", "@": "where"}
     for line in state_display.change(old, shown):
-        yield Line(kinds[line[0]], line)
+        yield DifferenceLine(kinds[line[0]], line)
 
 
 _SECTIONS = {
@@ -135,7 +135,7 @@ def _sections(header: dict[str, Any]) -> Iterator[tuple[str, list[str], int]]:
             yield name.replace("_", " "), [state_display.item(each) for each in items], total
 
 
-def _mark(visit: Visit, numbered: Numbered) -> Mark:
+def _mark(visit: PageVisit, numbered: Numbered) -> Mark:
     event = numbered.event
     detail = event.detail
     version, sign, shape, to = 0, "·", "", ""
@@ -165,7 +165,7 @@ def _mark(visit: Visit, numbered: Numbered) -> Mark:
 # Other views of a thread
 
 
-def state(visit: Visit) -> Screen:
+def state(visit: PageVisit) -> Screen:
     """The whole state at a version, to unfold."""
     handle, view = visit.thread()
     version = min(visit.number("v", view.version, least=1), view.version)
@@ -174,7 +174,7 @@ def state(visit: Visit) -> Screen:
     return _screen("state", view, command, answer)
 
 
-def events(visit: Visit) -> Screen:
+def events(visit: PageVisit) -> Screen:
     """Everything that happened, by pages; the newest page unless another is asked for."""
     handle, view = visit.thread()
     after = visit.number("after", max(0, view.events - PAGE_ROWS))
@@ -189,7 +189,7 @@ def events(visit: Visit) -> Screen:
     return _screen("events", view, f"relay events {display.short(view.thread_id)}", answer)
 
 
-def trace(visit: Visit) -> Screen:
+def trace(visit: PageVisit) -> Screen:
     """What models did in it, call by call."""
     handle, view = visit.thread()
     traced = handle.trace()
@@ -199,7 +199,7 @@ def trace(visit: Visit) -> Screen:
     return _screen("written", view, command, {"thread": view, "trace": traced}, drawn)
 
 
-def report(visit: Visit) -> Screen:
+def report(visit: PageVisit) -> Screen:
     """The thread written down to read."""
     handle, view = visit.thread()
     gathered = gather(handle)
@@ -216,7 +216,7 @@ def _joined(lines: Iterator[str]) -> Markup:
 # Changes
 
 
-def restore(visit: Visit) -> Done:
+def restore(visit: PageVisit) -> Done:
     """Make an old version the newest."""
     handle, view = visit.thread()
     version = visit.number("version", 0, least=1)
@@ -224,7 +224,7 @@ def restore(visit: Visit) -> Done:
     return Done(to=visit.link("t", view.thread_id), note="restored")
 
 
-def fork(visit: Visit) -> Done:
+def fork(visit: PageVisit) -> Done:
     """Begin a thread with the state of this one, at a version."""
     handle, view = visit.thread()
     version = visit.number("version", view.version, least=1)

@@ -16,7 +16,7 @@ from contextrelay.limits import OUTLINE_PIECES_MAX, OUTLINE_STATEMENTS_MAX
 DEFINITIONS_MAX = 20_000
 
 
-class Definition(Struct, gc=False):
+class CodeDefinition(Struct, gc=False):
     """Something that is defined, and the lines that it takes."""
 
     kind: str
@@ -56,7 +56,7 @@ class Code:
 
     def __init__(self, text: str, wanted: str | None) -> None:
         self.text = text
-        self.found: list[Definition] = []
+        self.found: list[CodeDefinition] = []
         self.more: Counter[str] = Counter()
         """What was left out, because there was too much, by kind."""
         self.note = ""
@@ -81,7 +81,7 @@ class Code:
         if at < len(self.text):
             self.note = f"read up to line {self.line(at)}"
 
-    def ends(self, found: Definition, at: int) -> None:
+    def ends(self, found: CodeDefinition, at: int) -> None:
         """Note the last line of what was found."""
         if not self.is_outline:
             found.last = self.line(at)
@@ -95,7 +95,7 @@ class Code:
         self._counted = at
         return self._line
 
-    def keep(self, definition: Definition) -> None:
+    def keep(self, definition: CodeDefinition) -> None:
         """Add what was found, unless there is too much that nobody asked for."""
         if len(self.found) < DEFINITIONS_MAX or definition.name == self._wanted:
             self.found.append(definition)

@@ -10,7 +10,7 @@ import re
 
 from contextrelay.content.outline.code.brackets import (
     Code,
-    Definition,
+    CodeDefinition,
 )
 from contextrelay.content.outline.code.masked import Directive, masked_c
 from contextrelay.content.outline.code.symbols import drawn, symbols_of
@@ -104,7 +104,7 @@ def read(text: str, wanted: str | None = None) -> tuple[Code, list[str]]:
 
 def _keep_macro(code: Code, each: Directive) -> None:
     if name := _MACRO.match(each.text):
-        code.keep(Definition("macro", name[0], each.line, each.line, each.last))
+        code.keep(CodeDefinition("macro", name[0], each.line, each.line, each.last))
 
 
 class _Walk:
@@ -178,7 +178,7 @@ class _Walk:
             self._code.ends(found, end)
         return found is not None
 
-    def _named(self, stop: int, has_body: bool) -> Definition | None:
+    def _named(self, stop: int, has_body: bool) -> CodeDefinition | None:
         """The function that a statement defines or declares."""
         text, start, code = self._text, self._start, self._code
         if _NO_DEFINITION.match(text, start):
@@ -272,8 +272,8 @@ class _Walk:
         for name, named_at in places:
             self._code.ends(self._keep("type", name, start + named_at), stop)
 
-    def _keep(self, kind: str, name: str, named_at: int) -> Definition:
+    def _keep(self, kind: str, name: str, named_at: int) -> CodeDefinition:
         first = 0 if self._code.is_outline else self._code.line(self._start)
-        found = Definition(kind, name, self._code.line(named_at), first)
+        found = CodeDefinition(kind, name, self._code.line(named_at), first)
         self._code.keep(found)
         return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from contextrelay.content.outline.code.brackets import Code, Definition
+from contextrelay.content.outline.code.brackets import Code, CodeDefinition
 from contextrelay.content.outline.code.masked import masked_go
 from contextrelay.content.outline.code.symbols import drawn, symbols_of
 from contextrelay.content.outline.layout import Drawn
@@ -47,12 +47,12 @@ def read(text: str, wanted: str | None = None) -> tuple[Code, list[str]]:
     return walk.code, walk.imports
 
 
-def _by_type(found: list[Definition]) -> list[Definition]:
+def _by_type(found: list[CodeDefinition]) -> list[CodeDefinition]:
     """Methods behind their type; those of a type that is defined elsewhere have its name."""
-    methods: dict[str, list[Definition]] = {
+    methods: dict[str, list[CodeDefinition]] = {
         each.name: [] for each in found if each.kind == "type" and not each.owner
     }
-    ordered: list[Definition] = []
+    ordered: list[CodeDefinition] = []
     for each in found:
         if each.owner in methods:
             methods[each.owner].append(each)
@@ -161,9 +161,9 @@ class _Walk:
                 return at
             at = self.code.end(at) or at + 1
 
-    def _keep(self, kind: str, name: str, start: int, named_at: int) -> Definition:
+    def _keep(self, kind: str, name: str, start: int, named_at: int) -> CodeDefinition:
         first = 0 if self.code.is_outline else self.code.line(start)
-        found = Definition(kind, name, self.code.line(named_at), first)
+        found = CodeDefinition(kind, name, self.code.line(named_at), first)
         found.is_local = kind != "type" and not name[0].isupper() and name not in _CALLED
         if name != "_":
             self.code.keep(found)

@@ -60,7 +60,7 @@ _NODES_MAX = 20_000
 _NEVER = 1 << 30
 
 
-class Node(Struct, gc=False):
+class PythonDefinition(Struct, gc=False):
     """Something that is defined, and the lines that it takes."""
 
     kind: str
@@ -75,14 +75,14 @@ class Node(Struct, gc=False):
     is_member: bool
     is_shown: bool
     """Whether an outline has it: within functions and loops nothing is."""
-    above: Node | None
+    above: PythonDefinition | None
     last: int = 0
     doc: str = ""
 
     def path(self, parts_max: int) -> tuple[str, ...]:
         """The name, and before it those that it is below, at most so many in all."""
         names: list[str] = []
-        node: Node | None = self
+        node: PythonDefinition | None = self
         while node is not None and len(names) < parts_max:
             names.append(node.name)
             node = node.above
@@ -93,7 +93,7 @@ class Module(Struct):
     """What a file of Python imports and defines, in its order."""
 
     imports: list[str]
-    nodes: list[Node]
+    nodes: list[PythonDefinition]
     more: Counter[str]
     """What has no node, because there were too many, by kind."""
     doc: str = ""
@@ -103,8 +103,8 @@ class _Block(Struct, gc=False):
     """An indented part of the text."""
 
     indent: int
-    node: Node | None
-    owner: Node | None
+    node: PythonDefinition | None
+    owner: PythonDefinition | None
     """The class or function whose body it is in, or is."""
     is_shown: bool
     is_member: bool
@@ -123,7 +123,7 @@ def draw(source: Source) -> Drawn | None:
     return drawn(source, "Python", symbols, module.imports, module.doc, module.more)
 
 
-def _symbol(text: str, node: Node) -> Symbol:
+def _symbol(text: str, node: PythonDefinition) -> Symbol:
     if node.kind == "constant":
         return Symbol("constant", node.name, node.line)
     header = text[node.start : min(node.stop, node.start + HEADER_CHARS_MAX)]
@@ -259,7 +259,9 @@ class _Reading:
         first = self._decorated or line
         self._decorated = 0
         self._may_be_doc = True
-        node = Node(kind, name, line, first, *at, above.is_member, above.is_shown, above.owner)
+        node = PythonDefinition(
+            kind, name, line, first, *at, above.is_member, above.is_shown, above.owner
+        )
         if above.is_shown or not self._is_outline:
             self._keep(node)
         is_shown = above.is_shown and kind == "class" and not above.is_member
@@ -304,12 +306,12 @@ class _Reading:
         for each in dict.fromkeys(names):
             if not (self._is_outline and each.startswith("__")):
                 self._keep(
-                    Node(
+                    PythonDefinition(
                         "constant", each, line, line, start, start, is_member, is_shown, owner, last
                     )
                 )
 
-    def _keep(self, node: Node) -> None:
+    def _keep(self, node: PythonDefinition) -> None:
         if len(self.module.nodes) < _NODES_MAX or node.name == self._wanted:
             self.module.nodes.append(node)
         else:

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from contextrelay.content.outline.code import script_patterns as on
 from contextrelay.content.outline.code import script_wrappers as wrappers
-from contextrelay.content.outline.code.brackets import Code, Definition
+from contextrelay.content.outline.code.brackets import Code, CodeDefinition
 from contextrelay.content.outline.code.masked import masked_script
 from contextrelay.content.outline.code.symbols import drawn, symbols_of
 from contextrelay.content.outline.layout import Drawn
@@ -28,7 +28,7 @@ class _Level(Struct, gc=False):
     """What is walked through: a body of statements, a class, an object, a table of modules."""
 
     kind: str
-    owner: Definition | None = None
+    owner: CodeDefinition | None = None
 
 
 def draw(source: Source) -> Drawn | None:
@@ -114,7 +114,7 @@ class _Walk:
 
     # -- what begins here
 
-    def _body(self, start: int) -> Definition | None:
+    def _body(self, start: int) -> CodeDefinition | None:
         text = self._text
         match = on.DEFINES.match(text, start)
         if match is None:
@@ -136,7 +136,7 @@ class _Walk:
             found.signature = self._arguments(match.end())
         return found
 
-    def _unnamed(self, start: int) -> Definition | None:
+    def _unnamed(self, start: int) -> CodeDefinition | None:
         """An import, or what is wrapped around the statements of a whole file."""
         text = self._text
         if match := on.IMPORT.match(text, start):
@@ -145,7 +145,9 @@ class _Walk:
         if match := on.TEST.match(text, start):
             return self._test(start, match)
         if match := on.DEFAULT.match(text, start):
-            found = Definition("object", "default", self.code.line(start), self.code.line(start))
+            found = CodeDefinition(
+                "object", "default", self.code.line(start), self.code.line(start)
+            )
             self._go_in("object", match.end(), found)
             return None
         if match := on.RUNS_NOW.match(text, start):
@@ -172,7 +174,7 @@ class _Walk:
                 return None
         return None
 
-    def _module(self, start: int) -> Definition | None:
+    def _module(self, start: int) -> CodeDefinition | None:
         """A part of what was put together into one file; its statements are those of a file."""
         match = on.MODULE.match(self._text, start)
         brace = match and wrappers.module_body(self.code, match.end())
@@ -183,7 +185,7 @@ class _Walk:
         self._go_in("body", brace, found)
         return found
 
-    def _test(self, start: int, match: re.Match[str]) -> Definition | None:
+    def _test(self, start: int, match: re.Match[str]) -> CodeDefinition | None:
         """A test with its title; and those that it is made of."""
         above = self._levels[-1].owner
         owner = above.name if above is not None and above.kind == "test" else ""
@@ -195,7 +197,7 @@ class _Walk:
             self._go_in("body", brace, found)
         return found
 
-    def _type(self, start: int, match: re.Match[str]) -> Definition | None:
+    def _type(self, start: int, match: re.Match[str]) -> CodeDefinition | None:
         kind = (match["kind"] or "module").split()[-1]
         name = match["type"]
         if kind in ("module", "namespace"):
@@ -212,7 +214,7 @@ class _Walk:
             found.signature = self.code.signature(match.end(), end.start())
         return found
 
-    def _assigned(self, start: int, match: re.Match[str]) -> Definition | None:
+    def _assigned(self, start: int, match: re.Match[str]) -> CodeDefinition | None:
         """What is given a name: it is a definition if it is a function, a class or an object."""
         text = self._text
         group = "variable" if match["word"] else "target"
@@ -248,7 +250,7 @@ class _Walk:
 
     def _value(
         self, name: str, start: int, named_at: int, at: int, owner: str = ""
-    ) -> Definition | None:
+    ) -> CodeDefinition | None:
         """A definition if a function, a class or an object with a name stands here."""
         text = self._text
         match = on.VALUE.match(text, at)
@@ -260,7 +262,9 @@ class _Walk:
             return None
         if match["object"] is not None:
             if not owner and len(self._levels) <= 2:
-                found = Definition("object", name, self.code.line(named_at), self.code.line(start))
+                found = CodeDefinition(
+                    "object", name, self.code.line(named_at), self.code.line(start)
+                )
                 self._go_in("object", end, found)
             return None
         if match["class"]:
@@ -292,7 +296,7 @@ class _Walk:
         """What is exported as the whole has the name that it has itself."""
         return own if own and name in ("module.exports", "exports") else name
 
-    def _member(self, start: int, level: _Level) -> Definition | None:
+    def _member(self, start: int, level: _Level) -> CodeDefinition | None:
         text = self._text
         match = on.MEMBER.match(text, start)
         if match is None:
@@ -331,15 +335,17 @@ class _Walk:
 
     # -- where it goes on
 
-    def _keep(self, kind: str, name: str, start: int, named_at: int, owner: str = "") -> Definition:
+    def _keep(
+        self, kind: str, name: str, start: int, named_at: int, owner: str = ""
+    ) -> CodeDefinition:
         code, first = self.code, 0
         if not code.is_outline:
             first = code.line(self._decorated if self._decorated >= 0 else start)
-        found = Definition(kind, name, code.line(named_at), first, owner=owner)
+        found = CodeDefinition(kind, name, code.line(named_at), first, owner=owner)
         self.code.keep(found)
         return found
 
-    def _enter(self, found: Definition, at: int) -> None:
+    def _enter(self, found: CodeDefinition, at: int) -> None:
         """Read the body of a class next."""
         brace = self._text.find("{", at, at + _HEADER_CHARS_MAX)
         for _ in range(4):
@@ -352,7 +358,7 @@ class _Walk:
             found.signature = self.code.signature(at, brace)
             self._go_in("class", brace, found)
 
-    def _go_in(self, kind: str, brace: int, owner: Definition | None) -> None:
+    def _go_in(self, kind: str, brace: int, owner: CodeDefinition | None) -> None:
         if len(self._levels) < _LEVELS_MAX:
             self._levels.append(_Level(kind, owner))
             self._at = brace + 1

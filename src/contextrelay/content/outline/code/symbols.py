@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from contextrelay.content.outline.code.brackets import Definition
-from contextrelay.content.outline.layout import JOINED, Drawn, Piece, quoted
+from contextrelay.content.outline.code.brackets import CodeDefinition
+from contextrelay.content.outline.layout import JOINED, Drawn, OutlinePiece, quoted
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX
 
@@ -39,7 +39,7 @@ class Symbol(Struct, frozen=True):
         return is_own and not self.is_member and self.kind in _HELPERS
 
 
-def symbols_of(definitions: Iterable[Definition]) -> list[Symbol]:
+def symbols_of(definitions: Iterable[CodeDefinition]) -> list[Symbol]:
     """Definitions as an outline shows them: what has one name in a row, once."""
     symbols: list[Symbol] = []
     before = ("", "")
@@ -100,14 +100,14 @@ def drawn(
         for kind, count in counts.items()
     )
     measure = source.measure() + (f", {note}" if note else "")
-    pieces = [Piece(0, (f"{language}, {measure}{': ' if counted else ''}{counted}",))]
+    pieces = [OutlinePiece(0, (f"{language}, {measure}{': ' if counted else ''}{counted}",))]
     if doc:
-        pieces.append(Piece(3, (quoted(doc, 60), quoted(doc, 160))))
+        pieces.append(OutlinePiece(3, (quoted(doc, 60), quoted(doc, 160))))
     names = list(dict.fromkeys(imports))
     if names:
-        pieces.append(Piece(1, ("imports:",)))
+        pieces.append(OutlinePiece(1, ("imports:",)))
         pieces += [
-            Piece(1 + 2 * (index >= _FIRST_IMPORTS), (quoted(name, 60),), JOINED)
+            OutlinePiece(1 + 2 * (index >= _FIRST_IMPORTS), (quoted(name, 60),), JOINED)
             for index, name in enumerate(names[:OUTLINE_PIECES_MAX])
         ]
     own = [each for each in symbols if not each.is_member]
@@ -132,14 +132,14 @@ def drawn(
     return Drawn(language.lower(), pieces, step, left_out, named, places=places)
 
 
-def _definitions(symbols: Sequence[Symbol], is_long: bool, is_kept: bool) -> Iterable[Piece]:
+def _definitions(symbols: Sequence[Symbol], is_long: bool, is_kept: bool) -> Iterable[OutlinePiece]:
     """Members stand on the line of their owner; what is short, or many of a kind, shares lines."""
     joined: list[Symbol] = []
     owner: Symbol | None = None
     members = 0
     for index, each in enumerate(symbols):
         if each.is_member and owner is not None:
-            yield Piece(_member_rank(each, owner, members, is_kept), _forms(each), JOINED)
+            yield OutlinePiece(_member_rank(each, owner, members, is_kept), _forms(each), JOINED)
             members += not each.is_private and not each.name.startswith("__")
             continue
         is_owner = index + 1 < len(symbols) and symbols[index + 1].is_member
@@ -154,7 +154,7 @@ def _definitions(symbols: Sequence[Symbol], is_long: bool, is_kept: bool) -> Ite
         forms = [f"{each.kind} {form}" for form in _forms(each)[1:]]
         if each.doc:
             forms.append(f"{forms[-1]}  {quoted(each.doc, 80)}")
-        yield Piece(5 if each.is_helper else rank, tuple(forms))
+        yield OutlinePiece(5 if each.is_helper else rank, tuple(forms))
     yield from _joined(joined)
 
 
@@ -169,7 +169,7 @@ def _member_rank(each: Symbol, owner: Symbol, members: int, is_kept: bool) -> in
     return 2 + sum(members >= each for each in _MEMBER_STEPS) + owner.is_private
 
 
-def _joined(symbols: Sequence[Symbol]) -> Iterable[Piece]:
+def _joined(symbols: Sequence[Symbol]) -> Iterable[OutlinePiece]:
     """What shares lines, by kind: what others use before helpers, many with how many they are."""
     groups: dict[tuple[bool, str], list[Symbol]] = {}
     for each in {(each.kind, each.name): each for each in reversed(symbols)}.values():
@@ -179,13 +179,13 @@ def _joined(symbols: Sequence[Symbol]) -> Iterable[Piece]:
         forms = [_forms(each)[: 3 if is_helper else 4] for each in group]
         if len(group) < _RUN_MIN:
             first, *forms = (each[kind in _JOINING :] for each in forms)
-            yield Piece(rank, tuple(f"{kind} {form}" for form in first))
+            yield OutlinePiece(rank, tuple(f"{kind} {form}" for form in first))
         else:
             many = f"{len(group)} {_HELPERS[kind]}" if is_helper else _PLURAL.get(kind, kind + "s")
             places = f"{many} {group[0].line}-{group[-1].line}:"
-            yield Piece(2 if is_helper else rank, (places,))
+            yield OutlinePiece(2 if is_helper else rank, (places,))
         for each in forms:
-            yield Piece(rank, each, JOINED)
+            yield OutlinePiece(rank, each, JOINED)
 
 
 def _forms(each: Symbol) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any, cast
 
-from contextrelay.content.outline.json.shape import Shape
+from contextrelay.content.outline.json.shape import JsonShape
 from contextrelay.content.outline.json.values import shown_name
 from contextrelay.content.outline.layout import Drawn
 from contextrelay.content.source import Source
@@ -18,7 +18,7 @@ def unreadable(source: Source) -> Drawn | None:
     start = len(text) - len(text.lstrip())
     if text[start : start + 1] not in ("{", "["):
         return None
-    shape = Shape()
+    shape = JsonShape()
     why = "read as far as was looked at" if source.is_partial else "broken, cut or too deep"
     shape.add(0, f"JSON, {why}; {source.measure()}")
     _walk(text, start, shape, 1)
@@ -30,7 +30,7 @@ _MEMBERS_MAX = 200_000
 _BROKEN_DEPTH_MAX = 6
 
 
-def _walk(text: str, at: int, shape: Shape, depth: int) -> None:
+def _walk(text: str, at: int, shape: JsonShape, depth: int) -> None:
     """Read the members of an array or object one by one, and go into the one that breaks off."""
     decoder = json.JSONDecoder()
     is_object = text[at] == "{"

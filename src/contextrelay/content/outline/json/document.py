@@ -15,7 +15,7 @@ import msgspec
 
 from contextrelay.content.outline.json.broken import unreadable
 from contextrelay.content.outline.json.levels import trouble
-from contextrelay.content.outline.json.shape import Shape
+from contextrelay.content.outline.json.shape import JsonShape
 from contextrelay.content.outline.json.values import objects_of
 from contextrelay.content.outline.layout import Drawn
 from contextrelay.content.outline.log.lines import whole_lines
@@ -33,7 +33,7 @@ def draw(source: Source) -> Drawn | None:
         value = read(source)
     except ValueError:
         return _several(source) or unreadable(source)
-    shape = Shape()
+    shape = JsonShape()
     shape.whole(source.measure(), value)
     return Drawn("json", shape.pieces, _pointer(value), shape.left_out, shape.names)
 
@@ -73,7 +73,7 @@ def _json_lines(source: Source) -> Drawn | None:
                 bad.append(number)
     if len(bad) > len(lines) // 2:
         return None
-    shape = Shape()
+    shape = JsonShape()
     shape.add(0, f"JSON lines: {len(values)} documents, {source.measure()}")
     if bad:
         some = ", ".join(map(str, bad[:5]))
@@ -109,14 +109,14 @@ def _several(source: Source) -> Drawn | None:
         return None
     rest = text[at:].strip()
     partly = f", read up to line {line}" if rest else ""
-    shape = Shape()
+    shape = JsonShape()
     shape.add(0, f"JSON: {len(values)} documents, {source.measure()}{partly}")
     _records(shape, source.lines, values, numbers)
     return Drawn("json", shape.pieces, "--lines 1:41", shape.left_out, shape.names)
 
 
 def _records(
-    shape: Shape, lines: Sequence[str], values: Sequence[Any], numbers: Sequence[int]
+    shape: JsonShape, lines: Sequence[str], values: Sequence[Any], numbers: Sequence[int]
 ) -> None:
     """Documents by what they have in common, and the lines of those that report trouble."""
     shape.elements(values, 1)

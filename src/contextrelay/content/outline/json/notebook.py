@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any, cast
 
 from contextrelay.content.outline.json.document import read
-from contextrelay.content.outline.layout import Drawn, Piece, quoted
+from contextrelay.content.outline.layout import Drawn, OutlinePiece, quoted
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX
 
@@ -29,13 +29,13 @@ def draw(source: Source) -> Drawn | None:
     counts = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(_KINDS_SHOWN_MAX))
     of_language = f", {quoted(_word(language), 30)}" if language else ""
     title = f"notebook, {len(cells)} cells ({counts}){of_language}, {source.measure()}"
-    pieces = [Piece(0, (title,))]
+    pieces = [OutlinePiece(0, (title,))]
     for index, cell in enumerate(cells[:OUTLINE_PIECES_MAX]):
         pieces.append(_cell(index, _dict(cell)))
     return Drawn("notebook", pieces, "--json-pointer /cells/0/source")
 
 
-def _cell(index: int, cell: dict[str, Any]) -> Piece:
+def _cell(index: int, cell: dict[str, Any]) -> OutlinePiece:
     text = cell.get("source")
     if isinstance(text, list):
         text = "".join(map(_word, cast("list[Any]", text)[:200]))
@@ -54,7 +54,7 @@ def _cell(index: int, cell: dict[str, Any]) -> Piece:
     short = f"{head}{quoted(lines[0], 50)}{error}"
     more = f" ({len(lines)} lines)" if len(lines) > 1 else ""
     long = f"{head}{quoted(lines[0], 100)}{more}{error}"
-    return Piece(0 if failed else 1 if is_heading else 2, (short, long))
+    return OutlinePiece(0 if failed else 1 if is_heading else 2, (short, long))
 
 
 def _word(value: Any) -> str:

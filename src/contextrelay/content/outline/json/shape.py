@@ -24,7 +24,7 @@ from contextrelay.content.outline.json.values import (
     scalars,
     shown_name,
 )
-from contextrelay.content.outline.layout import JOINED, Piece, families
+from contextrelay.content.outline.layout import JOINED, OutlinePiece, families
 from contextrelay.limits import OUTLINE_PIECES_MAX
 
 # An object with more keys than this, all alike in what they hold, is a map.
@@ -37,11 +37,11 @@ _WORDS = re.compile(r"[A-Za-z_ ]*+")
 _FIELD = re.compile(r"[A-Za-z_]*+")
 
 
-class Shape:
+class JsonShape:
     """Pieces for values, gathered place by place."""
 
     def __init__(self) -> None:
-        self.pieces: list[Piece] = []
+        self.pieces: list[OutlinePiece] = []
         self.left_out = 0
         self.names: dict[str, None] = {}
         """Those of fields: of a place at which there are too many to be shown as well."""
@@ -182,7 +182,7 @@ class Shape:
             self.left_out += 1
 
     def add(self, rank: int, *forms: str, glue: str = "\n") -> None:
-        self.pieces.append(Piece(rank, forms, glue))
+        self.pieces.append(OutlinePiece(rank, forms, glue))
 
 
 def _indented(forms: tuple[str, ...], depth: int, glue: str) -> tuple[str, ...]:

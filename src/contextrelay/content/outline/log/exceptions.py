@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from contextrelay.content.outline.layout import Piece, quoted
+from contextrelay.content.outline.layout import OutlinePiece, quoted
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_FRAMES_MAX
 
@@ -70,7 +70,7 @@ _ABOVE_LINES, _BELOW_LINES, _APART_LINES = 10, 12, 2
 _INNER, _INNER_END, _NESTED_MAX = "---> ", "--- End of inner exception", 10
 
 
-class Kind(Struct):
+class ExceptionKind(Struct):
     """Exceptions of one type, from one frame."""
 
     line: int
@@ -83,7 +83,7 @@ class Kind(Struct):
 class Traces(Struct):
     """What a text has of traces."""
 
-    kinds: list[Kind]
+    kinds: list[ExceptionKind]
     """In their order."""
     frames: set[int]
     """The numbers of the lines that are frames."""
@@ -97,7 +97,7 @@ def exceptions(source: Source) -> Traces:
     reader = _Reader(source.short_lines)
     for index in marked[:OUTLINE_FRAMES_MAX]:
         reader.read(index)
-    kinds: dict[tuple[str, str], Kind] = {}
+    kinds: dict[tuple[str, str], ExceptionKind] = {}
     for each in sorted(reader.found, key=lambda each: each.line):
         key = (each.type, each.frame)
         if key in kinds or len(kinds) < _KINDS_MAX:
@@ -106,9 +106,9 @@ def exceptions(source: Source) -> Traces:
     return Traces(list(kinds.values()), reader.frames, unread[0] + 1 if unread else 0)
 
 
-def drawn(traces: Traces) -> list[Piece]:
+def drawn(traces: Traces) -> list[OutlinePiece]:
     """A piece for each kind, with where it was raised if there is room."""
-    pieces: list[Piece] = []
+    pieces: list[OutlinePiece] = []
     for index, each in enumerate(traces.kinds):
         times = f" x{each.count}" if each.count > 1 else ""
         head = ": ".join(filter(None, (f"exception {each.line}{times}", each.type)))
@@ -117,9 +117,11 @@ def drawn(traces: Traces) -> list[Piece]:
         at = f", at {_ended(each.frame)}"
         forms = (short, short + at, full + at)
         # Where they are few, each has its place before other lines are shown.
-        pieces.append(Piece(index >= _FIRST, forms[len(traces.kinds) <= _FEW :]))
+        pieces.append(OutlinePiece(index >= _FIRST, forms[len(traces.kinds) <= _FEW :]))
     if traces.unread_from:
-        pieces.append(Piece(1, (f"from line {traces.unread_from} on no traces were looked for",)))
+        pieces.append(
+            OutlinePiece(1, (f"from line {traces.unread_from} on no traces were looked for",))
+        )
     return pieces
 
 
@@ -129,7 +131,7 @@ def _ended(frame: str) -> str:
     return frame if len(frame) <= _FRAME_CHARS else f"…{frame[1 - _FRAME_CHARS :]}"
 
 
-def is_shown(head: Kind | None, text: str) -> bool:
+def is_shown(head: ExceptionKind | None, text: str) -> bool:
     """Whether a line says no more than what is shown of its exception."""
     if head is None or len(head.message) > _MESSAGE_CHARS:
         return False
@@ -176,7 +178,7 @@ class _Reader:
     """Reads lines with a mark in their order; what it found stands in `found` and `frames`."""
 
     def __init__(self, lines: Sequence[str]) -> None:
-        self.found: list[Kind] = []
+        self.found: list[ExceptionKind] = []
         self.frames: set[int] = set()
         self._lines = lines
         self._known: dict[str, _Frame | None] = {}
@@ -221,18 +223,18 @@ class _Reader:
                 continue
             if raised := _RAISED.match(line, margin):
                 message = (raised[2] or "").strip()
-                self.found.append(Kind(at + 1, raised[1], message, self._own))
+                self.found.append(ExceptionKind(at + 1, raised[1], message, self._own))
             break
         self._own, self._is_open = "", False
 
-    def _with_place(self, index: int, line: str) -> Kind | None:
+    def _with_place(self, index: int, line: str) -> ExceptionKind | None:
         """What a head says that has its place, and may stand alone."""
         if "panicked at " in line and (panic := _PANICKED.search(line)):
             margin = max(0, line.find("thread '"))
             below = self._line(index + 1)[margin:] if index + 1 < len(self._lines) else ""
-            return Kind(index + 1, "panic", panic[1] or below.strip(), panic[2])
+            return ExceptionKind(index + 1, "panic", panic[1] or below.strip(), panic[2])
         if ":in " in line and line[-1:] == ")" and (placed := _PLACED.search(line)):
-            return Kind(index + 1, placed[3], placed[2], placed[1])
+            return ExceptionKind(index + 1, placed[3], placed[2], placed[1])
         return None
 
     def _frame(self, line: str) -> _Frame | None:
@@ -260,7 +262,7 @@ class _Reader:
             kind.frame = frame.text
             self._is_open = not frame.is_own
 
-    def _above(self, index: int) -> Kind | None:
+    def _above(self, index: int) -> ExceptionKind | None:
         """What the nearest head above the first of its frames says."""
         for at in range(index - 1, max(self._last, index - 1 - _ABOVE_LINES, -1), -1):
             line = self._line(at)
@@ -280,12 +282,12 @@ class _Reader:
             causes.append(at)
         self._outer = causes[::-1] or self._outer[-_NESTED_MAX:]
 
-    def _head(self, at: int, is_next: bool) -> Kind | None:
+    def _head(self, at: int, is_next: bool) -> ExceptionKind | None:
         line = self._line(at)
         if (line, is_next) not in self._heads:
             self._heads[line, is_next] = _head_of(line, is_next)
         head = self._heads[line, is_next]
-        return Kind(at + 1, *head) if head else None
+        return ExceptionKind(at + 1, *head) if head else None
 
 
 def _head_of(line: str, is_next: bool) -> tuple[str, str] | None:

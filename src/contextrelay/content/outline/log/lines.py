@@ -17,7 +17,7 @@ from copy import copy
 from msgspec import Struct
 
 from contextrelay.content.error_lines import is_error_line, is_warning_line
-from contextrelay.content.outline.layout import Drawn, Piece, quoted
+from contextrelay.content.outline.layout import Drawn, OutlinePiece, quoted
 from contextrelay.content.outline.log.exceptions import drawn, exceptions, is_shown
 from contextrelay.content.outline.log.format import ERRORS, Format, format_of
 from contextrelay.content.outline.log.times import span
@@ -59,14 +59,14 @@ def draw(source: Source) -> Drawn | None:
         return None
     shared = format_of(lines)
     gathered = _gather(source, shared)
-    pieces = [Piece(0, (f"log, {source.measure()}",))]
+    pieces = [OutlinePiece(0, (f"log, {source.measure()}",))]
     if times := span(lines):
-        pieces.append(Piece(1, (f"time {times[0]} to {times[1]}",)))
+        pieces.append(OutlinePiece(1, (f"time {times[0]} to {times[1]}",)))
     if example := _example(lines, shared):
-        pieces.append(Piece(1, (f"each line: {example}<message>",)))
+        pieces.append(OutlinePiece(1, (f"each line: {example}<message>",)))
     if gathered.levels:
         counts = ", ".join(f"{name} {count}" for name, count in gathered.levels.most_common())
-        pieces.append(Piece(1, (f"levels: {counts}",)))
+        pieces.append(OutlinePiece(1, (f"levels: {counts}",)))
     errors, warnings = _by_line(gathered.errors), _by_line(gathered.warnings)
     traces = exceptions(source)
     heads = {each.line: each for each in traces.kinds}
@@ -86,9 +86,9 @@ def draw(source: Source) -> Drawn | None:
     unread = f" ({gathered.unread} lines were not looked at)" if gathered.unread else ""
     if plain or unread:
         others = f"{len(plain)} kinds of other lines{unread}, the most common first:"
-        pieces.append(Piece(_RANK_PLAIN, (others,)))
+        pieces.append(OutlinePiece(_RANK_PLAIN, (others,)))
     pieces += [
-        Piece(_RANK_PLAIN + (index >= 8), (_line(each, 70), _line(each, 160)))
+        OutlinePiece(_RANK_PLAIN + (index >= 8), (_line(each, 70), _line(each, 160)))
         for index, each in enumerate(plain[:_KINDS_SHOWN_MAX])
     ]
     left_out = max(0, len(plain) - _KINDS_SHOWN_MAX)
@@ -96,12 +96,12 @@ def draw(source: Source) -> Drawn | None:
     return Drawn("log", pieces, f"--lines {max(1, first - 5)}:{first + 6}", left_out)
 
 
-def whole_lines(noun: str, lines: Sequence[str], numbers: Sequence[int]) -> list[Piece]:
+def whole_lines(noun: str, lines: Sequence[str], numbers: Sequence[int]) -> list[OutlinePiece]:
     """Lines of trouble by kinds, each as a whole: for records, whose shape comes before them."""
     some = [(number, lines[number - 1]) for number in numbers[:_WHOLE_LINES_MAX]]
     kinds = _by_kind([_Message(number, line, 1, number, line) for number, line in some])
     pieces = _trouble(noun, kinds, kinds, _shortest_chars(len(kinds)))
-    return [Piece(piece.rank + _RANK_NEXT, piece.forms, piece.glue) for piece in pieces]
+    return [OutlinePiece(piece.rank + _RANK_NEXT, piece.forms, piece.glue) for piece in pieces]
 
 
 def _example(lines: Sequence[str], shared: Format) -> str:
@@ -239,12 +239,12 @@ def _trouble(
     chars_min: int,
     lines: Sequence[str] = (),
     shared: Format | None = None,
-) -> list[Piece]:
+) -> list[OutlinePiece]:
     """How many lines of trouble there are, and those of their kinds that are shown."""
     if not kinds:
         return []
     total = sum(each.count for each in kinds)
-    pieces = [Piece(0, (f"{noun} lines: {total}, {len(kinds)} kinds:",))]
+    pieces = [OutlinePiece(0, (f"{noun} lines: {total}, {len(kinds)} kinds:",))]
     for index, each in enumerate(shown[:OUTLINE_PIECES_MAX]):
         # The first and the last come before those between.
         is_first = index < 8 or index >= len(shown) - 2
@@ -252,13 +252,15 @@ def _trouble(
         head = f"{each.line} x{each.count}" if each.count > 1 else f"{each.line}"
         full = f"{head}, last {each.last}" if each.count > 1 else head
         short = f"{head}: {each.ended(chars_min)}"
-        pieces.append(Piece(rank, (short, f"{full}: {each.ended(_MESSAGE_CHARS)}")))
+        pieces.append(OutlinePiece(rank, (short, f"{full}: {each.ended(_MESSAGE_CHARS)}")))
         # The lines before and after, if nothing else needs the room.
         for number in (each.line - 1, each.line + 1):
             line = lines[number - 1] if 0 < number <= len(lines) else ""
             if shared is not None and line.strip() and not is_error_line(line):
                 start = (shared.read(line) or ("", 0))[1]
-                pieces.append(Piece(_RANK_NEXT + 1, (f" {number}: {quoted(line[start:], 70)}",)))
+                pieces.append(
+                    OutlinePiece(_RANK_NEXT + 1, (f" {number}: {quoted(line[start:], 70)}",))
+                )
     return pieces
 
 
