@@ -6,7 +6,7 @@ import pytest
 
 from contextrelay import NotFound, Relay
 from contextrelay.content.tokens import count_tokens
-from contextrelay.limits import SAVINGS_NAMES_MAX
+from contextrelay.core.accounting.savings_breakdown import SAVINGS_NAMES_MAX
 
 BODY = "\n".join(f"line {index}: the orders service owns the schema" for index in range(2_000))
 

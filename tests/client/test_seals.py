@@ -27,7 +27,7 @@ from contextrelay import (
 )
 from contextrelay.client.flow import iterate
 from contextrelay.client.seal.pull import open_sealed
-from contextrelay.client.seal.push import PushedArtifact
+from contextrelay.client.seal.push import Pushed
 from contextrelay.model.artifact import SealFormat
 from contextrelay.model.ref import parse_ref
 from contextrelay.seal.keys import split_key
@@ -326,7 +326,7 @@ def test_what_is_returned_does_not_show_the_key_by_accident(relay: Relay) -> Non
     made = relay.push("the plan", seal=True)
     key = made.url.partition("=")[2]
 
-    assert isinstance(made, PushedArtifact)
+    assert isinstance(made, Pushed)
     assert key not in f"{made} {made!r} {[made]}"
     assert f"{made.ref}#k2=..." in repr(made)
 

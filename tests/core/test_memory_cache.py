@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from contextrelay.cache import BoundedCache
-from contextrelay.core.memory_cache import Warm
-from contextrelay.limits import WARM_BODY_BYTES_MAX, WARM_BYTES_MAX
+from contextrelay.core.memory_cache import WARM_BODY_BYTES_MAX, WARM_BYTES_MAX, Warm
 
 
 def test_the_first_kept_is_dropped_first() -> None:

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from random import Random
 
 from contextrelay import Relay
-from contextrelay.limits import OBJECT_PART_BYTES, ROW_BODY_BYTES_MAX
+from contextrelay.limits import ROW_BODY_BYTES_MAX
 from contextrelay.model.artifact import Artifact, in_ms
+from contextrelay.store.blobs.objects import OBJECT_PART_BYTES
 from contextrelay.verbs import Push
 from tests.crash.report import Entry, Mine, What
 from tests.crash.thread_acts import ThreadActs

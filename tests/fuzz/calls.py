@@ -28,13 +28,9 @@ from contextrelay.content.slicing.slice import take
 from contextrelay.content.slicing.source import SliceSource as Sliced
 from contextrelay.content.source import Source
 from contextrelay.content.tokens import count_tokens
+from contextrelay.core.search_index import SEARCHED_BYTES_MAX, SEARCHED_PASSAGES_MAX
 from contextrelay.errors import RelayError
-from contextrelay.limits import (
-    GREP_ONE_S_MAX,
-    OUTLINE_BYTES_MAX,
-    SEARCHED_BYTES_MAX,
-    SEARCHED_PASSAGES_MAX,
-)
+from contextrelay.limits import GREP_ONE_S_MAX, OUTLINE_BYTES_MAX
 from contextrelay.model.artifact import ArtifactType
 from contextrelay.model.inspect import Selector, Way
 from tests.content.slicing.sources import Counted

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.json import decode
 
-from contextrelay.limits import SHUTDOWN_S_MAX
+from contextrelay.server.serve import SHUTDOWN_S_MAX
 from tests.cli.shell import Shell
 from tests.security.hostile import WS, WS_KEY, WS_VERSION
 from tests.security.raw import Raw

@@ -17,7 +17,8 @@ from contextrelay import Relay
 from contextrelay.client.bridge.bridge import AgentBridge
 from contextrelay.client.contextrelay import ContextRelay
 from contextrelay.content.tokens import count_tokens
-from contextrelay.limits import MCP_PREVIEW_CHARS, MCP_TEXT_BYTES_MAX
+from contextrelay.limits import MCP_TEXT_BYTES_MAX
+from contextrelay.mcp.tools.push_pull import MCP_PREVIEW_CHARS
 from tests.mcp.connecting import (
     LEGS,
     Era,

@@ -10,13 +10,8 @@ from msgspec import to_builtins
 
 from contextrelay import Invalid, Relay
 from contextrelay.client.thread import Thread
-from contextrelay.limits import (
-    BUNDLE_PREVIEWS_MAX,
-    BUNDLE_TURN_BYTES_MAX,
-    BUNDLE_TURNS_MAX,
-    BUNDLE_USER_BYTES_MAX,
-)
-from contextrelay.runs.bundle import SYSTEM, Bundle, Turn, build_bundle
+from contextrelay.limits import BUNDLE_PREVIEWS_MAX, BUNDLE_TURN_BYTES_MAX, BUNDLE_USER_BYTES_MAX
+from contextrelay.runs.bundle import BUNDLE_TURNS_MAX, SYSTEM, Bundle, Turn, build_bundle
 from contextrelay.state.schema import fact
 from contextrelay.verbs import ReadHeader
 

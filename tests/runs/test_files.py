@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from contextrelay import Failed, Invalid, NotFound, Relay, TooLarge
-from contextrelay.limits import RUN_FILE_BYTES_MAX
 from contextrelay.runs.providers.echo import Echo, ScriptedCall, ScriptLine
-from contextrelay.runs.tools import TrackedFiles
+from contextrelay.runs.tools import RUN_FILE_BYTES_MAX, TrackedFiles
 
 
 def git(folder: Path, *words: str) -> None:

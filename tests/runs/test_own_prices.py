@@ -9,8 +9,7 @@ import pytest
 
 from contextrelay import Relay
 from contextrelay.errors import Invalid
-from contextrelay.limits import PRICES_BYTES_MAX
-from contextrelay.runs.prices import PRICES, price, prices_here
+from contextrelay.runs.prices import PRICES, PRICES_BYTES_MAX, price, prices_here
 from contextrelay.runs.provider import Tokens
 
 

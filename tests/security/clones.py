@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from contextrelay.errors import RelayError
-from contextrelay.limits import PROJECT_BACKUPS_MAX, PROJECT_SEEN_MAX
 from contextrelay.model.project import FILES, OWN_FOLDER
 from contextrelay.project import Project
+from contextrelay.project.files import PROJECT_BACKUPS_MAX, PROJECT_SEEN_MAX
 from contextrelay.project.heartbeat import run_heartbeat
 from contextrelay.project.project import init_project
 

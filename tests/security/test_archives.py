@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from contextrelay import Relay, RelayError, Settings
-from contextrelay.limits import ARCHIVE_ENTRIES_MAX, MIB
+from contextrelay.core.transfer import ARCHIVE_ENTRIES_MAX
+from contextrelay.limits import MIB
 from tests.security.zips import (
     ELSEWHERE,
     LARGE,

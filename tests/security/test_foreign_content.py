@@ -26,7 +26,8 @@ import pytest
 from contextrelay import Relay
 from contextrelay.bounded import bodies, parser_pool
 from contextrelay.errors import Invalid, NotFound, TooLarge, Unavailable
-from contextrelay.limits import KIB, LOOK_INLINE_BYTES_MAX, LOOKS_AT_ONCE_MAX, MIB
+from contextrelay.limits import KIB, LOOK_INLINE_BYTES_MAX, MIB
+from contextrelay.server.slow_pool import LOOKS_AT_ONCE_MAX
 from tests.rigs import length, rig, some
 from tests.server.serving import serving_apart
 

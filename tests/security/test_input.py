@@ -18,10 +18,10 @@ from contextrelay.limits import (
     METADATA_BYTES_MAX,
     PUSH_MANY_ITEMS_MAX,
     SOURCE_REFS_MAX,
-    SWEEP_ITEMS_MAX,
     TTL_S_MAX,
 )
 from contextrelay.verbs import Push, PushMany
+from contextrelay.verbs.maintenance import SWEEP_ITEMS_MAX
 
 ABSENT = "00000000-0000-4000-8000-000000000000"
 MIB = 1024 * 1024

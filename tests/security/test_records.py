@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from contextrelay import Relay
-from contextrelay.limits import TRACE_EXCHANGE_TEXTS_MAX
-from contextrelay.report.trace_page import read_exchange
+from contextrelay.report.trace_page import TRACE_EXCHANGE_TEXTS_MAX, read_exchange
 from contextrelay.runs.provider import ToolCall
 from contextrelay.runs.providers.answer import parsed
 from contextrelay.runs.providers.echo import Echo, ScriptedCall, ScriptLine

@@ -19,7 +19,7 @@ from msgspec.json import decode, encode
 from msgspec.structs import replace
 
 from contextrelay import AsyncRelay, ContextRelay, Relay, RelayError, Sealed
-from contextrelay.client.seal.push import PushedArtifact
+from contextrelay.client.seal.push import Pushed
 from contextrelay.model.artifact import Artifact, Provenance
 from contextrelay.verbs import Pull
 from contextrelay.verbs.routes import FRAMED
@@ -130,7 +130,7 @@ BODY = os.urandom(2 * CHUNK + 100)
 
 
 @pytest.fixture(scope="module")
-def stored() -> tuple[PushedArtifact, Artifact, bytes]:
+def stored() -> tuple[Pushed, Artifact, bytes]:
     """What was pushed, what an honest server tells of it, and the sealed bytes."""
     with Relay("memory:") as relay:
         made = relay.push(BODY, seal=True, name="plan.md", metadata={"summary": "plan", "n": 1.5})
@@ -166,9 +166,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("which", CHANGES)
-def test_a_changed_description_fails(
-    stored: tuple[PushedArtifact, Artifact, bytes], which: str
-) -> None:
+def test_a_changed_description_fails(stored: tuple[Pushed, Artifact, bytes], which: str) -> None:
     """Promise E4."""
     made, artifact, sent = stored
     lied = replace(artifact, **CHANGES[which])
@@ -184,7 +182,7 @@ def test_a_changed_description_fails(
 
 
 @pytest.mark.parametrize("field", ["created_by", "capability"])
-def test_a_changed_author_fails(stored: tuple[PushedArtifact, Artifact, bytes], field: str) -> None:
+def test_a_changed_author_fails(stored: tuple[Pushed, Artifact, bytes], field: str) -> None:
     """Promise E4."""
     made, artifact, sent = stored
     by: Provenance = replace(artifact.provenance, **{field: "somebody else"})
@@ -194,7 +192,7 @@ def test_a_changed_author_fails(stored: tuple[PushedArtifact, Artifact, bytes], 
 
 
 def test_an_honest_server_is_believed_also_where_it_does_not_say_that_it_is_sealed(
-    stored: tuple[PushedArtifact, Artifact, bytes],
+    stored: tuple[Pushed, Artifact, bytes],
 ) -> None:
     made, artifact, sent = stored
 
@@ -204,7 +202,7 @@ def test_an_honest_server_is_believed_also_where_it_does_not_say_that_it_is_seal
 
 
 def test_a_changed_body_brings_nothing_at_all(
-    stored: tuple[PushedArtifact, Artifact, bytes],
+    stored: tuple[Pushed, Artifact, bytes],
 ) -> None:
     """Promise E2. Promise E4: never a partial body."""
     made, artifact, sent = stored
@@ -231,7 +229,7 @@ def test_a_changed_body_brings_nothing_at_all(
 
 
 def test_a_stream_that_is_cut_never_says_that_it_is_whole(
-    stored: tuple[PushedArtifact, Artifact, bytes],
+    stored: tuple[Pushed, Artifact, bytes],
 ) -> None:
     """Promise E4: what comes before the error is a true beginning."""
     made, artifact, sent = stored
@@ -257,7 +255,7 @@ def read_on(relay: Relay, url: str) -> tuple[bytes, bool]:
 
 
 def test_metadata_that_never_end_are_refused(
-    stored: tuple[PushedArtifact, Artifact, bytes],
+    stored: tuple[Pushed, Artifact, bytes],
 ) -> None:
     made, artifact, sent = stored
     deep = encode(artifact).replace(b'"plan"', b"[" * 500 + b"]" * 500)
@@ -267,7 +265,7 @@ def test_metadata_that_never_end_are_refused(
         pulled(answer, made.url)
 
 
-def test_a_traceback_holds_no_key(stored: tuple[PushedArtifact, Artifact, bytes]) -> None:
+def test_a_traceback_holds_no_key(stored: tuple[Pushed, Artifact, bytes]) -> None:
     """Promise E3."""
     made, artifact, sent = stored
     key = made.url.partition("#k2=")[2]

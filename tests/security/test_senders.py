@@ -10,7 +10,8 @@ import pytest
 from msgspec.json import encode
 from msgspec.structs import replace
 
-from contextrelay.limits import ASKED_AT_ONCE_BYTES_MAX, SWEEP_EVERY_S
+from contextrelay.limits import SWEEP_EVERY_S
+from contextrelay.server.routes.v1 import ASKED_AT_ONCE_BYTES_MAX
 from tests.core.clock import Clock
 from tests.server.serving import Served, serving
 

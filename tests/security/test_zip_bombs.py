@@ -18,8 +18,9 @@ import httpx2
 import pytest
 
 from contextrelay import Relay, RelayError
+from contextrelay.bounded.zips import ARCHIVE_RATIO_MAX
 from contextrelay.client.handoff_file import take_handoff, write_handoff
-from contextrelay.limits import ARCHIVE_RATIO_MAX, MIB
+from contextrelay.limits import MIB
 from tests.cli.shell import Shell
 from tests.security.zips import Parts, check_refused, lied_about, put_together, refs_in
 from tests.server.serving import serving

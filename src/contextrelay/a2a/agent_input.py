@@ -19,9 +19,12 @@ from contextrelay.client.relay import Relay
 from contextrelay.client.thread import Thread
 from contextrelay.client.transport.local import AsyncLocal
 from contextrelay.errors import Failed
-from contextrelay.limits import A2A_WORDS_BYTES_MAX, FETCH_BYTES_MAX
+from contextrelay.limits import FETCH_BYTES_MAX, KIB
 from contextrelay.pipelines.record import plain_runner
 from contextrelay.verbs import NoteTask
+
+# A text up to this size is said to the agent; a longer one is a ref that it looks into.
+A2A_WORDS_BYTES_MAX = 16 * KIB
 
 
 def asked_of(local: AsyncLocal, record: TaskRecord, kept: KeptMessage) -> Asked:

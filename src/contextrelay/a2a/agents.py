@@ -20,8 +20,11 @@ from contextrelay.client.bridge.bridge import CORRELATION, DONE_CHANNEL
 from contextrelay.client.bridge.bridge import FAILED as FAILED_MARK
 from contextrelay.client.relay import Relay
 from contextrelay.errors import Failed, Invalid, RelayError
-from contextrelay.limits import A2A_AGENTS_MAX, A2A_TASKS_AT_ONCE_MAX
+from contextrelay.limits import A2A_TASKS_AT_ONCE_MAX
 from contextrelay.runs.provider import Provider
+
+A2A_AGENTS_MAX = 32
+
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 _HINT = "write NAME=cli:BIN, NAME=py:MODULE:FUNCTION, NAME=model:PROVIDER or NAME=bridge:CHANNEL"

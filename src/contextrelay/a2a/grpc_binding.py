@@ -38,11 +38,15 @@ from contextrelay.a2a.schema import (
     said,
 )
 from contextrelay.errors import Broken, Invalid, RelayError
-from contextrelay.limits import A2A_MESSAGE_BYTES_MAX, A2A_REPLY_BYTES_MAX, A2A_RPCS_MAX
+from contextrelay.limits import A2A_MESSAGE_BYTES_MAX, A2A_REPLY_BYTES_MAX
 from contextrelay.server.auth import token_of
 
 if TYPE_CHECKING:
     from contextrelay.server.auth import Callers
+
+# Requests over gRPC under way at once in one process; one more is refused.
+A2A_RPCS_MAX = 1_000
+
 
 log = logging.getLogger("contextrelay.a2a")
 

@@ -41,12 +41,7 @@ from contextrelay.a2a.schema import (
 from contextrelay.a2a.tasks import Tasks
 from contextrelay.build import build
 from contextrelay.errors import RelayError
-from contextrelay.limits import (
-    A2A_CARD_S,
-    A2A_MESSAGE_BYTES_MAX,
-    EVENTS_KEEPALIVE_S,
-    SLOW_READER_S,
-)
+from contextrelay.limits import A2A_MESSAGE_BYTES_MAX, EVENTS_KEEPALIVE_S, SLOW_READER_S
 from contextrelay.server.request import JSON, ClientLeft, Exchange
 from contextrelay.server.streams.signals import EVENT_STREAM, unless_left
 
@@ -54,6 +49,9 @@ if TYPE_CHECKING:
     from contextrelay.a2a.grpc_binding import GrpcServer
     from contextrelay.server.app import ServerContext
     from contextrelay.server.streams.hub import Hub
+
+A2A_CARD_S = 300
+
 
 Document = dict[str, Any]
 Handle = Callable[[Exchange, AgentVisit], Awaitable[None]]

@@ -15,9 +15,14 @@ from contextrelay.a2a.schema import TERMINAL, TaskState
 from contextrelay.cache import BoundedCache
 from contextrelay.client.transport.local import Local
 from contextrelay.errors import Gone, NotFound
-from contextrelay.limits import A2A_TASKS_LISTED_MAX, LIST_ITEMS_MAX
+from contextrelay.limits import LIST_ITEMS_MAX
 from contextrelay.model.artifact import spell
 from contextrelay.verbs import ListTasks, ReadEvents, ReadTask
+
+# The tasks that one listing looks through and counts, newest first; the next page may begin behind
+# them. How the ended ones stand is remembered, for as many.
+A2A_TASKS_LISTED_MAX = 10_000
+
 
 BY = "a2a/"
 """Who makes the tasks of an agent: this and its name."""

@@ -30,15 +30,13 @@ from contextrelay.client.methods import build
 from contextrelay.client.transport.address import ServerAddress
 from contextrelay.content.artifact_type import is_media_type
 from contextrelay.errors import Failed, Forbidden, NotFound, Refused, RelayError, TooLarge
-from contextrelay.limits import (
-    A2A_PART_BYTES_KEPT,
-    A2A_PREVIEW_CHARS,
-    A2A_SENT_BYTES_MAX,
-    LIST_ITEMS_MAX,
-)
+from contextrelay.limits import A2A_PART_BYTES_KEPT, A2A_PREVIEW_CHARS, LIST_ITEMS_MAX, MIB
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE
 from contextrelay.model.ref import parse_ref
+
+A2A_SENT_BYTES_MAX = 4 * MIB
+
 
 Document = dict[str, Any]
 OnWords = Callable[[str], object]

@@ -26,13 +26,12 @@ from contextrelay.client.relay import AsyncRelay
 from contextrelay.client.thread import AsyncThread
 from contextrelay.client.transport.local import AsyncLocal
 from contextrelay.errors import Failed, TooLarge
-from contextrelay.limits import (
-    A2A_ANSWER_BYTES_MAX,
-    A2A_PIECE_CHARS_MAX,
-    A2A_PIECES_WAITING_MAX,
-    A2A_UPDATES_MAX,
-)
+from contextrelay.limits import A2A_PIECE_CHARS_MAX, A2A_UPDATES_MAX, MIB
 from contextrelay.verbs import NoteTask, Peek, PutOutput, ReadEvents
+
+A2A_PIECES_WAITING_MAX = 64
+# What one task may come to, how long it may take, and how many run at once in one process.
+A2A_ANSWER_BYTES_MAX = 8 * MIB
 
 
 class Writer:

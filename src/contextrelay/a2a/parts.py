@@ -39,11 +39,14 @@ from contextrelay.content.artifact_type import is_media_type
 from contextrelay.errors import Gone, NotFound
 from contextrelay.limits import (
     A2A_PART_BYTES_KEPT,
-    A2A_PART_BYTES_SENT_MAX,
     A2A_PARTS_BYTES_KEPT_MAX,
     A2A_PREVIEW_CHARS,
+    MIB,
 )
 from contextrelay.model.artifact import Artifact, spell
+
+A2A_PART_BYTES_SENT_MAX = 4 * MIB
+
 
 INPUT_TYPES = (
     *("text/plain", "text/markdown", "text/html", "text/csv", "application/json"),

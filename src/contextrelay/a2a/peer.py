@@ -55,13 +55,17 @@ from contextrelay.errors import (
     Unavailable,
 )
 from contextrelay.limits import (
-    A2A_CARD_BYTES_MAX,
     A2A_REPLY_BYTES_MAX,
     A2A_TASK_S_MAX,
     CONNECT_S_MAX,
     FETCH_BYTES_MAX,
+    KIB,
     REPLY_S_DEFAULT,
 )
+
+# Of an agent elsewhere: its card, all of an answer, and what we put into one message.
+A2A_CARD_BYTES_MAX = 256 * KIB
+
 
 Document = dict[str, Any]
 _REACH = {"public": 0, "private": 1, "never": 2}

@@ -35,16 +35,7 @@ from contextrelay.client.flow import in_thread
 from contextrelay.client.relay import AsyncRelay
 from contextrelay.client.transport.local import AsyncLocal
 from contextrelay.errors import Gone, Invalid, NotFound, Refused, RelayError
-from contextrelay.limits import (
-    A2A_HOOK_ANSWER_BYTES_MAX,
-    A2A_HOOK_NEWS_S_MAX,
-    A2A_HOOK_S_MAX,
-    A2A_HOOK_TRIES_MAX,
-    A2A_HOOKS_AT_ONCE_MAX,
-    A2A_HOOKS_LOOK_S,
-    A2A_HOOKS_MAX,
-    A2A_HOOKS_SERVED_MAX,
-)
+from contextrelay.limits import DAY_S, KIB
 from contextrelay.model.artifact import in_ms
 from contextrelay.model.thread import Sent
 from contextrelay.verbs import (
@@ -55,6 +46,19 @@ from contextrelay.verbs import (
     PutSent,
     ReadSent,
 )
+
+# Webhooks of one task, and how often one is tried: after 1, 2, 4 ... seconds.
+A2A_HOOKS_MAX = 16
+A2A_HOOK_TRIES_MAX = 5
+A2A_HOOK_S_MAX = 10
+A2A_HOOK_ANSWER_BYTES_MAX = 64 * KIB
+# Tasks whose webhooks one process serves, and how many of them it calls at once. What waits is in
+# the ledger: a process looks this often for what another left there, for as long as it is news.
+A2A_HOOKS_SERVED_MAX = 1_000
+A2A_HOOKS_AT_ONCE_MAX = 32
+A2A_HOOKS_LOOK_S = 60
+A2A_HOOK_NEWS_S_MAX = DAY_S
+
 
 log = logging.getLogger("contextrelay.a2a")
 

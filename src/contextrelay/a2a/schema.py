@@ -12,10 +12,6 @@ from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert
 
 from contextrelay.errors import RelayError
 from contextrelay.limits import (
-    A2A_EXTENSIONS_MAX,
-    A2A_PARTS_MAX,
-    A2A_TASKS_PAGE_DEFAULT,
-    A2A_TASKS_PAGE_MAX,
     A2A_UPDATES_MAX,
     LABEL_CHARS_MAX,
     MEDIA_TYPE_CHARS_MAX,
@@ -24,6 +20,12 @@ from contextrelay.limits import (
     URL_CHARS_MAX,
 )
 from contextrelay.verbs.verb import from_json
+
+A2A_PARTS_MAX = 100
+A2A_EXTENSIONS_MAX = 16
+A2A_TASKS_PAGE_DEFAULT = 50
+A2A_TASKS_PAGE_MAX = 100
+
 
 VERSION = "1.0"
 VERSION_HEADER = "a2a-version"

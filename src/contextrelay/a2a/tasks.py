@@ -44,10 +44,8 @@ from contextrelay.client.thread import AsyncThread
 from contextrelay.client.transport.local import AsyncLocal
 from contextrelay.errors import Limited, Refused, RelayError
 from contextrelay.limits import (
-    A2A_MESSAGES_MAX,
     A2A_TASK_S_MAX,
     A2A_TASKS_AT_ONCE_MAX,
-    A2A_WATCHED_AFTER_S,
     LIST_ITEMS_MAX,
     NUMBER_MAX,
     WAIT_S_MAX,
@@ -65,6 +63,11 @@ from contextrelay.verbs import (
 
 if TYPE_CHECKING:
     from contextrelay.server.streams.hub import Hub
+
+A2A_MESSAGES_MAX = 1_000
+# An agent that works for longer is stopped at once where its task is canceled by another process.
+A2A_WATCHED_AFTER_S = 0.2
+
 
 log = logging.getLogger("contextrelay.a2a")
 

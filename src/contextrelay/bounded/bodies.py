@@ -22,27 +22,33 @@ from contextrelay.content.search.passages import Index, Indexing, index_body
 from contextrelay.content.slicing.slice import Take, take_from
 from contextrelay.errors import Broken, RelayError, TooLarge, Unavailable
 from contextrelay.limits import (
-    DIFF_CPU_S_MAX,
-    DIFF_INLINE_STEPS_MAX,
-    GREP_RECORDS_CPU_S_A_MIB,
-    GREP_RECORDS_CPU_S_MAX,
     INDEX_CPU_S_MAX,
     INDEX_PART_CPU_S_MAX,
+    KIB,
     LOOK_CPU_S_MAX,
     LOOK_INLINE_BYTES_MAX,
-    LOOK_PART_BYTES_MAX,
     LOOK_PART_CPU_S_MAX,
-    LOOK_PLAIN_BYTES_MAX,
     MIB,
     OUTLINE_BYTES_MAX,
     PARSER_REAL_S_MAX,
     PARSER_ROOM_BYTES_MAX,
-    SLICE_CPU_S_MAX,
 )
 from contextrelay.model.inspect import Piece
 
 if TYPE_CHECKING:
     from contextrelay.content.diff.unified import Compare, TextDifference
+
+LOOK_PART_BYTES_MAX = 512 * KIB
+LOOK_PLAIN_BYTES_MAX = 64 * KIB
+SLICE_CPU_S_MAX = 1.4
+# Of a processor, and for each MiB more of it.
+GREP_RECORDS_CPU_S_MAX = 1.0
+GREP_RECORDS_CPU_S_A_MIB = 0.15
+# In the process that answers; 80 lines with 80. A child compares more.
+DIFF_INLINE_STEPS_MAX = 512_000
+# Of a processor for comparing two bodies, and on the clock for reading them.
+DIFF_CPU_S_MAX = 1.8
+
 
 Read = Callable[[int, int], Iterator[bytes]]
 """From start and stop to the bytes between, in chunks."""

@@ -30,13 +30,13 @@ from contextrelay.bounded.fetch_target import (
 from contextrelay.content.artifact_type import is_media_type
 from contextrelay.documents.values import shown
 from contextrelay.errors import Failed, Invalid, Refused, RelayError, TooLarge
-from contextrelay.limits import (
-    CHUNK_BYTES,
-    FETCH_REDIRECTS_MAX,
-)
+from contextrelay.limits import CHUNK_BYTES
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection, HTTPResponse
+
+FETCH_REDIRECTS_MAX = 5
+
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _AGENT = "contextrelay"

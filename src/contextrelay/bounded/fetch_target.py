@@ -18,16 +18,15 @@ from msgspec import Struct
 from contextrelay.access import reach_of
 from contextrelay.documents.values import shown
 from contextrelay.errors import Failed, Invalid, Refused, TooLarge
-from contextrelay.limits import (
-    FETCH_ADDRESSES_MAX,
-    FETCH_BYTES_MAX,
-    FETCH_NAMES_AT_ONCE_MAX,
-    FETCH_S_MAX,
-    URL_CHARS_MAX,
-)
+from contextrelay.limits import FETCH_BYTES_MAX, URL_CHARS_MAX
 
 if TYPE_CHECKING:
     from ssl import SSLContext
+
+FETCH_S_MAX = 30
+FETCH_ADDRESSES_MAX = 8
+FETCH_NAMES_AT_ONCE_MAX = 32
+
 
 PORTS = {"http": 80, "https": 443}
 

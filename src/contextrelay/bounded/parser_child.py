@@ -25,13 +25,11 @@ from msgspec import Struct
 from msgspec.msgpack import Decoder, Encoder, decode
 
 from contextrelay.errors import RelayError
-from contextrelay.limits import (
-    MIB,
-    PARSER_GROWTH_BYTES_MAX,
-    PARSER_IDLE_S,
-    PARSER_REAL_S_MAX,
-    PARSER_ROOM_BYTES_MAX,
-)
+from contextrelay.limits import MIB, PARSER_REAL_S_MAX, PARSER_ROOM_BYTES_MAX
+
+PARSER_GROWTH_BYTES_MAX = 64 * MIB
+PARSER_IDLE_S = 60
+
 
 DONE, ERROR, NO_ROOM = 0, 1, 2
 LENGTH_BYTES = 8

@@ -34,15 +34,15 @@ from contextrelay.bounded.parser_child import (
     ParserRequest,
 )
 from contextrelay.errors import Broken
-from contextrelay.limits import (
-    PARSER_REAL_S_MAX,
-    PARSER_REPLY_BYTES_MAX,
-    PARSER_ROOM_BYTES_MAX,
-    PARSER_START_S_MAX,
-    PARSER_WAIT_S_MAX,
-    PARSERS_MAX,
-)
+from contextrelay.limits import MIB, PARSER_REAL_S_MAX, PARSER_ROOM_BYTES_MAX
 from contextrelay.verbs.problems import from_problem
+
+# Such children, their memory besides the body; and waiting for one, its start, its reply, for work.
+PARSERS_MAX = 2
+PARSER_REPLY_BYTES_MAX = 64 * MIB
+PARSER_WAIT_S_MAX = 1.0
+PARSER_START_S_MAX = 30
+
 
 Why = Literal["time", "memory", "busy", "failed"]
 Body = tuple[int, Callable[[], Iterator[bytes]]]

@@ -17,7 +17,10 @@ from struct import unpack_from
 from typing import IO
 
 from contextrelay.errors import TooLarge
-from contextrelay.limits import ARCHIVE_BYTES_MAX, ARCHIVE_RATIO_MAX, CHUNK_BYTES, KIB
+from contextrelay.limits import ARCHIVE_BYTES_MAX, CHUNK_BYTES, KIB
+
+ARCHIVE_RATIO_MAX = 200
+
 
 # Below this size no ratio makes a bomb.
 RATIO_COUNTS_FROM_BYTES = KIB

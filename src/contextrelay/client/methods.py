@@ -35,7 +35,7 @@ from contextrelay.client.flow import (
     run_awaited,
 )
 from contextrelay.client.seal.pull import chunks_of, open_sealed, unsealed
-from contextrelay.client.seal.push import PushedArtifact, Sealing
+from contextrelay.client.seal.push import Pushed, Sealing
 from contextrelay.client.seal.reads import look_inside
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import parse_ref
@@ -201,24 +201,24 @@ def sends(
 
 def pushes(
     verb: Callable[Args, Verb[Artifact]],
-) -> Method[Concatenate[Content, Args], PushedArtifact, Awaitable[PushedArtifact]]:
+) -> Method[Concatenate[Content, Args], Pushed, Awaitable[Pushed]]:
     """A push, of a body which may be sealed first."""
-    return Method(_driven(_push), verb, has_body=True, returns=PushedArtifact)
+    return Method(_driven(_push), verb, has_body=True, returns=Pushed)
 
 
 def pushes_to_thread(
     verb: Callable[Args, Verb[Artifact]],
-) -> Method[Concatenate[Content, Args], PushedArtifact, Awaitable[PushedArtifact]]:
+) -> Method[Concatenate[Content, Args], Pushed, Awaitable[Pushed]]:
     """A push into the thread of a handle."""
 
-    def put(thread: Any, body: Content, /, *args: Any, **named: Any) -> Flow[PushedArtifact]:
+    def put(thread: Any, body: Content, /, *args: Any, **named: Any) -> Flow[Pushed]:
         return _push(thread, body, *args, **{**named, "thread": thread.id})
 
     doc = "Store a body and put it into this thread; the options are those of `Relay.push`."
-    return Method(_driven(put), verb, doc, without="thread", has_body=True, returns=PushedArtifact)
+    return Method(_driven(put), verb, doc, without="thread", has_body=True, returns=Pushed)
 
 
-def _push(client: Any, body: Content, /, *args: Any, **named: Any) -> Flow[PushedArtifact]:
+def _push(client: Any, body: Content, /, *args: Any, **named: Any) -> Flow[Pushed]:
     seal = named.pop("seal", False)
     sent = Sealing(build(Push, args, named), as_body(body, client.is_async), seal)
     artifact = yield Ask(sent.verb, sent.body)

@@ -13,11 +13,12 @@ from collections.abc import Callable
 from contextrelay.content.error_lines import error_lines
 from contextrelay.content.shown_lines import chars_for, choose_lines, ends_first, with_marks
 from contextrelay.content.untrusted.defuse import defuse
-from contextrelay.limits import (
-    DIGEST_LINES_MAX,
-    OUTPUT_END_BYTES,
-    OUTPUT_SEARCHED_BYTES_MAX,
-)
+from contextrelay.limits import DIGEST_LINES_MAX, KIB, OUTPUT_SEARCHED_BYTES_MAX
+
+# Of the output of a command: how much of each end is kept for a digest, how much is searched for
+# errors, how much is held in memory, and what is printed as it is.
+OUTPUT_END_BYTES = 64 * KIB
+
 
 # Colours and moves of a terminal.
 _CODES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)")

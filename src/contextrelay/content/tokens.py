@@ -16,12 +16,18 @@ from functools import cache
 from typing import get_args
 
 from contextrelay.errors import Invalid
-from contextrelay.limits import TOKEN_PIECE_CHARS, TOKEN_RUN_CHARS_MAX, TOKEN_SAMPLE_CHARS
+from contextrelay.limits import KIB, MIB, TOKEN_PIECE_CHARS
 from contextrelay.model.tokens import TokenCount, Tokenizer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from splintr import AnyTokenizer
+
+# How much of runs that have no place to cut is counted before the rest is estimated.
+TOKEN_RUN_CHARS_MAX = MIB
+# What an estimate reads at the start, in the middle and at the end.
+TOKEN_SAMPLE_CHARS = 8 * KIB
+
 
 TOKENIZER_DEFAULT: Tokenizer = "o200k_base"
 

@@ -49,7 +49,7 @@ from contextrelay.errors import (
     Unavailable,
     Unconfirmed,
 )
-from contextrelay.limits import DAY_S, KEY_FORGOTTEN_S, RATE_SLICES, RETRIES_MAX
+from contextrelay.limits import DAY_S, RETRIES_MAX, TOMBSTONE_S
 from contextrelay.model.artifact import Artifact, in_ms, moment
 from contextrelay.model.key import (
     ID_BYTES,
@@ -81,6 +81,11 @@ from contextrelay.verbs import (
     Stream,
     Verb,
 )
+
+KEY_FORGOTTEN_S = TOMBSTONE_S
+# Of a key's requests a minute a server takes this share at a time from what all servers share.
+RATE_SLICES = 100
+
 
 _encoder = Encoder()
 _decoder = Decoder(KeptKey)

@@ -26,16 +26,13 @@ from contextrelay.core.stores import Stores
 from contextrelay.documents.args_schema import check_schema
 from contextrelay.documents.bounds import check_label
 from contextrelay.errors import Full, Invalid, NotFound
-from contextrelay.limits import (
-    CACHE_TTL_S_DEFAULT,
-    CAPABILITIES_MAX,
-    LABEL_CHARS_MAX,
-    PROBLEMS_MAX,
-    TTL_S_MAX,
-)
+from contextrelay.limits import CACHE_TTL_S_DEFAULT, LABEL_CHARS_MAX, PROBLEMS_MAX, TTL_S_MAX
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.capability import Capability
 from contextrelay.store.ledger import ONLY, Row, Write
+
+CAPABILITIES_MAX = 1_000
+
 
 GROUP = "contextrelay.capabilities"
 

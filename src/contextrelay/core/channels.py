@@ -19,14 +19,7 @@ from contextrelay.core.schema import UNREADABLE, RowKind, first_page, walk_facts
 from contextrelay.core.stores import Stores
 from contextrelay.documents.bounds import check_channel, check_json, check_label
 from contextrelay.errors import Broken, Invalid, RelayError, Unavailable
-from contextrelay.limits import (
-    LABEL_CHARS_MAX,
-    MESSAGE_BYTES_MAX,
-    RETRIES_MAX,
-    SIGNAL_AGE_STEPS,
-    SIGNALS_TRIMMED_SHARE,
-    TOMBSTONE_S,
-)
+from contextrelay.limits import LABEL_CHARS_MAX, MESSAGE_BYTES_MAX, RETRIES_MAX, TOMBSTONE_S
 from contextrelay.model.artifact import Artifact, moment
 from contextrelay.model.names import CHANNELS, channel_log
 from contextrelay.model.run import caller_name
@@ -39,6 +32,12 @@ from contextrelay.model.signal import (
 )
 from contextrelay.store.ledger import ONLY, Fact, Ledger, Reads, Row, Stale, Write
 from contextrelay.verbs import Body, ListChannels, Publish, ReadSignals
+
+# More signals than are to be kept may be, by one part in so many: trimming each time costs more.
+SIGNALS_TRIMMED_SHARE = 10
+# The age of signals is measured in so many steps of the time that they are kept.
+SIGNAL_AGE_STEPS = 24
+
 
 _encoder = Encoder()
 _decoder = Decoder(SentSignal)

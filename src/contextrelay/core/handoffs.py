@@ -33,13 +33,7 @@ from contextrelay.core.threads.head import Live, check_open
 from contextrelay.core.threads.patch import append_event, new_event
 from contextrelay.documents.bounds import check_label
 from contextrelay.errors import BudgetTooSmall, Conflict, Invalid, NotFound
-from contextrelay.limits import (
-    ASK_SHOWN_CHARS_MAX,
-    HANDOFF_OUTLINE_TOKENS_MAX,
-    LOOKS_S_MAX,
-    OUTLINE_TOKENS_MIN,
-    RETRIES_MAX,
-)
+from contextrelay.limits import LOOKS_S_MAX, OUTLINE_TOKENS_MIN, RETRIES_MAX
 from contextrelay.model.artifact import Artifact, in_ms, moment
 from contextrelay.model.handoff import (
     HANDOFF_MEDIA_TYPE,
@@ -65,6 +59,11 @@ from contextrelay.verbs import (
     ReturnHandoff,
     ShowHandoff,
 )
+
+HANDOFF_OUTLINE_TOKENS_MAX = 200
+# Of an ask, in listings and events.
+ASK_SHOWN_CHARS_MAX = 200
+
 
 _encoder = Encoder(order="deterministic")
 _decoder = Decoder(Handoff)

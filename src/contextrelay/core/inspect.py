@@ -47,7 +47,6 @@ from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record
 from contextrelay.errors import Full, Invalid, Refused, Sealed, TooLarge, Unavailable
 from contextrelay.limits import (
-    DIFF_S_MAX,
     GREP_ARTIFACTS_MAX,
     GREP_ONE_S_MAX,
     GREP_S_MAX,
@@ -69,6 +68,8 @@ from contextrelay.model.inspect import (
 from contextrelay.model.tokens import TokenCount
 from contextrelay.store.ledger import ONLY, Row, Stale, Write
 from contextrelay.verbs import Body, DiffRefs, Digest, Grep, Outline, Peek, Pull, Slice
+
+DIFF_S_MAX = 10
 
 
 @answers(Peek)

@@ -54,7 +54,6 @@ from contextrelay.limits import (
     GREP_S_MAX,
     PREVIEW_BYTES_MAX,
     SEARCH_CANDIDATES,
-    SEARCH_QUERY_CHARS_MAX,
     SEARCH_RESULTS_MAX,
     SEARCH_SNIPPET_CHARS,
     TTL_S_MAX,
@@ -73,6 +72,9 @@ from contextrelay.verbs import (
     PurgeCache,
     Push,
 )
+
+SEARCH_QUERY_CHARS_MAX = 1_000
+
 
 _SHOWN_CHARS = 300
 

@@ -13,17 +13,18 @@ from copy import copy
 from typing import Any
 
 from contextrelay.cache import BoundedCache
-from contextrelay.limits import (
-    CHECKED_BLOBS_MAX,
-    LIVE_BYTES_MAX,
-    LIVE_THREADS_MAX,
-    PACK_INDEX_CHARS_MAX,
-    PACK_INDEXES_MAX,
-    WARM_BODY_BYTES_MAX,
-    WARM_BYTES_MAX,
-    WARM_DESCRIPTIONS_MAX,
-)
+from contextrelay.limits import KIB, MIB
 from contextrelay.model.artifact import Artifact
+
+WARM_BODY_BYTES_MAX = 256 * KIB
+WARM_BYTES_MAX = 16 * MIB
+CHECKED_BLOBS_MAX = 100_000
+WARM_DESCRIPTIONS_MAX = 4_096
+LIVE_THREADS_MAX = 256
+LIVE_BYTES_MAX = 256 * MIB
+# Threads whose relevance index is kept in memory, by how many and by the text they hold.
+PACK_INDEXES_MAX = 64
+PACK_INDEX_CHARS_MAX = 32 * MIB
 
 
 class Warm:

@@ -34,22 +34,25 @@ from contextrelay.core.stores import Stores
 from contextrelay.core.upgrade import finish_pushes
 from contextrelay.core.verify import check_store
 from contextrelay.errors import Broken, Invalid
-from contextrelay.limits import (
-    CHUNK_BYTES,
-    MIGRATE_AHEAD,
-    MIGRATE_BATCH_BYTES,
-    MIGRATE_BATCH_WRITES,
-    MIGRATE_BODIES,
-    MIGRATE_PAGE,
-    MIGRATE_PASSES_MAX,
-    MIGRATE_SHOW_S,
-    MIGRATE_THREADS,
-)
+from contextrelay.limits import CHUNK_BYTES, MIB
 from contextrelay.model.reports import MigrateProgress, MigrateReport, VerifyReport
 from contextrelay.store.engine import open_engine
 from contextrelay.store.file_errors import locked
 from contextrelay.store.ledger import UNLOCKED, Fact, Reads, Row, Write, lock_token
 from contextrelay.verbs import Body, Migrate
+
+# Of a migration: how many facts or rows are read at a time, what is gathered before it is written,
+# how often the source is gone through until nothing more changes, how often progress is shown, how
+# many look at logs and how far ahead, and how many bodies are copied at a time.
+MIGRATE_PAGE = 100
+MIGRATE_BATCH_BYTES = MIB
+MIGRATE_BATCH_WRITES = 500
+MIGRATE_PASSES_MAX = 4
+MIGRATE_SHOW_S = 0.5
+MIGRATE_THREADS = 8
+MIGRATE_AHEAD = 16
+MIGRATE_BODIES = 4
+
 
 Item = TypeVar("Item", str, Row)
 Seen = TypeVar("Seen")

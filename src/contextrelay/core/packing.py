@@ -41,10 +41,8 @@ from contextrelay.limits import (
     BUDGET_TOKENS_MAX,
     LOOKS_S_MAX,
     OUTLINE_BYTES_MAX,
-    PACK_ARTIFACTS_MAX,
     PAGE_ROWS_MAX,
     RETRIES_MAX,
-    STAND_IN_TOKENS_MAX,
 )
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE
@@ -73,6 +71,11 @@ from contextrelay.verbs import (
     PutSession,
     ReadSession,
 )
+
+PACK_ARTIFACTS_MAX = 1_000
+# What stands in a window for an artifact that is passed by ref.
+STAND_IN_TOKENS_MAX = 150
+
 
 _OWN = ("SYSTEM", "USER", "AGENT")
 """Blocks that are the talk itself: they were addressed to the agent, or are its own words."""

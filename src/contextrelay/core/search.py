@@ -42,18 +42,19 @@ from contextrelay.core.spaces import VisibleReads
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record
 from contextrelay.errors import Broken, Full, RelayError, Sealed, Unavailable
-from contextrelay.limits import (
-    SEARCH_CANDIDATES,
-    SEARCH_CATCH_UP_S,
-    SEARCH_ROUNDS_MAX,
-    SEARCH_TERMS_MAX,
-)
+from contextrelay.limits import SEARCH_CANDIDATES
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.inspect import Hits, IndexState
 from contextrelay.store.search import reads
 from contextrelay.store.search.index import Damaged, SearchIndex
 from contextrelay.store.search.reads import Text
 from contextrelay.verbs import Body, ReadSearchIndex, RebuildSearch, Search
+
+SEARCH_TERMS_MAX = 32
+# How long a query may spend on bringing the search index up, and a sweep; and wait for another.
+SEARCH_CATCH_UP_S = 1.0
+# How often a query is ranked again because what it found is gone.
+SEARCH_ROUNDS_MAX = 5
 
 
 @answers(Search)

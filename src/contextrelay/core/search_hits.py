@@ -26,16 +26,15 @@ from contextrelay.core.inspect import source_of
 from contextrelay.core.search_index import Ranked, about
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, RelayError
-from contextrelay.limits import (
-    GREP_PATTERNS_MAX,
-    GREP_RECORDS_BYTES_MAX,
-    SEARCH_EXACT_MAX,
-    SEARCH_EXACT_S_MAX,
-    SEARCH_SNIPPET_CHARS,
-)
+from contextrelay.limits import GREP_PATTERNS_MAX, GREP_RECORDS_BYTES_MAX, SEARCH_SNIPPET_CHARS
 from contextrelay.model.artifact import Artifact, moment
 from contextrelay.model.inspect import Hit, Match
 from contextrelay.model.tokens import Spent
+
+# Places in one body that have every word of a query, looked for first.
+SEARCH_EXACT_MAX = 12
+SEARCH_EXACT_S_MAX = 0.5
+
 
 _LEFT_TOKENS_MIN = 40
 

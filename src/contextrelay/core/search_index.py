@@ -47,26 +47,25 @@ from contextrelay.core.schema import RowKind, artifact_log, tenants
 from contextrelay.core.spaces import space_of
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, RelayError
-from contextrelay.limits import (
-    ADDED_KEPT,
-    DAY_S,
-    PAGE_ROWS_MAX,
-    SEARCH_BATCH_S,
-    SEARCH_BATCH_TEXTS,
-    SEARCH_GAPS_MAX,
-    SEARCH_GONE_MAX,
-    SEARCHED_ABOUT_CHARS_MAX,
-    SEARCHED_BYTES_MAX,
-    SEARCHED_PASSAGES_MAX,
-    SWEEP_CATCH_UP_S,
-    UNFINISHED_PUSH_S,
-)
+from contextrelay.limits import ADDED_KEPT, DAY_S, MIB, PAGE_ROWS_MAX, UNFINISHED_PUSH_S
 from contextrelay.model.artifact import Artifact, in_ms, is_exchange
 from contextrelay.model.inspect import IndexState
 from contextrelay.store.ledger import ONLY, Fact
 from contextrelay.store.search import reads
 from contextrelay.store.search.index import Damaged, IndexChange, SearchIndex
 from contextrelay.store.search.reads import CHUNK, Text
+
+# Of one artifact, so much is searched: bytes of its body, passages, and text about it.
+SEARCHED_BYTES_MAX = 4 * MIB
+SEARCHED_PASSAGES_MAX = 20_000
+SEARCHED_ABOUT_CHARS_MAX = 4_096
+SWEEP_CATCH_UP_S = 60.0
+# So much is added to the search index in one transaction, and looked at again for late pushes.
+SEARCH_BATCH_TEXTS = 200
+SEARCH_BATCH_S = 0.25
+SEARCH_GAPS_MAX = 100
+SEARCH_GONE_MAX = 1_000
+
 
 SEARCH = "retrieval.search"
 """The capability whose results are not searched: they would find themselves."""

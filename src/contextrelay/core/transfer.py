@@ -46,7 +46,6 @@ from contextrelay.documents.values import encoded_bytes, is_object, shown
 from contextrelay.errors import Broken, Conflict, Invalid, RelayError, TooLarge
 from contextrelay.limits import (
     ARCHIVE_BYTES_MAX,
-    ARCHIVE_ENTRIES_MAX,
     ARCHIVE_HISTORY_BYTES_MAX,
     DAY_S,
     JSON_DEPTH_MAX,
@@ -65,6 +64,9 @@ from contextrelay.state.schema import check_patch, check_state, check_touched, n
 from contextrelay.store.durable_files import spooled
 from contextrelay.store.ledger import Reads, Row, Stale, Write
 from contextrelay.verbs import Body, ExportThread, ImportThread, Label, Push, Stream
+
+ARCHIVE_ENTRIES_MAX = 20_000
+
 
 UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _ID = re.compile(UUID.encode())

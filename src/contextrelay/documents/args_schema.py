@@ -12,7 +12,10 @@ from typing import Any
 from contextrelay.documents.bounds import check_json
 from contextrelay.documents.values import is_list, is_object, same, shown
 from contextrelay.errors import Invalid
-from contextrelay.limits import ARGS_BYTES_MAX, ARGS_SCHEMA_BYTES_MAX
+from contextrelay.limits import ARGS_BYTES_MAX, KIB
+
+ARGS_SCHEMA_BYTES_MAX = 64 * KIB
+
 
 Schema = dict[str, Any]
 

@@ -24,18 +24,18 @@ from contextrelay.client.flow import AsyncBody, brought, in_thread
 from contextrelay.client.relay import AsyncRelay
 from contextrelay.client.transport.local import AsyncLocal
 from contextrelay.errors import NotFound, RelayError
-from contextrelay.limits import (
-    MCP_MESSAGE_BYTES_MAX,
-    MCP_SESSION_IDLE_S,
-    MCP_SESSIONS_MAX,
-    WAIT_S_MAX,
-)
+from contextrelay.limits import MCP_MESSAGE_BYTES_MAX, WAIT_S_MAX
 from contextrelay.server.request import ClientLeft, Exchange, Receive, Scope, Send
 from contextrelay.server.router import SERVER, Endpoint, NotAllowed
 from contextrelay.server.routes.v1 import ask
 from contextrelay.server.streams.signals import unless_left
 from contextrelay.verbs import Verb
 from contextrelay.verbs.problems import MEDIA_TYPE
+
+# Sessions of clients of the older protocol, in one process; and how long one may be unused.
+MCP_SESSIONS_MAX = 1_000
+MCP_SESSION_IDLE_S = 3_600.0
+
 
 Reply = TypeVar("Reply")
 Handle = Callable[[Scope, Receive, Send], Awaitable[None]]

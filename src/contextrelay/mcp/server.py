@@ -23,13 +23,18 @@ from msgspec.structs import replace
 import contextrelay
 from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.errors import NotFound, RelayError
-from contextrelay.limits import LABEL_CHARS_MAX, MCP_COMPLETIONS_MAX, MCP_ERROR_CHARS_MAX
+from contextrelay.limits import LABEL_CHARS_MAX
 from contextrelay.mcp import prompts, resources
 from contextrelay.mcp.resources import ListedResource
 from contextrelay.mcp.subscriptions import Subscriptions, send_log_message, set_log_level
 from contextrelay.mcp.tools.tool import Offered, ToolAnswer, ToolVisit, for_tools
 from contextrelay.mcp.tools.toolset import EVERY, Toolset, toolset
 from contextrelay.seal.keys import hide_keys
+
+MCP_ERROR_CHARS_MAX = 2_000
+# What one completion of an argument proposes: the protocol allows no more.
+MCP_COMPLETIONS_MAX = 100
+
 
 log = logging.getLogger("contextrelay.mcp")
 

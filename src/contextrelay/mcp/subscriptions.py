@@ -26,11 +26,16 @@ from mcp.shared.subscriptions import (
 from msgspec import Struct
 
 from contextrelay.errors import RelayError
-from contextrelay.limits import MCP_STREAMS_MAX, MCP_SUBSCRIPTIONS_MAX, WAIT_S_MAX
+from contextrelay.limits import WAIT_S_MAX
 from contextrelay.mcp import resources
 from contextrelay.mcp.tools.tool import ToolVisit
 from contextrelay.model.names import channel_log, thread_log
 from contextrelay.verbs import ReadSignals, ShowThread
+
+# Of one client; and streams of news to clients of one server.
+MCP_SUBSCRIPTIONS_MAX = 32
+MCP_STREAMS_MAX = 1_000
+
 
 Asking = ServerRequestContext[Any, Any]
 Subscribed = dict[str, asyncio.Task[None]]

@@ -12,7 +12,11 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from contextrelay.limits import CHANNEL_CHARS_MAX, KEY_PREFIXES_MAX
+from contextrelay.limits import CHANNEL_CHARS_MAX
+
+# Keys. How many prefixes one may have, and how long the record of one stays that is good no more.
+KEY_PREFIXES_MAX = 32
+
 
 Scope = Literal["read", "write", "admin"]
 Level = Literal["read", "write", "admin", "owner"]

@@ -8,12 +8,11 @@ from msgspec import Meta, Struct
 
 from contextrelay.limits import (
     BODY_BYTES_MAX,
-    ENDED_KEPT_S_DEFAULT,
+    DAY_S,
     HOPS_DEFAULT,
     HOPS_MAX,
     LABEL_CHARS_MAX,
     MIB,
-    PROMPT_CALLS_DEFAULT,
     RUN_ROUNDS_DEFAULT,
     RUN_ROUNDS_MAX,
     SIGNAL_KEPT_S_DEFAULT,
@@ -23,6 +22,9 @@ from contextrelay.limits import (
     TTL_S_DEFAULT,
     TTL_S_MAX,
 )
+
+ENDED_KEPT_S_DEFAULT = 30 * DAY_S
+PROMPT_CALLS_DEFAULT = 10
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

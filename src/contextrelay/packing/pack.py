@@ -15,11 +15,13 @@ from msgspec.structs import replace
 
 from contextrelay.content.tokens import TOKENIZER_DEFAULT, count_tokens
 from contextrelay.errors import BudgetTooSmall, Invalid
-from contextrelay.limits import PACK_BLOCKS_MAX
 from contextrelay.model.package import Block, Budget, Package, Reason
 from contextrelay.model.tokens import Tokenizer
 from contextrelay.packing.embeddings import Embed
 from contextrelay.packing.relevance import Relevance
+
+PACK_BLOCKS_MAX = 1_000_000
+
 
 Shorten = Callable[[Block, int], str | None]
 """From a block and its tokens to what stands in for it, a digest with a ref; None: nothing."""

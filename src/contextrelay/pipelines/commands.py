@@ -20,11 +20,7 @@ from contextrelay.cli.console import Console
 from contextrelay.cli.parser import LIMIT, arg, by, one_of, pair, takes, whole
 from contextrelay.cli.terminal import ERASE_BELOW, REDRAW, UP
 from contextrelay.errors import Invalid, NotFound
-from contextrelay.limits import (
-    PIPELINE_PARALLEL_DEFAULT,
-    PIPELINE_PARALLEL_MAX,
-    WATCH_S,
-)
+from contextrelay.limits import PIPELINE_PARALLEL_DEFAULT, PIPELINE_PARALLEL_MAX
 from contextrelay.model.pipeline import PipelineRun, StepView
 from contextrelay.model.run import FINAL, named
 from contextrelay.pipelines import runs
@@ -34,6 +30,9 @@ from contextrelay.pipelines.language import PipelineGraph as Checked
 from contextrelay.pipelines.language import Step, as_mermaid, as_svg, as_text
 from contextrelay.pipelines.pipeline import Begun, Pipeline
 from contextrelay.pipelines.steps.kinds import missing_here
+
+WATCH_S = 0.3
+
 
 _SIGNS = {"done": "✔", "failed": "✘", "skipped": "–", "waiting": "?", "running": "▶"}
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"

@@ -12,17 +12,18 @@ from msgspec.json import encode
 from contextrelay.client.relay import Relay
 from contextrelay.documents.values import is_object
 from contextrelay.errors import Conflict, Full, Limited, RelayError, Unavailable
-from contextrelay.limits import (
-    RUN_ALIVE_S,
-    SOURCE_REFS_MAX,
-    STEP_REASON_CHARS_MAX,
-    STEP_SHOWN_S,
-)
+from contextrelay.limits import SOURCE_REFS_MAX, STEP_REASON_CHARS_MAX
 from contextrelay.model.pipeline import EndStatus, PipelineRun, RunEnded
 from contextrelay.model.run import FINAL
 from contextrelay.pipelines.graph import Graph, StepResult, Unit
 from contextrelay.pipelines.record import StepRecord
 from contextrelay.verbs import FinishStep, NotePipeline
+
+# A step that takes longer is written down as running, for those who look; a run that waits says
+# daily that it goes on, so that it is not taken for one that was killed.
+STEP_SHOWN_S = 1.0
+RUN_ALIVE_S = 86_400
+
 
 OF_THE_STORE = (Conflict, Unavailable, Full, Limited)
 """What ends a run, to be gone on with. Any other error is that of the step in which it comes up."""

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from contextrelay.client.relay import Relay
 from contextrelay.client.transport.address import is_server
 from contextrelay.errors import Invalid, RelayError, Unavailable
-from contextrelay.limits import DASK_CONNECT_S_MAX, LIST_ITEMS_MAX, RUN_LOOK_S
+from contextrelay.limits import LIST_ITEMS_MAX, RUN_LOOK_S
 from contextrelay.model.pipeline import StepView
 from contextrelay.pipelines.record import CANCEL
 from contextrelay.pipelines.run import Done
@@ -25,6 +25,9 @@ from contextrelay.pipelines.steps.kinds import TRIES
 from contextrelay.pipelines.steps.python_pool import PythonPool
 from contextrelay.pipelines.steps.task import Task, Workplace, perform
 from contextrelay.verbs import CancelPipeline, ReadEvents, ShowThread
+
+DASK_CONNECT_S_MAX = 10
+
 
 SCHEME = "dask://"
 _PASSWORD = re.compile(r"(?<=//)([^/?@:]*):[^/?@]*@")

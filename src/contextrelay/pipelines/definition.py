@@ -15,11 +15,7 @@ from msgspec.structs import replace
 
 from contextrelay.documents.bounds import check_json
 from contextrelay.errors import Broken, Invalid, NotFound
-from contextrelay.limits import (
-    PIPELINE_BYTES_MAX,
-    PIPELINE_FILES_DEEP_MAX,
-    STEP_JSON_BYTES_MAX,
-)
+from contextrelay.limits import PIPELINE_BYTES_MAX, STEP_JSON_BYTES_MAX
 from contextrelay.model.pipeline import StepView
 from contextrelay.pipelines.language import (
     Input,
@@ -31,6 +27,9 @@ from contextrelay.pipelines.language import (
     suggestion,
 )
 from contextrelay.pipelines.yaml_nodes import place_behind, refuse
+
+PIPELINE_FILES_DEEP_MAX = 8
+
 
 Hear = Callable[[StepView], object]
 """What is called with a step as it begins and ends."""

@@ -21,7 +21,11 @@ from msgspec import Struct
 
 from contextrelay.documents.values import is_list, is_object, same, shown
 from contextrelay.errors import Invalid
-from contextrelay.limits import CONDITION_CHARS_MAX, CONDITION_DEPTH_MAX, TEMPLATE_PATH_MAX
+
+TEMPLATE_PATH_MAX = 32
+CONDITION_CHARS_MAX = 2_000
+CONDITION_DEPTH_MAX = 32
+
 
 ROOTS = ("inputs", "steps", "item", "run")
 STEP_FIELDS = ("ref", "refs", "preview", "json", "status", "by")

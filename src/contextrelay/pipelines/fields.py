@@ -9,17 +9,14 @@ from typing import Any, NamedTuple, TypeVar, cast, get_args
 from contextrelay.documents.bounds import check_label, check_name
 from contextrelay.documents.values import shown
 from contextrelay.errors import Invalid
-from contextrelay.limits import (
-    FOREACH_ITEMS_MAX,
-    NAME_CHARS_MAX,
-    PIPELINE_PARALLEL_MAX,
-    RUN_TOKENS_MAX,
-    STEP_RETRIES_MAX,
-    STEP_S_MAX,
-    TTL_S_MAX,
-)
+from contextrelay.limits import FOREACH_ITEMS_MAX, NAME_CHARS_MAX, PIPELINE_PARALLEL_MAX, TTL_S_MAX
 from contextrelay.model.artifact import ArtifactType
 from contextrelay.pipelines.expressions import Expression, Template, parse_condition, parse_template
+
+STEP_RETRIES_MAX = 10
+STEP_S_MAX = 7 * 86_400
+RUN_TOKENS_MAX = 10**9
+
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d)?")

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from contextrelay.documents.args_schema import check_words
 from contextrelay.documents.values import shown
 from contextrelay.errors import Invalid, TooLarge
-from contextrelay.limits import PIPELINE_STEPS_MAX
 from contextrelay.model.artifact import ArtifactType
 from contextrelay.pipelines import fields
 from contextrelay.pipelines.expressions import (
@@ -27,6 +26,8 @@ from contextrelay.pipelines.expressions import (
     values_of,
 )
 from contextrelay.pipelines.yaml_nodes import SourcePosition, YamlNode, read_yaml, refuse
+
+PIPELINE_STEPS_MAX = 2_000
 
 
 class Table:

@@ -13,11 +13,7 @@ from msgspec.structs import replace
 
 from contextrelay.client.relay import Relay
 from contextrelay.errors import Broken, Conflict, Forbidden, NotFound, Refused
-from contextrelay.limits import (
-    PIPELINE_PARALLEL_DEFAULT,
-    RUN_CANCEL_S_MAX,
-    RUN_LOOK_S,
-)
+from contextrelay.limits import PIPELINE_PARALLEL_DEFAULT, RUN_LOOK_S
 from contextrelay.model.pipeline import PipelineRun, RunStarted, StepView
 from contextrelay.pipelines.approval import ApprovalDecision, decide
 from contextrelay.pipelines.definition import Hear, Started, read_started
@@ -34,6 +30,8 @@ from contextrelay.pipelines.run import run_again
 from contextrelay.pipelines.steps.child import end_leftovers
 from contextrelay.pipelines.views import shown_run
 from contextrelay.verbs import CancelPipeline, FinishStep, ReadEvents, ResumePipeline
+
+RUN_CANCEL_S_MAX = 30.0
 
 
 def resume(

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from contextrelay.limits import FAILURES_SHOWN
 from contextrelay.model.pipeline import PipelineRun, RunStatus, StepView
 from contextrelay.pipelines.graph import Graph, GraphNode
 from contextrelay.pipelines.record import Over, RunRecord, RunSpent, StepRecord
+
+FAILURES_SHOWN = 10
 
 
 def view_of(key: str, record: StepRecord) -> StepView:

@@ -27,7 +27,11 @@ from yaml.events import (
 
 from contextrelay.documents.values import shown
 from contextrelay.errors import Invalid, TooLarge
-from contextrelay.limits import PIPELINE_BYTES_MAX, PIPELINE_DEPTH_MAX, PIPELINE_NODES_MAX
+from contextrelay.limits import PIPELINE_BYTES_MAX
+
+PIPELINE_DEPTH_MAX = 32
+PIPELINE_NODES_MAX = 20_000
+
 
 _parse: Any = yaml.parse  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")

@@ -20,12 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import contextrelay
 from contextrelay.errors import Invalid, RelayError
-from contextrelay.limits import (
-    BRIEF_DECISIONS_MAX,
-    BRIEF_TOKENS_MIN,
-    NEXT_TODOS_MAX,
-    PROJECT_OWN_BYTES_MAX,
-)
+from contextrelay.limits import BRIEF_TOKENS_MIN, NEXT_TODOS_MAX, PROJECT_OWN_BYTES_MAX
 from contextrelay.model.project import STATE, TODOS, Decision, ProjectTexts, Todo, as_fields
 from contextrelay.project import confined
 from contextrelay.project.files import stamp_of
@@ -33,6 +28,9 @@ from contextrelay.project.files import stamp_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from contextrelay.project.decisions import About
+
+BRIEF_DECISIONS_MAX = 5
+
 
 Age = Callable[[str], str]
 """Spells how long ago a time was."""

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from contextrelay.documents.values import is_object
 from contextrelay.errors import RelayError
-from contextrelay.limits import REVIEW_DUE_S, SECRETS_SHOWN_MAX
+from contextrelay.limits import REVIEW_DUE_S
 from contextrelay.model.project import (
     ABOUT,
     DECISIONS,
@@ -30,6 +30,9 @@ from contextrelay.model.project import (
 from contextrelay.project import confined, todos
 from contextrelay.project.decisions import read_decisions
 from contextrelay.project.documents import conflicts_of, load_document
+
+SECRETS_SHOWN_MAX = 20
+
 
 _ASSIGNED = (
     r"(?i)\b(?:api[_-]?key|secret|token|passw(?:or)?d|access[_-]?key)[\"']?\s*[:=]\s*"

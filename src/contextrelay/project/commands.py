@@ -21,7 +21,6 @@ from contextrelay.limits import (
     HEARTBEAT_EXEC_S_DEFAULT,
     HEARTBEAT_TODOS_MAX,
     NEXT_TODOS_MAX,
-    PRIME_TOKENS_DEFAULT,
 )
 from contextrelay.model.project import PRIORITIES, STATUSES, as_fields
 from contextrelay.project.files import find_folder
@@ -35,6 +34,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from contextrelay.model.project import Decision, Finished, Todo
+
+PRIME_TOKENS_DEFAULT = 600
+
 
 _TEXTS = ("phase", "current_task", "in_progress", "notes", "session_id")
 _LISTS = ("completed", "blocked", "next_steps")

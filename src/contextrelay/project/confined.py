@@ -25,9 +25,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from contextrelay.errors import Broken, Invalid, Refused, RelayError, TooLarge
-from contextrelay.limits import CHUNK_BYTES, PROJECT_ENTRIES_MAX, PROJECT_FILE_BYTES_MAX
+from contextrelay.limits import CHUNK_BYTES, PROJECT_FILE_BYTES_MAX
 from contextrelay.model.project import OWN_FOLDER
 from contextrelay.store.durable_files import write_all
+
+PROJECT_ENTRIES_MAX = 10_000
+
 
 _HAS_DESCRIPTORS = {os.open, os.stat, os.mkdir, os.unlink, os.rename, os.link} <= os.supports_dir_fd
 _NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)

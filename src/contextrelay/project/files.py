@@ -30,16 +30,7 @@ from contextrelay.errors import (
     TooLarge,
     Unavailable,
 )
-from contextrelay.limits import (
-    PROJECT_BACKUPS_MAX,
-    PROJECT_COPY_BYTES_MAX,
-    PROJECT_JOURNAL_BYTES_MAX,
-    PROJECT_LEVELS_MAX,
-    PROJECT_LOCK_S_MAX,
-    PROJECT_RETRIES_MAX,
-    PROJECT_SEEN_MAX,
-    UNFINISHED_PUSH_S,
-)
+from contextrelay.limits import MIB, PROJECT_FILE_BYTES_MAX, UNFINISHED_PUSH_S
 from contextrelay.model.project import FILES, OWN_FOLDER, ProjectTexts
 from contextrelay.project import confined
 
@@ -47,6 +38,20 @@ try:
     import fcntl
 except ImportError:  # Windows has no flock: writers do not wait for each other there.
     fcntl = None
+
+# The journal holds each of the four files before and after, with its quotes and line ends escaped.
+PROJECT_JOURNAL_BYTES_MAX = 16 * PROJECT_FILE_BYTES_MAX
+# What is copied before it is overwritten, and what is looked at in a folder of ours.
+PROJECT_COPY_BYTES_MAX = 64 * MIB
+PROJECT_LEVELS_MAX = 64
+# How often a change is made again because a person saved a file meanwhile.
+PROJECT_RETRIES_MAX = 20
+PROJECT_LOCK_S_MAX = 30
+# Copies of state.json as an agent saw it at `start`, to merge by at `finish`; and of what was
+# overwritten when asked.
+PROJECT_SEEN_MAX = 50
+PROJECT_BACKUPS_MAX = 20
+
 
 VARIABLE = "RELAY_PROJECT"
 _JOURNAL = f"{OWN_FOLDER}/journal.json"

@@ -19,16 +19,18 @@ from contextrelay.documents.values import is_list
 from contextrelay.errors import Invalid, RelayError
 from contextrelay.limits import (
     HEARTBEAT_EXEC_S_DEFAULT,
-    HEARTBEAT_FILES_BYTES_MAX,
-    HEARTBEAT_FILES_MAX,
-    HEARTBEAT_RESULT_CHARS_MAX,
     HEARTBEAT_TODOS_MAX,
+    MIB,
     PROJECT_FILE_BYTES_MAX,
 )
 from contextrelay.model.project import Todo, todo_of
 from contextrelay.project import confined
 from contextrelay.project.files import locked
 from contextrelay.project.project import Project
+
+HEARTBEAT_RESULT_CHARS_MAX = 2_000
+HEARTBEAT_FILES_MAX = 20
+HEARTBEAT_FILES_BYTES_MAX = 16 * MIB
 
 
 class Beat(Struct, frozen=True, rename={"text": "told"}):

@@ -15,18 +15,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from contextrelay.documents.values import is_list, is_object
 from contextrelay.errors import Invalid, NotFound, Refused
-from contextrelay.limits import (
-    ARCHIVE_AFTER_S,
-    NEXT_TODOS_MAX,
-    PROJECT_TODOS_MAX,
-    REVIEW_DUE_S,
-    STALE_AFTER_S,
-)
+from contextrelay.limits import DAY_S, NEXT_TODOS_MAX, REVIEW_DUE_S
 from contextrelay.model.project import ALLOWED, TODOS, Todo, todo_of
 from contextrelay.project.changes import NewTodo, as_list, read_input
 
 if TYPE_CHECKING:
     from contextrelay.project.project import Project
+
+PROJECT_TODOS_MAX = 10_000
+ARCHIVE_AFTER_S = 7 * DAY_S
+STALE_AFTER_S = 7 * DAY_S
+
 
 Document = dict[str, Any]
 # The fields of a new todo that are written even if they are empty.

@@ -18,9 +18,12 @@ from msgspec import Struct
 from contextrelay.cli import display, state_display
 from contextrelay.client.thread import Thread
 from contextrelay.content.untrusted.fence import fence
-from contextrelay.limits import LIST_ITEMS_MAX, REPORT_EVENTS_MAX, REPORT_PREVIEWS_MAX
+from contextrelay.limits import LIST_ITEMS_MAX, REPORT_PREVIEWS_MAX
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.thread import Numbered, Stats, ThreadView
+
+REPORT_EVENTS_MAX = 200
+
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2024; --paper: #fff; --faint: #5b6470; --line: #d9dde3;

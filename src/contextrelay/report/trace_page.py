@@ -20,15 +20,18 @@ from contextrelay.client.relay import Relay
 from contextrelay.content.untrusted.fence import fenced
 from contextrelay.documents.values import is_list, is_object
 from contextrelay.errors import RelayError
-from contextrelay.limits import (
-    TRACE_EXCHANGE_BYTES_MAX,
-    TRACE_EXCHANGE_TEXT_BYTES_MAX,
-    TRACE_EXCHANGE_TEXTS_MAX,
-    TRACE_EXCHANGES_MAX,
-)
+from contextrelay.limits import KIB
 from contextrelay.model.run import ModelCall, Run, ToolSpan, Trace
 from contextrelay.report.page import document, figures, section, text
 from contextrelay.runs import trace_display
+
+# Exchanges that a page has in full, how large one may be for that, how many of its texts are shown,
+# and what of a text: many that are empty make a page of hundreds of megabytes too.
+TRACE_EXCHANGES_MAX = 100
+TRACE_EXCHANGE_BYTES_MAX = 512 * KIB
+TRACE_EXCHANGE_TEXTS_MAX = 1_000
+TRACE_EXCHANGE_TEXT_BYTES_MAX = 4 * KIB
+
 
 _NOT_READ = (RelayError, DecodeError, UnicodeError, RecursionError)
 

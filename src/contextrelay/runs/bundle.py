@@ -23,7 +23,6 @@ from contextrelay.limits import (
     BUNDLE_PREVIEWS_MAX,
     BUNDLE_SYSTEM_BYTES_MAX,
     BUNDLE_TURN_BYTES_MAX,
-    BUNDLE_TURNS_MAX,
     BUNDLE_USER_BYTES_MAX,
     QUERY_CHARS_MAX,
 )
@@ -33,6 +32,9 @@ from contextrelay.runs.prices import Rates, estimate, spell_price
 from contextrelay.runs.provider import Provider
 from contextrelay.runs.tools import tools_with
 from contextrelay.verbs import Pack, Peek, ReadHeader
+
+BUNDLE_TURNS_MAX = 8
+
 
 SYSTEM = """\
 You work on a thread of Context Relay: it is the memory of this work, not this conversation.

@@ -17,17 +17,17 @@ from contextrelay.client.entries import now
 from contextrelay.client.flow import Ask, Flow
 from contextrelay.documents.patch import Operation, apply
 from contextrelay.errors import Conflict, Gone, Invalid, NotFound, Unavailable
-from contextrelay.limits import (
-    DRAFT_ENTRIES_MAX,
-    RETRIES_MAX,
-    RUN_ENTRY_CHARS_MAX,
-    RUN_EVENTS_LOOKED_AT,
-)
+from contextrelay.limits import RETRIES_MAX
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.thread import EventPage, ThreadView
 from contextrelay.state import schema
 from contextrelay.state.entries import NewEntry, State, addition, resolution
 from contextrelay.verbs import FinishRun, Peek, ReadEvents, ReadState, ShowThread
+
+RUN_ENTRY_CHARS_MAX = 2_000
+RUN_EVENTS_LOOKED_AT = 100
+DRAFT_ENTRIES_MAX = 100
+
 
 Text = Annotated[str, Meta(min_length=1, max_length=RUN_ENTRY_CHARS_MAX)]
 _Texts = Annotated[list[Text], Meta(max_length=DRAFT_ENTRIES_MAX)]

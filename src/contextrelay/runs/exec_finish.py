@@ -18,12 +18,7 @@ from contextrelay.cli.console import Console
 from contextrelay.cli.main import guarded
 from contextrelay.content.output_digest import OutputDigest
 from contextrelay.errors import RelayError
-from contextrelay.limits import (
-    COMMAND_CHARS_SHOWN,
-    MIB,
-    OUTPUT_SEARCHED_BYTES_MAX,
-    PIECE_BYTES_PER_TOKEN,
-)
+from contextrelay.limits import MIB, OUTPUT_SEARCHED_BYTES_MAX, PIECE_BYTES_PER_TOKEN
 from contextrelay.model.artifact import Artifact
 from contextrelay.runs.child_process import Child
 from contextrelay.runs.output import StoredOutput
@@ -33,6 +28,8 @@ if TYPE_CHECKING:
     from contextrelay.client.transport.local import Local
     from contextrelay.client.transport.remote import Remote
     from contextrelay.runs.exec_start import ExecOptions
+
+COMMAND_CHARS_SHOWN = 300
 
 
 def finish_started(

@@ -18,10 +18,14 @@ from msgspec import Struct, ValidationError
 from msgspec.json import decode
 
 from contextrelay.errors import Invalid
-from contextrelay.limits import LABEL_CHARS_MAX, PRICED_MODELS_MAX, PRICES_BYTES_MAX
+from contextrelay.limits import KIB, LABEL_CHARS_MAX
 from contextrelay.model.run import Tokens
 from contextrelay.runs.provider import Reply
 from contextrelay.runs.providers.registry import home_folder
+
+PRICED_MODELS_MAX = 1_000
+PRICES_BYTES_MAX = 256 * KIB
+
 
 PRICES_DATE = "2026-11-16"
 MILLION = 1_000_000

@@ -25,9 +25,6 @@ from contextrelay.limits import (
     LABEL_CHARS_MAX,
     LIST_ITEMS_MAX,
     NUMBER_MAX,
-    REPLAY_OPEN_RUNS_MAX,
-    REPLAY_RUNS_MAX,
-    REPLAY_VERSIONS_TRIED,
     RUN_ROUNDS_MAX,
 )
 from contextrelay.model.run import (
@@ -54,6 +51,11 @@ from contextrelay.runs.tools import (
 )
 from contextrelay.runs.trace import CALLED, ENDS, RECEIVED, STARTED, RunReader, call_of
 from contextrelay.verbs import CopyThread, PatchState, Peek, Pull, ReadEvents, ReadState, ShowThread
+
+# Replays: runs that are asked again, and how many at once are looked through word by word.
+REPLAY_RUNS_MAX = 10_000
+REPLAY_OPEN_RUNS_MAX = 64
+REPLAY_VERSIONS_TRIED = 20
 
 
 class ReplayOptions(Struct, frozen=True):

@@ -24,7 +24,6 @@ from contextrelay.limits import (
     EVENT_BYTES_MAX,
     LABEL_CHARS_MAX,
     RUN_ANSWER_BYTES_MAX,
-    RUN_CALLS_MAX,
     RUN_OUTPUT_TOKENS_DEFAULT,
     RUN_ROUNDS_DEFAULT,
     RUN_ROUNDS_MAX,
@@ -51,6 +50,8 @@ from contextrelay.runs.providers.registry import home_folder, open_provider
 from contextrelay.runs.tools import Toolbox, TrackedFiles, Used, is_tracked_folder
 from contextrelay.store.engine import settings_in
 from contextrelay.verbs.runs import RunNote
+
+RUN_CALLS_MAX = 32
 
 
 class ReplyPieces:

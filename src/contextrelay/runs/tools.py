@@ -27,23 +27,22 @@ from contextrelay.content.untrusted.fence import plain_line
 from contextrelay.content.untrusted.pieces import fenced_hits, fenced_piece, noted
 from contextrelay.documents.values import is_list, is_object
 from contextrelay.errors import Failed, Invalid, NotFound, RelayError, TooLarge
-from contextrelay.limits import (
-    NAME_CHARS_MAX,
-    PIECE_TOKENS_DEFAULT,
-    QUERY_CHARS_MAX,
-    RUN_ARGUMENTS_BYTES_MAX,
-    RUN_FILE_BYTES_MAX,
-    RUN_FILES_BYTES_MAX,
-    RUN_FILES_S_MAX,
-    RUN_FILES_SHOWN_MAX,
-    RUN_PIECE_TOKENS_MAX,
-    RUN_WHOLE_FILE_BYTES_MAX,
-)
+from contextrelay.limits import KIB, MIB, NAME_CHARS_MAX, PIECE_TOKENS_DEFAULT, QUERY_CHARS_MAX
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.inspect import Found, Outlined, Piece
 from contextrelay.model.ref import parse_ref
 from contextrelay.runs.draft import Draft, RelayState
 from contextrelay.runs.provider import Tool, ToolCall, ToolResult
+
+RUN_ARGUMENTS_BYTES_MAX = MIB
+RUN_PIECE_TOKENS_MAX = 8_000
+# Files that git tracks, for a model to read: one, the names of all, and how many are listed.
+RUN_FILE_BYTES_MAX = 4 * MIB
+RUN_WHOLE_FILE_BYTES_MAX = 8 * KIB
+RUN_FILES_BYTES_MAX = 8 * MIB
+RUN_FILES_SHOWN_MAX = 500
+RUN_FILES_S_MAX = 20
+
 
 _REGULAR = (b"100644", b"100755")
 _GIT = (

@@ -22,20 +22,19 @@ from msgspec.structs import replace
 from contextrelay.client.flow import Flow, Give, Items, for_each
 from contextrelay.documents.values import is_list, is_object
 from contextrelay.errors import Invalid
-from contextrelay.limits import (
-    LABEL_CHARS_MAX,
-    LIST_ITEMS_MAX,
-    TRACE_CALLS_MAX,
-    TRACE_PARTS_MAX,
-    TRACE_REFS_MAX,
-    TRACE_RUNS_MAX,
-    TRACE_TEXT_CHARS_MAX,
-    TRACE_TOOLS_MAX,
-)
+from contextrelay.limits import LABEL_CHARS_MAX, LIST_ITEMS_MAX, TRACE_RUNS_MAX
 from contextrelay.model.ref import is_ref
 from contextrelay.model.run import CALLER, ModelCall, ModelUsage, Run, ToolSpan, Totals, Trace
 from contextrelay.model.thread import Event, Numbered
 from contextrelay.verbs import ReadEvents
+
+TRACE_CALLS_MAX = 64
+TRACE_TOOLS_MAX = 64
+TRACE_REFS_MAX = 16
+# Runs, calls, tools and refs of them, in all: a part takes less than a kilobyte.
+TRACE_PARTS_MAX = 100_000
+TRACE_TEXT_CHARS_MAX = 300
+
 
 STARTED, CALLED, RECEIVED = "run.started", "run.called", "message.received"
 ENDS: dict[str, Literal["finished", "interrupted", "failed"]] = {

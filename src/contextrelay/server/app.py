@@ -20,7 +20,7 @@ from msgspec.json import encode
 from contextrelay.client.flow import in_thread
 from contextrelay.client.transport.local import AsyncLocal
 from contextrelay.errors import Broken, NotFound, Refused, RelayError, Unavailable
-from contextrelay.limits import LARGE_JSON_AT_ONCE_MAX, SERVER_THREADS_MAX, SWEEP_EVERY_S
+from contextrelay.limits import SWEEP_EVERY_S
 from contextrelay.mcp.http_transport import McpMount
 from contextrelay.server.auth import (
     OPEN,
@@ -54,6 +54,11 @@ from contextrelay.web.mount import MountedPage
 
 if TYPE_CHECKING:
     from contextrelay.a2a.http_binding import A2AMount as Agents
+
+SERVER_THREADS_MAX = 32
+# JSON beyond what is parsed on the event loop, each in memory whole.
+LARGE_JSON_AT_ONCE_MAX = 4
+
 
 log = logging.getLogger("contextrelay.http")
 

@@ -28,18 +28,23 @@ from contextrelay.client.flow import in_thread
 from contextrelay.client.transport.local import AsyncLocal
 from contextrelay.core import FoundKey, answer, find_key
 from contextrelay.errors import Forbidden, Limited, RelayError
-from contextrelay.limits import (
-    KEY_TRUSTED_S,
-    KEYS_REMEMBERED_MAX,
-    LOOK_EVERY_S,
-    TOKEN_TRUSTED_S,
-    USAGE_EVERY_S,
-    WRONG_ADDRESSES_MAX,
-    WRONG_TOKENS_PER_MINUTE,
-)
+from contextrelay.limits import LOOK_EVERY_S
 from contextrelay.model.key import Key
 from contextrelay.model.names import KEYS, key_log
 from contextrelay.verbs import CountUse, Verb
+
+# Tokens of which a server process remembers that they are good, and for how long it does without
+# asking the ledger: to ask each time would double what a small pull costs.
+KEYS_REMEMBERED_MAX = 10_000
+KEY_TRUSTED_S = 0.005
+# An identity provider is asked about a token it knew after this.
+TOKEN_TRUSTED_S = 60.0
+# Wrong tokens that one address may send in a minute, and of how many addresses that is counted.
+WRONG_TOKENS_PER_MINUTE = 60
+WRONG_ADDRESSES_MAX = 10_000
+# How often servers write down what was done with which key.
+USAGE_EVERY_S = 1
+
 
 log = logging.getLogger("contextrelay.http")
 

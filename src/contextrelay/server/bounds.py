@@ -15,21 +15,25 @@ from msgspec import Struct
 
 from contextrelay.errors import Full, Limited, RelayError, Unavailable
 from contextrelay.limits import (
-    BODY_IDLE_S,
     CONNECTIONS_MAX,
-    HEAD_S_MAX,
     HELD_BODIES_BYTES_MAX,
     HELD_BY_ONE_BYTES_MAX,
     SLOW_READER_S,
     UPLOAD_MEMORY_BYTES,
-    UPLOAD_RETRY_S,
     UPLOADS_BY_ONE_BYTES_MAX,
     UPLOADS_BY_ONE_MAX,
     UPLOADS_BYTES_MAX,
     UPLOADS_MAX,
-    UPLOADS_ROOM_SHARE,
 )
 from contextrelay.server.auth import RETRY_AFTER
+
+# How long a client may take to send its headers.
+HEAD_S_MAX = 10
+# A body comes at this pace at least, looked at every BODY_IDLE_S, and is all here after BODY_S_MAX.
+BODY_IDLE_S = 30
+# One caller takes at most this part of the room that the temporary folder has.
+UPLOADS_ROOM_SHARE = 2
+UPLOAD_RETRY_S = 2
 
 
 class ServerBounds(Struct, frozen=True, kw_only=True):

@@ -20,12 +20,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from contextrelay.limits import (
     HEADER_BYTES_IN_MAX,
     HEADERS_IN_MAX,
+    KIB,
     LINGER_BYTES_MAX,
     LINGER_ENDLESS_BYTES_MAX,
-    LINGER_IDLE_S,
-    LINGER_S_MAX,
-    LINGERING_MAX,
-    READ_PACE_BYTES,
 )
 from contextrelay.server.bounds import ServerBounds
 from contextrelay.server.request import CONNECTION, ENDED, WAITS
@@ -33,6 +30,12 @@ from contextrelay.server.security_headers import NO_MORE_LINES, SAFE_LINES
 
 if TYPE_CHECKING:
     from contextrelay.server.app import App
+
+# What a client has to read of a reply in SLOW_READER_S.
+READ_PACE_BYTES = KIB
+LINGER_S_MAX = 30
+LINGER_IDLE_S = 5
+LINGERING_MAX = 256
 
 
 class Protocol(HttpToolsProtocol):

@@ -14,17 +14,18 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from contextrelay.errors import Invalid, TooLarge
-from contextrelay.limits import (
-    FORM_BOUNDARY_BYTES_MAX,
-    FORM_FIELD_BYTES_MAX,
-    FORM_HEADER_BYTES_MAX,
-    FORM_HEADERS_MAX,
-    FORM_PARTS_MAX,
-    MIB,
-)
+from contextrelay.limits import KIB, MIB
 from contextrelay.server.request import Exchange
 from contextrelay.server.request_body import Upload
 from contextrelay.verbs import Push
+
+# A form: how many parts it has, what its fields take, and what stands before each part.
+FORM_PARTS_MAX = 20
+FORM_FIELD_BYTES_MAX = 64 * KIB
+FORM_HEADERS_MAX = 8
+FORM_HEADER_BYTES_MAX = 4 * KIB
+FORM_BOUNDARY_BYTES_MAX = 70
+
 
 MULTIPART = "multipart/form-data"
 CONTENT_PARTS = ("file", "content")

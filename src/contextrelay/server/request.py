@@ -18,13 +18,7 @@ from contextrelay.client.flow import in_thread
 from contextrelay.client.transport.address import PERSON, READER_HEADER
 from contextrelay.client.transport.local import AsyncLocal
 from contextrelay.errors import Invalid, RelayError, TooLarge
-from contextrelay.limits import (
-    ASKED_FIRST_BYTES_MIN,
-    BODY_BYTES_PER_S_MIN,
-    BODY_S_MAX,
-    QUERY_FIELDS_MAX,
-    QUOTA_CHECK_BYTES,
-)
+from contextrelay.limits import KIB, QUERY_FIELDS_MAX
 from contextrelay.server.auth import address_in
 from contextrelay.server.bounds import FILE_BYTES, IncomingBodies, IncomingBody
 from contextrelay.server.request_body import Upload
@@ -35,6 +29,15 @@ if TYPE_CHECKING:
     from contextrelay.server.app import ServerContext
     from contextrelay.server.auth import Visitor
     from contextrelay.server.http_connection import Protocol as Connection
+
+BODY_BYTES_PER_S_MIN = 16 * KIB
+BODY_S_MAX = 3_600
+# A body up to this size is here with its headers, mostly: taking it in costs less than asking first
+# whether its thread is there and its quota has room.
+ASKED_FIRST_BYTES_MIN = 64 * KIB
+# A body of unknown length is held against its key's quota after every so many bytes.
+QUOTA_CHECK_BYTES = 256 * KIB
+
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

@@ -26,13 +26,7 @@ from contextrelay.client.transport.local import AsyncLocal, open_stores
 from contextrelay.content.untrusted.hidden_chars import spell_hidden
 from contextrelay.core import answer
 from contextrelay.errors import Invalid
-from contextrelay.limits import (
-    FILES_KEPT,
-    FRAME_BYTES_IN_MAX,
-    KEEPALIVE_S,
-    SHUTDOWN_S_MAX,
-    SOCKET_BACKLOG,
-)
+from contextrelay.limits import KEEPALIVE_S, KIB
 from contextrelay.model.key import KeptKey
 from contextrelay.server.app import A2AOptions, App, ServerContext
 from contextrelay.server.bounds import ServerBounds
@@ -48,6 +42,13 @@ try:
     import resource
 except ImportError:  # Windows has no such limits.
     resource = None
+
+FRAME_BYTES_IN_MAX = 64 * KIB
+# Of the files that a process may have open, those that are not for connections.
+FILES_KEPT = 256
+SOCKET_BACKLOG = 2_048
+SHUTDOWN_S_MAX = 10
+
 
 OPTIONS_VARIABLE = "CONTEXTRELAY_SERVE"
 """How the options reach the processes of a server with several."""

@@ -15,8 +15,11 @@ from typing import Any
 
 from contextrelay.client.transport.local import AsyncLocal
 from contextrelay.errors import Unavailable
-from contextrelay.limits import LOOKS_AT_ONCE_MAX, SLOW_AT_ONCE_MAX
 from contextrelay.verbs import Body, Verb
+
+# Requests that take long: capabilities, backups, whole-store checks; and that look into bodies.
+SLOW_AT_ONCE_MAX = 16
+LOOKS_AT_ONCE_MAX = 8
 
 
 class SlowPool:

@@ -12,8 +12,11 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import Frame
 from websockets.http11 import Request
 
-from contextrelay.limits import CUT_S_MAX
 from contextrelay.server.security_headers import NO_MORE_LINES, SAFE_LINES
+
+# How long who was cut off may take to read that it was.
+CUT_S_MAX = 10
+
 
 EXTENSION = "contextrelay.socket"
 _NO_HANDSHAKE = b"HTTP/1.1 400 Bad Request\r\n" + SAFE_LINES + NO_MORE_LINES

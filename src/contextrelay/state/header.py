@@ -15,17 +15,15 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from contextrelay.documents.values import is_list, is_object
-from contextrelay.limits import (
-    HEADER_ACTIONS,
-    HEADER_ARTIFACTS,
-    HEADER_BYTES_MAX,
-    HEADER_CONSTRAINTS,
-    HEADER_DECISIONS,
-    HEADER_FACTS,
-    HEADER_QUESTIONS,
-    HEADER_STEPS,
-)
+from contextrelay.limits import HEADER_ACTIONS, HEADER_ARTIFACTS, HEADER_BYTES_MAX
 from contextrelay.state.schema import AHEAD, METRICS, SCHEMA, SHAPES
+
+HEADER_FACTS = 10
+HEADER_CONSTRAINTS = 5
+HEADER_QUESTIONS = 5
+HEADER_STEPS = 5
+HEADER_DECISIONS = 3
+
 
 # A thread's id is a ref; this only keeps the bound true whatever it is.
 _THREAD_ID_BYTES_MAX = 512

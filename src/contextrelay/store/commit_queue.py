@@ -13,7 +13,9 @@ from contextlib import contextmanager, suppress
 from typing import Any, Generic, TypeVar
 
 from contextrelay.errors import Unavailable
-from contextrelay.limits import GROUP_COMMITS_MAX
+
+GROUP_COMMITS_MAX = 512
+
 
 Change = TypeVar("Change")
 

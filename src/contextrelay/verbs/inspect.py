@@ -9,28 +9,30 @@ from msgspec import Meta
 from msgspec.structs import force_setattr
 
 from contextrelay.limits import (
-    DIFF_CONTEXT_LINES_MAX,
-    DIGEST_TOKENS_DEFAULT,
-    GREP_CONTEXT_LINES_MAX,
     GREP_MATCHES_DEFAULT,
-    GREP_MATCHES_MAX,
-    GREP_PATTERN_CHARS_MAX,
     GREP_PATTERNS_MAX,
-    JSON_PATH_CHARS_MAX,
     LIST_ITEMS_MAX,
     OUTLINE_TOKENS_DEFAULT,
-    OUTLINE_TOKENS_MAX,
     OUTLINE_TOKENS_MIN,
     PIECE_TOKENS_DEFAULT,
     POINTER_CHARS_MAX,
     QUERY_CHARS_MAX,
     SEARCH_RESULTS_MAX,
-    SPAN_CHARS_MAX,
     TITLE_CHARS_MAX,
 )
 from contextrelay.model.inspect import Differing, Digested, Found, Hits, IndexState, Outlined, Piece
 from contextrelay.model.ref import Ref
 from contextrelay.verbs.verb import Index, PieceTokens, ShortText, Traits, Verb
+
+OUTLINE_TOKENS_MAX = 16_000
+DIGEST_TOKENS_DEFAULT = 1_000
+SPAN_CHARS_MAX = 40
+JSON_PATH_CHARS_MAX = 1_000
+GREP_PATTERN_CHARS_MAX = 1_000
+GREP_CONTEXT_LINES_MAX = 100
+GREP_MATCHES_MAX = 10_000
+DIFF_CONTEXT_LINES_MAX = 20
+
 
 OutlineTokens = Annotated[int, Meta(ge=OUTLINE_TOKENS_MIN, le=OUTLINE_TOKENS_MAX)]
 SpanText = Annotated[str, Meta(min_length=1, max_length=SPAN_CHARS_MAX)]

@@ -6,9 +6,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from contextrelay.limits import SWEEP_ITEMS_MAX
 from contextrelay.model.reports import LedgerReport, StoreReport, SweepReport, VerifyReport
 from contextrelay.verbs.verb import Traits, Verb
+
+SWEEP_ITEMS_MAX = 100_000
 
 
 class Sweep(Verb[SweepReport], frozen=True):

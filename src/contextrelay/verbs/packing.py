@@ -8,13 +8,10 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from contextrelay.limits import (
-    ASK_CHARS_MAX,
     BUDGET_TOKENS_DEFAULT,
     BUDGET_TOKENS_MAX,
-    CALLS_MAX,
     HANDOFF_TOKENS_DEFAULT,
     LIST_ITEMS_MAX,
-    PINS_MAX,
     PUSH_MANY_ITEMS_MAX,
     QUERY_CHARS_MAX,
     SOURCE_REFS_MAX,
@@ -34,6 +31,11 @@ from contextrelay.verbs.verb import (
     Verb,
     Version,
 )
+
+PINS_MAX = 1_000
+CALLS_MAX = 1_000_000
+ASK_CHARS_MAX = 20_000
+
 
 _blocks = partial(Traits, needs="write", answered_in="packing", keyed=True)
 _hands = partial(Traits, needs="write", answered_in="handoffs")

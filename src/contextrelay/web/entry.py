@@ -15,11 +15,13 @@ from cryptography.fernet import Fernet, InvalidToken
 from msgspec import Struct, field
 
 from contextrelay.errors import Forbidden
-from contextrelay.limits import PAGE_COOKIE_S
 from contextrelay.server.auth import Callers, Visitor, address_in, token_in, unknown
 
 if TYPE_CHECKING:
     from contextrelay.server.request import Exchange
+
+# How long a sign-in to the page holds.
+PAGE_COOKIE_S = 12 * 3_600
 
 
 def new_secret() -> str:

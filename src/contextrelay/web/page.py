@@ -21,12 +21,7 @@ from contextrelay.client.transport.address import server_at
 from contextrelay.client.transport.local import Local
 from contextrelay.client.transport.remote import AsyncRemote, Remote
 from contextrelay.errors import Invalid, NotFound, RelayError, Unavailable
-from contextrelay.limits import (
-    EVENTS_KEEPALIVE_S,
-    PAGE_FORM_BYTES_MAX,
-    PAGES_AT_ONCE_MAX,
-    PAGES_WAITING_MAX,
-)
+from contextrelay.limits import EVENTS_KEEPALIVE_S, KIB
 from contextrelay.model.names import channel_log, thread_log
 from contextrelay.server.auth import RETRY_AFTER
 from contextrelay.server.request import JSON, Exchange, Headers, query_fields
@@ -38,6 +33,11 @@ from contextrelay.web.entry import FORM_FIELD, PageAccess, PageOptions, root_of,
 from contextrelay.web.places import CHANGES, SCREENS
 from contextrelay.web.rendering import FOLDER, PLACES, Fields, render
 from contextrelay.web.screen import BytesReply, Done, PageVisit, Recents, Screen
+
+PAGES_AT_ONCE_MAX = 8
+# Pages that are made at the same time, and that wait for their turn; more are refused.
+PAGES_WAITING_MAX = 64
+PAGE_FORM_BYTES_MAX = 256 * KIB
 
 
 async def follow(exchange: Exchange, remote: AsyncRemote | None) -> None:

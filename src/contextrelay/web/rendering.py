@@ -23,14 +23,16 @@ from msgspec.json import encode, format
 from contextrelay.cli import display, state_display
 from contextrelay.cli.display import clean
 from contextrelay.content.untrusted.hidden_chars import spell_hidden
-from contextrelay.limits import (
-    PAGE_MARKDOWNS_MAX,
-    PAGE_ROWS,
-    PAGE_TEXT_CHARS,
-    PAGE_TREE_DEPTH,
-    PAGE_TREE_ITEMS,
-)
+from contextrelay.limits import PAGE_ROWS
 from contextrelay.model.artifact import Artifact
+
+PAGE_MARKDOWNS_MAX = 16
+PAGE_TREE_ITEMS = 100
+# How far a JSON value is unfolded, across and down.
+PAGE_TREE_DEPTH = 6
+# Of a text that a screen shows whole: a report, a log of a step.
+PAGE_TEXT_CHARS = 20_000
+
 
 _BAR_HEIGHT, _LABEL_WIDTH, _AMOUNT_WIDTH, _LABEL_CHARS = 26, 110, 90, 16
 

@@ -21,16 +21,19 @@ from contextrelay.client.names import find_ref, find_thread
 from contextrelay.client.relay import Relay
 from contextrelay.client.thread import Thread
 from contextrelay.errors import Invalid
-from contextrelay.limits import (
-    PAGE_AGAIN_S,
-    PAGE_FIGURE_S,
-    PAGE_FIGURE_S_MAX,
-    PAGE_RECENT_S,
-    PAGE_RECENT_TIMES,
-    PAGE_RECENTS_MAX,
-)
 from contextrelay.model.ref import is_ref
 from contextrelay.model.thread import ThreadView
+
+# How long a figure that takes a walk through the store is shown before it is taken again ...
+PAGE_RECENT_S = 10
+# ... or so many times as long as it took.
+PAGE_RECENT_TIMES = 20
+PAGE_RECENTS_MAX = 1_000
+# How long a screen waits for it: the first time, when an older one is there, and as JSON.
+PAGE_FIGURE_S = 1.0
+PAGE_AGAIN_S = 0.01
+PAGE_FIGURE_S_MAX = 60
+
 
 Result = TypeVar("Result")
 

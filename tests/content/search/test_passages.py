@@ -9,9 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextrelay.content.search.passages import Index, Passage, index_body, passages
+from contextrelay.content.search.passages import (
+    PASSAGE_LINES_MAX,
+    SEARCHED_WORDS_MAX,
+    Index,
+    Passage,
+    index_body,
+    passages,
+)
 from contextrelay.documents.pointer import find, parse
-from contextrelay.limits import PASSAGE_CHARS, PASSAGE_LINES_MAX, SEARCHED_WORDS_MAX
+from contextrelay.limits import PASSAGE_CHARS
 from contextrelay.model.artifact import ArtifactType
 
 KINDS: tuple[ArtifactType, ...] = ("text", "markdown", "code", "json", "log", "diff")

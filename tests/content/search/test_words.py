@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextrelay.content.search.words import query_words, stem, words
-from contextrelay.limits import WORD_CHARS_MAX
+from contextrelay.content.search.words import WORD_CHARS_MAX, query_words, stem, words
 
 STEMS = {
     # From the paper, one or more a step.

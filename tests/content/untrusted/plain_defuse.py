@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 
+from contextrelay.content.untrusted.defuse import DEFUSE_ROUNDS_MAX
 from contextrelay.content.untrusted.hidden_chars import hidden_kinds, is_hidden, spelled_char
 from contextrelay.content.untrusted.normalize import SANITIZED, TOKEN, fold_char
 from contextrelay.content.untrusted.phrases import HEADS, MARKERS
-from contextrelay.limits import DEFUSE_ROUNDS_MAX
 
 FIGURES = dict(zip("0134578@$!", "oieastbasi", strict=True))
 MIXED = re.compile(r"[013457]+(?:[a-z]{2,}(?![0-9a-z])|[a-z]+[013457])")

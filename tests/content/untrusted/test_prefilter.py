@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.content.untrusted.phrases import PHRASES as KNOWN
-from contextrelay.content.untrusted.prefilter import may_hold_phrase
-from contextrelay.limits import PREVIEW_HEAD_BYTES_MAX, SIEVED_FROM
+from contextrelay.content.untrusted.prefilter import SIEVED_FROM, may_hold_phrase
+from contextrelay.limits import PREVIEW_HEAD_BYTES_MAX
 from tests.content import corpus
 from tests.content.untrusted.plain_defuse import defuse_plainly
 from tests.content.untrusted.test_defuse import ANY_CHARACTER, TRICKY_TEXTS

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from contextrelay import Full, Invalid, NotFound, Refused, Relay, RelayError
 from contextrelay.core import FoundKey, find_key
+from contextrelay.core.access import KEY_FORGOTTEN_S
 from contextrelay.core.schema import RowKind, artifact_log
 from contextrelay.core.spaces import VisibleReads
-from contextrelay.limits import KEY_FORGOTTEN_S
 from contextrelay.model.key import key_id_in, token_hash
 from contextrelay.store.ledger import ONLY
 from tests.core.clock import Clock

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from contextrelay.bounded.fetch import Ways, fetch
+from contextrelay.bounded.fetch import FETCH_REDIRECTS_MAX, Ways, fetch
 from contextrelay.errors import Failed, Invalid, Refused, TooLarge
-from contextrelay.limits import FETCH_REDIRECTS_MAX, MIB
+from contextrelay.limits import MIB
 from tests.core.served import Served, serving
 
 

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from contextrelay.errors import Forbidden, Invalid, Unavailable
-from contextrelay.limits import PROVIDER_KEY_BYTES_MAX
 from contextrelay.runs.providers.llm import Llm
 from contextrelay.runs.providers.openai import OpenAIChat, OpenAIResponses, open_openai
-from contextrelay.runs.providers.registry import Account, open_provider
+from contextrelay.runs.providers.registry import PROVIDER_KEY_BYTES_MAX, Account, open_provider
 from tests.runs.providers.vendors import KEY, VENDORS, Vendor, asked
 
 HOST = "api.vendor.example"

@@ -7,8 +7,9 @@ import json
 import pytest
 
 from contextrelay.errors import Failed, Forbidden, Invalid, Limited, Unavailable
-from contextrelay.limits import ANSWER_BYTES_MAX, PROVIDER_PAUSE_S_MAX, PROVIDER_RETRIES_MAX
 from contextrelay.runs.provider import Message, Reply, ToolResult
+from contextrelay.runs.providers.answer import ANSWER_BYTES_MAX
+from contextrelay.runs.providers.transport import PROVIDER_PAUSE_S_MAX, PROVIDER_RETRIES_MAX
 from tests.runs.providers.raw_server import raw_server, refusal, stream, torn
 from tests.runs.providers.vendors import (
     KEY,

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from contextrelay.limits import OLLAMA_WINDOW_TOKENS_MIN
 from contextrelay.runs.provider import Message, ToolCall, ToolResult
-from contextrelay.runs.providers.ollama import Ollama
+from contextrelay.runs.providers.ollama import OLLAMA_WINDOW_TOKENS_MIN, Ollama
 from tests.runs.providers.raw_server import raw_server, stream
 from tests.runs.providers.vendors import VENDORS, answer_of, asked, event
 

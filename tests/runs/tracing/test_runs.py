@@ -11,16 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.json import encode
 
-from contextrelay.limits import (
+from contextrelay.model.run import Run
+from contextrelay.model.thread import Event
+from contextrelay.runs.otlp import SpanFactory
+from contextrelay.runs.trace import (
     TRACE_CALLS_MAX,
     TRACE_PARTS_MAX,
     TRACE_TEXT_CHARS_MAX,
     TRACE_TOOLS_MAX,
+    RunReader,
+    Tracing,
+    parts,
 )
-from contextrelay.model.run import Run
-from contextrelay.model.thread import Event
-from contextrelay.runs.otlp import SpanFactory
-from contextrelay.runs.trace import RunReader, Tracing, parts
 
 AT = datetime(2026, 11, 16, 12, tzinfo=UTC)
 REF = "0b5c1e1e-3c5f-4b8e-9d5e-1f2a3b4c5d6e"

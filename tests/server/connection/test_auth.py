@@ -26,9 +26,8 @@ from contextrelay import (
     Relay,
     RelayError,
 )
-from contextrelay.limits import WRONG_TOKENS_PER_MINUTE
 from contextrelay.model.key import IssuedKey
-from contextrelay.server.auth import OPEN, token_in
+from contextrelay.server.auth import OPEN, WRONG_TOKENS_PER_MINUTE, token_in
 from contextrelay.verbs.routes import Route, routes
 from tests.core.keyed import body_of, examples, fill
 from tests.rigs import rig, some

@@ -10,11 +10,10 @@ import pytest
 
 from contextrelay import Relay
 from contextrelay.errors import Broken, Invalid, Unavailable
-from contextrelay.limits import OBJECT_PART_BYTES
 from contextrelay.store.blobs import objects
 from contextrelay.store.blobs.files import FileBlobs
 from contextrelay.store.blobs.memory import MemoryBlobs
-from contextrelay.store.blobs.objects import ObjectBlobs
+from contextrelay.store.blobs.objects import OBJECT_PART_BYTES, ObjectBlobs
 from contextrelay.store.engine import open_engine, without_secrets
 from tests.store.engines import Servers
 from tests.store.objects.flaky import FlakyServer

@@ -11,7 +11,7 @@ from contextrelay.cli import display, thread_argument, url_argument
 from contextrelay.cli.console import Console
 from contextrelay.cli.parser import arg, by, one_of, pair, takes, thread_option, ttl
 from contextrelay.cli.place import remember_push
-from contextrelay.client.seal.push import PushedArtifact
+from contextrelay.client.seal.push import Pushed
 from contextrelay.errors import Invalid
 from contextrelay.model.artifact import Artifact, ArtifactType, SealFormat
 
@@ -34,7 +34,7 @@ def store(
     thread: str | None = None,
     channel: str | None = None,
     seal: SealFormat | bool = False,
-) -> PushedArtifact:
+) -> Pushed:
     """Push what the options describe, into a thread and to a channel if there is one."""
     made = console.relay.push(
         display.read_body(args.file),

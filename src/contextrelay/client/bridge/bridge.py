@@ -25,12 +25,10 @@ from contextrelay.client.bridge.tmux import TmuxPane
 from contextrelay.client.contextrelay import ContextRelay
 from contextrelay.client.subscription import Frame
 from contextrelay.errors import Gone, Invalid, NotFound, RelayError, Unavailable
-from contextrelay.limits import (
-    BRIDGE_S_DEFAULT,
-    BRIDGE_TASKS_MAX,
-    CONNECT_S_MAX,
-    RUN_ANSWER_BYTES_MAX,
-)
+from contextrelay.limits import BRIDGE_S_DEFAULT, CONNECT_S_MAX, RUN_ANSWER_BYTES_MAX
+
+BRIDGE_TASKS_MAX = 8
+
 
 TASK_CHANNEL = "agent-tasks"
 DONE_CHANNEL = "agent-done"

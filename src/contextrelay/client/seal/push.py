@@ -15,7 +15,7 @@ from msgspec.structs import asdict, replace
 
 from contextrelay.client.flow import AsyncBody, brought
 from contextrelay.errors import Failed, Invalid, TooLarge
-from contextrelay.limits import CHUNK_BYTES, SEAL_WHOLE_BYTES_MAX
+from contextrelay.limits import BODY_BYTES_MAX, CHUNK_BYTES
 from contextrelay.model.artifact import Artifact, SealFormat
 from contextrelay.seal.keys import KEY_BYTES, SEAL_ID_BYTES, SealKey, hide_keys
 from contextrelay.seal.stream import (
@@ -26,8 +26,11 @@ from contextrelay.seal.stream import (
 )
 from contextrelay.verbs import Body, Push
 
+# Fernet cannot be streamed: what is sealed so is in memory whole.
+SEAL_WHOLE_BYTES_MAX = BODY_BYTES_MAX
 
-class PushedArtifact(Artifact, frozen=True, kw_only=True):
+
+class Pushed(Artifact, frozen=True, kw_only=True):
     """An artifact as it was just stored, with the URL that stands for it.
 
     Where it was sealed, the URL carries the key: who has it can read the body. Equal to any other
@@ -98,7 +101,7 @@ class Sealing:
             prefix, described = os.urandom(PREFIX_BYTES), describing(self.verb)
             self.body = _chunked(here, self.key, prefix, described)
 
-    def pushed(self, artifact: Artifact, url: str) -> PushedArtifact:
+    def pushed(self, artifact: Artifact, url: str) -> Pushed:
         """The artifact with its URL, and with the key in that.
 
         Raises:
@@ -113,7 +116,7 @@ class Sealing:
                 )
             url += self.key.fragment
         described = dict(zip(_DESCRIBED, _description(artifact), strict=True))
-        return PushedArtifact(**described, url=url)
+        return Pushed(**described, url=url)
 
 
 def new_key(format: SealFormat) -> SealKey:

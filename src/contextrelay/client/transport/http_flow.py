@@ -28,15 +28,10 @@ from contextrelay.errors import Failed, Invalid, RelayError, Unavailable
 from contextrelay.limits import (
     CHUNK_BYTES,
     HELD_BODY_BYTES_MAX,
-    HELD_BYTES_MAX,
-    HELD_REFS_MAX,
-    LONG_REPLY_S,
+    MIB,
     REPLY_JSON_BYTES_MAX,
     REPLY_S_DEFAULT,
-    RESEND_PAUSE_S_MAX,
-    RESEND_S_MAX,
     SENDS_MAX,
-    SERVER_ERROR_CHARS_MAX,
 )
 from contextrelay.model.artifact import Artifact
 from contextrelay.verbs.problems import from_problem
@@ -50,6 +45,16 @@ from contextrelay.verbs.routes import (
     route_of,
     spell,
 )
+
+RESEND_S_MAX = 30
+RESEND_PAUSE_S_MAX = 5
+# Verbs that go through the whole store, or bring much: until the first byte of the reply.
+LONG_REPLY_S = 600
+HELD_BYTES_MAX = 16 * MIB
+HELD_REFS_MAX = 10_000
+# Of the message, and of the hint, of an error that a server sends.
+SERVER_ERROR_CHARS_MAX = 4_000
+
 
 Result = TypeVar("Result")
 

@@ -40,20 +40,17 @@ from contextrelay.client.transport.http_flow import (
     Send,
 )
 from contextrelay.errors import Invalid, Unavailable
-from contextrelay.limits import (
-    CHUNK_BYTES,
-    CLIENT_CONNECTIONS_MAX,
-    CONNECT_S_MAX,
-    IDLE_CONNECTION_S,
-    REPLY_S_DEFAULT,
-    SENDS_MAX,
-    UNHEARD_SENDS_MAX,
-    WAIT_S_MAX,
-)
+from contextrelay.limits import CHUNK_BYTES, CONNECT_S_MAX, REPLY_S_DEFAULT, SENDS_MAX, WAIT_S_MAX
 from contextrelay.verbs import Body, ReadEvents, ReadSignals, Stream, Verb
 
 if TYPE_CHECKING:
     from contextrelay.core import Stores
+
+# Where nobody listens, somebody waits to hear of it.
+UNHEARD_SENDS_MAX = 4
+IDLE_CONNECTION_S = 20
+CLIENT_CONNECTIONS_MAX = 64
+
 
 Reply = TypeVar("Reply")
 Result = TypeVar("Result")

@@ -16,7 +16,9 @@ from difflib import SequenceMatcher
 from msgspec import Struct
 
 from contextrelay.documents.diff import longest_rising
-from contextrelay.limits import DIFF_STEPS_MAX
+
+# Of comparing lines one by one, where a line stands on both sides more than once.
+DIFF_STEPS_MAX = 20_000_000
 
 
 class Edit(Struct, frozen=True, gc=False):

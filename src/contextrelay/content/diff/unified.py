@@ -23,15 +23,17 @@ from contextrelay.documents.diff import difference
 from contextrelay.errors import Invalid
 from contextrelay.limits import (
     CHUNK_BYTES,
-    DIFF_CHANGES_MAX,
-    DIFF_JSON_BYTES_MAX,
-    DIFF_MIDDLE_BYTES_MAX,
     LINE_BYTES_SHOWN,
     LINE_MARK_BYTES,
     MATCH_BYTES_SHOWN,
+    MIB,
 )
 from contextrelay.model.inspect import Change, Differing
 from contextrelay.model.tokens import Spent
+
+DIFF_MIDDLE_BYTES_MAX = 4 * MIB
+DIFF_JSON_BYTES_MAX = MIB
+DIFF_CHANGES_MAX = 50
 
 
 class Compare(Struct, frozen=True, kw_only=True):

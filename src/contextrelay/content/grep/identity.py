@@ -14,7 +14,11 @@ import msgspec
 
 from contextrelay.content.grep.shown_object import short
 from contextrelay.content.grep.tree import Format, JsonContainer
-from contextrelay.limits import GREP_RECORD_BYTES_MAX, GREP_RECORD_MEMBERS_MAX
+from contextrelay.limits import GREP_RECORD_BYTES_MAX
+
+# Of a record that another is in, parts that are looked at for what identifies it.
+GREP_RECORD_MEMBERS_MAX = 200
+
 
 _IDENTIFIES = re.compile(
     r"(?:^|[_.-])(?:id|ids|uuid|guid|key|name|title|email|sku|code|number|ref|slug)$"

@@ -26,8 +26,11 @@ from contextrelay.content.grep.shown_record import Showing
 from contextrelay.content.grep.tree import Format, JsonContainer, TooMany, nodes_of
 from contextrelay.content.settings import settings
 from contextrelay.content.tokens import count_tokens
-from contextrelay.limits import GREP_PLACES_MAX, GREP_QUICK_STEPS_MAX, GREP_RECORD_BYTES_MAX
+from contextrelay.limits import GREP_QUICK_STEPS_MAX, GREP_RECORD_BYTES_MAX
 from contextrelay.model.artifact import ArtifactType
+
+GREP_PLACES_MAX = 100_000
+
 
 _CHARS_MIN = 100
 _TWO_TOKENS_MIN = 300

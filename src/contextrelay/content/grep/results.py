@@ -23,16 +23,20 @@ from contextrelay.content.tokens import TOKENIZER_DEFAULT, count_tokens
 from contextrelay.errors import Broken, Gone, Invalid, NotFound
 from contextrelay.limits import (
     GREP_COUNTED_MAX,
-    GREP_RECORDS_BODIES_MAX,
     GREP_RECORDS_BYTES_MAX,
-    GREP_UNCOUNTED_BYTES_MAX,
-    GREP_UNCOUNTED_BYTES_MIN,
     LINE_MARK_BYTES,
     MIB,
     PIECE_TOKENS_MAX,
 )
 from contextrelay.model.inspect import Found, Match, Skipped
 from contextrelay.model.tokens import Spent
+
+GREP_RECORDS_BODIES_MAX = 10
+# In bodies of such a size lines are counted for what is shown alone, by marks; for larger ones it
+# may take long to find those.
+GREP_UNCOUNTED_BYTES_MIN = MIB
+GREP_UNCOUNTED_BYTES_MAX = 64 * MIB
+
 
 # Of one record, by the tokens that there are: about half of them.
 _RECORD_CHARS_MIN, _RECORD_CHARS_MAX = 200, 2_000

@@ -20,7 +20,11 @@ from contextrelay.content.grep.tree import Format, JsonContainer, delimiter_of
 from contextrelay.content.tokens import count_tokens
 from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.documents.pointer import escape
-from contextrelay.limits import GREP_RECORD_DECODED_BYTES_MAX
+from contextrelay.limits import MIB
+
+# A larger one is shown as it is, around what matches.
+GREP_RECORD_DECODED_BYTES_MAX = 2 * MIB
+
 
 _LINE_END = re.compile(r"\r?\n|\r")
 _PARENTS_MAX, _LOOKED_AT_MAX = 3, 8

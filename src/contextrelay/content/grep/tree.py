@@ -17,7 +17,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from contextrelay.limits import GREP_NODES_MAX
+GREP_NODES_MAX = 400_000
+
 
 Format = Literal["json", "json lines", "yaml", "xml", "sections", "table"]
 

@@ -9,7 +9,10 @@ import struct
 
 from contextrelay.content.outline.layout import Drawn, OutlinePiece, quoted
 from contextrelay.content.source import Source
-from contextrelay.limits import OUTLINE_ENTRIES_MAX
+
+# Entries of an archive that are listed.
+OUTLINE_ENTRIES_MAX = 1_000
+
 
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x89PNG\r\n\x1a\n", "PNG image"),

@@ -12,7 +12,13 @@ from msgspec import Struct
 
 from contextrelay.content.outline.layout import JOINED, Drawn, OutlinePiece, families, quoted
 from contextrelay.content.source import Source
-from contextrelay.limits import OUTLINE_CELLS_MAX, OUTLINE_COLUMNS_MAX, OUTLINE_LINE_CHARS_MAX
+from contextrelay.limits import OUTLINE_LINE_CHARS_MAX
+
+# Columns that are described; more are counted.
+OUTLINE_COLUMNS_MAX = 2_000
+# Cells of a table that are read; a few more where the last row has them.
+OUTLINE_CELLS_MAX = 2_000_000
+
 
 _DELIMITERS = (",", "\t", ";", "|")
 _NUMBER = re.compile(r"[-+]?(?:\d[\d_]*)?\.?\d+(?:[eE][-+]?\d+)?%?")

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import log
 
-from contextrelay.limits import PASSAGE_WORDS_MAX
+PASSAGE_WORDS_MAX = 1_023
+
 
 # How soon more of the same word stops counting, and how much a passage's length does.
 SATURATION = 1.2

@@ -20,14 +20,13 @@ from msgspec.json import decode
 from contextrelay.content.search.bm25 import length_of
 from contextrelay.content.search.words import words
 from contextrelay.documents.pointer import escape
-from contextrelay.limits import (
-    PASSAGE_CHARS,
-    PASSAGE_CHARS_MIN,
-    PASSAGE_LINES_MAX,
-    POINTER_CHARS_MAX,
-    SEARCHED_WORDS_MAX,
-)
+from contextrelay.limits import PASSAGE_CHARS, PASSAGE_CHARS_MIN, POINTER_CHARS_MAX
 from contextrelay.model.artifact import ArtifactType
+
+# Passages: what a text is cut into to be searched.
+PASSAGE_LINES_MAX = 24
+# Different ones in a body: 4 MiB of prose or code have some 50,000.
+SEARCHED_WORDS_MAX = 60_000
 
 
 class Passage(Struct, frozen=True, gc=False):

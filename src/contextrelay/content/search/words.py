@@ -12,7 +12,13 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from contextrelay.limits import FOLDED_RATIO_MAX, STEMS_KEPT_MAX, WORD_CHARS_MAX
+# Words of texts and queries: the longest, and how many stems are kept at hand.
+WORD_CHARS_MAX = 40
+# A text may become so many times as long when it is folded, as Korean does three times; what is
+# behind that is not searched. There are characters that become eighteen.
+FOLDED_RATIO_MAX = 4
+STEMS_KEPT_MAX = 200_000
+
 
 _STOP_WORDS = """
     a about above after again all am an and any are as at be because been before being below

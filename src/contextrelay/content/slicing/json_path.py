@@ -19,13 +19,12 @@ from contextrelay.content.slicing.source import SliceSource
 from contextrelay.documents.pointer import spell
 from contextrelay.documents.values import is_list, is_object
 from contextrelay.errors import TooLarge
-from contextrelay.limits import (
-    JSON_PATH_BYTES_MAX,
-    JSON_PATH_MATCHES_MAX,
-    JSON_PATH_ROOM_BYTES_MAX,
-    LINE_BYTES_SHOWN,
-    POINTER_CHARS_MAX,
-)
+from contextrelay.limits import LINE_BYTES_SHOWN, MIB, POINTER_CHARS_MAX
+
+JSON_PATH_BYTES_MAX = 16 * MIB
+# What the values of a document may take in memory, by an estimate, when it is built for a query.
+JSON_PATH_ROOM_BYTES_MAX = 256 * MIB
+JSON_PATH_MATCHES_MAX = 10_000
 
 
 def take_by_path(source: SliceSource, query: str, tokens_max: int) -> FittedPiece:

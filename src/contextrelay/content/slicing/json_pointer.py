@@ -32,7 +32,10 @@ from contextrelay.content.slicing.span import spell as spell_span
 from contextrelay.documents.pointer import parse, spell
 from contextrelay.documents.values import shown
 from contextrelay.errors import Invalid, NotFound, TooLarge
-from contextrelay.limits import JSON_SAME_NAMES_MAX
+
+# Of the same name in objects on the way of a JSON pointer; the last one counts.
+JSON_SAME_NAMES_MAX = 1_000
+
 
 _NAMES_SHOWN = 12
 _INDEX = re.compile(r"0|[1-9][0-9]{0,15}")

@@ -18,7 +18,9 @@ from typing import Any
 from contextrelay.content.grep.match import compile_pattern
 from contextrelay.documents.values import is_list, is_object
 from contextrelay.errors import Invalid, TooLarge
-from contextrelay.limits import JSON_PATH_STEPS_MAX
+
+JSON_PATH_STEPS_MAX = 500_000
+
 
 Link = tuple[Any, str | int] | None
 """The link of the parent, and the key in it; None for the document."""

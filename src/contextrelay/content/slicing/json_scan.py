@@ -15,7 +15,11 @@ from functools import cache
 import msgspec
 from msgspec import Struct
 
-from contextrelay.limits import JSON_SKIPPED_AT_ONCE, JSON_SKIPPED_DEPTH
+# What lies before the value that a JSON pointer means is skipped by a pattern that knows so many
+# levels of brackets, and so many items at once.
+JSON_SKIPPED_DEPTH = 64
+JSON_SKIPPED_AT_ONCE = 32
+
 
 LIST, OBJECT, TEXT = b'[{"'
 

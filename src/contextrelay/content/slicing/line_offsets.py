@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from contextrelay.limits import LINE_MARK_BYTES, LINE_MARKS_MAX
+from contextrelay.limits import LINE_MARK_BYTES
+
+LINE_MARKS_MAX = 1_024
 
 
 class Marks(Struct, frozen=True):

@@ -19,7 +19,11 @@ from contextrelay.content.slicing.source import SliceSource, shown
 from contextrelay.content.slicing.span import SliceRange, read_span, spell
 from contextrelay.content.tokens import count_tokens
 from contextrelay.errors import Invalid, NotFound, TooLarge
-from contextrelay.limits import CELL_CHARS_SHOWN, TABLE_COLUMNS_MAX, TABLE_ROW_CHARS_MAX
+
+TABLE_ROW_CHARS_MAX = 1_000_000
+TABLE_COLUMNS_MAX = 20_000
+CELL_CHARS_SHOWN = 200
+
 
 _DELIMITERS = ",\t;|"
 _NAMES_SHOWN = 20

@@ -18,7 +18,10 @@ from contextrelay.content.untrusted.hidden_chars import hidden_kinds, spell_hidd
 from contextrelay.content.untrusted.normalize import GAP, SANITIZED, fold
 from contextrelay.content.untrusted.phrases import HEADS, MARKERS
 from contextrelay.content.untrusted.prefilter import may_hold_phrase
-from contextrelay.limits import DEFUSE_ROUNDS_MAX
+
+# How often defusing looks again for what its own replacements laid bare.
+DEFUSE_ROUNDS_MAX = 8
+
 
 Span = tuple[int, int]
 Hit = tuple[int, int, str]

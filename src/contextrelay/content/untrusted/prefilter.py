@@ -14,7 +14,12 @@ from functools import cache
 from typing import Any, Protocol
 
 from contextrelay.content.untrusted.phrases import PHRASES, Phrase
-from contextrelay.limits import SIEVE_BYTES_MAX, SIEVED_FROM
+from contextrelay.limits import MIB
+
+# After so many texts it pays to make the sieve of all phrases, and what its states may take.
+SIEVED_FROM = 16
+SIEVE_BYTES_MAX = 16 * MIB
+
 
 _texts_seen = 0
 

@@ -19,11 +19,14 @@ from msgspec.json import Decoder, encode
 from contextrelay.core.artifacts.records import find_readable
 from contextrelay.core.schema import UNREADABLE, RowKind, artifact_log, pull_counters
 from contextrelay.core.stores import Stores
-from contextrelay.limits import PULL_MARKS_MAX, SPENDING_REFS_MAX
+from contextrelay.limits import SPENDING_REFS_MAX
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.package import Package
 from contextrelay.packing.inline_or_ref import Pulls, size_class
 from contextrelay.store.ledger import ONLY, Ledger, Reads, Row, Write
+
+# Of what happened to one artifact since; more than twice shown and twice read says no more.
+PULL_MARKS_MAX = 8
 
 
 def rates(stores: Stores) -> Callable[[str, int], Pulls]:

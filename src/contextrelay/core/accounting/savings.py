@@ -22,11 +22,14 @@ from contextrelay.core.schema import savings_counters
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record, state_of, weights_of
 from contextrelay.errors import Forbidden, Full
-from contextrelay.limits import ASKING_TOKENS, STATS_ARTIFACTS_MAX
 from contextrelay.model.reports import Figure, Priced, Savings
 from contextrelay.model.settings import Settings
 from contextrelay.model.thread import Stats
 from contextrelay.verbs import Body, ReadSavings, ReadStats
+
+# What a model writes to ask for a piece, about.
+ASKING_TOKENS = 60
+STATS_ARTIFACTS_MAX = 100_000
 
 
 @answers(ReadStats)

@@ -13,10 +13,14 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from contextrelay.core.schema import SAVINGS_BY
-from contextrelay.limits import SAVINGS_DAYS, SAVINGS_NAMES_MAX
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.reports import Share
 from contextrelay.store.ledger import Ledger
+
+# Savings are shown by day for so many days, and by so many agents and sources each.
+SAVINGS_DAYS = 30
+SAVINGS_NAMES_MAX = 40
+
 
 _FIGURES = ("whole", "sent", "pulled")
 _OTHERS = "others"

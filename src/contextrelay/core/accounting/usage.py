@@ -34,12 +34,7 @@ from contextrelay.core.artifacts.records import find_readable
 from contextrelay.core.schema import UNREADABLE, RowKind, artifact_log, body_log, savings_counters
 from contextrelay.core.stores import Stores
 from contextrelay.errors import RelayError, Unconfirmed
-from contextrelay.limits import (
-    SPENDING_EVERY_S,
-    SPENDING_NAMES_MAX,
-    SPENDING_REFS_MAX,
-    SPENDING_THREADS_MAX,
-)
+from contextrelay.limits import SPENDING_REFS_MAX
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.package import Package
 from contextrelay.model.tokens import Spent
@@ -52,6 +47,13 @@ from contextrelay.verbs import (
     Search,
     Verb,
 )
+
+# Savings: how often what was read is written down, and of how many artifacts and threads at a time.
+SPENDING_EVERY_S = 1.0
+SPENDING_THREADS_MAX = 64
+# Names whose counters wait for an engine that is away.
+SPENDING_NAMES_MAX = 1_000
+
 
 # What the row holds where the whole was counted; where it was estimated, that number.
 _MEASURED = b""

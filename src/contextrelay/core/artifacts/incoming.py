@@ -27,12 +27,7 @@ from contextrelay.core.artifacts.records import live
 from contextrelay.core.schema import RowKind, body_log
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Invalid, TooLarge, Unavailable
-from contextrelay.limits import (
-    KEEPERS_MAX,
-    OVERLAP_BYTES_MIN,
-    ROW_BODY_BYTES_MAX,
-    UNFINISHED_PUSH_S,
-)
+from contextrelay.limits import KEEPERS_MAX, MIB, ROW_BODY_BYTES_MAX, UNFINISHED_PUSH_S
 from contextrelay.model.artifact import Artifact, SealFormat
 from contextrelay.seal.stream import check_sealed, sealed_bytes_max
 from contextrelay.store.blobs import BlobDraft
@@ -41,6 +36,9 @@ from contextrelay.verbs import Body
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
+
+# From here on a body is written while it is hashed: a thread costs less than either.
+OVERLAP_BYTES_MIN = MIB
 
 
 class Incoming:

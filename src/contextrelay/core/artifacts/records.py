@@ -30,17 +30,16 @@ from contextrelay.core.schema import (
 )
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, Gone, NotFound
-from contextrelay.limits import (
-    EXPIRING_LOOKED_AT_MAX,
-    FIND_ITEMS_MAX,
-    LIST_LOOKED_AT_MAX,
-    PAGE_ROWS_MAX,
-)
+from contextrelay.limits import FIND_ITEMS_MAX, LIST_LOOKED_AT_MAX, PAGE_ROWS_MAX
 from contextrelay.model.artifact import Artifact, Tombstone, in_ms, is_exchange, spell
 from contextrelay.model.names import tenant_prefix, thread_log
 from contextrelay.model.reports import Lineage, Listing
 from contextrelay.store.ledger import ONLY, Reads, Row, Write
 from contextrelay.verbs import Body, Find, LastPush, List, ReadLineage, RememberPush
+
+# Of the due list, to find what expires soon.
+EXPIRING_LOOKED_AT_MAX = 1_000
+
 
 Described = TypeVar("Described", Artifact, Tombstone)
 

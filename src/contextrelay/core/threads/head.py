@@ -23,19 +23,22 @@ from contextrelay.core.stores import Stores
 from contextrelay.core.threads.metrics import Uses
 from contextrelay.documents.patch import Operation, apply
 from contextrelay.errors import Broken, Gone, NotFound, Refused, RelayError, Unavailable
-from contextrelay.limits import (
-    PAGE_ROWS_MAX,
-    PAST_STATES_MAX,
-    PAST_STEPS_MAX,
-    SNAPSHOT_PATCH_BYTES_MIN,
-    SNAPSHOT_WEIGHT,
-)
+from contextrelay.limits import KIB, PAGE_ROWS_MAX
 from contextrelay.model.artifact import spell
 from contextrelay.model.names import thread_log
 from contextrelay.model.thread import CALLED, CREATED, INVOKED, PATCHED, Event, ThreadRecord
 from contextrelay.state import event_chain
 from contextrelay.state.schema import check_state, new_state
 from contextrelay.store.ledger import ONLY, Fact, Reads, Row, Write
+
+# Threads. All snapshots of a thread together weigh at most this share of its patches: 1 / 3.
+SNAPSHOT_WEIGHT = 3
+# Fewer patches than this are replayed faster than a snapshot is worth.
+SNAPSHOT_PATCH_BYTES_MIN = 64 * KIB
+# States at older versions that are kept with a live one, and how many versions one goes on.
+PAST_STATES_MAX = 3
+PAST_STEPS_MAX = 200
+
 
 _END_VERSION = 10**12 - 1
 _FIELDS = frozenset(new_state("", ""))

@@ -32,7 +32,7 @@ from contextrelay.core.threads.metrics import metrics_of
 from contextrelay.documents.bounds import check_label
 from contextrelay.documents.patch import Applied, Operation, apply, touches_others, undo
 from contextrelay.errors import Broken, Conflict, NotFound, Refused, TooLarge, Unavailable
-from contextrelay.limits import BUSY_MS_MAX, CHANGES_SHOWN_MAX, STATE_BYTES_MAX
+from contextrelay.limits import BUSY_MS_MAX, STATE_BYTES_MAX
 from contextrelay.model.artifact import moment
 from contextrelay.model.names import thread_log
 from contextrelay.model.thread import PATCHED, Event, Patched
@@ -40,6 +40,8 @@ from contextrelay.state import event_chain
 from contextrelay.state.compaction import compaction
 from contextrelay.state.schema import check_touched
 from contextrelay.store.ledger import Fact, Row, Stale, Write
+
+CHANGES_SHOWN_MAX = 100
 
 
 class Shared:

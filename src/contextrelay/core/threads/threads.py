@@ -34,13 +34,7 @@ from contextrelay.core.threads.mirror_files import keep_edit, remove_mirror
 from contextrelay.core.threads.patch import append_event, new_event
 from contextrelay.documents.bounds import check_label
 from contextrelay.errors import Broken, Gone, NotFound, Unavailable
-from contextrelay.limits import (
-    FIND_ITEMS_MAX,
-    PAGE_ROWS_MAX,
-    RETRIES_MAX,
-    TOMBSTONE_S,
-    UNENDED_KEPT_S_MIN,
-)
+from contextrelay.limits import DAY_S, FIND_ITEMS_MAX, PAGE_ROWS_MAX, RETRIES_MAX, TOMBSTONE_S
 from contextrelay.model.artifact import Artifact, in_ms, moment, spell
 from contextrelay.model.names import THREADS, thread_log
 from contextrelay.model.thread import (
@@ -66,6 +60,10 @@ from contextrelay.verbs import (
     ShowThread,
     UseThread,
 )
+
+# A run that goes on says so daily (RUN_ALIVE_S): after this long without it was killed.
+UNENDED_KEPT_S_MIN = 7 * DAY_S
+
 
 REF_CHARS = 36
 _END_MS = 10**14 - 1

@@ -28,9 +28,7 @@ from contextrelay.content.untrusted.pieces import fenced_hits, fenced_piece
 from contextrelay.errors import Gone, Invalid, NotFound, RelayError, Unavailable
 from contextrelay.limits import (
     BRIDGE_S_DEFAULT,
-    BRIDGE_S_MAX,
     CHANNEL_CHARS_MAX,
-    MCP_PREVIEW_CHARS,
     MCP_TEXT_BYTES_MAX,
     MCP_TOKENS_MAX,
     PIECE_TOKENS_DEFAULT,
@@ -53,6 +51,10 @@ from contextrelay.mcp.tools.tool import (
 from contextrelay.model.artifact import Artifact, ArtifactType, spell
 from contextrelay.model.inspect import Digested, Found, Hits, Outlined, Piece
 from contextrelay.model.reports import Listing
+
+BRIDGE_S_MAX = 3_600
+MCP_PREVIEW_CHARS = 400
+
 
 Url = Annotated[
     str,

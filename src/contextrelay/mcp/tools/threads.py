@@ -14,7 +14,6 @@ from contextrelay.content.untrusted.fence import fenced
 from contextrelay.errors import Invalid, TooLarge
 from contextrelay.limits import (
     CHANNEL_CHARS_MAX,
-    ENTRY_CHARS_MAX,
     MCP_TEXT_BYTES_MAX,
     NAME_CHARS_MAX,
     NUMBER_MAX,
@@ -37,6 +36,8 @@ from contextrelay.model.handoff import HandoffView
 from contextrelay.model.package import Package
 from contextrelay.model.thread import ThreadListing, ThreadView
 from contextrelay.state.entries import Kind
+
+ENTRY_CHARS_MAX = 4_000
 
 
 def _brief(view: ThreadView) -> dict[str, object]:

@@ -23,8 +23,6 @@ from contextrelay.content.untrusted.fence import defused_json
 from contextrelay.errors import Invalid, TooLarge
 from contextrelay.limits import (
     LABEL_CHARS_MAX,
-    MCP_OWN_REFS_MAX,
-    MCP_PROGRESS_S,
     MCP_TEXT_BYTES_MAX,
     OTHER_SERVERS_MAX,
     SOURCE_REFS_MAX,
@@ -33,6 +31,12 @@ from contextrelay.limits import (
 from contextrelay.model.artifact import Artifact
 from contextrelay.seal.keys import SealKey, split_key
 from contextrelay.verbs import Verb, complaint, from_json
+
+# Refs that a client pushed itself, on the connection that is open: it may read them as they are.
+MCP_OWN_REFS_MAX = 1_000
+# How often a tool that waits reports progress, to a client that asked for it.
+MCP_PROGRESS_S = 5.0
+
 
 # Commands and the tools that do the same; longer ones first, where one begins with another.
 _TOOLS = {

@@ -18,8 +18,12 @@ from threading import Event
 from typing import NamedTuple
 
 from contextrelay.errors import Failed, RelayError
-from contextrelay.limits import STEP_ERROR_BYTES_KEPT, STEP_GRACE_S, STEP_KILLED_S
+from contextrelay.limits import STEP_ERROR_BYTES_KEPT
 from contextrelay.runs.child_process import KILLED, not_started
+
+STEP_GRACE_S = 3.0
+STEP_KILLED_S = 0.5
+
 
 KEY_VARIABLE = "RELAY_STEP_KEY"
 _POLL_S = 0.02

@@ -23,8 +23,8 @@ from contextrelay.errors import Failed
 from contextrelay.limits import (
     BUNDLE_PREVIEWS_MAX,
     LABEL_CHARS_MAX,
+    MIB,
     OUTPUT_MEMORY_BYTES,
-    PIPELINE_MODULE_BYTES_MAX,
     STEP_ERROR_BYTES_KEPT,
 )
 from contextrelay.model.capability import Invoked
@@ -49,6 +49,9 @@ from contextrelay.runs.run import RunOptions, chosen_provider, run_thread
 from contextrelay.runs.wrap import SYSTEM as AGENT_SYSTEM
 from contextrelay.runs.wrap import called, prompt_text
 from contextrelay.verbs import Invoke
+
+PIPELINE_MODULE_BYTES_MAX = MIB
+
 
 # A module is foreign code: it is searched for a name, neither run nor parsed. One that makes names
 # in such ways may have any.

@@ -24,8 +24,6 @@ from contextrelay.errors import Conflict, Forbidden, Gone, Invalid, NotFound, Re
 from contextrelay.limits import (
     LABEL_CHARS_MAX,
     SOURCE_REFS_MAX,
-    STEP_BACKOFF_S,
-    STEP_BACKOFF_S_MAX,
     STEP_JSON_BYTES_MAX,
     STEP_REASON_CHARS_MAX,
     TTL_S_MAX,
@@ -41,6 +39,12 @@ from contextrelay.pipelines.steps.values import Scope, Values, fingerprint
 from contextrelay.runs.output import StoredOutput
 from contextrelay.runs.prices import since_ms
 from contextrelay.verbs import FindResult, FinishStep, KeepResult
+
+# Between two tries of a step, doubled each time; and from asking it to end until it is killed,
+# and from there until nobody waits for it any more.
+STEP_BACKOFF_S = 0.5
+STEP_BACKOFF_S_MAX = 30.0
+
 
 COMPLAINT_VARIABLE = "RELAY_COMPLAINT"
 _canonical = Encoder(order="sorted")

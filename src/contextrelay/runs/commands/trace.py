@@ -16,11 +16,14 @@ from contextrelay.cli.parser import arg, by, items, one_of, takes, thread_argume
 from contextrelay.cli.thread_argument import Chosen
 from contextrelay.client.flow import iterate
 from contextrelay.errors import Invalid
-from contextrelay.limits import REPLAY_DIFFS_SHOWN, TRACE_RUNS_DEFAULT
+from contextrelay.limits import TRACE_RUNS_DEFAULT
 from contextrelay.model.run import Replay
 from contextrelay.runs import trace_display
 from contextrelay.runs.tools import is_tracked_folder
 from contextrelay.runs.trace import read_runs
+
+REPLAY_DIFFS_SHOWN = 5
+
 
 _RUNS_PER_BATCH = 100
 

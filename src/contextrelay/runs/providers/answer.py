@@ -10,14 +10,16 @@ from msgspec.json import decode, encode
 
 from contextrelay.content.tokens import count_tokens
 from contextrelay.errors import Failed
-from contextrelay.limits import (
-    ANSWER_BLOCKS_MAX,
-    ANSWER_BYTES_MAX,
-    ANSWER_CALLS_MAX,
-    LABEL_CHARS_MAX,
-    THOUGHT_BYTES_MAX,
-)
+from contextrelay.limits import LABEL_CHARS_MAX, MIB
 from contextrelay.runs.provider import Message, Prompt, Reply, Tokens, ToolCall
+
+# What a model says in one call, text and tools together; longer text is cut, and marked so.
+ANSWER_BYTES_MAX = MIB
+ANSWER_CALLS_MAX = 64
+# The reasoning that comes with an answer, and the blocks or items that an answer has.
+THOUGHT_BYTES_MAX = MIB
+ANSWER_BLOCKS_MAX = 1_000
+
 
 Stop = Literal["end", "tools", "length", "refused"]
 _COUNT_MAX = 2**53

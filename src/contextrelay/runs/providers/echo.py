@@ -16,10 +16,14 @@ from msgspec.json import decode, encode
 
 from contextrelay.content.tokens import count_tokens
 from contextrelay.errors import Invalid
-from contextrelay.limits import ECHO_SCRIPT_BYTES_MAX
+from contextrelay.limits import MIB
 from contextrelay.runs.bundle import REQUEST
 from contextrelay.runs.provider import Prompt, Reply, Tokens, ToolCall
 from contextrelay.verbs.problems import from_problem
+
+# Of a script that the echo provider plays.
+ECHO_SCRIPT_BYTES_MAX = 16 * MIB
+
 
 VARIABLE = "RELAY_ECHO_SCRIPT"
 MODEL = "echo-1"

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.json import encode
 
 from contextrelay.errors import Invalid, RelayError, Unavailable
-from contextrelay.limits import NAMES_COMPARED_MAX, OLLAMA_WINDOW_TOKENS_MIN
+from contextrelay.limits import NAMES_COMPARED_MAX
 from contextrelay.runs.provider import Message, Prompt, Reply, Tokens
 from contextrelay.runs.providers.answer import (
     AnswerStream,
@@ -30,6 +30,10 @@ from contextrelay.runs.providers.transport import (
     unreached,
     unusable,
 )
+
+# The window that Ollama is asked for at least: its own default may be less than a bundle.
+OLLAMA_WINDOW_TOKENS_MIN = 8_192
+
 
 MODEL = "qwen3"
 KEY_VARIABLE = "OLLAMA_API_KEY"

@@ -16,8 +16,11 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from contextrelay.errors import Forbidden, Invalid
-from contextrelay.limits import LABEL_CHARS_MAX, PROVIDER_ERROR_CHARS_MAX, PROVIDER_KEY_BYTES_MAX
+from contextrelay.limits import KIB, LABEL_CHARS_MAX, PROVIDER_ERROR_CHARS_MAX
 from contextrelay.runs.provider import Provider
+
+PROVIDER_KEY_BYTES_MAX = 4 * KIB
+
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 NO_KEY_NEEDED = "without a key: -m ollama for a model on this machine, -m echo to try it offline"

@@ -21,19 +21,24 @@ from msgspec import Struct
 
 from contextrelay.documents.values import shown
 from contextrelay.errors import Failed, Forbidden, Invalid, Limited, RelayError, Unavailable
-from contextrelay.limits import (
-    CONNECT_S_MAX,
-    PROVIDER_BACKOFF_S_MAX,
-    PROVIDER_IDLE_BYTES_MAX,
-    PROVIDER_IDLE_S,
-    PROVIDER_PAUSE_S_MAX,
-    PROVIDER_PROGRESS_S_MAX,
-    PROVIDER_REPLY_BYTES_MAX,
-    PROVIDER_REPLY_S_MAX,
-    PROVIDER_RETRIES_MAX,
-)
+from contextrelay.limits import CONNECT_S_MAX, MIB, PROVIDER_REPLY_S_MAX
 from contextrelay.runs.provider import Reply
 from contextrelay.runs.providers.registry import ANOTHER, Account
+
+# Providers of models. A call that is refused for now is made again so often, after as long as the
+# provider asks for; where that is longer than this, it is not.
+PROVIDER_RETRIES_MAX = 5
+PROVIDER_PAUSE_S_MAX = 60
+PROVIDER_BACKOFF_S_MAX = 8
+# How long nothing may come: a model may think, or be loaded, before its first word.
+PROVIDER_IDLE_S = 300
+# How long, and how many bytes, may come without a part of an answer: comments and empty pieces.
+# One line holds an answer of ANSWER_BYTES_MAX whose characters are all escaped, and what is echoed.
+PROVIDER_PROGRESS_S_MAX = 900
+PROVIDER_IDLE_BYTES_MAX = 8 * MIB
+# One reply: 128,000 tokens take 40 MB where each has an event of its own.
+PROVIDER_REPLY_BYTES_MAX = 64 * MIB
+
 
 # Most SDKs need as long for a line without content as for so many bytes of content.
 _LINE_BYTES = 500

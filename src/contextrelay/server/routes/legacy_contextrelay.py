@@ -25,8 +25,6 @@ from contextrelay.limits import (
     METADATA_BYTES_MAX,
     NAME_CHARS_COMPARED,
     NAME_CHARS_MAX,
-    PUSH_NAMES_BYTES_MAX,
-    PUSH_NAMES_MAX,
     TTL_S_MAX,
 )
 from contextrelay.model.artifact import Artifact, ArtifactType, Preview
@@ -39,6 +37,11 @@ from contextrelay.server.routes.send_artifact import ENVELOPE_FORM, send_artifac
 from contextrelay.server.routes.v1 import ask, count
 from contextrelay.verbs import Peek, Pull, Push
 from contextrelay.verbs.routes import FROM_HEADER
+
+# Of the fields of a JSON push that are not known, and may be misspelled.
+PUSH_NAMES_MAX = 10
+PUSH_NAMES_BYTES_MAX = 65_536
+
 
 NOT_FOUND = "Context not found or expired"
 # Content types that say nothing about the content: the defaults of HTTP tools.

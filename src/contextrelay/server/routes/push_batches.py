@@ -16,16 +16,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from contextrelay.client.transport.local import AsyncLocal
-from contextrelay.limits import (
-    INLINE_BODY_BYTES_MAX,
-    KEEPERS_MAX,
-    LARGE_PUSHERS_MAX,
-    PUSHES_TOGETHER_MAX,
-    ROW_BODY_BYTES_MAX,
-    SMALL_PUSHERS_MAX,
-)
+from contextrelay.limits import INLINE_BODY_BYTES_MAX, KEEPERS_MAX, ROW_BODY_BYTES_MAX
 from contextrelay.model.artifact import Artifact
 from contextrelay.verbs import Body, Push
+
+PUSHES_TOGETHER_MAX = 256
+# Threads of small pushes: one prepares a batch while that of another is synced.
+SMALL_PUSHERS_MAX = 2
+# Threads of pushes too large for a row: one hashes while the files of another are synced.
+LARGE_PUSHERS_MAX = 2
+
 
 Waiting = tuple[AsyncLocal, Push, bytes, "asyncio.Future[Artifact]"]
 

@@ -16,11 +16,14 @@ from msgspec import Struct
 from msgspec.json import encode
 
 from contextrelay.errors import RelayError
-from contextrelay.limits import COMPRESS_BYTES_MIN, INLINE_BODY_BYTES_MAX, SEND_CHUNK_BYTES
+from contextrelay.limits import INLINE_BODY_BYTES_MAX, KIB, SEND_CHUNK_BYTES
 from contextrelay.model.artifact import Artifact
 from contextrelay.server.request import TEXT, Exchange, Headers
 from contextrelay.verbs import Pull, Stream
 from contextrelay.verbs.routes import FRAMED, framed_tag
+
+COMPRESS_BYTES_MIN = KIB
+
 
 BYTES = "application/octet-stream"
 CHOSEN = (b"vary", b"accept, accept-encoding")

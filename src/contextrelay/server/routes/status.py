@@ -10,10 +10,13 @@ from msgspec import Struct
 from contextrelay.build import Build, build
 from contextrelay.client.flow import in_thread
 from contextrelay.errors import Unavailable
-from contextrelay.limits import READY_S_MAX
 from contextrelay.server.request import TEXT, Exchange, Headers
 from contextrelay.server.router import SERVER, Endpoint, Handler
 from contextrelay.verbs import ListThreads
+
+# How long the store may take to answer before the server says that it is not ready.
+READY_S_MAX = 5
+
 
 FRESH: Headers = [(b"cache-control", b"no-store")]
 

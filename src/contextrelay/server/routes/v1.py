@@ -11,10 +11,10 @@ from contextrelay.client.flow import in_thread
 from contextrelay.errors import Invalid
 from contextrelay.limits import (
     ARCHIVE_BYTES_MAX,
-    ASKED_AT_ONCE_BYTES_MAX,
     ASKED_BYTES_MAX,
     INLINE_BODY_BYTES_MAX,
     JSON_BODY_BYTES_MAX,
+    KIB,
     SEND_CHUNK_BYTES,
 )
 from contextrelay.server.metrics import PUSHES, SIGNALS, Metrics
@@ -45,6 +45,9 @@ from contextrelay.verbs.routes import (
     read,
     route_of,
 )
+
+# JSON up to this size is read on the event loop: a thread costs more than it.
+ASKED_AT_ONCE_BYTES_MAX = 64 * KIB
 
 
 def answering(route: Route) -> Handler:

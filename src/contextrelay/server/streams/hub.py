@@ -21,18 +21,15 @@ from contextrelay.client.transport.local import AsyncLocal
 from contextrelay.core import Stores, answer
 from contextrelay.documents.bounds import check_channel
 from contextrelay.errors import Broken, RelayError, Unavailable, Unconfirmed
-from contextrelay.limits import (
-    LISTENERS_MAX,
-    LOOK_EVERY_S,
-    LOOK_LOGS_MAX,
-    TAIL_SIGNALS_MAX,
-    TAILS_BYTES_MAX,
-)
+from contextrelay.limits import LISTENERS_MAX, LOOK_EVERY_S, TAIL_SIGNALS_MAX, TAILS_BYTES_MAX
 from contextrelay.model.names import channel_log, full_log
 from contextrelay.model.signal import SignalPage
 from contextrelay.server.streams.follower import Follower
 from contextrelay.server.streams.tails import Encoder, Tail, notices_of
 from contextrelay.verbs import ReadSignals
+
+LOOK_LOGS_MAX = 128
+
 
 log = logging.getLogger("contextrelay.http")
 

@@ -28,13 +28,14 @@ from obstore import exceptions as foreign
 from obstore.store import from_url
 
 from contextrelay.errors import Broken, Full, Invalid, RelayError, Unavailable
-from contextrelay.limits import (
-    CHUNK_BYTES,
-    LARGE_BLOBS_KNOWN_MAX,
-    OBJECT_PART_BYTES,
-    OBJECT_RETRIES_MAX,
-)
+from contextrelay.limits import CHUNK_BYTES, MIB
 from contextrelay.store.blobs import BlobFact, Blobs
+
+# Of a body in an object store; what a draft holds in memory at a time.
+OBJECT_PART_BYTES = 8 * MIB
+OBJECT_RETRIES_MAX = 4
+LARGE_BLOBS_KNOWN_MAX = 10_000
+
 
 Answer = TypeVar("Answer")
 _list: Callable[..., Any] = cast(Any, obstore).list

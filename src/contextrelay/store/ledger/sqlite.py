@@ -18,7 +18,7 @@ from typing import Any
 from weakref import WeakSet
 
 from contextrelay.errors import RelayError, Unavailable
-from contextrelay.limits import BUSY_MS_MAX, CHECKPOINT_PAGES
+from contextrelay.limits import BUSY_MS_MAX
 from contextrelay.store import file_errors
 from contextrelay.store.commit_queue import CommitQueue, Ticket
 from contextrelay.store.durable_files import make_folder
@@ -50,6 +50,11 @@ from contextrelay.store.ledger.sqlite_schema import (
 )
 from contextrelay.store.ledger.sqlite_writes import STATEMENTS_KEPT, Transaction, transaction
 from contextrelay.store.write_lock import Patience, Turns
+
+# After so many pages of 4 KiB the write-ahead log goes into the database file: keys are random, and
+# a page that was written to several times meanwhile goes there once.
+CHECKPOINT_PAGES = 4_000
+
 
 TRIM = "DELETE FROM fact WHERE log = ? AND seq < ?"
 KEEP_HEAD = "INSERT OR REPLACE INTO trimmed (log, seq) VALUES (?, ?)"

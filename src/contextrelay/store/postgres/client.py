@@ -25,9 +25,13 @@ from psycopg import Connection, IsolationLevel
 from psycopg.pq import Conninfo, TransactionStatus
 
 from contextrelay.errors import Invalid, RelayError, Unavailable
-from contextrelay.limits import BUSY_MS_MAX, POSTGRES_CONNECTIONS_MAX
+from contextrelay.limits import BUSY_MS_MAX
 from contextrelay.store.postgres.error_mapping import is_passing, is_undone, translate
 from contextrelay.store.server_address import ENCODE, check_server
+
+# Of one process to PostgreSQL, whose own default for all of them is 100.
+POSTGRES_CONNECTIONS_MAX = 16
+
 
 Answer = TypeVar("Answer")
 Values = Sequence[object]

@@ -21,7 +21,6 @@ from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from contextrelay.limits import SEARCH_WAIT_MS_MAX
 from contextrelay.store import file_errors
 from contextrelay.store.ledger.sqlite_read_only import ReadOnlyFile, is_writable
 from contextrelay.store.ledger.sqlite_reads import FOREIGN, translate
@@ -34,6 +33,9 @@ from contextrelay.store.search.reads import (
     mark,
     text_by_ref,
 )
+
+SEARCH_WAIT_MS_MAX = 2_000
+
 
 FORMAT = 2
 """Of the tables and of what is in them: another one is thrown away and rebuilt."""

@@ -19,20 +19,23 @@ from contextrelay.client.seal.push import describing
 from contextrelay.content.untrusted.hidden_chars import hidden_in_script
 from contextrelay.documents.pointer import find, parse
 from contextrelay.errors import Invalid, NotFound, RelayError, TooLarge
-from contextrelay.limits import (
-    PAGE_FRAME_BYTES_MAX,
-    PAGE_HEX_BYTES,
-    PAGE_LINES,
-    PAGE_MARKDOWN_BYTES,
-    PAGE_MATCHES,
-    PAGE_PIECE_TOKENS,
-    PAGE_ROWS,
-    PAGE_SEALED_BYTES_MAX,
-    PAGE_TABLE_ROWS,
-)
+from contextrelay.limits import KIB, MIB, PAGE_PIECE_TOKENS, PAGE_ROWS
 from contextrelay.model.artifact import Artifact
 from contextrelay.verbs import Pull
 from contextrelay.web.screen import BytesReply, Done, PageVisit, Screen
+
+# Lines of a body on one screen.
+PAGE_LINES = 200
+PAGE_TABLE_ROWS = 100
+# Of a Markdown text that is shown rendered: hostile ones take about a second of that much.
+PAGE_MARKDOWN_BYTES = 32 * KIB
+PAGE_MATCHES = 50
+PAGE_HEX_BYTES = 4_096
+# Of an image, or of HTML in its frame.
+PAGE_FRAME_BYTES_MAX = 2 * MIB
+# Of a sealed body that a browser opens.
+PAGE_SEALED_BYTES_MAX = 16 * MIB
+
 
 IMAGES = frozenset(
     {"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/svg+xml"}

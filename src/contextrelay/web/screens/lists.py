@@ -19,15 +19,9 @@ from contextrelay.client.transport.local import Local
 from contextrelay.errors import Forbidden, Invalid, NotFound
 from contextrelay.limits import (
     LABEL_CHARS_MAX,
-    PAGE_EXPIRING_S,
-    PAGE_GRAPH_EDGES,
     PAGE_GRAPH_NODES_MAX,
-    PAGE_HITS,
-    PAGE_KEYS,
-    PAGE_LIVE_S,
     PAGE_PIECE_TOKENS,
     PAGE_ROWS,
-    PAGE_SIGNALS,
     QUICK_SWEEP_ITEMS,
 )
 from contextrelay.model.artifact import moment
@@ -37,6 +31,17 @@ from contextrelay.model.reports import Savings, Share
 from contextrelay.model.thread import ThreadView
 from contextrelay.web.rendering import Box, Edge, bars, graph, rows_of
 from contextrelay.web.screen import Done, PageVisit, Screen
+
+# How long after its last event a thread is marked as live.
+PAGE_LIVE_S = 60
+PAGE_HITS = 25
+PAGE_GRAPH_EDGES = 120
+# Signals of a channel on one screen.
+PAGE_SIGNALS = 200
+# What expires within it is shown as what expires soon.
+PAGE_EXPIRING_S = 6 * 3600
+PAGE_KEYS = 50
+
 
 _NEWEST = 8
 _SHARES, _SHARE_ROOM = 10, 150

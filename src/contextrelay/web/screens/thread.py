@@ -12,12 +12,19 @@ from contextrelay.cli import display, state_display
 from contextrelay.client.thread import Thread
 from contextrelay.content.tokens import measure
 from contextrelay.errors import Forbidden
-from contextrelay.limits import PAGE_CHANGES_MAX, PAGE_EVENTS, PAGE_EXCHANGES, PAGE_ROWS
+from contextrelay.limits import PAGE_ROWS
 from contextrelay.model.thread import CREATED, INVOKED, PATCHED, Changes, Numbered, ThreadView
 from contextrelay.report.page import gather, report_lines
 from contextrelay.report.trace_page import trace_lines
 from contextrelay.verbs import ReadHeader
 from contextrelay.web.screen import Done, PageVisit, Screen
+
+# Events of a thread's timeline on one screen.
+PAGE_EVENTS = 100
+# Of the newest calls of a model, those whose exchange a trace shows.
+PAGE_EXCHANGES = 5
+# Changes between two versions of a state on one screen; more are counted.
+PAGE_CHANGES_MAX = 200
 
 
 class Mark(NamedTuple):

@@ -11,7 +11,10 @@ from collections import Counter
 
 from msgspec import Struct
 
-from contextrelay.limits import OUTLINE_PIECES_MAX, OUTLINE_STATEMENTS_MAX
+from contextrelay.limits import OUTLINE_PIECES_MAX
+
+OUTLINE_STATEMENTS_MAX = 500_000
+
 
 DEFINITIONS_MAX = 20_000
 

@@ -26,7 +26,11 @@ from contextrelay.content.outline.code.python_header import (
 from contextrelay.content.outline.code.symbols import Symbol, drawn
 from contextrelay.content.outline.layout import Drawn
 from contextrelay.content.source import Source
-from contextrelay.limits import OUTLINE_LINES_MAX, OUTLINE_PARSE_BYTES_MAX
+from contextrelay.limits import MIB, OUTLINE_LINES_MAX
+
+# Python up to this size is read by its statements; more, by its lines.
+OUTLINE_PARSE_BYTES_MAX = 4 * MIB
+
 
 # A statement on one line, with brackets around what has none itself: most are such.
 _SIMPLE = re.compile(

@@ -18,7 +18,10 @@ from msgspec import Struct
 
 from contextrelay.content.outline.layout import OutlinePiece, quoted
 from contextrelay.content.source import Source
-from contextrelay.limits import OUTLINE_FRAMES_MAX
+
+# Lines that may be frames of a trace; from the next one on traces are not looked for.
+OUTLINE_FRAMES_MAX = 30_000
+
 
 _LINE_CHARS = 500
 _FRAME_CHARS = 100

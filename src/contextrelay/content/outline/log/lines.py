@@ -22,7 +22,11 @@ from contextrelay.content.outline.log.exceptions import drawn, exceptions, is_sh
 from contextrelay.content.outline.log.format import ERRORS, Format, format_of
 from contextrelay.content.outline.log.times import span
 from contextrelay.content.source import Source
-from contextrelay.limits import OUTLINE_PIECES_MAX, OUTLINE_SHAPES_CHARS_MAX
+from contextrelay.limits import OUTLINE_PIECES_MAX
+
+# Of lines of a log that differ in more than digits; as much more is looked at for errors.
+OUTLINE_SHAPES_CHARS_MAX = 5_000_000
+
 
 # With the sign: an id may be below zero, and is no other kind for that.
 _NUMBER = r"-?\b(?=[0-9a-fA-F]*\d)[0-9a-fA-F]{6,}\b|0x[0-9a-fA-F]+|-?\d+(?:[.,:]\d+)*"
