@@ -123,7 +123,7 @@ def _serve(args: Namespace, console: Console, agents: tuple[str, ...] | None) ->
     import_door("uvloop", "the server", "server")
     serving = import_door("contextrelay.server.serve", "the server", "server")
     serving.quiet_logs()
-    options = serving.Options(
+    options = serving.ServeOptions(
         store=address,
         host=args.host,
         port=args.port,

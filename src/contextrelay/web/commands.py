@@ -45,7 +45,7 @@ def ui(args: Namespace, console: Console) -> None:
     code = token_urlsafe(_CODE_BYTES)
     page = PageOptions(code=code, remote=remote, folder=os.getcwd(), address=address)
     serving.quiet_logs()
-    options = serving.Options(
+    options = serving.ServeOptions(
         store="memory:" if remote else address, port=args.port, needs_token=True, page=page
     )
     listener: socket.socket = serving.listen(options)
