@@ -16,15 +16,15 @@ PROCESSES = 8
 WORKER = """
 import sys
 from contextrelay import Relay
-from contextrelay.runs.providers.echo import Call, Echo, Line
+from contextrelay.runs.providers.echo import Echo, ScriptedCall, ScriptLine
 
 folder, thread, name, runs = sys.argv[1:]
 with Relay(folder) as relay:
     handle = relay.thread(thread)
     for index in range(int(runs)):
         words = f"{name}-{index}"
-        noted = Call("relay_state", {"facts": [{"text": words}]})
-        handle.run(words, Echo(script=[Line("", (noted,)), Line(f"answer {words}")]))
+        noted = ScriptedCall("relay_state", {"facts": [{"text": words}]})
+        handle.run(words, Echo(script=[ScriptLine("", (noted,)), ScriptLine(f"answer {words}")]))
 """
 
 

@@ -39,9 +39,9 @@ END_S_MAX = 20
 MAIN = """
 import sys
 from msgspec.json import decode
-from contextrelay.server.serve import Options, listen, quiet_logs, run
+from contextrelay.server.serve import ServeOptions, listen, quiet_logs, run
 quiet_logs()
-options = decode(sys.argv[1], type=Options)
+options = decode(sys.argv[1], type=ServeOptions)
 listener = listen(options)
 print("listening", flush=True)
 run(options, listener)

@@ -16,7 +16,6 @@ from contextrelay.core.artifacts.catalog import trim_added, unindex_write
 from contextrelay.core.artifacts.lifetime import bury, settle
 from contextrelay.core.artifacts.records import find_readable, find_tombstone, is_over
 from contextrelay.core.channels import apply_retention
-from contextrelay.core.packing import forget_ended
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import (
     ARTIFACTS,
@@ -130,6 +129,9 @@ def _end(stores: Stores, log: str, row: Row, now_ms: int) -> None:
     elif row.kind == RowKind.ONCE:
         stores.ledger.commit(Write(log, rows=(Row(RowKind.ONCE, row.key, None),)))
     elif row.kind == RowKind.SESSION:
+        # Imported late: it loads packing and search, which a push does not need.
+        from contextrelay.core.packing import forget_ended
+
         forget_ended(stores.ledger, log, now_ms)
     elif row.kind == RowKind.GONE:
         from contextrelay.core.threads.threads import (

@@ -230,10 +230,10 @@ KILLED = """
 import os, signal, sys
 from contextrelay import Relay
 from contextrelay.core import search_index as indexing
-from contextrelay.store.search.index import Change
+from contextrelay.store.search.index import IndexChange
 
 left = [int(sys.argv[2])]
-written = Change.write
+written = IndexChange.write
 
 def write(self):
     written(self)
@@ -241,7 +241,7 @@ def write(self):
     if not left[0]:
         os.kill(os.getpid(), signal.SIGKILL)
 
-Change.write = write
+IndexChange.write = write
 Relay(sys.argv[1]).search("needle")
 """
 
