@@ -12,7 +12,7 @@ from contextrelay.core.answer import answer, answer_pushes, can_share_commit, op
 from contextrelay.core.stores import Stores
 
 if TYPE_CHECKING:
-    from contextrelay.core.access import FoundKey, find_key, holder_of, seen_by, spaces
+    from contextrelay.core.access import FoundKey, find_key, holder_of, seen_by, tenant_spaces
     from contextrelay.core.capabilities import capability
 
 _LATER = {
@@ -21,7 +21,7 @@ _LATER = {
     "holder_of": "access",
     "find_key": "access",
     "seen_by": "access",
-    "spaces": "access",
+    "tenant_spaces": "access",
 }
 
 __all__ = [
@@ -35,7 +35,7 @@ __all__ = [
     "find_key",
     "open_stores",
     "seen_by",
-    "spaces",
+    "tenant_spaces",
 ]
 
 

@@ -444,7 +444,7 @@ def find_key(stores: Stores, token: str) -> FoundKey | None:
     return None if row is None else FoundKey(row, key_in(row, token))
 
 
-def spaces(stores: Stores) -> list[Stores]:
+def tenant_spaces(stores: Stores) -> list[Stores]:
     """Return the store's own space and those of its tenants, as the owner sees them."""
     return [space_of(stores, tenant) for tenant in (None, *tenants(stores.ledger))]
 

@@ -102,7 +102,7 @@ class _Answering:
 
     def spaces(self) -> list[Self]:
         """Return a transport over each space of the store: its own, and those of its tenants."""
-        return [self.over(space) for space in core.spaces(self.stores)]
+        return [self.over(space) for space in core.tenant_spaces(self.stores)]
 
     def as_owner(self) -> Self:
         """Return the same transport over all that is the tenant's."""
