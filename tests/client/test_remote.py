@@ -168,7 +168,7 @@ def test_a_gateway_that_does_not_reach_the_server_is_asked_again() -> None:
         relay.peek(REF)
 
     assert len(gateway.heads) > 1
-    assert "see that the relay behind it runs" in failed.value.hint
+    assert "check that the relay is running" in failed.value.hint
 
 
 def test_blanks_around_a_url_are_no_part_of_it(proxy: Proxy) -> None:

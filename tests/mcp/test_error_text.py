@@ -17,8 +17,8 @@ from contextrelay.mcp.tools.toolset import EVERY
             "see what there is with: relay_artifact_list",
         ),
         (
-            "take lines of it: relay get 1a2b3c4d --lines 1:40",
-            "take lines of it: relay_get url=1a2b3c4d lines=1:40",
+            "read lines instead: relay get 1a2b3c4d --lines 1:40",
+            "read lines instead: relay_get url=1a2b3c4d lines=1:40",
         ),
         ("relay get 1a2b --json-pointer '/a b'", "relay_get url=1a2b json_pointer='/a b'"),
         ("begin with: relay get 1a2b --outline", "begin with: relay_get url=1a2b outline=true"),

@@ -286,9 +286,12 @@ def test_errors_name_tools_and_what_is_allowed_and_no_class_of_ours(stdio: Place
         bad(stdio.call("peek_context", url="00000000-0000-4000-8000-000000000000")),
     ]
 
-    assert "'poem' is none of markdown, json, html" in errors[0]
-    assert "'poem' is none of markdown, json, html" in errors[1]
-    assert "'poem' is none of fact, constraint, question, step, decision" in errors[2]
+    assert "invalid value 'poem': expected one of markdown, json, html" in errors[0]
+    assert "invalid value 'poem': expected one of markdown, json, html" in errors[1]
+    assert (
+        "invalid value 'poem': expected one of fact, constraint, question, step, decision"
+        in errors[2]
+    )
     assert "relay_state do=threads" in errors[4]
     for error in errors:
         assert not re.search(r"relay [a-z]", error), error

@@ -74,7 +74,9 @@ def test_what_cannot_be_patched_is_refused_in_words(stdio: Place) -> None:
 
     answer = bad(stdio.call("relay_state_patch", thread="release", operations=[wrong]))
 
-    assert answer == "Error: /facts/0 is no object. Next: give it id, key, value, at."
+    assert (
+        answer == "Error: /facts/0 is not an object. Next: pass an object with id, key, value, at."
+    )
     missing = bad(stdio.call("relay_state_header", thread="nothing"))
     assert "there is no thread 'nothing'" in missing
     assert "relay_state do=threads" in missing

@@ -1,1 +1,1 @@
-"""Model: what things are. Frozen values; no I/O, no clock, no dice."""
+"""Model: frozen values; no I/O, no clock, no randomness."""

@@ -1,4 +1,4 @@
-"""Artifacts: content plus what describes it. The content itself is never in here."""
+"""Artifacts: the description of stored content, without the content."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ SealFormat = Literal["k1", "k2"]
 
 
 class Preview(Struct, frozen=True, kw_only=True):
-    """The cut, defused head of a body: what a prompt may show of it."""
+    """The truncated, defused head of a body, safe to show in a prompt."""
 
     text: str
     truncated: bool
     size_bytes: int = field(name="size")
     line_count: int
     patterns: tuple[str, ...] = ()
-    """Which known tricks were seen and defused, by name."""
+    """Names of the prompt injection patterns that were found and defused."""
 
 
 class Provenance(Struct, frozen=True, kw_only=True):
-    """Where an artifact came from."""
+    """The origin of an artifact."""
 
     created_by: str
     created_at: datetime
@@ -50,7 +50,7 @@ class Provenance(Struct, frozen=True, kw_only=True):
 
 
 class Artifact(Struct, frozen=True, kw_only=True):
-    """Everything about a stored body except the body."""
+    """The description of a stored body."""
 
     ref: str
     type: ArtifactType
@@ -59,30 +59,30 @@ class Artifact(Struct, frozen=True, kw_only=True):
     size_bytes: int = field(name="size")
     sha256: str
     is_text: bool
-    """Whether the body is UTF-8, so that it may travel as a string."""
+    """Whether the body is UTF-8, and so can be sent as a string."""
     created_at: datetime
     expires_at: datetime | None
     ttl_s: int | None
-    """How long the lease was granted for; None for a pinned artifact."""
+    """Time to live as of the last grant; None for a pinned artifact."""
     metadata: dict[str, Any]
     provenance: Provenance
     preview: Preview
     thread: str | None = None
-    """The thread it was put into."""
+    """The thread it was added to."""
     has_own_ttl: bool = False
-    """Whether its time to live was asked for: then it expires even while it is referred to."""
+    """Whether its time to live was set explicitly: it then expires even while it is referenced."""
     channel: str | None = None
-    """The channel on which its signal was sent."""
+    """The channel on which its signal was published."""
     sealed: SealFormat | None = None
     """How its body is sealed; size and hash are of the sealed bytes, the type is as declared."""
     tokens: int | UnsetType | None = UNSET
-    """Set by a full peek, as are the next two; None where it is sealed."""
+    """Set by a full peek, like the next two fields; None if the body is sealed."""
     token_basis: TokenBasis | Literal["sealed"] | UnsetType = UNSET
     outline: str | UnsetType | None = UNSET
 
 
 class Tombstone(Struct, frozen=True, kw_only=True):
-    """What stays of an artifact that is gone."""
+    """The record of a removed or expired artifact."""
 
     ref: str
     gone_at: datetime
@@ -94,29 +94,29 @@ class Tombstone(Struct, frozen=True, kw_only=True):
     created_at: datetime
     metadata: dict[str, Any]
     is_released: bool = False
-    """Whether the hold on the body was let go; until then a sweep has to finish it."""
+    """Whether the reference to the body was released; if not, a sweep has to do it."""
     thread: str | None = None
     channel: str | None = None
 
 
 def moment(at_ms: int) -> datetime:
-    """Milliseconds since 1970 as a datetime in UTC."""
+    """Convert milliseconds since 1970 to a datetime in UTC."""
     seconds, milliseconds = divmod(at_ms, 1000)
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=milliseconds * 1000)
 
 
 def spell(at: datetime) -> str:
-    """A datetime in UTC as documents write it."""
+    """Format a datetime in UTC as it is stored in documents."""
     return at.isoformat().replace("+00:00", "Z")
 
 
 def in_ms(at: datetime) -> int:
-    """A datetime as milliseconds since 1970."""
+    """Convert a datetime to milliseconds since 1970."""
     return round(at.timestamp() * 1000)
 
 
 EXCHANGE_MEDIA_TYPE = "application/vnd.contextrelay.exchange+json"
-"""Of what a model was sent and answered in one call: in its thread's keeping, listed nowhere."""
+"""Media type of a recorded model call. Such artifacts belong to their thread and are not listed."""
 
 
 def is_exchange(artifact: Artifact) -> bool:

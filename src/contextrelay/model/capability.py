@@ -1,4 +1,4 @@
-"""Capabilities: what can be invoked by name, and what came of it."""
+"""Capabilities: functions that can be invoked by name, and their results."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from contextrelay.model.artifact import Preview
 
 
 class Capability(Struct, frozen=True, kw_only=True):
-    """Something that can be invoked: what it is called, takes, and how long its results hold."""
+    """A function that can be invoked by name, with its arguments and result lifetime."""
 
     name: str
     description: str
     args_schema: dict[str, Any]
-    """A JSON Schema; arguments that break it are refused before anything is done."""
+    """A JSON Schema; invalid arguments are refused before anything runs."""
     cacheable: bool
     cache_ttl_s: int = field(name="cache_ttl_sec")
     version: str
-    """Part of the cache key: a new version never answers with an old one's results."""
+    """Part of the cache key: a new version never returns results of an old one."""
     cache_hits: int = 0
-    """How often the cache had its result, in this store."""
+    """The number of cache hits in this store."""
 
 
 class CapabilityListing(Struct, frozen=True, kw_only=True):
-    """Every capability, by name."""
+    """All capabilities, by name."""
 
     capabilities: list[Capability]
     problems: list[str] = []
-    """What is wrong with those that packages bring and that could not be loaded."""
+    """Errors of capabilities that could not be loaded from installed packages."""
 
 
 class Invoked(Struct, frozen=True, kw_only=True):
-    """What came of invoking a capability; its whole result is the artifact."""
+    """The result of invoking a capability; the full result is the artifact."""
 
     capability: str
     preview: Preview
@@ -44,6 +44,6 @@ class Invoked(Struct, frozen=True, kw_only=True):
 
 
 class Purged(Struct, frozen=True, kw_only=True):
-    """How many cached results were forgotten; their artifacts stay until they expire."""
+    """The number of cached results that were deleted; their artifacts stay until they expire."""
 
     entries: int

@@ -1,4 +1,4 @@
-"""Handoffs: a package, a state, refs and an ask, which one agent gives to another."""
+"""Handoffs: a package, a state, refs and a request that one agent gives to another."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HANDOFF_MEDIA_TYPE = "application/vnd.contextrelay.handoff+json"
 
 
 class HandedRef(Struct, frozen=True, kw_only=True):
-    """A ref that goes along, with what its reader should know before loading it."""
+    """A ref in a handoff, with what its reader should know before loading it."""
 
     ref: str
     name: str | None
@@ -25,7 +25,7 @@ class HandedRef(Struct, frozen=True, kw_only=True):
 
 
 class LeftOut(Struct, frozen=True, kw_only=True):
-    """Something that did not fit, why, and how to get it."""
+    """An item that did not fit, with the reason and how to get it."""
 
     id: str
     tokens: int
@@ -34,7 +34,7 @@ class LeftOut(Struct, frozen=True, kw_only=True):
 
 
 class Handoff(Struct, frozen=True, kw_only=True):
-    """All of it, as it was given; what the receiver reads is these very bytes."""
+    """A handoff as it was given; the receiver reads exactly these bytes."""
 
     schema: Literal["com.relay.handoff.v1"] = field(name="$schema", default=HANDOFF_SCHEMA)
     giver: str = field(name="from")
@@ -53,25 +53,25 @@ class Handoff(Struct, frozen=True, kw_only=True):
 
 
 class Accepted(Struct, frozen=True, kw_only=True):
-    """Who took a handoff, and when."""
+    """Who accepted a handoff, and when."""
 
     by: str
     at: datetime
 
 
 class HandoffView(Struct, frozen=True, kw_only=True):
-    """A handoff as it stands."""
+    """A handoff and its current status."""
 
     ref: str
     sha256: str
     handoff: Handoff
     accepted: tuple[Accepted, ...] = ()
     returned: tuple[str, ...] = ()
-    """Refs of what came of it."""
+    """Refs of its results."""
 
     @property
     def text(self) -> str:
-        """What the receiver's model reads."""
+        """Return the text that the receiver's model reads."""
         parts = [f"[HANDOFF] from {self.handoff.giver} to {self.handoff.to}", self.handoff.ask]
         parts += [f"[{block.type}]\n{block.content}" for block in self.handoff.package.blocks]
         for each in self.handoff.refs:
@@ -86,7 +86,7 @@ class HandoffView(Struct, frozen=True, kw_only=True):
 
     @property
     def reasons(self) -> str:
-        """Why each thing is in it, or is not, and how to get what is not."""
+        """Explain why each item is included or not, and how to get what is not."""
         package = self.handoff.package
         parts = [f"{block.id}  {package.why(block.id)}" for block in package.blocks]
         for each in self.handoff.left_out:

@@ -1,7 +1,7 @@
-"""Answers of the verbs that look inside bodies: outline, digest, slice, grep, diff, search.
+"""Replies of the verbs that read bodies: outline, digest, slice, grep, diff, search.
 
-Rule: nothing is left out in silence. An answer says where it is from, what it leaves out, and the
-call that continues from there.
+Rule: nothing is omitted silently. A reply states its source, what it omits, and the call that
+continues from there.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from contextrelay.model.tokens import Spent, TokenCount
 
 
 class Outlined(Struct, frozen=True, kw_only=True):
-    """The shape of a body, the most important things first, within a number of tokens."""
+    """The structure of a body, most important items first, within a number of tokens."""
 
     ref: str
     kind: str
-    """What it was read as: json, python, log, ..."""
+    """The format it was parsed as: json, python, log, ..."""
     text: str
     omitted: int
-    """How many things it would name had there been room."""
+    """The number of items that did not fit."""
     left_out: str = ""
-    """The same in words; "" where nothing is left out."""
+    """The same in words; "" if nothing is omitted."""
     next: str = ""
-    """The command that gets a piece of it."""
+    """The command that reads a piece of it."""
     next_args: dict[str, Any] = {}
     """The same as arguments of `slice`."""
     notes: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
-    """Which known tricks were seen in what is quoted, and defused, by name."""
+    """Names of the prompt injection patterns that were found in quoted text and defused."""
     spent: Spent
 
 
@@ -43,7 +43,7 @@ class Digested(Struct, frozen=True, kw_only=True):
     kind: str
     text: str
     omitted_lines: int
-    """How many lines of the body are not in it."""
+    """The number of lines of the body that are not included."""
     left_out: str = ""
     next: str = ""
     next_args: dict[str, Any] = {}
@@ -53,38 +53,39 @@ class Digested(Struct, frozen=True, kw_only=True):
 
 
 class Shape(Struct, frozen=True, kw_only=True):
-    """An outline as it is made of a body, whatever refs stand for it."""
+    """An outline of a body, independent of the refs to it."""
 
     kind: str
     text: str
     tokens: int
     omitted: int
     way: str = ""
-    """How to get a piece of it: a way of slicing, and what it is given."""
+    """How to read a piece of it: a selector and its value."""
     value: str = ""
     patterns: tuple[str, ...] = ()
 
 
 class CachedOutline(Struct, frozen=True, kw_only=True):
-    """What is kept of a body once somebody has looked into it."""
+    """The cached results of reading a body."""
 
     shape: Shape
     whole: TokenCount
     note: str = ""
-    """Why it was not looked into as it should be; "" where it was."""
+    """Why the body was not parsed as expected; "" if it was."""
     drawn_by: int = 0
-    """How outlines were drawn then (`DRAWN_BY`): what was drawn otherwise is drawn again."""
+    """The value of `DRAWN_BY` when the outline was made; outlines of older versions are made again.
+    """
 
 
 DRAWN_BY = 3
-"""Counted up where outlines change."""
+"""Incremented when outlines change."""
 
 
 Way = Literal["lines", "bytes", "tokens", "json_pointer", "json_path", "rows", "heading", "symbol"]
 
 
 class Selector(Struct, frozen=True):
-    """Which piece is meant: one way, what it is given, and of a table the columns."""
+    """Which piece to read: one selector with its value, and for a table the columns."""
 
     way: Way
     value: str
@@ -97,55 +98,55 @@ class Piece(Struct, frozen=True, kw_only=True):
     ref: str
     way: Way
     at: str
-    """The piece that this is, as the way spells it: of lines, 1:121."""
+    """The position of this piece, in the selector's notation: for lines, 1:121."""
     text: str
     left_out: str = ""
-    """What was asked for and is not in the text, in words; "" where nothing is."""
+    """The requested part that is not in the text, in words; "" if there is none."""
     next: str = ""
-    """The command that goes on where this ends; "" where nothing is left."""
+    """The command that continues where this ends; "" at the end."""
     next_args: dict[str, Any] = {}
     """The same as arguments of `slice`."""
     notes: tuple[str, ...] = ()
-    """What else the reader has to know: how it was decoded, which lines were folded."""
+    """Other facts that the reader needs: how it was decoded, which lines were folded."""
     spent: Spent
 
 
 class Match(Struct, frozen=True, kw_only=True):
-    """A line or record in which a pattern was found; a long line is folded around the place."""
+    """A matching line or record; a long line is folded around the match."""
 
     ref: str
     line: int
     """Lines are numbered from 1."""
     offset: int
-    """Where the match begins, in bytes from the start of the body."""
+    """Offset of the match, in bytes from the start of the body."""
     text: str
-    """The line, or of structured content the record, with its pointer."""
+    """The line, or for structured content the record, with its pointer."""
     pointer: str | None = None
-    """Of a record: where it is in its document."""
+    """Position of a record in its document."""
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
 
 
 class Skipped(Struct, frozen=True, kw_only=True):
-    """An artifact that was not looked into, and why."""
+    """An artifact that was not searched, and why."""
 
     ref: str
     why: str
 
 
 class Found(Struct, frozen=True, kw_only=True):
-    """What a pattern was found in, within a number of tokens."""
+    """The matches of a pattern, within a number of tokens."""
 
     matches: list[Match]
     count: int
-    """Matches there are, shown or not."""
+    """Total number of matches, shown or not."""
     is_complete: bool
-    """False where time or a limit ended it before all was looked at; then `count` is a minimum."""
+    """False if time or a limit ended the search early; `count` is then a minimum."""
     looked_at: int
-    """Artifacts that were looked into."""
+    """The number of artifacts that were searched."""
     skipped: list[Skipped]
     text: str
-    """The matches as lines, numbered as grep does: 12: found, 11- context."""
+    """The matches as lines, numbered as in grep output: 12: found, 11- context."""
     left_out: str = ""
     next: str = ""
     next_args: dict[str, Any] = {}
@@ -162,19 +163,19 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 class Differing(Struct, frozen=True, kw_only=True):
-    """What differs between two bodies, as a unified diff within a number of tokens."""
+    """The differences between two bodies, as a unified diff within a number of tokens."""
 
     old: str
     new: str
     is_same: bool
     is_text: bool
-    """False where one of them is binary; then the text has sizes and hashes."""
+    """False if one of them is binary; the text then has sizes and hashes."""
     text: str
     added: int = 0
-    """Lines."""
+    """The number of added lines."""
     removed: int = 0
     changes: list[Change] = []
-    """Of two JSON documents: where they differ, the first of them."""
+    """For two JSON documents: the first differences."""
     left_out: str = ""
     notes: tuple[str, ...] = ()
     spent: Spent
@@ -187,48 +188,50 @@ class Hit(Struct, frozen=True, kw_only=True):
     name: str | None
     type: ArtifactType
     lines: str
-    """Where it stands, start:stop, lines numbered from 1; "" for what is about the artifact."""
+    """Line range, start:stop, numbered from 1; "" if the hit is about the artifact itself."""
     pointer: str | None = None
-    """Of a document on one line: the entry that it is, or is of."""
+    """For a document on one line: the entry that contains the passage."""
     snippet: str
-    """What stands around the words, defused."""
+    """The text around the words, defused."""
     score: float
     created_at: datetime
     why: tuple[str, ...]
-    """The words of the query that are in it or in its neighbours."""
+    """The words of the query that occur in it or in its neighbours."""
     newer: str | None = None
-    """A newer artifact of the same name: this one is stale."""
+    """A newer artifact of the same name, which means that this one is stale."""
     next_args: dict[str, Any] = {}
-    """What to give `slice` to read on."""
+    """Arguments of `slice` to continue reading."""
 
 
 class IndexState(Struct, frozen=True, kw_only=True):
-    """How far the search index is."""
+    """The progress of the search index."""
 
     artifacts: int
-    """That can be searched."""
+    """The number of searchable artifacts."""
     passages: int
     waiting: int = 0
-    """Artifacts that are there and not in the index yet."""
+    """The number of artifacts that are not indexed yet."""
     is_complete: bool = True
-    """False where there may be more than those that wait: the look at what is new was cut short."""
+    """False if more artifacts may be waiting: the check for new ones was cut short."""
 
 
 class Hits(Struct, frozen=True, kw_only=True):
-    """What a query found."""
+    """The results of a query."""
 
     query: str
     scope: str
-    """What was searched: all, thread <id>, or ref <ref>."""
+    """The scope of the search: all, thread <id>, or ref <ref>."""
     hits: list[Hit]
     found: int
-    """Passages with a word of the query; for who may not see all, those seen among the best."""
+    """The number of passages with a word of the query; with limited access, those seen among the
+    best.
+    """
     left_out: str = ""
-    """What is not shown of what was found, in words; "" where nothing is."""
+    """The results that are not shown, in words; "" if all are."""
     ignored: tuple[str, ...] = ()
-    """Words of the query that were not searched for: too many, or in no passage."""
+    """Words of the query that were not searched: too many, or in no passage."""
     notes: tuple[str, ...] = ()
-    """What else the reader has to know: how far the index is."""
+    """Other facts that the reader needs, such as the progress of the index."""
     index: IndexState
     text: str
     """The hits as lines."""

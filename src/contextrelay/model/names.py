@@ -1,4 +1,5 @@
-"""Names: the characters of labels, file names and channels, and the logs that listeners wait for.
+"""Names: the characters of labels, file names and channels, and the logs that listeners subscribe
+to.
 
 Rule: a pattern means the same in Python and in JSON Schema: the OpenAPI document quotes it.
 """
@@ -7,7 +8,8 @@ from __future__ import annotations
 
 CONTROL_CHARS = r"\x00-\x1f\x7f-\x9f"
 HIDDEN_CHARS = CONTROL_CHARS + r"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff"
-"""Control characters, line separators, and the bidi controls that make a name read as another."""
+"""Control characters, line separators, and bidi controls, which make a name look like another one.
+"""
 
 _LABEL = rf"[^{HIDDEN_CHARS}]*[^{HIDDEN_CHARS}\s][^{HIDDEN_CHARS}]*"
 LABEL_PATTERN = f"^{_LABEL}$"
@@ -16,15 +18,15 @@ FILE_NAME_PATTERN = rf"^(?!\.\.?$)[^{HIDDEN_CHARS}/\\]*[^{HIDDEN_CHARS}\s/\\][^{
 CHANNEL_PATTERN = f"^[^{CONTROL_CHARS}]+$"
 
 PATTERN_ERRORS = {
-    LABEL_PATTERN: "it is blank or holds a control character",
-    OPTIONAL_LABEL_PATTERN: "it is blank or holds a control character",
-    FILE_NAME_PATTERN: "it is blank, or holds a slash or a control character",
-    CHANNEL_PATTERN: "it holds a control character",
+    LABEL_PATTERN: "must not be blank or contain control characters",
+    OPTIONAL_LABEL_PATTERN: "must not be blank or contain control characters",
+    FILE_NAME_PATTERN: "must not be blank or contain slashes or control characters",
+    CHANNEL_PATTERN: "must not contain control characters",
 }
-"""What is wrong with a text that does not match."""
+"""Error messages for texts that do not match a pattern."""
 
 
-# Logs that are listened to. All other names of logs are in core/schema.py.
+# Logs with listeners. The names of all other logs are in core/schema.py.
 
 CHANNELS, KEYS, TENANTS, THREADS = "c/", "key/", "x/", "t/"
 
@@ -42,7 +44,7 @@ def thread_log(thread: str) -> str:
 
 
 def tenant_prefix(tenant: str) -> str:
-    """Return what the names of a tenant's logs and counters begin with, in the store."""
+    """Return the prefix of the names of a tenant's logs and counters in the store."""
     return f"{TENANTS}{tenant}/"
 
 

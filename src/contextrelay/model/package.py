@@ -1,4 +1,4 @@
-"""Blocks that may go into a window, the budget, and the package: which were chosen, and why."""
+"""Candidate blocks for a window, the budget, and the package: which blocks were chosen, and why."""
 
 from __future__ import annotations
 
@@ -24,30 +24,36 @@ class Block(Struct, frozen=True):
     content: str
     type: BlockType = "MEMORY"
     relevance_score: float = 1.0
-    """What its maker thinks of it, without a query."""
+    """The creator's relevance estimate, independent of any query."""
     metadata: dict[str, Any] = {}
     timestamp: Annotated[int, Meta(ge=0)] = 0
-    """Milliseconds since 1970; 0 where nobody knows."""
+    """Milliseconds since 1970; 0 if unknown."""
     group: str | None = None
-    """What it was said in: a session, a document. Its neighbours there help to find it."""
+    """The session or document it belongs to. Neighbours in the same group help to find it."""
     references: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         given: dict[str, Any] = {name: getattr(self, name) for name in _TOLERANT}
         if not isinstance(cast("object", self.id), str) or not self.id:
-            raise Invalid(f"a block's id is a text, not {self.id!r}")
+            raise Invalid(f"invalid block id {self.id!r}: expected a string")
         if not isinstance(cast("object", self.content), str):
-            raise Invalid(f"block {self.id}: its content is a text, not {self.content!r:.80}")
+            raise Invalid(
+                f"block {self.id}: invalid content {self.content!r:.80}: expected a string"
+            )
         if not is_spelled(self.id) or not is_spelled(self.content):
-            raise Invalid(f"block {self.id!a:.80}: half a character", "decode the text rightly")
-        kind = getattr(self.type, "name", self.type)  # A member of an enum will do.
+            raise Invalid(
+                f"block {self.id!a:.80}: the text has a lone surrogate (half a character)",
+                "check how the text was decoded",
+            )
+        kind = getattr(self.type, "name", self.type)  # Enum members are accepted too.
         if kind not in BLOCK_TYPES:
             raise Invalid(
-                f"block {self.id}: no type {kind!r:.80}", f"one of {', '.join(BLOCK_TYPES)}"
+                f"block {self.id}: unknown type {kind!r:.80}",
+                f"expected one of {', '.join(BLOCK_TYPES)}",
             )
         score = given["relevance_score"]
         if not isinstance(score, int | float) or not math.isfinite(score):
-            raise Invalid(f"block {self.id}: its relevance is {score!r:.80}", "give a number")
+            raise Invalid(f"block {self.id}: invalid relevance {score!r:.80}", "pass a number")
         force_setattr(self, "type", kind)
         force_setattr(self, "timestamp", _in_ms(self.id, given["timestamp"]))
         group = given["group"]
@@ -55,11 +61,11 @@ class Block(Struct, frozen=True):
         force_setattr(self, "references", tuple(given["references"] or ()))
         force_setattr(self, "metadata", self.metadata or {})
         if not isinstance(cast("object", self.metadata), dict):
-            raise Invalid(f"block {self.id}: its metadata is {self.metadata!r:.80}", "give a dict")
+            raise Invalid(f"block {self.id}: invalid metadata {self.metadata!r:.80}", "pass a dict")
 
 
 def is_spelled(text: str) -> bool:
-    """Whether a text can be written: half of a pair of surrogates cannot."""
+    """Return True if a text can be encoded, that is, has no lone surrogate."""
     if text.isascii():
         return True
     try:
@@ -77,28 +83,30 @@ def _in_ms(block_id: str, given: object) -> int:
         return round(given.timestamp() * 1000)
     if isinstance(given, int | float) and math.isfinite(given) and given >= 0:
         return int(given)
-    raise Invalid(f"block {block_id}: its timestamp is {given!r:.80}", "milliseconds since 1970")
+    raise Invalid(
+        f"block {block_id}: invalid timestamp {given!r:.80}", "pass milliseconds since 1970"
+    )
 
 
 class Budget(Struct, frozen=True):
-    """How many tokens a package may spend, and how many it must leave free."""
+    """The number of tokens a package may use, and the number it must leave free."""
 
     tokens_max: int
     reserve_tokens: int = 0
     each_tokens: int = 0
-    """What a block costs besides its content: the words that announce it."""
+    """Overhead per block: the tokens of its heading."""
 
     def __post_init__(self) -> None:
         for given in (self.tokens_max, self.reserve_tokens, self.each_tokens):
             if not isinstance(cast("object", given), int):
-                raise Invalid(f"a budget is a number of tokens, not {given!r:.80}")
+                raise Invalid(f"invalid budget {given!r:.80}: expected a number of tokens")
         if not 0 <= self.reserve_tokens < self.tokens_max:
             raise Invalid(
-                f"a budget of {self.tokens_max} tokens with {self.reserve_tokens} kept free",
-                "give it more tokens",
+                f"budget of {self.tokens_max} tokens too small: {self.reserve_tokens} are reserved",
+                "pass a larger budget",
             )
         if self.each_tokens < 0:
-            raise Invalid(f"a block cannot cost {self.each_tokens} tokens besides its content")
+            raise Invalid(f"invalid overhead per block: {self.each_tokens} tokens")
 
     @property
     def spendable_tokens(self) -> int:
@@ -108,32 +116,32 @@ class Budget(Struct, frozen=True):
 PACKAGE_VERSION = 1
 
 Verdict = Literal["kept", "dropped"]
-# Whatever is in metadata, the same blocks have the same hash.
+# Deterministic for any metadata, so that equal blocks have the same hash.
 _encoder = Encoder(order="deterministic", enc_hook=lambda value: type(value).__qualname__)
 
 
 class Reason(Struct, frozen=True, kw_only=True):
-    """Why a block is in a package, or is not."""
+    """The reason why a block is in a package, or is not."""
 
     verdict: Verdict
     because: Literal["system", "pinned", "relevant", "recent", "duplicate", "over_budget", "pruned"]
     tokens: int
     score: float = 0.0
     rank: int = 0
-    """Among those that competed, the best is 1."""
+    """Rank among the competing blocks, from 1."""
     of: str | None = None
-    """The block that it repeats."""
+    """The block that it duplicates."""
     words: tuple[str, ...] = ()
-    """What of the query was found in it, or in its neighbours."""
+    """The words of the query found in it, or in its neighbours."""
     is_digest: bool = False
-    """Whether a digest and a ref stand in for the whole."""
+    """Whether a digest and a ref replace the full text."""
 
     def __str__(self) -> str:
         match self.because:
             case "system" | "pinned":
                 reason = self.because
             case "duplicate":
-                reason = f"the same as {self.of}"
+                reason = f"duplicate of {self.of}"
             case "relevant":
                 reason = f"relevance {self.score:.2f}, rank {self.rank}"
             case "recent":
@@ -141,14 +149,14 @@ class Reason(Struct, frozen=True, kw_only=True):
             case "over_budget":
                 reason = f"no room for its {self.tokens} tokens at rank {self.rank}"
             case _:
-                reason = "it was pruned"
+                reason = "pruned"
         found = f"; found: {', '.join(self.words)}" if self.words else ""
-        digest = "; a digest, the whole by its ref" if self.is_digest else ""
+        digest = "; as a digest, the full text by its ref" if self.is_digest else ""
         return f"{self.verdict}: {reason}{found}{digest}"
 
 
 class Package(Struct, frozen=True, kw_only=True):
-    """What was chosen, in the order in which it was given."""
+    """The chosen blocks, in the order in which they were given."""
 
     blocks: tuple[Block, ...]
     dropped: tuple[Block, ...]
@@ -162,31 +170,33 @@ class Package(Struct, frozen=True, kw_only=True):
     version: int = PACKAGE_VERSION
     trace_id: str = ""
     sha256: str = ""
-    """The hash of what was chosen: the same choice, the same hash."""
+    """The hash of the chosen blocks; equal choices have equal hashes."""
 
     def __post_init__(self) -> None:
         if self.version != PACKAGE_VERSION:
             raise Invalid(
-                f"a package of version {self.version}",
-                f"this is version {PACKAGE_VERSION}: ask for one, or upgrade contextrelay",
+                f"unsupported package version {self.version}",
+                f"this is version {PACKAGE_VERSION}: request a new one, or upgrade contextrelay",
             )
         import hashlib
 
         sha256 = hashlib.sha256(_encoder.encode(self.blocks)).hexdigest()
         if self.sha256 not in ("", sha256):
-            raise Invalid("the blocks of a package are not those of its hash", "ask for it again")
+            raise Invalid(
+                "the blocks of the package do not match its hash", "request the package again"
+            )
         force_setattr(self, "sha256", sha256)
 
     def why(self, block_id: str) -> Reason:
-        """Why a block was kept or dropped.
+        """Explain why a block was kept or dropped.
 
         Raises:
-            NotFound: it was not among those given.
+            NotFound: it was not among the candidates.
         """
         try:
             return self.reasons[block_id]
         except KeyError:
-            raise NotFound(f"no block {block_id} was given") from None
+            raise NotFound(f"block {block_id} was not among the candidates") from None
 
     @property
     def context_saturation(self) -> float:
@@ -194,7 +204,7 @@ class Package(Struct, frozen=True, kw_only=True):
 
     @property
     def type_distribution(self) -> dict[str, float]:
-        """Of the tokens spent, each type's share."""
+        """The share of each type in the tokens used."""
         shares: dict[str, float] = {}
         for block in self.blocks:
             tokens = self.reasons[block.id].tokens
@@ -203,19 +213,19 @@ class Package(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The blocks as a model reads them."""
+        """Return the blocks as a model reads them."""
         return "\n\n".join(f"[{block.type}]\n{block.content}" for block in self.blocks)
 
 
 class PrunedBlock(Struct, frozen=True):
-    """A block that was taken out of a thread's context: where to get it, and why it went."""
+    """A block that was removed from a thread's context, with its ref and the reason."""
 
     ref: Ref
     why: str
 
 
 class Pruned(Struct, frozen=True, kw_only=True):
-    """What was taken out of a thread's context, and the tokens of what stays."""
+    """The blocks removed from a thread's context, and the tokens that remain."""
 
     pruned: list[PrunedBlock]
     kept_tokens: int
@@ -223,8 +233,8 @@ class Pruned(Struct, frozen=True, kw_only=True):
 
 
 class StoredSession(Struct, frozen=True):
-    """A session of `DistributedContextStore`: its fields, and its blocks as JSON by their ids."""
+    """A session of `DistributedContextStore`: its fields, and its blocks as JSON by id."""
 
     fields: dict[str, str]
-    """Empty where only blocks were stored so far."""
+    """Empty if only blocks have been stored so far."""
     blocks: dict[str, bytes]

@@ -1,7 +1,7 @@
-"""Runs of pipelines: what their events hold, and how a run is shown.
+"""Pipeline runs: the contents of their events, and how a run is shown.
 
 Rule: an event's `detail` is converted to one of these types when it is written and when it is
-read. A stored event is foreign: one that does not fit makes its run a broken one.
+read. Stored events are untrusted: an invalid one makes its run `broken`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from contextrelay.model.ref import Ref
 from contextrelay.model.run import StepStatus
 
 RunStatus = Literal["running", "done", "failed", "cancelled", "stopped", "killed", "broken"]
-"""`stopped`: its budget is used up. `killed`: its process ended before it did. `broken`: an event
-of it is invalid."""
+"""`stopped`: its budget is used up. `killed`: its process ended early. `broken`: one of its events
+is invalid.
+"""
 EndStatus = Literal["done", "failed", "cancelled", "stopped"]
 
 DEFINITION_MEDIA_TYPE = "application/vnd.contextrelay.pipeline+json"
@@ -36,7 +37,7 @@ _Name = Annotated[str, Meta(min_length=1, max_length=LABEL_CHARS_MAX)]
 
 
 class RunnerProcess(Struct, frozen=True):
-    """The process that runs a pipeline: its machine, its number and when it began."""
+    """The process that runs a pipeline: its machine, its process id and its start time."""
 
     host: Said
     pid: Count
@@ -77,7 +78,7 @@ class RunEnded(Struct, frozen=True, kw_only=True):
     tokens_out: Count = 0
     price: Price | None = "0"
     duration_ms: Count | None = None
-    """None where whoever ended it was not the process that ran it."""
+    """None if the run was ended by another process than its own."""
 
 
 class StepDetail(Struct, frozen=True, kw_only=True):
@@ -103,13 +104,13 @@ class StepDetail(Struct, frozen=True, kw_only=True):
 
 
 class StepView(Struct, frozen=True, kw_only=True):
-    """A step of a run as it stands, or as it has just become."""
+    """The current status of a step of a run."""
 
     step: str
     kind: str
     status: str
     ref: str | None = None
-    """Of its result."""
+    """Ref of its result."""
     by: str = ""
     reason: str = ""
     hint: str = ""
@@ -117,12 +118,12 @@ class StepView(Struct, frozen=True, kw_only=True):
     tokens_in: int = 0
     tokens_out: int = 0
     price: str | None = "0"
-    """In US dollars; None where it is not known."""
+    """In US dollars; None if unknown."""
     duration_ms: int = 0
 
 
 class PipelineRun(Struct, frozen=True, kw_only=True):
-    """A run of a pipeline: its thread is `run`, its results are behind the refs of its steps."""
+    """A run of a pipeline: `run` is its thread, and the refs of its steps are its results."""
 
     run: str
     name: str

@@ -10,9 +10,9 @@ ABOUT = "PROJECT.md"
 STATE = "state.json"
 DECISIONS = "decisions.md"
 TODOS = "todos.json"
-# In the order of reading at a cold start.
+# In the order in which a new session reads them.
 FILES = (ABOUT, STATE, TODOS, DECISIONS)
-# In the same folder: the lock, the journal and copies. git ignores it.
+# In the same folder: the lock, the journal and copies. Ignored by git.
 OWN_FOLDER = ".relay-project"
 
 
@@ -57,7 +57,7 @@ class ProjectTexts(NamedTuple):
 
 
 class Clash(NamedTuple):
-    """A field that two writers changed: the value that is kept, and the other one."""
+    """A field that two writers changed: the value that is kept, and the discarded one."""
 
     field: str
     kept: Any

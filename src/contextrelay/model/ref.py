@@ -1,7 +1,7 @@
-"""Refs: what travels in place of content.
+"""Refs: short names that are passed on instead of content.
 
-A ref is a dashed lower-case UUIDv4: 122 random bits, so knowing one is the right to ask for it.
-A URL is a ref plus where it lives (`relay:///pull/<ref>` for the embedded store).
+A ref is a dashed lower-case UUIDv4: 122 random bits, so knowing one is the right to read it.
+A URL is a ref plus its location (`relay:///pull/<ref>` for the embedded store).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FRAGMENT = re.compile(r"#|%(?:25)*23")
 
 
 def new_ref(random_bytes: bytes) -> str:
-    """Make a ref out of 16 random bytes."""
+    """Make a ref from 16 random bytes."""
     number = int.from_bytes(random_bytes, "big")
     number = number & ~(0xF << 76) | 4 << 76
     number = number & ~(0x3 << 62) | 2 << 62
@@ -36,7 +36,7 @@ def is_ref(text: str) -> bool:
 
 
 def parse_ref(text: str) -> str:
-    """Read a ref out of itself or out of a URL that ends in `/pull/<ref>`.
+    """Parse a ref, or a URL that ends in `/pull/<ref>`.
 
     Raises:
         Invalid: it is neither.
@@ -44,7 +44,8 @@ def parse_ref(text: str) -> str:
     ref = text.partition("#")[0].partition("?")[0].rpartition("/pull/")[2]
     if not is_ref(ref):
         raise Invalid(
-            # What stands behind a # may be a key, also where that was percent-encoded.
+            # The fragment may be a key, even if the # is percent-encoded: keep it out of the
+            # message.
             f"{_FRAGMENT.split(text, maxsplit=1)[0][:80]!r} is not a ref",
             "a ref is a dashed lower-case UUIDv4, or a URL that ends in /pull/<ref>",
         )
@@ -52,5 +53,5 @@ def parse_ref(text: str) -> str:
 
 
 def local_url(ref: str) -> str:
-    """The URL of a ref in the embedded store."""
+    """Return the URL of a ref in the embedded store."""
     return f"{LOCAL_ORIGIN}/pull/{ref}"

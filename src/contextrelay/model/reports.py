@@ -1,4 +1,4 @@
-"""Reports: what the verbs that look after a store found and did."""
+"""Reports: the results of the verbs that maintain a store."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ class Lineage(Struct, frozen=True, kw_only=True):
 
 
 class SweepReport(Struct, frozen=True, kw_only=True):
-    """What a sweep freed and repaired."""
+    """The results of a sweep."""
 
     expired: int = 0
-    """Artifacts whose time was up."""
+    """The number of artifacts that had expired."""
     freed_bodies: int = 0
     freed_bytes: int = 0
     forgotten_tombstones: int = 0
     mended: int = 0
-    """Leftovers of pushes and removals that a crash cut short."""
+    """Leftovers of pushes and removals that a crash interrupted."""
     is_done: bool = True
-    """False if there is more to do than one sweep takes on."""
+    """False if there is more work than one sweep does."""
 
 
 class Problem(Struct, frozen=True, kw_only=True):
-    """Something that should not be so."""
+    """An inconsistency in a store."""
 
     what: str
     ref: str | None = None
@@ -50,7 +50,7 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 
 class VerifyReport(Struct, frozen=True, kw_only=True):
-    """What was checked, and the problems found (at most 100 are listed, all are counted)."""
+    """The number of checks, and the problems found (at most 100 are listed, all are counted)."""
 
     artifacts: int
     bodies: int
@@ -59,18 +59,18 @@ class VerifyReport(Struct, frozen=True, kw_only=True):
     problem_count: int
     problems: list[Problem]
     unchecked: int = 0
-    """Descriptions that an earlier version stored, without a hash: they could not be checked."""
+    """Artifacts stored by an earlier version without a hash: they could not be checked."""
 
 
 class BackupReport(Struct, frozen=True, kw_only=True):
-    """What a backup holds."""
+    """The contents of a backup."""
 
     created_at: datetime
     address: str
 
 
 class RestoreReport(Struct, frozen=True, kw_only=True):
-    """What a restore brought back."""
+    """The contents that a restore brought back."""
 
     logs: int
     bodies: int
@@ -80,7 +80,7 @@ class RestoreReport(Struct, frozen=True, kw_only=True):
 
 
 class MigrateProgress(Struct, frozen=True):
-    """How far a migration is."""
+    """The progress of a migration."""
 
     pass_number: int
     logs: int
@@ -88,38 +88,39 @@ class MigrateProgress(Struct, frozen=True):
     body_bytes: int
     body_bytes_total: int
     seconds_left: float | None
-    """Of this pass, as it went so far."""
+    """Of this pass, extrapolated from its speed so far."""
 
 
 class MigrateReport(Struct, frozen=True, kw_only=True):
-    """What a migration moved, in all its passes together."""
+    """The totals of a migration, over all its passes."""
 
     source: str
     target: str
     passes: int
     logs: int
-    """How many there are."""
+    """The number of logs."""
     changes: int
     """Writes to the target."""
     bodies: int
     body_bytes: int = field(name="bytes")
     is_same: bool
-    """Whether a last pass found nothing more to move."""
+    """Whether the last pass found nothing more to copy."""
     is_open: bool
-    """Whether the target may be used."""
+    """Whether the target can be used."""
     verified: VerifyReport | None = None
 
 
 class LedgerReport(Struct, frozen=True, kw_only=True):
-    """What an engine says of its own files and settings."""
+    """The storage engine's report on its files and settings."""
 
     problems: list[str]
     advice: list[str]
-    """What its server had better be set to: no problem yet, and the next step after "; "."""
+    """Recommended server settings, each with the next step after "; ". These are not problems yet.
+    """
 
 
 class StoreReport(Struct, frozen=True, kw_only=True):
-    """What a store is and holds."""
+    """A store's type, contents and size."""
 
     address: str
     engine: str
@@ -127,35 +128,35 @@ class StoreReport(Struct, frozen=True, kw_only=True):
     bodies: int
     body_bytes: int = field(name="bytes")
     due: int
-    """Artifacts and tombstones whose time is up and that a sweep will take."""
+    """Artifacts and tombstones that have expired and await cleanup."""
 
 
 class Figure(Struct, frozen=True):
-    """A number of tokens, never without how it was found."""
+    """A number of tokens with the method by which it was found."""
 
     tokens: int
     basis: TokenBasis
-    """`estimated` as soon as any part of it is."""
+    """`estimated` if any part of it is."""
 
 
 class Priced(Struct, frozen=True, kw_only=True):
-    """What the tokens are worth, in input tokens at full price; by docs/savings.md."""
+    """The tokens priced as input tokens at full price; see docs/savings.md."""
 
     calls: int
-    """How often a prompt is sent on, with what is in it."""
+    """How often a prompt is sent again, with its contents."""
     asking_tokens: int
-    """What the model wrote to ask for what it read: an estimate, and taken off as output."""
+    """Estimated tokens that the model wrote to request what it read; deducted at output price."""
     uncached: float
-    """Saved where every call pays for the whole prompt."""
+    """Saved if every call pays for the whole prompt."""
     cached: float
-    """Saved where the provider caches prompts."""
+    """Saved if the provider caches prompts."""
 
 
 class Share(Struct, frozen=True, kw_only=True):
-    """A part of the savings, in tokens; counted or estimated as the whole is."""
+    """A part of the savings, in tokens; counted or estimated like the total."""
 
     name: str
-    """A day (UTC), an agent or a source; `others` is what belongs to several, or one too many."""
+    """A day (UTC), an agent or a source; `others` combines several, or those beyond the limit."""
     whole: int
     sent: int
     pulled_back: int
@@ -163,24 +164,26 @@ class Share(Struct, frozen=True, kw_only=True):
 
 
 class Savings(Struct, frozen=True, kw_only=True):
-    """The honest ledger of a store, or of the artifacts that were put into a thread.
+    """The savings of a store, or of the artifacts in a thread.
 
-    net = whole - sent - pulled_back. It may be less than nothing.
+    net = whole - sent - pulled_back. It may be negative.
     """
 
     scope: str
-    """all, or thread <id>."""
+    """The scope: all, or thread <id>."""
     answers: int
-    """Previews, outlines, slices, greps, searches and digests that were given."""
+    """The number of previews, outlines, slices, greps, searches and digests returned."""
     pulls: int
     uncounted: int
-    """Answers that came too fast to be counted; nothing of them is in the other figures."""
+    """Replies that came too fast to be counted; no other figure includes them."""
     whole: Figure
-    """What was looked into, had it been pasted: each artifact once, however often it was read."""
+    """The tokens of the artifacts read, as if pasted: each artifact once, however often it was
+    read.
+    """
     sent: Figure
-    """What readers received instead, each time."""
+    """The tokens that readers received instead, each time."""
     pulled_back: Figure
-    """What was then loaded after all, each time."""
+    """The tokens that were loaded in full afterwards, each time."""
     avoided: int
     """whole - sent."""
     net: int
@@ -188,16 +191,16 @@ class Savings(Struct, frozen=True, kw_only=True):
     priced: Priced
     artifacts: int
     naive_tokens: int
-    """The seed's formula, to compare: of every artifact there is now, size // 4 ..."""
+    """For comparison, the formula of the seed: for every current artifact, size // 4 ..."""
     actual_tokens: int
     """... and len(preview.text) // 4."""
     tokens_avoided: int
     seed_basis: str = "estimated: characters / 4"
     is_partial: bool = False
-    """Whether there are more artifacts than the seed's formula was taken over."""
+    """Whether the seed's formula covers only some of the artifacts."""
     by_day: list[Share] = []
-    """Of the whole store, as are the next two: the last days on which something was read."""
+    """For the whole store, like the next two: the last days on which something was read."""
     by_agent: list[Share] = []
-    """By who put in what was read, the largest net first."""
+    """By the agent that stored what was read, largest net first."""
     by_source: list[Share] = []
-    """By the capability that made it, or else its type."""
+    """By the capability that produced it, otherwise by its type."""

@@ -1,4 +1,4 @@
-"""Runs: what a model's answer on a thread comes to."""
+"""Runs: the answers of models on a thread, their usage and their records."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from contextrelay.model.thread import Event
 
 
 class Tokens(Struct, frozen=True, kw_only=True):
-    """What one call took, or a run with all of its calls: as the provider counts, else as we do."""
+    """The tokens of one call, or of all calls of a run: as the provider reports them, else as we
+    count.
+    """
 
     input: int = 0
-    """All that was read, also from a cache."""
+    """All input tokens, including those read from a cache."""
     output: int = 0
     cache_read: int = 0
     cache_write: int = 0
@@ -24,86 +26,87 @@ class Tokens(Struct, frozen=True, kw_only=True):
 
 
 class RunResult(Struct, frozen=True, kw_only=True):
-    """The answer of a model on a thread, and what it took."""
+    """A model's answer on a thread, with its usage."""
 
     text: str
-    """As it came: nothing in it is made harmless."""
+    """The text as received: nothing in it is defused."""
     ref: str | None
-    """Of the artifact that the answer is; None where a run was interrupted before a word came."""
+    """Ref of the answer's artifact; None if the run was interrupted before any output."""
     run: str
     thread: str
     status: Literal["finished", "interrupted"] = "finished"
     stop: Literal["end", "length", "refused", "interrupted"] = "end"
-    """Why the model ended: by itself, at its limit, by refusing, or because it was stopped."""
+    """Why the model ended: normally, at its output limit, by refusing, or by interruption."""
     provider: str
     model: str
     rounds: int
     tokens: Tokens = Tokens()
     price: str | None = None
-    """In US dollars; None where no price is known."""
+    """In US dollars; None if no price is known."""
     duration_ms: int = 0
     source_refs: tuple[str, ...] = ()
-    """What the model was shown or has read."""
+    """The refs that the model was shown or has read."""
 
 
 class ToolUse(Struct, frozen=True, kw_only=True):
-    """A tool that a model has used."""
+    """A tool call of a model."""
 
     name: str
     arguments: str
-    """The beginning of them, as they came."""
+    """The beginning of the arguments, as received."""
     is_error: bool
     refs: tuple[str, ...]
     duration_ms: int
 
 
 STEP_EVENT = "run.step"
-"""How a step stands; `detail` holds `step`, `status`, `ref` and what the runner says of it."""
+"""Event with the status of a step; `detail` holds `step`, `status`, `ref` and the runner's details.
+"""
 
 CALLER = "caller"
 """In that `detail`: the name of the key that wrote it, on a server."""
 
 StepStatus = Literal["pending", "running", "waiting", "done", "failed", "skipped"]
-"""`waiting`: for somebody to approve. The last three are final."""
+"""`waiting`: for approval. The last three are final."""
 FINAL: tuple[StepStatus, ...] = ("done", "failed", "skipped")
 
 
 def caller_name(key: Key) -> str:
-    """How a key is named in records: by its name, else its id."""
+    """Return the name of a key for records: its name, or else its id."""
     return key.name or key.id
 
 
 def writer(event: Event) -> str:
-    """Who wrote an event: the key that the store knows, and the name that its holder gave."""
+    """Return the writer of an event: the verified key, and the name its holder gave."""
     caller = event.detail.get(CALLER)
     return named(caller, event.by) if caller and isinstance(caller, str) else event.by
 
 
 def named(caller: str, label: str) -> str:
-    """Who did it, and as whom: a name that one gives oneself stands behind the known one."""
+    """Combine a verified caller with a self-chosen label, which comes after it."""
     return caller if label in (caller, "you") else f"{caller} as {label}"
 
 
 class FinishedStep(Struct, frozen=True, kw_only=True):
-    """What became of a step: its result, if it has one."""
+    """A finished step with its result, if it has one."""
 
     artifact: Artifact | None
 
 
 class ModelUsage(Struct, frozen=True, kw_only=True):
-    """What calls took, together."""
+    """The total usage of several calls."""
 
     tokens_in: int = 0
-    """All that was read, also from a cache."""
+    """All input tokens, including those read from a cache."""
     tokens_out: int = 0
     cache_read: int = 0
     cache_write: int = 0
     price: str | None = None
-    """In US dollars, of the calls whose price is known; None where it is of none."""
+    """In US dollars, for the calls with a known price; None if there is none."""
 
 
 class ToolSpan(Struct, frozen=True, kw_only=True):
-    """A tool that the model called."""
+    """A tool call of a model, with its times."""
 
     id: str
     name: str
@@ -113,28 +116,28 @@ class ToolSpan(Struct, frozen=True, kw_only=True):
 
 
 class ModelCall(Struct, frozen=True, kw_only=True):
-    """One call of a model."""
+    """One call to a model."""
 
     round: int
     at: datetime
-    """When it was recorded: after its tools."""
+    """When it was recorded: after its tool calls."""
     model: str
     usage: ModelUsage
     basis: str
     duration_ms: int
-    """With its tools."""
+    """Including its tool calls."""
     exchange: str | None
-    """The ref of what was sent and answered."""
+    """The ref of the request and response."""
     tools: tuple[ToolSpan, ...] = ()
     tools_left_out: int = 0
 
 
 class Run(Struct, frozen=True, kw_only=True):
-    """One run: what was asked, who answered, and what that took."""
+    """One run: the prompt, the model that answered, and the usage."""
 
     run: str
     number: int
-    """Counted by when runs began, from 1."""
+    """Runs are numbered by start time, from 1."""
     status: Literal["running", "finished", "interrupted", "failed"]
     kind: str
     provider: str
@@ -143,14 +146,14 @@ class Run(Struct, frozen=True, kw_only=True):
     started_at: datetime
     ended_at: datetime | None
     version: int | None
-    """The state's version that it began with."""
+    """The state's version at the start of the run."""
     asked: str
-    """The user's words, maybe cut."""
+    """The user's prompt, possibly truncated."""
     asked_ref: str | None
     refs: tuple[str, ...]
-    """What was given to it besides."""
+    """The refs that it was given in addition."""
     ref: str | None
-    """The answer."""
+    """Ref of the answer."""
     usage: ModelUsage
     duration_ms: int
     calls: tuple[ModelCall, ...]
@@ -160,7 +163,7 @@ class Run(Struct, frozen=True, kw_only=True):
 
 
 class Totals(Struct, frozen=True, kw_only=True):
-    """What all runs of a thread took."""
+    """The total usage of all runs of a thread."""
 
     runs: int = 0
     running: int = 0
@@ -175,7 +178,7 @@ class Totals(Struct, frozen=True, kw_only=True):
 
 
 class Trace(Struct, frozen=True, kw_only=True):
-    """The newest runs of a thread, oldest first, and what all of them took."""
+    """The newest runs of a thread, oldest first, and the totals of all runs."""
 
     thread_id: str
     runs: list[Run]
@@ -184,50 +187,50 @@ class Trace(Struct, frozen=True, kw_only=True):
 
 
 class Diverged(Struct, frozen=True, kw_only=True):
-    """Where a recorded run no longer holds."""
+    """The point at which a replay differs from the record."""
 
     run: str
     round: int = 0
-    """0 where it is the answer, and no call."""
+    """0 if the answer differs and not a call."""
     tool: str = ""
     ref: str | None = None
     reason: str = ""
 
 
 class ReplayedRun(Struct, frozen=True, kw_only=True):
-    """One run, and what became of it."""
+    """A recorded run and the result of its replay."""
 
     run: str
     asked: str
-    """The user's words, maybe cut."""
+    """The user's prompt, possibly truncated."""
     old_ref: str | None
-    """The answer that was recorded."""
+    """Ref of the recorded answer."""
     new_ref: str | None
-    """The answer of now: the same one, where no model was called."""
+    """Ref of the new answer: the recorded one if no model was called."""
     model: str
-    """As PROVIDER:MODEL, of the answer of now."""
+    """The model of the new answer, as PROVIDER:MODEL."""
     price: str | None = None
-    """In US dollars; None where no model was called, or no price is known."""
+    """In US dollars; None if no model was called, or no price is known."""
     error: str = ""
-    """Why there is no answer of now."""
+    """Why there is no new answer."""
 
 
 class Replay(Struct, frozen=True, kw_only=True):
-    """What came of a replay."""
+    """The result of a replay."""
 
     thread_id: str
     fork: str | None
-    """The thread that it went into; None for a dry run."""
+    """The thread with the replayed runs; None for a dry run."""
     from_version: int
     version: int
-    """How far it came, in versions of the thread that is replayed."""
+    """The last version of the original thread that was replayed."""
     is_called: bool
-    """Whether a model was, or in a dry run would be, called."""
+    """Whether a model was called, or would be called in a dry run."""
     runs: list[ReplayedRun]
     diverged: Diverged | None = None
     is_equal: bool | None = None
-    """Whether the states at the end are equal, but for what a version says of itself."""
+    """Whether the final states are equal, ignoring a version's own metadata."""
     changes: list[dict[str, Any]] = []
     """The operations that lead from the recorded state to the new one."""
     skipped: list[str] = []
-    """Patches of others that have no place in the new state, and why."""
+    """Patches by others that do not apply to the new state, and why."""

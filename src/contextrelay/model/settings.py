@@ -1,4 +1,4 @@
-"""Settings: what the owner of a store may choose."""
+"""Settings: the options that the owner of a store can change."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ PROMPT_CALLS_DEFAULT = 10
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The choices of one store, with their defaults."""
+    """The settings of a store, with their defaults."""
 
     body_bytes_max: Annotated[int, Meta(ge=1, le=512 * MIB)] = BODY_BYTES_MAX
-    """The largest body that is taken."""
+    """Maximum size of a body."""
     ttl_s: Annotated[int, Meta(ge=1, le=TTL_S_MAX)] = TTL_S_DEFAULT
-    """How long a push lives if it does not say."""
+    """Default time to live of a push."""
     extend_on_read: bool = False
-    """Whether a pull renews the lease of what it reads."""
+    """Whether a pull extends the life of what it reads."""
     hops_max: Annotated[int, Meta(ge=1, le=HOPS_MAX)] = HOPS_DEFAULT
-    """How many capabilities may be invoked in one thread."""
+    """Maximum number of capability calls in one thread."""
     fetch_private: bool = False
-    """Whether http.fetch may reach loopback and private networks."""
+    """Whether http.fetch may access loopback and private networks."""
     signal_kept_s: Annotated[int, Meta(ge=60, le=TOMBSTONE_S)] = SIGNAL_KEPT_S_DEFAULT
-    """How long a channel keeps a signal for those who come back."""
+    """How long a channel keeps a signal for subscribers that reconnect."""
     signals_kept_max: Annotated[int, Meta(ge=1, le=SIGNALS_KEPT_MAX)] = SIGNALS_KEPT_DEFAULT
-    """How many signals a channel keeps; a tenth more may be kept now and then."""
+    """How many signals a channel keeps; up to a tenth more may be kept temporarily."""
     ended_kept_s: Annotated[int, Meta(ge=60, le=TTL_S_MAX)] = ENDED_KEPT_S_DEFAULT
-    """How long the thread of a pipeline's run stays after its end."""
+    """How long the thread of a pipeline run is kept after the run ends."""
     model: Annotated[str, Meta(max_length=LABEL_CHARS_MAX)] = ""
-    """The model that is asked where none is named: PROVIDER or PROVIDER:MODEL."""
+    """The default model: PROVIDER or PROVIDER:MODEL."""
     rounds_max: Annotated[int, Meta(ge=1, le=RUN_ROUNDS_MAX)] = RUN_ROUNDS_DEFAULT
-    """How often a model is asked in one run, with what its tools brought."""
+    """Maximum number of model calls in one run, counting those that return tool results."""
     prompt_calls: Annotated[int, Meta(ge=1, le=10_000)] = PROMPT_CALLS_DEFAULT
-    """With how many calls a prompt is sent on: what savings are priced by."""
+    """Assumed number of calls that send a prompt again; used to price savings."""
     price_cache_read: Annotated[float, Meta(ge=0, le=100)] = 0.1
-    """Of a token in a cached prompt, where an input token costs 1."""
+    """Price of a token read from a cached prompt, relative to an input token."""
     price_cache_write: Annotated[float, Meta(ge=0, le=100)] = 1.25
-    """Of a token that is new in a cached prompt."""
+    """Price of a token written to a cached prompt, relative to an input token."""
     price_output: Annotated[float, Meta(ge=0, le=1_000)] = 5.0
-    """Of a token that a model writes."""
+    """Price of an output token, relative to an input token."""

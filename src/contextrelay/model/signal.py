@@ -1,4 +1,4 @@
-"""Signals: facts on a channel, numbered as they come; each announces a push, or is a message.
+"""Signals: numbered entries of a channel; each announces a push or carries a message.
 
 Rule: a signal carries a ref, never a URL and never a key.
 """
@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 
 class Signal(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One signal: `ref` of what was pushed, or the `message` that was published."""
+    """One signal: the `ref` of a push, or a published `message`."""
 
     seq: int
     ts: int
@@ -21,16 +21,16 @@ class Signal(Struct, frozen=True, kw_only=True, omit_defaults=True):
     by: str = field(name="from")
     ref: str | None = None
     message: Any = None
-    """Any JSON value but null."""
+    """Any JSON value except null."""
     key: str = ""
-    """Of a message: the name of the sender's key, written by the store; `by` is only a label."""
+    """For a message: the name of the sender's key, set by the store; `by` is only a label."""
 
 
 class SignalPage(Struct, frozen=True, kw_only=True):
-    """Signals of a channel after a seq, in order, to iterate over; and how far the channel is.
+    """Signals of a channel after a seq, in order, and the position of the channel; iterable.
 
-    `gap`: signals first to last, both included, came after that seq and are no longer kept; reading
-    goes on behind the last. Where first > last, the channel was forgotten and starts over.
+    `gap`: the seqs, first to last inclusive, that came after that seq but are no longer kept;
+    reading continues after the last. If first > last, the channel was deleted and starts over.
     """
 
     signals: list[Signal]
@@ -42,12 +42,12 @@ class SignalPage(Struct, frozen=True, kw_only=True):
 
 
 class ChannelView(Struct, frozen=True, kw_only=True):
-    """A channel as it stands: its name, and the seq of its newest signal."""
+    """A channel: its name, and the seq of its newest signal."""
 
     name: str
     head: int
     last_at: datetime | None
-    """When the newest was sent; None where none is kept."""
+    """When the newest signal was sent; None if none is kept."""
 
 
 class ChannelListing(Struct, frozen=True, kw_only=True):
@@ -58,9 +58,9 @@ class ChannelListing(Struct, frozen=True, kw_only=True):
 
 
 class SentSignal(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A signal as its channel's log keeps it; its seq is its place there.
+    """A signal as its channel's log stores it; its seq is its position there.
 
-    `id` is made by the writer: after a lost reply it shows whether the write was done.
+    The writer chooses `id`: after a lost reply it shows whether the write succeeded.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""Threads: execution contexts with a state that only patches change, and their event log."""
+"""Threads: execution contexts with a state that changes only by patches, and an event log."""
 
 from __future__ import annotations
 
@@ -10,33 +10,36 @@ from msgspec import Raw, Struct
 from contextrelay.model.key import Key
 
 CREATED = "state.created"
-"""A state's first version; `detail` holds `state`."""
+"""The first version of a state; `detail` holds `state`."""
 PATCHED = "state.patch.applied"
-"""A state's next version; `detail` holds `version`, `operations` as they were done, `metrics`."""
+"""The next version of a state; `detail` holds `version`, the applied `operations`, and `metrics`.
+"""
 
 CALLED = "capability.called"
-"""A capability is about to run: one hop. `detail` holds `capability`, `cache_key`."""
+"""A capability is about to run, which counts as a hop. `detail` holds `capability`, `cache_key`."""
 INVOKED = "capability.invoked"
-"""A capability's result is there; if `detail` says `cache_hit`, it was cached: a hop as well."""
+"""A capability returned a result; with `cache_hit` in `detail` it was cached. Also counts as a hop.
+"""
 FAILED = "capability.failed"
-"""A capability that was called brought no result; `detail` holds `error`."""
+"""A capability returned no result; `detail` holds `error`."""
 
 
 ThreadKind = Literal["pipeline", "task"]
-"""What a thread is the record of, where no person opened it: such threads are listed by their kind
-alone, are never the last used one, and go some time after their end."""
+"""The kind of a thread that was not opened by a person. Such threads are listed only by kind, are
+never the last used thread, and are removed some time after their end.
+"""
 
 
 TaskEvent = Literal[
     "task.asked", "task.status", "task.artifact", "task.runs", "task.sends", "task.fetched"
 ]
-"""What a task's log says of it; a2a/record.py reads it."""
+"""Types of the events in a task's log; a2a/record.py reads them."""
 
 
 class Event(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that happened: what, by whom and when.
+    """An event of a thread: what happened, by whom and when.
 
-    `id` is made by the writer: after a lost reply it shows whether the write was done.
+    The writer chooses `id`: after a lost reply it shows whether the write succeeded.
     """
 
     id: str
@@ -45,11 +48,11 @@ class Event(Struct, frozen=True, kw_only=True, omit_defaults=True):
     by: str
     detail: dict[str, Any] = {}
     hash: str = ""
-    """Of this event and, through the one before, of all before it; set when it is read."""
+    """Hash of this event and, through the previous one, of all before it; computed on reading."""
 
 
 class ThreadRecord(Struct, frozen=True, kw_only=True):
-    """What is fixed about a thread, or changes seldom."""
+    """The fixed or rarely changing fields of a thread."""
 
     thread_id: str
     name: str | None
@@ -57,12 +60,12 @@ class ThreadRecord(Struct, frozen=True, kw_only=True):
     created_at: datetime
     created_by: str
     forked_from: str | None = None
-    """`<thread id>@v<version>` of the state it began with."""
+    """`<thread id>@v<version>` of the state it was forked from."""
     kind: ThreadKind | None = None
 
 
 class ThreadView(Struct, frozen=True, kw_only=True):
-    """A thread as it stands."""
+    """A thread and its current status."""
 
     thread_id: str
     name: str | None
@@ -75,11 +78,11 @@ class ThreadView(Struct, frozen=True, kw_only=True):
     artifacts: int
     events: int
     hop_count: int = 0
-    """How often capabilities were invoked in it, cached results included."""
+    """The number of capability calls in it, including cached results."""
     kind: ThreadKind | None = None
-    """None for a thread that somebody works on; else what it is the record of."""
+    """What the thread records; None for a thread that a person works on."""
     problem: str | None = None
-    """Why the thread cannot be read; None if it can. The counts are then not known."""
+    """Why the thread cannot be read; None if it can. The counts are unknown then."""
 
 
 class ThreadListing(Struct, frozen=True, kw_only=True):
@@ -105,18 +108,18 @@ class HeaderView(Struct, frozen=True, kw_only=True):
 
 
 class Patched(Struct, frozen=True, kw_only=True):
-    """What a patch led to."""
+    """The result of a patch."""
 
     thread_id: str
     version: int
     operations: list[dict[str, Any]]
-    """What was done, compaction included."""
+    """The operations that were applied, including compaction."""
     updated_at: datetime | None = None
-    """When that version was made; None from an older server."""
+    """When that version was created; None from an older server."""
 
 
 class Added(Patched, frozen=True, kw_only=True):
-    """What adding an entry to a state led to, and the id of that entry."""
+    """The result of adding an entry to a state, with the id of the entry."""
 
     id: str
 
@@ -131,7 +134,7 @@ class Changes(Struct, frozen=True, kw_only=True):
 
 
 class Numbered(Struct, frozen=True, kw_only=True):
-    """An event with its place in the thread's log."""
+    """An event with its position in the thread's log."""
 
     seq: int
     event: Event
@@ -144,7 +147,7 @@ class EventPage(Struct, frozen=True, kw_only=True):
 
 
 class Stats(Struct, frozen=True, kw_only=True):
-    """What refs have saved in a thread, by seed's formula: characters / 4, an estimate."""
+    """The tokens that refs saved in a thread, estimated by the seed's formula: characters / 4."""
 
     thread_id: str
     artifacts: int
@@ -154,9 +157,10 @@ class Stats(Struct, frozen=True, kw_only=True):
     """If only previews are: the sum of len(preview.text) // 4."""
     tokens_avoided: int
     cache_hits: int = 0
-    """How often a capability's result was cached, in this thread."""
+    """The number of cached capability results in this thread."""
     session_cache_hits: int = 0
-    """How often in any thread, since this process opened the store."""
+    """The number of cached capability results in any thread, since this process opened the store.
+    """
     cache_misses: int = 0
     hop_count: int = 0
     basis: Literal["estimated: characters / 4"] = "estimated: characters / 4"
@@ -170,24 +174,24 @@ class TaskListing(Struct, frozen=True, kw_only=True):
 
 
 class TaskLog(Struct, frozen=True, kw_only=True):
-    """What is fixed about a task, and the first of its events."""
+    """The fixed fields of a task, and its first events."""
 
     record: ThreadRecord
     events: list[Numbered]
 
 
 class Sent(Struct, frozen=True, kw_only=True):
-    """How far the updates of a task were sent to its hooks."""
+    """The delivery status of the updates of a task to its webhooks."""
 
     thread: str
     after: int
     """The seq of the last event that was sent."""
     key: Key | None
-    """What was asked for with this key shows no more than it sees; None for the owner."""
+    """Updates show only what this key may see; None for the owner."""
 
 
 class Mirrored(Struct, frozen=True, kw_only=True):
-    """The files in which people can read a thread."""
+    """The human-readable files of a thread."""
 
     thread_id: str
     folder: str

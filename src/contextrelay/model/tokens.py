@@ -1,4 +1,4 @@
-"""Tokens: how much of a window a text takes, how that is known, and what an answer cost."""
+"""Tokens: the size of a text in a window, how it was determined, and the cost of a reply."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ Tokenizer = Literal["o200k_base", "cl100k_base"]
 
 
 class TokenCount(Struct, frozen=True):
-    """A number of tokens, never without how it was found."""
+    """A number of tokens with the method by which it was found."""
 
     tokens: int
     basis: TokenBasis
-    """`measured` is what the tokenizer counts, `estimated` is near it and no more."""
+    """`measured`: counted by the tokenizer. `estimated`: an approximation."""
     tokenizer: Tokenizer
 
 
 class Spent(Struct, frozen=True, kw_only=True):
-    """Tokens of what was given, and of the whole that it stands for.
+    """Tokens of a reply, and of the whole that it represents.
 
     `tokens` is counted by the tokenizer named. `basis` is that of `whole_tokens`: a large body is
     not read only to be counted.
@@ -33,7 +33,7 @@ class Spent(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, tokens: int, whole: TokenCount) -> Spent:
-        """Of tokens that were given out of a whole."""
+        """Return the cost of a reply of `tokens` out of `whole`."""
         return cls(
             tokens=tokens,
             whole_tokens=whole.tokens,

@@ -1,11 +1,11 @@
-"""Verbs: everything that can be asked of a relay, by noun; all of them can be imported from here.
+"""Verbs: every request that a relay answers, grouped by noun; all can be imported from here.
 
-Rule: this is the only definition. The clients' methods, the HTTP codec, schemas and `--json` are
-read from it. Bodies travel next to a verb, never inside it. A new verb is a class in one of these
-files and a function in core that answers it.
+Rule: this is the only definition. The client methods, the HTTP codec, the schemas and `--json` are
+derived from it. Bodies travel next to a verb, never inside it. To add a verb, add a class to one
+of these files and a function in core that answers it.
 """
 
-# A class is exported by being defined in one of these: there is no list of names to keep.
+# A class is exported because it is defined in one of these modules: no list of names to maintain.
 # ruff: noqa: F403
 from contextrelay.verbs.access import *
 from contextrelay.verbs.accounting import *

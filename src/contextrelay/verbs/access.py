@@ -1,4 +1,4 @@
-"""Access: keys, and what was done with each; a server asks some of them of its own store."""
+"""Access: keys and their usage. Some of these verbs are sent only by a server to its own store."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ _keys = partial(Traits, needs="admin", answered_in="access")
 
 
 class NewKey(Verb[IssuedKey], frozen=True, kw_only=True):
-    """Make a key; the reply alone holds its token.
+    """Create a key; its token is shown only in this reply.
 
-    `scope`: read, write (which may read too) or admin. `tenant`: whose it is; those of a tenant
-    see nothing of others. `threads`, `channels`: only those whose names begin so.
+    `scope`: read, write (includes read) or admin. `tenant`: the tenant that the key belongs to; a
+    tenant sees nothing of other tenants. `threads`, `channels`: restrict the key to names with
+    these prefixes.
     """
 
     traits = _keys(http="POST /v1/keys", status=201)
@@ -39,14 +40,14 @@ class NewKey(Verb[IssuedKey], frozen=True, kw_only=True):
     threads: Prefixes = ()
     channels: Prefixes = ()
     ttl_s: TtlS | None = None
-    """None: until it is revoked."""
+    """None: the key does not expire."""
     quota_bytes: Index | None = None
-    """How many bytes may be pushed with it in all."""
+    """The total number of bytes that may be pushed with it."""
     requests_per_minute: Annotated[int, Meta(ge=1, le=KEY_RATE_MAX)] | None = None
 
 
 class ListKeys(Verb[KeyListing], frozen=True):
-    """List keys by id, also those revoked or expired; `after` is the `next` of the page before."""
+    """List keys by id, also revoked and expired ones; `after` is `next` of the previous page."""
 
     traits = _keys(http="GET /v1/keys")
 
@@ -55,7 +56,7 @@ class ListKeys(Verb[KeyListing], frozen=True):
 
 
 class RevokeKey(Verb[Key], frozen=True):
-    """Revoke a key, from now on and on every server of the store."""
+    """Revoke a key immediately, on every server of the store."""
 
     traits = _keys(http="DELETE /v1/keys/{id}")
 
@@ -63,7 +64,7 @@ class RevokeKey(Verb[Key], frozen=True):
 
 
 class ReadUsage(Verb[Usage], frozen=True):
-    """What was done with a key."""
+    """Show the usage of a key."""
 
     traits = _keys(http="GET /v1/keys/{id}/usage")
 
@@ -71,7 +72,7 @@ class ReadUsage(Verb[Usage], frozen=True):
 
 
 class KeepKey(Verb[None], frozen=True):
-    """Keep a key that was made elsewhere; one that is there already stays as it is."""
+    """Store a key that was created elsewhere; an existing key is left unchanged."""
 
     traits = Traits(needs="owner", answered_in="access")
 
@@ -79,7 +80,7 @@ class KeepKey(Verb[None], frozen=True):
 
 
 class CountUse(Verb[None], frozen=True):
-    """Add to what was done with a key: its requests and bytes since they were counted last."""
+    """Add requests and bytes to the usage of a key."""
 
     traits = Traits(needs="owner", answered_in="access")
 

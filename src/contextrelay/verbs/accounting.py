@@ -1,4 +1,4 @@
-"""Accounting: what refs have saved."""
+"""Accounting: the tokens that refs saved."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextrelay.verbs.verb import Traits, Verb
 
 
 class ReadStats(Verb[Stats], frozen=True):
-    """What refs have saved in a thread."""
+    """Show what refs saved in a thread."""
 
     traits = Traits(
         needs="read", answered_in="accounting.savings", http="GET /v1/threads/{thread}/stats"
@@ -19,7 +19,7 @@ class ReadStats(Verb[Stats], frozen=True):
 
 
 class ReadSavings(Verb[Savings], frozen=True):
-    """What refs kept out of prompts, as it was counted: of a thread, or of the whole store."""
+    """Show what refs kept out of prompts, in one thread or in the whole store."""
 
     traits = Traits(
         needs="read", answered_in="accounting.savings", http="GET /v1/savings", fails=(404, 410)

@@ -1,4 +1,4 @@
-"""Artifacts: stored bodies, and what describes each."""
+"""Artifacts: stored bodies and their descriptions."""
 
 from __future__ import annotations
 
@@ -32,11 +32,12 @@ from contextrelay.verbs.verb import (
 
 Place = Annotated[str, Meta(min_length=1, max_length=4096)]
 Offset = Annotated[int, Meta(ge=0)]
-"""A place in a body; one after its end is its end, however far."""
+"""An offset in a body; an offset past the end means the end."""
 
 Parts = Annotated[tuple[Ref, ...], Meta(max_length=PARTS_MAX)]
-"""Artifacts whose bodies come before the one that is sent, as one body: it may be longer than the
-limit of one. They are not needed after that."""
+"""Artifacts whose bodies are prepended to the body that is sent. The joined body may exceed the
+size limit of a single request. The parts are not needed afterwards.
+"""
 
 _pushes = partial(
     Traits,
@@ -54,9 +55,9 @@ _reads = partial(Traits, needs="read", answered_in="artifacts.records")
 
 
 class Push(Verb[Artifact], frozen=True, kw_only=True):
-    """Store a body once and get back the artifact with its ref.
+    """Store a body once and return the artifact with its ref.
 
-    `ttl_s` unset: a day, or what the store is set to; None pins it.
+    `ttl_s` unset: the store's default, which is one day unless configured. None pins the artifact.
     """
 
     traits = _pushes(http="POST /v1/artifacts")
@@ -70,18 +71,19 @@ class Push(Verb[Artifact], frozen=True, kw_only=True):
     capability: Label | None = None
     source_refs: Annotated[tuple[Ref, ...], Meta(max_length=SOURCE_REFS_MAX)] = ()
     thread: Ref | None = None
-    """Put it into a thread: its state gets it in /artifacts, and it does not expire."""
+    """Add it to a thread: it is listed in /artifacts of the state and does not expire."""
     channel: Channel | None = None
-    """Send its ref to a channel, once it is stored."""
+    """Publish its ref on a channel once it is stored."""
     sealed: SealFormat | None = None
-    """The format in which the client sealed the body; the store then shows nothing of it."""
+    """The format in which the client sealed the body; the store then shows no preview of it."""
     parts: Parts = ()
 
 
 class PushMany(Verb[list[Artifact]], frozen=True):
-    """Store many bodies in one go, a batch a commit; if it fails, a first part may be stored.
+    """Store many bodies in batches, one commit each; after an error, the first batches may be
+    stored.
 
-    The bodies follow each other in the stream; `sizes` says where each ends.
+    The bodies follow each other in the stream; `sizes` holds the length of each.
     """
 
     traits = _pushes(http="POST /v1/artifacts/many", long=True)
@@ -91,7 +93,7 @@ class PushMany(Verb[list[Artifact]], frozen=True):
 
 
 class Pull(Verb[Stream[Artifact]], frozen=True):
-    """Get a body back, or the bytes start:stop of it."""
+    """Read a body, or its bytes start:stop."""
 
     traits = Traits(
         needs="read",
@@ -111,9 +113,9 @@ class Pull(Verb[Stream[Artifact]], frozen=True):
 class Peek(Verb[Artifact], frozen=True):
     """Describe an artifact without its body.
 
-    `is_full`: with its tokens and its outline, which are computed the first time they are needed.
-    `shown_chars`: how much of the preview its reader sees, for the savings; a peek that shows
-    nothing is not counted. None: all of it.
+    `is_full`: include token count and outline, which are computed on first use. `shown_chars`: how
+    many characters of the preview the reader sees, for the savings; 0 is not counted. None: all of
+    them.
     """
 
     traits = Traits(
@@ -134,7 +136,7 @@ class Peek(Verb[Artifact], frozen=True):
 
 
 class Pin(Verb[Artifact], frozen=True):
-    """Keep an artifact until it is removed by hand."""
+    """Keep an artifact until it is removed explicitly."""
 
     traits = _lives(http="POST /v1/artifacts/{ref}/pin", fails=(409, 422))
 
@@ -142,9 +144,9 @@ class Pin(Verb[Artifact], frozen=True):
 
 
 class Unpin(Verb[Artifact], frozen=True):
-    """Let a pinned artifact expire `ttl_s` seconds from now; None: what the store is set to.
+    """Let a pinned artifact expire in `ttl_s` seconds; None: the store's default.
 
-    One that expires already stays as it is.
+    An artifact that already has an expiry is left unchanged.
     """
 
     traits = _lives(http="POST /v1/artifacts/{ref}/unpin", fails=(409, 422))
@@ -154,7 +156,7 @@ class Unpin(Verb[Artifact], frozen=True):
 
 
 class Extend(Verb[Artifact], frozen=True):
-    """Let an artifact live for `ttl_s` seconds from now; never shortens its life."""
+    """Extend the life of an artifact to `ttl_s` seconds from now; never shorten it."""
 
     traits = _lives(http="POST /v1/artifacts/{ref}/extend", fails=(409, 422))
 
@@ -163,7 +165,7 @@ class Extend(Verb[Artifact], frozen=True):
 
 
 class Remove(Verb[Artifact], frozen=True):
-    """Remove an artifact; a tombstone stays for 30 days, the bytes go with the last ref to them."""
+    """Remove an artifact; a tombstone stays for 30 days. Bytes are deleted with their last ref."""
 
     traits = _lives(http="DELETE /v1/artifacts/{ref}", keyed=True, fails=(409,))
 
@@ -171,11 +173,12 @@ class Remove(Verb[Artifact], frozen=True):
 
 
 class List(Verb[Listing], frozen=True):
-    """List artifacts, newest first; `after` is the `next` of the page before.
+    """List artifacts, newest first; `after` is `next` of the previous page.
 
-    `name`: those with this text in their names; `since_ms`: those made at that time (milliseconds
-    since 1970) or later. Where few match, a page may have less than `limit`, and a `next`.
-    `expires_in_s`: those that expire within so many seconds, soonest first, in one page.
+    `name`: only names that contain this text. `since_ms`: only artifacts created at or after this
+    time (milliseconds since 1970). If few artifacts match, a page may have fewer than `limit`
+    entries and still a `next`. `expires_in_s`: only artifacts that expire within this many seconds,
+    soonest first, in a single page.
     """
 
     traits = _reads(http="GET /v1/artifacts", fails=(404, 410))
@@ -190,7 +193,7 @@ class List(Verb[Listing], frozen=True):
 
 
 class RememberPush(Verb[Artifact], frozen=True):
-    """Remember which artifact was last pushed from a place: a folder, maybe a terminal or agent."""
+    """Record the artifact last pushed from a folder, optionally from a terminal or agent there."""
 
     traits = Traits(
         needs="write",
@@ -204,7 +207,7 @@ class RememberPush(Verb[Artifact], frozen=True):
 
 
 class LastPush(Verb[list[Artifact]], frozen=True):
-    """The artifact that this caller last pushed from a place, if any; gone once that is gone."""
+    """Return the artifact that this caller last pushed from a place, unless it has been removed."""
 
     traits = Traits(
         needs="read",
@@ -217,7 +220,7 @@ class LastPush(Verb[list[Artifact]], frozen=True):
 
 
 class Find(Verb[list[Artifact]], frozen=True):
-    """Artifacts whose ref starts with a prefix of six characters or more, at most ten."""
+    """Return at most ten artifacts whose ref starts with a prefix of six characters or more."""
 
     traits = _reads(http="GET /v1/artifacts/find", inline=True)
 
@@ -225,7 +228,7 @@ class Find(Verb[list[Artifact]], frozen=True):
 
 
 class ReadLineage(Verb[Lineage], frozen=True):
-    """What an artifact was made from, what was made from it, and which threads hold it."""
+    """Show what an artifact was made from, what was made from it, and which threads hold it."""
 
     traits = _reads(http="GET /v1/artifacts/{ref}/lineage", inline=True)
 

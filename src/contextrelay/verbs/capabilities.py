@@ -1,4 +1,4 @@
-"""Capabilities: functions that are run by name, their results cached as artifacts."""
+"""Capabilities: functions that are invoked by name, with their results cached as artifacts."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from contextrelay.verbs.verb import Label, Traits, TtlS, Verb
 
 
 class ListCapabilities(Verb[CapabilityListing], frozen=True):
-    """What can be invoked by name, with the arguments each takes."""
+    """List what can be invoked by name, with the arguments of each."""
 
     traits = Traits(needs="read", answered_in="invoke", http="GET /v1/capabilities")
 
 
 class Invoke(Verb[Invoked], frozen=True):
-    """Run a capability, or take its cached result; either way the result is an artifact.
+    """Run a capability or return its cached result; in both cases the result is an artifact.
 
-    `thread`: put the result into that thread, which may make so many hops. `is_cached`: False runs
-    it even where a cached result would do, and caches the new one.
+    `thread`: add the result to that thread and count a hop. `is_cached`: False runs the capability
+    even if there is a cached result, and caches the new one.
     """
 
     traits = Traits(
@@ -48,7 +48,7 @@ CacheKey = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}$")]
 
 
 class FindResult(Verb[list[Artifact]], frozen=True):
-    """The result that was kept under a hash of what it was made of, if it is still there."""
+    """Return the result cached under a hash of its inputs, if there is one."""
 
     traits = Traits(needs="read", answered_in="invoke", http="GET /v1/cache/{cache_key}")
 
@@ -56,7 +56,7 @@ class FindResult(Verb[list[Artifact]], frozen=True):
 
 
 class KeepResult(Verb[Artifact], frozen=True):
-    """Let a result be found under a hash of what it was made of, for so long."""
+    """Cache a result under a hash of its inputs for a limited time."""
 
     traits = Traits(
         needs="write",
@@ -69,11 +69,11 @@ class KeepResult(Verb[Artifact], frozen=True):
     ref: Ref
     ttl_s: TtlS = TTL_S_MAX
     capability: Label = "pipeline"
-    """What made it: `PurgeCache` forgets results by this."""
+    """What produced the result; `PurgeCache` selects results by this."""
 
 
 class PurgeCache(Verb[Purged], frozen=True):
-    """Forget cached results: those of one capability, or all."""
+    """Delete cached results: those of one capability, or all."""
 
     traits = Traits(needs="admin", answered_in="invoke", http="DELETE /v1/cache")
 

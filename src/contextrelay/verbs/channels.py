@@ -1,4 +1,4 @@
-"""Channels: signals sent, and signals read."""
+"""Channels: publish and read signals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextrelay.verbs.verb import Channel, Index, Label, Traits, Verb
 
 
 class Publish(Verb[Signal], frozen=True):
-    """Send a message to a channel: any JSON value but null, and no artifact is stored."""
+    """Publish a message on a channel: any JSON value except null. No artifact is stored."""
 
     traits = Traits(
         needs="write",
@@ -30,7 +30,7 @@ class Publish(Verb[Signal], frozen=True):
 
 
 class ReadSignals(Verb[SignalPage], frozen=True):
-    """Signals of a channel after a seq, in order; `after` None: no signals, only the newest seq."""
+    """Read signals of a channel after a seq, in order; `after` None returns only the newest seq."""
 
     traits = Traits(
         needs="read",
@@ -46,7 +46,7 @@ class ReadSignals(Verb[SignalPage], frozen=True):
 
 
 class ListChannels(Verb[ChannelListing], frozen=True):
-    """List channels by name; `after` is the `next` of the page before."""
+    """List channels by name; `after` is `next` of the previous page."""
 
     traits = Traits(needs="read", answered_in="channels", http="GET /v1/channels")
 

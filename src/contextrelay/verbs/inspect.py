@@ -1,4 +1,4 @@
-"""Inspect: a bounded part of a body, found by where it is or what it says; and search in all."""
+"""Inspect: bounded parts of a body, selected by position or content; and search across bodies."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DIFF_CONTEXT_LINES_MAX = 20
 
 OutlineTokens = Annotated[int, Meta(ge=OUTLINE_TOKENS_MIN, le=OUTLINE_TOKENS_MAX)]
 SpanText = Annotated[str, Meta(min_length=1, max_length=SPAN_CHARS_MAX)]
-"""A:B, half open; either end may be missing, or count from the end: -20:"""
+"""A:B, half open. Either end may be omitted, or count from the end, as in -20:"""
 Title = Annotated[str, Meta(min_length=1, max_length=TITLE_CHARS_MAX)]
 
 _looks = partial(Traits, needs="read", looks=True, counted=True)
@@ -44,9 +44,9 @@ _scans = partial(Traits, needs="read", slow=True, counted=True, fails=(404, 410,
 
 
 class Slice(Verb[Piece], frozen=True):
-    """A bounded piece of a body: exactly one of the ways says which; `columns` go with `rows`.
+    """Return a bounded piece of a body. Pass exactly one selector; `columns` goes with `rows`.
 
-    Spans are A:B, half open, either end may be missing. Lines are numbered from 1; bytes, tokens
+    Spans are A:B, half open; either end may be omitted. Lines are numbered from 1; bytes, tokens
     and rows count from 0. A heading is a title or a path of titles, `A > B`; a symbol is a name,
     such as `Class.method`.
     """
@@ -71,12 +71,13 @@ GrepPatterns = Annotated[tuple[GrepPattern, ...], Meta(min_length=1, max_length=
 
 
 class Grep(Verb[Found], frozen=True):
-    """Lines in which a regular expression (RE2) is found: in one ref, a thread, or everything.
+    """Find lines that match a regular expression (RE2): in one ref, a thread, or the whole store.
 
-    Of several patterns, what has more of them comes first. In JSON, YAML, XML and tables the
-    smallest record that holds a match is shown, unless lines of `context` are asked for.
-    `context`: how many lines before and after each. `is_fixed`: the pattern is plain text.
-    `after_line`: only after that line of the one ref. `is_count`: only count them.
+    With several patterns, lines that match more of them come first. In JSON, YAML, XML and tables
+    the smallest record that contains a match is shown, unless lines of `context` are requested.
+    `context`: the number of lines before and after each match. `is_fixed`: the pattern is plain
+    text. `after_line`: only lines after this one, for a single ref. `is_count`: only count the
+    matches.
     """
 
     traits = _scans(answered_in="inspect", http="GET /v1/grep", also="GET /v1/artifacts/{ref}/grep")
@@ -98,7 +99,9 @@ class Grep(Verb[Found], frozen=True):
 
 
 class Outline(Verb[Outlined], frozen=True):
-    """The shape of a body, by its kind, the most useful things first, within a budget."""
+    """Return the structure of a body according to its type, most useful items first, within a
+    budget.
+    """
 
     traits = _looks(answered_in="inspect", http="GET /v1/artifacts/{ref}/outline", fails=(423,))
 
@@ -107,7 +110,7 @@ class Outline(Verb[Outlined], frozen=True):
 
 
 class Digest(Verb[Digested], frozen=True):
-    """Head, tail, error lines and outline of a body, within a budget."""
+    """Return head, tail, error lines and outline of a body, within a budget."""
 
     traits = _looks(answered_in="inspect", http="GET /v1/artifacts/{ref}/digest", fails=(423,))
 
@@ -116,7 +119,7 @@ class Digest(Verb[Digested], frozen=True):
 
 
 class DiffRefs(Verb[Differing], frozen=True):
-    """What differs between two bodies, as a unified diff; of JSON also where."""
+    """Compare two bodies as a unified diff; for JSON, also list the changed locations."""
 
     traits = _scans(answered_in="inspect", http="GET /v1/diff")
 
@@ -127,7 +130,9 @@ class DiffRefs(Verb[Differing], frozen=True):
 
 
 class Search(Verb[Hits], frozen=True):
-    """Passages that answer a query in words, best first: in one ref, a thread, or everything."""
+    """Find passages that answer a query in words, best first: in one ref, a thread, or the whole
+    store.
+    """
 
     traits = _looks(answered_in="search", http="GET /v1/search", fails=(404, 410, 413))
 
@@ -139,12 +144,12 @@ class Search(Verb[Hits], frozen=True):
 
 
 class RebuildSearch(Verb[IndexState], frozen=True):
-    """Throw the search index away and rebuild it from what the store holds."""
+    """Delete the search index and rebuild it from the stored artifacts."""
 
     traits = Traits(needs="admin", answered_in="search", http="POST /v1/search/rebuild", slow=True)
 
 
 class ReadSearchIndex(Verb[IndexState | None], frozen=True):
-    """How far the search index is; None where nobody searched, so that there is none."""
+    """Return the progress of the search index, or None if there is no index yet."""
 
     traits = Traits(needs="owner", answered_in="search")

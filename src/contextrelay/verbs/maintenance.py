@@ -1,4 +1,4 @@
-"""Maintenance: expire, check and measure a store."""
+"""Maintenance: sweep, verify and measure a store."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ SWEEP_ITEMS_MAX = 100_000
 
 
 class Sweep(Verb[SweepReport], frozen=True):
-    """Expire what is due, free bytes that nothing holds, repair what a crash left over."""
+    """Expire artifacts that are due, free unreferenced bytes and repair leftovers of a crash."""
 
     traits = Traits(needs="owner", answered_in="sweep", http="POST /v1/sweep", slow=True)
 
     items_max: Annotated[int, Meta(ge=1, le=SWEEP_ITEMS_MAX)] = SWEEP_ITEMS_MAX
     is_deep: bool = True
-    """Whether to go through all blobs too, which takes longer the more there are."""
+    """Whether to scan all blobs too; the time grows with their number."""
 
 
 class Verify(Verb[VerifyReport], frozen=True):
-    """Re-derive every hash and follow every reference."""
+    """Recompute every hash and follow every reference."""
 
     traits = Traits(
         while_locked=True,
@@ -35,18 +35,18 @@ class Verify(Verb[VerifyReport], frozen=True):
 
 
 class Survey(Verb[StoreReport], frozen=True):
-    """What the store is and holds, in numbers."""
+    """Describe the store in numbers."""
 
     traits = Traits(needs="owner", answered_in="verify", http="GET /v1/survey")
 
 
 class CheckLedger(Verb[LedgerReport], frozen=True):
-    """Let the engine check its own files, and advise on its settings."""
+    """Let the storage engine check its files and suggest settings."""
 
     traits = Traits(needs="owner", while_locked=True, answered_in="verify")
 
 
 class TryBlob(Verb[bool], frozen=True):
-    """Write a large body, read it and delete it; False if it came back as another."""
+    """Write, read and delete a large body; return False if it came back different."""
 
     traits = Traits(needs="owner", answered_in="verify")

@@ -1,4 +1,4 @@
-"""Packing: what of a thread goes into a window, and handoffs to other agents."""
+"""Packing: what to include of a thread in a context window, and handoffs to other agents."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _reads = partial(Traits, needs="read", answered_in="handoffs")
 
 
 class Pack(Verb[Package], frozen=True):
-    """Choose what of a thread goes into a window of so many tokens: its state, blocks and refs.
+    """Choose which state, blocks and refs of a thread go into a window of a given number of tokens.
 
-    `pins`: ids of blocks that must be in it, like hard constraints and the summary. Whether a
-    large block is in it whole or as a digest with its ref is decided by what that costs, given the
-    tokens that come before it in the agent's prompt and the calls it has made so far.
+    `pins`: ids of blocks that must be included, like hard constraints and the summary. Whether a
+    large block is included whole or as a digest with its ref depends on the cost, given the tokens
+    that precede it in the agent's prompt and the calls made so far.
     """
 
     traits = Traits(
@@ -68,7 +68,7 @@ class Pack(Verb[Package], frozen=True):
 
 
 class AddBlocks(Verb[list[Artifact]], frozen=True):
-    """Add blocks to a thread's context, each as an artifact of the thread; many at once."""
+    """Add blocks to a thread's context, each as an artifact of the thread."""
 
     traits = _blocks(http="POST /v1/threads/{thread}/blocks", status=201, fills="made")
 
@@ -78,9 +78,9 @@ class AddBlocks(Verb[list[Artifact]], frozen=True):
 
 
 class PruneContext(Verb[Pruned], frozen=True):
-    """Take the least relevant blocks out of a context that is 90 % full, down to 80 %.
+    """Remove the least relevant blocks from a context that is 90 % full, down to 80 %.
 
-    They stay where they are, to be got by their refs; the state says which they are, and why.
+    The blocks can still be read by their refs; the state lists which were removed, and why.
     """
 
     traits = _blocks(looks=True, http="POST /v1/threads/{thread}/prune")
@@ -93,9 +93,10 @@ class PruneContext(Verb[Pruned], frozen=True):
 
 
 class GiveHandoff(Verb[HandoffView], frozen=True):
-    """Hand a thread over to another agent: an ask, what it needs to know, and refs, in a budget.
+    """Hand a thread over to another agent: a request, the context it needs, and refs, within a
+    budget.
 
-    The receiver hears of it on `channel`, or else on `handoff/<to>`.
+    The receiver is notified on `channel`, or by default on `handoff/<to>`.
     """
 
     traits = _hands(
@@ -113,12 +114,12 @@ class GiveHandoff(Verb[HandoffView], frozen=True):
 
     @property
     def signal_channel(self) -> str:
-        """The channel on which the receiver hears of it."""
+        """The channel on which the receiver is notified."""
         return self.channel or f"handoff/{self.to}"
 
 
 class AcceptHandoff(Verb[HandoffView], frozen=True):
-    """Take a handoff, which the giver can see; taking it again gives the same reply."""
+    """Accept a handoff, visibly for its giver; accepting it again gives the same reply."""
 
     traits = _hands(http="POST /v1/handoffs/{ref}/accept")
 
@@ -127,9 +128,9 @@ class AcceptHandoff(Verb[HandoffView], frozen=True):
 
 
 class ReturnHandoff(Verb[Artifact], frozen=True):
-    """Give back what came of a handoff: it goes into the giver's thread as one patch of its state.
+    """Return the result of a handoff: it is added to the giver's thread as one patch of its state.
 
-    The giver hears of it on `handoff/<from>`, or on `channel`.
+    The giver is notified on `handoff/<from>`, or on `channel`.
     """
 
     traits = _hands(
@@ -150,7 +151,7 @@ class ReturnHandoff(Verb[Artifact], frozen=True):
 
 
 class ShowHandoff(Verb[HandoffView], frozen=True):
-    """Look at a handoff without taking it."""
+    """Show a handoff without accepting it."""
 
     traits = _reads(http="GET /v1/handoffs/{ref}")
 
@@ -158,7 +159,7 @@ class ShowHandoff(Verb[HandoffView], frozen=True):
 
 
 class ListHandoffs(Verb[HandoffListing], frozen=True):
-    """List handoffs, newest first; `is_open`: only those that nobody has taken."""
+    """List handoffs, newest first; `is_open`: only those not accepted yet."""
 
     traits = _reads(http="GET /v1/handoffs")
 
@@ -170,21 +171,21 @@ class ListHandoffs(Verb[HandoffListing], frozen=True):
 
 
 class PutSession(Verb[None], frozen=True):
-    """Store a session of `DistributedContextStore`, or some of its blocks, for so many seconds."""
+    """Store a session of `DistributedContextStore`, or some of its blocks, with a time to live."""
 
     traits = Traits(needs="owner", answered_in="packing")
 
     session: str
     fields: dict[str, str] | None
-    """None: those that are stored."""
+    """None: keep the stored fields."""
     blocks: dict[str, bytes]
     ttl_s: int
     gone: tuple[str, ...] = ()
-    """Ids of blocks that are deleted."""
+    """Ids of deleted blocks."""
 
 
 class ReadSession(Verb[StoredSession | None], frozen=True):
-    """Read a session with its blocks; None if there is none, or it has expired."""
+    """Read a session with its blocks; return None if it is missing or expired."""
 
     traits = Traits(needs="owner", answered_in="packing")
 

@@ -1,8 +1,8 @@
-"""Runs of pipelines: begun, resumed, ended, cancelled; their steps, and decisions on them.
+"""Pipeline runs: start, resume, end and cancel them; record their steps and decisions on them.
 
-Rule: only these verbs write the events of a run. Its records are its owner's: the key that began
-it, or whoever opened the store. A decision and a cancellation may be anybody's who may write to the
-run's thread; the store writes down whose.
+Rule: only these verbs write the events of a run. Its records belong to its owner: the key that
+started it, or whoever opened the store. A decision or a cancellation may come from anyone with
+write access to the run's thread; the store records who it was.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _noted(http: str) -> Traits:
 
 
 class BeginPipeline(Verb[ThreadView], frozen=True, kw_only=True):
-    """Begin a run of a pipeline: a thread of kind `pipeline`, with the event pipeline.started.
+    """Start a run of a pipeline: a thread of kind `pipeline`, with the event pipeline.started.
 
     The body is the definition. Its hash goes into the event; the caller becomes the run's owner.
     """
@@ -75,12 +75,12 @@ class ResumePipeline(Verb[Numbered], frozen=True, kw_only=True):
     on: Name | None = None
     runner: RunnerProcess | None = None
     budget: dict[str, int | float | str] = {}  # noqa: RUF012 (each request has its own)
-    """Fields that replace those of the file's budget."""
+    """Fields that override those of the file's budget."""
     by: Label = "you"
 
 
 class NotePipeline(Verb[Numbered], frozen=True, kw_only=True):
-    """Write as its owner how a run ended; without `ended`, that it still runs."""
+    """Record, as the run's owner, how it ended; without `ended`, that it is still running."""
 
     traits = _noted("POST /v1/threads/{thread}/progress")
 
@@ -92,7 +92,7 @@ class NotePipeline(Verb[Numbered], frozen=True, kw_only=True):
 class CancelPipeline(Verb[Numbered], frozen=True, kw_only=True):
     """Ask the process of a run to end it, with the event pipeline.cancel.
 
-    `is_gone`: that process is no longer there. The run is then cancelled at once.
+    `is_gone`: that process no longer exists. The run is then cancelled immediately.
     """
 
     traits = _noted("POST /v1/threads/{thread}/cancel")
@@ -103,9 +103,9 @@ class CancelPipeline(Verb[Numbered], frozen=True, kw_only=True):
 
 
 class DecideStep(Verb[Numbered], frozen=True, kw_only=True):
-    """Approve or reject a step that waits. The event names the caller's key before `by`.
+    """Approve or reject a waiting step. The event names the caller's key before `by`.
 
-    With `channel`, the run's owner decides by a signal there: its sender is named.
+    With `channel`, the run's owner records a decision from a signal there; the sender is named.
     """
 
     traits = _noted("POST /v1/threads/{thread}/decisions")
@@ -120,12 +120,12 @@ class DecideStep(Verb[Numbered], frozen=True, kw_only=True):
 
 
 class FinishStep(Verb[FinishedStep], frozen=True, kw_only=True):
-    """Write as a run's owner how a step stands, with the event run.step: all of it, or nothing.
+    """Record, as a run's owner, the status of a step, with the event run.step, in one transaction.
 
-    `has_result`: the body is the result, and becomes an artifact of the thread; or `ref` is one
-    that is there already, which the thread holds from then on. A step ends once: where it is done,
-    failed or skipped this is refused, until `pending` lets it be run again. A step that waits is
-    ended by DecideStep.
+    `has_result`: the body is the result, and becomes an artifact of the thread; alternatively `ref`
+    names an existing artifact, which the thread then holds. A step ends once: if it is done, failed
+    or skipped, this is refused until `pending` allows another attempt. A waiting step is ended by
+    DecideStep.
     """
 
     traits = Traits(
@@ -141,10 +141,10 @@ class FinishStep(Verb[FinishedStep], frozen=True, kw_only=True):
 
     thread: Ref
     step: _StepKey
-    """Its name; of an item of a fan-out with its index, as in `review[3]`."""
+    """Its name; for an item of a fan-out with its index, as in `review[3]`."""
     status: StepStatus = "done"
     detail: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)
-    """Goes into the event, with `step`, `status` and `ref`."""
+    """Added to the event, with `step`, `status` and `ref`."""
     has_result: bool = False
     ref: Ref | None = None
     source_refs: Annotated[tuple[Ref, ...], Meta(max_length=SOURCE_REFS_MAX)] = ()

@@ -1,4 +1,4 @@
-"""Problems: an error as it travels (RFC 9457), and back into the class that was raised."""
+"""Problems: errors as RFC 9457 documents, and their conversion back to the original class."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MEMBERS = ("type", "title", "status", "detail", "error", "code", "hint")
 
 
 def problem(error: RelayError) -> dict[str, Any]:
-    """An error as a problem; `error` repeats the message for those who look only there."""
+    """Convert an error to a problem document; `error` repeats the message for simple clients."""
     return {
         **error.details,
         "type": "about:blank",
@@ -28,7 +28,7 @@ def problem(error: RelayError) -> dict[str, Any]:
 
 
 def from_problem(document: Mapping[str, Any], status: int) -> RelayError:
-    """The error that a problem describes; without a known code, that of the status."""
+    """Return the error that a problem describes; if its code is unknown, choose by status."""
     kind = _KEY_STATUSES.get(status) or _BY_CODE.get(str(document.get("code")))
     kind = kind or _by_status(status)
     message = str(
@@ -38,12 +38,12 @@ def from_problem(document: Mapping[str, Any], status: int) -> RelayError:
     known = status if status in _KEY_STATUSES else None
     hint = str(document.get("hint") or "")
     if not document and status >= 500:
-        hint = "what answered may be a proxy: see that the relay behind it runs, and try again"
+        hint = "check that the relay is running, then try again: a proxy may have answered"
     return kind(message, hint, details, known)
 
 
 _KEY_STATUSES = {401: errors.Forbidden, 402: errors.Full, 403: errors.Forbidden}
-"""Statuses about the caller's key, and their classes, which mostly have another status."""
+"""Statuses about the caller's key and their classes, whose own status is mostly different."""
 
 
 _CLASSES = [
@@ -56,7 +56,7 @@ _BY_CODE = {kind.code: kind for kind in _CLASSES}
 
 def _by_status(status: int) -> type[RelayError]:
     for kind in reversed(_CLASSES):
-        # A 502 without a code is that of a gateway which does not reach the relay.
+        # A 502 without a code comes from a gateway that cannot reach the relay.
         if kind.status == status and kind not in (RelayError, errors.Failed):
             return kind
     return errors.Invalid if 400 <= status < 500 else errors.Unavailable

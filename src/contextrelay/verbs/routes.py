@@ -1,11 +1,12 @@
-"""Routes: how a verb travels over HTTP, by the traits of its class; for server, client and OpenAPI.
+"""Routes: how a verb is sent over HTTP, from the traits of its class; for server, client and
+OpenAPI.
 
-A field of the verb that the path names is in the path, percent-encoded. The others are in the query
-of a GET or DELETE, and in a JSON object otherwise. A verb that brings a body comes framed: its JSON
-on the first line, the bytes after it; or with its fields in the query and the bare bytes. A reply
-with a body likewise: framed for clients that accept that, bare bytes for the others.
+A field that the path names is sent in the path, percent-encoded. The other fields are sent in the
+query of a GET or DELETE, otherwise in a JSON object. A verb with a body is sent framed (its JSON on
+the first line, then the bytes), or with its fields in the query and the bare bytes as the body. A
+reply with a body is framed for clients that accept that, and bare bytes for others.
 
-Rule: what is written here is what is documented and what both sides do; no route is special here.
+Rule: this file defines both the documentation and the behaviour of both sides; no route is special.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from contextrelay.verbs.verb import from_json, takes, wrong
 AnyVerb = TypeVar("AnyVerb", bound=Verb[Any])
 
 FRAMED = "application/vnd.contextrelay.framed"
-"""A line of JSON, then bytes."""
+"""A line of JSON, followed by bytes."""
 JSON_PATCH = "application/json-patch+json"
 """A bare list of operations (RFC 6902)."""
 KEY_HEADER = "idempotency-key"
 FROM_HEADER = "x-relay-from"
-"""The name of the caller, where the verb has none."""
+"""The name of the caller, if the verb has no such field."""
 VALUE_BYTES_MAX = 32 * 1024 * 1024
-"""Of the JSON that a verb or the value of a framed reply may be."""
+"""Size limit of the JSON of a verb, and of the value of a framed reply."""
 
 
 _WHO = ("by", "created_by")
@@ -44,7 +45,7 @@ _TEXT = frozenset((str, Literal))
 
 
 class Route(Struct, frozen=True):
-    """Where and how a verb is asked."""
+    """The method, path and media type of a verb over HTTP."""
 
     verb: type[Verb[Any]]
     method: str
@@ -52,37 +53,38 @@ class Route(Struct, frozen=True):
     status: int = 200
     takes_body: bool = False
     media_type: str = ""
-    """Of the body of the reply; "" where the reply is JSON alone."""
+    """Media type of the reply's body; "" if the reply is JSON only."""
     name: str = ""
-    """Of a second route to the same verb, which our own clients do not take."""
+    """Name of a second route to the same verb, which our own clients do not use."""
 
     @property
     def in_path(self) -> list[str]:
-        """Names of the fields that are in the path."""
+        """Return the names of the fields in the path."""
         return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
 
     @property
     def in_query(self) -> bool:
-        """Whether the other fields are in the query."""
+        """Whether the remaining fields are in the query."""
         return self.method in ("GET", "DELETE")
 
 
 @cache
 def route_of(verb: type[Verb[Any]]) -> Route:
-    """How our own clients ask a verb.
+    """Return the route that our own clients use for a verb.
 
     Raises:
-        Invalid: it works on files of the store, and cannot be asked over HTTP.
+        Invalid: it works on files of the store and is not available over HTTP.
     """
     if not verb.traits.http:
         raise Invalid(
-            f"{verb.__name__} works on files of the store", "do it on the machine of the store"
+            f"{verb.__name__} is not available over HTTP: it works on files of the store",
+            "run it on the machine of the store",
         )
     return _route(verb, verb.traits.http)
 
 
 def routes() -> list[Route]:
-    """Every route of every verb."""
+    """Return every route of every verb."""
     return [
         _route(verb, http, f"{verb.__name__}One" if http == verb.traits.also else "")
         for verb in verbs.VERBS
@@ -98,8 +100,9 @@ def _route(verb: type[Verb[Any]], http: str, name: str = "") -> Route:
 
 
 class EncodedVerb(Struct, frozen=True):
-    """A verb as it travels; `json` is the object with the fields that are in neither path nor
-    query, or, for a verb with a body, the line before it."""
+    """A verb encoded as a request; `json` is the object with the fields that are in neither path
+    nor query, or, for a verb with a body, the line before it.
+    """
 
     method: str
     target: str
@@ -107,10 +110,10 @@ class EncodedVerb(Struct, frozen=True):
 
 
 def spell(verb: Verb[Any]) -> EncodedVerb:
-    """Write a verb down for its journey.
+    """Encode a verb as a request.
 
     Raises:
-        Invalid: it can be asked only where the store's files are.
+        Invalid: it is not available over HTTP.
     """
     route = route_of(type(verb))
     values = dict(_sent(verb))
@@ -124,7 +127,7 @@ def spell(verb: Verb[Any]) -> EncodedVerb:
 
 
 def _sent(verb: Verb[Any]) -> Iterator[tuple[str, Any]]:
-    """The fields of a verb that are not the default; the name of the caller is always sent."""
+    """Yield the fields that differ from their default, and always the name of the caller."""
     for field in fields_of(type(verb)):
         value = getattr(verb, field.name)
         is_default = field.default is not NODEFAULT and value == field.default
@@ -136,10 +139,10 @@ def _sent(verb: Verb[Any]) -> Iterator[tuple[str, Any]]:
 
 
 def spell_query(verb: type[Verb[Any]], values: Mapping[str, Any]) -> str:
-    """Write fields of a verb as a query: texts as they are, all else as JSON.
+    """Encode fields of a verb as a query: strings unquoted, other values as JSON.
 
-    Where a field takes a list of texts too, a text that looks like one is sent as a list of one.
-    None is the default of every text that may be missing, so that the text "null" is free.
+    If a field accepts a string or a list of strings, a string that looks like a list is sent as a
+    list of one. Every optional string defaults to None, so the string "null" is unambiguous.
     """
     return urlencode(
         {
@@ -152,7 +155,7 @@ def spell_query(verb: type[Verb[Any]], values: Mapping[str, Any]) -> str:
 
 
 def _in_path(value: str) -> str:
-    """Encode a part of a path; clients and proxies would resolve "." and ".." as they are."""
+    """Percent-encode a path segment; clients and proxies would resolve a plain "." or ".."."""
     return quote(value, safe="") if value.strip(".") else value.replace(".", "%2E")
 
 
@@ -160,13 +163,13 @@ def operations_in(body: bytes) -> bytes:
     """Return the JSON of a patch whose body is a bare list of operations (RFC 6902).
 
     Raises:
-        Invalid: the body is no list.
+        Invalid: the body is not a list.
     """
     try:
         return encode_json({"operations": decode_json(body, type=list[Raw])})
     except (DecodeError, UnicodeDecodeError, RecursionError) as error:
         hint = f"send a list of operations, or an object as application/json: {error}"
-        raise Invalid(f"a body of {JSON_PATCH} is no list of operations", hint) from None
+        raise Invalid(f"invalid {JSON_PATCH} body: expected a list of operations", hint) from None
 
 
 def read(
@@ -176,25 +179,25 @@ def read(
     json: bytes | None,
     by: str,
 ) -> Verb[Any]:
-    """Read a verb as it arrived; `by` is the name of the caller, where the verb has none.
+    """Decode a verb from a request; `by` is the name of the caller, if the verb has none.
 
     Raises:
-        Invalid: a value is not what it has to be, or there is one too many.
+        Invalid: a value is invalid or a field is unknown.
     """
     values: dict[str, Any] = {**_object(json), **_from_query(route.verb, query), **in_path}
     for name in values:
         if name not in route.verb.__struct_fields__:
-            raise Invalid(f"there is no {name[:80]!r} here", takes(route.verb))
+            raise Invalid(f"unknown field {name[:80]!r}", takes(route.verb))
     _sign(route.verb, values, by)
     try:
-        # Integers in a query are digits alone.
+        # Integers in a query have digits only.
         return (from_json if json else convert)(values, route.verb)
     except ValidationError as error:
         raise wrong(route.verb, error) from None
 
 
 def _sign(verb: type[Verb[Any]], values: dict[str, Any], by: str) -> None:
-    """Fill in the name of the caller, also in each of many pushes."""
+    """Fill in the name of the caller, also in each item of PushMany."""
     for name in _WHO:
         if name in verb.__struct_fields__:
             values.setdefault(name, by)
@@ -210,13 +213,17 @@ def _object(json: bytes | None) -> dict[str, Any]:
     try:
         return decode_json(json, type=dict[str, Any])
     except ValidationError:
-        raise Invalid("the JSON is no object", "send an object with the fields") from None
+        raise Invalid(
+            "invalid request body: expected a JSON object", "send an object with the fields"
+        ) from None
     except (DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Invalid(f"the body is no JSON: {error}", "send a JSON object in UTF-8") from None
+        raise Invalid(
+            f"invalid JSON in the request body: {error}", "send a JSON object in UTF-8"
+        ) from None
 
 
 def _from_query(verb: type[Verb[Any]], query: Mapping[str, str]) -> dict[str, Any]:
-    """Read the fields of a query, as `spell_query` writes them."""
+    """Decode the fields of a query, as `spell_query` writes them."""
     kinds = _kinds(verb)
     return {name: _field(name, kinds.get(name, _TEXT), text) for name, text in query.items()}
 
@@ -228,13 +235,13 @@ def _field(name: str, kinds: frozenset[Any], text: str) -> Any:
         return decode_json(text)
     except (DecodeError, RecursionError) as error:
         if kinds & {dict, list, tuple}:
-            raise Invalid(f"{name} is no JSON: {error}", "write it as JSON") from None
-        return text  # The type of the field says what is expected in its place.
+            raise Invalid(f"invalid JSON in {name}: {error}", "encode the value as JSON") from None
+        return text  # The conversion to the field's type reports what it expected.
 
 
 @cache
 def _kinds(verb: type[Verb[Any]]) -> dict[str, frozenset[Any]]:
-    """Which kinds of values each field of a verb takes."""
+    """Return the types that each field of a verb accepts."""
     return {
         name: frozenset(
             get_origin(each) or each
@@ -245,12 +252,12 @@ def _kinds(verb: type[Verb[Any]]) -> dict[str, frozenset[Any]]:
 
 
 def _is_like_texts(kinds: frozenset[Any], text: str) -> bool:
-    """Whether a text begins like a list of texts, in a field that takes either."""
+    """Return True if the text starts like a list of strings and the field accepts both."""
     return tuple in kinds and text.startswith('["')
 
 
 def _texts(text: str) -> str | list[str]:
-    """Read a list of texts that is written as JSON; what is no such list is a text."""
+    """Decode a JSON list of strings; return the text itself if it is not one."""
     try:
         return decode_json(text, type=list[str])
     except (DecodeError, RecursionError):
@@ -258,12 +265,12 @@ def _texts(text: str) -> str | list[str]:
 
 
 def framed_tag(sha256: str) -> str:
-    """The tag of a framed reply: that of the bare bytes would name other bytes."""
+    """Return the ETag of a framed reply, which must differ from that of the bare bytes."""
     return f'"{sha256}-f"'
 
 
 def reply_type(verb: type[Verb[Any]]) -> Any:
-    """The type of a verb's reply; of its value where the reply has a body."""
+    """Return the type of a verb's reply; of its value if the reply has a body."""
     bases: tuple[Any, ...] = getattr(verb, "__orig_bases__", ())
     (reply,) = get_args(next(base for base in bases if get_origin(base) is Verb))
     return get_args(reply)[0] if get_origin(reply) is Stream else reply

@@ -1,4 +1,4 @@
-"""Runs: what a model or a command answered on a thread, stored with what it changed."""
+"""Runs: store what a model or command answered on a thread, together with the changes it made."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from contextrelay.verbs.verb import FileName, Label, Traits, Verb, Version
 
 
 def _stored(http: str) -> Traits:
-    """The traits of what stores a body of a run."""
+    """Return the traits of a verb that stores a body of a run."""
     return Traits(
         needs="write",
         answered_in="runs",
@@ -34,34 +34,35 @@ def _stored(http: str) -> Traits:
 
 
 class RecordCall(Verb[Artifact], frozen=True, kw_only=True):
-    """Keep what a model was sent and answered in one call, with the event run.called.
+    """Store the request and response of one model call, with the event run.called.
 
-    The body is that exchange, as JSON. It stays as long as the thread, and is not in its state.
+    The body is the exchange as JSON. It is kept as long as the thread and is not part of its state.
     """
 
     traits = _stored("POST /v1/threads/{thread}/calls")
 
     thread: Ref
     run: Label
-    """Names the run in its events."""
+    """Identifies the run in its events."""
     detail: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)
-    """Goes into the event, with `run` and `exchange`, the ref of the body."""
+    """Added to the event, with `run` and `exchange`, the ref of the body."""
     by: Label = "you"
 
 
 class FinishRun(Verb[Artifact], frozen=True, kw_only=True):
-    """Store the answer of a run, and patch the thread's state with it: one version, or nothing.
+    """Store the answer of a run and patch the thread's state with it, in one version.
 
-    The body is the answer. The state gets it in /artifacts and /last_actions, with `operations`:
-    what the run changed by itself. `detail` goes into the event run.finished, or run.interrupted.
-    `expected`: only if that is the version now. The thread holds `source_refs` from then on.
+    The body is the answer. The state lists it in /artifacts and /last_actions, and is changed by
+    `operations`, the run's own changes. `detail` goes into the event run.finished, or
+    run.interrupted. `expected`: only if the state is at this version. The thread holds
+    `source_refs` from then on.
     """
 
     traits = _stored("POST /v1/threads/{thread}/runs")
 
     thread: Ref
     run: Label
-    """Names the run in its events."""
+    """Identifies the run in its events."""
     action: Annotated[str, Meta(min_length=1, max_length=500)]
     """What was done, for /last_actions."""
     operations: list[Any] = []  # noqa: RUF012 (each request has its own)
@@ -74,7 +75,7 @@ class FinishRun(Verb[Artifact], frozen=True, kw_only=True):
     media_type: Annotated[str, Meta(max_length=MEDIA_TYPE_CHARS_MAX)] | None = None
     expected: Version | None = None
     asked: Annotated[str, Meta(max_length=BUNDLE_TURN_BYTES_MAX)] = ""
-    """The words that it answers: the next run is shown them with the answer."""
+    """The prompt that it answers; the next run is shown both."""
     by: Label = "you"
 
 
@@ -82,7 +83,7 @@ RunNote = Literal["started", "finished", "interrupted", "failed"]
 
 
 class NoteRun(Verb[Numbered], frozen=True, kw_only=True):
-    """Write that a run began, or how it ended without an answer, with the event run.<status>."""
+    """Record that a run started, or how it ended without an answer, with the event run.<status>."""
 
     traits = Traits(
         needs="write",
@@ -95,17 +96,17 @@ class NoteRun(Verb[Numbered], frozen=True, kw_only=True):
 
     thread: Ref
     run: Label
-    """Names the run in its events."""
+    """Identifies the run in its events."""
     status: RunNote
     detail: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)
-    """Goes into the event, with `run`."""
+    """Added to the event, with `run`."""
     by: Label = "you"
 
 
 class NoteAnswer(Verb[Numbered], frozen=True, kw_only=True):
-    """Write what an agent elsewhere answered on a thread, with the event a2a.answered.
+    """Record the answer of a remote agent on a thread, with the event a2a.answered.
 
-    The next message to that `url` goes into the same `context`, and to `task` if that waits.
+    The next message to that `url` uses the same `context`, and the same `task` if it awaits input.
     """
 
     traits = Traits(

@@ -1,4 +1,4 @@
-"""State: a thread's memory, read and changed by version."""
+"""State: the memory of a thread, read and changed by version."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _changes = partial(Traits, needs="write", answered_in="threads.state", keyed=Tru
 
 
 class ReadState(Verb[StateView], frozen=True):
-    """A whole state, as it is or was at a version."""
+    """Read a whole state, at its current or an earlier version."""
 
     traits = _reads(http="GET /v1/threads/{thread}/state")
 
@@ -23,7 +23,7 @@ class ReadState(Verb[StateView], frozen=True):
 
 
 class ReadHeader(Verb[HeaderView], frozen=True):
-    """The bounded view of a state that goes into a prompt."""
+    """Read the bounded view of a state that goes into a prompt."""
 
     traits = _reads(http="GET /v1/threads/{thread}/header")
 
@@ -34,8 +34,8 @@ class ReadHeader(Verb[HeaderView], frozen=True):
 class PatchState(Verb[Patched], frozen=True):
     """Change a state by JSON Patch operations: all of them, or none.
 
-    `expected`: only if that is the version now. `merge`: also if what was changed since does not
-    touch what this patch touches.
+    `expected`: only if the state is at this version. `merge`: also if later changes do not touch
+    what this patch touches.
     """
 
     traits = _changes(http="PATCH /v1/threads/{thread}/state")
@@ -48,7 +48,7 @@ class PatchState(Verb[Patched], frozen=True):
 
 
 class TryPatch(Verb[Patched], frozen=True):
-    """What a patch would lead to now, or why it would be refused; nothing is changed."""
+    """Show the result of a patch, or why it would be refused; nothing is changed."""
 
     traits = Traits(
         needs="write",
@@ -62,7 +62,7 @@ class TryPatch(Verb[Patched], frozen=True):
 
 
 class DiffState(Verb[Changes], frozen=True):
-    """What leads from one version to another."""
+    """Return the operations that lead from one version to another."""
 
     traits = _reads(http="GET /v1/threads/{thread}/diff")
 
@@ -72,7 +72,7 @@ class DiffState(Verb[Changes], frozen=True):
 
 
 class RestoreState(Verb[Patched], frozen=True):
-    """Make an old version the newest one."""
+    """Restore an old version as the newest one."""
 
     traits = _changes(http="POST /v1/threads/{thread}/restore")
 
@@ -82,7 +82,7 @@ class RestoreState(Verb[Patched], frozen=True):
 
 
 class CompactState(Verb[Patched], frozen=True):
-    """Compact a state now, as every patch does when it has to."""
+    """Compact a state now; patches do this automatically when needed."""
 
     traits = _changes(http="POST /v1/threads/{thread}/compact")
 
@@ -91,7 +91,7 @@ class CompactState(Verb[Patched], frozen=True):
 
 
 class AdoptState(Verb[Patched], frozen=True):
-    """Take a hand edit of the mirrored state.json in as a patch."""
+    """Apply a manual edit of the mirrored state.json as a patch."""
 
     traits = Traits(needs="owner", answered_in="threads.mirror", keyed=True)
 

@@ -1,4 +1,4 @@
-"""Threads: made, found, closed, removed; their events and files."""
+"""Threads: create, find, close and remove them; their events and files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _notes = partial(
 
 
 class NewThread(Verb[ThreadView], frozen=True):
-    """Make a thread, its state at version 1."""
+    """Create a thread, with its state at version 1."""
 
     traits = _makes(http="POST /v1/threads", status=201)
 
@@ -45,7 +45,7 @@ class NewThread(Verb[ThreadView], frozen=True):
 
 
 class BeginTask(Verb[ThreadView], frozen=True):
-    """Make a thread of kind `task`; `asked` is the detail of its event task.asked, if any."""
+    """Create a thread of kind `task`; `asked` is the detail of its event task.asked, if any."""
 
     traits = Traits(needs="write", answered_in="threads.events", makes_thread=True)
 
@@ -55,7 +55,7 @@ class BeginTask(Verb[ThreadView], frozen=True):
 
 
 class NoteTask(Verb[Numbered], frozen=True):
-    """Add an event to a task. `is_over`: the task ends with it, and is removed so long after."""
+    """Add an event to a task. `is_over`: this ends the task, which is removed later."""
 
     traits = Traits(needs="write", answered_in="threads.events", keyed=True)
 
@@ -67,7 +67,7 @@ class NoteTask(Verb[Numbered], frozen=True):
 
 
 class OpenThread(Verb[ThreadView], frozen=True):
-    """The newest thread of a name, which is made if there is none."""
+    """Return the newest thread with a name, or create it."""
 
     traits = _makes(http="POST /v1/threads/open")
 
@@ -76,7 +76,7 @@ class OpenThread(Verb[ThreadView], frozen=True):
 
 
 class ShowThread(Verb[ThreadView], frozen=True):
-    """A thread: its name, its version, and how much it holds."""
+    """Show a thread: its name, its version and how much it holds."""
 
     traits = _reads(http="GET /v1/threads/{thread}")
 
@@ -84,7 +84,7 @@ class ShowThread(Verb[ThreadView], frozen=True):
 
 
 class FindThreads(Verb[list[ThreadView]], frozen=True):
-    """Threads of a name, newest first, or whose id starts so (six characters or more)."""
+    """Find threads by name, newest first, or by an id prefix of six characters or more."""
 
     traits = _reads(http="GET /v1/threads/find")
 
@@ -92,11 +92,11 @@ class FindThreads(Verb[list[ThreadView]], frozen=True):
 
 
 class ListThreads(Verb[ThreadListing], frozen=True):
-    """List threads, newest first; `after` is the `next` of the page before.
+    """List threads, newest first; `after` is `next` of the previous page.
 
-    Threads of a kind are listed where that `kind` is asked for, and nowhere else. `text`: those
-    with it in their names, or whose id begins so; `agent`: those made by one with this in its name.
-    Where few match, a page may have less than `limit`, and a `next`.
+    Threads of a kind are listed only if that `kind` is requested. `text`: only threads with this
+    text in their name, or with this id prefix. `agent`: only threads whose creator's name contains
+    this. If few threads match, a page may have fewer than `limit` entries and still a `next`.
     """
 
     traits = Traits(needs="read", answered_in="threads.listing", http="GET /v1/threads")
@@ -110,7 +110,7 @@ class ListThreads(Verb[ThreadListing], frozen=True):
 
 
 class ForkThread(Verb[ThreadView], frozen=True):
-    """Make a thread that begins with the state of another, at any version."""
+    """Create a thread from the state of another, at any version."""
 
     traits = _makes(http="POST /v1/threads/{thread}/fork", status=201)
 
@@ -121,9 +121,10 @@ class ForkThread(Verb[ThreadView], frozen=True):
 
 
 class CopyThread(Verb[ThreadView], frozen=True):
-    """Make a thread that has the history of another up to a version: its ids, refs and times.
+    """Create a thread with the history of another up to a version, with the same ids, refs and
+    times.
 
-    So it differs in nothing but its id: that of its state, and of events before that version.
+    Only the thread's id differs: in the state, and in the events before that version.
     """
 
     traits = Traits(
@@ -143,7 +144,7 @@ class CopyThread(Verb[ThreadView], frozen=True):
 
 
 class CloseThread(Verb[ThreadView], frozen=True):
-    """Close a thread: it can be read, and no longer changed."""
+    """Close a thread: it can still be read, but not changed."""
 
     traits = _ends(http="POST /v1/threads/{thread}/close")
 
@@ -152,7 +153,7 @@ class CloseThread(Verb[ThreadView], frozen=True):
 
 
 class RemoveThread(Verb[ThreadView], frozen=True):
-    """Remove a thread with its history, and the artifacts that only it holds."""
+    """Remove a thread with its history and the artifacts that only it holds."""
 
     traits = _ends(http="DELETE /v1/threads/{thread}")
 
@@ -160,7 +161,7 @@ class RemoveThread(Verb[ThreadView], frozen=True):
 
 
 class UseThread(Verb[ThreadView], frozen=True):
-    """Remember which thread was last used in a folder."""
+    """Record which thread was last used in a folder."""
 
     traits = Traits(
         needs="write",
@@ -174,7 +175,7 @@ class UseThread(Verb[ThreadView], frozen=True):
 
 
 class LastUsedThread(Verb[list[ThreadView]], frozen=True):
-    """The thread that was last used in a folder, if any."""
+    """Return the thread that was last used in a folder, if any."""
 
     traits = _reads(http="GET /v1/threads/used")
 
@@ -182,7 +183,7 @@ class LastUsedThread(Verb[list[ThreadView]], frozen=True):
 
 
 class ListThreadArtifacts(Verb[list[Artifact]], frozen=True):
-    """The artifacts that were put into a thread, newest first."""
+    """List the artifacts of a thread, newest first."""
 
     traits = _reads(http="GET /v1/threads/{thread}/artifacts")
 
@@ -191,7 +192,7 @@ class ListThreadArtifacts(Verb[list[Artifact]], frozen=True):
 
 
 class ReadEvents(Verb[EventPage], frozen=True):
-    """Events of a thread after a seq, in order."""
+    """Read events of a thread after a seq, in order."""
 
     traits = Traits(
         needs="read",
@@ -207,7 +208,7 @@ class ReadEvents(Verb[EventPage], frozen=True):
 
 
 class AddEvent(Verb[Numbered], frozen=True):
-    """Add an event of the caller's own type to a thread's log."""
+    """Add an event of a custom type to a thread's log."""
 
     traits = _notes(http="POST /v1/threads/{thread}/events")
 
@@ -218,10 +219,10 @@ class AddEvent(Verb[Numbered], frozen=True):
 
 
 class PutOutput(Verb[Artifact], frozen=True):
-    """Put what was made for a task into its thread, with the event task.artifact, in one write.
+    """Add the output of a task to its thread, with the event task.artifact, in one write.
 
-    That event gets the `ref` into its detail. `end`: the detail of an event task.status with which
-    the task ends, in the same write.
+    The event's detail includes the `ref`. `end`: the detail of an event task.status that ends the
+    task in the same write.
     """
 
     traits = Traits(needs="write", answered_in="push.reports", takes_body=True, fills="sent")
@@ -235,7 +236,7 @@ class PutOutput(Verb[Artifact], frozen=True):
 
 
 class ListTasks(Verb[TaskListing], frozen=True):
-    """List threads of kind `task` by id, newest first; `after` is the `next` of the page before."""
+    """List threads of kind `task` by id, newest first; `after` is `next` of the previous page."""
 
     traits = Traits(needs="read", answered_in="threads.events")
 
@@ -243,7 +244,7 @@ class ListTasks(Verb[TaskListing], frozen=True):
 
 
 class ReadTask(Verb[TaskLog], frozen=True):
-    """What is fixed about a thread, with the first of its events, and without its state."""
+    """Read the fixed fields of a task and its first events, without its state."""
 
     traits = Traits(needs="read", answered_in="threads.events", inline=True)
 
@@ -251,7 +252,7 @@ class ReadTask(Verb[TaskLog], frozen=True):
 
 
 class PutHook(Verb[None], frozen=True):
-    """Keep where the updates of a task go, under an id; None forgets it. Nobody else sees it."""
+    """Store a webhook for the updates of a task, under an id; None deletes it. It stays private."""
 
     traits = Traits(needs="owner", answered_in="threads.hooks")
 
@@ -261,7 +262,7 @@ class PutHook(Verb[None], frozen=True):
 
 
 class ListHooks(Verb[list[dict[str, Any]]], frozen=True):
-    """Where the updates of a task go."""
+    """List the webhooks of a task."""
 
     traits = Traits(needs="owner", answered_in="threads.hooks")
 
@@ -269,7 +270,7 @@ class ListHooks(Verb[list[dict[str, Any]]], frozen=True):
 
 
 class PutSent(Verb[None], frozen=True):
-    """Keep how far the updates of a task were sent; None where there are no more to come."""
+    """Record which updates of a task have been sent; None when there will be no more."""
 
     traits = Traits(needs="owner", answered_in="threads.hooks")
 
@@ -278,7 +279,7 @@ class PutSent(Verb[None], frozen=True):
 
 
 class ReadSent(Verb[Sent | None], frozen=True):
-    """How far the updates of a task were sent; None where none are to be."""
+    """Read which updates of a task have been sent; None if there are none to send."""
 
     traits = Traits(needs="owner", answered_in="threads.hooks")
 
@@ -286,7 +287,7 @@ class ReadSent(Verb[Sent | None], frozen=True):
 
 
 class ListSent(Verb[list[Sent]], frozen=True):
-    """How far the updates of every task with hooks were sent, by thread."""
+    """List which updates have been sent for every task with webhooks, by thread."""
 
     traits = Traits(needs="owner", answered_in="threads.hooks")
 
@@ -294,7 +295,7 @@ class ListSent(Verb[list[Sent]], frozen=True):
 
 
 class MakeCheckpoint(Verb[Numbered], frozen=True):
-    """Label the newest version of the state, to find it again."""
+    """Label the current version of the state."""
 
     traits = _notes(http="POST /v1/threads/{thread}/checkpoints")
 
@@ -304,9 +305,9 @@ class MakeCheckpoint(Verb[Numbered], frozen=True):
 
 
 class PutReport(Verb[Artifact], frozen=True):
-    """Put a report that was written of a thread into it, with the event `report.generated`.
+    """Add a report about a thread to it, with the event `report.generated`.
 
-    Asked again with the same key, it is the first report that stands.
+    A repeated request with the same key returns the first report.
     """
 
     traits = Traits(
@@ -326,7 +327,7 @@ class PutReport(Verb[Artifact], frozen=True):
 
 
 class MirrorThread(Verb[Mirrored], frozen=True):
-    """Write the files in which people can read a thread; only an embedded store has them."""
+    """Write the human-readable files of a thread; only for an embedded store."""
 
     traits = Traits(needs="owner", answered_in="threads.mirror")
 

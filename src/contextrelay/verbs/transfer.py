@@ -1,4 +1,4 @@
-"""Transfer: threads and whole stores as files, out and in."""
+"""Transfer: export and import of threads and whole stores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from contextrelay.verbs.verb import Label, Stream, Traits, Verb
 
 
 class ExportThread(Verb[Stream[ThreadView]], frozen=True):
-    """Stream a thread as one zip: manifest, history, events and the bytes of its artifacts."""
+    """Stream a thread as a zip file: manifest, history, events and the bytes of its artifacts."""
 
     traits = Traits(
         needs="read",
@@ -31,7 +31,7 @@ class ExportThread(Verb[Stream[ThreadView]], frozen=True):
 
 
 class ImportThread(Verb[ThreadView], frozen=True):
-    """Make a new thread from an exported zip."""
+    """Create a thread from an exported zip file."""
 
     traits = Traits(
         needs="write",
@@ -51,7 +51,7 @@ class ImportThread(Verb[ThreadView], frozen=True):
 
 
 class Backup(Verb[Stream[BackupReport]], frozen=True):
-    """Stream the whole store as one tar file, consistent while others write."""
+    """Stream the whole store as a tar file; consistent while others write."""
 
     traits = Traits(
         needs="owner",
@@ -65,8 +65,8 @@ class Backup(Verb[Stream[BackupReport]], frozen=True):
 class Restore(Verb[RestoreReport], frozen=True):
     """Fill an empty store from a backup, checking every hash.
 
-    One that was cut short keeps the store locked: it is done again, or abandoned, which takes no
-    backup and erases what it had written.
+    An interrupted restore keeps the store locked until it is repeated or abandoned. Abandoning
+    needs no backup and erases what was written.
     """
 
     traits = Traits(
@@ -84,14 +84,14 @@ class Restore(Verb[RestoreReport], frozen=True):
 
 
 class Migrate(Verb[MigrateReport], frozen=True):
-    """Copy another store into this one, which is empty or was begun so, while that is in use."""
+    """Copy another store, which may be in use, into this one, which is empty or partly migrated."""
 
     traits = Traits(needs="owner", while_locked=True, answered_in="migrate", slow=True)
 
     source: str
-    """The address of its engine."""
+    """The address of the source's engine."""
     is_checked: bool = False
-    """Whether all that was copied is read back before this store is opened."""
+    """Whether to read back everything that was copied before this store is unlocked."""
     stays_locked: bool = False
-    """Whether more is to come, so that this store is not opened yet."""
+    """Whether to leave this store locked because another pass will follow."""
     show: Callable[[MigrateProgress], None] | None = None

@@ -1,7 +1,7 @@
-"""The verb class: a typed request that knows the type of its reply and how it is treated.
+"""The verb class: a typed request with a typed reply and the traits that say how to handle it.
 
-Rule: what is true of a verb is in the `traits` of its class. Server, client, MCP, access,
-accounting and idempotency read it there; nowhere is a table of verbs kept.
+Rule: the properties of a verb are in the `traits` of its class. Server, client, MCP, access,
+accounting and idempotency read them there; there is no table of verbs anywhere else.
 """
 
 from __future__ import annotations
@@ -40,51 +40,52 @@ Reply = TypeVar("Reply", covariant=True)
 Streamed = TypeVar("Streamed", covariant=True)
 
 Body = bytes | Iterable[bytes]
-"""What a verb may bring along: the bytes at once, or chunk by chunk."""
+"""The body sent with a verb: all bytes at once, or in chunks."""
 
 
 class Traits(Struct, frozen=True, kw_only=True):
-    """What is true of every request of one verb."""
+    """The properties shared by all requests of one verb."""
 
     needs: Level
-    """The access that a key must have to ask it."""
+    """The access level that a key needs to send it."""
     answered_in: str = ""
-    """The module of core that answers it, imported when it is first asked."""
+    """The module of core that answers it, imported on first use."""
     http: str = ""
-    """Method and path, like "GET /v1/artifacts/{ref}"; "": only in the process of the store."""
+    """Method and path, like "GET /v1/artifacts/{ref}"; "": not available over HTTP."""
     also: str = ""
     """A second method and path, for one artifact, which our own clients do not use."""
     status: int = 200
-    """The HTTP status of a reply that is no error."""
+    """The HTTP status of a successful reply."""
     fails: tuple[int, ...] = ()
-    """HTTP statuses of its errors, besides those that follow from its path and other traits."""
+    """HTTP statuses of its errors, besides those implied by its path and other traits."""
     takes_body: bool = False
-    """Whether bytes come with it."""
+    """Whether the request has a body."""
     media_type: str = ""
-    """Of the bytes that come with its reply; "" where the reply is JSON alone."""
+    """Media type of the reply's body; "" if the reply is JSON only."""
     inline: bool = False
-    """Quick enough to be answered on an event loop, between two other requests."""
+    """Whether it is fast enough to be answered on the event loop."""
     slow: bool = False
-    """May take minutes: a server answers it in a thread of its own, clients wait longer."""
+    """Whether it may take minutes: the server uses a separate thread, clients wait longer."""
     long: bool = False
-    """Clients wait longer for the reply, as for a slow one."""
+    """Whether clients wait longer for the reply, as for a slow one."""
     looks: bool = False
-    """Looks into bodies: a server answers it in a thread of its own, a few of them at once."""
+    """Whether it reads bodies: the server uses a separate thread, for a few of them at a time."""
     while_locked: bool = False
-    """Answered while a restore is unfinished: it finishes the restore, or reports it."""
+    """Whether it is answered during an unfinished restore: it finishes or reports the restore."""
     waits: bool = False
-    """May wait for news: a server answers it in server/streams."""
+    """Whether it may wait for new data: the server answers it in server/streams."""
     keyed: bool = False
-    """Done once under an idempotency key. The others only read, or may be done again."""
+    """Whether an idempotency key makes it run once. The others only read or can be repeated."""
     counted: bool = False
-    """Shows something of an artifact: the tokens in `spent` of its reply are counted."""
+    """Whether it shows parts of an artifact: the tokens in `spent` of its reply are counted."""
     fills: Literal["sent", "made"] | None = None
-    """Stores bodies, which count towards a key's quota: those sent with it, so that their size is
-    known before; or those made in answering it."""
+    """Whether it stores bodies, which count towards a key's quota: bodies that are sent with it,
+    whose size is known in advance, or bodies that are made while answering it.
+    """
     sweeps: bool = False
-    """A local client sweeps a little after it, now and then."""
+    """Whether a local client occasionally sweeps shortly after it."""
     makes_thread: bool = False
-    """Makes a thread, of the name in its field `name`."""
+    """Whether it creates a thread, named by its field `name`."""
 
 
 VERBS: list[type[Verb[Any]]] = []
@@ -92,10 +93,10 @@ VERBS: list[type[Verb[Any]]] = []
 
 
 class Verb(Struct, Generic[Reply], frozen=True):
-    """One request. `Reply` is what answers it.
+    """A request whose reply is of type `Reply`.
 
     Raises:
-        TypeError: a subclass is defined that has no traits, so that no access is declared.
+        TypeError: a subclass has no traits, so it declares no access level.
     """
 
     traits: ClassVar[Traits]
@@ -104,11 +105,13 @@ class Verb(Struct, Generic[Reply], frozen=True):
         if "traits" in vars(cls):
             VERBS.append(cls)
         elif not hasattr(cls, "traits"):
-            raise TypeError(f"{cls.__name__} has no traits, which say what access it needs")
+            raise TypeError(
+                f"{cls.__name__} has no traits: they declare the access level that it needs"
+            )
 
     @property
     def looks_inside(self) -> bool:
-        """Whether bodies are looked into to answer it."""
+        """Whether bodies are read to answer it."""
         return self.traits.looks
 
 
@@ -117,7 +120,7 @@ class Stream(Struct, Generic[Streamed], frozen=True):
 
     value: Streamed
     open: Callable[[int], Iterator[bytes]]
-    """From a chunk size to the chunks."""
+    """Returns the chunks, given the chunk size."""
 
     def chunks(self) -> Iterator[bytes]:
         return self.open(CHUNK_BYTES)
@@ -130,10 +133,10 @@ class Stream(Struct, Generic[Streamed], frozen=True):
 
 
 def from_json(value: Any, kind: Any) -> Any:
-    """Convert a JSON value to a type; 1.0 is an integer, as JSON Schema has it.
+    """Convert a JSON value to a type; 1.0 is an integer, as in JSON Schema.
 
     Raises:
-        ValidationError: it is something else.
+        ValidationError: the value is of another type.
     """
     try:
         return convert(value, kind)
@@ -153,29 +156,31 @@ _with_integers = Decoder(float_hook=_number)
 
 
 def wrong(verb: type[Verb[Any]], error: ValidationError) -> Invalid:
-    """Say which field is wrong, how, and which there are: `ttl_s: expected int >= 1`."""
+    """Return the error for an invalid field, with the valid fields: `ttl_s: expected int >= 1`."""
     return Invalid(complaint(verb, error), takes(verb))
 
 
 def takes(verb: type[Verb[Any]]) -> str:
-    return f"it takes {', '.join(verb.__struct_fields__) or 'nothing'}"
+    return f"fields: {', '.join(verb.__struct_fields__) or 'none'}"
 
 
 def complaint(kind: type[Struct], error: ValidationError, what: str = "") -> str:
-    """What is wrong with which field; of a choice, all that it may be."""
+    """Describe which field is invalid and why; for an enum, list the choices."""
     reason, _, place = str(error).replace("`", "").partition(" - at $.")
     field = re.split(r"[.\[]", place)[0]
     if reason.startswith(_NO_CHOICE):
         named = (each for each in fields(kind) if field in (each.name, each.encode_name))
         choices = [str(choice) for each in named for choice in _choices(each.type)]
-        reason = f"{reason.removeprefix(_NO_CHOICE)} is none of {', '.join(choices)}"
+        reason = (
+            f"invalid value {reason.removeprefix(_NO_CHOICE)}: expected one of {', '.join(choices)}"
+        )
     elif reason.startswith(_NO_MATCH):
         pattern = literal_eval(reason.removeprefix(_NO_MATCH))
         reason = PATTERN_ERRORS.get(pattern, reason)
     elif reason.startswith(_LACKS):
-        reason = f"{reason.removeprefix(_LACKS)} is missing"
+        reason = f"missing field {reason.removeprefix(_LACKS)}"
     elif length := _LENGTH.fullmatch(reason):
-        reason = "it is empty" if length[1] == ">= 1" else f"it has to have {length[1]} characters"
+        reason = "must not be empty" if length[1] == ">= 1" else f"must have {length[1]} characters"
     where = place.partition("[")[0] or what
     return f"{where}: {reason[:1].lower()}{reason[1:]}" if where else reason
 
@@ -187,7 +192,7 @@ _LENGTH = re.compile(r"Expected str of length (.*)")
 
 
 def _choices(type: Any) -> Iterator[Any]:
-    """What a type that names its values allows."""
+    """Yield the values of all literals in a type."""
     if get_origin(type) is Literal:
         yield from get_args(type)
     else:
