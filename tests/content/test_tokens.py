@@ -92,5 +92,5 @@ def test_an_estimate_is_near_for_prose_code_and_logs() -> None:
 
 
 def test_a_tokenizer_that_is_not_known_is_refused() -> None:
-    with pytest.raises(Invalid, match="no tokenizer p50k"):
+    with pytest.raises(Invalid, match="unknown tokenizer p50k"):
         count_tokens("a", "p50k")  # pyright: ignore[reportArgumentType]

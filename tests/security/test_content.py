@@ -213,7 +213,7 @@ def test_matches_that_are_too_many_to_count_are_reported_as_at_least() -> None:
     assert GREP_COUNTED_MAX <= found.count < GREP_COUNTED_MAX + 100
     assert not found.is_complete
     assert found.left_out.startswith("at least")
-    assert "250,000 matches were counted before all was looked at" in found.notes
+    assert "stopped at 250,000 matches: the search is incomplete" in found.notes
 
 
 def test_headings_of_too_many_lines_are_refused() -> None:

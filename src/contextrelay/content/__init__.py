@@ -1,1 +1,1 @@
-"""Content: its type, description, preview and digest."""
+"""Content: the type, description, preview and digest of a body."""

@@ -1,7 +1,7 @@
-"""Types: which one an artifact has, by its media type, its name or its first bytes.
+"""Types: the type of an artifact, from its media type, its name or its first bytes.
 
-Rule: the bytes have the last word. What is not UTF-8 is never called a kind of text, what is UTF-8
-never an image or a PDF, and text that could be two things is plain text.
+Rule: the bytes decide in the end. A body that is not UTF-8 never gets a text type, a UTF-8 body is
+never an image or a PDF, and ambiguous text is plain text.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ _EXTENSION_OF = {
     if extensions
     for key in ((kind, media_type), kind)
 }
-# What senders say who do not know.
+# Sent by clients that do not know the type.
 _SAYS_NOTHING = frozenset(
     {"application/octet-stream", "binary/octet-stream", "application/unknown"}
 )
@@ -111,10 +111,10 @@ _MEDIA_TYPE = re.compile(
 def artifact_type(
     name: str | None, media_type: str | None, head: bytes, is_text: bool
 ) -> tuple[ArtifactType, str]:
-    """Decide type and media type: by the media type given, else by the name, else by the content.
+    """Return type and media type: by the given media type, else by name, else by content.
 
-    A media type that was given is kept as it is, also where the bytes do not bear out its type.
-    `tool_output` is never decided here: only a caller knows it.
+    A given media type is kept unchanged, even if the bytes do not match its type.
+    `tool_output` is never detected here: only the caller knows it.
     """
     base = _known_base(media_type)
     if media_type is not None and base:
@@ -128,7 +128,7 @@ def artifact_type(
 def declared_type(
     kind: ArtifactType | None, name: str | None, media_type: str | None
 ) -> tuple[ArtifactType, str]:
-    """Type and media type of content that is not looked at: by what is said, else by the name."""
+    """Return type and media type of content that cannot be read: as declared, else by name."""
     base = _known_base(media_type)
     if media_type is not None and base:
         return kind or _type_of_media(base, base.startswith("text/")), media_type
@@ -141,14 +141,14 @@ def _by_name(name: str | None) -> tuple[ArtifactType, str] | None:
 
 
 def _by_content(head: bytes, is_text: bool) -> tuple[ArtifactType, str]:
-    # Lazily: its patterns take a while to compile, and most content comes with a name or a type.
+    # Imported lazily: its patterns are slow to compile, and most content has a name or a type.
     from contextrelay.content.sniff import sniff_binary, sniff_text
 
     return sniff_text(head) if is_text else sniff_binary(head)
 
 
 def _known_base(media_type: str | None) -> str:
-    """A media type without its parameters; "" for none, for a broken one, and for octet-stream."""
+    """Return a media type without parameters; "" if missing, malformed or octet-stream."""
     base = _base(media_type) if media_type is not None and is_media_type(media_type) else ""
     return "" if base in _SAYS_NOTHING else base
 
@@ -158,7 +158,7 @@ def _base(media_type: str) -> str:
 
 
 def _type_of_media(base: str, is_text: bool) -> ArtifactType:
-    """The type that a media type speaks of."""
+    """Return the type for a media type."""
     if base in _BY_MEDIA_TYPE:
         return _BY_MEDIA_TYPE[base]
     if base.endswith("+json"):
@@ -169,19 +169,19 @@ def _type_of_media(base: str, is_text: bool) -> ArtifactType:
 
 
 def _fitting(kind: ArtifactType, head: bytes, is_text: bool) -> ArtifactType:
-    """The type, where the bytes bear it out; else what the bytes are."""
+    """Return the type if it matches the bytes, otherwise the type of the bytes."""
     if (kind not in NOT_TEXT) == is_text:
         return kind
     return "text" if is_text else _by_content(head, is_text)[0]
 
 
 def is_media_type(text: str) -> bool:
-    """Whether this is a media type as RFC 9110 writes it, within our bound."""
+    """Return True if the text is a media type (RFC 9110) within our length limit."""
     return len(text) <= MEDIA_TYPE_CHARS_MAX and _MEDIA_TYPE.fullmatch(text) is not None
 
 
 def extension(kind: ArtifactType, media_type: str) -> str:
-    """The extension, with its dot, of a readable file that holds such content."""
+    """Return the file extension for such content, with its dot."""
     if kind == "tool_output":
         return ".txt"
     return _EXTENSION_OF.get((kind, _base(media_type))) or _EXTENSION_OF[kind]

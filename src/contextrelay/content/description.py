@@ -1,4 +1,4 @@
-"""Descriptions: what can be said of a body while it passes by, chunk by chunk.
+"""Descriptions: facts about a body, computed while it is streamed in chunks.
 
 Rule: a description holds the head of a body, never the body.
 """
@@ -12,7 +12,7 @@ from contextrelay.limits import CHUNK_BYTES, HEAD_BYTES_MAX
 
 
 class Description:
-    """Hash, size, lines, head and kind of a body; right at any moment for what was fed so far."""
+    """Hash, size, line count, head and encoding of a body, valid for the chunks fed so far."""
 
     def __init__(self) -> None:
         self.size_bytes = 0
@@ -21,11 +21,11 @@ class Description:
         self._newline_count = 0
         self._ends_line = True
         self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
-        # Once not text, a body stays so, and its further bytes are not looked at.
+        # A body that is not text stays so: further bytes are not checked.
         self._is_text_so_far = True
 
     def feed(self, chunk: bytes) -> None:
-        """Take in the next piece of the body."""
+        """Add the next chunk of the body."""
         if not chunk:
             return
         self.size_bytes += len(chunk)
@@ -38,10 +38,10 @@ class Description:
             self._is_text_so_far = b"\0" not in chunk and self._decodes(chunk)
 
     def _decodes(self, chunk: bytes) -> bool:
-        """Whether UTF-8 goes on in this chunk; a character may end in the next one."""
+        """Return True if the chunk continues valid UTF-8; a character may end in the next chunk."""
         if chunk.isascii() and not self._is_inside_character:
             return True
-        # In pieces, because a decoded text takes up to four times the memory of its bytes.
+        # In pieces, because decoded text takes up to four times the memory of its bytes.
         for start in range(0, len(chunk), CHUNK_BYTES):
             try:
                 self._decoder.decode(chunk[start : start + CHUNK_BYTES])
@@ -55,7 +55,7 @@ class Description:
 
     @property
     def sha256(self) -> str:
-        """The hash, in 64 hexadecimal digits."""
+        """The SHA-256 hash, as 64 hexadecimal digits."""
         return self._digest.hexdigest()
 
     @property
@@ -65,10 +65,10 @@ class Description:
 
     @property
     def line_count(self) -> int:
-        """How many lines there are; a last line without a newline counts."""
+        """The number of lines; a last line without a newline counts."""
         return self._newline_count + (not self._ends_line)
 
     @property
     def is_text(self) -> bool:
-        """Whether it is UTF-8 without NUL, so that it may travel as a string."""
+        """Whether it is UTF-8 without NUL, and so can be sent as a string."""
         return self._is_text_so_far and not self._is_inside_character

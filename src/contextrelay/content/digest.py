@@ -1,7 +1,7 @@
-"""Digests: head, tail, error lines and outline of a body, where that shows more than a head.
+"""Digests: head, tail, error lines and outline of a body, if that shows more than a head.
 
-Rule: within the budget by the real tokenizer, after defusing; every line that is shown has its
-number, and how many are not is counted.
+Rule: within the budget as counted by the real tokenizer, after defusing. Every line shown has its
+number, and omitted lines are counted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OUTLINE_TOKENS_MIN = 12
 _WITH_ERRORS = ("log", "tool_output", "text", "json", "csv")
 
 
-# How much of the room the outline has: where the shape of a body shows most, most of it.
+# Share of the budget for the outline: most of it for types whose structure says most.
 _OUTLINE_SHARES: dict[ArtifactType, float] = {
     "json": 0.8,
     "csv": 0.8,
@@ -32,14 +32,14 @@ _OUTLINE_SHARES: dict[ArtifactType, float] = {
     "html": 0.7,
     "log": 0.7,
 }
-# Texts that are known by how they are drawn.
+# Types whose outline replaces the text.
 _DRAWN_SHARES = {"settings": 0.8, "yaml": 0.8, "xml": 0.8, "log": 0.7}
-# Of these the outline says what went wrong: it has all the room that it can use.
+# Their outline lists the failures, so it may use the whole budget.
 _REPORTS = ("tests", "trace")
 
 
 class BodyDigest(Struct, frozen=True):
-    """A digest as it is made of a body."""
+    """A digest of a body, independent of the refs to it."""
 
     kind: str
     text: str
@@ -49,7 +49,7 @@ class BodyDigest(Struct, frozen=True):
 
 
 def digest(source: Source, kind: ArtifactType, tokens_max: int) -> BodyDigest:
-    """Digest a body: a part of the room for its outline, the rest for lines of it."""
+    """Digest a body: use a part of the budget for its outline, the rest for lines of it."""
     if not source.is_text:
         shape = outline(source, kind, tokens_max)
         return BodyDigest(shape.kind, shape.text, shape.tokens, 0, shape.patterns)
@@ -61,12 +61,12 @@ def digest(source: Source, kind: ArtifactType, tokens_max: int) -> BodyDigest:
     drawn = drawn_of(source, kind).kind
     share = _OUTLINE_SHARES.get(kind) or _DRAWN_SHARES.get(drawn, 0.4)
     outline_tokens = tokens_max if drawn in _REPORTS else round(tokens_max * share)
-    # In code and documents such words are no news.
+    # In code and documents such words are common.
     is_searched = kind in _WITH_ERRORS and drawn not in _REPORTS
     errors = error_lines(source.text, DIGEST_LINES_MAX) if is_searched else []
     errors = [index for index in errors if index < len(source.lines)]
     if errors and tokens_max < _SMALL_TOKENS:
-        # An error has its place in any case, before the shape.
+        # An error is always shown, before the outline.
         error = "\n".join(with_marks(source.short_lines[: errors[0] + 1], errors[:1]))
         outline_tokens = min(outline_tokens, tokens_max - count_tokens(error) - _MARK_TOKENS)
         if outline_tokens < _OUTLINE_TOKENS_MIN:
@@ -86,7 +86,7 @@ def digest(source: Source, kind: ArtifactType, tokens_max: int) -> BodyDigest:
             break
         budget_tokens -= max(tokens - tokens_max, budget_tokens // 8)
     if not shown:
-        # No line is short enough to be shown, as where all is one line: the shape has the room.
+        # No line is short enough, as in a body of one line: the outline gets the rest.
         shape = outline(source, kind, tokens_max)
         return BodyDigest(shape.kind, shape.text, shape.tokens, source.line_count, shape.patterns)
     text = cut_to_tokens(defused.text, tokens_max)
@@ -95,7 +95,7 @@ def digest(source: Source, kind: ArtifactType, tokens_max: int) -> BodyDigest:
 
 
 def _both_ends(count: int) -> list[int]:
-    """The indexes of the lines that may be shown, from both ends in turns."""
+    """Return the indexes of candidate lines, alternating from both ends."""
     if count <= DIGEST_LINES_MAX:
         return ends_first(range(count))
     half = DIGEST_LINES_MAX // 2

@@ -1,4 +1,4 @@
-"""Languages: which one code is written in, by the lines that are typical of it."""
+"""Languages: detect the programming language of code by its typical lines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def shebang(line: str) -> Guess | None:
 
 
 def without_comments(rows: list[str]) -> list[str]:
-    """Rows that are no comments as C has them, alone or over several lines."""
+    """Remove C-style comments, on one or several lines."""
     kept: list[str] = []
     is_within = False
     for row in rows:
@@ -49,7 +49,7 @@ def without_comments(rows: list[str]) -> list[str]:
 
 
 def without_strings(rows: list[str]) -> list[str]:
-    """Rows that are not within a text of several lines between three quotes."""
+    """Remove rows inside a triple-quoted string."""
     kept: list[str] = []
     is_within = False
     for row in rows:
@@ -64,7 +64,7 @@ _POINTED = re.compile(r"\s*[\^~]+\s*$")
 
 
 def without_traces(rows: list[str]) -> list[str]:
-    """Rows that are not code which a trace quotes, or points at with `^` in the next row."""
+    """Remove rows of code that a traceback quotes, or that the next row marks with `^`."""
     kept: list[str] = []
     margin = -1
     for row in rows:
@@ -83,7 +83,7 @@ _WORDS = (
     r"(?:public|private|protected|internal|open|fileprivate) "
     r"(?:(?:static|final|abstract|sealed|async|override|readonly|virtual|partial) )*"
 )
-# What typical lines of a language begin with. Where two have as many of them, the first is it.
+# The beginnings of typical lines by language. With equal counts, the first language wins.
 TYPICAL_LINES: dict[str, tuple[str, ...]] = {
     "text/x-python": (
         r"\s*(?:async )?def \w+[(\[].*(?:\).*:|[,(\[]$)",
@@ -163,20 +163,20 @@ TYPICAL_LINES: dict[str, tuple[str, ...]] = {
 
 @cache
 def _typical() -> dict[str, re.Pattern[str]]:
-    """Compile the patterns of each language, once there is a text in which they may match."""
+    """Compile the patterns of each language, when first needed."""
     return {media_type: re.compile("|".join(lines)) for media_type, lines in TYPICAL_LINES.items()}
 
 
 @cache
 def typical_sieve() -> Sieve:
-    """Compile one loosened pattern for RE2 that matches wherever any of the languages' does."""
+    """Compile one looser pattern for RE2 that matches wherever a language's pattern does."""
     every = "|".join(
         _LOOSENED.sub(_loosen, line) for lines in TYPICAL_LINES.values() for line in lines
     )
     return compiled(f"(?m)^(?:{every})")
 
 
-# What RE2 lacks, and classes: of characters that are not ASCII it knows no kinds.
+# Syntax that RE2 lacks, and character classes: RE2 knows only ASCII classes.
 _LOOSENED = re.compile(
     r"(?P<ahead>\(\?!(?:[^()]|\([^()]*\))*\)|\\b)|(?P<flag>\(\?ai:)"
     r"|(?P<other>\[\^)|(?P<kinds>\[(?:\\.|[^\]\\])+\])|(?P<kind>\\[wds])"
@@ -195,7 +195,7 @@ def _loosen(match: re.Match[str]) -> str:
     }[match.lastgroup or ""]
 
 
-# Languages whose lines are typical of another one, too, and what only they have.
+# Languages that share typical lines with another one, and the lines that only they have.
 _RELATIVES: dict[str, tuple[str, re.Pattern[str]]] = {
     "text/javascript": (
         "text/x-typescript",
@@ -221,13 +221,13 @@ _RELATIVES: dict[str, tuple[str, re.Pattern[str]]] = {
         ),
     ),
 }
-# One such line says as much as two typical ones.
+# One such line counts as two typical ones.
 _SURE = re.compile(
     r"export (?:declare|default|const|function|async|interface|class|type)\b.*[;{(=,]$"
     r"|['\"]use strict|Object\.defineProperty\(exports|module\.exports = "
     r"|#\s*include\s*[<\"]|syntax = ['\"]proto|use strict;"
 )
-# Of languages other than these, so many of the lines are typical: prose may have one now and then.
+# Minimum share of typical lines in other languages: prose may contain one occasionally.
 _COMMON = (
     *("text/x-python", "text/x-c", "text/x-rust", "text/x-go", "text/x-java", "text/javascript"),
     "application/sql",
@@ -241,7 +241,7 @@ _ROW_CHARS, _ROWS_MAX = 300, 400
 
 
 def language(rows: list[str], share: float = 0) -> Guess | None:
-    """The language with the most typical lines, if they are more than one, and such a share."""
+    """Return the language with the most typical lines, if at least two and at least this share."""
     rows = [row[:_ROW_CHARS] for row in rows[:_ROWS_MAX]]
     if typical_sieve().search("\n".join(rows).encode()) is None:
         return ("code", "text/css") if _is_style(rows) else None
@@ -260,7 +260,7 @@ def language(rows: list[str], share: float = 0) -> Guess | None:
 
 
 def _is_style(rows: list[str]) -> bool:
-    """Whether rows are blocks of declarations and hardly anything else."""
+    """Return True if the rows are almost only blocks of declarations."""
     whole = sum("{" in row and _ONE_LINE.match(row) is not None for row in rows)
     blocks = sum(row[-1:] in ("{", ",") and _BLOCK.match(row) is not None for row in rows)
     may_declare = [row for row in rows if row[-1:] == ";" or "@" in row]

@@ -1,7 +1,7 @@
-"""Digests of output: both ends and the error lines of what a command printed, as it passes by.
+"""Output digests: head, tail and error lines of a command's output, computed while it streams.
 
-Rule: what is kept does not grow with the output; a digest is within its number of tokens, after
-defusing, and says how many lines it leaves out.
+Rule: memory does not grow with the output; a digest is within its number of tokens, after defusing,
+and counts the omitted lines.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from contextrelay.content.shown_lines import chars_for, choose_lines, ends_first
 from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.limits import DIGEST_LINES_MAX, KIB, OUTPUT_SEARCHED_BYTES_MAX
 
-# Of the output of a command: how much of each end is kept for a digest, how much is searched for
-# errors, how much is held in memory, and what is printed as it is.
+# Limits for command output: bytes kept of each end, bytes searched for errors, bytes held in
+# memory, and the size up to which it is printed unchanged.
 OUTPUT_END_BYTES = 64 * KIB
 
 
-# Colours and moves of a terminal.
+# Terminal colours and cursor movements.
 _CODES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)")
 _BUDGET_TOKENS_MIN = 8
 
 
 class OutputDigest:
-    """Head, tail, error lines and counts of an output; right at any moment for what was fed."""
+    """Head, tail, error lines and counts of an output, valid for the chunks fed so far."""
 
     def __init__(self) -> None:
         self.size_bytes = 0
@@ -41,7 +41,7 @@ class OutputDigest:
         self._last_errors: deque[tuple[int, str]] = deque(maxlen=DIGEST_LINES_MAX // 2)
 
     def feed(self, chunk: bytes) -> None:
-        """Take in the next piece of the output."""
+        """Add the next chunk of the output."""
         self.is_text = self.is_text and b"\0" not in chunk
         if self.size_bytes < OUTPUT_SEARCHED_BYTES_MAX:
             self._search(chunk)
@@ -55,7 +55,7 @@ class OutputDigest:
             self._tail = (self._tail + chunk)[-OUTPUT_END_BYTES:]
 
     def _search(self, chunk: bytes) -> None:
-        """Look for errors in the lines that are whole now."""
+        """Search the lines that are complete now for errors."""
         whole, newline, rest = (self._unfinished + chunk).rpartition(b"\n")
         self._unfinished = rest[-OUTPUT_END_BYTES:]
         if newline:
@@ -87,11 +87,11 @@ class OutputDigest:
         return self._newlines + (self.size_bytes > 0 and not self._tail.endswith(b"\n"))
 
     def text(self, tokens_max: int, last: str, count: Callable[[str], int]) -> str:
-        """The digest within a number of tokens, with `last` as its last line."""
+        """Return the digest within a number of tokens, with `last` as its last line."""
         if self._unfinished:
             self._add_errors(self._unfinished)
             self._unfinished = b""
-        known = self._known(lines_max=tokens_max)  # A line is a token at least.
+        known = self._known(lines_max=tokens_max)  # A line takes at least one token.
         errors = sorted({*self._first_errors, *(index for index, _ in self._last_errors)})
         lines = _Known(known, self.line_count)
         candidates = ends_first(sorted(known.keys() - set(errors))) if self.is_text else []
@@ -107,17 +107,17 @@ class OutputDigest:
             budget_tokens -= max(over, budget_tokens // 8)
 
     def _known(self, lines_max: int) -> dict[int, str]:
-        """The lines that were kept, by index, so many of either end."""
+        """Return the kept lines by index, this many of each end."""
         head = bytes(self._head).decode(errors="replace").split("\n")
         if len(self._head) < self.size_bytes:
-            head.pop()  # It may go on.
+            head.pop()  # It may be incomplete.
         known = dict(enumerate(head[:lines_max]))
         tail = self._tail.decode(errors="replace").split("\n")
         if not tail[-1]:
             tail.pop()
         first = self.line_count - len(tail)
         if len(self._tail) < self.size_bytes:
-            tail, first = tail[1:], first + 1  # It may have begun before.
+            tail, first = tail[1:], first + 1  # Its beginning may be missing.
         skipped = max(0, len(tail) - lines_max)
         for index, line in enumerate(tail[skipped:], first + skipped):
             known.setdefault(index, line)
@@ -126,7 +126,7 @@ class OutputDigest:
 
 
 class _Known:
-    """Lines of which some are known; made readable when they are looked at."""
+    """Lines of which some are known; cleaned when accessed."""
 
     def __init__(self, known: dict[int, str], count: int) -> None:
         self._known = known
@@ -140,5 +140,5 @@ class _Known:
 
 
 def _readable(line: str) -> str:
-    """A line without codes for a terminal; of a progress bar its last stand."""
+    """Return a line without terminal codes; for a progress bar, only its last state."""
     return _CODES.sub("", line).rstrip("\r").rpartition("\r")[2]

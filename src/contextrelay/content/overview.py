@@ -1,7 +1,7 @@
-"""Overviews: the outline, the digest and the token count of a body, as answers have them.
+"""Overviews: outline, digest and token count of a body, for replies.
 
-The bytes may come from a store, or be opened by a client that has the key of a sealed body. What
-may take long for foreign bytes is `see`, which core runs within bounds (bounded/bodies.py).
+The bytes come from a store, or from a client that opened a sealed body. `see` may be slow on
+untrusted bytes; core runs it within limits (bounded/bodies.py).
 """
 
 from __future__ import annotations
@@ -22,43 +22,43 @@ from contextrelay.model.artifact import Artifact, ArtifactType
 from contextrelay.model.inspect import DRAWN_BY, CachedOutline, Digested, Outlined, Shape
 from contextrelay.model.tokens import Spent, TokenCount
 
-# No text has so many characters a token that it would be worth counting.
+# No text has so many characters per token: counting tokens is not worthwhile.
 _CHARS_A_TOKEN = 12
 
 
 class OutlineRequest(Struct, frozen=True, kw_only=True):
-    """What to find out of a body, and what it is said to be."""
+    """What to compute for a body, and its declared type."""
 
     type: ArtifactType
     media_type: str
     name: str = ""
     size_bytes: int
-    """All of it; what is looked at may be its first part."""
+    """The size of the whole body; only its head may be read."""
     is_known: bool = False
-    """Whether what is worth keeping is known already."""
+    """Whether the cacheable results are already known."""
     outline_tokens: int | None = None
-    """Also an outline within so many; the one that is kept has the default."""
+    """Also compute an outline with this budget; the cached one has the default budget."""
     digest_tokens: int | None = None
 
 
 class BodyOverview(Struct, frozen=True, kw_only=True):
-    """What was found out of a body: what was asked for."""
+    """The requested facts about a body."""
 
     looked: CachedOutline | None = None
     shape: Shape | None = None
     digest: BodyDigest | None = None
     note: str = ""
-    """Why it was not looked into as it should be; "" where it was."""
+    """Why it was not parsed as expected; "" if it was."""
 
 
 def see(asked: OutlineRequest, body: bytes) -> BodyOverview:
-    """Look into the first OUTLINE_BYTES_MAX of a body."""
+    """Compute the overview of the first OUTLINE_BYTES_MAX of a body."""
     body = body[:OUTLINE_BYTES_MAX]
     return _see(asked, Source.of(body, asked.media_type, asked.name, asked.size_bytes), "")
 
 
 def see_lines(asked: OutlineRequest, head: bytes, note: str) -> BodyOverview:
-    """Look at the lines of a head of a body, because of what the note says."""
+    """Compute an overview by lines only, with a note that gives the reason."""
     source = Source.of(head, asked.media_type, asked.name, asked.size_bytes)
     source.drawn[asked.type] = draw_lines(source, asked.type, note)
     return _see(asked, source, note)
@@ -79,7 +79,7 @@ def _see(asked: OutlineRequest, source: Source, note: str) -> BodyOverview:
 
 
 def shape_of(source: Source, kind: ArtifactType, tokens_max: int = OUTLINE_TOKENS_DEFAULT) -> Shape:
-    """The outline of a body; the body itself where that takes no more tokens."""
+    """Return the outline of a body, or the body itself if that takes no more tokens."""
     shape = outline(source, kind, tokens_max)
     if not source.is_text or source.is_partial or len(source.text) > _CHARS_A_TOKEN * shape.tokens:
         return shape
@@ -91,9 +91,9 @@ def shape_of(source: Source, kind: ArtifactType, tokens_max: int = OUTLINE_TOKEN
 
 
 def count(source: Source) -> TokenCount:
-    """How many tokens a body takes: measured as far as it is here, the rest by the same rate.
+    """Count the tokens of a body: measured for the part read, extrapolated for the rest.
 
-    What is no text takes none: nobody reads it into a window.
+    A binary body counts as 0: it is not read into a window.
     """
     if not source.is_text:
         return TokenCount(0, "measured", TOKENIZER_DEFAULT)
@@ -105,12 +105,12 @@ def count(source: Source) -> TokenCount:
 
 
 def outlined(artifact: Artifact, looked: CachedOutline, shape: Shape, note: str = "") -> Outlined:
-    """The outline of an artifact, by one of its shapes."""
+    """Build the outline reply of an artifact from a shape."""
     return Outlined(
         kind=shape.kind,
         text=shape.text,
         omitted=shape.omitted,
-        left_out=f"{shape.omitted} things that had no room" if shape.omitted else "",
+        left_out=f"{shape.omitted} items that did not fit" if shape.omitted else "",
         patterns=shape.patterns,
         **_common(artifact, looked, shape, shape.tokens, note),
     )
@@ -119,7 +119,7 @@ def outlined(artifact: Artifact, looked: CachedOutline, shape: Shape, note: str 
 def digested(
     artifact: Artifact, looked: CachedOutline, made: BodyDigest, note: str = ""
 ) -> Digested:
-    """The digest of an artifact."""
+    """Build the digest reply of an artifact."""
     return Digested(
         kind=made.kind,
         text=made.text,
@@ -133,10 +133,10 @@ def digested(
 def _common(
     artifact: Artifact, looked: CachedOutline, shape: Shape, tokens: int, note: str
 ) -> dict[str, Any]:
-    """The fields that an outline and a digest share."""
+    """Return the fields that outline and digest replies share."""
     option = f"--{shape.way.replace('_', '-')} {shlex.quote(shape.value)}"
     unread_bytes = artifact.size_bytes - OUTLINE_BYTES_MAX
-    unread = f"the last {unread_bytes} bytes were not looked at" if unread_bytes > 0 else ""
+    unread = f"the last {unread_bytes} bytes were not read" if unread_bytes > 0 else ""
     return {
         "ref": artifact.ref,
         "next": f"relay get {artifact.ref[:8]} {option}" if shape.way else "",

@@ -1,8 +1,8 @@
-"""Previews: the head of a body, defused and cut, for a prompt to show.
+"""Previews: the defused and truncated head of a body, for prompts.
 
-Rule: a preview is never over PREVIEW_BYTES_MAX, counted after defusing. Twice as much
-is defused before the cut, so that a phrase across the cut is seen. A text that was cut ends
-with a line of three dots.
+Rule: a preview never exceeds PREVIEW_BYTES_MAX, counted after defusing. Twice as much is defused
+before the cut, so that a phrase across the cut is found. A truncated text ends with a line of three
+dots.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from contextrelay.model.artifact import Preview
 _CUT_LINE = "..."
 # The longest replacement is `[SANITIZED]`.
 _TOKEN_CHARS_MAX = 11
-# More marks than this on one letter are no writing system; cut between them.
+# No writing system has more marks on one letter; cut between them.
 _MARKS_MAX = 30
 
 
 def preview(head: bytes, size_bytes: int, line_count: int, is_text: bool) -> Preview:
-    """Make the preview of a body out of its first bytes.
+    """Make the preview of a body from its first bytes.
 
     `truncated` says that the body has more than the text shows: the rest of a long text, or all of
-    a binary body. `patterns` names what was seen in the head, also a little behind the cut.
+    a binary body. `patterns` names what was found in the head, also shortly after the cut.
     """
     if not is_text:
         return Preview(
@@ -37,10 +37,11 @@ def preview(head: bytes, size_bytes: int, line_count: int, is_text: bool) -> Pre
         )
     head = head[:PREVIEW_HEAD_BYTES_MAX]
     is_whole = len(head) >= size_bytes
-    # An incomplete last character is left out; the body may go on with the rest of it.
+    # An incomplete last character is dropped; the rest of it may be in the body.
     text = codecs.getincrementaldecoder("utf-8")("replace").decode(head, final=is_whole)
     if not is_whole:
-        # The other half of a line end may follow, and a lone half would be shown as hidden.
+        # The other half of a line end may follow, and half of one would be shown as a hidden
+        # character.
         text = text.removesuffix("\r")
     defused = defuse(text)
     shown = defused.text
@@ -58,14 +59,14 @@ def preview(head: bytes, size_bytes: int, line_count: int, is_text: bool) -> Pre
 
 
 def hidden(size_bytes: int) -> Preview:
-    """The preview of a sealed body, of which nothing is to be seen."""
+    """Return the preview of a sealed body, which shows nothing of it."""
     return Preview(
         text=f"[sealed, {size_bytes} bytes]", truncated=True, size_bytes=size_bytes, line_count=0
     )
 
 
 def _cut(text: str) -> int:
-    """Where to cut: after the last line that fits, else after the last character that fits."""
+    """Return where to cut: after the last line that fits, else after the last character."""
     room_bytes = PREVIEW_BYTES_MAX - len(f"\n{_CUT_LINE}")
     fitting = text.encode()[:room_bytes].decode(errors="ignore")
     line_end = fitting.rfind("\n") + 1
@@ -73,7 +74,7 @@ def _cut(text: str) -> int:
 
 
 def _between_characters(text: str, stop: int) -> int:
-    """Step back so that no replacement of ours and no letter with its marks is cut in two."""
+    """Step back to avoid splitting one of our replacements, or a letter and its marks."""
     for token in TOKEN.finditer(text, max(0, stop - _TOKEN_CHARS_MAX), stop + _TOKEN_CHARS_MAX):
         if token.start() < stop < token.end():
             return token.start()

@@ -1,4 +1,4 @@
-"""Tables by their separators: rows that have as many of one, none of them a sentence."""
+"""Tables by separators: rows with the same number of one separator that are not sentences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SEPARATORS = (
 _LINES_MIN = 3
 _CELL_LINES_MAX = 5
 _SHARE = 0.9
-# So few columns may be chance: then all rows have them.
+# With so few columns it may be chance: then all rows must have them.
 _FEW_COLUMNS = 3
 _QUOTED = re.compile(r'"[^"]*"')
 _COLUMN = re.compile(r"[\w@%$#][\w .()/%#:&'+$?-]{0,60}")
@@ -25,7 +25,7 @@ _VALUE = re.compile(r"\s*(?:[-+]?[\d.,:/%-]+(?:e[-+]?\d+)?)?\s*", re.IGNORECASE)
 
 
 def headed_table(rows: list[str]) -> Guess | None:
-    """A table whose first row names its columns, whatever is in the others."""
+    """Detect a table whose first row has column names, whatever the other rows contain."""
     rows = _whole(rows)
     for separator, media_type in _SEPARATORS if len(rows) >= _LINES_MIN else ():
         if separator not in rows[0]:
@@ -39,7 +39,7 @@ def headed_table(rows: list[str]) -> Guess | None:
         widths = [row.count(separator) + 1 for row in map(_unquoted, rows[1:])]
         least = len(widths) * (1 if len(names) < _FEW_COLUMNS else _SHARE)
         is_even = sum(width == len(names) for width in widths) >= least
-        # Cells at the end that are empty may be left out with their separators.
+        # Empty cells at the end may be omitted with their separators.
         is_even = (
             is_even or len(names) // 2 < min(widths) <= max(widths) <= len(names) > _FEW_COLUMNS
         )
@@ -49,7 +49,7 @@ def headed_table(rows: list[str]) -> Guess | None:
 
 
 def plain_table(rows: list[str]) -> Guess | None:
-    """Lines with as many of the same separator, none of them a sentence."""
+    """Detect lines with the same number of a separator that are not sentences."""
     if len(rows) < _LINES_MIN:
         return None
     rows = list(map(_unquoted, _whole(rows)))
@@ -71,7 +71,7 @@ def _unquoted(row: str) -> str:
 
 
 def _whole(rows: list[str]) -> list[str]:
-    """Rows with those put together that are one cell, between quotes, of several lines."""
+    """Join the rows that form one quoted cell of several lines."""
     if '"' not in "".join(rows):
         return rows
     whole: list[str] = []
@@ -86,15 +86,15 @@ def _whole(rows: list[str]) -> list[str]:
         is_open ^= row.count('"') % 2 == 1
     if not is_open:
         return whole
-    # A quote that is never closed is none; one that was just opened is closed further down.
+    # An unclosed quote is not a quote; one that has just opened may be closed further down.
     return rows if len(rows) - begin > _CELL_LINES_MAX else whole[:-1]
 
 
 def _is_prose(rows: list[str], separator: str) -> bool:
-    """Whether rows are sentences: with a blank behind separators, or with their ends."""
+    """Return True if rows are sentences: with spaces after separators, or final punctuation."""
     columns = zip(*(row.split(separator) for row in rows[1:]), strict=False)
     if any(any(column) and all(map(_VALUE.fullmatch, column)) for column in columns):
-        return False  # One of numbers or dates.
+        return False  # A separator in numbers or dates.
     text = "\n".join(rows)
     blanks = text.count(f"{separator} ")
     ends = sum(row.endswith((".", ";", "{", separator)) for row in rows)

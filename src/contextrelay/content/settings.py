@@ -1,4 +1,4 @@
-"""Settings: whether rows are YAML, or names with values, with or without sections."""
+"""Settings: detect YAML, and names with values, with or without sections."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from itertools import islice
 from contextrelay.content.language import Guess, without_strings
 
 _ROWS_MIN, _ROWS_MAX = 3, 50
-# What stands at the start of a line in YAML: nothing but a key, an entry or a mark.
+# The start of a YAML line: a key, a list entry or a document marker.
 _YAML_ROW = re.compile(r"---|%YAML|\.\.\.|- |-$|[\w.\"'/$@-][\w .\"'/$@-]{0,80}:(?:\s|$)|[\]}]")
 _YAML_KEY = re.compile(r"( *)(?:- )*[\w.\"'/$@-]{1,80}:(?:\s|$)")
 _FLAT_KEY = re.compile(r"([a-z_][\w.-]*):(?:\s|$)")
 _FLAT_KEYS_MIN = 5
 _INI_SECTION = re.compile(r"\[{1,2}[\w .:\"'/@*+#-]{1,120}\]{1,2}\s*(?:[#;].*)?$")
 _INI_KEY = re.compile(r"([\w.\"'/*@:$\[\]-]{1,120})\s*=")
-# Values as TOML writes them, with their types.
+# Values in TOML syntax, with their types.
 _TYPED = re.compile(r"[^=]{1,120}=\s*(?:[\"'\[{]|true\b|false\b|-?\d)")
-# Comments, and what a template has on lines of their own.
+# Comments, and template tags on lines of their own.
 _ASIDE = re.compile(r"\s*(?:[#;!]|\{\{|\{%)")
 _SETTINGS_SHARE = 0.9
 _YAML_SHARE, _YAML_BEGUN_SHARE = 0.3, 0.1
 
 
 def settings(rows: list[str]) -> Guess | None:
-    """What kind of settings rows are, if they are."""
+    """Return the type of settings in the rows, or None."""
     text = "\n".join(rows)
     if text.count("=") < 2 and text.count(":") < _ROWS_MIN:
         return None
@@ -40,7 +40,7 @@ def _outer(rows: list[str]) -> list[str]:
 
 
 def _named(rows: list[str]) -> Guess | None:
-    """`name = value`, with or without sections."""
+    """Detect `name = value`, with or without sections."""
     outer = _outer(rows)
     if len(outer) < _ROWS_MIN:
         return None
@@ -52,7 +52,7 @@ def _named(rows: list[str]) -> Guess | None:
         return None
     if sections:
         return "text", "application/toml"
-    # The same names in each row are a format of records; with `;` at the end it is code.
+    # The same names in each row are records; a `;` at the end means code.
     is_code = sum(row.endswith((";", "{")) for row in outer) > len(outer) // 4
     is_set = not is_code and len(set(keys)) > len(keys) // 2
     if not is_set:
@@ -65,10 +65,10 @@ def _yaml(rows: list[str]) -> Guess | None:
     if not all(map(_YAML_ROW.match, _outer(rows))):
         return None
     found = [match for row in rows if (match := _YAML_KEY.match(row)) is not None]
-    # One level of `name: value` alone may be headers, or a dialogue.
+    # A single level of `name: value` may be headers, or a dialogue.
     is_nested = len({len(match[1]) for match in found}) > 1
     flat = {match[1] for row in rows if (match := _FLAT_KEY.match(row))}
-    # What says that it begins may be long texts for the most part.
+    # With a document marker, the rest may be mostly long texts.
     is_begun = bool(rows) and rows[0].startswith(("---", "%YAML"))
     share = _YAML_BEGUN_SHARE if is_begun else _YAML_SHARE
     is_yaml = is_nested and len(found) >= max(_ROWS_MIN, share * len(rows))
@@ -77,7 +77,7 @@ def _yaml(rows: list[str]) -> Guess | None:
 
 
 def _begun(rows: list[str]) -> Iterator[str]:
-    """Rows that go on with no value of one before, behind a backslash."""
+    """Yield the rows that do not continue a value after a backslash."""
     goes_on = False
     for row in rows:
         if not goes_on:

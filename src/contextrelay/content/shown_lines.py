@@ -1,4 +1,4 @@
-"""Shown lines: which lines of a text fit into a number of tokens, and how they are shown."""
+"""Shown lines: which lines of a text fit into a number of tokens, and their display."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Protocol
 from contextrelay.limits import OUTLINE_LINE_CHARS_MAX
 
 _LINE_CHARS, _LINE_CHARS_MIN = 240, 40
-# What marks of left out lines and the like may take.
+# Tokens reserved for marks of omitted lines and the like.
 _MARKS_TOKENS = 12
 
 
 class Lines(Protocol):
-    """Lines of a text by index; `len` is how many there are, though not all may be known."""
+    """Lines of a text by index; `len` is their total, though only some may be known."""
 
     def __len__(self) -> int: ...
 
@@ -29,9 +29,10 @@ def choose_lines(
     count: Callable[[str], int],
     chars_max: int = _LINE_CHARS,
 ) -> list[int]:
-    """Which lines are shown, by index: errors, then candidates in their order, as far as they fit.
+    """Return the indexes of the lines to show: errors, then candidates in order, as far as they
+    fit.
 
-    `costs`: what lines take, of each counted once.
+    `costs`: the cached costs of lines.
     """
     left = budget_tokens - _MARKS_TOKENS
     shown: set[int] = set()
@@ -41,7 +42,7 @@ def choose_lines(
             costs[index] = count(f"{index + 1}: {_shown_line(lines[index], chars_max)}\n")
         return costs[index]
 
-    # Errors may take half of it, one of them all: the first and the last, then those between.
+    # Errors may use half of it, a single one all of it: the first and the last, then those between.
     for index in ends_first(errors):
         cost = cost_of(index)
         if cost <= left - (budget_tokens // 2 if shown else 0):
@@ -59,19 +60,19 @@ def choose_lines(
 
 
 def ends_first(indexes: Sequence[int]) -> list[int]:
-    """First, last, second, last but one, ..."""
+    """Order indexes as first, last, second, last but one, ..."""
     count = len(indexes)
     order = (at // 2 if at % 2 == 0 else count - 1 - at // 2 for at in range(count))
     return [indexes[at] for at in order]
 
 
 def chars_for(tokens_max: int) -> int:
-    """How much of a line is shown: less where there is room for little, so that one fits."""
+    """Return the maximum line length: less for a small budget, so that one line fits."""
     return min(_LINE_CHARS, max(_LINE_CHARS_MIN, 2 * tokens_max - 80))
 
 
 def _shown_line(line: str, chars_max: int) -> str:
-    """A line as it is shown: as it is, up to a length."""
+    """Return a line as shown, truncated if long."""
     line = line.rstrip()
     if len(line) <= chars_max:
         return line
@@ -79,7 +80,7 @@ def _shown_line(line: str, chars_max: int) -> str:
 
 
 def with_marks(lines: Lines, shown: list[int], chars_max: int = _LINE_CHARS) -> Iterator[str]:
-    """The lines with their numbers, and a mark where some are left out."""
+    """Yield the lines with their numbers, and a mark for omitted lines."""
     previous = -1
     for index in (*shown, len(lines)):
         if index > previous + 1:

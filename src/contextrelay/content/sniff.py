@@ -1,6 +1,7 @@
-"""Sniffing: what a body seems to be, by its first bytes alone.
+"""Sniffing: guess the type of a body from its first bytes.
 
-Rule: conservative. A guess needs signs that ordinary prose does not have; else it is plain text.
+Rule: conservative. A guess needs signs that do not occur in ordinary prose; otherwise the body is
+plain text.
 
 Every push without a name or a type is sniffed, so each test first looks for a character that its
 patterns require, and tries them only on a text that has it.
@@ -39,18 +40,18 @@ _LOG_LINES_MIN = 3
 _LOG_SHARE = 0.6
 _MARKDOWN_POINTS_MIN = 3
 _FRONT_POINTS = 2
-# Where the first lines are a licence or a long comment: of all lines that there are.
+# If the first lines are a licence or a long comment, all lines are used.
 _CODE_SHARE = 0.02
 
 
-# Above the frames of a trace, which would be settings else.
+# Headings of tracebacks, which would otherwise look like settings.
 _TRACE_TITLES = frozenset({"Caused by:", "Stack backtrace:", "stack backtrace:", "Stack trace:"})
-# Without one of these, `without_traces` leaves all rows.
+# Without one of these, `without_traces` returns all rows.
 _TRACE_SIGNS = ("^", "~", "Traceback")
 
 
 def sniff_binary(head: bytes) -> Guess:
-    """Recognise images and PDF by their magic."""
+    """Recognise images and PDF by their magic bytes."""
     for magic, guess in _MAGIC:
         if magic.match(head):
             return guess
@@ -58,15 +59,15 @@ def sniff_binary(head: bytes) -> Guess:
 
 
 def sniff_text(head: bytes) -> Guess:
-    """Distinguish kinds of text, the surest signs first."""
+    """Distinguish types of text, by the most reliable signs first."""
     text = head.decode(errors="ignore").lstrip("\ufeff \t\r\n")
     text = without_colours(text)
     is_cut = len(head) >= HEAD_BYTES_MAX
-    text = text.replace("\r", "\n") if "\n" not in text else text  # Lines that end in an old way.
+    text = text.replace("\r", "\n") if "\n" not in text else text  # Old Mac line ends.
     lines = text.split("\n")
     if "\r" in text:
         lines = [line.rstrip("\r") for line in lines]
-    # The last line of a cut text is not whole.
+    # The last line of a truncated text is incomplete.
     more = [line for line in (lines[:-1] if is_cut else lines) if line.strip()]
     rows = more[:_LINES_MAX]
     bare = more
@@ -103,7 +104,7 @@ def sniff_text(head: bytes) -> Guess:
 
 _JSON_START = re.compile(
     r"""\{\s*"(?:[^"\\\n]|\\.){0,200}"\s*:"""
-    # A line of `[[name]]` alone begins a section of TOML.
+    # A line with only `[[name]]` starts a section of TOML.
     r"""|(?!\[\[[^\[\]\n]{1,200}\]\][ \t]*(?:\#.*)?\n)\[\s*(?:[\[{"]|-?\d[\d.eE+-]*\s*,)"""
 )
 
@@ -120,7 +121,7 @@ def _json(text: str, rows: list[str], is_cut: bool) -> Guess | None:
 
 
 def _is_first(text: str) -> bool:
-    """Whether another document follows the first."""
+    """Return True if another document follows the first."""
     try:
         end = json.JSONDecoder().raw_decode(text)[1]
     except (ValueError, RecursionError):
@@ -157,7 +158,7 @@ _HASHED_MIN = 2
 
 
 def _is_headed(text: str) -> bool:
-    """Whether a text has headings of Markdown, as one that begins with a tag may have."""
+    """Return True if a text that starts with a tag has Markdown headings."""
     rows = text.split("\n", 2 * _LINES_MAX)[:-1]
     marked = sum(row.lstrip().startswith("<") for row in rows)
     return len(_HASHED.findall(text)) >= _HASHED_MIN and 2 * marked < len(rows)
@@ -194,7 +195,7 @@ _ABOUT_CHARS_MAX = 4_000
 
 
 def _diff(text: str) -> Guess | None:
-    """A diff, maybe after words about it."""
+    """Detect a diff, possibly after an introduction."""
     if _DIFF.match(text):
         return "diff", "text/x-diff"
     hunk = _HUNK.search(text, 0, _ABOUT_CHARS_MAX) if "\n@@ -" in text else None
@@ -219,7 +220,7 @@ def _email(lines: list[str]) -> Guess | None:
     return ("email", "message/rfc822") if is_mail else None
 
 
-# Lines by which pytest, unittest, go, cargo, jest, TAP, vitest and mocha say where they are.
+# Progress lines of pytest, unittest, go, cargo, jest, TAP, vitest and mocha.
 RUN_LINE = re.compile(
     r"""(?:
         =+[ ](?:test[ ]session[ ]starts|FAILURES|ERRORS|X?PASSES|XFAILURES|warnings[ ]summary
@@ -235,12 +236,12 @@ RUN_LINE = re.compile(
     re.VERBOSE,
 )
 RUN_STARTS = ("=", "FAIL", "ERROR: ", "---", "running ", "PASS ", "TAP ", " ")
-# Behind these such a line is quoted.
+# After these prefixes such a line is a quotation.
 _DOCUMENT = ("```", "~~~", "## ")
 
 
 def _run(rows: list[str]) -> Guess | None:
-    """A run of tests, which shows code of theirs; no code or document that has one in it."""
+    """Detect a test run, which may show code; not code or a document that contains one."""
     for index, row in enumerate(rows):
         if not row.startswith((*_DOCUMENT, *RUN_STARTS)):
             continue
@@ -265,7 +266,7 @@ _LOG_LINE = re.compile(
 
 
 def _is_entry(rows: list[str], has_time: bool) -> bool:
-    """Whether the first line has a time, which no column is named."""
+    """Return True if the first line has a time that does not look like a column name."""
     if not rows:
         return False
     return _LOG_LINE.match(rows[0]) is not None or (has_time and TIMED.search(rows[0]) is not None)
@@ -276,31 +277,31 @@ def _log(rows: list[str]) -> Guess | None:
     for left, row in zip(reversed(range(len(rows))), rows, strict=True):
         hits += _LOG_LINE.match(row) is not None
         if hits + left < _LOG_SHARE * len(rows):
-            return None  # Not even if all the others are.
+            return None  # Not even if all other rows are log lines.
     return ("log", "text/x-log") if hits >= _LOG_LINES_MIN else None
 
 
-# A clock with its date, wherever a line has it in its first part.
+# A time with its date, anywhere in the first part of a line.
 TIMED = re.compile(
     r"(?:\d{2,4}[-/.]\d\d(?:[-/.]\d\d)?|[A-Z][a-z]{2} [ \d]?\d|\d\d/[A-Z][a-z]{2}/\d{4})[T :,_-]+"
     r"\d\d[:.]\d\d[:.]\d\d|(?<!\d)\d{6} \d{6}(?!\d)|\b\d\d:\d\d:\d\d[.,]\d"
 )
-# What all of these have, sought many times faster.
+# A common part of all formats, which is found many times faster.
 CLOCK = re.compile(r"\d(?:\d[:.]\d\d[:.]\d\d|\d{5} \d{6})")
 _TIMED_CHARS = 90
-# Of all lines, so many begin an entry at the least.
+# Minimum share of lines that start an entry.
 _BEGUN_SHARE = 0.1
 
 
 def _timed(text: str, rows: list[str]) -> Guess | None:
-    """Lines, or first lines of paragraphs, of which most have a time, in whatever format."""
+    """Detect lines, or first lines of paragraphs, that mostly have a time in any format."""
     firsts = [part.split("\n", 1)[0] for part in text.split("\n\n", _LINES_MAX)]
     is_log = is_timed(rows, _LOG_SHARE) or is_timed(firsts, _LOG_SHARE)
     return ("log", "text/x-log") if is_log else None
 
 
 def is_timed(lines: Sequence[str], share: float = 0.4) -> bool:
-    """Whether so many lines have a time in their first part; some of them are looked at."""
+    """Return True if this share of sampled lines has a time in its first part."""
     return _share_of(lines, TIMED) >= share
 
 
@@ -310,12 +311,12 @@ _LEVELLED = re.compile(
 
 
 def is_levelled(lines: Sequence[str]) -> bool:
-    """Whether most lines have a level in their first part, as where a time has no known form."""
+    """Return True if most lines have a level in their first part, for unknown time formats."""
     return _share_of(lines, _LEVELLED) >= _LOG_SHARE
 
 
 def _share_of(lines: Sequence[str], sign: re.Pattern[str]) -> float:
-    """How many lines have a sign in their first part, of those that go on with no other before."""
+    """Return the share of lines with a sign in their first part, ignoring continuation lines."""
     sample = lines[:: max(1, len(lines) // 200)]
     begun = [line for line in sample if line[:1] not in ("", " ", "\t", "}")]
     hits = sum(sign.search(line, 0, _TIMED_CHARS) is not None for line in begun)
@@ -323,8 +324,8 @@ def _share_of(lines: Sequence[str], sign: re.Pattern[str]) -> float:
     return hits / len(begun) if is_enough else 0.0
 
 
-# Signs of Markdown with their weight: those at the start of a line, those within one. A `# heading`
-# alone may be a comment in settings.
+# Signs of Markdown with their weights: at the start of a line, and within one. A `# heading` alone
+# may be a comment in settings.
 _MARKDOWN_STARTS = (
     (1, r"# \S"),
     (2, r"#{2,6} \S"),
@@ -334,7 +335,7 @@ _MARKDOWN_STARTS = (
     (1, r"> \S"),
 )
 _MARKDOWN_START = re.compile("|".join(f"({sign})" for _, sign in _MARKDOWN_STARTS))
-# A sign within a line, and what it cannot do without.
+# A sign within a line, and a character that it requires.
 MARKDOWN_WITHIN = (
     (2, "](", re.compile(r"\[[^\]\n]{1,200}\]\((?:https?:|\.|/|#|\w)[^)\s]{0,500}\)")),
     (1, "**", re.compile(r"\*\*[^\s*][^*\n]{0,200}\*\*")),
@@ -347,7 +348,7 @@ def _markdown(rows: list[str]) -> Guess | None:
         weight for weight, part, sign in MARKDOWN_WITHIN if part in text and sign.search(text)
     )
     if rows and rows[0] == "---" and "---" in rows[1:-1]:
-        points += _FRONT_POINTS  # Settings before the text.
+        points += _FRONT_POINTS  # Front matter.
     starts = {match.lastindex or 0 for match in map(_MARKDOWN_START.match, rows) if match}
     points += sum(_MARKDOWN_STARTS[index - 1][0] for index in starts)
     return ("markdown", "text/markdown") if points >= _MARKDOWN_POINTS_MIN else None

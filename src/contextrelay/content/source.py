@@ -1,4 +1,4 @@
-"""Sources: a body as outlines read it, its text and lines made once, when asked for."""
+"""Sources: a body for outlines, with text and lines computed on demand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Source:
-    """A body, or the first part of a large one, with what is said of it."""
+    """A body, or the head of a large one, with its declared properties."""
 
     def __init__(self, body: bytes, text: str, media_type: str, name: str, size_bytes: int) -> None:
         self.body = body
@@ -23,22 +23,22 @@ class Source:
         self.name = name
         self.size_bytes = size_bytes
         self.drawn: dict[ArtifactType, Drawn] = {}
-        """What was drawn of it before, by what it was taken for."""
+        """Outlines drawn before, by type."""
 
     @classmethod
     def of(cls, body: bytes, media_type: str, name: str, size_bytes: int) -> Source:
-        """Read a body as text if it is one: UTF-8, or UTF-16 with its mark, or nearly UTF-8."""
+        """Decode a body that is text: UTF-8, UTF-16 with a byte order mark, or nearly UTF-8."""
         text = _text(body)
-        # Lines that end in an old way; what stands where does not change by this.
+        # Old Mac line ends; replacing them keeps all positions.
         text = text.replace("\r", "\n") if "\r" in text and "\n" not in text else text
         return cls(body, text, media_type, name, size_bytes)
 
     def read_as(self, media_type: str) -> Source:
-        """The same body, taken for something else."""
+        """Return the same body with another media type."""
         return Source(self.body, self.text, media_type, self.name, self.size_bytes)
 
     def plain(self) -> Source:
-        """The same body without the colours of a terminal; its lines are the same."""
+        """Return the same body without terminal colours; its lines stay the same."""
         text = without_colours(self.text)
         if text is self.text:
             return self
@@ -50,12 +50,12 @@ class Source:
 
     @property
     def is_partial(self) -> bool:
-        """Whether the body goes on behind what is here."""
+        """Whether the body continues after the part in memory."""
         return self.size_bytes > len(self.body)
 
     @cached_property
     def lines(self) -> list[str]:
-        """The lines without their ends, numbered from 1 in what an outline says."""
+        """The lines without line ends; outlines number them from 1."""
         lines = self.text.split("\n", OUTLINE_LINES_MAX)
         if lines and (not lines[-1] or len(lines) > OUTLINE_LINES_MAX):
             lines.pop()
@@ -63,18 +63,18 @@ class Source:
 
     @cached_property
     def line_count(self) -> int:
-        """How many lines there are, also where not all are read."""
+        """The number of lines, including those not read."""
         return self.text.count("\n") + (not self.text.endswith("\n") and bool(self.text))
 
     @cached_property
     def short_lines(self) -> list[str]:
-        """The lines, each cut to a length that a pattern may be tried on."""
+        """The lines, truncated to a length that is safe for patterns."""
         if max(map(len, self.lines), default=0) <= OUTLINE_LINE_CHARS_MAX:
             return self.lines
         return [line[:OUTLINE_LINE_CHARS_MAX] for line in self.lines]
 
     def measure(self) -> str:
-        """How long it is, in words."""
+        """Return its size in words."""
         partly = f", outlined: the first {len(self.body)} bytes" if self.is_partial else ""
         if self.line_count > OUTLINE_LINES_MAX:
             partly = f", outlined: the first {OUTLINE_LINES_MAX} lines"
@@ -85,7 +85,7 @@ _COLOURS = re.compile(r"\x1b\[[\d;]{0,40}m")
 
 
 def without_colours(text: str) -> str:
-    """A text without the codes that colour it in a terminal; the same one if it has none."""
+    """Return a text without terminal colour codes; the same object if it has none."""
     return _COLOURS.sub("", text) if "\x1b[" in text else text
 
 
@@ -94,7 +94,7 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _text(body: bytes) -> str:
-    """The text of a body, "" if it is none."""
+    """Return the text of a body, or "" if it is not text."""
     if body.startswith((b"\xff\xfe", b"\xfe\xff")):
         try:
             return body.decode("utf-16")
@@ -103,7 +103,7 @@ def _text(body: bytes) -> str:
     if b"\0" in body:
         return ""
     text = body.decode("utf-8", "replace")
-    # A few odd bytes are an old encoding or a cut; many are no text.
+    # A few invalid bytes mean a legacy encoding or a cut; many mean binary data.
     if text.count("\ufffd") * 10 > len(text):
         return ""
     return text.removeprefix("\ufeff")

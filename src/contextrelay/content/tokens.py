@@ -1,11 +1,11 @@
-"""Tokens: what a text takes of a window, counted exactly or estimated, offline.
+"""Tokens: count the tokens of a text, exactly or by estimate, offline.
 
-The tokenizers are inside splintr, which is loaded when the first text is counted. Its
-`encode_ordinary` reads `<|endoftext|>` as the characters that it is; `encode` would not.
+The tokenizers are part of splintr, which is loaded on first use. Its `encode_ordinary` reads
+`<|endoftext|>` as plain characters; `encode` would not.
 
-Rule: time and room grow with the text, whatever it is. A text is counted in pieces that end where a
-token must end, so that the sum is exact. A run without such a place, which no writing has and an
-attack may, is cut by force, and a count that had to do so says `estimated`.
+Rule: time and memory are linear, whatever the text is. A text is counted in pieces that end where a
+token must end, so that the sum is exact. A run without such a boundary, which occurs in no language
+but may be an attack, is cut anywhere, and its count is marked `estimated`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from splintr import AnyTokenizer
 
-# How much of runs that have no place to cut is counted before the rest is estimated.
+# How much of runs without boundaries is counted before the rest is estimated.
 TOKEN_RUN_CHARS_MAX = MIB
 # What an estimate reads at the start, in the middle and at the end.
 TOKEN_SAMPLE_CHARS = 8 * KIB
@@ -33,24 +33,24 @@ TOKENIZER_DEFAULT: Tokenizer = "o200k_base"
 
 
 def count_tokens(text: str, tokenizer: Tokenizer = TOKENIZER_DEFAULT) -> int:
-    """Count the tokens of a text: what the tokenizer counts, unless the text is an attack on it.
+    """Count the tokens of a text, as the tokenizer does, unless the text is an attack on it.
 
-    Raises: Invalid for a tokenizer that is not known.
+    Raises: Invalid for an unknown tokenizer.
     """
     return measure(text, tokenizer).tokens
 
 
 def measure(text: str, tokenizer: Tokenizer = TOKENIZER_DEFAULT) -> TokenCount:
-    """Count the tokens of a text and say whether that is exact.
+    """Count the tokens of a text and report whether the count is exact.
 
-    Raises: Invalid for a tokenizer that is not known.
+    Raises: Invalid for an unknown tokenizer.
     """
     encoder = _encoder(tokenizer)
     tokens, is_exact = 0, True
     run_chars = run_tokens = 0
     for piece, is_run in _pieces(_encodable(text)):
         if is_run and run_chars >= TOKEN_RUN_CHARS_MAX:
-            # Such runs are slow to count, and one is like the next.
+            # Such runs are slow to count, and all are alike.
             tokens += len(piece) * run_tokens // run_chars
             continue
         counted = len(encoder.encode_ordinary(piece))
@@ -63,12 +63,12 @@ def measure(text: str, tokenizer: Tokenizer = TOKENIZER_DEFAULT) -> TokenCount:
 
 
 def cut_to_tokens(text: str, tokens_max: int, tokenizer: Tokenizer = TOKENIZER_DEFAULT) -> str:
-    """The longest beginning of a text that is whole tokens, whole characters, and within a number.
+    """Return the longest prefix that consists of whole tokens and characters and is within a limit.
 
-    Raises: Invalid for a tokenizer that is not known.
+    Raises: Invalid for an unknown tokenizer.
     """
     encoder = _encoder(tokenizer)
-    # No more is read than may be kept: no token is longer, and a first piece is small by a guess.
+    # Read no more than can be kept: no token is longer, and the first piece is a low guess.
     text = _encodable(text[: _TOKEN_CHARS_MAX * (max(tokens_max, 0) + 1)])
     kept, tokens_left = 0, tokens_max
     for piece, _ in _pieces(text, min(TOKEN_PIECE_CHARS, max(256, 8 * tokens_max))):
@@ -84,7 +84,7 @@ _TOKEN_CHARS_MAX = 128
 
 
 def _fitting(encoder: AnyTokenizer, ids: list[int], tokens_max: int) -> str:
-    """The text of the first tokens; the cut may change how its end is read, so it is looked at."""
+    """Decode the first tokens; count again, because the cut may change how the end is tokenized."""
     stop = max(tokens_max, 0)
     step = 1
     while stop > 0:
@@ -97,10 +97,10 @@ def _fitting(encoder: AnyTokenizer, ids: list[int], tokens_max: int) -> str:
 
 
 def estimate_tokens(text_or_size: str | int) -> int:
-    """Estimate the tokens of a text without the tokenizer, or of so many bytes of unknown text.
+    """Estimate the tokens of a text without the tokenizer, or of unknown text of this many bytes.
 
-    Within 4 % for half of the texts that it was tried on and within 9 % for nine in ten; for a
-    size alone within 35 %. Never for a budget.
+    The error is within 4 % for half of the tested texts and within 9 % for nine in ten; for a
+    size alone within 35 %. Do not use it for a budget.
     """
     if isinstance(text_or_size, int):
         return -(-text_or_size // _BYTES_PER_TOKEN)
@@ -124,7 +124,9 @@ _PART = re.compile(
 
 
 def _weight(text: str) -> float:
-    """Tokens by the parts of a text; the figures are a least squares fit over a thousand files."""
+    """Estimate tokens by the parts of a text; the weights are a least squares fit over a thousand
+    files.
+    """
     tokens = 0.0
     for part in _PART.finditer(text):
         chars = part.end() - part.start()
@@ -144,8 +146,8 @@ def _weight(text: str) -> float:
     return tokens
 
 
-# Where both tokenizers end a token, whatever stands around: behind a letter or a digit before a
-# sign (the apostrophe binds: it's), between letters and digits, behind a line end before either.
+# Positions where both tokenizers end a token in any context: between a letter or digit and a sign
+# (except the apostrophe: it's), between letters and digits, and after a line end before either.
 _END = re.compile(
     r"[^\W_](?=[\t\r\n -&(-/:-@\[-`{-~、。，！？：；（）「」])"
     r"|[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])|\n(?=[A-Za-z0-9])"
@@ -154,7 +156,7 @@ _LOOK_BACK_CHARS = 1_024
 
 
 def _pieces(text: str, chars: int = TOKEN_PIECE_CHARS) -> Iterator[tuple[str, bool]]:
-    """Cut a text where tokens end, with whether each piece had to be cut by force."""
+    """Split a text where tokens end, with whether each piece was cut elsewhere."""
     start = 0
     while len(text) - start > chars:
         stop, is_forced = _stop(text, start, chars)
@@ -165,7 +167,7 @@ def _pieces(text: str, chars: int = TOKEN_PIECE_CHARS) -> Iterator[tuple[str, bo
 
 
 def _stop(text: str, start: int, chars: int) -> tuple[int, bool]:
-    """Where the piece that begins here ends: near so many characters, later where it must."""
+    """Return the end of the piece that starts here: near `chars` characters, later if necessary."""
     aim = start + chars
     # The last character is only looked at, so that the search ends before it.
     last = 0
@@ -180,7 +182,7 @@ def _stop(text: str, start: int, chars: int) -> tuple[int, bool]:
 
 
 def _encodable(text: str) -> str:
-    """The text, with lone surrogates, which are in no UTF-8, replaced."""
+    """Replace lone surrogates, which cannot be encoded in UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -193,5 +195,8 @@ def _encoder(tokenizer: str) -> AnyTokenizer:
     from splintr import Tokenizer as Pretrained
 
     if tokenizer not in get_args(Tokenizer):
-        raise Invalid(f"no tokenizer {tokenizer}", hint=f"one of {', '.join(get_args(Tokenizer))}")
+        raise Invalid(
+            f"unknown tokenizer {tokenizer}",
+            hint=f"expected one of {', '.join(get_args(Tokenizer))}",
+        )
     return Pretrained.from_pretrained(tokenizer)

@@ -105,7 +105,7 @@ def test_what_does_not_fit_is_reported() -> None:
 
 def test_a_line_end_alone_is_a_difference() -> None:
     assert diff(b"a\nb\n", b"a\nb").notes == (
-        "they differ in the line end behind the last line alone",
+        "they differ only in the newline at the end of the last line",
     )
 
 

@@ -99,7 +99,7 @@ def test_a_match_never_goes_over_a_line_end() -> None:
 @pytest.mark.parametrize("pattern", [r"(a)\1", "(?=a)", "(?<!a)b", "(", "a{1001}", "\udc80"])
 def test_what_re2_does_not_take_is_refused_with_a_reason(pattern: str) -> None:
     """Promise L3."""
-    with pytest.raises(Invalid, match="the pattern cannot be used") as refused:
+    with pytest.raises(Invalid, match="invalid pattern") as refused:
         compile_any([pattern])
 
     assert "backreferences" in refused.value.hint
@@ -209,7 +209,7 @@ def test_other_encodings_are_read_and_reported() -> None:
     assert wide.text == "2: zwei süß\n"
     assert "UTF-16" in wide.notes[0]
     assert old.text == "2: zwei s\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER} drei\n"
-    assert "not UTF-8" in old.notes[0]
+    assert "invalid UTF-8" in old.notes[0]
 
 
 def test_when_the_time_is_over_the_answer_says_so() -> None:

@@ -330,7 +330,7 @@ def test_a_word_that_is_everywhere_is_looked_for_near_the_others() -> None:
     assert answer.matches[0].line == 77_778
     assert not answer.is_complete
     assert answer.notes == (
-        "00000000: of more than 100,000 matches, those near rarer ones were looked at",
+        "00000000: more than 100,000 matches: only those near rarer ones were examined",
     )
 
 
@@ -341,8 +341,8 @@ def test_where_there_are_too_many_matches_for_records_the_answer_says_so() -> No
     assert answer.matches[0].pointer is None
     assert not answer.is_complete
     assert answer.notes == (
-        "00000000: looked at by lines, not by records: more than 100,000 matches",
-        "00000000: places in long lines are counted, not records",
+        "00000000: searched by line, not by record: more than 100,000 matches",
+        "00000000: counted places in long lines instead of records",
     )
     assert answer.left_out.startswith("at least")
 
@@ -355,8 +355,8 @@ def test_in_what_is_larger_than_records_are_looked_for_in_lines_are_and_it_is_sa
 
     assert 0 < one_line.count < 80_000
     assert not one_line.is_complete
-    by_lines = "00000000: looked at by lines, not by records: larger than 16 MiB"
-    assert one_line.notes == (by_lines, "00000000: places in long lines are counted, not records")
+    by_lines = "00000000: searched by line, not by record: larger than 16 MiB"
+    assert one_line.notes == (by_lines, "00000000: counted places in long lines instead of records")
     assert (lines.count, lines.is_complete, lines.notes) == (80_000, True, (by_lines,))
 
 

@@ -122,28 +122,28 @@ def test_a_place_behind_the_end_is_empty_and_says_so() -> None:
     for way, value in (("lines", "30000:"), ("bytes", "99999999:"), ("tokens", "999999999:")):
         piece = NUMBERED.take(way, value)  # pyright: ignore[reportArgumentType]
         assert piece.text == ""
-        assert piece.notes[0].startswith("nothing is there")
+        assert piece.notes[0].startswith("nothing in this range")
 
 
 def test_no_line_is_answered_with_the_reason() -> None:
     """Promise L2."""
 
     def why(body: bytes, span: str) -> str:
-        return Counted(body).take("lines", span).notes[0].removeprefix("nothing is there: ")
+        return Counted(body).take("lines", span).notes[0].removeprefix("nothing in this range: ")
 
-    assert why(b"", "1:2") == "it is empty"
-    assert why(b"one\n", "1:1") == "the last number is not included; line 1 is 1:2"
-    assert why(b"one\n", "5:9") == "there is 1 line"
-    assert why(b"one\ntwo\n", "5:9") == "there are 2 lines"
+    assert why(b"", "1:2") == "the body is empty"
+    assert why(b"one\n", "1:1") == "the end is exclusive; line 1 is 1:2"
+    assert why(b"one\n", "5:9") == "the body has 1 line"
+    assert why(b"one\ntwo\n", "5:9") == "the body has 2 lines"
 
 
 def test_exactly_one_way_is_taken() -> None:
     """Promise L2."""
-    with pytest.raises(Invalid, match="one way, not lines and bytes"):
+    with pytest.raises(Invalid, match="one selector, got lines and bytes"):
         select(Slice(REF, lines="1:2", bytes="1:2"), ())
-    with pytest.raises(Invalid, match="needs to know which piece"):
+    with pytest.raises(Invalid, match="needs a selector"):
         select(Slice(REF), ())
-    with pytest.raises(Invalid, match="columns go with rows"):
+    with pytest.raises(Invalid, match="columns cannot be combined"):
         select(Slice(REF, lines="1:2"), ("a",))
     assert select(Slice(REF), ("a",)).value == ":"
 
@@ -192,7 +192,7 @@ def test_a_value_that_does_not_fit_goes_on_by_bytes() -> None:
     piece = body.take("json_pointer", "/rows", tokens_max=50)
     following = body.take("bytes", piece.next_args["bytes"], tokens_max=50)
 
-    assert piece.notes == ("it is a list of 10,000",)
+    assert piece.notes == ("a list of 10,000",)
     assert (b"[" + rest).startswith((piece.text + following.text).encode())
 
 
@@ -283,7 +283,7 @@ def test_of_two_sections_with_one_title_the_other_is_reported() -> None:
     piece = PROSE.take("heading", "Install")
 
     assert piece.text.startswith("## Install\nsteps\n")
-    assert piece.notes == ("also called so: Install (line 13)",)
+    assert piece.notes == ("also with this name: Install (line 13)",)
 
 
 def test_a_section_of_html_is_found_by_its_text() -> None:
@@ -313,7 +313,7 @@ def test_a_symbol_of_python_is_taken_whole() -> None:
     )
     assert PYTHON.take("symbol", "Box").text.startswith("@decorated\nclass Box:\n")
     assert PYTHON.take("symbol", "LIMIT").text == "LIMIT = 3\n"
-    assert PYTHON.take("symbol", "get").notes == ("also called so: Box.get (line 7)",)
+    assert PYTHON.take("symbol", "get").notes == ("also with this name: Box.get (line 7)",)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,11 @@
-"""Text diffs: what leads from one text to another, line by line, in time that is bounded.
+"""Text diffs: the edits from one text to another, line by line, in bounded time.
 
-What both begin and end with is left aside first. Of the rest, lines that each side has once, and
-both have, are anchors in their longest common order; what lies between two anchors is compared
-line by line while that is cheap, and taken as changed whole where it is not.
+The common head and tail are removed first. In the rest, lines that occur exactly once on each side
+are anchors, taken in their longest common order. The area between two anchors is compared line by
+line if that is cheap; otherwise it counts as one change.
 
-Rule: right for any two texts: with the changes made, the old is the new. Small for two alike.
+Rule: correct for any two texts: applying the edits to the old one gives the new one. Small if they
+are similar.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from msgspec import Struct
 
 from contextrelay.documents.diff import longest_rising
 
-# Of comparing lines one by one, where a line stands on both sides more than once.
+# Limit for comparing line by line, if a line occurs more than once on both sides.
 DIFF_STEPS_MAX = 20_000_000
 
 
 class Edit(Struct, frozen=True, gc=False):
-    """Lines old_start:old_stop of the old are replaced by new_start:new_stop of the new."""
+    """Replaces lines old_start:old_stop of the old text by new_start:new_stop of the new one."""
 
     old_start: int
     old_stop: int
@@ -31,7 +32,7 @@ class Edit(Struct, frozen=True, gc=False):
 
 
 def find_edits(old: list[str], new: list[str]) -> list[Edit]:
-    """The changes between two lists of lines, in order."""
+    """Return the edits between two lists of lines, in order."""
     head = 0
     for one, other in zip(old, new, strict=False):
         if one != other:
@@ -54,7 +55,7 @@ def find_edits(old: list[str], new: list[str]) -> list[Edit]:
 
 
 def _steps(old: list[str], new: list[str], area: Edit) -> int:
-    """What comparing an area line by line takes at most; 0 where there is nothing to compare."""
+    """Return the maximum steps to compare an area line by line; 0 if one side is empty."""
     old_lines, new_lines = area.old_stop - area.old_start, area.new_stop - area.new_start
     if old_lines <= 1 and new_lines <= 1:
         return 0
@@ -67,11 +68,11 @@ def _steps(old: list[str], new: list[str], area: Edit) -> int:
 def _areas(
     old: list[str], new: list[str], old_start: int, old_stop: int, new_start: int, new_stop: int
 ) -> Iterator[Edit]:
-    """What lies between anchors, and before the first and behind the last."""
+    """Yield the areas between anchors, before the first and after the last."""
     for old_index, new_index in _anchors(old, new, old_start, old_stop, new_start, new_stop):
         if old_index < old_start or new_index < new_start:
-            continue  # It was taken in by what follows the one before it.
-        # What stands before an anchor and is the same belongs to it.
+            continue  # It was included in the area after the previous anchor.
+        # Equal lines before an anchor belong to it.
         back = 0
         while (
             old_index - back > old_start
@@ -90,7 +91,7 @@ def _areas(
 def _anchors(
     old: list[str], new: list[str], old_start: int, old_stop: int, new_start: int, new_stop: int
 ) -> list[tuple[int, int]]:
-    """Lines that both have exactly once, as many as are in the same order on both sides."""
+    """Return pairs of lines that occur exactly once on each side, in their longest common order."""
     once_old = Counter(old[old_start:old_stop])
     once_new = Counter(new[new_start:new_stop])
     places = {
@@ -107,7 +108,7 @@ def _anchors(
 
 
 def _compared(old: list[str], new: list[str], area: Edit) -> Iterator[Edit]:
-    """A small area, line by line."""
+    """Compare a small area line by line."""
     one = old[area.old_start : area.old_stop]
     other = new[area.new_start : area.new_stop]
     matcher = SequenceMatcher(None, one, other, autojunk=False)
@@ -122,7 +123,7 @@ def _compared(old: list[str], new: list[str], area: Edit) -> Iterator[Edit]:
 
 
 def hunks(edits: list[Edit], context: int) -> Iterator[list[Edit]]:
-    """Changes grouped as a unified diff shows them: those that share the lines around them."""
+    """Group edits as a unified diff does: those that share context lines."""
     group: list[Edit] = []
     for edit in edits:
         if group and edit.old_start - group[-1].old_stop > 2 * context:
@@ -134,7 +135,7 @@ def hunks(edits: list[Edit], context: int) -> Iterator[list[Edit]]:
 
 
 class Hunk(Struct, frozen=True):
-    """Some changes and the lines around them, as a unified diff shows them."""
+    """Edits with their context lines, as a unified diff shows them."""
 
     edits: list[Edit]
     old_start: int
@@ -144,12 +145,12 @@ class Hunk(Struct, frozen=True):
 
     @property
     def line_count(self) -> int:
-        """How many lines it takes, its own head included."""
+        """The number of lines it takes, including its header."""
         added = sum(edit.new_stop - edit.new_start for edit in self.edits)
         return 1 + self.old_stop - self.old_start + added
 
     def lines(self, old: list[str], new: list[str], skipped: int) -> Iterator[str]:
-        """Its lines one after the other; `skipped` lines stand before both sides."""
+        """Yield its lines; `skipped` lines precede both sides."""
         old_at = _range(self.old_start + skipped, self.old_stop + skipped)
         yield f"@@ -{old_at} +{_range(self.new_start + skipped, self.new_stop + skipped)} @@"
         place = self.old_start
@@ -162,7 +163,7 @@ class Hunk(Struct, frozen=True):
 
 
 def unified(old: list[str], edits: list[Edit], context: int) -> Iterator[Hunk]:
-    """The hunks of a unified diff."""
+    """Yield the hunks of a unified diff."""
     for group in hunks(edits, context):
         first, last = group[0], group[-1]
         before = min(context, first.old_start)
@@ -177,7 +178,7 @@ def unified(old: list[str], edits: list[Edit], context: int) -> Iterator[Hunk]:
 
 
 def _range(start: int, stop: int) -> str:
-    """A range of lines as unified diffs write it."""
+    """Format a line range for a unified diff."""
     count = stop - start
     first = start + 1 if count else start
     return f"{first}" if count == 1 else f"{first},{count}"

@@ -1,7 +1,7 @@
-"""Differences of two bodies: a unified diff that fits, in bounded memory and time.
+"""Differences of two bodies: a unified diff within a budget, in bounded memory and time.
 
-Rule: what both begin and end with is never held. Of what lies between, DIFF_MIDDLE_BYTES_MAX of
-each side are compared, and the answer says when there was more.
+Rule: the common head and tail are never kept in memory. Of the middle, DIFF_MIDDLE_BYTES_MAX of
+each side are compared, and the reply says if there was more.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DIFF_CHANGES_MAX = 50
 
 
 class Compare(Struct, frozen=True, kw_only=True):
-    """Two texts to compare: what lies between the same head and the same tail of two bodies."""
+    """Two texts to compare: the middle of two bodies, between their common head and tail."""
 
     labels: tuple[str, str]
     context: int
@@ -46,13 +46,13 @@ class Compare(Struct, frozen=True, kw_only=True):
     """Where they begin in both bodies, in bytes."""
     lines_before: int
     is_cut: bool
-    """Whether there is more of them."""
+    """Whether the middle is longer than the texts."""
     is_inside: bool
     """Whether they begin within a long line."""
 
 
 class TextDifference(Struct, frozen=True, kw_only=True):
-    """What differs between two texts."""
+    """The differences between two texts."""
 
     text: str = ""
     added: int = 0
@@ -63,7 +63,7 @@ class TextDifference(Struct, frozen=True, kw_only=True):
 
 
 def compare(asked: Compare, bodies: Sequence[bytes]) -> TextDifference:
-    """Compare two texts, and, where they follow, the two JSON documents that they are of."""
+    """Compare two texts and, if possible, the JSON documents that contain them."""
     old_lines, new_lines = _lines(bodies[0]), _lines(bodies[1])
     edits = find_edits(old_lines, new_lines)
     lines = [f"--- {asked.labels[0]}\n", f"+++ {asked.labels[1]}\n"]
@@ -71,7 +71,7 @@ def compare(asked: Compare, bodies: Sequence[bytes]) -> TextDifference:
     for hunk in unified(old_lines, edits, asked.context):
         line_count += hunk.line_count
         if room <= 0:
-            continue  # What is not shown is counted and not made.
+            continue  # Counted, but not rendered.
         for line in _folded(hunk.lines(old_lines, new_lines, asked.lines_before)):
             lines.append(f"{line}\n")
             room -= len(line) + 1
@@ -81,9 +81,9 @@ def compare(asked: Compare, bodies: Sequence[bytes]) -> TextDifference:
     left_out = [f"{line_count - count:,} lines of the diff"] if line_count > count else []
     notes: list[str] = []
     if asked.is_cut:
-        left_out.append(f"what is behind the first {DIFF_MIDDLE_BYTES_MAX:,} bytes that differ")
+        left_out.append(f"everything after the first {DIFF_MIDDLE_BYTES_MAX:,} bytes that differ")
     if not edits and not asked.is_cut:
-        notes.append("they differ in the line end behind the last line alone")
+        notes.append("they differ only in the newline at the end of the last line")
     elif asked.is_inside:
         where = f"shown from byte {asked.start:,} on"
         notes.append(f"line {asked.lines_before + 1:,} is long: {where}")
@@ -104,7 +104,7 @@ def differ(
     tokens_max: int,
     compare: Callable[[Compare, Sequence[bytes]], TextDifference] = compare,
 ) -> Differing:
-    """What differs between two bodies; `compare` is what may take long."""
+    """Return the differences between two bodies; `compare` is the part that may be slow."""
     if old.sha256 == new.sha256 and old.sha256:
         return _answer(old, new, TextDifference(), is_same=True)
     labels = f"{old.ref[:8]} {old.name or ''}".rstrip(), f"{new.ref[:8]} {new.name or ''}".rstrip()
@@ -148,7 +148,7 @@ def _answer(
 
 
 def _both_spent(tokens: int, old: SliceSource, new: SliceSource) -> Spent:
-    """The tokens that were given, and those of both bodies whole."""
+    """Return the tokens of the reply, and of both bodies in full."""
     one, other = spent(0, old), spent(0, new)
     is_measured = one.basis == other.basis == "measured"
     return Spent(
@@ -159,13 +159,13 @@ def _both_spent(tokens: int, old: SliceSource, new: SliceSource) -> Spent:
     )
 
 
-# What is the same
+# Common head and tail
 
 
 def _middle(
     old: SliceSource, new: SliceSource, labels: tuple[str, str], context: int, tokens_max: int
 ) -> tuple[Compare, list[bytes]]:
-    """What lies between what both begin and end with, with some lines of both around it."""
+    """Return the middle between common head and tail, with some context lines of both."""
     head = _same_head(old, new)
     start, is_inside = _back(old, head, context)
     lines_before = sum(chunk.count(b"\n") for chunk in old.read(0, start))
@@ -189,7 +189,7 @@ def _middle(
 
 
 def _same_head(old: SliceSource, new: SliceSource) -> int:
-    """How many bytes both begin with."""
+    """Return the length of the common head in bytes."""
     place = 0
     for one, other in zip(_blocks(old), _blocks(new), strict=False):
         if one != other:
@@ -199,7 +199,7 @@ def _same_head(old: SliceSource, new: SliceSource) -> int:
 
 
 def _blocks(source: SliceSource) -> Iterator[bytes]:
-    """A body in blocks of one size, however it is read."""
+    """Yield a body in blocks of one size, however it is stored."""
     carried = b""
     for chunk in source.read(0, source.size_bytes):
         carried += chunk
@@ -211,7 +211,7 @@ def _blocks(source: SliceSource) -> Iterator[bytes]:
 
 
 def _same_start(one: AnyStr, other: AnyStr) -> int:
-    """How many bytes or characters two texts begin with, found by halves."""
+    """Return the length of the common prefix of two texts, found by bisection."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -223,7 +223,7 @@ def _same_start(one: AnyStr, other: AnyStr) -> int:
 
 
 def _same_tail(old: SliceSource, new: SliceSource, start: int) -> int:
-    """How many bytes both end with, behind a place."""
+    """Return the length of the common tail in bytes, after an offset."""
     most = min(old.size_bytes, new.size_bytes) - start
     same = 0
     while same < most:
@@ -237,7 +237,7 @@ def _same_tail(old: SliceSource, new: SliceSource, start: int) -> int:
 
 
 def _back(source: SliceSource, place: int, context: int) -> tuple[int, bool]:
-    """From a place back to where its line begins, and so many lines more; not far in a long one."""
+    """Go back from an offset to its line start and `context` more lines, unless a line is long."""
     window = source.bytes_of(max(0, place - LINE_MARK_BYTES), place)
     first = place - len(window)
     start = window.rfind(b"\n") + 1
@@ -254,14 +254,14 @@ def _back(source: SliceSource, place: int, context: int) -> tuple[int, bool]:
 
 
 def _forward(source: SliceSource, tail: int, context: int) -> int:
-    """A tail that begins with a line, and leaves so many lines before it to the middle."""
+    """Return a tail that starts at a line and leaves `context` lines before it in the middle."""
     begin = source.size_bytes - tail
     window = source.bytes_of(begin, min(begin + LINE_MARK_BYTES, source.size_bytes))
     place = -1
     for _ in range(context + 1):
         place = window.find(b"\n", place + 1)
         if place < 0:
-            # No line ends near: a little of it is enough, and none where the body ends.
+            # No line ends nearby: use a little of it, or nothing at the end of the body.
             return 0 if len(window) == tail else max(0, tail - MATCH_BYTES_SHOWN)
     return tail - place - 1
 
@@ -275,11 +275,11 @@ def _lines(raw: bytes) -> list[str]:
     return lines[:-1] if lines and not lines[-1] else lines
 
 
-# How it is shown
+# Display
 
 
 def _folded(lines: Iterator[str]) -> Iterator[str]:
-    """A hunk whose long lines are folded; of a line that was changed, around the first change."""
+    """Yield a hunk with long lines folded; a changed line is folded around its first change."""
     before = " "
     line = next(lines, None)
     while line is not None:
@@ -294,7 +294,7 @@ def _folded(lines: Iterator[str]) -> Iterator[str]:
 
 
 def _fold(line: str, other: str) -> str:
-    """A part of a long line: its beginning, or around where it differs from another."""
+    """Return a part of a long line: its beginning, or around its difference from another."""
     change = _same_start(line[1:], other[1:]) if other else 0
     first = max(0, change - MATCH_BYTES_SHOWN // 2)
     text = line[1 + first : 1 + first + MATCH_BYTES_SHOWN]
@@ -303,7 +303,7 @@ def _fold(line: str, other: str) -> str:
 
 
 def _changes(old: bytes, new: bytes) -> list[Change]:
-    """Where two JSON documents differ; nothing for what is none."""
+    """Return the differences of two JSON documents; empty if one is not JSON."""
     try:
         found = difference(msgspec.json.decode(old), msgspec.json.decode(new))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

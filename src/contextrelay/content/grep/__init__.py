@@ -1,1 +1,1 @@
-"""Grep: lines that match, and how matches are shown."""
+"""Grep: find matching lines and records, and show them."""

@@ -1,4 +1,4 @@
-"""What a grep has gathered: matches in order, or of several patterns the best, within a budget."""
+"""The matches of a grep: in order, or for several patterns the best ones, within a budget."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from contextrelay.model.inspect import Match, Skipped
 from contextrelay.model.tokens import Spent
 
 Search = Callable[..., Any]
-"""Of a compiled pattern."""
+"""The search method of a compiled pattern."""
 
 SHORT_REF_CHARS = 8
 ONE_MORE = 100
-"""What one more pattern counts; whole words decide among what has as many."""
-# Longer lines are looked at around their matches.
+"""The score of one more pattern; whole words break ties."""
+# Longer lines are searched only around their matches.
 _LINE_BYTES = 8_192
 _ROOM_TOKENS = 4
 _WHOLE_TRIES = 8
@@ -33,7 +33,7 @@ _SKIPPED_MAX = 100
 
 
 class GrepQuery(Struct, frozen=True, kw_only=True):
-    """What is looked for, and how much of it is shown."""
+    """What to search for, and how much to show."""
 
     pattern: str | tuple[str, ...]
     ignore_case: bool = False
@@ -50,17 +50,17 @@ class GrepQuery(Struct, frozen=True, kw_only=True):
 
     @property
     def shows_records(self) -> bool:
-        """Whether records are shown where there are some; where a place is given, lines are."""
+        """Whether to show records where possible; a given position means lines."""
         return not (self.context or self.is_count or self.after_line)
 
 
 class GrepMatches:
-    """What was found so far."""
+    """The matches found so far."""
 
     def __init__(self, wanted: GrepQuery, is_one: bool = False) -> None:
         self.wanted = wanted
         self._is_one = is_one
-        """Whether all is in one body, which is not named then."""
+        """Whether all matches are in one body, which is then not named."""
         self.matches: list[Match] = []
         self.names: dict[str, str] = {}
         self.count = self.looked_at = self.skipped_count = self.record_bodies = 0
@@ -71,11 +71,11 @@ class GrepMatches:
         self.tokens_left = wanted.tokens_max
         self.is_full = wanted.is_count
         self.is_counted = True
-        """Whether the count is that of all records that match, and not less."""
+        """Whether the count includes all matching records; if not, it is a minimum."""
         self.unshown_in = ""
-        """The first ref of which not all matches are shown."""
+        """The first ref with matches that are not shown."""
         self.is_ranked = len(wanted.patterns) > 1 and not wanted.is_count
-        """Whether the best are shown, and not the first."""
+        """Whether the best matches are shown instead of the first ones."""
         self._best: list[tuple[int, int, SliceSource | None, LineMatch | Match]] = []
         self._order = 0
         compiled = [
@@ -92,7 +92,7 @@ class GrepMatches:
             self.skipped.append(Skipped(ref=ref, why=why))
 
     def match(self, source: SliceSource, hit: LineMatch) -> Match:
-        """A line with those around it."""
+        """Return a match with its context lines."""
         context = self.wanted.context
         before, after = _around(source, hit, context) if context else ((), ())
         return Match(
@@ -105,7 +105,7 @@ class GrepMatches:
         )
 
     def _line_of(self, source: SliceSource, offset: int) -> int:
-        """The number of the line that begins at a place."""
+        """Return the number of the line that starts at an offset."""
         marks = self._marks.get(source.ref)
         if marks is None:
             size_bytes = source.size_bytes
@@ -115,7 +115,7 @@ class GrepMatches:
         return line + source.bytes_of(place, offset).count(b"\n")
 
     def takes(self, match: Match) -> bool:
-        """Take a match in, if it fits; from the first that does not, none is."""
+        """Add a match if it fits; after the first that does not fit, no more are added."""
         if not self.is_full:
             match = match if self.matches else self._fitted(match)
             cost = count_tokens(_lines_of(match, self.wanted.context) + self._head(match))
@@ -130,7 +130,7 @@ class GrepMatches:
         return True
 
     def _fitted(self, match: Match) -> Match:
-        """The very first is shown in any case: without its neighbours, or what fits of it."""
+        """Shorten the first match to the budget: drop its context, then cut it."""
         if (match.before or match.after) and (
             count_tokens(_lines_of(match, self.wanted.context)) > self.tokens_left // 2
         ):
@@ -148,14 +148,14 @@ class GrepMatches:
         return replace(match, text=fit(text, max(1, room_tokens)))
 
     def _head(self, match: Match) -> str:
-        """What is said of a body before its first match, as long as it can be."""
+        """Return the longest possible heading of a body."""
         is_new = not self.matches or self.matches[-1].ref != match.ref
         return f"{match.ref} {match.line}" if is_new and not self._is_one else ""
 
-    # Of several patterns, the best
+    # Ranking for several patterns
 
     def ranks_line(self, source: SliceSource, hit: LineMatch) -> None:
-        """Keep a line by how many of the patterns it has, if it is among the best so far."""
+        """Keep a line if it is among the best so far, by the number of patterns in it."""
         at = hit.offset - hit.line_offset
         if hit.is_folded and self._is_quick and at < _LINE_BYTES:
             stop = min(hit.line_offset + _LINE_BYTES, source.size_bytes)
@@ -163,7 +163,7 @@ class GrepMatches:
             end = raw.find(b"\n", at)
             if end >= 0 or stop == source.size_bytes:
                 if (source.ref, hit.line_offset) in self._lines:
-                    return  # It was seen at a match before this one.
+                    return  # Already seen at an earlier match.
                 self._lines.add((source.ref, hit.line_offset))
                 text = shown(text_of(raw[:end] if end >= 0 else raw)).removesuffix("\r")
                 hit = replace(hit, text=text)
@@ -172,7 +172,7 @@ class GrepMatches:
         self._rank(score_of(raw, self._searches, tries), source, hit)
 
     def ranks(self, score: int, match: Match) -> None:
-        """Keep a record by how many of the patterns it has."""
+        """Rank a record by the number of patterns in it."""
         self._rank(score, None, match)
 
     def _rank(self, score: int, source: SliceSource | None, found: LineMatch | Match) -> None:
@@ -185,16 +185,16 @@ class GrepMatches:
 
     @property
     def needs_several(self) -> bool:
-        """Whether no line with one of the patterns, unless as a word, can be among the best now."""
+        """Whether lines with a single pattern no longer rank among the best, except words."""
         return self.is_ranked and len(self._best) >= max(1, self.wanted.matches_max)
 
     @property
     def needs_words(self) -> bool:
-        """Whether one that has it as a whole word still can."""
+        """Whether a line with a single pattern as a whole word still can."""
         return bool(self._best) and self._best[0][0] <= ONE_MORE
 
     def take_ranked(self) -> None:
-        """Take in the best: what has more of the patterns first, then in order."""
+        """Add the best matches: by number of patterns, then in order."""
         for _, _, source, found in sorted(self._best, key=lambda each: each[:2], reverse=True):
             if isinstance(found, LineMatch):
                 assert source is not None
@@ -207,9 +207,9 @@ class GrepMatches:
 
 
 def score_of(raw: bytes, searches: Sequence[Search], tries: int) -> int:
-    """How good a match is: by how many patterns are in it, then by how many as whole words.
+    """Return the score of a match: the number of patterns, then the number found as whole words.
 
-    `tries`: how many places of a pattern are looked at for a whole word.
+    `tries`: how many occurrences of a pattern are checked for a whole word.
     """
     score = 0
     for search in searches:
@@ -228,7 +228,9 @@ def score_of(raw: bytes, searches: Sequence[Search], tries: int) -> int:
 
 
 def cut_around(text: str, searches: Sequence[Search], chars_max: int) -> str:
-    """What fits of a long line: its beginning if every pattern is there, or what is around them."""
+    """Cut a long line: keep its beginning if every pattern is in it, or the text around the
+    matches.
+    """
     raw = text.encode("utf-8", "replace")
     if len(raw) <= chars_max:
         return text
@@ -253,14 +255,14 @@ def cut_around(text: str, searches: Sequence[Search], chars_max: int) -> str:
 def _around(
     source: SliceSource, hit: LineMatch, context: int
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The lines before and after that of a match; no further than a window is read for them."""
+    """Return the lines before and after a match, reading at most one window each."""
     window = min(LINE_MARK_BYTES, 4 * MATCH_BYTES_SHOWN * context)
     start = max(0, hit.line_offset - window)
     raw = source.bytes_of(start, hit.line_offset)
-    # One more than is shown, to know whether the first of them is whole.
+    # One more than shown, to know whether the first of them is complete.
     before = raw.rsplit(b"\n", context + 1)[:-1] if raw else []
     if len(before) > context or start:
-        before = before[1:]  # Its beginning is not there.
+        before = before[1:]  # Its beginning is missing.
     rest = source.bytes_of(hit.offset, min(hit.offset + window, source.size_bytes))
     after = rest.split(b"\n", context + 2)[1:]
     if after and (not after[-1] or hit.offset + len(rest) < source.size_bytes):
@@ -269,13 +271,13 @@ def _around(
 
 
 def _short(raw: bytes) -> str:
-    """A line next to a match, its beginning if it is long."""
+    """Return a context line, truncated if long."""
     cut = raw[:MATCH_BYTES_SHOWN].removesuffix(b"\r")
     return shown(text_of(cut)) + ("…" if len(raw) > MATCH_BYTES_SHOWN else "")
 
 
 def _lines_of(match: Match, context: int) -> str:
-    """A match as lines, as long as they can be."""
+    """Return a match as lines, at their maximum length."""
     parting = ("--",) if context else ()
     lines = (*match.before, match.text, *match.after, *parting)
     return "".join(f"{match.line}- {line}\n" for line in lines)

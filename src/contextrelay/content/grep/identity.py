@@ -1,6 +1,6 @@
-"""What identifies a record: the values of its members that are named like an id or a name.
+"""The identity of a record: the values of its members that are named like an id or a name.
 
-Rule: no more than the first GREP_RECORD_MEMBERS_MAX lines or parts of it are looked at.
+Rule: only the first GREP_RECORD_MEMBERS_MAX lines or parts of a record are examined.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextrelay.content.grep.shown_object import short
 from contextrelay.content.grep.tree import Format, JsonContainer
 from contextrelay.limits import GREP_RECORD_BYTES_MAX
 
-# Of a record that another is in, parts that are looked at for what identifies it.
+# Parts of an enclosing record that are examined for its identity.
 GREP_RECORD_MEMBERS_MAX = 200
 
 
@@ -29,12 +29,13 @@ _SHOWN_MAX = 2
 _VALUE_CHARS = 60
 _TAG_BYTES_MAX = 4_096
 _ATTRIBUTE = re.compile(r"""(?<![\w:.-])([\w:.-]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)')""")
-# A member on a line of its own; behind `{`, `[`, `|`, `>`, `&` and `*` stands no plain value.
+# A member on a line of its own; a value that starts with `{`, `[`, `|`, `>`, `&` or `*` is not
+# plain.
 _MEMBER = re.compile(r"""(["']?)([\w.-]{1,80}+)\1:[ \t]++([^\s#{\[|>&*][^\n]*+)""")
 
 
 def identity(body: bytes, nodes: list[JsonContainer], index: int, format: Format) -> list[str]:
-    """The first values that identify a record, each behind its name."""
+    """Return the first identifying values of a record, each with its name."""
     node = nodes[index]
     if format == "xml":
         members = _in_xml(body, nodes, index)
@@ -50,7 +51,7 @@ def identity(body: bytes, nodes: list[JsonContainer], index: int, format: Format
 
 
 def identifies(body: bytes, place: int) -> bool:
-    """Whether a place in settings is in the header of a section, or in a value that names it."""
+    """Return True if a position is in the header of a section, or in a value that names it."""
     first = max(0, place - _TAG_BYTES_MAX)
     start = body.rfind(b"\n", first, place) + 1 or first
     row = body[start:place].decode("utf-8", "replace").lstrip()
@@ -68,7 +69,7 @@ def _in_json(raw: bytes) -> Iterator[tuple[str, Any]]:
 
 
 def _in_xml(body: bytes, nodes: list[JsonContainer], index: int) -> Iterator[tuple[str, str]]:
-    """Attributes, then elements right in it that hold a text and nothing else."""
+    """Yield attributes, then direct child elements that contain only text."""
     node = nodes[index]
     for attribute in _ATTRIBUTE.finditer(_tag(body, node).decode("utf-8", "replace")):
         yield attribute[1], attribute[2] or attribute[3] or ""
@@ -85,13 +86,13 @@ def _in_xml(body: bytes, nodes: list[JsonContainer], index: int) -> Iterator[tup
 
 
 def _tag(body: bytes, node: JsonContainer) -> bytes:
-    """The tag with which an element begins."""
+    """Return the start tag of an element."""
     stop = body.find(b">", node.start, node.start + _TAG_BYTES_MAX) + 1
     return body[node.start : stop]
 
 
 def _in_yaml(body: bytes, node: JsonContainer) -> Iterator[tuple[str, str]]:
-    """Members as far to the right as the first is."""
+    """Yield members with the indent of the first."""
     before = node.body - body.rfind(b"\n", 0, node.body) - 1
     text = " " * before + body[node.body : node.stop].decode("utf-8", "replace")
     column = -1

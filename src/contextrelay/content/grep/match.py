@@ -1,11 +1,11 @@
-"""Grep: lines in which a regular expression is found, in a stream of blocks.
+"""Grep: find the lines that match a regular expression, in a stream of blocks.
 
-RE2 goes once over every byte, whatever the pattern: what would need more (backreferences, looking
-around) it refuses. A match never goes over a line end.
+RE2 reads every byte once, whatever the pattern; features that would need more (backreferences,
+lookaround) are refused. A match never spans a line end.
 
-Rule: memory is a block and GREP_LINE_BYTES_MAX, however long a line is. A line longer than is shown
-gives one match for every place in it that was not shown with the one before. One longer than a
-block is looked at in parts, and as a whole only where these have no match.
+Rule: memory is bounded by a block and GREP_LINE_BYTES_MAX, however long a line is. A line that is
+too long to show gives one match for each position not already shown. A line longer than a block is
+searched in parts, and as a whole only if the parts have no match.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ from contextrelay.limits import (
 if TYPE_CHECKING:
     Pattern = Any
 
-# Of one regular expression, all that RE2 makes of it; and its program alone, 5,000 to 11,000 steps:
-# where RE2 runs out of room, it takes each of them for each byte, in 3 to 12 ns.
+# Memory limits for one regular expression: all of RE2, and its program alone (5,000 to 11,000
+# steps). When RE2 runs out of memory it executes each step for each byte, at 3 to 12 ns.
 GREP_PATTERN_BYTES_MAX = 4 * MIB
 GREP_PROGRAM_BYTES_MAX = 192 * KIB
-# Steps of a program times bytes between two looks at the clock; more only in the smallest block.
+# Program steps times bytes between two checks of the clock; more only in the smallest block.
 GREP_STEPS_MAX = 1 << 25
 GREP_LINE_BYTES_MAX = MIB
 
 
 _MODE = "(?m)"
-"""A pattern's ^ and $ are those of a line."""
+"""Makes ^ and $ match at line ends."""
 
 
 class LineMatch(Struct, frozen=True, gc=False):
-    """A match: its line, where the line and the match begin, and what is shown of the line."""
+    """A match: its line, the offsets of line and match, and the text shown."""
 
     line: int
-    """0 where lines are not counted."""
+    """0 if lines are not counted."""
     line_offset: int
     offset: int
     text: str
@@ -58,29 +58,29 @@ class LineMatch(Struct, frozen=True, gc=False):
 
 
 class LineBlock(Struct, frozen=True, gc=False):
-    """Whole lines, or a part of a long one: then `seen` bytes of it were looked at before."""
+    """Whole lines, or a part of a long line, of which `seen` bytes were searched before."""
 
     line: int
     offset: int
     raw: bytes
     seen: int
     is_inside: bool
-    """Whether it begins within a line."""
+    """Whether it starts within a line."""
     line_offset: int
-    """Where the line in which it begins does."""
+    """Offset of the line in which it starts."""
     is_cut: bool = False
-    """Whether its last line goes on behind it: then its end is no line's end."""
+    """Whether its last line continues after it, so that its end is not a line end."""
     is_again: bool = False
-    """Whether it is a long line as a whole, of which the parts were looked at before."""
+    """Whether it is a whole long line whose parts were searched before."""
 
 
 def compile_any(
     patterns: Sequence[str], ignore_case: bool = False, is_fixed: bool = False
 ) -> Pattern:
-    """Make RE2 ready to look for any of several patterns; for plain texts, with what helps it.
+    """Compile several alternative patterns for RE2, with faster paths for plain texts.
 
     Raises:
-        Invalid: RE2 does not take one of them, or all together.
+        Invalid: RE2 refuses one of them, or their combination.
     """
     compiled = [compile_pattern(each, ignore_case, is_fixed) for each in patterns]
     if is_plain(patterns, is_fixed):
@@ -98,10 +98,10 @@ _ESCAPED = re.compile(r"[^\w\s\x80-\U0010ffff]", re.ASCII)
 
 
 def compile_pattern(pattern: str, ignore_case: bool = False, is_fixed: bool = False) -> Pattern:
-    """Make RE2 ready to look for a pattern.
+    """Compile a pattern for RE2.
 
     Raises:
-        Invalid: RE2 does not take it; the error says why.
+        Invalid: RE2 refuses it; the error says why.
     """
     import re2  # pyright: ignore[reportMissingTypeStubs]
 
@@ -110,33 +110,34 @@ def compile_pattern(pattern: str, ignore_case: bool = False, is_fixed: bool = Fa
     options.log_errors = False
     options.never_nl = True
     options.literal = is_fixed
-    # What its parentheses match is not used, and to find it would take RE2's slowest way.
+    # Groups are not used, and capturing them would need RE2's slowest mode.
     options.never_capture = True
     options.case_sensitive = not ignore_case
     options.max_mem = GREP_PROGRAM_BYTES_MAX
     try:
         source = (pattern if is_fixed else _MODE + pattern).encode()
         library.compile(source, options)
-        # With the room that it is fast in. Had it that at first, its program might fill it.
+        # Compiled again with the memory at which it is fast. Given it at once, the program could
+        # fill it.
         options.max_mem = GREP_PATTERN_BYTES_MAX
         return library.compile(source, options)
     except (library.error, UnicodeEncodeError) as error:
         why = error.args[0] if isinstance(error, library.error) and error.args else "no Unicode"
         reason = why.decode(errors="replace") if isinstance(why, bytes) else str(why)
         raise Invalid(
-            f"the pattern cannot be used: {reason.replace(_MODE, '', 1)}",
-            "RE2 has no backreferences and does not look around; for plain text give is_fixed"
-            " (--fixed)",
+            f"invalid pattern: {reason.replace(_MODE, '', 1)}",
+            "RE2 has no backreferences and no lookaround; for plain text set is_fixed (--fixed)",
         ) from None
 
 
 def blocks_of(
     chunks: Iterable[bytes], line: int = 1, offset: int = 0, most: int = GREP_BLOCK_BYTES_MAX
 ) -> Iterator[LineBlock]:
-    """Chunks as blocks that end with a line, or, in a line that does not end, anywhere.
+    """Yield chunks as blocks that end at a line end, or anywhere in a line that is too long.
 
-    The first is small and the next ones grow, so that a caller with little time can stop early.
-    From a line 0 on, lines are not counted: that takes longer than to look for most patterns.
+    The first block is small and the next ones grow, so that a caller with little time can stop
+    early. If `line` is 0, lines are not counted: counting takes longer than searching for most
+    patterns.
     """
     size = GREP_BLOCK_BYTES_MIN
     carried = b""
@@ -148,7 +149,7 @@ def blocks_of(
             place += size - len(carried)
             size = min(2 * size, most)
             is_inside = seen > 0
-            # A long line ends its block, so that it can be looked at as a whole before others.
+            # A long line ends its block, so that it is searched as a whole before later lines.
             stop = (part.find(b"\n", seen) if is_inside else part.rfind(b"\n")) + 1
             if stop:
                 yield LineBlock(line, offset, part[:stop], seen, is_inside, line_offset)
@@ -178,7 +179,7 @@ def blocks_of(
 
 
 class _LongLine:
-    """A line that is longer than a block, as long as it is not too long to be looked at whole."""
+    """A line longer than a block, kept while it is short enough to be searched as a whole."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -192,7 +193,7 @@ class _LongLine:
             self._parts.clear()
 
     def ended(self, part: bytes) -> bytes:
-        """The whole line with its end; nothing where it is too long."""
+        """Return the whole line with its end, or nothing if it is too long."""
         self.add(part)
         whole = b"".join(self._parts)
         self._parts.clear()
@@ -200,13 +201,13 @@ class _LongLine:
         return whole
 
 
-# Matches that are only counted between two looks at the clock, of a pattern that is looked for
-# quickly; each may have had as much read again as two blocks overlap.
+# Matches that are only counted between two checks of the clock, for a fast pattern; each may read
+# the overlap of two blocks again.
 _COUNTED_BETWEEN_LOOKS = 64
 
 
 class Seeker:
-    """Goes through blocks, gives matches until it is enough, and counts all of them."""
+    """Searches blocks, yields matches until told to stop, and counts all of them."""
 
     def __init__(
         self, pattern: Pattern, is_over: Callable[[], bool], count_max: int = GREP_COUNTED_MAX
@@ -223,25 +224,25 @@ class Seeker:
         self.count = 0
         self._shown_until = -1
         self.is_enough = False
-        """Set by the caller: from then on matches are counted and not given."""
+        """Set by the caller: count further matches without yielding them."""
         self.needs_several = False
-        """Set by the caller: from then on lines with one of several texts are counted only."""
+        """Set by the caller: only count lines with one of several texts."""
         self.needs_words = False
-        """Set with it: except those that have it as a whole word."""
+        """Set with it: except lines that have the text as a whole word."""
         self.has_places = False
-        """Whether some of what was counted are places in lines that are longer than is shown."""
+        """Whether the count includes positions in lines that are too long to show."""
         self.is_complete = True
-        """False once the time was over, or the matches were too many, before the end."""
+        """False if the deadline or too many matches ended the search early."""
 
     def hits(self, blocks: Iterable[LineBlock]) -> Iterator[LineMatch]:
-        """The matches in order, each once; ends early when it is stopped."""
+        """Yield the matches in order, each once; end early when stopped."""
         for block in blocks:
             if self._is_stopped():
                 return
             is_seen = self._shown_until > block.offset or len(block.raw) > self._again_bytes_max
             if block.is_again and is_seen:
                 continue
-            # Of an overlap only the end is new; but a match may begin before it.
+            # In an overlap only the end is new, but a match may start before it.
             place = max(1, self._shown_until - block.offset) if block.is_inside else 0
             line, counted = block.line, 0
             for found in self._found(block, place):
@@ -250,18 +251,18 @@ class Seeker:
                     counted = found.line_start
                 yield found.hit(block, line)
                 if block.is_again:
-                    break  # Each of them may take a look at all of it.
+                    break  # Each of them may read all of it.
 
     def _is_stopped(self) -> bool:
-        """Whether the time is over, or there are too many matches; from then on it is."""
+        """Return True once the deadline has passed or there are too many matches."""
         if self.count >= self._count_max or self._is_over():
             self.is_complete = False
         return not self.is_complete
 
     def _found(self, block: LineBlock, place: int) -> Iterator[_Found]:
-        """The matches of a block from a place on; where it is enough, they are only counted."""
-        # RE2 sees the byte before a place and the one behind its end: within a line, ^ and $ are
-        # found at neither.
+        """Yield the matches of a block from a position; only count them if enough were found."""
+        # RE2 sees the byte before the start and the one after the end: within a line, ^ and $ do
+        # not match there.
         raw, search = block.raw, self._search
         end = len(raw) - block.is_cut
         is_whole = not (block.is_inside or block.is_cut)
@@ -272,10 +273,10 @@ class Seeker:
                 return
             start, stop = match.span()
             if block.is_inside and stop <= block.seen:
-                place = max(stop, place + 1)  # It was found in the block before this one.
+                place = max(stop, place + 1)  # Already found in the previous block.
                 continue
             if start == end and (block.is_cut or raw.endswith(b"\n") or block.is_inside):
-                return  # An empty match behind the last line end, where no line is.
+                return  # An empty match after the last line end, where there is no line.
             is_looking = not self.is_enough or self.count % self._looks_every == 0
             if is_looking and self._is_stopped():
                 return
@@ -296,9 +297,9 @@ class Seeker:
                 yield _Found(start, line_start, line_stop, first, last, is_folded, is_cut)
 
     def _counted(self, block: LineBlock, plain: PlainTexts, place: int) -> int:
-        """Count lines with one of several texts, up to the end or to a line that is long.
+        """Count lines with one of several texts, up to the end or to a long line.
 
-        Where it is not enough, also up to a line that has more than one of them.
+        If not enough were found, also stop at a line that has more than one of them.
         """
         raw = block.raw
         while place < len(raw):
@@ -308,7 +309,7 @@ class Seeker:
                 break
             (first, index), stop = there[0], len(raw)
             if len(there) > 1:
-                # Up to the line in which another text is.
+                # Up to the line that contains another text.
                 stop = raw.rfind(b"\n", place, there[1][0]) + 1
                 if first >= stop:
                     if not self.is_enough:
@@ -320,8 +321,9 @@ class Seeker:
         return len(raw)
 
     def _counted_of(self, block: LineBlock, text: bytes, place: int, stop: int) -> tuple[int, bool]:
-        """Count lines with a text up to a place; how far it came, and whether one is to be looked
-        at: it is long, or has the text as a word where that matters."""
+        """Count lines with a text up to a position. Return the end position, and whether its line
+        must be examined: it is long, or has the text as a word where that matters.
+        """
         raw = block.raw
         looks_at_words = self.needs_words and not self.is_enough
         while (start := raw.find(text, place, stop)) >= 0:
@@ -340,7 +342,7 @@ class Seeker:
 
 
 class _Found(Struct, frozen=True, gc=False):
-    """A match in a block: where it begins, its line, and what is shown of it."""
+    """A match in a block: its start, its line, and the text shown."""
 
     start: int
     line_start: int
@@ -349,7 +351,7 @@ class _Found(Struct, frozen=True, gc=False):
     last: int
     is_folded: bool
     is_cut: bool
-    """Whether its line begins before the block."""
+    """Whether its line starts before the block."""
 
     def hit(self, block: LineBlock, line: int) -> LineMatch:
         raw = block.raw
@@ -367,7 +369,7 @@ class _Found(Struct, frozen=True, gc=False):
 def _shown_span(
     raw: bytes, start: int, stop: int, line_start: int, line_stop: int
 ) -> tuple[int, int]:
-    """From where to where a long line is shown around a match; no character is cut."""
+    """Return the span of a long line to show around a match, without splitting a character."""
     room = max(0, MATCH_BYTES_SHOWN - (stop - start)) // 2
     first = max(line_start, start - room)
     last = min(line_stop, max(stop, first + MATCH_BYTES_SHOWN), start + 2 * MATCH_BYTES_SHOWN)

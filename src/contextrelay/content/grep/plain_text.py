@@ -1,6 +1,6 @@
-"""Plain texts among patterns: where there is one in a block there are more, found as bytes.
+"""Plain texts among patterns: once one is found in a block, look for more with bytes.find.
 
-To ask RE2 takes longer than to look through some kilobytes; over many it is the quicker of the two.
+Calling RE2 takes longer than scanning some kilobytes; over longer distances RE2 is faster.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _PATTERN = re.compile(r"[\\.^$*+?{}\[\]|()]")
 
 
 def is_plain(patterns: Sequence[str], is_fixed: bool) -> bool:
-    """Whether each of these is a text that stands for itself."""
+    """Return True if every pattern is a literal text."""
     return all(
         each and "\n" not in each and (is_fixed or not _PATTERN.search(each)) for each in patterns
     )
 
 
 def spellings(text: str) -> list[str]:
-    """How a text may stand in JSON: as it is, with its quotes escaped, with all but ASCII so."""
+    """Return the JSON spellings of a text: unchanged, with quotes escaped, and ASCII only."""
     forms = (text, json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1])
     return list(dict.fromkeys(forms))
 
@@ -39,24 +39,24 @@ class _Span(Struct, frozen=True, gc=False):
 
 
 class PlainTexts:
-    """What a compiled pattern is to a search: the first place of any of several texts.
+    """A search for the first occurrence of any of several texts, like a compiled pattern.
 
-    Each is looked for on its own, which RE2 does many times faster than for several at once.
+    Each text is searched on its own, which RE2 does many times faster than several at once.
     """
 
     def __init__(self, texts: Sequence[bytes], patterns: Sequence[Any], programsize: int) -> None:
         self.texts = texts
-        """As they stand in what is looked at; none where letters of either case are meant."""
+        """The encoded texts; empty if case is ignored."""
         self._patterns = patterns
         self.programsize = programsize
         self._raw = b""
         self._end: int = sys.maxsize
         self._next: list[_Span | None] = []
-        """Where each text comes next in what was looked at last, and how far it was to there."""
+        """The next occurrence of each text in the last buffer, and the distance to it."""
         self._gaps = [sys.maxsize] * len(patterns)
 
     def search(self, raw: bytes, place: int = 0, end: int = sys.maxsize) -> Any:
-        """The first place from one on."""
+        """Return the first match at or after a position."""
         best: _Span | None = None
         for span in self.following(raw, place, end):
             if span is not None and (best is None or span.start < best.start):
@@ -64,7 +64,9 @@ class PlainTexts:
         return best
 
     def following(self, raw: bytes, place: int, end: int) -> list[_Span | None]:
-        """Where each of the texts is next; what is there no more is looked for only once."""
+        """Return the next occurrence of each text; a text that no longer occurs is searched only
+        once.
+        """
         if raw is not self._raw or end != self._end or place == 0:
             self._raw, self._end = raw, end
             self._next = [self._find(at, raw, place, end) for at in range(len(self._patterns))]
@@ -74,7 +76,7 @@ class PlainTexts:
         return self._next
 
     def _find(self, index: int, raw: bytes, place: int, end: int) -> _Span | None:
-        """Where a text is next: as bytes where it was not far the last time."""
+        """Return the next occurrence of a text, by bytes.find if the last one was near."""
         if self.texts and (self._gaps[index] < _QUICK_BYTES or len(raw) < _QUICK_BYTES):
             text = self.texts[index]
             start = raw.find(text, place, end)
@@ -92,10 +94,10 @@ _BEHIND_VALUE = frozenset(b"\"',;|\t\n\r<])}")
 
 
 def wholeness(raw: bytes, start: int, stop: int) -> int:
-    """VALUE where nothing but a place is a cell or a member, WORD where it is whole words, or 0."""
+    """Return VALUE if the match is a whole cell or member, WORD if it is whole words, else 0."""
     before = raw[start - 1] if start else 0x2C
     behind = raw[stop] if stop < len(raw) else 0x2C
-    # What begins or ends with a sign itself is no part of a word there.
+    # A text that itself starts or ends with a symbol needs no word boundary there.
     if before in _WORD_BYTES and raw[start : start + 1] in _WORD_SIGNS:
         return 0
     if behind in _WORD_BYTES and raw[stop - 1 : stop] in _WORD_SIGNS:

@@ -1,10 +1,10 @@
-"""Records: matches in structured content, each as the smallest record that holds it.
+"""Records: matches in structured content, each shown as the smallest record that contains it.
 
-Of several patterns, a record that has more of them comes first. It is shown with its pointer and
-with what identifies the records that it is in; of a long one, first the members that match.
+With several patterns, records that match more of them come first. A record is shown with its
+pointer and the identity of the records around it; in a long record, matching members come first.
 
-Rule: what holds more than GREP_RECORD_BYTES_MAX is no record that is preferred for having more of
-the patterns: it has them only because it has so much.
+Rule: a record larger than GREP_RECORD_BYTES_MAX is not preferred for matching more patterns: it
+matches them only because of its size.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ GREP_PLACES_MAX = 100_000
 
 _CHARS_MIN = 100
 _TWO_TOKENS_MIN = 300
-_NEAR = f"of more than {GREP_PLACES_MAX:,} matches, those near rarer ones were looked at"
-# A word in what identifies its record counts more than a value in it.
+_NEAR = f"more than {GREP_PLACES_MAX:,} matches: only those near rarer ones were examined"
+# A word in a record's identity scores more than one in a value.
 NAME = VALUE + 1
-# What stands further apart in one line has nothing to do with each other.
+# Matches further apart in one line are treated as unrelated.
 _LINE_BYTES = 400
 
 
 class RecordQuery(Struct, frozen=True, kw_only=True):
-    """What to look for in a body, what that is, and how much of a record is shown."""
+    """The patterns, the format of the body, and how much of a record to show."""
 
     patterns: tuple[str, ...]
     ignore_case: bool = False
@@ -51,15 +51,15 @@ class RecordQuery(Struct, frozen=True, kw_only=True):
     media_type: str
     records_max: int
     chars_max: int
-    """Of one record."""
+    """Maximum length of one record."""
     best_chars_max: int
-    """Of one that is better than all others."""
+    """Maximum length if one record is better than all others."""
     all_chars_max: int
     tokens_max: int
 
 
 class MatchedRecord(Struct, frozen=True, array_like=True):
-    """A record that matches: where it is, how many of the patterns it has, and its text."""
+    """A matching record: its position, the number of patterns it has, and its text."""
 
     line: int
     offset: int
@@ -69,21 +69,21 @@ class MatchedRecord(Struct, frozen=True, array_like=True):
 
 
 class Records(Struct, frozen=True, array_like=True):
-    """The best of the records that match, and how many there are; None where they are none."""
+    """The best matching records and the total count; None if the body has no records."""
 
     found: list[MatchedRecord] | None
     count: int = 0
     why: str = ""
-    """Why there are none, where there may be some; or why these are not all."""
+    """Why there are no records although the format has some, or why these are incomplete."""
 
 
 def records(wanted: RecordQuery, body: bytes) -> Records:
-    """Look for patterns in the records of a body."""
+    """Search the records of a body."""
     format = format_of(wanted.type, wanted.media_type, body)
     if format is None:
         return Records(None)
     if format == "table" and b"\n" not in body:
-        body = body.replace(b"\r", b"\n")  # Lines that end in an old way.
+        body = body.replace(b"\r", b"\n")  # Old Mac line ends.
     looked_for = _places(wanted, body, format)
     if looked_for is None:
         return Records(None, why=f"more than {GREP_PLACES_MAX:,} matches")
@@ -102,7 +102,7 @@ def records(wanted: RecordQuery, body: bytes) -> Records:
     showing = Showing(searches, body, nodes, format)
     found: list[MatchedRecord] = []
     left = wanted.all_chars_max
-    # One that is better than all others is shown with all the room there is; so is the first where
+    # If one record is better than all others, it may use the whole budget; so may the first one if
     # there is not enough for two.
     is_best = wanted.tokens_max < _TWO_TOKENS_MIN or (
         len(order) == 1 or order[0].score > order[1].score
@@ -112,7 +112,7 @@ def records(wanted: RecordQuery, body: bytes) -> Records:
         chars_max = wanted.best_chars_max if is_alone else wanted.chars_max
         tokens_max = wanted.tokens_max if is_alone else None
         text = showing.text(each.node, chars_max, tokens_max)
-        # What matches is shown of the first in any case: with less around it where that is much.
+        # The matches of the first record are always shown, with less context if necessary.
         while not rank and chars_max > _CHARS_MIN and count_tokens(text) > wanted.tokens_max:
             chars_max = chars_max * 9 // 10
             text = showing.text(each.node, chars_max, tokens_max)
@@ -125,7 +125,7 @@ def records(wanted: RecordQuery, body: bytes) -> Records:
 
 
 def _numbered(found: list[MatchedRecord], body: bytes) -> list[MatchedRecord]:
-    """Records with the numbers of their lines."""
+    """Add line numbers to records."""
     lines: dict[int, int] = {}
     line, counted = 1, 0
     for offset in sorted(each.offset for each in found):
@@ -135,7 +135,7 @@ def _numbered(found: list[MatchedRecord], body: bytes) -> list[MatchedRecord]:
 
 
 def is_quick(wanted: RecordQuery) -> bool:
-    """Whether the patterns are looked for so quickly that a small body takes no time."""
+    """Return True if the search is so fast that a small body takes no noticeable time."""
     compiled = [
         compile_any((each,), wanted.ignore_case, wanted.is_fixed) for each in wanted.patterns
     ]
@@ -143,10 +143,10 @@ def is_quick(wanted: RecordQuery) -> bool:
 
 
 def structured_type(type: ArtifactType, media_type: str, head: bytes) -> ArtifactType | None:
-    """What a body that may have records is read as; None if it has none."""
+    """Return the type as which a body is parsed for records, or None if it has none."""
     if type in ("json", "csv") or format_of(type, media_type, head) is not None:
         return type
-    # A log of JSON lines, or a document without a name that shows it.
+    # A log of JSON lines, or a document whose name does not show its type.
     is_json = type in ("log", "text", "tool_output") and head.lstrip()[:1] in (b"{", b"[")
     return "json" if is_json else None
 
@@ -164,7 +164,7 @@ _SETTINGS_BYTES = 1_024
 
 
 def format_of(type: ArtifactType, media_type: str, body: bytes) -> Format | None:
-    """What a body is built as; None if it is nothing that has records."""
+    """Return the record format of a body, or None if it has no records."""
     if type == "csv":
         return "table"
     if type != "json":
@@ -183,21 +183,21 @@ def format_of(type: ArtifactType, media_type: str, body: bytes) -> Format | None
 
 
 def _has_sections(body: bytes) -> bool:
-    """Whether a text, by its beginning, has names with values in sections."""
+    """Return True if the head of a text has names with values in sections."""
     rows = body[:_SETTINGS_BYTES].decode("utf-8", "replace").splitlines()
     guess = settings([row for row in rows if row.strip()])
     return guess is not None and guess[1] == "application/toml"
 
 
 Place = tuple[int, int, int, int]
-"""Where a match begins and ends, which pattern it is of, and whether it is a word or a value."""
+"""Start and end of a match, the index of its pattern, and whether it is a word or a value."""
 
 
 def _places(wanted: RecordQuery, body: bytes, format: Format) -> tuple[list[Place], bool] | None:
-    """Every match of every pattern, and whether these are all; None where they are too many.
+    """Return the matches of all patterns and whether they are complete; None if there are too many.
 
-    What matches too often is looked for only near the others: further away it is in no record
-    that is preferred for having both.
+    Frequent patterns are searched only near matches of the others: further away, they cannot be in
+    a record that is preferred for matching both.
     """
     found: dict[int, list[Place]] = {}
     seeks: list[Callable[[int, int], Iterator[Place]]] = []
@@ -223,7 +223,7 @@ def _places(wanted: RecordQuery, body: bytes, format: Format) -> tuple[list[Plac
 def _seek(
     search: Search, body: bytes, index: int, has_names: bool, start: int, end: int
 ) -> Iterator[Place]:
-    """The matches of a pattern between two places."""
+    """Yield the matches of a pattern between two positions."""
     at = start
     while at <= end and (match := search(body, at, end)) is not None:
         start, stop = match.span()
@@ -233,7 +233,7 @@ def _seek(
 
 
 def _around(places: Iterable[Place], end: int) -> list[tuple[int, int]]:
-    """Spans in which a record that holds one of the places is, if it is no larger than is kept."""
+    """Return the spans that contain every small enough record around one of the matches."""
     spans: list[tuple[int, int]] = []
     for start, stop, _, _ in places:
         first, last = max(0, start - GREP_RECORD_BYTES_MAX), min(end, stop + GREP_RECORD_BYTES_MAX)
@@ -245,20 +245,20 @@ def _around(places: Iterable[Place], end: int) -> list[tuple[int, int]]:
 
 
 class _Holder(Struct):
-    """A node that holds matches, and no smaller one holds as many of the patterns."""
+    """A node that contains matches, while no smaller one contains as many of the patterns."""
 
     node: int
     mask: int
     whole: int
     """The patterns that it has as whole words."""
     values: int
-    """Those that are a whole value in it."""
+    """The patterns that are a whole value in it."""
     names: int
-    """Those that are in what identifies it."""
+    """The patterns in its identity."""
     offset: int
-    """Where the first of them is."""
+    """Offset of the first match."""
     together: int = 0
-    """How many patterns are in one line in which it has some."""
+    """The largest number of patterns in one of its lines."""
 
     @property
     def score(self) -> int:
@@ -267,7 +267,7 @@ class _Holder(Struct):
 
     @property
     def in_line(self) -> int:
-        """How many of the patterns that it has are in one line."""
+        """The number of its patterns that are in one line."""
         return min(self.together, self.mask.bit_count())
 
     def add(self, other: _Holder) -> None:
@@ -280,7 +280,7 @@ class _Holder(Struct):
 
 
 def _with_lines(places: list[Place], body: bytes) -> Iterator[tuple[Place, int]]:
-    """Places in order, each with how many of the patterns its line has up to it, not far before."""
+    """Yield matches in order, each with the number of patterns shortly before it in its line."""
     mask = last = 0
     for place in places:
         is_same = place[0] - last <= _LINE_BYTES and body.find(b"\n", last, place[0]) < 0
@@ -291,7 +291,7 @@ def _with_lines(places: list[Place], body: bytes) -> Iterator[tuple[Place, int]]
 def _holders(
     nodes: list[JsonContainer], places: Iterable[tuple[Place, int]], patterns: int, format: Format
 ) -> list[_Holder]:
-    """The smallest records that hold matches."""
+    """Return the smallest records that contain matches."""
     own: dict[int, _Holder] = {}
     stack: list[int] = []
     following = 0
@@ -310,7 +310,7 @@ def _holders(
     if patterns > 1:
         _join(nodes, own)
     if format == "table":
-        own.pop(0, None)  # The header: it is shown with every row.
+        own.pop(0, None)  # The header, which is shown with every row.
     return list(own.values())
 
 
@@ -322,7 +322,7 @@ def _opened(nodes: list[JsonContainer], stack: list[int], index: int) -> list[in
 
 
 def _record(nodes: list[JsonContainer], index: int) -> int:
-    """The node itself if it is a record, else the nearest that it is in; the first at last."""
+    """Return the node if it is a record, else its nearest enclosing record, else the root."""
     while index and not nodes[index].is_record and nodes[index].parent >= 0:
         index = nodes[index].parent
     return index
@@ -333,10 +333,10 @@ def _size(node: JsonContainer) -> int:
 
 
 def _join(nodes: list[JsonContainer], own: dict[int, _Holder]) -> None:
-    """Add the records that have more of the patterns than any one in them."""
+    """Add the records that have more of the patterns than any one inside them."""
     below: dict[int, _Holder] = {}
     best: dict[int, int] = {}
-    # The smallest first: what one of them has is no news in those that it is in.
+    # Smallest first: the patterns of an inner record do not count again for outer ones.
     pending = [-index for index in own]
     heapify(pending)
     while pending:

@@ -1,7 +1,7 @@
-"""Results of a grep: matches in any number of bodies, with the lines around them, as far as fits.
+"""Results of a grep: matches in any number of bodies, with context lines, within a budget.
 
-Rule: all is counted, whatever is shown: matches that did not fit, bodies that were skipped and why,
-and whether the time was over before the end.
+Rule: everything is counted, shown or not: matches that did not fit, bodies that were skipped and
+why, and whether the deadline ended the search.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from contextrelay.model.inspect import Found, Match, Skipped
 from contextrelay.model.tokens import Spent
 
 GREP_RECORDS_BODIES_MAX = 10
-# In bodies of such a size lines are counted for what is shown alone, by marks; for larger ones it
-# may take long to find those.
+# Up to this size, lines are counted only for the matches shown, with the help of line offsets; in
+# larger bodies finding those may take long.
 GREP_UNCOUNTED_BYTES_MIN = MIB
 GREP_UNCOUNTED_BYTES_MAX = 64 * MIB
 
 
-# Of one record, by the tokens that there are: about half of them.
+# Maximum length of one record, from the token budget: about half of it.
 _RECORD_CHARS_MIN, _RECORD_CHARS_MAX = 200, 2_000
 _HEAD_TOKENS = 7
 _HEAD_BYTES = 1_024
-_PLACES = "places in long lines are counted, not records"
-_BY_LINES = "looked at by lines, not by records: "
+_PLACES = "counted places in long lines instead of records"
+_BY_LINES = "searched by line, not by record: "
 _TOO_LARGE = f"{_BY_LINES}larger than {GREP_RECORDS_BYTES_MAX // MIB} MiB"
 
 ByRecords = Callable[[RecordsWanted, bytes], Records]
-"""Looks for patterns in the records of a body, within bounds."""
+"""Searches the records of a body, within limits."""
 
 
 def find(
@@ -57,12 +57,12 @@ def find(
     is_one: bool = False,
     by_records: ByRecords = records,
 ) -> Found:
-    """Look for a pattern in sources, one after the other, until the time is over.
+    """Search sources for a pattern, one after the other, until the deadline.
 
-    It ends early too where matches are too many to be counted.
+    Also stop early if there are too many matches to count.
 
     Raises:
-        Invalid: the pattern cannot be used.
+        Invalid: the pattern is invalid.
     """
     pattern = compile_any(wanted.patterns, wanted.ignore_case, wanted.is_fixed)
     gathered = GrepMatches(wanted, is_one)
@@ -81,7 +81,7 @@ def find(
         except Invalid as binary:
             gathered.skip(source.ref, binary.message)
         except (Broken, NotFound, Gone) as error:
-            # One that is damaged or was removed meanwhile is skipped, unless it is the only one.
+            # A damaged or removed body is skipped, unless it is the only one.
             if is_one:
                 raise
             ref = source.ref
@@ -98,7 +98,7 @@ def _found_records(
     by_records: ByRecords,
     is_over: Callable[[], bool],
 ) -> bool:
-    """Look into structured content by its records; False where lines are to be looked at."""
+    """Search structured content by record; return False if it has to be searched by line."""
     wanted = gathered.wanted
     if (
         not wanted.shows_records
@@ -110,7 +110,7 @@ def _found_records(
     kind = structured_type(source.type, source.media_type, head)
     if kind is None:
         return False
-    # One look for any match, which watches the clock.
+    # A first search for any match, which checks the clock.
     seeker = Seeker(_in_json(wanted) if kind == "json" else pattern, is_over, 1)
     chunks = source.read(0, source.size_bytes)
     first = next(seeker.hits(blocks_of(chunks, 0, most=seeker.block_bytes_max)), None)
@@ -158,7 +158,7 @@ def _match(ref: str, each: MatchedRecord) -> Match:
 
 
 def _note_records(source: SliceSource, gathered: GrepMatches, note: str) -> bool:
-    """Note something of what may have records, but was not looked at by them; whether it is so."""
+    """Note that a body may have records but was searched by line; return whether that applies."""
     head = source.bytes_of(0, min(_HEAD_BYTES, source.size_bytes))
     if structured_type(source.type, source.media_type, head) is None:
         return False
@@ -167,7 +167,7 @@ def _note_records(source: SliceSource, gathered: GrepMatches, note: str) -> bool
 
 
 def _in_json(wanted: GrepQuery) -> Any:
-    """What is looked for, in each way in which it may be spelled there."""
+    """Compile the patterns with all their spellings in JSON."""
     forms, is_fixed = wanted.patterns, wanted.is_fixed
     if is_plain(forms, is_fixed):
         forms, is_fixed = [form for each in forms for form in spellings(each)], True
@@ -185,7 +185,7 @@ def _look_into(source: SliceSource, seeker: Seeker, gathered: GrepMatches) -> No
         aim = wanted.after_line + 1
         offset, line = offset_of_line(source.read_on, marks, aim, source.size_bytes)
     if GREP_UNCOUNTED_BYTES_MIN < source.size_bytes <= GREP_UNCOUNTED_BYTES_MAX:
-        line = 0  # Found out for what is shown alone.
+        line = 0  # Computed only for the matches shown.
     shown_before = len(gathered.matches)
     chunks = source.read(offset, source.size_bytes)
     for hit in seeker.hits(blocks_of(chunks, line, offset, seeker.block_bytes_max)):
@@ -203,7 +203,7 @@ def _look_into(source: SliceSource, seeker: Seeker, gathered: GrepMatches) -> No
 
 
 def _count(source: SliceSource, count: int, shown_before: int, gathered: GrepMatches) -> None:
-    """Note how much was found in a source, and whether all of it is shown."""
+    """Record the number of matches in a source, and whether all of them are shown."""
     gathered.count += count
     if not count:
         return
@@ -225,11 +225,11 @@ def _found(gathered: GrepMatches, is_complete: bool, is_one: bool) -> Found:
     next_args = _next_args(gathered) if missing else {}
     if gathered.skipped_count > len(gathered.skipped):
         more = gathered.skipped_count - len(gathered.skipped)
-        gathered.notes.append(f"{more} more were skipped")
+        gathered.notes.append(f"{more} more skipped")
     if not is_complete:
         is_many = gathered.count >= GREP_COUNTED_MAX
-        why = f"{GREP_COUNTED_MAX:,} matches were counted" if is_many else "the time was over"
-        gathered.notes.append(f"{why} before all was looked at")
+        why = f"stopped at {GREP_COUNTED_MAX:,} matches" if is_many else "stopped at the time limit"
+        gathered.notes.append(f"{why}: the search is incomplete")
     return Found(
         matches=matches,
         count=gathered.count,
@@ -246,7 +246,7 @@ def _found(gathered: GrepMatches, is_complete: bool, is_one: bool) -> Found:
 
 
 def _rendered(gathered: GrepMatches, is_one: bool) -> list[str]:
-    """The matches as lines; a line that is next to two of them is there once."""
+    """Return the matches as lines; a context line shared by two matches appears once."""
     lines: list[str] = []
     ref, last = "", 0
     matches = gathered.matches
@@ -278,12 +278,12 @@ def _rendered(gathered: GrepMatches, is_one: bool) -> list[str]:
 
 
 def _next_args(gathered: GrepMatches) -> dict[str, Any]:
-    """The call that gives the matches that were left out, in the first ref that has some."""
+    """Return the arguments that show the omitted matches, in the first ref that has some."""
     ref = gathered.unshown_in
     shown = [match for match in gathered.matches if match.ref == ref]
     args: dict[str, Any] = {"pattern": gathered.wanted.pattern, "ref": ref}
     if gathered.is_ranked or (shown and shown[-1].pointer is not None):
-        # What follows the best is found by asking for more of them.
+        # For ranked results, only a larger budget shows more.
         args["tokens_max"] = min(4 * gathered.wanted.tokens_max, PIECE_TOKENS_MAX)
     elif shown:
         args["after_line"] = shown[-1].line
@@ -304,7 +304,7 @@ def _command(args: dict[str, Any], wanted: GrepQuery) -> str:
 
 
 def _all_spent(gathered: GrepMatches, tokens: int) -> Spent:
-    """The tokens that were given, and those of all bodies in which something was found."""
+    """Return the tokens of the reply, and of all bodies with matches."""
     is_measured = all(each.basis == "measured" for each in gathered.whole)
     return Spent(
         tokens=tokens,

@@ -1,10 +1,9 @@
-"""How much is shown of a JSON object that is too long: what matches, and what stands next to it.
+"""Shorten a JSON object that is too long: show what matches, and its neighbours.
 
-Its values are taken apart into leaves, in their order. For each pattern the leaf that has it best
-is shown, and around these as many others as there is room for, the nearest first. What is left out
-is counted where it would be.
+Values are split into leaves, in document order. For each pattern the best matching leaf is shown,
+with as many leaves around it as fit, nearest first. Omitted leaves are counted in place.
 
-Rule: no more than a few hundred members of one object or array are looked at more closely.
+Rule: at most a few hundred members of one object or array are examined closely.
 """
 
 from __future__ import annotations
@@ -22,42 +21,42 @@ _VALUE_CHARS = 60
 _ID_CHARS = 24
 _MATCHED_CHARS = 240
 _DEPTH_MAX = 6
-# Of more members than this, the best and so many next to each of them.
+# If there are more members than this, use the best ones and this many neighbours of each.
 _MEMBERS_MAX = 300
 _BEST_MEMBERS = 10
 _NEXT_MEMBERS = 15
-# From so many leaves on only what matches is taken apart, and then nothing.
+# After this many leaves only matching members are split, and finally none.
 _LEAVES_MANY, _LEAVES_MAX = 2_000, 20_000
 _TRIES = 4
-# So many leaves are tried where there is room left.
+# How many leaves are tried while there is room left.
 _TRIED_MAX = 12
-# What says little is taken for further away than it is.
+# Extra distance for leaves with little information.
 _EMPTY = ('""', "null", "[]", "{}", "false", "0")
 _EMPTY_FURTHER = 4
 
 Fits = Callable[[str], bool]
-"""Whether a text is short enough."""
+"""Returns True if a text is short enough."""
 
 
 class _Part(Struct):
-    """A member: a leaf with its text, or what it holds."""
+    """A member: a leaf with its text, or a container with its parts."""
 
     key: str
     index: int = -1
-    """Of a leaf, its place among the leaves."""
+    """For a leaf, its index among the leaves."""
     text: str = ""
     parts: list[_Part] = []
     is_list: bool = False
     left_out: int = 0
-    """Members that were not looked at."""
+    """The number of members that were not examined."""
 
 
 class _Leaf(Struct):
-    """A leaf: how well it has each pattern, 0 where it does not, and its text at length."""
+    """A leaf: how well it matches each pattern (0 for no match), and its full text."""
 
     part: _Part
     owner: int
-    """Which object or array it is in."""
+    """The index of the object or array that contains it."""
     matched: list[int]
     full: str
     is_empty: bool
@@ -66,9 +65,9 @@ class _Leaf(Struct):
 def shown_object(
     value: Any, searches: Sequence[Search], fits: Fits, without: str | None = None
 ) -> str:
-    """As much of an object or array as fits, in the order that it has.
+    """Return as much of an object or array as fits, in document order.
 
-    Of an object `without` one of its members, what stands next to that; "" where nothing fits.
+    `without` is a member of an object: show what is around it. Return "" if nothing fits.
     """
     taken = _Taken(searches, without)
     whole = taken.part("", value, 0)
@@ -81,7 +80,7 @@ def shown_object(
         else:
             high = middle - 1
     chosen = set(order[:low])
-    # Behind one that is too long there may be shorter ones.
+    # A shorter leaf may follow one that is too long.
     for index in order[low + 1 : low + _TRIED_MAX]:
         if fits(_render(whole, {*chosen, index})):
             chosen.add(index)
@@ -94,18 +93,18 @@ def shown_object(
 
 
 class _Taken:
-    """A value, taken apart."""
+    """A value split into leaves."""
 
     def __init__(self, searches: Sequence[Search], without: str | None) -> None:
         self._searches = searches
         self._without = without
         self._gap: int | None = None
-        """The leaf behind what it is without."""
+        """The index of the leaf after the excluded member."""
         self._owner = self._owners = 0
         self.leaves: list[_Leaf] = []
 
     def part(self, key: str, value: Any, depth: int) -> _Part:
-        """A member, with its leaves kept in their order."""
+        """Split a member into a part, adding its leaves in order."""
         text = compact(value)
         is_holding = isinstance(value, dict | list) and bool(cast("Any", value))
         count = len(self.leaves)
@@ -144,14 +143,14 @@ class _Taken:
                 parts.append(self.part(name, each, depth + 1))
                 self._owner = mine
         self._owner = owner
-        # What its key has is had by the first leaf in it.
+        # A match in a key counts for the first leaf below it.
         if len(self.leaves) > first:
             had = self.leaves[first].matched
             had[:] = map(max, had, self._matched(key))
         return _Part(key, -1, "", parts, is_list, len(members) - len(parts))
 
     def _near(self, members: Sequence[tuple[str, Any]]) -> list[int]:
-        """Of very many members, those that match and some next to them."""
+        """Return the indexes of the matching members and some neighbours, of very many members."""
         scores: dict[int, list[int]] = {}
         for at, (name, each) in enumerate(members):
             matched = self._matched(name + compact(each))
@@ -168,7 +167,7 @@ class _Taken:
         return [_how_well(raw, search) for search in self._searches]
 
     def order(self) -> tuple[list[int], int]:
-        """The leaves, those to be shown first first, and how many are shown in any case."""
+        """Return the leaves in the order of importance, and how many are always shown."""
         leaves = self.leaves
         anchors = self._anchors() if self._gap is None else [self._gap]
         first = list(dict.fromkeys(anchors)) if self._gap is None else []
@@ -183,7 +182,7 @@ class _Taken:
         return [*first, *others], len(first)
 
     def _anchors(self) -> list[int]:
-        """For each pattern the leaf that has it best; of several, one near those of others."""
+        """Return the best leaf for each pattern; among equals, one near those of other patterns."""
         found: list[list[int]] = []
         for pattern in range(len(self._searches)):
             best = max((leaf.matched[pattern] for leaf in self.leaves), default=0)
@@ -202,7 +201,7 @@ class _Taken:
 
 
 def _how_well(raw: bytes, search: Search) -> int:
-    """0 where a pattern is not there, and more where it is a word, or a whole value."""
+    """Return 0 for no match, and more for a whole word or a whole value."""
     best = place = 0
     for _ in range(_TRIES):
         if place > len(raw) or (found := search(raw, place)) is None:
@@ -214,7 +213,7 @@ def _how_well(raw: bytes, search: Search) -> int:
 
 
 def _render(part: _Part, chosen: set[int]) -> str:
-    """A part with the leaves that are chosen; "" where none of them is in it."""
+    """Render a part with the chosen leaves; return "" if it contains none."""
     if part.index >= 0:
         return part.key + part.text if part.index in chosen else ""
     shown = list(filter(None, (_render(each, chosen) for each in part.parts)))
@@ -228,12 +227,12 @@ def _render(part: _Part, chosen: set[int]) -> str:
 
 
 def compact(value: Any) -> str:
-    """A value as JSON without blanks."""
+    """Encode a value as JSON without whitespace."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def short(value: Any, chars_max: int = _VALUE_CHARS) -> str:
-    """A value on one line: what it holds is counted, a long text is cut."""
+    """Format a value on one line: containers as their size, long strings truncated."""
     if isinstance(value, dict) and value:
         return f"{{…{len(cast('dict[str, Any]', value))}}}"
     if isinstance(value, list) and value:

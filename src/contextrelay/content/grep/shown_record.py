@@ -1,6 +1,6 @@
-"""How a record that matches is shown: its pointer, what identifies its parents, and its members.
+"""Show a matching record: its pointer, the identity of its parents, and its members.
 
-Rule: the record is shown as it is, and what comes with it is defused: nobody asked for that.
+Rule: the record is shown unchanged, because it was requested; everything around it is defused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.documents.pointer import escape
 from contextrelay.limits import MIB
 
-# A larger one is shown as it is, around what matches.
+# A larger record is shown as raw text around the matches.
 GREP_RECORD_DECODED_BYTES_MAX = 2 * MIB
 
 
@@ -31,12 +31,12 @@ _PARENTS_MAX, _LOOKED_AT_MAX = 3, 8
 _MATCHED_CHARS = 240
 _WHOLE_TRIES = 4
 _WITHIN, _REST_TOKENS_MIN = " in ", 12
-# No text has so many characters a token that it would be worth counting.
+# No text has so many characters per token: counting tokens is not worthwhile.
 _CHARS_A_TOKEN = 12
 
 
 class Showing:
-    """How records are shown."""
+    """Formats records for display."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Showing:
         self._header = [name[:_MATCHED_CHARS] for name in header]
 
     def pointer(self, index: int) -> str:
-        """Where a record is: of JSON by RFC 6901, of XML as in XPath, of others as of JSON."""
+        """Return the position of a record: RFC 6901 for JSON, XPath for XML, else like JSON."""
         parts: list[str] = []
         node = self._nodes[index]
         while node.parent >= 0:
@@ -70,7 +70,7 @@ class Showing:
         return "".join(f"/{part}" for part in reversed(parts))
 
     def _number(self, index: int) -> str:
-        """Which of several of its name an element is in the one that it is in, as in XPath."""
+        """Return the XPath index of an element among siblings of the same name."""
         if not self._numbers:
             for each in self._nodes:
                 key = each.parent, each.label
@@ -80,9 +80,9 @@ class Showing:
         return f"[{self._numbers[index]}]" * (self._counts[node.parent, node.label] > 1)
 
     def text(self, index: int, chars_max: int, tokens_max: int | None = None) -> str:
-        """A record with its pointer and what identifies those that it is in.
+        """Return a record with its pointer and the identity of its parents.
 
-        JSON is made to fit a number of tokens, where one is given.
+        JSON is cut to a number of tokens, if given.
         """
         node = self._nodes[index]
         if self._format == "table":
@@ -104,7 +104,7 @@ class Showing:
         return head + text
 
     def _rest_of_line(self, index: int, tokens_max: int) -> str:
-        """What stands next to a record in the line that it is in, where there is room for it."""
+        """Return the rest of the line around a record, if it fits."""
         node, label = self._nodes[index], ""
         while node.parent > 0:
             label, node = node.label, self._nodes[node.parent]
@@ -117,7 +117,7 @@ class Showing:
         return _WITHIN + defuse(rest).text if len(rest) > 2 else ""
 
     def _near_first(self, texts: Sequence[str]) -> list[int]:
-        """Those that match, the best first, then the others by how near they are to one."""
+        """Return the indexes of matching texts, best first, then others by distance to a match."""
         scores = list(map(self._matched, texts))
         matched = sorted(filter(scores.__getitem__, range(len(texts))), key=lambda at: -scores[at])
         anchors = matched[: len(self._searches)]
@@ -126,7 +126,7 @@ class Showing:
         return [*matched, *sorted(far, key=far.__getitem__)]
 
     def _matched(self, text: str) -> int:
-        """How well a text matches: by how many of the patterns, then by whole words."""
+        """Score a text: by the number of patterns, then by whole words."""
         return score_of(text.encode("utf-8", "replace"), self._searches, _WHOLE_TRIES)
 
     def _object(
@@ -148,7 +148,7 @@ class Showing:
         return shown_object(cast("Any", value), self._searches, fits, without)
 
     def _parents(self, index: int) -> str:
-        """What identifies the nearest records that this one is in, but for the outermost."""
+        """Return the identity of the nearest enclosing records, except the outermost."""
         said: list[str] = []
         at, looked_at = self._nodes[index].parent, 0
         outermost = 1 if self._format == "xml" else 0
@@ -161,7 +161,7 @@ class Showing:
         return defuse(f" ({', '.join(said[:_PARENTS_MAX])})").text if said else ""
 
     def _block(self, node: JsonContainer, chars_max: int) -> str:
-        """A part of YAML, XML or settings: its lines, those that match first where it is long."""
+        """Return the lines of a YAML, XML or settings node; if long, matching lines first."""
         raw = self._body[node.start : node.stop].decode("utf-8", "replace")
         lines = [line.rstrip() for line in raw.split("\n") if line.strip()]
         if len("\n".join(lines)) > chars_max:
@@ -176,7 +176,7 @@ class Showing:
         return " ".join(line.strip() for line in lines)
 
     def _row(self, node: JsonContainer, chars_max: int) -> str:
-        """The cells of a row under the names of their columns, those that match first."""
+        """Return the cells of a row with their column names, matching cells first."""
         cells = self._cells(node)
         names = [*self._header, *(f"column {at}" for at in range(len(self._header), len(cells)))]
         parts = [
@@ -195,11 +195,11 @@ class Showing:
         return ", ".join(shown) + (f", …{missing} more" * bool(missing))
 
     def _defused(self, name: str, part: str) -> str:
-        """A cell with the name of its column; that is left as it is where it was asked for."""
+        """Return a cell with its column name, defused unless it was requested."""
         return part if self._matched(name) else defuse(name).text + part[len(name) :]
 
     def _cells(self, node: JsonContainer) -> list[str]:
-        """The cells of a row; of one with several lines, these in one."""
+        """Return the cells of a row, each on one line."""
         lines = self._body[node.start : node.stop].decode("utf-8", "replace").split("\n")
         try:
             whole = (f"{line}\n" for line in lines)
@@ -210,7 +210,7 @@ class Showing:
 
 
 def _decoded(label: str) -> str:
-    """A key as it reads; places were found in Latin-1."""
+    """Decode a key: offsets were computed in Latin-1."""
     try:
         text = label.encode("latin-1").decode()
         return json.loads(f'"{text}"') if "\\" in text else text

@@ -1,9 +1,9 @@
-"""Trees: where the records of JSON, YAML, XML, settings and tables begin and end in a body.
+"""Trees: the positions of the records of JSON, YAML, XML, settings and tables in a body.
 
-A body is read as Latin-1, so that places in the text are places in the bytes; what these formats
-are built from is ASCII. A node begins with its key, so that what is found in the key belongs to it.
+A body is read as Latin-1, so that positions in the text are byte offsets; the syntax of these
+formats is ASCII. A node starts at its key, so that a match in the key belongs to it.
 
-Rule: one pass over the text, in linear time on anything, and no more nodes than GREP_NODES_MAX.
+Rule: one pass in linear time over any input, and at most GREP_NODES_MAX nodes.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ Format = Literal["json", "json lines", "yaml", "xml", "sections", "table"]
 
 
 class JsonContainer(Struct, gc=False):
-    """A part of a body that holds others: from where its key begins to its end."""
+    """A part of a body that contains others, from its key to its end."""
 
     start: int
     stop: int
     parent: int
-    """The index of the node that it is in, -1 for the first."""
+    """The index of the enclosing node, -1 for the first."""
     label: str
     body: int
-    """Where its value begins, behind its key."""
+    """Offset of its value, after the key."""
     is_record: bool
 
 
 class TooMany(Exception):
-    """There are more nodes than are kept, which it says, or the text is not what it should be."""
+    """There are more nodes than the limit, or the text is malformed; the message says which."""
 
 
 _MANY = f"more than {GREP_NODES_MAX:,} records"
 
 
 Holds = Callable[[int, int], bool]
-"""Whether something that is looked for begins between two places."""
+"""Returns True if a match starts between two offsets."""
 
 
 def nodes_of(text: str, format: Format, places: Sequence[int]) -> list[JsonContainer]:
-    """The nodes of a text that hold some of the places, each behind the one that it is in.
+    """Return the nodes of a text that contain a match, parents first.
 
-    Of XML there are all of them: they are counted, and identify each other.
+    For XML all nodes are returned: they are counted, and identify each other.
 
     Raises:
-        TooMany: it has too many, or is no such text.
+        TooMany: it has too many nodes, or is malformed.
     """
 
     def holds(start: int, stop: int) -> bool:
@@ -64,8 +64,8 @@ def nodes_of(text: str, format: Format, places: Sequence[int]) -> list[JsonConta
 
 
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-# Members with plain values, as many as there are; a text, or a key with what opens; what opens,
-# what closes, and commas.
+# A run of members with plain values; a string, or a key with an opening bracket; an opening
+# bracket, a closing one, and commas.
 _JSON = re.compile(
     rf'(?:{_STRING}\s*+:\s*+(?:{_STRING}|[^\s"{{}}\[\],:]++)\s*+,?+\s*+)++'
     rf"|({_STRING})(?:\s*+:\s*+([{{\[]))?+"
@@ -109,7 +109,7 @@ def _json(text: str, holds: Holds, offset: int = 0, stop: int | None = None) -> 
 
 
 def _drop(nodes: list[JsonContainer], index: int, holds: Holds) -> bool:
-    """Drop a node that has ended if nothing was found in it; whether it is dropped."""
+    """Drop a node that has ended without a match; return whether it was dropped."""
     node = nodes[index]
     if not index or index < len(nodes) - 1 or holds(node.start, node.stop):
         return False
@@ -125,7 +125,7 @@ def _json_lines(text: str, holds: Holds) -> list[JsonContainer]:
         try:
             found = _json(text, holds, start, stop)
         except TooMany:
-            continue  # A line that is no JSON.
+            continue  # Not a JSON line.
         base = len(nodes)
         found[0].stop = stop
         for each in found:
@@ -152,10 +152,10 @@ _YAML_LINE = re.compile(
 
 
 def _yaml(text: str, holds: Holds) -> list[JsonContainer]:
-    """One document, or several by their number, each a record."""
+    """Return the nodes of one document, or of several, each a record with its number."""
     marks = [(mark.start(), mark.end()) for mark in _YAML_NEXT.finditer(text)]
     if marks and all(row.lstrip()[:1] in ("", "#", "%") for row in text[: marks[0][0]].split("\n")):
-        marks[0] = (0, 0)  # Nothing stands before it.
+        marks[0] = (0, 0)  # Nothing precedes it.
     else:
         marks.insert(0, (0, 0))
     if len(marks) > GREP_NODES_MAX:
@@ -173,9 +173,9 @@ def _yaml(text: str, holds: Holds) -> list[JsonContainer]:
 
 
 def _yaml_document(text: str, nodes: list[JsonContainer], root: int, holds: Holds) -> None:
-    """Add the nodes of a document, by indent: a key or a dash with what is indented further below.
+    """Add the nodes of a document by indent: a key or a dash, with the lines indented below it.
 
-    On the stack are columns twice, and one more for a dash, with the node that begins there.
+    The stack holds columns times two, plus one for a dash, with the node that starts there.
     """
     stack: list[tuple[int, int]] = [(-1, root)]
     counts: dict[int, int] = {}
@@ -183,7 +183,7 @@ def _yaml_document(text: str, nodes: list[JsonContainer], root: int, holds: Hold
     for match in _YAML_LINE.finditer(text, nodes[root].start, end):
         start, stop = match.span()
         indent = match.end(1) - start
-        # A dash may stand right below the key whose list it is in.
+        # A dash may be in the same column as the key of its list.
         while stack[-1][0] >= 2 * indent + bool(match[2]):
             _, index = stack.pop()
             nodes[index].stop = start
@@ -215,7 +215,7 @@ _XML = re.compile(
 
 
 def _xml(text: str, holds: Holds) -> list[JsonContainer]:
-    """Elements; one without others in it belongs to its parent, unless it has several values."""
+    """Return elements; one without children belongs to its parent, unless it has several values."""
     nodes = [JsonContainer(0, len(text), -1, "", 0, False)]
     stack = [0]
     labels: dict[str, str] = {}
@@ -246,9 +246,9 @@ _SECTION = re.compile(
 
 
 def _sections(text: str, holds: Holds) -> list[JsonContainer]:
-    """Sections of settings, each from its header on; and what stands before the first.
+    """Return sections of settings, from their headers, and the lines before the first.
 
-    Of several of a name (`[[name]]`) each has its number.
+    Sections with the same name (`[[name]]`) are numbered.
     """
     heads = list(islice(_SECTION.finditer(text), GREP_NODES_MAX))
     if len(heads) == GREP_NODES_MAX:
@@ -270,7 +270,7 @@ def _sections(text: str, holds: Holds) -> list[JsonContainer]:
 
 
 def _table(text: str, holds: Holds) -> list[JsonContainer]:
-    """Rows; the first is the header, and no record."""
+    """Return rows; the first is the header and not a record."""
     nodes = [JsonContainer(0, len(text), -1, "", 0, False)]
     spans: list[tuple[int, int]] = []
 
@@ -293,7 +293,7 @@ def _table(text: str, holds: Holds) -> list[JsonContainer]:
 
 
 def delimiter_of(text: str) -> str:
-    """What parts the cells of a table: what its first line has most of."""
+    """Return the delimiter of a table: the most frequent candidate in its first line."""
     head = text[:4_000].partition("\n")[0]
     return max(("\t", ",", ";", "|"), key=head.count)
 

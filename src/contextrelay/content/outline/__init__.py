@@ -1,7 +1,7 @@
-"""Outlines: the shape of a body by its kind, for a reader to decide what to load.
+"""Outlines: the structure of a body by its type, so that a reader can decide what to load.
 
-Rule: the same body gives the same outline, in time that grows with the body, whatever is in it. A
-body that is not what it is called is outlined as what it can be read as, plain text in the end.
+Rule: equal bodies give equal outlines, in time linear in the body's size. A body that does not
+match its declared type is outlined as whatever it can be parsed as, in the end as plain text.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from contextrelay.limits import HEAD_BYTES_MAX, OUTLINE_TOKENS_DEFAULT
 from contextrelay.model.artifact import ArtifactType
 from contextrelay.model.inspect import Shape
 
-# Each kind's modules, tried in this order: their function `draw` returns None for what they cannot
-# read. Plain text comes last, and reads everything.
+# The modules for each type, tried in this order: their function `draw` returns None if they cannot
+# parse the body. Plain text comes last and accepts everything.
 _MODULES: dict[ArtifactType, tuple[str, ...]] = {
     "json": ("json.notebook", "json.document"),
     "code": ("code.python", "code.script", "code.c", "code.go", "code.by_line"),
@@ -33,7 +33,7 @@ _MODULES: dict[ArtifactType, tuple[str, ...]] = {
     "image": ("binary",),
     "pdf": ("binary",),
 }
-# No command prints these.
+# Types that no command prints.
 _SETTINGS = ("application/toml", "text/x-java-properties", "application/yaml")
 _OUTPUTS = ("json", "csv", "diff", "html", "markdown")
 _OUTPUT_LINES_MAX = 20_000
@@ -57,17 +57,17 @@ def outline(source: Source, kind: ArtifactType, tokens_max: int = OUTLINE_TOKENS
 
 
 def drawn_of(source: Source, kind: ArtifactType) -> Drawn:
-    """The pieces of an outline, made once."""
+    """Return the pieces of an outline, computed once per body."""
     if kind not in source.drawn:
         source.drawn[kind] = _draw(source, kind)
     return source.drawn[kind]
 
 
 def _draw(source: Source, kind: ArtifactType) -> Drawn:
-    """The pieces of an outline, by the first module that can read the body."""
+    """Return the pieces of an outline from the first module that can parse the body."""
     head = source.text[:HEAD_BYTES_MAX].encode("utf-8", "replace")[:HEAD_BYTES_MAX]
     if kind == "binary" and source.is_text and not is_binary(head):
-        # Text in another encoding than UTF-8, which is stored as what it is.
+        # Text in another encoding than UTF-8, stored as binary.
         kind, media_type = sniff_text(head)
         source = source.read_as(media_type)
     if not source.is_text:
@@ -82,7 +82,7 @@ def _draw(source: Source, kind: ArtifactType) -> Drawn:
     ):
         return run
     if _is_log(source, kind):
-        kind = "log"  # Its first lines do not show it.
+        kind = "log"  # Its first lines do not show that it is a log.
     drawn = _tool_output(source) if kind == "tool_output" else _first(source, _MODULES[kind])
     drawn = drawn or _by(source, "text")
     assert drawn is not None
@@ -90,25 +90,25 @@ def _draw(source: Source, kind: ArtifactType) -> Drawn:
 
 
 def _is_log(source: Source, kind: ArtifactType) -> bool:
-    """Whether a text that nothing else is known of has lines as logs have them."""
+    """Return True if a text of unknown type has log lines."""
     if kind != "text" or source.media_type in _SETTINGS:
         return False
     lines = source.short_lines
     is_plain = source.media_type == "text/plain" and _says_nothing(source.name)
     if is_timed(lines) or (is_plain and is_levelled(lines)):
         return True
-    # With many blank lines it is prose, which may quote what a compiler said.
+    # Text with many blank lines is prose, which may quote compiler output.
     is_dense = lines.count("") <= _BLANKS_MAX * len(lines)
     return is_plain and is_dense and has_diagnostics(source.text, lines)
 
 
 def _says_nothing(name: str) -> bool:
-    """Whether a name is that of any text, as of what a command wrote."""
+    """Return True if a name says nothing about the type, like that of a command's output."""
     return "." not in name or name.lower().endswith((".txt", ".text", ".out"))
 
 
 def _tool_output(source: Source) -> Drawn | None:
-    """What a tool printed: as what it looks like, else as a log if some of its lines are errors."""
+    """Outline the output of a tool: by its detected type, or as a log if it has error lines."""
     kind, media_type = sniff_text(source.body[:HEAD_BYTES_MAX])
     drawn = _by(source.read_as(media_type), _MODULES[kind][-1]) if kind in _OUTPUTS else None
     if drawn is not None:
@@ -126,10 +126,10 @@ def _by(source: Source, module: str) -> Drawn | None:
 
 
 def draw_lines(source: Source, kind: ArtifactType, note: str) -> Drawn:
-    """The pieces of an outline by lines alone, where other readers passed their limits."""
+    """Return an outline by lines only, used after other parsers exceeded their limits."""
     module = "binary" if not source.is_text else "code.by_line" if kind == "code" else "text"
     drawn = _by(source, module)
-    assert drawn is not None  # These read everything.
+    assert drawn is not None  # These accept everything.
     return Drawn(
         drawn.kind, [*drawn.pieces[:1], OutlinePiece(0, (note,)), *drawn.pieces[1:]], drawn.next
     )

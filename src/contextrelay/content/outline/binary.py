@@ -1,6 +1,6 @@
-"""Binaries: what they are by their first bytes, how large, and what little their headers say.
+"""Binaries: the format from the first bytes, the size, and the few facts in their headers.
 
-Rule: nothing is unpacked. An archive is listed by its directory, within bounds.
+Rule: nothing is decompressed. An archive is listed from its directory, within limits.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import struct
 from contextrelay.content.outline.layout import Drawn, OutlinePiece, quoted
 from contextrelay.content.source import Source
 
-# Entries of an archive that are listed.
+# Maximum number of archive entries listed.
 OUTLINE_ENTRIES_MAX = 1_000
 
 
@@ -43,7 +43,7 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
 
 
 def draw(source: Source) -> Drawn | None:
-    """The outline of bytes that are no text."""
+    """Return the outline of a body that is not text."""
     body = source.body
     name = next((name for magic, name in _MAGIC if body.startswith(magic)), "")
     if not name and body[4:8] == b"ftyp":
@@ -59,7 +59,7 @@ def draw(source: Source) -> Drawn | None:
     if entries:
         pieces.append(OutlinePiece(1, (f"{'at least ' if is_cut else ''}{len(entries)} entries:",)))
         pieces += [OutlinePiece(2, (f"{quoted(path, 120)} {size}",)) for path, size in entries]
-    return Drawn("binary", pieces)  # No piece of it can be shown: it is to be pulled.
+    return Drawn("binary", pieces)  # No command can show a piece of it: it has to be pulled.
 
 
 def _details(name: str, body: bytes) -> list[str]:
@@ -96,7 +96,7 @@ def _jpeg(body: bytes) -> list[str]:
 
 
 def _zip_entries(body: bytes) -> tuple[list[tuple[str, int]], bool]:
-    """Names and sizes in an archive, as its directory has them, and whether there are more."""
+    """Return names and sizes from an archive's directory, and whether there are more."""
     end = body.rfind(b"PK\x05\x06", max(0, len(body) - 66_000))
     if end < 0 or end + 22 > len(body):
         return [], False

@@ -1,4 +1,4 @@
-"""Settings: TOML and INI by their sections and keys, line by line."""
+"""Settings: sections and keys of TOML and INI files, line by line."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ _SECTION = re.compile(r"\s*\[{1,2}([^\[\]]{1,120})\]{1,2}\s*(?:[#;].*)?")
 _SECTION_STARTS = frozenset("[ \t")
 _KEY = re.compile(r"([A-Za-z0-9_.\"'/-]{1,80})\s*[=:]\s*(.*)")
 _DIGITS = bytes.maketrans(b"0123456789", b"##########")
-# Up to so many sections each is shown by its own name.
+# Up to this number, sections are shown by their own names.
 _SECTIONS_MIN = 40
 _SECTIONS_FEW = 8
-# Of a kind are so many below one name.
+# Minimum number of sections below one name to form a group.
 _CHILDREN_MIN = 8
 _LEAF = re.compile(r"(?<=\S)([.:/ ])(?:\"[^\"\n]*\"|[^.:/ \"\n]+)$", re.MULTILINE)
 _MIDDLE = re.compile(
     r"^([^.:/ \n]+[.:/ ])[^\n]+([.:/ ](?:\"[^\"\n]*\"|[^.:/ \"\n]+))$", re.MULTILINE
 )
-# How many names of a kind are shown, with more room more.
+# How many names of a group are shown; more if there is room.
 _NAMES_SHOWN = (3, 20, 100)
 _ARRAY_LINES = 12
-# A short piece of each value comes before more of one.
+# A short part of each value comes before more of one.
 _VALUE_CHARS = (30, 80)
 _SETTINGS = ("application/toml", "text/x-java-properties")
 _NAMES = (".ini", ".cfg", ".conf", ".env", ".properties", ".toml")
 
 
 def draw(source: Source) -> Drawn | None:
-    """The outline of settings; None for other text."""
+    """Return the outline of a settings file, or None for other text."""
     name = source.name.lower()
     if source.media_type in _SETTINGS or name.endswith(_NAMES):
         return _sections(source)
@@ -44,7 +44,7 @@ def draw(source: Source) -> Drawn | None:
 
 
 class _Section(Struct):
-    """A section, or several of a kind: their names, where the first and the last are, keys."""
+    """A section or a group of similar ones: names, first and last line, keys."""
 
     label: str
     first: int
@@ -54,10 +54,10 @@ class _Section(Struct):
     last_name: str = ""
     keys: dict[str, str] = {}
     varying: set[str] = set()
-    """Keys that have other values in other sections."""
+    """Keys whose values differ between the sections."""
 
     def heading(self) -> tuple[str, ...]:
-        """What stands for it, from the shortest to the richest."""
+        """Return its heading in several forms, shortest first."""
         name = quoted(self.label if len(self.names) > 1 else self.last_name, 100)
         if self.count <= 1:
             return (f"[{name}]:{self.first}",)
@@ -90,7 +90,7 @@ def _sections(source: Source) -> Drawn | None:
             if len(current.names) < _NAMES_SHOWN[-1]:
                 current.names[name] = None
         elif line.partition("=")[0].rstrip() in current.varying:
-            keys += 1  # As in the sections before, of which nothing more is shown.
+            keys += 1  # Repeats the keys of earlier sections, so nothing more is shown.
         elif line and not line[0].isspace() and line[0] not in "#;" and (match := _KEY.match(line)):
             keys += 1
             if len(current.keys) < OUTLINE_PIECES_MAX:
@@ -109,7 +109,7 @@ def _sections(source: Source) -> Drawn | None:
     keys_each = max(1, OUTLINE_PIECES_MAX // len(found) - 1)
     left_out = 0
     for each in found.values():
-        # Where sections are many, those that have no others of their kind give way to names.
+        # If there are many sections, those that belong to a group give way to names.
         rank = 2 if labels and each.count == 1 else 1
         if each.label:
             pieces.append(OutlinePiece(rank, each.heading()))
@@ -117,7 +117,7 @@ def _sections(source: Source) -> Drawn | None:
         left_out += max(0, len(each.keys) - keys_each)
     names = dict.fromkeys(chain.from_iterable(each.keys for each in found.values()))
     names.update(dict.fromkeys(chain.from_iterable(each.names for each in found.values())))
-    # Kinds, and a few sections, keep their lines where names need the room.
+    # Groups, and a few sections, keep their lines when names need the room.
     kept_rank = int(bool(labels) or len(found) <= _SECTIONS_FEW)
     return Drawn("settings", pieces, "--lines 1:41", left_out, names, kept_rank)
 
@@ -131,7 +131,7 @@ def _keys(section: _Section, rank: int, keys_max: int) -> Iterator[OutlinePiece]
 
 
 def _headers(lines: Sequence[str]) -> dict[int, str]:
-    """The names of sections by their lines."""
+    """Return the names of sections by line."""
     return {
         number: name
         for number, line in enumerate(lines, 1)
@@ -140,17 +140,18 @@ def _headers(lines: Sequence[str]) -> dict[int, str]:
 
 
 def _section(line: str) -> str:
-    """The name of the section that a line begins; "" if it is none."""
+    """Return the name of the section that a line starts, or ""."""
     name = line[1:-1]
     if line[0] == "[" and line[-1] == "]" and name.replace(".", "").isalnum():
-        return name  # As most are, and quicker.
+        return name  # The common case, which is faster.
     match = _SECTION.fullmatch(line)
     return match[1] if match is not None else ""
 
 
 def _labels(names: Sequence[str]) -> dict[str, str]:
-    """Where sections are many, by what those of a kind are known: names that differ in numbers
-    alone, and many that are below the same one."""
+    """Return group labels for many sections: for names that differ only in numbers, and for many
+    names below the same one.
+    """
     if len(names) <= _SECTIONS_MIN:
         return {}
     distinct = list(dict.fromkeys(names))
@@ -166,7 +167,7 @@ def _labels(names: Sequence[str]) -> dict[str, str]:
 
 
 def _without_numbers(names: Sequence[str]) -> list[str]:
-    """Names with one sign for each number."""
+    """Replace each number in the names by a placeholder."""
     text = "\n".join(names).encode("utf-8", "replace").translate(_DIGITS)
     while b"##" in text:
         text = text.replace(b"##", b"#")
@@ -174,18 +175,18 @@ def _without_numbers(names: Sequence[str]) -> list[str]:
 
 
 def _masked(names: Sequence[str], pattern: re.Pattern[str], by: str) -> list[str]:
-    """Names with what varies replaced: all at once, which takes a third of the time."""
+    """Replace the varying parts of names, all in one pass, which takes a third of the time."""
     return pattern.sub(by, "\n".join(names)).split("\n") if names else []
 
 
 def _leaf(name: str) -> str:
-    """The last part of a name."""
+    """Return the last part of a name."""
     match = _LEAF.search(name)
     return name[match.end(1) :] if match is not None else name
 
 
 def _array(lines: Sequence[str]) -> str:
-    """An array whose entries have lines of their own, as one would write it on one."""
+    """Return a multi-line array on one line."""
     entries = [line.strip() for line in lines]
     end = next((at for at, text in enumerate(entries) if text.startswith("]")), None)
     joined = " ".join(entries[:end])

@@ -1,4 +1,4 @@
-"""Diffs: files with lines added and removed, and which lines their hunks are."""
+"""Diffs: files with numbers of added and removed lines, and the lines of their hunks."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class _File(Struct, gc=False):
     added: int = 0
     removed: int = 0
     hunks: list[tuple[str, int, str]] = []
-    """Where it begins in the new file, how many lines it has there, and what it is in."""
+    """Start line in the new file, number of lines there, and the enclosing definition."""
     status: str = ""
 
 
 def draw(source: Source) -> Drawn | None:
-    """The outline of a diff; None if it has no files."""
+    """Return the outline of a diff, or None if it has no files."""
     files, commits = _read(source.short_lines)
     if not files:
         return None
@@ -44,7 +44,7 @@ def draw(source: Source) -> Drawn | None:
     folder = None
     paths = [each.path for each in files]
     pairs = zip(min(paths).split("/")[:-1], max(paths).split("/")[:-1], strict=False)
-    # The folder that all have in common, with its slash.
+    # Strip the folder that all files have in common, with its slash.
     above = "".join(f"{one}/" for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     if above:
         pieces.append(OutlinePiece(0, (f"all in {quoted(above, 200)}",)))
@@ -60,7 +60,7 @@ def draw(source: Source) -> Drawn | None:
 
 
 def _forms(each: _File, name: str) -> tuple[str, ...]:
-    """A file by name and size of its change, with its line, then the lines of its hunks."""
+    """Return forms for a file: name and size of the change, with its line, then with its hunks."""
     name = quoted(name, 80)
     status = f" {each.status}" if each.status else ""
     short = f"{name}{status} +{each.added} -{each.removed}"
@@ -76,7 +76,7 @@ def _forms(each: _File, name: str) -> tuple[str, ...]:
 
 
 def _range(start: str, count: int) -> str:
-    """The lines of a hunk, the last of them included; where it is if it has none."""
+    """Format the lines of a hunk, inclusive; its position if it has no lines."""
     return f"{start}-{int(start) + count - 1}" if count > 1 else start
 
 
@@ -129,11 +129,11 @@ _STARTS = tuple(_STATUS)
 
 
 def _header(files: list[_File], commits: list[str], number: int, line: str) -> None:
-    """What stands between hunks: which file comes, and which commit."""
+    """Read the lines between hunks: file headers and commits."""
     start = line[:4]
     if start == "+++ ":
         if files and line == f"+++ b/{files[-1].path}" and not files[-1].hunks:
-            return  # As it was announced.
+            return  # As already announced.
         path = _path(line[4:])
         if files and not files[-1].hunks and files[-1].line >= number - 20:
             if path != "/dev/null":
@@ -148,7 +148,7 @@ def _header(files: list[_File], commits: list[str], number: int, line: str) -> N
     elif line.startswith(("commit ", "From ")) and (commit := _COMMIT.match(line)):
         commits.append(f"commit {commit[1][:12]}")
     elif start == "    " and commits and line.strip() and " " not in commits[-1][7:]:
-        commits[-1] += f" {line.strip()}"  # The subject, in a log.
+        commits[-1] += f" {line.strip()}"  # The subject line, in a log.
     elif line.startswith("Subject: ") and (subject := _SUBJECT.match(line)):
         commits.append(subject[1])
     elif files and line.startswith(_STARTS):

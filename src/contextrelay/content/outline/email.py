@@ -1,4 +1,4 @@
-"""Mails: who wrote to whom, when, about what, and what is attached."""
+"""Emails: sender, recipients, date, subject and attachments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HEADER_LINES_MAX = 500
 
 
 def draw(source: Source) -> Drawn | None:
-    """The outline of a mail, or of the first in a mailbox; None without its headers."""
+    """Return the outline of an email, or of the first in a mailbox; None if it has no headers."""
     fields, body_at = _fields(source.short_lines)
     if not fields:
         return None
@@ -50,7 +50,7 @@ def draw(source: Source) -> Drawn | None:
 
 
 def _fields(lines: list[str]) -> tuple[dict[str, str], int]:
-    """The headers by lower-case name, and how many lines they take."""
+    """Return the headers by lower-case name, and the number of lines they take."""
     fields: dict[str, str] = {}
     name = ""
     for index, line in enumerate(lines[:_HEADER_LINES_MAX]):

@@ -1,7 +1,7 @@
-"""Pages: HTML by its title, headings, links, forms and tables.
+"""HTML pages: title, headings, links, forms and tables.
 
-Tags are found by one pattern instead of a parser: it takes linear time on anything, which the
-standard library's parser does not.
+Tags are found by one pattern instead of a parser: it takes linear time on any input, unlike the
+standard library's parser.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ATTRIBUTE = re.compile(
 )
 _ANY_TAG = re.compile(r"<[^<>]{0,2000}>")
 _TEXT_CHARS_MAX = 1_000
-# Of each tag so many are read; more are counted.
+# How many of each tag are read; further ones are only counted.
 _READ_MAX = 2_000
 _CLOSINGS = {name: re.compile(f"</{name}", re.IGNORECASE) for name in ("script", "style", "svg")}
 _COUNTED = ("table", "form", "img", "script", "pre", "iframe", "svg", "input", "button")
@@ -41,11 +41,11 @@ class _Page(Struct):
     counts: Counter[str] = field(default_factory=lambda: Counter[str]())
     is_whole: bool = True
     linked: int = 0
-    """Links there are, read or not."""
+    """Total number of links, read or not."""
 
 
 def draw(source: Source) -> Drawn | None:
-    """The outline of a page."""
+    """Return the outline of a page."""
     page = _read(source.text)
     headings = _with_lines(source.text, page.headings)
     pieces = [OutlinePiece(0, (f"HTML, {source.measure()}",))]
@@ -65,7 +65,7 @@ def draw(source: Source) -> Drawn | None:
 
 
 def find_headings(text: str) -> list[tuple[int, int, str]]:
-    """Headings as (level, line, text), in order."""
+    """Return headings as (level, line, text), in order."""
     return _with_lines(text, _read(text).headings)
 
 
@@ -86,7 +86,7 @@ def _read(text: str) -> _Page:
         page.counts[name] += 1
         if name in _CLOSINGS:
             end = None if name in unclosed else _CLOSINGS[name].search(text, at)
-            # One that is never closed is passed over, and looked for only once.
+            # An unclosed tag is skipped, and searched for only once.
             if end is None:
                 unclosed.add(name)
             else:
@@ -122,7 +122,7 @@ def _attributes(text: str) -> dict[str, str]:
 
 
 def _with_lines(text: str, headings: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
-    """Headings with their lines instead of their offsets, which rise."""
+    """Replace the offsets of headings, which are ascending, by line numbers."""
     found: list[tuple[int, int, str]] = []
     line, place = 1, 0
     for level, offset, title in headings:
@@ -145,7 +145,7 @@ def _headings(headings: list[tuple[int, int, str]]) -> list[OutlinePiece]:
 
 
 def _links(page: _Page) -> list[OutlinePiece]:
-    """Hosts, most linked first, then single links: those outside before anchors."""
+    """Return hosts, most linked first, then single links, external ones before anchors."""
     if not page.links:
         return []
     hosts = Counter(

@@ -1,6 +1,6 @@
-"""Reports of tests in JUnit's XML: what failed, why, and the counts of each suite.
+"""JUnit XML test reports: failures with their messages, and the counts of each suite.
 
-Rule: no parser of XML; tags are matched one after the other, so many at most.
+Rule: no XML parser; tags are matched one by one, up to a limit.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Failure(Struct):
 
 
 def draw(source: Source) -> Drawn | None:
-    """The outline of a report; None for other text."""
+    """Return the outline of a report, or None for other text."""
     if _ROOT.search(source.text[:_HEAD_CHARS]) is None:
         return None
     suites: list[tuple[int, str]] = []

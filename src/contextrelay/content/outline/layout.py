@@ -1,10 +1,10 @@
-"""Pieces: what an outline is put together from, and how it is made to fit a budget.
+"""Layout: the pieces of an outline, and how they are fitted into a budget.
 
-A piece has a rank, the most important 0, and forms from the shortest to the richest. All pieces get
-their shortest form as far as the budget goes, by rank; then, by rank again, richer ones.
+A piece has a rank, 0 being the most important, and forms from the shortest to the richest. Pieces
+get their shortest form by rank until the budget is used; then, again by rank, richer forms.
 
-Rule: the text is within the budget by the real tokenizer, after defusing. What did not fit is
-counted, in the text where it was left out and in all.
+Rule: the text is within the budget as counted by the real tokenizer, after defusing. Omitted pieces
+are counted, in place and in total.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from contextrelay.limits import OUTLINE_PIECES_MAX
 
 OWN_LINE = "\n"
 JOINED = ", "
-# After so many pieces that did not fit, it is not worth looking for a shorter one.
+# After this many pieces that did not fit, stop looking for a shorter one.
 _MISSES_MAX = 50
 _RANKS_TRIED_MAX = 8
-# Room that may be left, and how often it is tried to fill it.
+# Tokens that may stay unused, and the number of attempts to use them.
 _LEFT_TOKENS, _TRIES_MAX = 6, 3
 _NAME = re.compile(r"[^\s,:;{}\[\]\"()?<>]+")
 
 Length = Callable[[str], int]
-"""Counts the tokens of a text."""
+"""Returns the number of tokens of a text."""
 
 
 class OutlinePiece(Struct, frozen=True):
-    """One thing to show. A joined piece follows the one before it on the same line."""
+    """One item to show. A joined piece continues the line of the previous one."""
 
     rank: int
     forms: tuple[str, ...]
@@ -41,20 +41,20 @@ class OutlinePiece(Struct, frozen=True):
 
 
 class Drawn(Struct, frozen=True):
-    """An outline before it is fitted: its pieces in the order of the body."""
+    """An outline before fitting: its pieces in the order of the body."""
 
     kind: str
     pieces: Sequence[OutlinePiece]
     next: str = ""
-    """How to slice: the options of `relay get`."""
+    """How to slice it: options of `relay get`."""
     left_out: int = 0
-    """How many things have no piece, because they were too many."""
+    """Number of items without a piece, because there were too many."""
     names: Collection[str] = ()
-    """What is to be named at least, at the end where its piece does not fit."""
+    """Names to mention in any case, at the end if their piece does not fit."""
     kept_rank: int = 0
-    """Up to this rank pieces come before names."""
+    """Pieces up to this rank come before names."""
     places: Mapping[str, int] = {}
-    """The lines of these names: where they are only listed, it is said between which."""
+    """Lines of these names; names that are only listed get a line range."""
 
 
 class Fitted(Struct, frozen=True):
@@ -67,13 +67,13 @@ class Fitted(Struct, frozen=True):
 
 
 def fit(drawn: Drawn, tokens_max: int) -> Fitted:
-    """Choose which pieces are shown, and how richly."""
+    """Choose which pieces to show, and in which form."""
     pieces = drawn.pieces[:OUTLINE_PIECES_MAX]
     laid = _Laid(pieces)
-    # No name takes less than a token, and to look at those of thousands would take long.
+    # A name takes at least one token, and examining thousands would be slow.
     names = _short(drawn.names, 4 * tokens_max)
     left_out = drawn.left_out + len(drawn.pieces) - len(pieces)
-    # Room for saying what was left out.
+    # Room for the note about omitted pieces.
     budget_tokens = tokens_max - min(12, tokens_max // 10)
     length = cache(count_tokens)
     fitted: Fitted | None = None
@@ -90,7 +90,7 @@ def fit(drawn: Drawn, tokens_max: int) -> Fitted:
             left, tries_left = tokens_max - tokens, tries_left - 1
             if not omitted or left <= _LEFT_TOKENS or not tries_left:
                 return fitted
-            # Pieces take less together than one by one.
+            # Pieces together take fewer tokens than one by one.
             budget_tokens += left - _LEFT_TOKENS // 2
         elif fitted is not None:
             return fitted
@@ -98,17 +98,17 @@ def fit(drawn: Drawn, tokens_max: int) -> Fitted:
             text = cut_to_tokens(defused.text, tokens_max)
             return Fitted(text, count_tokens(text), len(pieces) + left_out, defused.patterns)
         else:
-            # Replacements and counts took more room than was left for them.
+            # Defusing and counts took more room than was reserved.
             budget_tokens -= max(tokens - tokens_max, budget_tokens // 32)
 
 
 _ALSO = "also: "
-# A name that is only listed says a little less than a piece.
+# A listed name is worth a little less than a piece.
 _LISTED_WORTH = 0.9
 
 
 class _Laid:
-    """Pieces in the order of their ranks, and which piece begins the line of each."""
+    """Pieces in order of rank, with the piece that starts the line of each."""
 
     def __init__(self, pieces: Sequence[OutlinePiece]) -> None:
         self.pieces = pieces
@@ -121,7 +121,7 @@ class _Laid:
 
 
 def _short(names: Collection[str], count: int) -> list[str]:
-    """The shortest of many names, in their order."""
+    """Return the shortest of many names, in their order."""
     listed = list(names)
     if len(listed) <= count:
         return listed
@@ -132,9 +132,9 @@ def _short(names: Collection[str], count: int) -> list[str]:
 def _choose_and_name(
     drawn: Drawn, laid: _Laid, names: Sequence[str], budget_tokens: int, length: Length
 ) -> tuple[dict[int, str], list[str]]:
-    """The pieces that are shown, and the names that are not in them, as many as can be.
+    """Choose the pieces to show and the names missing from them, as many as possible.
 
-    Pieces of the deepest ranks give way where that leaves room for more names.
+    Pieces of the lowest ranks are dropped if that makes room for more names.
     """
     pieces = laid.pieces
     chosen = _choose(laid, budget_tokens, length)
@@ -163,9 +163,9 @@ def _filled(
     rank_max: int,
     length: Length,
 ) -> tuple[dict[int, str], list[str]]:
-    """Pieces in the room that names leave, and the names that are not in them.
+    """Choose pieces for the room that the listed names leave, and return the names not in them.
 
-    Where names have places, pieces of all ranks.
+    If names have lines, pieces of all ranks are included.
     """
     kept: dict[int, str] = {}
     for _ in range(_TRIES_MAX):
@@ -183,7 +183,7 @@ _GROUPS_MAX, _GROUP_MIN = 4, 8
 
 
 def _list_lines(names: Sequence[str], places: Mapping[str, int]) -> list[str]:
-    """Names that are only listed; where their lines are known, by parts of the text."""
+    """Format listed names; if their lines are known, grouped by ranges."""
     if not names:
         return []
     if not places:
@@ -198,17 +198,17 @@ def _list_lines(names: Sequence[str], places: Mapping[str, int]) -> list[str]:
 
 
 def _is_in(name: str, text: str) -> bool:
-    """Whether a name of several words stands in a text."""
+    """Return True if a name of several words occurs in a text."""
     return not _NAME.fullmatch(name) and name in text
 
 
 def _between(names: Sequence[str]) -> str:
-    """What parts names in a list: a blank, which takes no token, where none of them has one."""
+    """Return the separator of listed names: a space, which costs no token, if none contains one."""
     return JOINED if any(" " in name for name in names) else " "
 
 
 def _unnamed(drawn: Drawn, chosen: Mapping[int, str], also: Sequence[str]) -> list[str]:
-    """Between which lines names are that have no room at all."""
+    """Return the line ranges of names that did not fit at all."""
     if not drawn.places:
         return []
     text = "\n".join(chosen.values())
@@ -221,7 +221,7 @@ def _unnamed(drawn: Drawn, chosen: Mapping[int, str], also: Sequence[str]) -> li
 def _listed(
     names: Sequence[str], left: int, length: Length, places: Mapping[str, int]
 ) -> list[str]:
-    """As many of these as there is room for, in their order: the short ones."""
+    """Return as many names as fit, in order, preferring short ones."""
     between = _between(names)
     parts = min(_GROUPS_MAX, -(-len(names) // _GROUP_MIN)) if places else 1
     left -= parts * length(OWN_LINE + _ALSO + "1000-2000" * bool(places))
@@ -246,7 +246,7 @@ def _choose(
     rank_max: int = _DEEPEST,
     levels: int = _DEEPEST,
 ) -> dict[int, str]:
-    """From the index of each piece that is shown to its form."""
+    """Return the chosen form of each piece that is shown, by index."""
     pieces, lines = laid.pieces, laid.lines
     chosen: dict[int, None] = {}
     left = budget_tokens
@@ -263,7 +263,7 @@ def _choose(
             misses += 1
             if misses > _MISSES_MAX:
                 break
-    # A joined piece whose line is not there would stand on another's line.
+    # Without the start of its line, a joined piece would appear on another one's line.
     kept = {index: pieces[index].forms[0] for index in sorted(chosen) if lines[index] in chosen}
     ranked = [index for index in chosen if index in kept]
     levels = min(levels, max((len(pieces[index].forms) for index in kept), default=1))
@@ -282,8 +282,9 @@ def _choose(
 def _render(
     pieces: Sequence[OutlinePiece], chosen: dict[int, str], omitted: int, also: Sequence[str]
 ) -> str:
-    """The text, which says at the end of all how much is missing, and of a line where it is not
-    all of it that is listed."""
+    """Render the text, with the number of omitted pieces at the end, and on a line that is only
+    partly listed.
+    """
     lines: list[str] = []
     missing_here = counted = 0
     is_open = False
@@ -311,7 +312,7 @@ def _render(
 
 
 def quoted(text: str, chars_max: int = 80) -> str:
-    """A piece of the body as it may stand in a line: blanks and line ends are one blank."""
+    """Return a text from the body for use in a line: whitespace collapsed, truncated."""
     text = " ".join(text[: 4 * chars_max].split())
     return text if len(text) <= chars_max else text[: chars_max - 1] + "…"
 
@@ -321,7 +322,9 @@ _FAMILY_MIN = 5
 
 
 def families(names: Sequence[str]) -> list[tuple[str, list[int]]]:
-    """Group names that differ in a number alone: labels in order, each with its names' indexes."""
+    """Group names that differ only in a number: labels in order, each with the indexes of its
+    names.
+    """
     groups: dict[str, list[int]] = {}
     for index, name in enumerate(names):
         groups.setdefault(_NUMBER.sub("#", name[:200], count=2), []).append(index)

@@ -1,4 +1,4 @@
-"""Markdown: headings with their lines, and what else there is: code, tables, links, lists."""
+"""Markdown: headings with their lines, and numbers of code blocks, tables, links and lists."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from contextrelay.limits import OUTLINE_PIECES_MAX
 _ATX = re.compile(r" {0,3}(#{1,6})[ \t]++(?=.)(.*)")
 _RULES = ("=", "-", " ")
 _SETEXT = re.compile(r" {0,3}(=+|-{2,})[ \t]*")
-# In a list it is indented by more than elsewhere.
+# In a list it may be indented further.
 _FENCE = re.compile(r" {0,12}(`{3,}|~{3,})[ \t]*([\w+#.-]*)")
 _LINK = re.compile(r"\]\((?:https?:|/|\.|#|mailto:|\w)[^)\s]{0,300}")
 _TABLE = re.compile(r" {0,3}\|?[ ]*:?-{3,}:?[ ]*\|[-:| ]*")
 _MARKS = re.compile(r"[*`]|!?\[|\]\([^)\]]{0,300}+\)|\]")
-# Above this many headings they share lines.
+# Above this number, headings share lines.
 _OWN_LINES_MAX = 25
 _FRONT_MATTER_LINES_MAX = 200
 _AGAIN = 8
@@ -28,7 +28,7 @@ _TITLE_CHARS = 200
 
 
 def draw(source: Source) -> Drawn | None:
-    """The outline of a Markdown document; None without a heading."""
+    """Return the outline of a Markdown document, or None if it has no heading."""
     lines = source.short_lines
     headings, fences = find_headings(lines)
     if not headings:
@@ -55,7 +55,7 @@ def draw(source: Source) -> Drawn | None:
 
 
 def _brief(text: str) -> str:
-    """The first words of a heading."""
+    """Return the first words of a heading."""
     return quoted(" ".join(text[:_TITLE_CHARS].split(" ")[:_FIRST_WORDS]), 50)
 
 
@@ -67,7 +67,7 @@ def _pieces(headings: list[tuple[int, int, str]]) -> list[OutlinePiece]:
     pieces: list[OutlinePiece] = []
     seen: set[str] = set()
     for level, line, text in headings:
-        # A title that comes again and again gives way to others.
+        # A repeated title gives way to others.
         depth = level - top
         rank = 1 + depth + (_AGAIN if text in seen else 0)
         seen.add(text)
@@ -75,7 +75,7 @@ def _pieces(headings: list[tuple[int, int, str]]) -> list[OutlinePiece]:
         brief = short if short == (first := _brief(text)) else f"{first}…"
         forms = (brief, f"{brief}:{line}", f"{short}:{line}", f"{quoted(text, 100)}:{line}")
         if is_long and depth >= own_depth and pieces:
-            # A mark shows how far it is below the one that has a line of its own.
+            # The number of # shows how far it is below the heading that starts the line.
             mark = "" if depth == own_depth else ">" * (depth - own_depth) + " "
             marked = (mark + form for form in forms)
             pieces.append(OutlinePiece(rank, (brief, *marked) if mark else forms, JOINED))
@@ -85,7 +85,7 @@ def _pieces(headings: list[tuple[int, int, str]]) -> list[OutlinePiece]:
 
 
 def find_headings(lines: Iterable[str]) -> tuple[list[tuple[int, int, str]], list[str]]:
-    """Headings as (level, line, text), and the languages of code blocks."""
+    """Return headings as (level, line, text), and the languages of code blocks."""
     following = iter(lines)
     head = list(islice(following, _FRONT_MATTER_LINES_MAX))
     headings: list[tuple[int, int, str]] = []
@@ -122,7 +122,7 @@ def find_headings(lines: Iterable[str]) -> tuple[list[tuple[int, int, str]], lis
 
 
 def _is_title(line: str) -> bool:
-    """Whether a line could be a heading, were the next one a rule."""
+    """Return True if a line could be a heading, if a rule follows."""
     return bool(line.strip()) and not line.lstrip().startswith(("-", "*", ">", "|", "#"))
 
 
@@ -135,7 +135,7 @@ def _after_front_matter(lines: list[str]) -> int:
 
 
 def _opening(lines: list[str], headings: list[tuple[int, int, str]]) -> str:
-    """The first sentence below the first heading."""
+    """Return the first sentence after the first heading."""
     start = headings[0][1]
     for line in lines[start : start + 30]:
         text = line.strip()

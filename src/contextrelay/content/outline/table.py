@@ -1,4 +1,4 @@
-"""Tables: rows, columns, and of each column its type, its range and how many values it has."""
+"""Tables: rows and columns, with type, range and number of values for each column."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from contextrelay.content.outline.layout import JOINED, Drawn, OutlinePiece, fam
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_LINE_CHARS_MAX
 
-# Columns that are described; more are counted.
+# Columns that are described; further ones are counted.
 OUTLINE_COLUMNS_MAX = 2_000
-# Cells of a table that are read; a few more where the last row has them.
+# Maximum number of cells read; slightly more to complete a row.
 OUTLINE_CELLS_MAX = 2_000_000
 
 
@@ -24,34 +24,34 @@ _DELIMITERS = (",", "\t", ";", "|")
 _NUMBER = re.compile(r"[-+]?(?:\d[\d_]*)?\.?\d+(?:[eE][-+]?\d+)?%?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d.*)?|\d\d?[/.]\d\d?[/.]\d{2,4}")
 _EMPTY = frozenset({"", "NA", "N/A", "null", "NULL", "None", "nan", "NaN", "-"})
-# Types are found in so many rows; the ranges are those of all rows.
+# Types are detected in this many rows; ranges are over all rows.
 _TYPED_ROWS = 500
 _ROWS_AT_ONCE = 1_024
 _ODD_SHOWN = 5
-# So many columns are named one by one.
+# Up to this number, columns are named one by one.
 _NAMES_MAX = 60
 
 
 class _Table(Struct):
-    """What was read of a table, its cells by column."""
+    """The rows of a table that were read, as columns."""
 
     width: int
-    """How many cells most of its rows have."""
+    """The number of cells in most rows."""
     header: list[str]
     columns: list[list[str]]
-    """Of the rows that are of the width."""
+    """Only rows of this width."""
     rows: int = 0
     odd: int = 0
-    """Rows of another width."""
+    """The number of rows of another width."""
     some_odd: list[int] = []
     first: list[str] = []
     last: list[str] = []
     unread: int = 0
-    """Lines that were not read."""
+    """The number of lines not read."""
 
 
 def draw(source: Source) -> Drawn | None:
-    """The outline of a table; None if it is none."""
+    """Return the outline of a table, or None for other text."""
     table = _read(source, _delimiter(source))
     if table is None:
         return None
@@ -77,9 +77,9 @@ def _delimiter(source: Source) -> str:
 
 
 def _read(source: Source, delimiter: str) -> _Table | None:
-    """The rows, as many as have OUTLINE_CELLS_MAX cells; None if these are no rows.
+    """Return at most OUTLINE_CELLS_MAX cells of rows, or None if the text is not a table.
 
-    Where a quote never ends, quotes mean nothing.
+    If a quote is never closed, quotes are treated as plain characters.
     """
     reader = csv.reader(source.lines, delimiter=delimiter)
     try:
@@ -92,7 +92,7 @@ def _read(source: Source, delimiter: str) -> _Table | None:
 
 
 def _gathered(rows: Iterator[list[str]]) -> _Table | None:
-    """Rows by column, some at a time: that is quicker than all at once."""
+    """Collect rows by column, in batches, which is faster than all at once."""
     table = None
     cells = 0
     while cells <= OUTLINE_CELLS_MAX and (some := list(islice(rows, _ROWS_AT_ONCE))):
@@ -126,7 +126,7 @@ def _add(table: _Table, rows: list[list[str]]) -> None:
 
 
 def _has_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row names the columns: nothing in it is a number, and all of it differs."""
+    """Return True if the first row has column names: no numbers, and no duplicates."""
     first = rows[0]
     if len(rows) < 2 or len(set(first)) < len(first):
         return False
@@ -157,7 +157,7 @@ def _columns(table: _Table) -> list[OutlinePiece]:
 
 
 def _described(cells: Sequence[str]) -> tuple[str, str]:
-    """Type and details of a column."""
+    """Return type and details of a column."""
     if _are_numbers(cells[:_TYPED_ROWS]) and (extremes := _extremes(cells)):
         return _number_type(cells), f"{extremes[0]}..{extremes[1]}"
     distinct = dict.fromkeys(cells)
@@ -181,7 +181,7 @@ def _described(cells: Sequence[str]) -> tuple[str, str]:
 
 
 def _are_numbers(cells: Sequence[str]) -> bool:
-    """Whether these, of which there are some, are all numbers."""
+    """Return True if there is at least one value and all are numeric."""
     return bool(cells) and all(len(cell) < 40 and _NUMBER.fullmatch(cell.strip()) for cell in cells)
 
 
@@ -191,7 +191,7 @@ def _number_type(cells: Sequence[str]) -> str:
 
 
 def _extremes(cells: Sequence[str]) -> tuple[str, str] | None:
-    """The least and the greatest of numbers, as they are written; None if one is no number."""
+    """Return the smallest and largest number as written, or None if one is not a number."""
     try:
         numbers = list(map(float, cells))
     except ValueError:
@@ -204,7 +204,7 @@ def _extremes(cells: Sequence[str]) -> tuple[str, str] | None:
 
 
 def _samples(table: _Table) -> list[OutlinePiece]:
-    """The first and the last row, if there is room."""
+    """Return the first and the last row as pieces."""
     rows = {0: table.first, table.rows - 1: table.last} if table.rows else {}
     return [
         OutlinePiece(3, (f"row {at}: {quoted(' | '.join(row[:50]), 120)}",))

@@ -1,7 +1,7 @@
-"""Runs of tests: what failed, why, and the summary, as pytest, unittest, go, cargo, jest, vitest,
-mocha, node and TAP print them.
+"""Test runs: failures, their reasons and the summary, from the output of pytest, unittest, go,
+cargo, jest, vitest, mocha, node and TAP.
 
-Rule: each line is matched once by each pattern, in time that grows with the line.
+Rule: each pattern matches a line once, in linear time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SUMMARY = re.compile(
     |Tests[ ]run:[ ]\d+|\d+[ ](?:tests|examples?),[ ]\d+[ ]failures?""",
     re.VERBOSE,
 )
-# What shows that it is a run where there is no summary.
+# Lines that identify a test run without a summary.
 _RUN = re.compile(r"TAP version \d+$|Failed tests:$")
 _FAILED = re.compile(
     r"""(?:(?:SUB)?FAILED|ERROR)[ ](?P<pytest>\S+?(?:::.+?|\.py))(?:[ ]-[ ](?P<why>.*))?$
@@ -65,10 +65,11 @@ _AGAIN = "\u2716 failing tests:"
 _SUMMARIES_MAX = 6
 _SUITES_MAX = 8
 _OPENED = -1
-# More lines than these that name what failed are not looked at.
+# Maximum number of lines with names of failed tests.
 _NAMES_MAX = 20_000
 _EVENT_CHARS = 1_000
-# Of one failure so many lines come before the others; and so many may be between two of its lines.
+# Lines of one failure that are shown before those of others; and maximum distance between its
+# lines.
 _WHY_LINES = 3
 _GAP_LINES = 2
 
@@ -76,7 +77,7 @@ _Line = tuple[int, str]
 
 
 def draw(source: Source) -> Drawn | None:
-    """The outline of a run of tests; None if it is none."""
+    """Return the outline of a test run, or None for other text."""
     lines = source.short_lines
     if source.media_type == "application/x-ndjson":
         lines = _printed(source)
@@ -108,13 +109,15 @@ def draw(source: Source) -> Drawn | None:
 
 
 class _Event(Struct):
-    """A line of what `go test -json` prints."""
+    """A line of the output of `go test -json`."""
 
     output: str = field(name="Output", default="")
 
 
 def _printed(source: Source) -> list[str]:
-    """What was printed by a run whose lines are events in JSON; none of it for other JSON lines."""
+    """Return the text of a run recorded as JSON events, or the lines themselves for other JSON
+    lines.
+    """
     head = source.text[:_EVENT_CHARS]
     if '"Action":' not in head or '"Package":' not in head:
         return []
@@ -129,7 +132,7 @@ def _printed(source: Source) -> list[str]:
 
 
 def _failed(lines: Sequence[str]) -> tuple[dict[str, _Line], bool]:
-    """What failed, by name: its line, and why if that line says it; and whether there is more."""
+    """Return the failures by name, with line and any reason on it, and whether there are more."""
     found: dict[str, _Line] = {}
     sections: dict[str, _Line] = {}
     parents: set[str] = set()
@@ -141,12 +144,12 @@ def _failed(lines: Sequence[str]) -> tuple[dict[str, _Line], bool]:
     for number, match in islice(named, _NAMES_MAX):
         line = match.string
         if line.startswith(_AGAIN):
-            found.clear()  # They come again, without the suites that they are in.
+            found.clear()  # They are listed again, without their suites.
             continue
         group = "pytest" if match["pytest"] else match.lastgroup or ""
         name, why = match[group].strip(), match["why"] or ""
         if group == "failing":
-            found.clear()  # They come again, each with its suites and why it failed.
+            found.clear()  # They are listed again, each with its suites and the reason.
             is_listed = True
             continue
         if group == "file":
@@ -158,7 +161,7 @@ def _failed(lines: Sequence[str]) -> tuple[dict[str, _Line], bool]:
         if group == "mocha" and not is_listed:
             continue
         if group == "open":
-            depth = _OPENED  # Suites come before what is in them.
+            depth = _OPENED  # Suites precede their contents.
             continue
         if group == "mocha":
             name = _with_suites(lines, number, name)
@@ -174,7 +177,7 @@ def _failed(lines: Sequence[str]) -> tuple[dict[str, _Line], bool]:
         elif group == "tap" and depth != _OPENED:
             above, depth = depth, len(line) - len(line.lstrip())
             if depth < above:
-                continue  # The suite of what failed before it.
+                continue  # The suite of the failure before it.
         if group in ("jest", "mark"):
             name = file + name
         if name not in found or why:
@@ -183,7 +186,7 @@ def _failed(lines: Sequence[str]) -> tuple[dict[str, _Line], bool]:
 
 
 def _with_suites(lines: Sequence[str], number: int, name: str) -> str:
-    """A name with those in the lines below it, up to the one that ends with a colon."""
+    """Append the lines below a name, up to one that ends with a colon."""
     for line in lines[number : number + _SUITES_MAX]:
         if name.endswith(":") or not line.strip():
             break
@@ -192,7 +195,7 @@ def _with_suites(lines: Sequence[str], number: int, name: str) -> str:
 
 
 def _reasons(lines: Sequence[str]) -> Iterator[_Line]:
-    """The lines that say why; of a panic with what it says in the next one."""
+    """Yield the lines with reasons; for a panic also the next line."""
     for number, line in enumerate(lines, 1):
         match = _WHY.match(line)
         if match is None:
@@ -206,7 +209,7 @@ def _reasons(lines: Sequence[str]) -> Iterator[_Line]:
 
 
 def _blocks(reasons: Iterator[_Line]) -> list[list[_Line]]:
-    """Reasons that stand together, each such block once."""
+    """Group consecutive reasons, without duplicate groups."""
     blocks: list[list[_Line]] = []
     for each in reasons:
         if not blocks or each[0] - blocks[-1][-1][0] > _GAP_LINES:

@@ -1,6 +1,6 @@
-"""Prose: plain text by its sections and paragraphs, after what it has traces of exceptions of.
+"""Prose: exceptions in a plain text, then its sections and paragraphs.
 
-It reads everything that has lines.
+Accepts every text.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX
 
 _RULE = re.compile(r"\s*([=\-~^*#_.])\1{2,}\s*")
-# What was taken is not given back (`++`, `*+`): with two ways to read a row of digits, a heading of
-# forty would take longer than anybody waits.
+# Possessive quantifiers (`++`, `*+`): with backtracking, a row of forty digits would take
+# practically forever.
 _NUMBERED = re.compile(
     r"(?:(?:\d++|[A-Z]|[IVX]++)[.)](?:\d++\.?)*+|(?:Chapter|Section|Part) \S++)\s++\S"
 )
 _HEADING_CHARS_MAX = 100
-# With so many lines of traces it is nothing else.
+# With this many traceback lines, the text consists of nothing else.
 _TRACE_SHARE = 0.3
 
 
 def draw(source: Source) -> Drawn:
-    """The outline of any text."""
+    """Return the outline of any text."""
     lines = source.short_lines
     headings = _headings(lines)
     if len(headings) >= 2:
@@ -37,7 +37,7 @@ def draw(source: Source) -> Drawn:
     kind = "text"
     if traced := traces.kinds:
         start, stop = max(1, traced[0].line - 5), traced[0].line + 6
-        # Frames, and the lines that say what was raised, are shown already.
+        # Frames, and lines that name the exception, are already shown.
         said = traces.frames | {each.line for each in traced}
         shown = [each for each in shown if each[0] not in said]
         kind = "trace" if len(said) >= _TRACE_SHARE * len(lines) else kind
@@ -52,7 +52,7 @@ def draw(source: Source) -> Drawn:
 
 
 def _headings(lines: list[str]) -> list[tuple[int, str]]:
-    """Lines that are underlined, numbered, or in capitals between blank lines."""
+    """Return lines that are underlined, numbered, or in capitals between blank lines."""
     found: list[tuple[int, str]] = []
     for index, line in enumerate(lines):
         text = line.strip()
@@ -70,7 +70,7 @@ def _headings(lines: list[str]) -> list[tuple[int, str]]:
 
 
 def _paragraphs(lines: list[str]) -> list[tuple[int, str]]:
-    """The first lines of paragraphs; where there are none, lines at equal distances."""
+    """Return the first lines of paragraphs; without paragraphs, lines at equal distances."""
     found = [
         (index + 1, line)
         for index, line in enumerate(lines)

@@ -1,4 +1,4 @@
-"""Markup: XML by its root, its elements and how many there are of each."""
+"""XML: the root, and the elements with their counts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextrelay.content.outline.layout import JOINED, Drawn, OutlinePiece, quo
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX, OUTLINE_TAGS_MAX
 
-# What is in a comment is no element; one that never ends goes on to the end.
+# Elements in comments are ignored; an unclosed comment extends to the end.
 _TAG = re.compile(
     r"<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<([A-Za-z_][\w:.-]{0,80}+)([^<>]{0,2000}+)>",
     re.DOTALL,
@@ -19,7 +19,7 @@ _ATTRIBUTE = re.compile(r"(?<![\w:.-])([A-Za-z_][\w:.-]{0,60}+)\s*+=\s*+[\"']")
 
 
 def draw(source: Source) -> Drawn | None:
-    """The outline of an XML document; None for other text."""
+    """Return the outline of an XML document, or None for other text."""
     head = source.text[:2_000].lstrip()
     if not head.startswith(("<?xml", "<!DOCTYPE", "<svg")) and "xml" not in source.media_type:
         return None

@@ -1,8 +1,8 @@
-"""YAML: its keys line by line, each place once.
+"""YAML: keys with their lines, each path once.
 
-No parser: a few lines of YAML can mean gigabytes, and a key with its line is what a reader needs.
-Keys at one place are looked at together: of all documents, of the entries of a list, and of the
-values of a mapping that are alike.
+No parser: a few lines of YAML can expand to gigabytes, and a reader needs only keys with their
+lines. Keys at one path are merged: over all documents, the entries of a list, and the similar
+values of a mapping.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _KEY = re.compile(
     r"( *+(?:- ++)*+)(\"[^\"]{1,80}\"|'[^']{1,80}'"
     r"|(?:[\w./$@]|-(?=\S))[\w ./$@\"'{}<>*+~()=-]{0,80}?):(?: (.*))?"
 )
-# Behind a key: its value is the text below, whatever it looks like.
+# After a key: its value is the block below, whatever that looks like.
 _TEXT = re.compile(r"(?:[!&]\S*+ ++)*+[|>][+\-\d]*+\s*+(?:#.*)?")
 _TEXT_STARTS = frozenset("|>!&")
 _ENTRIES_MAX = 12
 _DEPTH_MAX = 40
-# So many levels have lines of their own.
+# Levels whose keys have lines of their own.
 _LINED_DEPTHS = 2
-# The keys of so many are listed where there is no room for all.
+# How many keys are listed if there is no room for all.
 _NAMED_DEPTHS = 4
 _VALUES_SHOWN = 3
-# A mapping with so many values that are alike is a map; while it is read, this is tried later.
+# A mapping with this many similar values is a map; during reading, tested at these larger sizes.
 _MAP_MIN, _MAP_TRIED_AT = 12, frozenset(48 << power for power in range(12))
 _MAP_SHARE = 0.6
 _PLAIN_MIN = 1_000
@@ -44,7 +44,7 @@ _HEADS_MAX, _NAME_CHARS_MAX = 50_000, 80
 
 
 class _Node(Struct):
-    """A place: where it is first, how often, what stands behind its key and what is below."""
+    """A path: first line, number of occurrences, the value after its key, and its children."""
 
     line: int = 0
     count: int = 0
@@ -52,17 +52,17 @@ class _Node(Struct):
     entries: list[str] = []
     below: dict[str, _Node] = {}
     names: dict[str, int] = {}
-    """Of a map: the keys whose values are the node `*`, with their lines."""
+    """For a map: the keys whose values are the node `*`, with their lines."""
 
     def value(self, chars_max: int) -> str:
-        """Some of what stands behind the key, or of the words that are listed below it."""
+        """Return part of the value, or of the words listed below the key."""
         if self.entries and not self.values:
             return quoted(f"[{', '.join(self.entries)}]", chars_max)
         shown = [quoted(each, chars_max) for each in islice(self.values, _VALUES_SHOWN)]
         return " | ".join(shown) + " …" * (len(self.values) > _VALUES_SHOWN)
 
     def map_forms(self) -> tuple[str, ...]:
-        """What is said of a map, from the shortest to the richest; () of what is none."""
+        """Return the descriptions of a map, shortest first; () if it is not one."""
         if not self.names:
             return ()
         head = f"map of {len(self.names)}"
@@ -70,8 +70,9 @@ class _Node(Struct):
         return head, f"{head} ({', '.join(some)} …)"
 
     def map_names(self) -> Iterator[tuple[str, ...]]:
-        """Those of a map, with their lines if there is room: of those that differ in a number
-        alone the first and the last."""
+        """Yield the names of a map, with lines if there is room; of those that differ only in a
+        number, the first and the last.
+        """
         is_huge = len(self.names) > _MAP_NAMES_TRIED
         names = list(islice(self.names, _MAP_NAMES_SHOWN if is_huge else None))
         labels = names if is_huge else [label for label, _ in families(names)]
@@ -81,7 +82,7 @@ class _Node(Struct):
 
 
 def draw(source: Source) -> Drawn | None:
-    """The outline of YAML; None for other text."""
+    """Return the outline of a YAML file, or None for other text."""
     if source.media_type not in _TYPES:
         return None
     read = _Reader()
@@ -96,13 +97,13 @@ def draw(source: Source) -> Drawn | None:
     after = f"--lines {first}:{first + 40}"
     levels = list(_levels(read.root))
     at = next((depth for depth, nodes in enumerate(levels) if any(n.names for n in nodes)), None)
-    # What the values of a map have in common comes before the names that it has.
+    # The common structure of a map's values comes before its names.
     kept_rank = 0 if at is None else at + 2
     return Drawn("yaml", pieces, after, read.left_out, _names(levels), kept_rank)
 
 
 class _Reader:
-    """Puts the keys of lines at their places."""
+    """Reads the keys of lines into a tree."""
 
     def __init__(self) -> None:
         self.root = _Node()
@@ -111,7 +112,7 @@ class _Reader:
         self._nodes = 0
         self._nowhere = _Node()
         self._heads: dict[str, tuple[int, str] | None] = {}
-        """What stands before a colon, which comes again and again: its column and the key."""
+        """Cache for repeated texts before a colon: column and key."""
 
     def lines(self, lines: Sequence[str]) -> None:
         """Read all lines."""
@@ -127,7 +128,7 @@ class _Reader:
             head, colon, value = line.partition(":")
             if colon and (not value or value[0] == " "):
                 if head.isidentifier() and len(head) <= _NAME_CHARS_MAX:
-                    found = 0, head  # Quicker than to look it up.
+                    found = 0, head  # Faster than a lookup.
                 else:
                     found = heads[head] if head in heads else self._head(head)
             else:
@@ -167,7 +168,8 @@ class _Reader:
     def _head(self, head: str) -> tuple[int, str] | None:
         name = head.lstrip(" ")
         found = None
-        if name.isidentifier() and len(name) <= _NAME_CHARS_MAX:  # As most are, and quicker.
+        # The common case, which is faster.
+        if name.isidentifier() and len(name) <= _NAME_CHARS_MAX:
             found = len(head) - len(name), name
         elif head[:3] != "---" and (match := _KEY.fullmatch(head + ":")):
             found = len(match[1]), match[2]
@@ -176,7 +178,7 @@ class _Reader:
         return found
 
     def _place(self, above: _Node, name: str, number: int, depth: int) -> _Node:
-        """The node of a key that is not there yet."""
+        """Add the node of a new key."""
         if above.names:
             above.names.setdefault(name, number)
             return above.below[_ANY]
@@ -193,13 +195,13 @@ class _Reader:
 
 
 def _other(line: str) -> tuple[tuple[int, str] | None, str]:
-    """The column and key of a line that is not as most are, and its value."""
+    """Return column and key of an unusual line, and its value."""
     match = _KEY.fullmatch(line.rstrip()) if line[:3] != "---" else None
     return ((len(match[1]), match[2]), match[3] or "") if match else (None, "")
 
 
 def _add_entry(node: _Node, line: str) -> None:
-    """Keep an entry of a list that is no mapping."""
+    """Add a list entry that is not a mapping."""
     if node.count == 1 and not node.values and len(node.entries) < _ENTRIES_MAX:
         text = line.strip()
         if text[:1] == "-":
@@ -211,8 +213,7 @@ def _column(line: str) -> int:
 
 
 def _alike(node: _Node) -> list[str]:
-    """The keys of a mapping whose values are mappings with most of their keys in common, if most
-    are."""
+    """Return the keys whose values are mappings with mostly the same keys, if most values are."""
     held = [each.below for each in node.below.values() if each.below]
     counts = Counter(chain.from_iterable(held))
     common = {name for name, count in counts.items() if 2 * count >= len(held)}
@@ -225,13 +226,13 @@ def _alike(node: _Node) -> list[str]:
 
 
 def _plain(node: _Node) -> list[str]:
-    """The keys of a mapping that have no others below them, if they are very many."""
+    """Return the keys without children, if there are very many."""
     plain = [name for name, each in node.below.items() if not each.below]
     return plain if len(plain) >= max(_PLAIN_MIN, _MAP_SHARE * len(node.below)) else []
 
 
 def _make_map(node: _Node, members: Sequence[str]) -> int:
-    """Describe these once; how many nodes there are less."""
+    """Merge these members into a map; return the number of nodes removed."""
     any_of = _Node(node.below[members[0]].line) if members else _Node()
     less = -1
     for name in members:
@@ -243,7 +244,7 @@ def _make_map(node: _Node, members: Sequence[str]) -> int:
 
 
 def _merge(node: _Node, other: _Node) -> int:
-    """Put what is at one place to what is at another; how many nodes there are less."""
+    """Merge a node into another; return the number of nodes removed."""
     node.count += other.count
     node.values = dict.fromkeys(islice((node.values | other.values), _VALUES_SHOWN + 1))
     node.entries = node.entries or other.entries
@@ -261,7 +262,7 @@ def _merge(node: _Node, other: _Node) -> int:
 
 
 def _find_maps(root: _Node) -> None:
-    """Describe what is alike once, wherever it is."""
+    """Merge similar members into maps, everywhere."""
     waiting = [root]
     while waiting:
         node = waiting.pop()
@@ -272,7 +273,7 @@ def _find_maps(root: _Node) -> None:
 
 
 def _levels(root: _Node) -> Iterator[list[_Node]]:
-    """All nodes, depth by depth."""
+    """Yield all nodes, level by level."""
     level = [root]
     while level:
         yield level
@@ -280,11 +281,11 @@ def _levels(root: _Node) -> Iterator[list[_Node]]:
 
 
 def _names(levels: Sequence[Sequence[_Node]]) -> dict[str, None]:
-    """What is to be named: fields, outer ones first, then what is in maps."""
+    """Return the names to mention: fields, outer ones first, then those in maps."""
     nodes = list(chain.from_iterable(levels[:_NAMED_DEPTHS]))
     names = dict.fromkeys(chain.from_iterable(each.below for each in nodes))
     some = list(islice(chain.from_iterable(each.names for each in nodes), _MAP_NAMES_TRIED))
-    # Those that differ in a number alone say nothing.
+    # Names that differ only in a number carry no information.
     names.update((some[at[0]], None) for _, at in families(some) if len(at) == 1)
     names.pop(_ANY, None)
     return names
@@ -298,7 +299,7 @@ def _root_pieces(root: _Node) -> Iterator[OutlinePiece]:
 
 
 def _lined(node: _Node, depth: int) -> Iterator[OutlinePiece]:
-    """Keys of the first two depths with their lines, those below them once each."""
+    """Yield keys of the first two levels with their lines, and those below once each."""
     for name, each in node.below.items():
         if name == _ANY:
             yield OutlinePiece(depth, (f"{' ' * (depth - 1)}each:",))
@@ -318,7 +319,7 @@ def _lined(node: _Node, depth: int) -> Iterator[OutlinePiece]:
 
 
 def _below(node: _Node, depth: int) -> Iterator[OutlinePiece]:
-    """What is below a node that has a line of its own."""
+    """Yield what is below a node that has a line of its own."""
     if depth < _LINED_DEPTHS:
         yield from _lined(node, depth + 1)
         return
@@ -329,13 +330,13 @@ def _below(node: _Node, depth: int) -> Iterator[OutlinePiece]:
 
 
 def _map_names(node: _Node, depth: int) -> Iterator[OutlinePiece]:
-    """Some names before the fields that all have, more where there is room."""
+    """Yield some names before the common fields, and more if there is room."""
     for index, forms in enumerate(node.map_names()):
         yield OutlinePiece(depth if index < _MAP_NAMES_FIRST else _DEPTH_MAX + 1, forms, JOINED)
 
 
 def _joined(nodes: Iterable[tuple[str, _Node]], depth: int) -> Iterator[OutlinePiece]:
-    """Nodes and what is below them, on one line."""
+    """Yield nodes and what is below them, on one line."""
     found: dict[str, list[tuple[int, _Node]]] = {}
     _gather(nodes, depth, found)
     for name, places in found.items():

@@ -1,10 +1,10 @@
-"""Passages: a text cut into the pieces that are searched, each knowing where it stands.
+"""Passages: split a text into pieces for search, each with its position.
 
-Prose is cut at empty lines and headings, code before definitions, and everything at a bounded
-length. A line that is longer is cut between words; JSON on one line, between its entries.
+Prose is split at empty lines and headings, code before definitions, and everything at a maximum
+length. A longer line is split between words; JSON on one line, between its entries.
 
-Rule: the passages follow each other and together are the whole text; each has its lines and bytes,
-counted from 0 and half open, so that a hit says what to slice next.
+Rule: passages are consecutive and cover the whole text; each has its lines and bytes, counted from
+0 and half open, so that a hit can be sliced.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from contextrelay.documents.pointer import escape
 from contextrelay.limits import PASSAGE_CHARS, PASSAGE_CHARS_MIN, POINTER_CHARS_MAX
 from contextrelay.model.artifact import ArtifactType
 
-# Passages: what a text is cut into to be searched.
+# Maximum number of lines of a passage.
 PASSAGE_LINES_MAX = 24
-# Different ones in a body: 4 MiB of prose or code have some 50,000.
+# Different words in a body: 4 MiB of prose or code have some 50,000.
 SEARCHED_WORDS_MAX = 60_000
 
 
 class Passage(Struct, frozen=True, gc=False):
-    """One piece of a text and where it stands."""
+    """A piece of a text with its position."""
 
     text: str
     start_line: int
@@ -38,11 +38,11 @@ class Passage(Struct, frozen=True, gc=False):
     start_byte: int
     stop_byte: int
     pointer: str | None = None
-    """Of the entry of a JSON document that it is, or is of."""
+    """The JSON entry that contains it."""
 
 
 def passages(text: str, kind: ArtifactType) -> Iterator[Passage]:
-    """Cut a text of a kind into passages, one after the other, no further than they are taken."""
+    """Split a text into passages, lazily."""
     begins = _BEGINS.get(kind)
     cutting = _Cutting()
     for line in _lines(text):
@@ -63,7 +63,7 @@ def passages(text: str, kind: ArtifactType) -> Iterator[Passage]:
     yield from cutting.end()
 
 
-# Where a new passage begins, by kind.
+# Where a new passage begins, by type.
 _BEGINS: dict[ArtifactType, re.Pattern[str]] = {
     "markdown": re.compile(r"#{1,6} "),
     "diff": re.compile(r"diff |@@ |--- "),
@@ -75,7 +75,7 @@ _BEGINS: dict[ArtifactType, re.Pattern[str]] = {
 
 
 class _Cutting:
-    """Lines gathered until they are a passage."""
+    """Collects lines until they form a passage."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -90,11 +90,11 @@ class _Cutting:
         self.chars += len(line)
         self.line += 1
         self.is_pausing = not line.strip()
-        # A decorator, or a heading right under another, belongs to what follows.
+        # A decorator, or a heading directly below another, belongs to what follows.
         self.is_heading = is_heading and (self.is_heading or len(self.lines) == 1)
 
     def end(self) -> Iterator[Passage]:
-        """Make a passage of what was gathered, if there is any."""
+        """Yield the collected lines as a passage, if there are any."""
         if self.lines:
             yield self.passage("".join(self.lines), self.line - len(self.lines), self.line, None)
             self.lines = []
@@ -102,14 +102,14 @@ class _Cutting:
         self.is_pausing = self.is_heading = False
 
     def passage(self, text: str, start: int, stop: int, pointer: str | None) -> Passage:
-        """The passage that follows the one before."""
+        """Return the passage after the previous one."""
         start_byte = self._byte
         self._byte += len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
         return Passage(text, start, stop, start_byte, self._byte, pointer)
 
 
 def _lines(text: str) -> Iterator[str]:
-    """Lines as they are counted everywhere: they end with \\n, whatever else is in them."""
+    r"""Split into lines as everywhere else: only \n ends a line."""
     start = 0
     while start < len(text):
         stop = text.find("\n", start) + 1 or len(text)
@@ -118,7 +118,7 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _pieces(line: str, kind: ArtifactType) -> Iterator[tuple[str, str | None]]:
-    """A long line in pieces, with the pointers of the entries that they are of."""
+    """Split a long line into pieces, each with the pointer of its entry."""
     if kind == "json":
         spans = _entries(line)
         if spans is not None:
@@ -140,8 +140,8 @@ def _between_words(line: str, start: int, stop: int) -> Iterator[tuple[int, int]
         yield start, stop
 
 
-# A string, which is a key where a colon follows, or what opens, parts or closes.
-# What was taken is not given back: to remember each character of a long string takes much memory.
+# A string, which is a key if a colon follows, or a bracket, comma or colon. Possessive, because
+# backtracking through a long string would take much memory.
 _SIGN = re.compile(r'("(?:[^"\\]++|\\.)*+")\s*(:)?|[\[\]{},]')
 _DEPTH_MAX = 3
 
@@ -149,9 +149,9 @@ Span = tuple[int, int, str | None]
 
 
 def _entries(line: str) -> list[Span] | None:
-    """Spans that together are the line, each an entry of a JSON document or several small ones.
+    """Return spans that cover the line, each a JSON entry or several small ones.
 
-    None if it is no JSON: only in what is, every quote has its other one, and the look is linear.
+    Return None if it is not JSON: only valid JSON has balanced quotes, which keeps the scan linear.
     """
     try:
         decode(line)
@@ -183,7 +183,7 @@ def _entries(line: str) -> list[Span] | None:
 
 
 class _Level:
-    """The entries of one list or object, gathered into spans."""
+    """The entries of one list or object, collected into spans."""
 
     def __init__(self, parent: str | None, is_list: bool, start: int) -> None:
         self.key = ""
@@ -193,11 +193,11 @@ class _Level:
         self._entries = 0
         self._start = start
         self._spans: list[Span] = []
-        # Small entries that are not a span yet, together: from where, how many, which was first.
+        # Small entries not yet in a span: start, number, and the index of the first.
         self._small: tuple[int, int, str | None] | None = None
 
     def pointer(self) -> str | None:
-        """Of the entry under way; None where it would be longer than a pointer may be."""
+        """Return the pointer of the current entry, or None if it would be too long."""
         if self._parent is None or len(self._parent) + len(self.key) > POINTER_CHARS_MAX:
             return None
         if self._is_list:
@@ -205,7 +205,7 @@ class _Level:
         return f"{self._parent}/{escape(decode(self.key, type=str))}" if self.key else self._parent
 
     def end_entry(self, stop: int) -> None:
-        """An entry ends: a span of its own, several by what is in it, or one of some small ones."""
+        """End an entry: it becomes a span, is split, or is joined with other small ones."""
         start, inner, self.inner = self._start, self.inner, []
         pointer = self.pointer()
         self._start = stop
@@ -236,18 +236,18 @@ class _Level:
         return self._spans
 
 
-# What a search index takes in
+# Contents of a search index
 
 
 class Index(Struct, frozen=True):
-    """What to cut into passages: a kind of text, of which the body is the head."""
+    """What to split into passages: the type of a text whose head is the body."""
 
     type: ArtifactType
     passages_max: int
 
 
 class Indexed(Struct, frozen=True, array_like=True, gc=False):
-    """What is kept of a passage: where it stands, how long it is, and how often it has a stem."""
+    """The index data of a passage: position, length, and counts of its stems."""
 
     start_line: int
     stop_line: int
@@ -259,17 +259,17 @@ class Indexed(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Indexing(Struct, frozen=True, array_like=True):
-    """What is kept of a text."""
+    """The index data of a text."""
 
     passages: list[Indexed]
     is_cut: bool = False
-    """Whether there are more passages than are kept."""
+    """Whether there are more passages than the limit."""
 
 
 def index_body(asked: Index, body: bytes) -> Indexing:
-    """The passages of the head of a body, with their words; no more are cut than are kept.
+    """Return the passages of the head of a body with their words, up to the limit.
 
-    They end where there are too many different words: each is a row to write.
+    Stop early if there are too many different words: each is a row to write.
     """
     found = passages(body.decode(errors="ignore"), asked.type)
     kept: list[Indexed] = []

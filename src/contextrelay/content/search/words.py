@@ -1,10 +1,10 @@
-"""Words: what a text is searched by: folded, cut at word ends, stemmed, less the stop words.
+"""Words: the search terms of a text: case-folded, split into words, stemmed, without stop words.
 
-A name in camelCase is found whole and by its parts, one in snake_case by its parts. Writing without
-spaces between words (Chinese, Japanese, Thai ...) is cut into pairs of characters.
+A name in camelCase is indexed whole and by its parts, one in snake_case by its parts. Scripts
+without spaces between words (Chinese, Japanese, Thai ...) are split into pairs of characters.
 
-Rule: the same text gives the same words everywhere, and a query is read like the texts it is asked
-of. Whatever the characters are, they are text: nothing in a query has a meaning of its own.
+Rule: a text gives the same words everywhere, and a query is processed like the texts. All
+characters are plain text: a query has no syntax.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from __future__ import annotations
 import re
 import unicodedata
 
-# Words of texts and queries: the longest, and how many stems are kept at hand.
+# Limits: maximum word length, and number of cached stems.
 WORD_CHARS_MAX = 40
-# A text may become so many times as long when it is folded, as Korean does three times; what is
-# behind that is not searched. There are characters that become eighteen.
+# Folding may lengthen a text by this factor, as in Korean, by three; the rest is not searched. Some
+# characters expand to eighteen.
 FOLDED_RATIO_MAX = 4
 STEMS_KEPT_MAX = 200_000
 
@@ -52,12 +52,12 @@ IRREGULAR: dict[str, str] = {
 }
 
 _PLAIN = re.compile(r"[a-z0-9]+")
-# Tried where a name begins only: from every letter on, a long one would take quadratic time.
+# Only at the start of a name: from every letter on, a long one would take quadratic time.
 _CAMEL = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]*(?:[a-z0-9][A-Z]|[A-Z]{2}[a-z])[A-Za-z0-9]*")
 _IS_CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _RUN = re.compile(r"[^\W_]+")
-# Scripts that write words without spaces between them.
+# Scripts without spaces between words.
 _JOINED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 )
@@ -66,12 +66,12 @@ _IS_JOINED = re.compile(f"[{_JOINED}\U00020000-\U0003ffff]")
 
 
 def words(text: str) -> list[str]:
-    """The stems of a text in order, as often as they are there, without stop words."""
+    """Return the stems of a text in order, with repetitions, without stop words."""
     return [stem for stem in map(_stems.__getitem__, _raw(text)) if stem]
 
 
 def query_words(text: str) -> dict[str, str]:
-    """The stems of a query, each with the word it came from; stop words where there is no other."""
+    """Return the stems of a query with their words; stop words only if there is nothing else."""
     raw = _raw(text)
     stems = {stem(word): word for word in reversed(raw) if word not in STOP_WORDS}
     if not stems:
@@ -80,7 +80,7 @@ def query_words(text: str) -> dict[str, str]:
 
 
 def stem(word: str) -> str:
-    """The stem of one folded word, by Porter's rules where it is written in English letters."""
+    """Return the stem of a folded word, by Porter's algorithm if it is in the Latin alphabet."""
     word = IRREGULAR.get(word, word[:WORD_CHARS_MAX])
     if len(word) < 3 or not word.isascii() or not word.isalpha():
         return word
@@ -89,7 +89,7 @@ def stem(word: str) -> str:
 
 
 class _Stems(dict[str, str]):
-    """The stems of words, "" for a stop word; kept, because texts repeat their words."""
+    """A cache of stems, "" for a stop word, because texts repeat their words."""
 
     def __missing__(self, word: str) -> str:
         if len(self) >= STEMS_KEPT_MAX:
@@ -102,7 +102,7 @@ _stems = _Stems()
 
 
 def _raw(text: str) -> list[str]:
-    """The folded words of a text, in order; the parts of joined names behind them."""
+    """Return the folded words of a text in order, with the parts of joined names after them."""
     if text.isascii():
         found = _PLAIN.findall(text.lower())
     else:
@@ -117,8 +117,8 @@ def _raw(text: str) -> list[str]:
 
 
 def _folded(text: str) -> list[str]:
-    """Words of any writing, without case and accents."""
-    # To put the marks of one letter in order takes quadratic time: those that stand alone go first.
+    """Split a text into words of any script, without case and accents."""
+    # Sorting the marks of one letter takes quadratic time: isolated marks are removed first.
     plain = unicodedata.normalize("NFKD", _without_marks(text.casefold()))
     plain = _without_marks(plain[: FOLDED_RATIO_MAX * len(text)])
     plain = unicodedata.normalize("NFC", plain)
@@ -166,7 +166,7 @@ _STEP_4 = (
 
 
 def _ends(suffixes: tuple[str, ...] | dict[str, str]) -> re.Pattern[str]:
-    """The longest of these endings that a word has."""
+    """Return a pattern for the longest matching suffix."""
     return re.compile(f"(?:{'|'.join(sorted(suffixes, key=len, reverse=True))})$")
 
 
@@ -174,7 +174,7 @@ _ENDS_2, _ENDS_3, _ENDS_4 = _ends(_STEP_2), _ends(_STEP_3), _ends(_STEP_4)
 
 
 def _step_1(word: str) -> str:
-    """Plurals, -ed and -ing; a last y after a vowel becomes i."""
+    """Remove plurals, -ed and -ing; change a final y to i if a vowel precedes it."""
     if word.endswith(("sses", "ies")):
         word = word[:-2]
     elif word.endswith("s") and not word.endswith("ss"):
@@ -192,7 +192,7 @@ def _step_1(word: str) -> str:
 
 
 def _mended(word: str) -> str:
-    """What -ed or -ing left, as a word again."""
+    """Restore a word after removing -ed or -ing."""
     if word.endswith(("at", "bl", "iz")) or _SHORT.fullmatch(word):
         return word + "e"
     return word[:-1] if _DOUBLE.search(word) else word
@@ -216,7 +216,7 @@ def _step_4(word: str) -> str:
 
 
 def _end(word: str) -> str:
-    """A last e goes, and one of two l."""
+    """Remove a final e, and one l of a double l."""
     if word.endswith("e"):
         rest = word[:-1]
         if _OVER_1.match(rest) or (_IS_1.match(rest) and not _SHORT.fullmatch(rest)):

@@ -1,1 +1,1 @@
-"""Slicing: bounded pieces of a body, one file a way."""
+"""Slicing: bounded pieces of a body, one module per selector."""

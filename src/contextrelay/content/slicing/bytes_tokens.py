@@ -1,4 +1,4 @@
-"""Bytes A:B and tokens A:B of a body: the places that every text has, whatever it is."""
+"""Slices by bytes A:B and tokens A:B, which work for every body."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from contextrelay.limits import PIECE_TOKENS_MIN, TOKEN_PIECE_CHARS
 
 
 def take_bytes(source: SliceSource, span: SliceRange, tokens_max: int) -> FittedPiece:
-    """The bytes of a span, as many as fit, whole characters only; nothing else is read."""
+    """Return the bytes of a span, as many as fit, in whole characters; nothing else is read."""
     start, stop = span.within(0, source.size_bytes)
     room = bytes_for(tokens_max)
     raw = source.bytes_of(start, min(stop, start + room))
@@ -26,11 +26,13 @@ def take_bytes(source: SliceSource, span: SliceRange, tokens_max: int) -> Fitted
     is_end = start + len(raw) >= stop
     text, kept = fit_bytes(raw[skipped:], tokens_max, is_end=start + len(raw) >= source.size_bytes)
     end = start + skipped + kept
-    # Half a character that the span itself cuts off is left to the next piece, not to this one.
+    # Half a character at the end of the span is left to the next piece.
     is_all = is_end and not without_half(raw[skipped + kept :])
     if not raw:
-        size = f"it has {source.size_bytes:,} bytes"
-        return FittedPiece(at=spell(start, start), text="", notes=(f"nothing is there: {size}",))
+        size = f"the body has {source.size_bytes:,} bytes"
+        return FittedPiece(
+            at=spell(start, start), text="", notes=(f"nothing in this range: {size}",)
+        )
     return FittedPiece(
         at=spell(start + skipped, end),
         text=text,
@@ -40,10 +42,9 @@ def take_bytes(source: SliceSource, span: SliceRange, tokens_max: int) -> Fitted
 
 
 def take_tokens(source: SliceSource, span: SliceRange, tokens_max: int) -> FittedPiece:
-    """The tokens of a span, as many as fit; what is before them has to be read to be counted.
+    """Return the tokens of a span, as many as fit; everything before them is read and counted.
 
-    Places are those of the text in blocks, so that pieces that follow each other join without a
-    gap.
+    Positions are those of the text in blocks, so that consecutive pieces join without a gap.
     """
     if (span.start or 0) < 0 or (span.stop or 0) < 0:
         total = sum(count_tokens(block) for block in _blocks(source))
@@ -54,9 +55,11 @@ def take_tokens(source: SliceSource, span: SliceRange, tokens_max: int) -> Fitte
     text, seen, is_end = _between(source, start, until)
     if not text:
         return FittedPiece(
-            at=spell(start, start), text="", notes=(f"nothing is there: {seen:,} tokens",)
+            at=spell(start, start),
+            text="",
+            notes=(f"nothing in this range: the body has {seen:,} tokens",),
         )
-    # Read alone, the same text may be a token more than where it stands.
+    # Tokenized alone, the text may take one more token than in its context.
     least = start + PIECE_TOKENS_MIN // 2
     while until > least and (over := count_tokens(text) - tokens_max) > 0:
         until = max(least, until - over)
@@ -72,7 +75,9 @@ def take_tokens(source: SliceSource, span: SliceRange, tokens_max: int) -> Fitte
 
 
 def _between(source: SliceSource, start: int, stop: int) -> tuple[str, int, bool]:
-    """The text between two counts of tokens, how many were seen, and whether it ends the body."""
+    """Return the text between two token positions, the tokens seen, and whether the body ends
+    there.
+    """
     parts: list[str] = []
     seen = 0
     blocks = _blocks(source)
@@ -89,7 +94,7 @@ def _between(source: SliceSource, start: int, stop: int) -> tuple[str, int, bool
 
 
 def _blocks(source: SliceSource) -> Iterator[str]:
-    """The text in blocks of about the same size, each the end of a line where that is near."""
+    """Yield the text in blocks of about equal size, ending at a line end if one is near."""
     carried = b""
     for chunk in source.read(0, source.size_bytes):
         carried += chunk

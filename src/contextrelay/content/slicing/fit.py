@@ -1,7 +1,7 @@
-"""Fitting: a text cut to a number of tokens by the real tokenizer, at a line end if there is one.
+"""Fitting: cut a text to a number of tokens with the real tokenizer, at a line end if possible.
 
-Rule: what is kept is never over the number, and is a beginning of the text, so that the caller
-knows where to go on.
+Rule: the result is within the number of tokens and a prefix of the text, so that the caller knows
+where to continue.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from contextrelay.limits import NAME_CHARS_COMPARED, NAMES_COMPARED_MAX, PIECE_B
 
 
 class FittedPiece(Struct, frozen=True, kw_only=True):
-    """A piece as one way of slicing takes it."""
+    """A piece as returned by one selector."""
 
     at: str
     text: str
@@ -32,13 +32,13 @@ _ALIKE_SHOWN_MAX = 8
 
 
 def named(taken: FittedPiece, name: str, others: list[str]) -> FittedPiece:
-    """Lines that were found by a name, with a note of what else is called so."""
-    notes = (f"also called so: {', '.join(others[:_ALIKE_SHOWN_MAX])}",) if others else ()
+    """Add a note about other matches of the same name to a piece."""
+    notes = (f"also with this name: {', '.join(others[:_ALIKE_SHOWN_MAX])}",) if others else ()
     return replace(taken, at=f"{name} (lines {taken.at})", notes=(*taken.notes, *notes))
 
 
 def close_names(wanted: str, names: Iterable[str]) -> list[str]:
-    """The names that come near to one that is not there; of long ones the beginning is compared."""
+    """Return names similar to a missing one; only the beginnings of long names are compared."""
     from difflib import get_close_matches
 
     begins: dict[str, str] = {}
@@ -49,23 +49,24 @@ def close_names(wanted: str, names: Iterable[str]) -> list[str]:
 
 
 def bytes_for(tokens_max: int) -> int:
-    """How much is read for so many tokens."""
+    """Return the number of bytes to read for a number of tokens."""
     return PIECE_BYTES_PER_TOKEN * tokens_max
 
 
 def fit(text: str, tokens_max: int) -> str:
-    """The beginning of a text that fits."""
-    # A text of fewer characters than tokens fits without being counted only where each character is
-    # at most one token, which is so for ASCII alone.
+    """Return the longest prefix of a text that fits."""
+    # Skip counting a text with fewer characters than tokens only if it is ASCII, where each
+    # character takes at most one token.
     if len(text) <= tokens_max and text.isascii():
         return text
     return cut_to_tokens(text, tokens_max)
 
 
 def fit_lines(lines: list[str], tokens_max: int) -> tuple[str, int]:
-    """The lines that fit, joined, and how many; where not even the first fits, (its beginning, 0).
+    """Return the lines that fit, joined, and their number; (a prefix, 0) if not even the first
+    fits.
 
-    Each line brings its own line end.
+    Each line includes its line end.
     """
     joined = "".join(lines)
     kept = fit(joined, tokens_max)
@@ -77,7 +78,7 @@ def fit_lines(lines: list[str], tokens_max: int) -> tuple[str, int]:
             break
         chars += len(line)
         count += 1
-    # Where a text is cut, its last token may become two: it is looked at again.
+    # A cut may split the last token in two, so count again.
     while count:
         text = fit(kept[:chars], tokens_max)
         if len(text) == chars:
@@ -88,9 +89,9 @@ def fit_lines(lines: list[str], tokens_max: int) -> tuple[str, int]:
 
 
 def fit_bytes(raw: bytes, tokens_max: int, is_end: bool) -> tuple[str, int]:
-    """The beginning of some bytes that fits, as text, and how many bytes it is.
+    """Return the longest prefix of some bytes that fits, as text, and its length in bytes.
 
-    `is_end`: no more follow, so that half a character at the end is broken, not cut.
+    `is_end`: nothing follows, so half a character at the end is invalid and not just cut.
     """
     text = text_of(raw if is_end else without_half(raw))
     seen = shown(text)
@@ -101,7 +102,7 @@ def fit_bytes(raw: bytes, tokens_max: int, is_end: bool) -> tuple[str, int]:
 
 
 def without_half(raw: bytes) -> bytes:
-    """Bytes without the first half of a character at their end."""
+    """Return the bytes without an incomplete character at the end."""
     for back in range(1, min(4, len(raw)) + 1):
         byte = raw[-back]
         if byte & 0xC0 == 0x80:
@@ -112,7 +113,7 @@ def without_half(raw: bytes) -> bytes:
 
 
 def skip_half(raw: bytes) -> int:
-    """How many bytes at the start are the second half of a character."""
+    """Return the number of bytes at the start that continue a previous character."""
     count = 0
     while count < min(3, len(raw)) and raw[count] & 0xC0 == 0x80:
         count += 1

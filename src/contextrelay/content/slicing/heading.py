@@ -1,7 +1,7 @@
-"""Sections of Markdown and HTML: a heading and all below it, up to the next one of its rank.
+"""Sections of Markdown and HTML: a heading and everything up to the next one of its level.
 
-A section is named by its title, whatever its case, or by a path of titles, `Part > Chapter`; what
-has one title fitting exactly is not looked for in others.
+A section is selected by its title, ignoring case, or by a path of titles, `Part > Chapter`. Partial
+matches are used only if no title matches exactly.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SHOWN_MAX = 8
 
 
 class _Heading(Struct, frozen=True):
-    """A title, its rank and its line."""
+    """A title with its level and line."""
 
     level: int
     line: int
@@ -35,18 +35,18 @@ class _Heading(Struct, frozen=True):
 
 
 def take_section(source: SliceSource, wanted: str, tokens_max: int) -> FittedPiece:
-    """The section that a title or a path of titles names.
+    """Return the section with a title or a path of titles.
 
     Raises:
-        Invalid: it has no headings at all.
-        NotFound: none is called so; the hint has those that come near.
-        TooLarge: it is over the limit of what is searched for headings.
+        Invalid: the body has no headings.
+        NotFound: no title matches; the hint lists similar ones.
+        TooLarge: the body exceeds the limit of the heading search.
     """
     headings = _headings(source)
     if not headings:
         raise Invalid(
             f"{source.ref} has no headings",
-            f"take lines of it: relay get {source.ref[:8]} --lines 1:40",
+            f"read lines instead: relay get {source.ref[:8]} --lines 1:40",
         )
     found = _sections(headings, wanted)
     if not found:
@@ -59,7 +59,7 @@ def take_section(source: SliceSource, wanted: str, tokens_max: int) -> FittedPie
 
 
 def _sections(headings: list[_Heading], wanted: str) -> list[_Heading]:
-    """The headings that a title or a path names: called so, else beginning so, else with it."""
+    """Return the headings that match a title or path: exactly, else as a prefix, else anywhere."""
     path = [_folded(part) for part in wanted.split(">") if part.strip()]
     if not path:
         return []
@@ -79,7 +79,7 @@ def _sections(headings: list[_Heading], wanted: str) -> list[_Heading]:
 
 
 def _is_below(above: list[tuple[int, str]], path: list[str]) -> bool:
-    """Whether the sections that a heading is in are called as the path says, in that order."""
+    """Return True if the enclosing sections contain the titles of the path, in that order."""
     left = list(path)
     for _, title in reversed(above):
         if left and left[-1] in title:
@@ -94,8 +94,8 @@ def _folded(title: str) -> str:
 def _headings(source: SliceSource) -> list[_Heading]:
     if source.size_bytes > PARSED_BYTES_MAX:
         raise TooLarge(
-            f"{source.ref} is too large to be searched for headings",
-            f"the limit is {PARSED_BYTES_MAX:,} bytes; find them with grep '^#', then take lines",
+            f"{source.ref} is too large to search for headings",
+            f"the limit is {PARSED_BYTES_MAX:,} bytes; find them with grep '^#', then read lines",
         )
     if source.type == "html":
         from contextrelay.content.outline import html
@@ -108,12 +108,12 @@ def _headings(source: SliceSource) -> list[_Heading]:
 
 
 def _lines(source: SliceSource) -> Iterator[str]:
-    """The beginnings of all lines, one after the other: they need not be there at once."""
+    """Yield the beginnings of all lines, without keeping them in memory."""
     for line in lines_in(source.read_on(0), 1, 0, 4 * OUTLINE_LINE_CHARS_MAX):
         if line.number > OUTLINE_LINES_MAX:
             raise TooLarge(
-                f"{source.ref} has too many lines to be searched for headings",
-                f"the limit is {OUTLINE_LINES_MAX:,}; find them with grep '^#', then take lines",
+                f"{source.ref} has too many lines to search for headings",
+                f"the limit is {OUTLINE_LINES_MAX:,}; find them with grep '^#', then read lines",
             )
         text = shown(text_of(line.head)).removesuffix("\n")
         yield text[:OUTLINE_LINE_CHARS_MAX]
@@ -124,5 +124,5 @@ def _unknown(headings: list[_Heading], wanted: str) -> NotFound:
     last = _folded(wanted.rpartition(">")[2])
     close = [titles[each] for each in close_names(last, titles)]
     names = [name[:TITLE_CHARS_MAX] for name in close or titles.values()][:_SHOWN_MAX]
-    begin = "did you mean" if close else "there are"
-    return NotFound(f"no heading is called {wanted[:80]!r}", f"{begin}: {'; '.join(names)}")
+    begin = "did you mean" if close else "headings"
+    return NotFound(f"heading {wanted[:80]!r} not found", f"{begin}: {'; '.join(names)}")

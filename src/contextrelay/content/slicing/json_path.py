@@ -1,7 +1,7 @@
-"""JSONPath (RFC 9535) into a body: every value that a query selects, each with its pointer.
+"""JSONPath (RFC 9535) queries: every selected value with its pointer.
 
-Rule: no more is built than is shown. Once the answer is full, what else the query selects is
-counted and neither spelled nor encoded; of a long value only the beginning is.
+Rule: only what is shown is built. Once the budget is used, further results are counted, but neither
+formatted nor encoded; of a long value only the beginning is encoded.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from contextrelay.errors import TooLarge
 from contextrelay.limits import LINE_BYTES_SHOWN, MIB, POINTER_CHARS_MAX
 
 JSON_PATH_BYTES_MAX = 16 * MIB
-# What the values of a document may take in memory, by an estimate, when it is built for a query.
+# Maximum estimated memory for the values of a document that is built for a query.
 JSON_PATH_ROOM_BYTES_MAX = 256 * MIB
 JSON_PATH_MATCHES_MAX = 10_000
 
 
 def take_by_path(source: SliceSource, query: str, tokens_max: int) -> FittedPiece:
-    """The values that a query selects, one a line: pointer, a tab, JSON.
+    """Return the values that a query selects, one per line: pointer, a tab, JSON.
 
     Raises:
-        Invalid: the query is none, or the body no JSON.
-        TooLarge: the body, or what the query does in it, is over a limit.
+        Invalid: the query is invalid, or the body is not JSON.
+        TooLarge: the body or the query exceeds a limit.
     """
     asked = Query(query, _document(source))
     places = asked.places()
@@ -47,7 +47,7 @@ def take_by_path(source: SliceSource, query: str, tokens_max: int) -> FittedPiec
         room -= len(shown[-1].text)
     text, count = fit_lines([each.text for each in shown], tokens_max)
     if not shown:
-        return FittedPiece(at=query, text="", notes=("nothing is selected",))
+        return FittedPiece(at=query, text="", notes=("no matches",))
     if count == len(shown) and following is None:
         return FittedPiece(at=query, text=text, notes=_notes(shown))
     known, is_more = len(shown), False
@@ -71,14 +71,14 @@ class _Line(Struct, frozen=True):
 
 
 def _counted(places: Iterator[Place], known: int) -> tuple[int, bool]:
-    """How many there are in all, where one more than known was seen; and whether even more are."""
+    """Count the remaining results; also return whether the count is a minimum."""
     try:
         while known < JSON_PATH_MATCHES_MAX:
             known += 1
             if next(places, None) is None:
                 return known, False
     except TooLarge:
-        pass  # What is shown is right, and it is said that there is more.
+        pass  # The results shown are correct, and the reply says that there are more.
     return known, True
 
 
@@ -103,7 +103,7 @@ def _pointer(place: Place | None) -> str:
 
 
 def _head(asked: Query, value: Any) -> tuple[str, bool]:
-    """The JSON of a value up to LINE_BYTES_SHOWN, and whether that is not all of it."""
+    """Return the JSON of a value up to LINE_BYTES_SHOWN, and whether it was cut."""
     parts: list[str] = []
     chars = 0
     for part in _encoded(value):
@@ -116,7 +116,7 @@ def _head(asked: Query, value: Any) -> tuple[str, bool]:
 
 
 def _encoded(value: Any) -> Iterator[str]:
-    """The JSON of a value in parts, none of which is much longer than a line."""
+    """Yield the JSON of a value in parts, none much longer than a line."""
     waiting: list[Iterator[tuple[str, Any]]] = [iter([("", value)])]
     closings = [""]
     while waiting:
@@ -146,7 +146,7 @@ def _members(value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def _scalar(value: Any) -> str:
     if isinstance(value, str):
-        # A part that is longer than a line is cut there in any case.
+        # A longer part is cut at the line length in any case.
         value = value[: LINE_BYTES_SHOWN + 1]
     return msgspec.json.encode(value).decode()
 
@@ -154,26 +154,28 @@ def _scalar(value: Any) -> str:
 def _notes(lines: list[_Line]) -> tuple[str, ...]:
     for line in lines:
         if line.is_folded:
-            return (f"long values are folded; all of one: --json-pointer '{line.pointer}'",)
+            return (
+                f"long values are folded; to read one in full: --json-pointer '{line.pointer}'",
+            )
     return ()
 
 
 def _document(source: SliceSource) -> Any:
-    """The document, built: so it is bounded by its size and by what its values will take.
+    """Parse the document, limited by its size and by the estimated memory of its values.
 
     Raises:
-        TooLarge: it is over either bound.
+        TooLarge: it exceeds a limit.
     """
     if source.size_bytes > JSON_PATH_BYTES_MAX:
         raise TooLarge(
-            f"{source.ref} has {source.size_bytes:,} bytes, too many for JSONPath",
-            f"the limit is {JSON_PATH_BYTES_MAX:,} bytes; a JSON pointer has none",
+            f"{source.ref} is too large for JSONPath ({source.size_bytes:,} bytes)",
+            f"the limit is {JSON_PATH_BYTES_MAX:,} bytes; a JSON pointer has no limit",
         )
     body = json_of(source)
     if _room_bytes(body) > JSON_PATH_ROOM_BYTES_MAX:
         raise TooLarge(
             f"{source.ref} has too many values for JSONPath",
-            f"the limit is {JSON_PATH_ROOM_BYTES_MAX:,} bytes of them; a JSON pointer has none",
+            f"the limit is {JSON_PATH_ROOM_BYTES_MAX:,} bytes of them; a JSON pointer has no limit",
         )
     try:
         if is_lines(source):
@@ -184,8 +186,9 @@ def _document(source: SliceSource) -> Any:
 
 
 def _room_bytes(body: bytes) -> int:
-    """What the values of a document take in memory, about, by its signs: measured on CPython with
-    documents of nothing but small objects, small lists, numbers or texts."""
+    """Estimate the memory of a document's values from its punctuation: measured on CPython with
+    documents that consist only of small objects, small lists, numbers or strings.
+    """
     containers = 170 * body.count(b"{") + 64 * body.count(b"[")
     scalars = 34 * (body.count(b",") + body.count(b"\n")) + 12 * body.count(b'"')
     return containers + scalars + (1 if body.isascii() else 4) * len(body)

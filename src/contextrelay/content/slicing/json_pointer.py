@@ -1,11 +1,11 @@
-"""JSON pointers into a body: the value at a place, as it stands there, byte for byte.
+"""JSON pointers: return the value at a position exactly as stored, byte for byte.
 
-The parser checks the body once, building nothing. Then the body is gone through once from its
-beginning: what is not on the way is skipped, and the way goes down as it is met. Of a name that an
-object has twice the last one counts, as for every other reader of JSON here.
+The parser validates the body once without building values. Then the body is scanned once from the
+start: values off the path are skipped, and the scan descends along the path. If an object has a
+name twice, the last one counts, as for every other JSON reader here.
 
-Rule: time grows with the body and not with the depth of the pointer; memory is the body and what
-is shown of it.
+Rule: time is linear in the body and independent of the pointer's depth; memory is the body and the
+shown part.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from contextrelay.documents.pointer import parse, spell
 from contextrelay.documents.values import shown
 from contextrelay.errors import Invalid, NotFound, TooLarge
 
-# Of the same name in objects on the way of a JSON pointer; the last one counts.
+# Maximum number of repetitions of a name in an object on the path; the last one counts.
 JSON_SAME_NAMES_MAX = 1_000
 
 
@@ -45,12 +45,12 @@ _JSON_LINES = "application/x-ndjson"
 
 
 def take_at_pointer(source: SliceSource, pointer: str, tokens_max: int) -> FittedPiece:
-    """The value at a pointer; of one that does not fit, its beginning.
+    """Return the value at a pointer, or its beginning if it does not fit.
 
     Raises:
-        Invalid: the pointer is none, or the body is no JSON.
-        NotFound: nothing is there.
-        TooLarge: a name on the way is there too often.
+        Invalid: the pointer is invalid, or the body is not JSON.
+        NotFound: there is no such value.
+        TooLarge: a name on the path is repeated too often.
     """
     tokens = parse(pointer)
     body = json_of(source)
@@ -60,7 +60,7 @@ def take_at_pointer(source: SliceSource, pointer: str, tokens_max: int) -> Fitte
     text, kept = fit_bytes(head, tokens_max, is_end=stop - start <= room)
     if kept == stop - start:
         return FittedPiece(at=pointer, text=text)
-    # Places are those of the body as it is stored, which may begin with a mark that is no JSON.
+    # Offsets are those of the stored body, which may start with a byte order mark.
     before = source.size_bytes - len(body)
     rest = f"{stop - start - kept:,} of {stop - start:,} bytes of {pointer or 'the document'}"
     return FittedPiece(
@@ -73,40 +73,40 @@ def take_at_pointer(source: SliceSource, pointer: str, tokens_max: int) -> Fitte
 
 
 def json_of(source: SliceSource) -> bytes:
-    """A body that says of itself that it is JSON, or looks like it, without its byte order mark."""
+    """Return a body that is declared as JSON, or looks like it, without its byte order mark."""
     body = source.bytes_of(0, source.size_bytes).removeprefix(_BYTE_ORDER_MARK)
     first = value_start(body, 0)
     if source.type != "json" and body[first : first + 1] not in (b"{", b"["):
         raise Invalid(
-            f"{source.ref} is no JSON, but {source.type}",
-            f"take lines of it: relay get {source.ref[:8]} --lines 1:40",
+            f"{source.ref} is not JSON (type {source.type})",
+            f"read lines instead: relay get {source.ref[:8]} --lines 1:40",
         )
     return body
 
 
 def is_lines(source: SliceSource) -> bool:
-    """Whether it is one document a line; then the lines are the items of a list."""
+    """Return True for JSON lines, which are treated as the items of a list."""
     return source.media_type.partition(";")[0].strip() == _JSON_LINES
 
 
 def lines_of(body: bytes) -> Iterator[bytes]:
-    """The documents of JSON lines."""
+    """Yield the documents of JSON lines."""
     return (line[0] for line in _LINE.finditer(body))
 
 
 def not_json(source: SliceSource, error: Exception) -> Invalid:
-    """The error for a body that the parser of JSON refuses."""
+    """Return the error for a body that the JSON parser refuses."""
     if isinstance(error, RecursionError):
         return Invalid(
-            f"{source.ref} is nested too deep to be read as JSON",
-            f"take bytes of it: relay get {source.ref[:8]} --bytes 0:2000",
+            f"{source.ref} is nested too deeply to parse as JSON",
+            f"read bytes instead: relay get {source.ref[:8]} --bytes 0:2000",
         )
-    hint = f"take lines of it: relay get {source.ref[:8]} --lines 1:40"
+    hint = f"read lines instead: relay get {source.ref[:8]} --lines 1:40"
     return Invalid(f"{source.ref} is not JSON: {error}", hint)
 
 
 def _check(source: SliceSource, raw: memoryview) -> None:
-    """Refuse what is no JSON, or is nested so deep that it cannot be read."""
+    """Refuse a body that is not JSON, or is nested too deeply."""
     try:
         msgspec.json.decode(raw, type=Raw)
     except (RecursionError, msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -114,7 +114,7 @@ def _check(source: SliceSource, raw: memoryview) -> None:
 
 
 def _place(source: SliceSource, body: bytes, tokens: tuple[str, ...]) -> tuple[int, int]:
-    """From where to where the value at a pointer stands."""
+    """Return start and end of the value at a pointer."""
     depth = start = 0
     if is_lines(source):
         if not tokens:
@@ -136,7 +136,7 @@ def _place(source: SliceSource, body: bytes, tokens: tuple[str, ...]) -> tuple[i
 
 
 class _Found(Struct, frozen=True):
-    """The value at a pointer, or why it is not there; and where the searched value ends."""
+    """The value at a pointer, or why it does not exist; and the end of the searched value."""
 
     end: int
     start: int = 0
@@ -145,7 +145,7 @@ class _Found(Struct, frozen=True):
 
 
 class _Descent:
-    """The way of a pointer through a document that is valid, each byte of it passed once."""
+    """Follows a pointer through a valid document, reading each byte once."""
 
     def __init__(self, raw: bytes, tokens: tuple[str, ...]) -> None:
         self._raw = raw
@@ -153,9 +153,9 @@ class _Descent:
         self._same_names = 0
 
     def below(self, at: int, depth: int, needs_end: bool) -> _Found:
-        """Find what the tokens from a depth on mean, below the value that begins here.
+        """Find the value for the tokens from `depth` on, inside the value that starts at `at`.
 
-        `needs_end`: say where that value ends, because an object goes on behind it.
+        `needs_end`: also find the end of that value, because its object continues after it.
         """
         raw, tokens = self._raw, self._tokens
         if depth == len(tokens):
@@ -165,7 +165,7 @@ class _Descent:
             return self._in_list(at, depth, needs_end)
         if raw[at] == OBJECT:
             return self._in_object(at, depth)
-        missing = _missing(tokens[: depth + 1], "it is no object and no list")
+        missing = _missing(tokens[: depth + 1], "is not an object or list")
         return _Found(value_end(raw, at), missing=missing)
 
     def _in_list(self, at: int, depth: int, needs_end: bool) -> _Found:
@@ -187,28 +187,28 @@ class _Descent:
             self._same_names += found is not None
             if self._same_names > JSON_SAME_NAMES_MAX:
                 raise TooLarge(
-                    f"{shown(spell(self._tokens[: depth + 1]))} is there too often",
-                    f"the limit is {JSON_SAME_NAMES_MAX:,} times the same name; find it with grep",
+                    f"{shown(spell(self._tokens[: depth + 1]))} is repeated too often",
+                    f"the limit is {JSON_SAME_NAMES_MAX:,} of the same name; find it with grep",
                 )
             found = self.below(start, depth + 1, needs_end=True)
             members.at = found.end
         if found is None:
-            missing = _missing(self._tokens[: depth + 1], f"it {_names(members)}")
+            missing = _missing(self._tokens[: depth + 1], _names(members))
             return _Found(members.at, missing=missing)
         return _Found(members.at, found.start, found.stop, found.missing)
 
 
 def _missing(path: tuple[str, ...], why: str) -> NotFound:
     holder = shown(spell(path[:-1])) if len(path) > 1 else "the document"
-    return NotFound(f"there is no {shown(spell(path))}", f"{holder}: {why}")
+    return NotFound(f"{shown(spell(path))} not found", f"{holder} {why}")
 
 
 def _items(count: int) -> str:
-    return f"it is a list: {f'its items are 0 to {count - 1:,}' if count else 'it is empty'}"
+    return f"is a list {f'with items 0 to {count - 1:,}' if count else 'without items'}"
 
 
 def _names(members: Members) -> str:
-    """The first names of an object, and how many more there are."""
+    """Return the first names of an object, and the number of further ones."""
     if not members.count:
         return "is empty"
     more = members.count - len(members.names)
@@ -217,13 +217,13 @@ def _names(members: Members) -> str:
 
 
 def _inside(raw: bytes, at: int) -> tuple[str, ...]:
-    """What is in a value that is too long to be shown, so that the reader can go deeper."""
+    """Return the names inside a value that is too long, so that the reader can go deeper."""
     if raw[at] == OBJECT:
         members = Members(raw, at, _NAMES_SHOWN)
         members.find(None)
-        return (f"it is an object with {_names(members).removeprefix('has ')}",)
+        return (f"an object that {_names(members)}",)
     if raw[at] == LIST:
         items = Items(raw, at)
         items.skip()
-        return (f"it is a list of {items.count:,}",)
+        return (f"a list of {items.count:,}",)
     return ()

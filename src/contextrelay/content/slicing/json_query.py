@@ -1,11 +1,11 @@
-"""JSON queries: what a parsed JSONPath (RFC 9535) selects in a document, counted while it runs.
+"""JSON queries: evaluate a parsed JSONPath (RFC 9535) on a document, within a step limit.
 
-jsonpath reads the query; what it selects is found here, because there nothing is bounded: neither
-how many places are visited nor how long their paths get.
+jsonpath parses the query but is not used to evaluate it, because it limits neither the number of
+visited positions nor the length of their paths.
 
-Rule: every place that is visited, compared or matched is a step, and so is every so much of a text
-that is looked at; JSON_PATH_STEPS_MAX ends a query. A place knows its parent and its key, so that a
-pointer is spelled only where it is shown.
+Rule: every position that is visited, compared or matched is a step, as is every part of a text that
+is read; JSON_PATH_STEPS_MAX ends a query. A position stores its parent and key, so that pointers
+are formatted only for results that are shown.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ JSON_PATH_STEPS_MAX = 500_000
 
 
 Link = tuple[Any, str | int] | None
-"""The link of the parent, and the key in it; None for the document."""
+"""The parent's link and the key in it; None for the document."""
 Place = tuple[Any, Link]
-"""A value, and where it is."""
+"""A value and its link."""
 
-# A text costs a step for each of so many characters, in addition to the one of its place.
+# Each step also pays for this many characters of a text.
 CHARS_A_STEP = 64
 _NOTHING: Any = object()
-"""What a query means that selects nothing."""
+"""The result of a query that selects nothing."""
 
 
 class Query:
-    """One query in one document."""
+    """A query on a document."""
 
     def __init__(self, query: str, document: Any) -> None:
-        """Read a query.
+        """Parse a query.
 
         Raises:
-            Invalid: it is none.
+            Invalid: it is invalid.
         """
         self._segments: Any = _parsed(query).segments
         self._document = document
@@ -48,11 +48,11 @@ class Query:
         self._known: dict[tuple[int, int | None], list[Any]] = {}
 
     def places(self) -> Iterator[Place]:
-        """What it selects, in order.
+        """Yield the selected values, in order.
 
         Raises:
             TooLarge: it takes too many steps.
-            Invalid: it is nested too deep to be followed.
+            Invalid: it is nested too deeply.
         """
         try:
             yield from self._selected(self._segments, self._document)
@@ -60,20 +60,20 @@ class Query:
             raise _too_deep() from error
 
     def count(self, steps: int) -> None:
-        """Count steps that a caller did for it.
+        """Count steps of a caller.
 
         Raises:
-            TooLarge: they are too many.
+            TooLarge: the limit is exceeded.
         """
         self._steps += steps
         if self._steps > JSON_PATH_STEPS_MAX:
             raise TooLarge(
-                "the query takes too many steps in this document",
-                f"the limit is {JSON_PATH_STEPS_MAX:,}; begin nearer to what you look for",
+                "the query takes too many steps on this document",
+                f"the limit is {JSON_PATH_STEPS_MAX:,}; start the query closer to the target",
             )
 
     def _selected(self, segments: Iterable[Any], value: Any) -> Iterator[Place]:
-        """The places that segments lead to from a value."""
+        """Yield the positions that segments select, starting from a value."""
         from jsonpath.segments import JSONPathRecursiveDescentSegment as Descent
 
         places: Iterator[Place] = iter([(value, None)])
@@ -90,7 +90,7 @@ class Query:
                 yield from self._chosen(place, selector)
 
     def _chosen(self, place: Place, selector: Any) -> Iterator[Place]:
-        """The children of a place that one selector means."""
+        """Yield the children of a position that one selector matches."""
         from jsonpath import selectors as kinds
 
         value, link = place
@@ -110,7 +110,7 @@ class Query:
                 yield child, (link, key)
 
     def _all_below(self, places: Iterator[Place]) -> Iterator[Place]:
-        """Each place, and all that it holds, parents first."""
+        """Yield each position and its descendants, parents first."""
         for place in places:
             yield place
             open_places = [self._containers(place)]
@@ -132,7 +132,7 @@ class Query:
     # Filters
 
     def _holds(self, expression: Any, here: Any) -> bool:
-        """Whether a filter is true of a value."""
+        """Return True if a filter matches a value."""
         from jsonpath import filter as kinds
 
         self.count(1)
@@ -150,7 +150,7 @@ class Query:
         return self._value(expression, here) is True
 
     def _values(self, query: Any, here: Any, count_max: int | None = None) -> list[Any]:
-        """What a query in a filter selects, at most so many; one from the document is run once."""
+        """Return the values of a query in a filter; absolute queries are evaluated once."""
         from jsonpath.filter import RootFilterQuery
 
         is_root = isinstance(query, RootFilterQuery)
@@ -163,7 +163,7 @@ class Query:
         return found
 
     def _value(self, expression: Any, here: Any) -> Any:
-        """What a side of a comparison, or an argument, means; `_NOTHING` where it is not there."""
+        """Evaluate a side of a comparison, or an argument; return `_NOTHING` if it is missing."""
         from jsonpath import filter as kinds
 
         if isinstance(expression, kinds.FilterQuery):
@@ -181,7 +181,7 @@ class Query:
         return found[0] if len(found) == 1 else _NOTHING
 
     def _called(self, name: str, args: Any, here: Any) -> Any:
-        """What a function of RFC 9535 returns."""
+        """Evaluate a function of RFC 9535."""
         if name == "count":
             return len(self._values(args[0], here))
         if name == "value":
@@ -208,7 +208,7 @@ class Query:
         if operator == "!=":
             return not self._is_same(left, right)
         if operator not in ("<", "<=", ">", ">="):
-            return False  # Others are read too, and mean nothing in RFC 9535.
+            return False  # The parser accepts other operators, which RFC 9535 does not define.
         if operator in (">", ">="):
             left, right = right, left
         if self._is_less(left, right):
@@ -222,7 +222,7 @@ class Query:
         return _is_number(left) and _is_number(right) and left < right
 
     def _is_same(self, left: Any, right: Any) -> bool:
-        """Whether two values are equal, however deep; each pair that is compared is a step."""
+        """Compare two values deeply; each compared pair is a step."""
         pairs: list[tuple[Any, Any]] = [(left, right)]
         while pairs:
             one, other = pairs.pop()
@@ -242,7 +242,7 @@ class Query:
         return True
 
     def _is_equal(self, one: Any, other: Any) -> bool:
-        """Whether two values are equal that hold no others."""
+        """Compare two scalars."""
         if isinstance(one, str) and isinstance(other, str):
             self.count(min(len(one), len(other)) // CHARS_A_STEP)
             return one == other
@@ -280,30 +280,30 @@ def _parsed(query: str) -> Any:
     from jsonpath import JSONPath, JSONPathEnvironment
     from jsonpath.exceptions import JSONPathError
 
-    hint = "write it as RFC 9535 has it, like $.orders[?@.total > 100].id"
+    hint = "use RFC 9535 syntax, for example $.orders[?@.total > 100].id"
     try:
         parsed = JSONPathEnvironment(strict=True, filter_caching=False).compile(query)
     except JSONPathError as error:
         why = error.args[0] if error.args else error
-        raise Invalid(f"the query cannot be used: {why}", hint) from error
+        raise Invalid(f"invalid JSONPath query: {why}", hint) from error
     except RecursionError as error:
         raise _too_deep() from error
     except (ValueError, OverflowError) as error:
-        raise Invalid("the query cannot be used: a number in it is too large", hint) from error
+        raise Invalid("invalid JSONPath query: a number is too large", hint) from error
     if not isinstance(parsed, JSONPath):
-        raise Invalid("the query cannot be used: it is more than one", hint)
+        raise Invalid("invalid JSONPath query: more than one query", hint)
     return parsed
 
 
 def _too_deep() -> Invalid:
     return Invalid(
-        "the query or the document is nested too deep", "name the way there, without `..`"
+        "the query or the document is nested too deeply", "name the path explicitly, without `..`"
     )
 
 
 @lru_cache(maxsize=32)
 def _compiled(pattern: str) -> Any:
-    """A pattern that cannot be used selects nothing, as RFC 9535 has it."""
+    """Compile a pattern; an invalid one matches nothing (RFC 9535)."""
     try:
         return compile_pattern(pattern)
     except Invalid:

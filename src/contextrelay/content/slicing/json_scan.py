@@ -1,10 +1,10 @@
-"""JSON scan: where the values, items and members of a JSON text begin and end; nothing is built.
+"""JSON scan: find where values, items and members of a JSON text begin and end, without parsing.
 
-A value is skipped by one pattern that knows brackets to a depth and strings; many small ones are
-skipped by it at once. What is nested deeper is skipped bracket by bracket.
+A value is skipped by one pattern that matches strings, and brackets up to a depth; many small
+values are skipped at once. Deeper values are skipped bracket by bracket.
 
-Rule: the text is valid JSON, which a parser has said before; each function is linear in what it
-goes over, and keeps nothing of it.
+Rule: the text is valid JSON, as checked before; each function is linear in the text it skips, and
+keeps none of it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from functools import cache
 import msgspec
 from msgspec import Struct
 
-# What lies before the value that a JSON pointer means is skipped by a pattern that knows so many
-# levels of brackets, and so many items at once.
+# Limits of the pattern that skips values before a pointer's target: levels of brackets, and items
+# skipped at once.
 JSON_SKIPPED_DEPTH = 64
 JSON_SKIPPED_AT_ONCE = 32
 
@@ -24,7 +24,7 @@ JSON_SKIPPED_AT_ONCE = 32
 LIST, OBJECT, TEXT = b'[{"'
 
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-# Every choice is known by its first byte and none is taken back (`++`, `*+`): so it is linear.
+# Every alternative is determined by its first byte, without backtracking (`++`, `*+`): linear time.
 _PLAIN = rb'[^\[\]{}"]++'
 _BLANKS = re.compile(rb"[ \t\r\n]*+")
 _ONE_STRING = re.compile(_STRING, re.DOTALL)
@@ -37,15 +37,15 @@ _BEFORE_ITEM = re.compile(rb"[ \t\r\n,]*+")
 class _Patterns(Struct, frozen=True):
     container: re.Pattern[bytes]
     rest: re.Pattern[bytes]
-    """Up to where the list or object ends in which it begins."""
+    """Matches up to the end of the list or object that contains the position."""
     items: re.Pattern[bytes]
-    """So many items, each with its comma."""
+    """Matches several items, each with its comma."""
     members: re.Pattern[bytes]
 
 
 @cache
 def _patterns() -> _Patterns:
-    """Made when first needed: that takes some milliseconds."""
+    """Compile the patterns when first needed, which takes some milliseconds."""
     inside = _PLAIN + rb"|" + _STRING
     container = rb"[\[{](?:" + inside + rb")*+[\]}]"
     for _ in range(JSON_SKIPPED_DEPTH - 1):
@@ -61,12 +61,12 @@ def _patterns() -> _Patterns:
 
 
 def value_start(raw: bytes, at: int) -> int:
-    """Where the next value begins, behind blanks."""
+    """Return the start of the next value, after whitespace."""
     return _end(_BLANKS, raw, at)
 
 
 def value_end(raw: bytes, at: int) -> int:
-    """Where the value ends that begins here."""
+    """Return the end of the value that starts here."""
     if raw[at] in (LIST, OBJECT):
         whole = _patterns().container.match(raw, at)
         return whole.end() if whole else _closed(raw, at, 0)
@@ -74,23 +74,23 @@ def value_end(raw: bytes, at: int) -> int:
 
 
 def rest_end(raw: bytes, at: int) -> int:
-    """Where the list or object ends, of which an item or member ends here."""
+    """Return the end of the list or object, given the end of one of its items or members."""
     rest = _patterns().rest.match(raw, at)
     return rest.end() if rest else _closed(raw, at, 1)
 
 
 class Items:
-    """The items of a list, from its bracket on, one after the other or many at once."""
+    """Iterates over the items of a list, starting at its bracket, singly or in bulk."""
 
     def __init__(self, raw: bytes, at: int) -> None:
         self._raw = raw
         self.at = at + 1
-        """Behind the last item passed, or, at the end, behind the list."""
+        """Position after the last item passed, or after the list at its end."""
         self.count = 0
-        """How many are passed."""
+        """The number of items passed."""
 
     def skip(self, count: int | None = None) -> int | None:
-        """Go to the item of this number, or to the end; where it begins, None if there is none."""
+        """Advance to the item with this index, or to the end; return its start, or None."""
         raw, items = self._raw, _patterns().items
         singles = 0
         while count is None or self.count < count:
@@ -100,8 +100,8 @@ class Items:
                 self.at = many.end()
                 self.count += JSON_SKIPPED_AT_ONCE
                 continue
-            # Where so many cannot be skipped at once, as many are one by one before it is tried
-            # again: else a few deep ones would have the others gone over again and again.
+            # If a bulk skip fails, skip as many items singly before the next attempt: otherwise a
+            # few deep items would cause the others to be scanned repeatedly.
             singles = (singles or JSON_SKIPPED_AT_ONCE) - 1
             start = self._next()
             if start is None:
@@ -119,22 +119,22 @@ class Items:
 
 
 class Members:
-    """The members of an object, from its bracket on: the first few names, and those looked for."""
+    """Iterates over the members of an object, starting at its bracket; records the first names."""
 
     def __init__(self, raw: bytes, at: int, names_max: int) -> None:
         self._raw = raw
         self.at = at + 1
-        """Behind the last member passed, or, at the end, behind the object."""
+        """Position after the last member passed, or after the object at its end."""
         self.count = 0
         self.names: list[str] = []
-        """The first of them."""
+        """The first names."""
         self._names_max = names_max
         self._singles = 0
 
     def find(self, name: str | None) -> int | None:
-        """Where the value of the next member of this name begins; None if there is none.
+        """Return the start of the value of the next member with this name, or None.
 
-        Before the next call, set `at` behind that value. Without a name, go to the end.
+        Before the next call, set `at` to the end of that value. Without a name, advance to the end.
         """
         raw = self._raw
         spelled = b"" if name is None else msgspec.json.encode(name)
@@ -154,13 +154,13 @@ class Members:
             self.at = value_end(raw, key.end())
 
     def _skips_many(self, spelled: bytes) -> bool:
-        """Pass many members at once, none of which can be the one that is looked for."""
+        """Skip many members at once, unless one of them may be the target."""
         if self._singles or len(self.names) < self._names_max:
             self._singles = max(0, self._singles - 1)
             return False
         self.at = _end(_BEFORE_ITEM, self._raw, self.at)
         many = _patterns().members.match(self._raw, self.at)
-        # The name may be there, plainly or with escapes.
+        # The name may occur, plainly or with escapes.
         may_hold = many and any(
             self._raw.find(sign, self.at, many.end()) >= 0 for sign in (spelled, b"\\")
         )
@@ -173,7 +173,7 @@ class Members:
 
 
 def _name(key: bytes) -> str:
-    """A name as it is meant; as it is written, where that is no text."""
+    """Decode a JSON string; return it raw if it is not valid."""
     try:
         return msgspec.json.decode(key, type=str)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -181,7 +181,7 @@ def _name(key: bytes) -> str:
 
 
 def _closed(raw: bytes, at: int, depth: int) -> int:
-    """Where brackets are closed that are open to a depth here; one by one."""
+    """Return the position where `depth` open brackets are closed, scanning bracket by bracket."""
     for part in _BRACKETS.finditer(raw, at):
         sign, size = raw[part.start()], part.end() - part.start()
         if sign in (LIST, OBJECT):

@@ -1,6 +1,7 @@
-"""Marks: where some lines of a body begin, so that others are found without reading all of it.
+"""Line offsets: the positions of some lines, so that others are found without reading everything.
 
-Rule: marks are bounded, however long the body: about LINE_MARK_BYTES apart, or more.
+Rule: the number of marks is bounded, however long the body: they are LINE_MARK_BYTES apart, or
+more.
 """
 
 from __future__ import annotations
@@ -16,24 +17,24 @@ LINE_MARKS_MAX = 1_024
 
 
 class Marks(Struct, frozen=True):
-    """Numbers of lines, ascending, and the offset at which each begins."""
+    """Line numbers, ascending, and the offset of each."""
 
     lines: list[int]
     offsets: list[int]
 
     def before_line(self, line: int) -> tuple[int, int]:
-        """The last line known that is not behind this one, and its offset."""
+        """Return the last marked line at or before this one, and its offset."""
         index = bisect_right(self.lines, line) - 1
         return (1, 0) if index < 0 else (self.lines[index], self.offsets[index])
 
     def before_offset(self, offset: int) -> tuple[int, int]:
-        """The last line known that does not begin behind an offset, and where it does."""
+        """Return the last marked line that starts at or before an offset, and its offset."""
         index = bisect_right(self.offsets, offset) - 1
         return (1, 0) if index < 0 else (self.lines[index], self.offsets[index])
 
 
 def find_marks(chunks: Iterator[bytes], size_bytes: int) -> Marks:
-    """Read a body once, and mark lines in it."""
+    """Read a body once and mark lines in it."""
     apart_bytes = max(LINE_MARK_BYTES, -(-size_bytes // LINE_MARKS_MAX))
     lines: list[int] = []
     offsets: list[int] = []
@@ -57,7 +58,7 @@ def find_marks(chunks: Iterator[bytes], size_bytes: int) -> Marks:
 def offset_of_line(
     read_on: Callable[[int], Iterator[bytes]], marks: Marks | None, line: int, end: int
 ) -> tuple[int, int]:
-    """Where a line begins, in bytes, and its number; of one behind the last, the end."""
+    """Return the offset of a line and its number; the end for a line after the last."""
     here, place = (1, 0) if marks is None else marks.before_line(line)
     if here == line:
         return place, line

@@ -1,7 +1,7 @@
-"""Lines A:B of a body: the first is line 1, and a line ends with its newline.
+"""Slices by lines A:B: the first line is 1, and a line includes its newline.
 
-Rule: memory does not grow with a line. A line beyond LINE_BYTES_SHOWN is folded, unless it is the
-only one that is asked for; the note on it says where its rest is.
+Rule: memory does not grow with a line. A line longer than LINE_BYTES_SHOWN is folded, unless it is
+the only one requested; a note says where the rest is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NOTES_MAX = 3
 
 
 class LineSpan(Struct, frozen=True, gc=False):
-    """One line: its beginning, and how long it is with its newline."""
+    """A line: its beginning, and its length including the newline."""
 
     number: int
     offset: int
@@ -31,7 +31,7 @@ class LineSpan(Struct, frozen=True, gc=False):
 def lines_in(
     chunks: Iterable[bytes], number: int, offset: int, head_bytes_max: int
 ) -> Iterator[LineSpan]:
-    """Lines one after the other; of each at most so many bytes are kept."""
+    """Yield lines; at most `head_bytes_max` bytes of each are kept."""
     head = b""
     size_bytes = 0
     for chunk in chunks:
@@ -53,26 +53,28 @@ def lines_in(
 
 
 def _nothing(source: SliceSource, start: int, stop: int) -> str:
-    """Why there is no line in a span."""
+    """Explain why a span contains no line."""
     count = source.line_count
     if source.size_bytes == 0:
-        return "it is empty"
+        return "the body is empty"
     if stop <= start and (count is None or start <= count):
-        return f"the last number is not included; line {start} is {spell(start, start + 1)}"
+        return f"the end is exclusive; line {start} is {spell(start, start + 1)}"
     if count is None:
-        return "it has fewer lines"
-    return "there is 1 line" if count == 1 else f"there are {count:,} lines"
+        return "the body has fewer lines"
+    return "the body has 1 line" if count == 1 else f"the body has {count:,} lines"
 
 
 def take_lines(source: SliceSource, span: SliceRange, tokens_max: int) -> FittedPiece:
-    """The lines of a span, as many as fit."""
+    """Return the lines of a span, as many as fit."""
     start, stop = _bounds(source, span)
     near = start <= 1 or source.size_bytes <= 2 * LINE_MARK_BYTES
     marks = None if near else source.marks()
     offset, number = offset_of_line(source.read_on, marks, start, source.size_bytes)
     if number < start or offset >= source.size_bytes or stop <= start:
         why = _nothing(source, start, stop)
-        return FittedPiece(at=spell(start, start), text="", notes=(f"nothing is there: {why}",))
+        return FittedPiece(
+            at=spell(start, start), text="", notes=(f"nothing in this range: {why}",)
+        )
     if stop - start == 1:
         return _one_line(source, number, offset, tokens_max)
     taken: list[str] = []
@@ -109,7 +111,7 @@ def take_lines(source: SliceSource, span: SliceRange, tokens_max: int) -> Fitted
 
 
 def _bounds(source: SliceSource, span: SliceRange) -> tuple[int, int]:
-    """The span in numbers of lines; only one that counts from the end needs to know it."""
+    """Return the span as line numbers; only a span from the end needs the number of lines."""
     start = 1 if span.start is None else max(span.start, 1) if span.start >= 0 else span.start
     stop = span.stop
     if start >= 0 and (stop is None or stop >= 0):
@@ -131,7 +133,7 @@ def _last(source: SliceSource, stop: int) -> str:
 
 
 def _stop(source: SliceSource, stop: int, end: int) -> int:
-    """Where the next piece stops: as far as was asked, and no further than there is."""
+    """Return the end of the next piece: as far as requested, but not past the end."""
     count = source.line_count
     if count is not None:
         return min(stop, count + 1)
@@ -149,7 +151,7 @@ def _shown_line(line: LineSpan, folded: list[LineSpan]) -> str:
 def _one_line(
     source: SliceSource, number: int, offset: int, tokens_max: int, stop: int | None = None
 ) -> FittedPiece:
-    """One line, as much of it as fits; it is not read further than that."""
+    """Return one line, as much of it as fits, without reading further."""
     raw = source.bytes_of(offset, min(offset + bytes_for(tokens_max), source.size_bytes))
     end = raw.find(b"\n") + 1
     is_whole = bool(end) or offset + len(raw) == source.size_bytes

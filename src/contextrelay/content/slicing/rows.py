@@ -1,8 +1,7 @@
-"""Rows and columns of a table: csv and its like, header first, rows counted from 0.
+"""Slices by rows and columns of a table (CSV and similar): header first, rows counted from 0.
 
-Rule: rows are read one by one and only those that are asked for are kept; a line beyond
-TABLE_ROW_CHARS_MAX is refused, and a row with more columns than fit is cut behind the last that
-does.
+Rule: rows are streamed, and only requested ones are kept. A line longer than TABLE_ROW_CHARS_MAX is
+refused, and a row with too many columns is cut after the last that fits.
 """
 
 from __future__ import annotations
@@ -27,26 +26,26 @@ CELL_CHARS_SHOWN = 200
 
 _DELIMITERS = ",\t;|"
 _NAMES_SHOWN = 20
-# A carriage return at the end of what was read so far may be half of a line end.
+# A carriage return at the end of a chunk may be half of a line end.
 _BEHIND_LINE = re.compile(r"(?<=\n)|(?<=\r)(?!\n|\Z)")
 
 
 def take_rows(
     source: SliceSource, span: SliceRange, tokens_max: int, columns: tuple[str, ...]
 ) -> FittedPiece:
-    """The header and the rows of a span, as many as fit.
+    """Return the header and the rows of a span, as many as fit.
 
     Raises:
-        Invalid: it is no table, or the span counts from the end.
-        NotFound: there is no such column.
-        TooLarge: a row or the number of columns is over its limit.
+        Invalid: the body is not a table, or the span counts from the end.
+        NotFound: a column does not exist.
+        TooLarge: a row or the number of columns exceeds its limit.
     """
     if (span.start or 0) < 0 or (span.stop or 0) < 0:
-        raise Invalid("rows cannot be counted from the end", "give rows like 0:20")
+        raise Invalid("rows cannot be counted from the end", "pass rows as 0:20")
     try:
         return _take_rows(source, span.start or 0, span.stop, tokens_max, columns)
     except csv.Error as error:
-        raise Invalid(f"a row cannot be read: {error}", "take lines of it") from error
+        raise Invalid(f"invalid row: {error}", "read lines instead") from error
 
 
 def _take_rows(
@@ -65,8 +64,8 @@ def _take_rows(
         )
     if not header or (source.type not in ("csv", "tool_output") and len(header) < 2):
         raise Invalid(
-            f"{source.ref} is no table, but {source.type}",
-            f"take lines of it: relay get {source.ref[:8]} --lines 1:40",
+            f"{source.ref} is not a table (type {source.type})",
+            f"read lines instead: relay get {source.ref[:8]} --lines 1:40",
         )
     wanted = _chosen(header, columns)
     following = filter(None, reader)
@@ -83,13 +82,13 @@ def _take_rows(
     notes: list[str] = []
     if rest := wanted[len(kept) :]:
         begin = f"--columns {rest[0]}:{rest[0] + max(1, len(kept))}"
-        notes.append(f"{len(rest):,} of {len(wanted):,} columns are left out, from {begin} on")
+        notes.append(f"{len(rest):,} of {len(wanted):,} columns left out, from {begin} on")
     lines = [_spelled([_cell(row, index) for index in kept], mark) for row in (header, *rows)]
     text, count = fit_lines(lines, tokens_max)
     end = start + max(0, count - 1)
     is_all = is_read and end == start + len(rows)
     if not rows and is_read and next(following, None) is None:
-        notes.append(f"nothing is there: {seen:,} rows")
+        notes.append(f"nothing in this range: the table has {seen:,} rows")
     next_args: dict[str, Any] = {} if is_all else {"rows": spell(end, stop)}
     if next_args and columns:
         next_args["columns"] = list(columns)
@@ -103,7 +102,7 @@ def _take_rows(
 
 
 def _lines(source: SliceSource) -> Iterator[str]:
-    """The lines with their ends, which may be a lone carriage return, as csv has them."""
+    """Yield lines with their ends, which may be a single carriage return, as csv accepts."""
     decoder = getincrementaldecoder("utf-8")("surrogateescape")
     rest = ""
     for chunk in chain(source.read_on(0), (b"",)):
@@ -111,15 +110,15 @@ def _lines(source: SliceSource) -> Iterator[str]:
         for line in (*lines, rest):
             if len(line) > TABLE_ROW_CHARS_MAX:
                 raise TooLarge(
-                    "a line is too long for a row",
-                    f"the limit is {TABLE_ROW_CHARS_MAX:,} characters; take bytes of it, or lines",
+                    "line too long for a row",
+                    f"the limit is {TABLE_ROW_CHARS_MAX:,} characters; read bytes or lines instead",
                 )
         yield from lines
     yield rest
 
 
 def _chosen(header: list[str], columns: tuple[str, ...]) -> list[int]:
-    """Which columns: by name, by number from 0, or a span of numbers; all where none is named."""
+    """Return column indexes from names, numbers from 0 or number spans; all if none are given."""
     if not columns:
         return list(range(len(header)))
     places = {name.strip(): index for index, name in reversed(list(enumerate(header)))}
@@ -135,14 +134,14 @@ def _chosen(header: list[str], columns: tuple[str, ...]) -> list[int]:
         else:
             names = ", ".join(each[:40] for each in header[:_NAMES_SHOWN])
             more = f" and {len(header) - _NAMES_SHOWN:,} more" * (len(header) > _NAMES_SHOWN)
-            raise NotFound(f"there is no column {name[:80]!r}", f"there are {names}{more}")
+            raise NotFound(f"column {name[:80]!r} not found", f"columns: {names}{more}")
     return list(dict.fromkeys(wanted))
 
 
 def _columns_that_fit(
     header: list[str], wanted: list[int], rows: list[list[str]], mark: str, tokens_max: int
 ) -> list[int]:
-    """As many of the columns as the header and one row take no more than half of the tokens for."""
+    """Return the columns for which the header and one row fit into half of the tokens."""
     first = rows[0] if rows else []
     left = tokens_max // 2
     both = [f"{_cell(header, index)}{mark}{_cell(first, index)}{mark}" for index in wanted]
@@ -163,7 +162,7 @@ def _cell(row: list[str], index: int) -> str:
 
 
 def _spelled(cells: list[str], mark: str) -> str:
-    """A row as csv has it."""
+    """Format a row as CSV."""
     signs = (mark, '"', "\n", "\r")
     return (
         mark.join(

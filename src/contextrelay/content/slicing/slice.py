@@ -1,6 +1,8 @@
-"""Slices: the piece of a source that a selector means, by lines, bytes, JSON path, rows or names.
+"""Slices: read the piece of a source that a selector names, by lines, bytes, JSON path, rows or
+names.
 
-Rule: the same for a body in a store, in memory, or opened from a seal: a source is all it needs.
+Rule: works the same for a body in a store, in memory, or opened from a seal: only a source is
+needed.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from contextrelay.model.inspect import Piece, Selector
 from contextrelay.model.tokens import Spent, TokenCount
 
 _SHORT_REF_CHARS = 8
-# Module and function of each way; imported when first used, because few calls need most of them.
+# Module and function of each selector, imported on first use, because few calls need most of them.
 _WAYS = {
     "lines": ("lines", "take_lines"),
     "bytes": ("bytes_tokens", "take_bytes"),
@@ -43,35 +45,37 @@ _SPANS = ("lines", "bytes", "tokens", "rows")
 
 
 def select(asked: object, columns: tuple[str, ...]) -> Selector:
-    """The one way that a slice asks for, out of all there are: each is a field of it.
+    """Return the single selector of a slice request; each possible one is a field of it.
 
     Raises:
-        Invalid: none is given, or several are, or columns without rows.
+        Invalid: there is none, or more than one, or columns without rows.
     """
     ways = {way: value for way in _WAYS if (value := getattr(asked, way)) is not None}
     if len(ways) > 1:
-        raise Invalid(f"a slice takes one way, not {' and '.join(ways)}", "leave out all but one")
+        raise Invalid(
+            f"a slice takes one selector, got {' and '.join(ways)}", "pass only one of them"
+        )
     if not ways and columns:
         ways = {"rows": ":"}
     if not ways:
-        raise Invalid("a slice needs to know which piece", f"give one of {', '.join(_WAYS)}")
+        raise Invalid("a slice needs a selector", f"pass one of {', '.join(_WAYS)}")
     ((way, value),) = ways.items()
     if columns and way != "rows":
-        raise Invalid(f"columns go with rows, not with {way}", "leave out columns, or give rows")
+        raise Invalid(f"columns cannot be combined with {way}", "omit columns, or pass rows")
     return Selector(way, value, columns)  # pyright: ignore[reportArgumentType]
 
 
 def take(source: SliceSource, selector: Selector, tokens_max: int) -> Piece:
-    """The piece that a selector means, within so many tokens.
+    """Return the piece that a selector names, within a number of tokens.
 
     Raises:
-        Invalid: the selector is none for such a body, or the body is binary.
-        NotFound: nothing is at that place.
-        TooLarge: the body is over a limit of that way.
+        Invalid: the selector does not apply to this body, or the body is binary.
+        NotFound: there is nothing at that position.
+        TooLarge: the body exceeds a limit of the selector.
     """
     if not PIECE_TOKENS_MIN <= tokens_max <= PIECE_TOKENS_MAX:
-        hint = f"take {PIECE_TOKENS_MIN} to {PIECE_TOKENS_MAX}"
-        raise Invalid(f"tokens_max is {tokens_max}", hint)
+        hint = f"pass {PIECE_TOKENS_MIN} to {PIECE_TOKENS_MAX}"
+        raise Invalid(f"invalid tokens_max {tokens_max}", hint)
     text = readable(source)
     way = selector.way
     module, function = _WAYS[way]
@@ -94,7 +98,7 @@ def take(source: SliceSource, selector: Selector, tokens_max: int) -> Piece:
 
 
 class Take(Struct, frozen=True, kw_only=True):
-    """A slice of a body that is in memory: what the body is said to be, and which piece."""
+    """A slice request for a body in memory, with the declared properties of the body."""
 
     ref: str
     type: ArtifactType
@@ -104,7 +108,7 @@ class Take(Struct, frozen=True, kw_only=True):
     size_bytes: int
     line_count: int | None
     whole: TokenCount | None = None
-    """How many tokens all of it takes, if that is known."""
+    """The tokens of the whole body, if known."""
     notes: tuple[str, ...] = ()
     selector: Selector
     tokens_max: int
@@ -113,7 +117,7 @@ class Take(Struct, frozen=True, kw_only=True):
 def asked_of(
     source: SliceSource, selector: Selector, tokens_max: int, whole: TokenCount | None = None
 ) -> Take:
-    """A slice of a source, to be asked where its body is in memory."""
+    """Build a slice request to run where the source's body is in memory."""
     described = {name: getattr(source, name) for name in _DESCRIBED}
     return Take(**described, whole=whole, selector=selector, tokens_max=tokens_max)
 
@@ -122,7 +126,7 @@ _DESCRIBED = ("ref", "type", "media_type", "name", "is_text", "size_bytes", "lin
 
 
 def take_from(asked: Take, body: bytes) -> Piece:
-    """The piece of a body in memory that is asked for. Raises: as `take` does."""
+    """Return the requested piece of a body in memory. Raises the same errors as `take`."""
 
     def whole() -> TokenCount | None:
         if asked.whole is not None or not asked.is_text or len(body) > ROW_BODY_BYTES_MAX:
@@ -140,7 +144,7 @@ def take_from(asked: Take, body: bytes) -> Piece:
 
 
 def spent(tokens: int, source: SliceSource) -> Spent:
-    """The tokens that were given, and those that the whole would have cost."""
+    """Return the tokens of the reply, and those of the whole body."""
     whole = source.whole()
     if whole is None:
         estimated = max(tokens, estimate_tokens(source.size_bytes))
@@ -149,7 +153,7 @@ def spent(tokens: int, source: SliceSource) -> Spent:
 
 
 def _command(ref: str, args: dict[str, Any]) -> str:
-    """A slice as the command line has it."""
+    """Format slice arguments as a command line."""
     words = [f"relay get {ref[:_SHORT_REF_CHARS]}"]
     for name, value in args.items():
         text = ",".join(map(str, value)) if name == "columns" else str(value)

@@ -1,7 +1,7 @@
-"""Sources: a body as slicing reads it, wherever its bytes are: ranges, chunk by chunk.
+"""Sources: access to a body for slicing, wherever its bytes are, in ranges and chunks.
 
-Rule: nothing here holds a body but one in UTF-16, whose places can only be found by reading all
-before them. What is read is asked for by place, and no further than needed.
+Rule: nothing here keeps a whole body, except in UTF-16, where positions can only be found by
+decoding everything before them. Only the requested ranges are read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from contextrelay.model.artifact import ArtifactType
 from contextrelay.model.tokens import TokenCount
 
 Read = Callable[[int, int], Iterator[bytes]]
-"""From start and stop to the bytes between, in chunks."""
+"""Returns the bytes from start to stop, in chunks."""
 
 _STEP_BYTES_MAX = 4 * MIB
 _SURROGATE = re.compile("[\udc80-\udcff]")
@@ -29,7 +29,7 @@ _MARKS_OF_ENCODINGS = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE,
 
 
 class SliceSource(Struct, frozen=True, kw_only=True):
-    """A body to slice: what is known of it, and how to read it."""
+    """A body to slice: its properties, and how to read it."""
 
     ref: str
     type: ArtifactType
@@ -40,10 +40,10 @@ class SliceSource(Struct, frozen=True, kw_only=True):
     size_bytes: int
     read: Read
     marks: Callable[[], Marks | None]
-    """Where lines begin, if that is known or worth finding out."""
+    """Returns line offsets, if known or worth computing."""
     line_count: int | None = None
     whole: Callable[[], TokenCount | None] = lambda: None
-    """How many tokens all of it takes, if that is known or quickly found out."""
+    """Returns the tokens of the whole body, if known or cheap to compute."""
     sha256: str = ""
     notes: tuple[str, ...] = ()
 
@@ -51,7 +51,7 @@ class SliceSource(Struct, frozen=True, kw_only=True):
         return b"".join(self.read(start, stop))
 
     def read_on(self, start: int) -> Iterator[bytes]:
-        """The bytes from a place on, a few at first and more with each step."""
+        """Yield the bytes from an offset, in growing chunks."""
         step = LINE_MARK_BYTES
         while start < self.size_bytes:
             stop = min(start + step, self.size_bytes)
@@ -60,7 +60,7 @@ class SliceSource(Struct, frozen=True, kw_only=True):
 
 
 def in_hand(body: bytes) -> Read:
-    """The reader of a body that is in memory."""
+    """Return a reader of a body in memory."""
 
     def read(start: int, stop: int) -> Iterator[bytes]:
         view = memoryview(body)
@@ -71,7 +71,7 @@ def in_hand(body: bytes) -> Read:
 
 
 def readable(source: SliceSource) -> SliceSource:
-    """The source as UTF-8, whatever it is; its notes say where that is not what is stored.
+    """Return the source as UTF-8; its notes say if that is not how it is stored.
 
     Raises:
         Invalid: it is binary.
@@ -88,39 +88,39 @@ def readable(source: SliceSource) -> SliceSource:
             f"{source.ref[:8]} is binary ({kind}, {source.size_bytes:,} bytes)",
             f"pull its bytes: relay pull {source.ref[:8]} --bytes 0:1000",
         )
-    note = "it is not UTF-8: bytes that are none are shown as \N{REPLACEMENT CHARACTER}"
+    note = "invalid UTF-8: bytes that cannot be decoded are shown as \N{REPLACEMENT CHARACTER}"
     return replace(source, notes=(*source.notes, note))
 
 
 _CONTROLS = bytes(code for code in range(32) if code not in b"\t\n\r\f\x1b")
-# Texts in any old encoding have next to none of these; bytes that mean something else have many.
+# Text in any legacy encoding has almost none of these; binary data has many.
 _CONTROLS_SHARE = 50
 
 
 def is_binary(head: bytes) -> bool:
-    """Whether a body that is no UTF-8 is no text in an old encoding either, by its beginning."""
+    """Return True if the head of a non-UTF-8 body is not text in a legacy encoding either."""
     is_known = sniff_binary(head)[1] != "application/octet-stream"
     control_count = len(head) - len(head.translate(None, _CONTROLS))
     return b"\0" in head or is_known or _CONTROLS_SHARE * control_count > len(head)
 
 
 def text_of(raw: bytes) -> str:
-    """Bytes as text, a character for each byte that is no UTF-8: `bytes_in` finds places again."""
+    """Decode bytes, with one character for each invalid byte: `bytes_in` restores offsets."""
     return raw.decode("utf-8", "surrogateescape")
 
 
 def shown(text: str) -> str:
-    """A text of `text_of` as it may be shown: of the same length."""
+    """Return a text of `text_of` for display, with the same length."""
     return text if text.isascii() else _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def bytes_in(text: str) -> int:
-    """How many bytes of the body a text of `text_of` takes."""
+    """Return how many bytes of the body a text of `text_of` takes."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogateescape"))
 
 
 def _transcoded(source: SliceSource, encoding: str, mark_bytes: int) -> SliceSource:
-    """A source in another encoding, read as the UTF-8 that it would be."""
+    """Return a source in another encoding, read as UTF-8."""
 
     decoder = codecs.getincrementaldecoder(encoding)("replace")
     parts = [
@@ -129,7 +129,7 @@ def _transcoded(source: SliceSource, encoding: str, mark_bytes: int) -> SliceSou
     ]
     parts.append(decoder.decode(b"", True).encode("utf-8", "replace"))
     body = b"".join(parts)
-    note = f"it is {encoding.upper()}, read as UTF-8; places are those of the UTF-8 text"
+    note = f"encoded in {encoding.upper()}, read as UTF-8; positions are those of the UTF-8 text"
     return replace(
         source,
         read=in_hand(body),

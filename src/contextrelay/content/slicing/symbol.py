@@ -1,9 +1,9 @@
-"""Definitions in code: a class, a function or a constant by its name, from first line to last.
+"""Definitions in code: a class, function or constant by its name, from first to last line.
 
-Python is read by its statements, other languages by their lines: a line that defines the name, up
-to where its braces close or its indent ends.
+Python is parsed by statement, other languages by line: from a line that defines the name, to where
+its braces close or its indent ends.
 
-Rule: time grows with the text, whatever is in it, and however often the name.
+Rule: linear time, whatever the text contains and however often the name occurs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from contextrelay.content.slicing.span import SliceRange
 from contextrelay.errors import NotFound, TooLarge
 from contextrelay.limits import OUTLINE_LINE_CHARS_MAX, PARSED_BYTES_MAX
 
-# Readers of statements, in content/outline/code.
+# Statement parsers, in content/outline/code.
 _READERS = {
     "text/javascript": "script",
     "text/x-typescript": "script",
@@ -40,13 +40,13 @@ _DEFINES = (
     r"|val|static|public|private|protected|internal|abstract|override|create\s+(?:or\s+replace\s+)?\w+)\b[^=;(]{0,80}?(?<![\w$])"
     r"|\bfunc\s*\([^)]{0,80}\)\s*)"
 )
-# Braces, and what may hold some that are none: strings and comments within a line.
+# Braces, and strings and comments within a line, which may contain some.
 _OPENS = re.compile(r"""[{}]|"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+'|//.*|#\s.*""")
 _NO_CODE = re.compile(r"""\s*(?://|#(?!define)|\*|/\*|--)""")
 
 
 class _Definition(Struct, frozen=True):
-    """A definition: the names it is below, and its first and last line."""
+    """A definition: its enclosing names, and its first and last line."""
 
     path: tuple[str, ...]
     first: int
@@ -54,28 +54,28 @@ class _Definition(Struct, frozen=True):
 
 
 def take_definition(source: SliceSource, wanted: str, tokens_max: int) -> FittedPiece:
-    """The definition of a name, or of `Class.name`.
+    """Return the definition of a name, or of `Class.name`.
 
     Raises:
-        NotFound: nothing is called so; the hint has what comes near.
-        TooLarge: it is over the limit of what is searched for definitions.
+        NotFound: there is no such definition; the hint lists similar ones.
+        TooLarge: the body exceeds the limit of the definition search.
     """
     if source.size_bytes > PARSED_BYTES_MAX:
         raise TooLarge(
-            f"{source.ref} is too large to be searched for definitions",
-            f"the limit is {PARSED_BYTES_MAX:,} bytes; find it with grep, then take lines",
+            f"{source.ref} is too large to search for definitions",
+            f"the limit is {PARSED_BYTES_MAX:,} bytes; find it with grep, then read lines",
         )
     text = shown(text_of(source.bytes_of(0, source.size_bytes)))
     path = _parts(wanted.strip().removesuffix("()"))
     known = _definitions(source, text, path)
     found = [each for each in known if each.path[-len(path) :] == path] if path else []
     lines = text.split("\n") if path else []
-    # What has its body before what declares it, what stands by itself before what is in another.
+    # Definitions before declarations, top-level ones before nested ones.
     found.sort(key=lambda each: (_is_declared(lines, each), len(each.path)))
     if not found and path:
         is_sql = source.media_type == "application/sql" or (source.name or "").endswith(".sql")
         by = _by_sql if is_sql else _by_lines
-        # What has a body comes before what declares it, and what stands by itself before members.
+        # Definitions with a body come before declarations, and top-level ones before members.
         found = sorted(
             by(lines, path[-1]),
             key=lambda each: (_is_declared(lines, each), lines[each.first - 1][:1].isspace()),
@@ -89,12 +89,12 @@ def take_definition(source: SliceSource, wanted: str, tokens_max: int) -> Fitted
 
 
 def _parts(name: str) -> tuple[str, ...]:
-    """The names that a name is put together from."""
+    """Split a dotted name into its parts."""
     return tuple(part for part in re.split(r"\.|::|#|/", name) if part)
 
 
 def _definitions(source: SliceSource, text: str, path: tuple[str, ...]) -> list[_Definition]:
-    """What the statements of a file define; nothing where there is no reader for the language."""
+    """Return the definitions in a file, or nothing if there is no parser for the language."""
     name, wanted = source.name or "", path[-1] if path else ""
     if "python" in source.media_type or name.endswith((".py", ".pyi")):
         from contextrelay.content.outline.code.python import read
@@ -115,16 +115,16 @@ def _definitions(source: SliceSource, text: str, path: tuple[str, ...]) -> list[
 
 
 def _by_lines(lines: list[str], name: str) -> Iterator[_Definition]:
-    """Lines that define a name, as most languages write that: the sure signs first."""
+    """Yield lines that look like definitions of a name in common languages, most reliable first."""
     word = rf"{re.escape(name)}(?![\w$])"
     sure = re.compile(_DEFINES + word, re.IGNORECASE if name.isupper() else 0)
-    # A C function, a method in Java or JavaScript: a name, arguments, and a body that follows.
+    # A C function, or a method in Java or JavaScript: a name, arguments, and a body after them.
     likely = re.compile(
         rf"^[\w\s*&<>,\[\]:~@]{{0,120}}?(?<![\w$.]){word}\s*(?:=|:)?\s*(?:async\s*)?\("
     )
     found = False
-    # A name may stand in every line, and each may seem to end with the last: when these are used
-    # up, a definition is its first line.
+    # The name may be on every line, with each definition apparently ending at the last line. Once
+    # these steps are used up, a definition is only its first line.
     steps = iter(range(_STEPS_A_LINE * len(lines) + _STEPS_MIN))
     for pattern in (sure, likely):
         for index, line in enumerate(lines):
@@ -133,7 +133,7 @@ def _by_lines(lines: list[str], name: str) -> Iterator[_Definition]:
             if pattern.search(line[:OUTLINE_LINE_CHARS_MAX]):
                 last = _last_line(lines, index, steps)
                 if pattern is likely and last == index and not line.rstrip().endswith(("}", "};")):
-                    continue  # A call, or a declaration.
+                    continue  # A call or a declaration.
                 found = True
                 yield _Definition((name,), index + 1, last + 1)
         if found:
@@ -149,7 +149,7 @@ _SQL_ENDS = re.compile(r"\s*END\b[^;]{0,80};?\s*$", re.IGNORECASE)
 
 
 def _by_sql(lines: list[str], name: str) -> Iterator[_Definition]:
-    """What CREATE makes, up to its semicolon; of what has a body, up to the end of that."""
+    """Yield CREATE statements, up to the semicolon or the end of their body."""
     for index, line in enumerate(lines):
         match = _SQL.match(line[:OUTLINE_LINE_CHARS_MAX])
         if match is None:
@@ -172,15 +172,15 @@ def _by_sql(lines: list[str], name: str) -> Iterator[_Definition]:
 
 
 def _is_declared(lines: list[str], found: _Definition) -> bool:
-    """Whether the body of what is found here stands elsewhere."""
+    """Return True if this is only a declaration, with the body elsewhere."""
     last = lines[found.last - 1].rstrip()
     return last.endswith(";") and ")" in last and not {"{", "}", "="} & set(last)
 
 
 def _last_line(lines: list[str], first: int, steps: Iterator[int]) -> int:
-    """Where a definition ends: with its braces, or with what is indented deeper than it begins.
+    """Return the last line of a definition: where its braces close, or its deeper indent ends.
 
-    `steps`: how many lines may still be looked at.
+    `steps`: how many more lines may be read.
     """
     depth = 0
     for index in range(first, len(lines)):
@@ -216,7 +216,7 @@ def _last_indented(lines: list[str], first: int, steps: Iterator[int]) -> int:
 
 
 def _by_outline(source: SliceSource, text: str) -> list[_Definition]:
-    """What an outline would show, to come near to a name."""
+    """Return the definitions that an outline shows, to suggest similar names."""
     from contextrelay.content.outline.code.by_line import LANGUAGES, by_lines
     from contextrelay.content.source import Source as Outlined
 
@@ -226,7 +226,7 @@ def _by_outline(source: SliceSource, text: str) -> list[_Definition]:
 
 
 def _unknown(source: SliceSource, known: list[_Definition], wanted: str) -> NotFound:
-    # Comparing takes the square of a name's length.
+    # Comparison takes quadratic time in the length of a name.
     paths = (".".join(each.path)[:_NAME_CHARS_MAX] for each in known[:_COMPARED_MAX])
     names = list(dict.fromkeys(paths))
     wanted = wanted[:_NAME_CHARS_MAX]
@@ -234,6 +234,6 @@ def _unknown(source: SliceSource, known: list[_Definition], wanted: str) -> NotF
     close = close or get_close_matches(re.split(r"\.|::", wanted)[-1], names, _SHOWN_MAX, 0.4)
     hint = f"find it: relay get {source.ref[:8]} --grep {wanted[:80]!r}"
     if names:
-        begin = "did you mean" if close else "there are"
+        begin = "did you mean" if close else "definitions"
         hint = f"{begin}: {'; '.join(close or names[:_SHOWN_MAX])}"
-    return NotFound(f"nothing is defined as {wanted[:80]!r}", hint)
+    return NotFound(f"definition {wanted[:80]!r} not found", hint)

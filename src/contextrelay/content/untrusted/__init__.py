@@ -1,1 +1,1 @@
-"""Untrusted text: defused, fenced and rendered for a model."""
+"""Untrusted text: defuse it, fence it and render it for a model."""

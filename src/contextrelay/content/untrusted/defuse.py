@@ -1,10 +1,11 @@
-"""Defusing: known tricks in a text are replaced or made visible, and named.
+"""Defusing: replace known prompt injection phrases in a text, make hidden characters visible, and
+name what was found.
 
-This labels; it does not protect. A phrase that is not known here passes, so a text that is shown to
-a model is fenced as well (fence.py), and called untrusted data.
+This labels; it does not protect. Unknown phrases pass, so a text that is shown to a model is also
+fenced (fence.py) and labelled as untrusted data.
 
-Rule: a defused text holds no known phrase, marker or hidden character, also when our own tokens are
-taken out of it again. So defusing twice is defusing once.
+Rule: a defused text contains no known phrase, marker or hidden character, even after our own tokens
+are removed from it. So defusing is idempotent.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from contextrelay.content.untrusted.normalize import GAP, SANITIZED, fold
 from contextrelay.content.untrusted.phrases import HEADS, MARKERS
 from contextrelay.content.untrusted.prefilter import may_hold_phrase
 
-# How often defusing looks again for what its own replacements laid bare.
+# How often defusing repeats for what its own replacements exposed.
 DEFUSE_ROUNDS_MAX = 8
 
 
@@ -28,19 +29,19 @@ Hit = tuple[int, int, str]
 
 
 class Defused(Struct, frozen=True):
-    """A text that may be shown, fenced, and the names of what was found in it."""
+    """A text that is safe to show in a fence, and the names of what was found in it."""
 
     text: str
     patterns: tuple[str, ...] = ()
 
 
 def defuse(text: str) -> Defused:
-    """Replace known phrases and markers by `[SANITIZED]` and spell hidden characters out."""
+    """Replace known phrases and markers by `[SANITIZED]` and make hidden characters visible."""
     kinds = hidden_kinds(text)
     folded = fold(text)
     rest = folded.text
     spans: list[Span] = []
-    # What stands around a phrase may close up to a new one, so look again until nothing is found.
+    # The text around a phrase may form a new one, so repeat until nothing is found.
     for _ in range(DEFUSE_ROUNDS_MAX):
         hits = sorted(_hits(rest))
         if not hits:
@@ -50,7 +51,7 @@ def defuse(text: str) -> Defused:
         rest = _blanked(rest, found)
         spans += found
     else:
-        # Nobody nests this deep in good faith, and to look on would take quadratic time.
+        # No legitimate text nests this deeply, and continuing would take quadratic time.
         return Defused(SANITIZED, tuple(sorted({*kinds, "deep-nesting"})))
     if not kinds:
         return Defused(text)
@@ -59,7 +60,7 @@ def defuse(text: str) -> Defused:
 
 
 def _merged(spans: list[Span]) -> list[Span]:
-    """Join sorted spans that overlap."""
+    """Merge sorted overlapping spans."""
     merged: list[Span] = []
     for start, stop in spans:
         if merged and start < merged[-1][1]:
@@ -70,7 +71,7 @@ def _merged(spans: list[Span]) -> list[Span]:
 
 
 def _blanked(folded: str, spans: list[Span]) -> str:
-    """Put gaps in place of the spans, so that nothing moves."""
+    """Replace the spans by gaps of the same length."""
     pieces: list[str] = []
     end = 0
     for start, stop in spans:
@@ -89,7 +90,7 @@ def _rebuilt(text: str, spans: list[Span]) -> str:
 
 
 def _hits(folded: str) -> Iterator[Hit]:
-    """Find every known phrase and marker in a folded text."""
+    """Yield every known phrase and marker in a folded text."""
     plain = folded.encode()
     squeezed = _squeeze(plain)
     if may_hold_phrase(squeezed):
@@ -107,33 +108,33 @@ def _hits(folded: str) -> Iterator[Hit]:
                     yield match.start(), match.end(), marker.name
 
 
-# Figures and signs that stand in for letters: 1gn0r3 pr3v10u$.
+# Digits and symbols used as letters: 1gn0r3 pr3v10u$.
 _LEET = bytes.maketrans(b"0134578@$!", b"oieastbasi")
-# What has no such figure before a letter need not be read so.
+# A text without such a digit before a letter need not be read this way.
 _SHAPES = bytes(
     ord("1") if code in b"013457" else ord("a") if code in range(ord("a"), ord("z") + 1) else 0
     for code in range(256)
 )
-# Tried where a row of figures begins only: from each of them on, a long row takes quadratic time.
+# Only at the start of a row of digits: from each digit on, a long row takes quadratic time.
 _MIXED = re.compile(r"(?<![013457])[013457]++(?:[a-z]{2,}+(?![0-9a-z])|[a-z]++[013457])")
-# More letters than the longest phrase has, so that all of it is near its figure.
+# Longer than the longest phrase, so that all of it is near its digit.
 _PHRASE_CHARS_MAX = 200
 _BEFORE_MARKER = " \t\0>*_-#|`"
 _BEFORE_SENTENCE = " \t\0>*_-#|`\"'([{<,"
 
 
 def _squeeze(folded: bytes) -> bytes:
-    """The letters alone, each word with a capital."""
+    """Return only the letters, each word capitalised."""
     return folded.title().translate(_LOOKS_LIKE_I, _NO_LETTERS)
 
 
-# Small L and capital I look alike, so both are an I.
+# Small L and capital I look alike, so both become I.
 _LOOKS_LIKE_I = bytes.maketrans(b"lL", b"iI")
 _NO_LETTERS = bytes(code for code in range(256) if not (code < 128 and chr(code).isalpha()))
 
 
 def _near_mixed(folded: str, leet: bytes) -> list[Span]:
-    """Where, counted in letters, a phrase may begin that has a figure for a letter.
+    """Return spans, counted in letters, that may start a phrase with a digit for a letter.
 
     Counted in letters and not in characters, so that gaps do not matter.
     """
@@ -149,7 +150,7 @@ def _near_mixed(folded: str, leet: bytes) -> list[Span]:
 def _phrase_hits(
     folded: str, read_as: str, squeezed: str, spans: list[Span] | None
 ) -> Iterator[Hit]:
-    """Find phrases in the letters of a folded text, read plainly or with figures as letters."""
+    """Yield phrases in the letters of a folded text, read plainly or with digits as letters."""
     lower = squeezed.lower()
     hits = [
         (at, match.end(), phrase)
@@ -177,7 +178,7 @@ def _occurrences(text: str, word: str, start: int, stop: int) -> Iterator[int]:
 
 
 def _opens(folded: str, start: int, ends: str, passed_over: str) -> bool:
-    """Whether nothing but `passed_over` stands between here and one of `ends`, or the start."""
+    """Return True if only `passed_over` is between here and one of `ends`, or the text's start."""
     while start > 0 and folded[start - 1] in passed_over:
         start -= 1
     return start == 0 or folded[start - 1] in ends

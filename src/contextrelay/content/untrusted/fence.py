@@ -1,10 +1,10 @@
-"""Fences: how content is shown to a model, labelled as untrusted data with where it came from.
+"""Fences: show content to a model, labelled as untrusted data with its source.
 
-`fence` and `fence_briefly` show the preview of an artifact, `fenced` any text in two lines more,
-and `defused_json` a JSON document, whose strings are fences already.
+`fence` and `fence_briefly` show the preview of an artifact, `fenced` any text with two extra lines,
+and `defused_json` a JSON document, whose strings are delimited already.
 
-Rule: content cannot close its fence. The fence is longer than any run of its sign inside, and its
-begin and end carry a mark made of a hash of the content, which the content cannot hold.
+Rule: content cannot close its fence. The fence is longer than any run of its character inside, and
+its begin and end carry a mark derived from a hash of the content, which the content cannot contain.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from contextrelay.model.artifact import Artifact
 _FENCE_CHARS_MIN = 3
 _BACKTICKS = re.compile("`+")
 _MARK_CHARS = 8
-# What would look like our own lines, though it can never have their mark.
+# Text that looks like our own lines, although it cannot have their mark.
 _LOOKALIKE = re.compile(r"(?:BEGIN|END)[ \t_-]*UNTRUSTED[ \t_-]*DATA", re.IGNORECASE)
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def fence(artifact: Artifact) -> str:
-    """Show the preview of an artifact as data that is to be read, not followed."""
+    """Return the preview of an artifact as data to read, not instructions to follow."""
     text = _LOOKALIKE.sub(SANITIZED, artifact.preview.text)
     label = "\n".join(_label(artifact))
     mark = _mark(artifact.ref, label + text)
@@ -44,7 +44,7 @@ def fence(artifact: Artifact) -> str:
 
 
 def fence_briefly(artifact: Artifact) -> str:
-    """Show the preview of an artifact in two lines more: for a model that is sent little else."""
+    """Return the preview of an artifact with two extra lines, for small models or prompts."""
     preview = artifact.preview
     name = f"{artifact.name}, " if artifact.name is not None else ""
     size = f"{artifact.type}, {artifact.size_bytes:,} bytes, {preview.line_count} lines"
@@ -53,9 +53,9 @@ def fence_briefly(artifact: Artifact) -> str:
 
 
 def fenced(text: str, source: str) -> str:
-    """Show a text of others as data, defused, between two lines; `source`: where it is from.
+    """Return text by others as data, defused, between two lines; `source`: where it is from.
 
-    The source is inside too: names and authors are words of others.
+    The source is inside too: names and authors are untrusted text.
     """
     defused = defuse(text)
     body = _LOOKALIKE.sub(SANITIZED, defused.text)
@@ -74,7 +74,7 @@ def fenced(text: str, source: str) -> str:
 
 
 def defused_json(raw: bytes) -> bytes:
-    """A JSON document with every name and text in it defused; whatever is nested how deep."""
+    """Return a JSON document with every name and string defused, at any depth."""
     return _STRING.sub(_defused_string, raw.decode()).encode()
 
 
@@ -85,7 +85,7 @@ def _defused_string(match: re.Match[str]) -> str:
 
 
 def _label(artifact: Artifact) -> list[str]:
-    """Say what it is and where from; every word of a caller is content too, and defused."""
+    """Return the label lines of an artifact; every caller-supplied word in them is defused."""
     preview, provenance = artifact.preview, artifact.provenance
     media_type = artifact.media_type.partition(";")[0].strip()
     size = f"{artifact.size_bytes} bytes, {preview.line_count} lines"
@@ -105,12 +105,12 @@ def _label(artifact: Artifact) -> list[str]:
 
 
 def plain_line(text: str) -> str:
-    """A text of others in one line, defused, without anything that looks like a fence."""
+    """Return untrusted text on one line, defused, without anything that looks like a fence."""
     return _LOOKALIKE.sub(SANITIZED, " ".join(defuse(text).text.split()).replace("`", "'"))
 
 
 def _mark(ref: str, content: str) -> str:
-    """Make 16 digits that are not in the content, the same ones for the same content."""
+    """Return 16 digits that do not occur in the content; deterministic."""
     mark = hashlib.sha256(f"{ref}\0{content}".encode()).hexdigest()[:16]
     while mark in content:
         mark = hashlib.sha256(f"{mark}\0{content}".encode()).hexdigest()[:16]

@@ -1,7 +1,7 @@
-"""Hidden characters: what a reader cannot see, by kind, and how it is spelled out.
+"""Hidden characters: invisible characters by kind, and their visible notation.
 
-Rule: the ranges are written out here. The character database of the running Python is not asked,
-so that the same body has the same preview on every Python.
+Rule: the ranges are written out here instead of using Python's Unicode database, so that a body has
+the same preview on every Python version.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 import re
 from functools import cache, lru_cache
 
-# A carriage return is hidden where it stands alone: a terminal then overwrites the line.
+# A single carriage return is hidden: a terminal then overwrites the line.
 _LONE_CARRIAGE_RETURN = r"\r(?!\n)"
 
-# Every range is half of a sentence about Unicode; the names are what `Preview.patterns` shows.
+# Each range is a fact from the Unicode standard; the names are shown in `Preview.patterns`.
 _KINDS: tuple[tuple[str, str], ...] = (
     ("ansi-escape", r"[\x1b\x9b]"),
     ("control-character", r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9a\x9c-\x9f]"),
     ("line-separator", r"[\u2028\u2029]"),
     ("bidi-control", r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"),
-    # Soft hyphen, grapheme joiner, Mongolian vowel separator, word joiner and byte order mark too.
+    # Also soft hyphen, grapheme joiner, Mongolian vowel separator, word joiner and byte order mark.
     ("zero-width", r"[\u00ad\u034f\u180e\u200b-\u200d\u2060\ufeff]"),
     ("variation-selector", r"[\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]"),
     ("tag-character", r"[\U000e0000-\U000e007f]"),
@@ -43,10 +43,10 @@ _KINDS: tuple[tuple[str, str], ...] = (
 )
 
 
-# Compiled when first needed: most texts need neither, and a command starts 2 ms sooner.
+# Compiled when first needed: most texts need neither, and commands start 2 ms faster.
 @cache
 def _hidden() -> re.Pattern[str]:
-    # One class of them all is found many times faster than eleven alternatives.
+    # A single class is matched many times faster than eleven alternatives.
     every = "".join(ranges[1:-1] for _, ranges in _KINDS)
     return re.compile(f"[{every}]|{_LONE_CARRIAGE_RETURN}")
 
@@ -64,8 +64,8 @@ def _by_kind() -> re.Pattern[str]:
 
 
 def hidden_kinds(text: str) -> set[str]:
-    """Name the kinds of hidden characters in a text."""
-    # Of each character that is not printable ASCII, a tab or a line feed, one: seen fast.
+    """Return the kinds of hidden characters in a text."""
+    # One of each character other than printable ASCII, tab and line feed: fast to collect.
     raw = text.encode("utf-8", "surrogatepass")
     unusual = set(raw.translate(None, _USUAL).decode("utf-8", "surrogatepass"))
     kinds = {_kind(char) for char in unusual if char != "\r" and is_hidden(char)}
@@ -80,17 +80,17 @@ _USUAL = bytes(code for code in range(128) if 32 <= code < 127 or chr(code) in "
 @lru_cache(maxsize=1_024)
 def _kind(char: str) -> str:
     match = _by_kind().match(char)
-    # The lone carriage return is the only hidden character that is not in a range.
+    # The single carriage return is the only hidden character outside the ranges.
     return _KINDS[match.lastindex - 1][0] if match and match.lastindex else "control-character"
 
 
 def spell_hidden(text: str) -> str:
-    """Make every hidden character visible as `<U+XXXX>`."""
+    """Replace every hidden character by `<U+XXXX>`."""
     return _hidden().sub(_spell, text) if hidden_kinds(text) else text
 
 
 def escape_hidden(json: str) -> str:
-    """Write every hidden character of a JSON text as `\\uXXXX`: the same value, safe to show."""
+    r"""Escape every hidden character of a JSON text as `\uXXXX`: the same value, safe to show."""
     return _hidden().sub(_escape, json) if hidden_kinds(json) else json
 
 
@@ -101,12 +101,12 @@ def _escape(match: re.Match[str]) -> str:
 
 @lru_cache(maxsize=8_192)
 def is_hidden(char: str) -> bool:
-    """Whether this one character would be spelled out."""
+    """Return True if this character would be replaced."""
     return _hidden().match(char) is not None
 
 
 def spelled_char(token: str) -> str | None:
-    """The hidden character that `<U+XXXX>` stands for; None where it stands for no hidden one."""
+    """Return the hidden character that `<U+XXXX>` denotes, or None."""
     match = re.fullmatch(r"<U\+([0-9A-F]{4,6})>", token)
     number = int(match[1], 16) if match else -1
     if not 0 <= number <= 0x10FFFF:

@@ -1,8 +1,7 @@
-"""Rendering: a thread as the messages that a model is sent: its header, and previews of artifacts.
+"""Messages: render a thread for a model, as its header and previews of its artifacts.
 
-Rule: content never goes in, only what previews show of it, and they are defused. Where it is asked
-for, each preview stands in a fence that says what it is and where from. The line above it has
-ref and name.
+Rule: full content is never included, only defused previews. On request, each preview is in a fence
+that states its type and source. The line above it has ref and name.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ BETWEEN = "\n\n---\n\n"
 
 Message = dict[str, str]
 Shown = Artifact | tuple[str, str]
-"""An artifact, or the ref of one that is gone and what became of it."""
+"""An artifact, or the ref of a removed one and what happened to it."""
 
 
 def as_openai(
@@ -27,10 +26,10 @@ def as_openai(
     user: str | None = None,
     is_fenced: bool = False,
 ) -> list[Message]:
-    """Messages in the form that OpenAI's chat interface made common.
+    """Return messages in the format of OpenAI's chat API.
 
-    An artifact that is gone is a ref and what became of it. `user`: what the user says, which comes
-    last, in a message of its own, so that nothing from an artifact can pass for it.
+    A removed artifact is a ref and what happened to it. `user`: the user's prompt, which comes last
+    in a message of its own, so that nothing from an artifact can pass for it.
     """
     shown = BETWEEN.join(shown_artifact(each, is_fenced) for each in artifacts) or "None."
     messages = [
@@ -43,7 +42,7 @@ def as_openai(
 
 
 def shown_artifact(artifact: Shown, is_fenced: bool = True) -> str:
-    """The preview of an artifact, in its fence or bare, below a line that names it."""
+    """Return the preview of an artifact, fenced or bare, below a line that names it."""
     if isinstance(artifact, tuple):
         ref, became = artifact
         return f"[artifact:{ref} | gone]\n{became}"
@@ -53,5 +52,5 @@ def shown_artifact(artifact: Shown, is_fenced: bool = True) -> str:
 
 
 def shown_briefly(artifact: Shown) -> str:
-    """As `shown_artifact`, in as few words as there may be."""
+    """Return the same as `shown_artifact`, in as few words as possible."""
     return shown_artifact(artifact) if isinstance(artifact, tuple) else fence_briefly(artifact)

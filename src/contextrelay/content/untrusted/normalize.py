@@ -1,12 +1,12 @@
-"""Folding: a text as a model would read it, so that a disguised phrase looks like itself.
+"""Folding: normalise a text to what a model would read, so that disguised phrases are recognised.
 
-Letters become plain lower-case ASCII whatever their dress (case, accents, width, mathematical
+Letters become plain lower-case ASCII whatever their form (case, accents, width, mathematical
 alphabets, look-alikes from other scripts). Hidden characters, combining marks and the tokens that
-defusing writes become NUL: it parts words and is looked through by every pattern. All else that is
-not ASCII becomes one placeholder.
+defusing writes become NUL, which separates words but is ignored by every pattern. Every other
+non-ASCII character becomes one placeholder.
 
-Rule: a text and its defused form fold alike, up to the number of NULs in a row. This is what
-makes defusing idempotent.
+Rule: a text and its defused form fold to the same text, up to the number of consecutive NULs. This
+is what makes defusing idempotent.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ GAP = "\0"
 _UNKNOWN = "\x02"
 _LINE_BREAKS = "\x0b\x0c\r\x85\u2028\u2029"
 
-# What looks like a Latin letter and does not decompose into one; then the letters that Unicode
-# calls symbols: negative circled and squared ones, and flags.
+# Look-alikes of Latin letters that do not decompose into them; then letters that Unicode classifies
+# as symbols: negative circled and squared ones, and flags.
 _LOOKALIKES = {
     **dict(
         zip(
@@ -48,7 +48,7 @@ _LOOKALIKES = {
 
 
 class Folded:
-    """A folded text, and where in the original each of its characters starts."""
+    """A folded text, with the original position of each character."""
 
     def __init__(self, text: str, padded: str) -> None:
         self.text = text
@@ -58,12 +58,12 @@ class Folded:
     def starts(self) -> Sequence[int]:
         """One longer than `text`: the last is the length of the original."""
         size = len(self._padded)
-        if len(self.text) == size:  # No character becomes nothing, so each became one.
+        if len(self.text) == size:  # No character is dropped, so each became exactly one.
             return range(size + 1)
         return [*(index for index, char in enumerate(self._padded) for _ in fold_char(char)), size]
 
     def whole(self, start: int, stop: int) -> tuple[int, int]:
-        """Widen a span so that it does not part what was one character in the original."""
+        """Widen a span so that it does not split a character of the original."""
         while start > 0 and self.starts[start - 1] == self.starts[start]:
             start -= 1
         while stop < len(self.text) and self.starts[stop] == self.starts[stop - 1]:
@@ -72,19 +72,19 @@ class Folded:
 
 
 def fold(text: str) -> Folded:
-    """Fold a text, keeping the way back."""
+    """Fold a text and keep the mapping to the original."""
     padded = TOKEN.sub(_blank_token, text) if "<U+" in text or SANITIZED in text else text
     raw = padded.encode("utf-8", "surrogatepass")
     plain = raw.translate(_ASCII_FOLDS)
     if len(plain) == len(padded):
         return Folded(plain.decode("ascii"), padded)
-    # Of each character that is not ASCII once: most texts have a few, many times.
+    # Each distinct non-ASCII character once: most texts have a few, repeated often.
     others = set(raw.translate(None, _ASCII).decode("utf-8", "surrogatepass"))
     return Folded(_replaced(plain.decode("utf-8", "surrogatepass"), others), padded)
 
 
 def _replaced(text: str, chars: set[str]) -> str:
-    """Fold these characters of a text, all that are not ASCII in it."""
+    """Fold these characters, which are all the non-ASCII ones of the text."""
     if len(chars) > _REPLACED_MAX:
         return text.translate({ord(char): fold_char(char) for char in chars})
     for char in chars:
@@ -92,12 +92,12 @@ def _replaced(text: str, chars: set[str]) -> str:
     return text
 
 
-# So many passes are faster than one that looks every character up.
+# Up to this number of passes is faster than looking up every character.
 _REPLACED_MAX = 16
 
 
 def _blank_token(match: re.Match[str]) -> str:
-    """Put gaps in place of a token, so that nothing moves."""
+    """Replace a token by gaps of the same length."""
     token = match[0]
     if token == SANITIZED:
         return GAP * len(token)
@@ -135,8 +135,8 @@ def fold_char(char: str) -> str:
 
 
 _ASCII = bytes(range(128))
-# For bytes in UTF-8, in which what is not ASCII has no byte of ASCII in it.
+# For UTF-8 bytes, in which non-ASCII characters contain no ASCII byte.
 _ASCII_FOLDS = bytes(
-    ord(fold_char(chr(code))) if code < 128 else code  # One for one.
+    ord(fold_char(chr(code))) if code < 128 else code  # One to one.
     for code in range(256)
 )

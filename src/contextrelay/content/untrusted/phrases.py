@@ -1,12 +1,12 @@
-"""Phrases: the known ways to talk a model out of its task, and the markers of chat templates.
+"""Phrases: known prompt injection phrases, and the markers of chat templates.
 
-Two kinds of pattern. A phrase is sought in the squeezed text: the folded letters alone, each word
-with a capital (so spaces, emphasis, line breaks and spaced-out letters cannot hide it). A marker is
-sought in the folded text, where punctuation still stands, and looks through gaps.
+Two kinds of pattern. A phrase is searched in the squeezed text: only the folded letters, each word
+capitalised (so spaces, emphasis, line breaks and spaced-out letters cannot hide it). A marker is
+searched in the folded text, which still has punctuation, and ignores gaps.
 
-Rule: no pattern may count gaps or run over them twice, so that each is linear, and sees the same
-in a text and in its defused form. Ordinary prose is to stay as it is: a phrase names what is to be
-ignored, or whom to become; a lone verb is never enough.
+Rule: no pattern may count gaps or scan them twice, so that each is linear, and matches a text and
+its defused form alike. Ordinary prose must stay unchanged: a phrase names what to ignore, or whom
+to become; a verb alone is never enough.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import re
 from functools import cached_property
 
 OVERRIDE = "override-instructions"
-# Many phrases begin alike; looking for their first letters alone halves the number of searches.
+# Many phrases start alike; searching only for their first letters halves the number of searches.
 _HEAD_CHARS = 5
 
 
 class Phrase:
-    """A phrase: its name, what it may begin with, and the whole of it."""
+    """A phrase: its name, its possible beginnings, and the full pattern."""
 
     def __init__(
         self, name: str, heads: frozenset[str], source: str, *, opens_sentence: bool
@@ -35,7 +35,7 @@ class Phrase:
 
 
 class Marker:
-    """A marker: its name, the sign it begins with, or else words it may begin with; all of it."""
+    """A marker: its name, its first character or possible first words, and the full pattern."""
 
     def __init__(
         self, name: str, sign: str, words: tuple[bytes, ...], source: str, *, opens_line: bool
@@ -44,7 +44,7 @@ class Marker:
         self.opens_line = opens_line
 
     def is_possible(self, folded: str, squeezed: bytes) -> bool:
-        """Whether its sign is in a folded text, or a word of it among the letters in lower case."""
+        """Return True if its character is in the folded text, or a word of it in the letters."""
         if self.sign:
             return self.sign in folded
         return any(word in squeezed for word in self.words)
@@ -55,12 +55,12 @@ class Marker:
 
 
 def _phrase(name: str, heads: str, rest: str, *, opens_sentence: bool = False) -> Phrase:
-    """Compile a phrase; `<` and `>` in it stand for the start and the end of a word.
+    """Compile a phrase; `<` and `>` in it mean the start and the end of a word.
 
-    Small L and capital I look alike, so squeezing makes both an I; patterns follow here.
+    Small L and capital I look alike, so squeezing makes both an I; the patterns do the same.
     """
     words = heads.replace(" ", "").replace("l", "i").split("|")
-    # Only these are so unlike ordinary prose that they may be glued to what stands before them.
+    # Only these are so unlike ordinary prose that they may directly follow other letters.
     source = f"{'' if name == OVERRIDE else '<'} (?:{heads}) {rest}".replace("l", "i")
     source = source.replace("<", "(?-i:(?=[A-Z]))").replace(">", "(?-i:(?![a-z]))")
     heads_only = frozenset(word[:_HEAD_CHARS] for word in words)
@@ -301,7 +301,7 @@ HEADS: dict[str, tuple[Phrase, ...]] = {
 
 
 def _marker(before: str, words: str, after: str, *, opens_line: bool = False) -> Marker:
-    """Compile a marker: one of `words`, in which gaps and spaces may stand between the letters."""
+    """Compile a marker: one of `words`, with optional gaps and spaces between the letters."""
     spread = "|".join(r"[\0 ]*".join(map(re.escape, word)) for word in words.split("|"))
     name = "turn-marker" if opens_line else "chat-template"
     source = f"{before}(?:{spread}){after}"
@@ -333,10 +333,10 @@ MARKERS: tuple[Marker, ...] = (
         r"[\0 *_]*:",
         opens_line=True,
     ),
-    # Without a space or a colon it is no heading of Markdown.
+    # Without a space or a colon it is not a Markdown heading.
     _marker(r"\#\0*\#\0*\#\0*", "instruction|system", r"(?![a-z])"),
     _marker("", "human|assistant", r"[\0 *_]*:", opens_line=True),
-    # A line that begins with `system:` is ordinary in settings; one that goes on so is not.
+    # A line that starts with `system:` is common in settings, but not with these words after it.
     _marker(
         "",
         "system",

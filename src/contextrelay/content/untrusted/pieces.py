@@ -1,4 +1,4 @@
-"""Pieces for models: what was read of an artifact, in its fence, with how to read on below it."""
+"""Pieces for models: part of an artifact in its fence, followed by how to read on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextrelay.model.inspect import Digested, Found, Hits, Outlined, Piece
 
 
 def fenced_piece(piece: Piece | Found | Outlined | Digested, source: str) -> str:
-    """A piece in its fence, and below it what was left out, how to read on, and its cost."""
+    """Return a piece in its fence; below it the omitted parts, how to read on, and its cost."""
     notes = [f"left out: {piece.left_out}"] if piece.left_out else []
     if piece.next_args:
         following = (
@@ -25,15 +25,15 @@ def fenced_piece(piece: Piece | Found | Outlined | Digested, source: str) -> str
 
 
 def fenced_hits(hits: Hits) -> str:
-    """What a search found, in its fence."""
+    """Return search results in a fence."""
     notes = [f"{len(hits.hits)} of {hits.found} passages shown"]
     notes += [f"left out: {hits.left_out}"] if hits.left_out else []
     notes += [*hits.notes, "read around a hit: relay_get with its ref and lines"]
-    return noted(hits.text, "passages, each with its ref", notes, "nothing was found")
+    return noted(hits.text, "passages, each with its ref", notes, "no matches")
 
 
 def noted(text: str, source: str, notes: list[str], nothing: str) -> str:
-    """A text in its fence, or `nothing`, and notes in one line below it."""
-    # Notes are defused too: they may name parts of the content.
+    """Return a text in its fence, or `nothing`, with notes on one line below it."""
+    # Notes are defused too: they may quote the content.
     line = " ".join(defuse("; ".join(notes)).text.split())
     return f"{fenced(text, source) if text else nothing}\n[{line}]"

@@ -1,10 +1,10 @@
-"""The sieve: finds in one pass over a text that no known phrase is in it, as is mostly so.
+"""The prefilter: decides in one pass that a text contains no known phrase, as most texts.
 
-All phrases are one pattern, without what only narrows them down (where words begin and end, what
-must not follow), for an engine of finite automata: linear whatever the text is, and it lets other
-threads run meanwhile.
+All phrases form one pattern, without the conditions that only narrow them down (word boundaries,
+words that must not follow), for a finite automata engine: it is linear on any text, and releases
+the interpreter to other threads.
 
-Rule: what a phrase would match, the sieve holds back. What it holds back for nothing costs time.
+Rule: everything that a phrase would match passes the prefilter. A false positive only costs time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from contextrelay.content.untrusted.phrases import PHRASES, Phrase
 from contextrelay.limits import MIB
 
-# After so many texts it pays to make the sieve of all phrases, and what its states may take.
+# Number of texts after which compiling the combined pattern pays off, and the memory of its states.
 SIEVED_FROM = 16
 SIEVE_BYTES_MAX = 16 * MIB
 
@@ -25,9 +25,10 @@ _texts_seen = 0
 
 
 def may_hold_phrase(squeezed: bytes) -> bool:
-    """Whether a phrase may be in a squeezed text; always, for the first few that a process has.
+    """Return False if a squeezed text contains no phrase; True for the first few texts of a
+    process.
 
-    To make the sieve takes longer than to look through these without it.
+    Compiling the combined pattern takes longer than searching these without it.
     """
     global _texts_seen
     if _texts_seen < SIEVED_FROM:
@@ -37,19 +38,19 @@ def may_hold_phrase(squeezed: bytes) -> bool:
 
 
 class Sieve(Protocol):
-    """What is used of a compiled pattern."""
+    """The interface used of a compiled pattern."""
 
     def search(self, text: bytes) -> object | None: ...
 
 
 @cache
 def sieve() -> Sieve:
-    """The pattern of all phrases."""
+    """Return the combined pattern of all phrases."""
     return compiled("(?i)" + "|".join(f"(?:{_loosened(phrase)})" for phrase in PHRASES))
 
 
 def compiled(source: str) -> Sieve:
-    """Compile a pattern for RE2, which knows no look ahead, and whose `\\w` is ASCII."""
+    r"""Compile a pattern for RE2, which has no lookahead, and whose `\w` is ASCII."""
     # Imported here: most commands defuse nothing.
     import re2  # pyright: ignore[reportMissingTypeStubs]
 
@@ -59,10 +60,10 @@ def compiled(source: str) -> Sieve:
     return pattern
 
 
-# `(?-i:(?=[A-Z]))` and `(?-i:(?![a-z]))`: where words begin and end; words that must not follow.
+# `(?-i:(?=[A-Z]))` and `(?-i:(?![a-z]))`: word boundaries; words that must not follow.
 _NARROWS = re.compile(r"\(\?-i:\(\?[=!]\[[A-Za-z-]+\]\)\)|\(\?![^()]*\)")
 
 
 def _loosened(phrase: Phrase) -> str:
-    """A phrase without what narrows it down, and without the blanks that part words in it."""
+    """Return a phrase without its narrowing conditions, and without spaces between words."""
     return _NARROWS.sub("", "".join(phrase.source.split()))

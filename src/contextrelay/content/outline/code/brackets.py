@@ -1,7 +1,7 @@
-"""Masked code as a reader walks it: its lines, where its brackets close, what it defines.
+"""Masked code for parsing: its lines, its matching brackets and its definitions.
 
-Rule: time grows with the text. A bracket that is never closed is looked for once; from then on, of
-its kind, only those count whose end is near.
+Rule: linear time. An unclosed bracket is searched for once; afterwards only brackets of its kind
+that close nearby count.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ DEFINITIONS_MAX = 20_000
 
 
 class CodeDefinition(Struct, gc=False):
-    """Something that is defined, and the lines that it takes."""
+    """A definition and its lines."""
 
     kind: str
     name: str
     line: int
     first: int
-    """Where it begins: decorators, its type."""
+    """Where it begins, including decorators and its type."""
     last: int = 0
     signature: str = ""
     owner: str = ""
-    """What it is a member of, "" for what stands by itself."""
+    """The class or type that it is a member of, "" for none."""
     is_local: bool = False
 
 
 def _near(opens: str, closes: str) -> str:
-    """What stands in brackets, up to four of them within each other."""
+    """Return a pattern for the content of brackets, nested up to four levels."""
     plain = rf"[^{opens}{closes}]"
     inner = rf"{opens}{plain}*+{closes}"
     for _ in range(3):
@@ -45,7 +45,7 @@ def _near(opens: str, closes: str) -> str:
 
 _PAIRS = {"{": (r"\{", r"\}"), "(": (r"\(", r"\)"), "[": (r"\[", r"\]")}
 _NEAR = {sign: re.compile(_near(*pair)) for sign, pair in _PAIRS.items()}
-# What is near in one step, other brackets one by one.
+# Short brackets in one step, other brackets one by one.
 _SIGNS = {
     sign: re.compile(rf"{_near(*pair)}|[{pair[0]}{pair[1]}]") for sign, pair in _PAIRS.items()
 }
@@ -55,42 +55,42 @@ _SIGNATURE_CHARS_MAX = 400
 
 
 class Code:
-    """A masked text, and what was found in it."""
+    """A masked text and the definitions found in it."""
 
     def __init__(self, text: str, wanted: str | None) -> None:
         self.text = text
         self.found: list[CodeDefinition] = []
         self.more: Counter[str] = Counter()
-        """What was left out, because there was too much, by kind."""
+        """Number of definitions beyond the limit, by kind."""
         self.note = ""
-        """How far it was read, if not to its end."""
+        """How far the text was read, if not to the end."""
         self._steps_left = OUTLINE_STATEMENTS_MAX
         self.is_outline = wanted is None
-        """Whether first and last lines do not matter."""
+        """Whether start and end lines can be omitted."""
         self._wanted = wanted
         self._counted, self._line = 0, 1
         self._ends: dict[int, int] = {}
-        """Where brackets end that were looked for, because they may be asked about again."""
+        """Cached positions of closing brackets, because they may be looked up again."""
         self._open: set[str] = set()
-        """Kinds of brackets of which one is never closed."""
+        """Kinds of brackets with an unclosed one."""
 
     def goes_on(self) -> bool:
-        """Whether there may be one more statement or bracket; to be asked at each."""
+        """Return False once the limit is reached; called for each statement and bracket."""
         self._steps_left -= 1
         return self._steps_left >= 0
 
     def read_to(self, at: int) -> None:
-        """Note where reading ended."""
+        """Record where reading ended."""
         if at < len(self.text):
             self.note = f"read up to line {self.line(at)}"
 
     def ends(self, found: CodeDefinition, at: int) -> None:
-        """Note the last line of what was found."""
+        """Set the last line of a definition."""
         if not self.is_outline:
             found.last = self.line(at)
 
     def line(self, at: int) -> int:
-        """The line of a place; places are asked about in their order, nearly."""
+        """Return the line of a position; positions are passed in nearly ascending order."""
         if at >= self._counted:
             self._line += self.text.count("\n", self._counted, at)
         else:
@@ -99,20 +99,20 @@ class Code:
         return self._line
 
     def keep(self, definition: CodeDefinition) -> None:
-        """Add what was found, unless there is too much that nobody asked for."""
+        """Add a definition, unless the limit is reached and it was not requested."""
         if len(self.found) < DEFINITIONS_MAX or definition.name == self._wanted:
             self.found.append(definition)
         else:
             self.more["method" if definition.owner else definition.kind] += 1
 
     def signature(self, start: int, stop: int) -> str:
-        """A piece of code in one line; of what no outline shows, nothing."""
+        """Return a piece of code on one line, or "" if no outline shows it."""
         if self.is_outline and len(self.found) > OUTLINE_PIECES_MAX:
             return ""
         return _BLANKS.sub(" ", self.text[start : min(stop, start + _SIGNATURE_CHARS_MAX)]).strip()
 
     def end(self, at: int) -> int:
-        """Where the bracket that opens here is closed: the place behind; 0 if it never is."""
+        """Return the position after the closing bracket, or 0 if there is none."""
         sign = self.text[at]
         near = _NEAR[sign].match(self.text, at)
         if near is not None:

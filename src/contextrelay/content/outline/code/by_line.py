@@ -1,7 +1,7 @@
-"""Code by its lines: what looks like a definition, in languages that have no reader of their own.
+"""Code by lines: lines that look like definitions, for languages without a parser of their own.
 
-No grammar: the parsers of tree-sitter take minutes for a few kilobytes of hostile text, and their
-limit of time does not stop them (docs/decisions/0014). Patterns take linear time on anything.
+No grammar: tree-sitter parsers take minutes for a few kilobytes of hostile text, and their time
+limit does not stop them (docs/decisions/0014). These patterns take linear time on any input.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _IMPL = re.compile(
     r"[&*]{0,2}(?:'\w+ )?(?:(?:mut|dyn|const) ){0,2}([\w:]+|\[[^\]{}]{1,40}\]|\([^(){}]{0,40}\))"
 )
 _ALIAS = re.compile(r"typedef\s+(?:struct|union|enum)\s+(\w+)\s*(?:\{.{0,200}\})?\s*\*?(\w+)\s*;")
-# `} Name;` ends a type that has no name before.
+# `} Name;` ends a type that had no name before.
 _CLOSES = re.compile(r"\}\s*(?:__\w+__\s*\(\(.{0,60}\)\)\s*)?\*?([A-Za-z_]\w*)\s*(?:,.{0,60})?;")
 _DECLARES = re.compile(
     r"(?!(?:return|else|typedef|using|new|throw|delete)\b)"
@@ -77,7 +77,7 @@ _METHOD = re.compile(
     r"(?!(?:if|for|while|switch|catch|return|function|else|do|with|new|await)\b)"
     r"(?:[A-Za-z_][\w<>\[\],.? ]{0,60} )?(#?[A-Za-z_$][\w$]*)\s*(\([^;]{0,160}\{)\s*$"
 )
-# With a word before it that only definitions have, a method needs no brace on its line.
+# With a modifier that only definitions have, a method needs no brace on its line.
 _MODIFIED = re.compile(
     r"(?:(?:public|protected|private|internal|static|final|abstract|synchronized|native|override"
     r"|virtual|async) ){1,6}(?:<[^<>]{1,60}> )?(?:[\w<>\[\],.?]{1,60} ){0,3}"
@@ -98,7 +98,7 @@ _TABLE = re.compile(
     re.IGNORECASE,
 )
 _SELECTOR = re.compile(r"([.#@:\w\[*][^{};]{0,160}+)\{")
-# What alone a line begins with that defines or imports something; prose in a docstring does not.
+# Lines that can only be definitions or imports, and not prose in a docstring.
 _STARTS = {
     "Python": re.compile(
         r"(?:async )?def \w+ *[(\[]|class \w+ *[(:\[]|type \w+ *[=\[]"
@@ -109,13 +109,13 @@ _C_FAMILY = ("C", "C++", "Java", "C#")
 
 
 def draw(source: Source) -> Drawn | None:
-    """The outline of code in any language."""
+    """Return the outline of code in any language."""
     language = LANGUAGES.get(source.media_type, "code")
     return drawn(source, language, *by_lines(source, language))
 
 
 def by_lines(source: Source, language: str) -> tuple[list[Symbol], list[str]]:
-    """What lines seem to define and to import."""
+    """Return probable definitions and imports, from single lines."""
     symbols: list[Symbol] = []
     imports: list[str] = []
     starts = _STARTS.get(language)
@@ -142,7 +142,7 @@ def _module(text: str) -> list[str]:
 
 
 def _symbol(language: str, text: str, indent: int, number: int) -> Symbol | None:
-    """What a line defines, if it seems to define something."""
+    """Return the definition that a line seems to contain, if any."""
     if language == "SQL":
         match = _TABLE.match(text)
         return Symbol(match[1].lower(), match[2].strip('"`'), number) if match else None
@@ -155,12 +155,12 @@ def _symbol(language: str, text: str, indent: int, number: int) -> Symbol | None
     is_member = indent > 0
     is_c = language in ("C", "C++")
     match = _TYPE.match(text)
-    # In C it may also be the type of something.
+    # In C it may also be the type of a variable.
     if match and not (is_c and match[3].strip() != ";" and not _C_BODY.match(match[3])):
         if match[1] == "type" and not re.search(r"[={<]|struct|interface", match[3]):
             return None
         if match[3].strip() == ";" and match[1] not in ("type", "mod"):
-            return None  # Announced, and defined elsewhere.
+            return None  # Only declared here, defined elsewhere.
         signature = match[3].partition("{")[0].partition("=")[0].rstrip(" ;:")
         is_within = indent > (0 if match[1] == "type" and language == "Rust" else 4)
         return Symbol(match[1], match[2], number, signature, is_member=is_within)

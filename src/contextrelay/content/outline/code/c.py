@@ -1,7 +1,7 @@
-"""C: functions, types, macros, by what stands outside of all braces.
+"""C: functions, types and macros, from the code outside braces.
 
-The text is masked first, so that every bracket is one. A statement goes on to its semicolon, or to
-the end of the body of a function; what is within a body is passed over.
+The text is masked first, so that every remaining bracket is syntax. A statement ends at its
+semicolon, or at the end of a function body; the contents of bodies are skipped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextrelay.content.outline.layout import Drawn
 from contextrelay.content.source import Source
 
 _HEAD_CHARS_MAX = 4_000
-# Where a statement begins: behind words that are macros on lines of their own.
+# The start of a statement: after macros on lines of their own.
 _BEGINS = re.compile(
     r"\s*+(?:[A-Z_][A-Z0-9_]{2,}+(?:[ \t]*+\([^()\n]{0,200}\))?[ \t]*+\r?\n\s*+(?=[A-Za-z_]))*+"
 )
@@ -80,7 +80,7 @@ _INCLUDED = re.compile(r"[<\"]([^>\"\n]*+)")
 
 
 def draw(source: Source) -> Drawn | None:
-    """The outline of a file of C, None for another language."""
+    """Return the outline of a C file, or None for another language."""
     if source.media_type != "text/x-c":
         return None
     code, imports = read(source.text)
@@ -88,7 +88,7 @@ def draw(source: Source) -> Drawn | None:
 
 
 def read(text: str, wanted: str | None = None) -> tuple[Code, list[str]]:
-    """What a file of C defines, and what it includes."""
+    """Return the definitions and includes of a C file."""
     masked, directives = masked_c(text)
     code = Code(masked, wanted)
     _Walk(code).run()
@@ -108,15 +108,15 @@ def _keep_macro(code: Code, each: Directive) -> None:
 
 
 class _Walk:
-    """Statements one after the other."""
+    """Reads statements one after the other."""
 
     def __init__(self, code: Code) -> None:
         self._code = code
         self._text = code.text
         self._start = 0
-        """Where the statement begins."""
+        """Start of the statement."""
         self._tail = -1
-        """Where it goes on behind the braces that it has."""
+        """Where it continues after its braces."""
 
     def run(self) -> None:
         text, at = self._text, 0
@@ -131,7 +131,7 @@ class _Walk:
                     self._ends(at - 1)
                     self._next(at)
             else:
-                self._next(at)  # Of what was wrapped around statements, or nobody knows of what.
+                self._next(at)  # A wrapper around statements, or unknown.
         self._code.read_to(at if bound else len(text))
 
     def _next(self, at: int) -> None:
@@ -140,7 +140,7 @@ class _Walk:
         self._start, self._tail = begins.end(), -1
 
     def _opens(self, brace: int) -> int:
-        """Read what a brace belongs to; where to go on."""
+        """Read what a brace belongs to; return where to continue."""
         text, start = self._text, self._start
         if _WRAPS.match(text, start, brace):
             self._next(brace + 1)
@@ -156,7 +156,7 @@ class _Walk:
                 found = self._keep("constant", table[1], brace - len(head) + table.start(1))
                 found.is_local = stripped.startswith("static")
                 self._code.ends(found, end)
-            self._tail = end  # Values; or nobody knows what.
+            self._tail = end  # An initializer, or unknown.
             if not stripped:
                 self._next(end)
             return end
@@ -179,7 +179,7 @@ class _Walk:
         return found is not None
 
     def _named(self, stop: int, has_body: bool) -> CodeDefinition | None:
-        """The function that a statement defines or declares."""
+        """Return the function that a statement defines or declares."""
         text, start, code = self._text, self._start, self._code
         if _NO_DEFINITION.match(text, start):
             return None
@@ -200,7 +200,7 @@ class _Walk:
             if _ATTRIBUTES.fullmatch(name):
                 continue
             if bracketed := _IN_BRACKETS.match(text, opens + 1):
-                # The name stands in brackets of its own.
+                # The name is in brackets of its own.
                 opens, name, named_at = bracketed.end() - 1, bracketed[1], bracketed.start(1)
                 at = code.end(opens) or at
             elif (points := _POINTS.match(text, opens + 1)) and (not name or name in _TYPE_WORDS):
@@ -210,7 +210,7 @@ class _Walk:
                 at = code.end(opens) or at
             if not name or name in _TYPE_WORDS:
                 continue
-            # Macros that take arguments may stand before it, one after the other.
+            # Macros with arguments may precede it.
             is_typed = named_at > typed_from and not (name.isupper() and named_at <= passed)
             chosen = name, named_at, opens, at
             if is_typed:
@@ -222,14 +222,14 @@ class _Walk:
         name, named_at, opens, close = chosen
         signature = code.signature(opens, close)
         if not is_typed and name.isupper() and (first := _ARGUMENT.search(text, opens, close)):
-            name, signature = first[1], f"({name})"  # A macro makes it.
+            name, signature = first[1], f"({name})"  # A macro generates it.
         is_static = text.startswith("static", start) or "static " in text[start:named_at]
         found = self._keep("function" if has_body else "declaration", name, named_at)
         found.signature, found.is_local = signature, is_static and has_body
         return found
 
     def _is_old_style(self, at: int) -> bool:
-        """Whether arguments are declared between the name of a function and its body."""
+        """Return True if arguments are declared between a function's name and its body."""
         text = self._text
         if self._tail >= 0 or at - self._start > _HEAD_CHARS_MAX or text[at - 1] == ")":
             return False
@@ -240,7 +240,7 @@ class _Walk:
         return _NO_DEFINITION.match(text, self._start) is None
 
     def _ends(self, at: int) -> None:
-        """Read a statement that ends with a semicolon: a type with a new name, a declaration."""
+        """Read a statement that ends with a semicolon: a typedef or a declaration."""
         text, start = self._text, self._start
         if text.startswith("typedef", start):
             self._aliases(at)
@@ -266,7 +266,7 @@ class _Walk:
                     name, named_at = last[1], last.start(1)
                     first = _WORD.search(text, at, end)
                     if name.isupper() and self._tail >= 0 and first:
-                        name, named_at = first[0], first.start()  # Behind it stands a macro.
+                        name, named_at = first[0], first.start()  # A macro follows it.
                     places.append((name, named_at))
                 at = end + 1
         for name, named_at in places:

@@ -1,7 +1,7 @@
-"""Go: types with their methods, functions, constants and variables, also those of blocks.
+"""Go: types with their methods, functions, constants and variables, including grouped ones.
 
-The text is masked first, so that every bracket is one. What begins a line at the margin is looked
-at, and passed over to its end.
+The text is masked first, so that every remaining bracket is syntax. Each statement at the left
+margin is read, and skipped to its end.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _QUOTED = re.compile(r"[^\n\"]{0,100}\"([^\"\n]*+)")
 _SHAPE = re.compile(r"\s*+=?\s*+((?:\[\w++\s[^\n\]]*+\]\s*+)?[A-Za-z][^\n{]{0,100})")
 _WORD = re.compile(r"\w++")
 _KINDS = {"const": "constant", "var": "variable", "type": "type"}
-# These are called from outside.
+# Entry points, which are called from outside.
 _CALLED = ("main", "init")
 
 
 def draw(source: Source) -> Drawn | None:
-    """The outline of Go, None for another language."""
+    """Return the outline of a Go file, or None for another language."""
     if source.media_type != "text/x-go":
         return None
     walk = _walked(source.text, None)
@@ -42,13 +42,13 @@ def draw(source: Source) -> Drawn | None:
 
 
 def read(text: str, wanted: str | None = None) -> tuple[Code, list[str]]:
-    """What a file of Go defines, and what it imports."""
+    """Return the definitions and imports of a Go file."""
     walk = _walked(text, wanted)
     return walk.code, walk.imports
 
 
 def _by_type(found: list[CodeDefinition]) -> list[CodeDefinition]:
-    """Methods behind their type; those of a type that is defined elsewhere have its name."""
+    """Sort methods after their type; prefix those of types defined elsewhere with its name."""
     methods: dict[str, list[CodeDefinition]] = {
         each.name: [] for each in found if each.kind == "type" and not each.owner
     }
@@ -60,7 +60,7 @@ def _by_type(found: list[CodeDefinition]) -> list[CodeDefinition]:
         if each.owner:
             each.name, each.owner = f"{each.owner}.{each.name}", ""
         ordered.append(each)
-    # A name that is defined again has them once.
+    # A type that is defined again lists them once.
     return [
         one
         for each in ordered
@@ -75,7 +75,7 @@ def _walked(text: str, wanted: str | None) -> _Walk:
 
 
 class _Walk:
-    """Statements one after the other."""
+    """Reads statements one after the other."""
 
     def __init__(self, code: Code) -> None:
         self.code = code
@@ -122,7 +122,7 @@ class _Walk:
         return end
 
     def _block(self, word: str, opens: int) -> int:
-        """All that stands in brackets behind one word."""
+        """Read a bracketed group after a keyword."""
         stop = self.code.end(opens) - 1
         at = opens + 1
         while True:
@@ -133,7 +133,7 @@ class _Walk:
             at = max(self._spec(word, at, at), at + 1)
 
     def _spec(self, word: str, start: int, at: int) -> int:
-        """One name, or several with commas between, and what it is."""
+        """Read one or several comma-separated names with their declaration."""
         text = self._text
         if word == "import":
             module = _QUOTED.match(text, at)
@@ -153,7 +153,7 @@ class _Walk:
         return end
 
     def _rest(self, at: int) -> int:
-        """Where a line ends, with all that its brackets hold."""
+        """Return where a line ends, including the brackets that it opens."""
         while True:
             run = _RUN.match(self._text, at)
             at = run.end() if run else at

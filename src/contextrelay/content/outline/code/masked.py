@@ -1,10 +1,10 @@
-"""Code without what is none: comments, strings, templates, regular expressions, directives.
+"""Mask code: blank out comments, strings, templates, regular expressions and directives.
 
-What is left has the same lines, and its brackets are brackets. A short string without signs stays,
-because imports are such.
+The lines stay the same, and every remaining bracket is syntax. A short string without special
+characters is kept, because imports are such strings.
 
-Rule: every alternative matches whatever follows its first character, so that nothing is read twice:
-time grows with the text, whatever is in it.
+Rule: every alternative matches whatever follows its first character, so that nothing is read twice
+and time is linear.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from msgspec import Struct
 
 _STRING = r'"(?:[^"\\\n]++|\\.)*+"?|' + r"'(?:[^'\\\n]++|\\.)*+'?"
 _COMMENT = r"/\*(?:[^*]++|\*(?!/))*+(?:\*/)?|//(?:[^\n\\]++|\\(?:\r?\n)?)*+"
-# A string that stays as it is.
+# A string that is kept.
 _PLAIN = r"(\"[\w./@:+~$?!*%&# -]{0,120}+\"|'[\w./@:+~$?!*%&# -]{0,120}+')"
 
 
 class Directive(Struct, frozen=True, gc=False):
-    """What C has on a line of its own: `define`, `include`, and what stands behind it."""
+    """A C preprocessor directive: `define` or `include`, and its arguments."""
 
     word: str
     text: str
@@ -30,7 +30,7 @@ class Directive(Struct, frozen=True, gc=False):
 
 # -- JavaScript and TypeScript
 
-# What stands in a template, if it has no other in it, or one without values.
+# The content of a template expression without nested templates, or a template without expressions.
 _VALUE = r"\$\{(?:[^{}`'\"/]++|\{[^{}`'\"/]*+\}|'[^'\\\n]*+'|\"[^\"\\\n]*+\"|`[^`\\$]*+`)*+\}"
 _SCRIPT = re.compile(
     rf"{_PLAIN}|{_STRING}|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?|//[^\n]*+|/|"
@@ -42,18 +42,18 @@ _IN_EXPRESSION = re.compile(
     rf"[`{{}}]|{_STRING}|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?|//[^\n]*+|/", re.DOTALL
 )
 _EXPRESSION = re.compile(r"/(?:[^/\\\[\n]++|\\.?|\[(?:[^\]\\\n]++|\\.?)*+\]?)*+(?:/\w*+)?")
-# After these a slash begins a regular expression; after anything else it divides.
+# After these a slash starts a regular expression; after anything else it divides.
 _BEFORE_EXPRESSION = frozenset("(,=:[!&|?{};+-*%~^")
 _WORDS_BEFORE = re.compile(r"return|typeof|case|in|of|delete|void|throw|new|do|else|yield")
 _LAST_WORD = re.compile(r"\w*\Z")
-# So much is read of what may be a regular expression and is not closed in its line.
+# How much is read of a possible regular expression that is not closed in its line.
 _EXPRESSION_CHARS_MAX = 200
-# Templates within templates.
+# Nesting limit of templates.
 _TEMPLATES_MAX = 100
 
 
 def masked_script(text: str) -> str:
-    """JavaScript or TypeScript without comments and what stands in quotes."""
+    """Return JavaScript or TypeScript without comments and strings."""
     kept: list[str] = []
     at, is_sound = 0, True
     while at < len(text):
@@ -88,7 +88,7 @@ def masked_script(text: str) -> str:
 
 
 def _expression_end(text: str, start: int) -> int:
-    """Where a regular expression ends that begins here; 0 if a slash divides."""
+    """Return the end of a regular expression that starts here, or 0 if the slash divides."""
     at = start - 1
     while at >= 0 and text[at] in " \t\r\n":
         at -= 1
@@ -114,8 +114,8 @@ def _last_word(text: str, at: int) -> str:
 
 
 def _template_end(text: str, start: int) -> int:
-    """Where a template ends that begins before this, with all that is within it; 0 if nowhere."""
-    # Each open template has how many braces are open in its expression, -1 where it is in its text.
+    """Return the end of a template that starts before this position, or 0 if it is unclosed."""
+    # For each open template: the number of open braces in its expression, or -1 in its text.
     open_braces = [-1]
     at = start
     while open_braces:
@@ -145,7 +145,7 @@ _GO = re.compile(rf"{_PLAIN}|{_STRING}|{_COMMENT}|`[^`]*+`?", re.DOTALL)
 
 
 def masked_go(text: str) -> str:
-    """Go without comments and what stands in quotes."""
+    """Return Go without comments and strings."""
     return _GO.sub(_masked, text)
 
 
@@ -153,7 +153,7 @@ def _masked(token: re.Match[str]) -> str:
     if token.lastindex:
         return token[0]
     sign, lines = token[0][0], "\n" * token[0].count("\n")
-    # In brackets lines end nothing.
+    # In brackets, line ends do not end statements.
     return lines if sign == "/" else f"({lines})" if sign == "`" else f'""{lines}'
 
 
@@ -169,9 +169,9 @@ _BRANCHES_MAX = 20
 
 
 def masked_c(text: str) -> tuple[str, list[Directive]]:
-    """C without comments, strings and directives; and the directives.
+    """Return C without comments, strings and directives; and the directives.
 
-    Of branches by `#if` the first is left where braces that it opens are closed behind it.
+    Of `#if` branches the first is kept, if the braces that it opens are closed after it.
     """
     directives: list[Directive] = []
     branches = _Branches()
@@ -210,16 +210,16 @@ _BRANCH_WORDS = frozenset(("if", "ifdef", "ifndef", "else", "elif", "elifdef", "
 
 
 class _Branches:
-    """What is kept of code that stands in branches of which a compiler takes one."""
+    """Tracks which code to keep of conditional branches, of which a compiler uses one."""
 
     def __init__(self) -> None:
         self.kept: list[str] = []
         self._starts: list[tuple[int, int]] = []
-        """Where each branch begins that is open, and from where it is dropped, or -1."""
+        """For each open branch: its start, and the start of the dropped part, or -1."""
         self._deeper = 0
 
     def turn(self, word: str) -> None:
-        """A branch begins, another one does, or the last ends."""
+        """Process a directive that starts, switches or ends a branch."""
         if word.startswith("if"):
             if len(self._starts) < _BRANCHES_MAX and not self._deeper:
                 self._starts.append((len(self.kept), -1))
@@ -235,7 +235,7 @@ class _Branches:
                 self.drop()
 
     def drop(self) -> None:
-        """End the last branch: what is dropped of it leaves its line ends."""
+        """End the last branch: only the line ends of its dropped part remain."""
         if not self._starts:
             return
         _, dropped = self._starts.pop()

@@ -1,11 +1,10 @@
-"""Python by its lines: imports, constants, classes with their methods, functions.
+"""Python by lines: imports, constants, classes with their methods, functions.
 
 No parser: `ast.parse` takes gigabytes for a few hundred kilobytes of `a.a.a`, and holds the
-interpreter while it does (docs/decisions/0017). One pattern finds strings, comments, brackets and
-line ends, which is all that is needed to know where a statement begins; it takes linear time on
-anything.
+interpreter meanwhile (docs/decisions/0017). One pattern finds strings, comments, brackets and line
+ends, which is enough to know where statements begin. It takes linear time on any input.
 
-Rule: of what `ast` would find in a valid file, all is found, at the same lines
+Rule: everything that `ast` would find in a valid file is found, at the same lines
 (tests/content/outline/test_python.py).
 """
 
@@ -28,11 +27,11 @@ from contextrelay.content.outline.layout import Drawn
 from contextrelay.content.source import Source
 from contextrelay.limits import MIB, OUTLINE_LINES_MAX
 
-# Python up to this size is read by its statements; more, by its lines.
+# Python up to this size is read by statement; larger files by line.
 OUTLINE_PARSE_BYTES_MAX = 4 * MIB
 
 
-# A statement on one line, with brackets around what has none itself: most are such.
+# The common case: a statement on one line, with brackets that are not nested.
 _SIMPLE = re.compile(
     r"""(?:[^\n"'#\\()\[\]{}]++|\([^\n"'#\\()\[\]{}]*+\)|\[[^\n"'#\\()\[\]{}]*+\]"""
     r"""|"(?!"")(?:[^"\\\n]++|\\[^\n])*+"|'(?!'')(?:[^'\\\n]++|\\[^\n])*+')*+(?:#[^\n]*+)?\n"""
@@ -57,7 +56,7 @@ _CHAINED = re.compile(rf"[\w.,()\[\] \t]{{1,200}}?=[ \t]*+({NAME})[ \t]*+=(?!=)"
 _TARGET = re.compile(rf"\s*+({NAME})[ \t]*+=(?!=)")
 _DOC = re.compile(rf"[rRuU]?({STRING})[ \t]*+(?:#[^\n]*+|\r)?(?=\n|\Z|;)", re.DOTALL)
 _RECOVERS = re.compile(rf"[ \t]*+(?:(?:async[ \t]++)?def|class)[ \t]++{NAME}[ \t]*+[(:\[]")
-# Branches within branches that are looked into for definitions.
+# Maximum nesting of branches that are searched for definitions.
 _BRANCHES_MAX = 3
 _DOC_CHARS_MAX = 1_000
 _NODES_MAX = 20_000
@@ -65,7 +64,7 @@ _NEVER = 1 << 30
 
 
 class PythonDefinition(Struct, gc=False):
-    """Something that is defined, and the lines that it takes."""
+    """A definition and its lines."""
 
     kind: str
     """class, function or constant."""
@@ -74,17 +73,17 @@ class PythonDefinition(Struct, gc=False):
     first: int
     """Where its decorators begin."""
     start: int
-    """Where its header begins in the text, and where it ends."""
+    """Offsets of the start and the end of its header."""
     stop: int
     is_member: bool
     is_shown: bool
-    """Whether an outline has it: within functions and loops nothing is."""
+    """Whether an outline shows it: definitions within functions and loops are not shown."""
     above: PythonDefinition | None
     last: int = 0
     doc: str = ""
 
     def path(self, parts_max: int) -> tuple[str, ...]:
-        """The name, and before it those that it is below, at most so many in all."""
+        """Return the name with its enclosing names, at most `parts_max` in all."""
         names: list[str] = []
         node: PythonDefinition | None = self
         while node is not None and len(names) < parts_max:
@@ -94,22 +93,22 @@ class PythonDefinition(Struct, gc=False):
 
 
 class Module(Struct):
-    """What a file of Python imports and defines, in its order."""
+    """The imports and definitions of a Python file, in order."""
 
     imports: list[str]
     nodes: list[PythonDefinition]
     more: Counter[str]
-    """What has no node, because there were too many, by kind."""
+    """Number of definitions beyond the limit, by kind."""
     doc: str = ""
 
 
 class _Block(Struct, gc=False):
-    """An indented part of the text."""
+    """An indented block."""
 
     indent: int
     node: PythonDefinition | None
     owner: PythonDefinition | None
-    """The class or function whose body it is in, or is."""
+    """The class or function that contains it, or whose body it is."""
     is_shown: bool
     is_member: bool
     is_branch: bool
@@ -117,7 +116,7 @@ class _Block(Struct, gc=False):
 
 
 def draw(source: Source) -> Drawn | None:
-    """The outline of a Python file, None if it is not one that can be read."""
+    """Return the outline of a Python file, or None if it cannot be read."""
     if source.media_type != "text/x-python" or len(source.body) > OUTLINE_PARSE_BYTES_MAX:
         return None
     module = read(source.text)
@@ -139,10 +138,11 @@ def _symbol(text: str, node: PythonDefinition) -> Symbol:
 
 
 def read(text: str, wanted: str | None = None) -> Module | None:
-    """What a file imports and defines: what an outline shows; or all, where a name is wanted.
+    """Return the imports and definitions of a file: those that an outline shows, or all if a name
+    is wanted.
 
-    Nodes past _NODES_MAX are counted, and kept only if they have the name. None if a string is
-    never closed: then nobody knows where statements begin.
+    Nodes beyond _NODES_MAX are counted, and kept only if they have that name. Return None if a
+    string is unclosed, because the start of further statements is then unknown.
     """
     reading = _Reading(text, wanted)
     lines_max = OUTLINE_LINES_MAX if wanted is None else len(text)
@@ -162,7 +162,7 @@ def read(text: str, wanted: str | None = None) -> Module | None:
 
 
 def _end(text: str, start: int, line: int) -> tuple[int, int, bool]:
-    """Where the next statement begins, the last line of this one, and whether its strings end."""
+    """Return the start of the next statement, this one's last line, and whether its strings end."""
     depth = 0
     for token in _TOKEN.finditer(text, start):
         at = token.start()
@@ -190,7 +190,7 @@ def _is_closed(string: str) -> bool:
 
 
 class _Reading:
-    """Statements one after the other, with the blocks that they are in."""
+    """Reads statements one after the other, with the blocks that contain them."""
 
     def __init__(self, text: str, wanted: str | None) -> None:
         self.module = Module([], [], Counter())
@@ -201,12 +201,12 @@ class _Reading:
         self._decorated = 0
         self._last = 0
         self._passed_indent = _NEVER
-        """The indent of the function whose body is passed over."""
+        """The indent of the function whose body is being skipped."""
         self._may_be_doc = True
-        """Whether the statement before was a header, or there was none."""
+        """Whether the previous statement was a header, or there was none."""
 
     def statement(self, start: int, stop: int, line: int, last: int) -> None:
-        """Read the statement that is here, and takes the lines from `line` to `last`."""
+        """Read the statement at these offsets, on lines `line` to `last`."""
         found = _STATEMENT.match(self._text, start)
         assert found is not None
         what = found.lastgroup
@@ -214,7 +214,7 @@ class _Reading:
             return
         indent = _width(found["indent"])
         if indent > self._passed_indent and not self._may_be_doc:
-            self._last = last  # Within a function, of which an outline shows the header alone.
+            self._last = last  # Inside a function, of which an outline shows only the header.
             return
         if indent <= self._passed_indent:
             self._passed_indent = _NEVER
@@ -234,7 +234,7 @@ class _Reading:
         elif what == "target":
             self._targets((found.start("target"), stop), line, last)
         else:
-            # A block that defines nothing by itself.
+            # A block that defines nothing itself.
             above = self._blocks[-1]
             is_branch = what == "branch" and (
                 was_branch or found["branch"] not in ("else", "elif", "except")
@@ -249,7 +249,7 @@ class _Reading:
         self._may_be_doc = False
 
     def close(self, indent: int) -> bool:
-        """End the blocks that a line of this indent ends; whether the last was a branch."""
+        """End the blocks that a line of this indent ends; return whether the last was a branch."""
         was_branch = False
         while self._blocks[-1].indent >= indent:
             block = self._blocks.pop()
@@ -274,7 +274,7 @@ class _Reading:
         self._blocks.append(_Block(indent, node, node, is_shown, True, False, 0))
 
     def _plain(self, at: tuple[int, int], indent: int, line: int, last: int) -> None:
-        """What begins with no name that it defines: it may document the header before it."""
+        """Read a statement that does not start with a definition: it may be a docstring."""
         start, stop = at
         if not self._may_be_doc:
             if chained := _CHAINED.match(self._text, start, stop):
@@ -292,7 +292,7 @@ class _Reading:
             self.module.doc = doc
 
     def _targets(self, at: tuple[int, int], line: int, last: int) -> None:
-        """`A = B = 1`, `a: int = 1`, `a: int`; no further than the statement goes."""
+        """Read `A = B = 1`, `a: int = 1` and `a: int`, up to the end of the statement."""
         start, stop = at
         above = self._blocks[-1]
         is_shown = above.is_shown and not above.is_member
@@ -327,7 +327,7 @@ def _width(indent: str) -> int:
 
 
 def _first_line(string: str) -> str:
-    """The first line of a string as it stands in the code."""
+    """Return the first line of a string literal."""
     quote = 3 if string[:3] in ('"""', "'''") else 1
     text = string[quote : quote + _DOC_CHARS_MAX] if len(string) > 2 * quote else ""
     if quote + len(text) > len(string) - quote:
@@ -340,7 +340,7 @@ _IMPORTED = re.compile(r"\s*+([\w.]+)[^,;#\n]*+(,)?")
 
 
 def _imported(statement: str) -> list[str]:
-    """The modules that a statement names, as they are written."""
+    """Return the modules that an import names, as written."""
     statement = statement.replace("\\\n", " ")
     if match := _FROM.match(statement):
         return ["".join(match[1].split()) + (match[2] or "")]

@@ -1,11 +1,11 @@
-"""Headers of Python's classes and functions: their bases, arguments and what they return."""
+"""Headers of Python classes and functions: bases, arguments and return types."""
 
 from __future__ import annotations
 
 import re
 
 # Every alternative matches whatever follows its first characters, so that nothing is read twice:
-# a string that is not closed goes on to the end of its line, or of the text.
+# an unclosed string continues to the end of its line, or of the text.
 STRING = (
     r'"""(?:[^"\\]++|\\.|"(?!""))*+(?:"""|\\?\Z)'
     r"|'''(?:[^'\\]++|\\.|'(?!''))*+(?:'''|\\?\Z)"
@@ -13,7 +13,7 @@ STRING = (
     r"'(?:[^'\\\n]++|\\.)*+'?"
 )
 NAME = r"[^\W\d]\w*+"
-# Of a header, so much is read for its arguments.
+# Maximum length of a header that is read for its arguments.
 HEADER_CHARS_MAX = 4_000
 
 _KEYWORD = re.compile(rf"{NAME}=(?!=)")
@@ -26,21 +26,21 @@ _SPELLED = re.compile(
 
 
 def bases_in(statement: str, name: str) -> str:
-    """The bases in the header of a class, in parentheses; "" for none."""
+    """Return the bases of a class in parentheses; "" for none."""
     parts, _ = _taken_apart(_in_one_line(statement), name)
     bases = ", ".join(part for part in parts if not _KEYWORD.match(part))
     return f"({bases})" if bases else ""
 
 
 def signature_in(statement: str, name: str) -> tuple[str, str]:
-    """The arguments and what is returned in the header of a function; and the bare names."""
+    """Return the arguments and return type of a function, and the arguments without types."""
     parts, returns = _taken_apart(_in_one_line(statement), name)
     names = [match[0] for match in map(_ARGUMENT.match, parts) if match]
     return f"({', '.join(parts)}){returns}", f"({', '.join(names)})"
 
 
 def _in_one_line(statement: str) -> str:
-    """A header in one line, without comments, written as `ast.unparse` would: `a: int=1`."""
+    """Return a header on one line without comments, formatted like `ast.unparse`: `a: int=1`."""
 
     def spelled(match: re.Match[str]) -> str:
         if match["string"]:
@@ -54,7 +54,7 @@ _PART = re.compile(rf"[(\[{{)\]}}]|->|[:,]|{STRING}", re.DOTALL)
 
 
 def _taken_apart(header: str, name: str) -> tuple[list[str], str]:
-    """What stands between the parentheses behind a name, part by part, and what is returned."""
+    """Return the parts between the parentheses after a name, and the return type."""
     at = header.find(name) + len(name)
     depth = 0
     parts: list[str] = []
@@ -81,5 +81,5 @@ def _taken_apart(header: str, name: str) -> tuple[list[str], str]:
             break
     else:
         if depth > 0 and is_open:
-            parts.append(header[begins:])  # Longer than is read, or never closed.
+            parts.append(header[begins:])  # Longer than the limit, or never closed.
     return [part.strip() for part in parts if part.strip()], returns

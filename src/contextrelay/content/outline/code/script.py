@@ -1,8 +1,8 @@
-"""JavaScript and TypeScript: functions, classes with their methods, types, by statements.
+"""JavaScript and TypeScript: functions, classes with their methods and types, by statement.
 
-The text is masked first, so that every bracket is one. Then statements are looked at where they
-begin: of the file, of what is wrapped around a whole file, of namespaces, classes and objects with
-a name. What is within a function is passed over.
+The text is masked first, so that every remaining bracket is syntax. Then statements are read: those
+of the file, of wrappers around a whole file, of namespaces, classes and named objects. Function
+bodies are skipped.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _HEADER_CHARS_MAX = 2_000
 
 
 class _Level(Struct, gc=False):
-    """What is walked through: a body of statements, a class, an object, a table of modules."""
+    """A region that is read: a body of statements, a class, an object, or a module table."""
 
     kind: str
     owner: CodeDefinition | None = None
 
 
 def draw(source: Source) -> Drawn | None:
-    """The outline of a script, None for another language."""
+    """Return the outline of a script, or None for another language."""
     language = LANGUAGES.get(source.media_type)
     if language is None:
         return None
@@ -41,14 +41,14 @@ def draw(source: Source) -> Drawn | None:
 
 
 def read(text: str, wanted: str | None = None) -> tuple[Code, list[str]]:
-    """What a script defines, and what it imports."""
+    """Return the definitions and imports of a script."""
     walk = _Walk(Code(masked_script(text), wanted))
     walk.run()
     return walk.code, walk.imports
 
 
 class _Walk:
-    """Statements one after the other."""
+    """Reads statements one after the other."""
 
     def __init__(self, code: Code) -> None:
         self.code = code
@@ -58,7 +58,7 @@ class _Walk:
         self._at = 0
         self._decorated = -1
         self._read = 0
-        """How far the statement was read that is looked at."""
+        """How far the current statement has been read."""
 
     def run(self) -> None:
         text = self._text
@@ -95,7 +95,7 @@ class _Walk:
                 self._at = self._rest(self._at)
 
     def _statement(self) -> None:
-        """Read what begins here, and go to where the next one does."""
+        """Read the statement at the current position, and move to the next one."""
         start, level = self._at, self._levels[-1]
         if level.kind == "body":
             found = self._body(start)
@@ -112,7 +112,7 @@ class _Walk:
         if found is not None:
             self.code.ends(found, self._at - (self._text[self._at - 1] == "\n"))
 
-    # -- what begins here
+    # -- starts of statements
 
     def _body(self, start: int) -> CodeDefinition | None:
         text = self._text
@@ -137,7 +137,7 @@ class _Walk:
         return found
 
     def _unnamed(self, start: int) -> CodeDefinition | None:
-        """An import, or what is wrapped around the statements of a whole file."""
+        """Read an import, or a wrapper around the statements of a whole file."""
         text = self._text
         if match := on.IMPORT.match(text, start):
             self.imports.append(match[1] or match[2] or "")
@@ -175,7 +175,7 @@ class _Walk:
         return None
 
     def _module(self, start: int) -> CodeDefinition | None:
-        """A part of what was put together into one file; its statements are those of a file."""
+        """Read a module of a bundle; its statements are read like those of a file."""
         match = on.MODULE.match(self._text, start)
         brace = match and wrappers.module_body(self.code, match.end())
         if not match or not brace:
@@ -186,7 +186,7 @@ class _Walk:
         return found
 
     def _test(self, start: int, match: re.Match[str]) -> CodeDefinition | None:
-        """A test with its title; and those that it is made of."""
+        """Read a test with its title, and the tests in it."""
         above = self._levels[-1].owner
         owner = above.name if above is not None and above.kind == "test" else ""
         found = self._keep("test", match[2], start, start, owner) if match[2] else None
@@ -215,7 +215,7 @@ class _Walk:
         return found
 
     def _assigned(self, start: int, match: re.Match[str]) -> CodeDefinition | None:
-        """What is given a name: it is a definition if it is a function, a class or an object."""
+        """Read an assignment: a definition if the value is a function, a class or an object."""
         text = self._text
         group = "variable" if match["word"] else "target"
         name, named_at, at = match[group], match.start(group), match.end()
@@ -244,14 +244,14 @@ class _Walk:
             name = name[exported.end() :] if exported else name
             found = self._keep("constant", name, start, named_at)
             if self._at > start:
-                found.last = -1  # Its object is read next, and is no other definition.
+                found.last = -1  # Its object is read next and is not a second definition.
                 self._levels[-1].owner = found
         return found
 
     def _value(
         self, name: str, start: int, named_at: int, at: int, owner: str = ""
     ) -> CodeDefinition | None:
-        """A definition if a function, a class or an object with a name stands here."""
+        """Return a definition if a function, a class or an object starts here."""
         text = self._text
         match = on.VALUE.match(text, at)
         if match is None:
@@ -281,7 +281,7 @@ class _Walk:
             signature = self._arguments(end)
             body = on.BODY.match(text, self._read) if text[at] == "(" and self._read > end else None
             if body and on.CALLED.match(text, self.code.end(body.end()) or len(text)):
-                # What it makes is the value, and not the function.
+                # The value is the function's result, not the function.
                 found = self._keep("object", name, start, named_at, owner)
                 self._go_in("body", body.end(), found)
                 return found
@@ -293,7 +293,7 @@ class _Walk:
         return found
 
     def _own(self, name: str, own: str | None) -> str:
-        """What is exported as the whole has the name that it has itself."""
+        """Return the name of a default export: its own name, if it has one."""
         return own if own and name in ("module.exports", "exports") else name
 
     def _member(self, start: int, level: _Level) -> CodeDefinition | None:
@@ -327,13 +327,13 @@ class _Walk:
         return found
 
     def _own_object(self, level: _Level, at: int | None = None) -> None:
-        """An object is shown if it has functions."""
+        """Show an object only if it has functions."""
         if level.owner is not None and not level.owner.last:
             level.owner.last = -1
             found = self.code.found
             found.insert(len(found) if at is None else at, level.owner)
 
-    # -- where it goes on
+    # -- continuations
 
     def _keep(
         self, kind: str, name: str, start: int, named_at: int, owner: str = ""
@@ -352,7 +352,7 @@ class _Walk:
             header = self._text[at:brace]
             if brace < 0 or header.count("<") <= header.count(">") - header.count("=>"):
                 break
-            end = self.code.end(brace)  # It belongs to a type that the class is given.
+            end = self.code.end(brace)  # It belongs to a type argument of the class.
             brace = self._text.find("{", end, at + _HEADER_CHARS_MAX) if end else -1
         if brace >= 0:
             found.signature = self.code.signature(at, brace)
@@ -373,7 +373,7 @@ class _Walk:
         return self.code.signature(at, end.start() if end else close).rstrip(" :")
 
     def _rest(self, at: int) -> int:
-        """Where the statement ends that goes on here."""
+        """Return where the statement that continues here ends."""
         text, kind = self._text, self._levels[-1].kind
         run = on.RUN_OF_OBJECT if kind in ("object", "modules") else on.RUN
         while True:

@@ -1,4 +1,4 @@
-"""What statements and values of JavaScript and TypeScript begin with, in masked code."""
+"""Patterns for the beginnings of statements and values in masked JavaScript and TypeScript."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ RUNS_NOW = re.compile(r"[!+~-]\s*+(?:async\s++)?function\b\s*+[\w$]*+\s*+(?=\()"
 CALLS = re.compile(r"[\s)]*+(?:await\s++)?[\w$.]*+[ \t]*+(?=\()")
 BODY = re.compile(r"\s*+(?:=>\s*+)?(?=\{)")
 DEFAULT = re.compile(r"export\s++default\s++(?=\{)")
-# What tools put together into one file: modules by their names, or one after the other.
+# Bundles of modules: by name, or one after the other.
 _MODULE_NAME = r"(?:(?P<name>['\"][^'\"\n]*+['\"]|\d[\w$]*+)\s*+:?\s*+)?"
 TABLE = re.compile(rf"\(?+\s*+[{{\[](?=\s*+{_MODULE_NAME}\(?\(?\s*+(?:function\b|[\w$, ]*+\)))")
 MODULE = re.compile(rf"{_MODULE_NAME}\(?\s*+(?:function\b\s*+[\w$]*+\s*+)?(?=\()")
@@ -53,7 +53,7 @@ IMPORT = re.compile(
     r"|export\b\s*+(?:\*|\{|type\b)[^'\";=]{0,4000}?\bfrom\s*+['\"]([^'\"\n]*+)"
 )
 REQUIRED = re.compile(r"[^;\n]{0,300}?\brequire\s*+\(\s*+['\"]([^'\"\n]*+)")
-# What others may use, unless it is given nothing but a name that is defined elsewhere.
+# An export, unless its value is only a name defined elsewhere.
 EXPORTED = re.compile(r"(?:module\.)?exports\.(?!__)")
 NO_VALUE = re.compile(r"void 0|exports\.|[\w$.]*+[ \t]*+(?:;|\r?\n|\Z)")
 CONSTANT = re.compile(r"[A-Z][A-Z0-9_]{2,}")
@@ -61,7 +61,7 @@ BRACE = re.compile(r"\s*+\{")
 SIGNATURE_END = re.compile(r"[{};=\n]")
 _INNER = r"<(?:[^<>]++|(?<==)>|<[^<>]*+>)*+>"
 GENERICS = re.compile(rf"\s*+<(?:[^<>]++|(?<==)>|{_INNER})*+>")
-# What tests are called by, with a title.
+# Names of test functions that take a title.
 TEST = re.compile(
     r"(?:(describe|context|suite)|it|test)(?:\.(?:only|skip|concurrent|serial))?\s*+(?=\()"
     r"\(\s*+(?:['\"]([^'\"\n]++)['\"])?"

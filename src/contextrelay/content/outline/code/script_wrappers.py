@@ -1,6 +1,6 @@
-"""What is wrapped around the statements of a script: functions that are called, tables of modules.
+"""Wrappers around the statements of a script: functions called in place, tables of modules.
 
-Each function returns a place in masked code, 0 if there is none.
+Each function returns a position in masked code, or 0 if there is none.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from contextrelay.content.outline.code.brackets import Code
 
 
 def function_in(code: Code, start: int, stop: int) -> int:
-    """Where the body of the first function begins that stands among arguments."""
+    """Return where the body of the first function among the arguments begins."""
     at = start
     for _ in range(4):
         brace = code.text.find("{", at, stop)
@@ -23,17 +23,17 @@ def function_in(code: Code, start: int, stop: int) -> int:
 
 
 def whole_body(code: Code, at: int) -> int:
-    """Where the body of a function begins whose arguments end here, if it is nearly the file."""
+    """Return where a function body begins after its arguments, if it is nearly the whole file."""
     body = on.BODY.match(code.text, at)
     size = len(code.text)
-    # A body that begins later needs no look at where it ends.
+    # A body that begins later is too short: its end need not be found.
     if body is None or 4 * body.end() > size:
         return 0
     return body.end() if 4 * ((code.end(body.end()) or size) - body.end()) > 3 * size else 0
 
 
 def modules_in(code: Code, opens: int) -> int:
-    """Where a table of modules begins that stands in these brackets, if it is half of the file."""
+    """Return where a module table in these brackets begins, if it is half of the file."""
     table = on.TABLE.match(code.text, opens)
     if table is None or 2 * opens > len(code.text):
         return 0
@@ -42,7 +42,7 @@ def modules_in(code: Code, opens: int) -> int:
 
 
 def module_body(code: Code, at: int) -> int:
-    """Where the body of a module begins whose arguments begin here."""
+    """Return where the body of a module begins, given the start of its arguments."""
     close = code.end(at)
     body = on.BODY.match(code.text, close) if close else None
     return body.end() if body else 0

@@ -1,4 +1,4 @@
-"""Symbols: what a file of code defines, and how an outline shows it."""
+"""Symbols: the definitions of a code file, and their display in an outline."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Symbol(Struct, frozen=True):
     name: str
     line: int
     signature: str = ""
-    """What stands behind the name: arguments, bases."""
+    """The text after the name: arguments, bases."""
     brief: str = ""
-    """The same without types, where it has them."""
+    """The signature without types, if it has any."""
     doc: str = ""
     is_member: bool = False
     is_local: bool = False
-    """Whether nothing outside of the file can use it."""
+    """Whether it is private to the file."""
 
     @property
     def is_private(self) -> bool:
@@ -34,13 +34,13 @@ class Symbol(Struct, frozen=True):
 
     @property
     def is_helper(self) -> bool:
-        """Whether it is there for the others: a function or constant that is not for users."""
+        """Whether it is a function or constant for internal use."""
         is_own = self.is_private or self.is_local
         return is_own and not self.is_member and self.kind in _HELPERS
 
 
 def symbols_of(definitions: Iterable[CodeDefinition]) -> list[Symbol]:
-    """Definitions as an outline shows them: what has one name in a row, once."""
+    """Convert definitions to symbols; repeated names in a row are merged."""
     symbols: list[Symbol] = []
     before = ("", "")
     for each in definitions:
@@ -63,7 +63,7 @@ def symbols_of(definitions: Iterable[CodeDefinition]) -> list[Symbol]:
 # Above this many functions in a row they share a line.
 _OWN_LINES_MAX = 12
 _FIRST_MEMBERS = 4
-# So many members of an owner come before more of any other.
+# The first members of each owner come before further members of any owner.
 _MEMBER_STEPS = (2, 4, 16)
 _MANY, _CLASSES_KEPT_MAX = 100, 4
 _FIRST_IMPORTS = 8
@@ -86,9 +86,9 @@ def drawn(
     more: Mapping[str, int] | None = None,
     note: str = "",
 ) -> Drawn:
-    """The outline of code: what it is, what it imports, what it defines and where.
+    """Return the outline of code: its language, imports and definitions with their lines.
 
-    `more` counts symbols that are not given, by kind; `note` says how far it was read.
+    `more` counts omitted symbols by kind; `note` says how far the file was read.
     """
     counts = Counter(
         "method" if each.is_member and each.kind not in ("test", "type") else each.kind
@@ -111,20 +111,20 @@ def drawn(
             for index, name in enumerate(names[:OUTLINE_PIECES_MAX])
         ]
     own = [each for each in symbols if not each.is_member]
-    # A few classes keep their methods where a hundred functions are named.
+    # If a hundred functions are named, only a few classes keep their methods.
     is_kept = len(own) > _MANY and sum(each.kind == "class" for each in own) <= _CLASSES_KEPT_MAX
     pieces += _definitions(symbols[:OUTLINE_PIECES_MAX], len(own) > _OWN_LINES_MAX, is_kept)
     first = next((each for each in symbols if each.kind not in _RANKS), None)
     step = f"--symbol {first.name}" if first else f"--lines 1:{min(len(source.lines), 40) + 1}"
     left_out = max(0, counts.total() - OUTLINE_PIECES_MAX) + max(0, len(names) - OUTLINE_PIECES_MAX)
-    # What a header declares is what it is for.
+    # The declarations of a header file are its purpose.
     ranked = set(_RANKS) - {"declaration" if counts["declaration"] > counts["function"] else ""}
     defined = [
         each
         for each in symbols
         if (not each.is_member or each.kind == "method") and each.kind not in ranked
     ]
-    # In C most functions are for one file alone: they are named after those that are not.
+    # In C most functions are local to a file: they are listed after the public ones.
     defined = [each for each in defined if each.is_local or not each.is_helper]
     defined.sort(key=lambda each: each.is_helper)
     places = {each.name: each.line for each in reversed(defined)}
@@ -133,7 +133,7 @@ def drawn(
 
 
 def _definitions(symbols: Sequence[Symbol], is_long: bool, is_kept: bool) -> Iterable[OutlinePiece]:
-    """Members stand on the line of their owner; what is short, or many of a kind, shares lines."""
+    """Put members on the line of their owner; short definitions, or many of a kind, share lines."""
     joined: list[Symbol] = []
     owner: Symbol | None = None
     members = 0
@@ -159,7 +159,7 @@ def _definitions(symbols: Sequence[Symbol], is_long: bool, is_kept: bool) -> Ite
 
 
 def _member_rank(each: Symbol, owner: Symbol, members: int, is_kept: bool) -> int:
-    """Public members before private ones; the first of each owner before the rest of any."""
+    """Rank public members before private ones, and the first of each owner before the rest."""
     if each.is_private or each.is_local:
         return 5
     if each.name.startswith("__"):
@@ -170,7 +170,7 @@ def _member_rank(each: Symbol, owner: Symbol, members: int, is_kept: bool) -> in
 
 
 def _joined(symbols: Sequence[Symbol]) -> Iterable[OutlinePiece]:
-    """What shares lines, by kind: what others use before helpers, many with how many they are."""
+    """Group definitions that share lines by kind: public ones first, and large groups as counts."""
     groups: dict[tuple[bool, str], list[Symbol]] = {}
     for each in {(each.kind, each.name): each for each in reversed(symbols)}.values():
         groups.setdefault((each.is_helper, each.kind), []).insert(0, each)
@@ -189,7 +189,7 @@ def _joined(symbols: Sequence[Symbol]) -> Iterable[OutlinePiece]:
 
 
 def _forms(each: Symbol) -> tuple[str, ...]:
-    """The name; with its line; with arguments, too; with their types."""
+    """Return the display forms: the name; with its line; with arguments; with types."""
     return (
         each.name,
         f"{each.name}:{each.line}",
@@ -199,6 +199,6 @@ def _forms(each: Symbol) -> tuple[str, ...]:
 
 
 def _behind(signature: str, chars_max: int) -> str:
-    """What stands behind a name: arguments right there, words with a blank between."""
+    """Return a signature to append to a name, after a space unless it is an argument list."""
     text = quoted(signature, chars_max)
     return f" {text}" if text[:1].isalpha() else text

@@ -1,1 +1,1 @@
-"""JSON documents, lines of them, and notebooks: their shape."""
+"""Outlines of JSON documents, JSON lines and notebooks."""

@@ -1,4 +1,4 @@
-"""What cannot be parsed: a document that is cut, broken or too deep, as far as it can be read."""
+"""JSON that cannot be parsed: a truncated, invalid or too deeply nested document."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from contextrelay.content.source import Source
 
 
 def unreadable(source: Source) -> Drawn | None:
-    """A document that is cut, broken or too deep: its members as far as they can be read."""
+    """Outline a document that cannot be parsed: its members as far as they can be read."""
     text = source.text
     start = len(text) - len(text.lstrip())
     if text[start : start + 1] not in ("{", "["):
@@ -31,7 +31,7 @@ _BROKEN_DEPTH_MAX = 6
 
 
 def _walk(text: str, at: int, shape: JsonShape, depth: int) -> None:
-    """Read the members of an array or object one by one, and go into the one that breaks off."""
+    """Read the members of an array or object one by one, and descend into the unclosed one."""
     decoder = json.JSONDecoder()
     is_object = text[at] == "{"
     at += 1

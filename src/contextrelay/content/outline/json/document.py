@@ -1,7 +1,6 @@
-"""Documents: one as a whole, or one a line.
+"""JSON documents: a single one, or one per line.
 
-Rule: what is nested too deeply or is too broken for the parser is described as far as it can be
-read.
+Rule: a document that is nested too deeply or is invalid is outlined as far as it can be read.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _NOT_READ = (msgspec.DecodeError, RecursionError, UnicodeError)
 
 
 def draw(source: Source) -> Drawn | None:
-    """The outline of a JSON document, or of one document a line."""
+    """Return the outline of a JSON document, or of JSON lines."""
     lines = _json_lines(source)
     if lines is not None:
         return lines
@@ -39,10 +38,10 @@ def draw(source: Source) -> Drawn | None:
 
 
 def read(source: Source) -> Any:
-    """A document's value.
+    """Return the value of a document.
 
     Raises:
-        ValueError: it is none, or is nested too deeply.
+        ValueError: it is invalid or nested too deeply.
     """
     try:
         return msgspec.json.decode(source.text)
@@ -55,7 +54,7 @@ def read(source: Source) -> Any:
 
 
 def _json_lines(source: Source) -> Drawn | None:
-    """One document a line, if it is that; lines that are none are counted."""
+    """Outline one document per line, counting invalid lines; return None for other text."""
     named = source.media_type == "application/x-ndjson"
     lines = source.lines
     if not named and not (len(lines) > 1 and _is_document(lines[0]) and _is_document(lines[1])):
@@ -87,7 +86,7 @@ _DOCUMENTS_MAX = 200_000
 
 
 def _several(source: Source) -> Drawn | None:
-    """Documents one after the other, each on several lines, as far as they can be read."""
+    """Outline several documents in a row, each on several lines, as far as they can be read."""
     text = source.text
     values: list[Any] = []
     numbers: list[int] = []
@@ -118,7 +117,7 @@ def _several(source: Source) -> Drawn | None:
 def _records(
     shape: JsonShape, lines: Sequence[str], values: Sequence[Any], numbers: Sequence[int]
 ) -> None:
-    """Documents by what they have in common, and the lines of those that report trouble."""
+    """Outline documents by their common structure, with the lines of those that report errors."""
     shape.elements(values, 1)
     for noun, found in zip(("error", "warning"), trouble(values), strict=True):
         there = [numbers[index] for index in found if numbers[index] <= len(lines)]
@@ -136,7 +135,7 @@ def _is_document(line: str) -> bool:
 
 
 def _pointer(value: Any) -> str:
-    """The pointer of something that is there."""
+    """Return a pointer to an existing value."""
     objects = objects_of([value])
     if not objects:
         return "--json-pointer /0" if value else ""

@@ -1,4 +1,4 @@
-"""Levels: which records of JSON lines report errors or warnings, as those of a log do."""
+"""Levels: find JSON lines records that report errors or warnings, as in a log."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from contextrelay.content.outline.log.format import ERRORS, level_of
 
 _NAMES = ("level", "severity", "log.level", "loglevel", "lvl", "levelname", "severity_text")
 _RECORDS_TRIED = 50
-# Some number their levels: 50 is an error, 40 a warning.
+# Numeric levels of some loggers: 50 is an error, 40 a warning.
 _NUMBERED = {40: "WARN", 50: "ERROR", 60: "FATAL"}
 
 
 def trouble(values: Sequence[Any]) -> tuple[list[int], list[int]]:
-    """The indexes of records that report errors, and of those that report warnings."""
+    """Return the indexes of records that report errors, and of those that report warnings."""
     tried = [path for value in values[:_RECORDS_TRIED] for path in _paths(value)]
     if not tried:
         return [], []
@@ -32,7 +32,7 @@ def trouble(values: Sequence[Any]) -> tuple[list[int], list[int]]:
 
 
 def _paths(record: Any) -> list[tuple[str, ...]]:
-    """Where a record has a level: in a field of its own, or in one of what it has on the log."""
+    """Return the paths at which a record has a level: top-level, or in its log metadata."""
     if not isinstance(record, dict):
         return []
     held = cast("dict[str, Any]", record)

@@ -14,7 +14,7 @@ _KINDS_SHOWN_MAX = 8
 
 
 def draw(source: Source) -> Drawn | None:
-    """The outline of a Jupyter notebook; None for other JSON."""
+    """Return the outline of a Jupyter notebook, or None for other JSON."""
     if '"cells"' not in source.text or '"nbformat"' not in source.text:
         return None
     try:
@@ -58,7 +58,7 @@ def _cell(index: int, cell: dict[str, Any]) -> OutlinePiece:
 
 
 def _word(value: Any) -> str:
-    """A text, or a short word for what should be one: spelled out, that could be anything."""
+    """Return a text, or the type name of another value, which could have any length."""
     return value if isinstance(value, str) else f"({type(value).__name__})"
 
 

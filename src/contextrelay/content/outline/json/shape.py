@@ -1,7 +1,7 @@
-"""Shapes: a JSON document by its keys, types, counts, ranges and samples.
+"""JSON shapes: keys, types, counts, ranges and samples of a document.
 
-All values that stand at the same place in their parents are looked at together, as a column, so
-that an array of a thousand records is described once.
+All values at the same path are described together, as a column, so that an array of a thousand
+records is described once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from contextrelay.content.outline.json.values import (
 from contextrelay.content.outline.layout import JOINED, OutlinePiece, families
 from contextrelay.limits import OUTLINE_PIECES_MAX
 
-# An object with more keys than this, all alike in what they hold, is a map.
+# An object with more keys than this, and with similar values, is a map.
 _MAP_KEYS_MIN = 12
 _MAP_KEYS_SHOWN = 20
 _MAP_KEYS_TRIED = 2_000
@@ -38,16 +38,16 @@ _FIELD = re.compile(r"[A-Za-z_]*+")
 
 
 class JsonShape:
-    """Pieces for values, gathered place by place."""
+    """Collects the pieces of an outline, path by path."""
 
     def __init__(self) -> None:
         self.pieces: list[OutlinePiece] = []
         self.left_out = 0
         self.names: dict[str, None] = {}
-        """Those of fields: of a place at which there are too many to be shown as well."""
+        """Field names; including those at paths with too many to show."""
 
     def whole(self, measure: str, value: Any) -> None:
-        """A whole document."""
+        """Describe a whole document."""
         objects, arrays = objects_of([value]), arrays_of([value])
         if objects:
             self.add(0, f"JSON object, {measure}, {len(objects[0])} keys")
@@ -59,7 +59,7 @@ class JsonShape:
             self.add(0, f"JSON, {measure}{scalars([value])[-1]}")
 
     def elements(self, values: Sequence[Any], depth: int) -> None:
-        """What the elements of an array are, or the values of a map."""
+        """Describe the elements of an array, or the values of a map."""
         objects = objects_of(values)
         if objects and len(objects) == len(values):
             self.add(depth, f"{' ' * depth}each: object")
@@ -68,7 +68,7 @@ class JsonShape:
             self._place("each", values, depth, "\n")
 
     def members(self, objects: Sequence[dict[str, Any]], depth: int) -> None:
-        """The keys of objects that stand at one place: scalars on one line, the rest below."""
+        """Describe the keys of all objects at one path: scalars on one line, the rest below."""
         columns = _columns(objects)
         if len(columns) >= _MAP_KEYS_MIN and self._map(objects, columns, depth):
             return
@@ -104,8 +104,9 @@ class JsonShape:
     def _map(
         self, objects: Sequence[dict[str, Any]], columns: dict[str, Sequence[Any]], depth: int
     ) -> bool:
-        """Describe an object as a map, if all its values are objects of like shape, or are no
-        objects and its keys are no names of fields."""
+        """Describe an object as a map, if its values are all objects of similar shape, or are all
+        scalars whose keys are not field names.
+        """
         values = list(chain.from_iterable(each.values() for each in objects))
         held = objects_of(values)
         if len(objects) == 1 and _is_map_of_scalars(objects[0]):
@@ -119,7 +120,7 @@ class JsonShape:
         if len(held) < len(values) or not _alike(held):
             return False
         self.add(depth, f"{' ' * depth}map of {len(columns)} keys:")
-        # They are names of records: what a record has comes before more of them.
+        # The keys name records: the structure of a record comes before more names.
         for index, key in enumerate(islice(columns, _MAP_KEYS_SHOWN)):
             self.add(depth if index < SAMPLES else _DEPTH_MAX + 1, shown_name(key), glue=JOINED)
         self.left_out += max(0, len(columns) - _MAP_KEYS_SHOWN)
@@ -128,7 +129,7 @@ class JsonShape:
         return True
 
     def _place(self, name: str, values: Sequence[Any], depth: int, glue: str) -> None:
-        """The values at one place, whatever they are."""
+        """Describe the values at one path."""
         if len(self.pieces) >= OUTLINE_PIECES_MAX:
             self.left_out += 1
             return
@@ -151,7 +152,7 @@ class JsonShape:
             self._array(name, arrays, depth)
 
     def _scalar(self, name: str, values: Sequence[Any], depth: int, glue: str) -> None:
-        # A number of the whole takes no more room than its name.
+        # For a top-level number, the value is as short as its name.
         is_number = depth == 1 and len(values) == 1 and type(values[0]) is int
         forms = tuple(f"{name}{form}" for form in ("", *scalars(values))[is_number:])
         self.add(depth, *_indented(forms, depth, glue), glue=glue)
@@ -186,14 +187,17 @@ class JsonShape:
 
 
 def _indented(forms: tuple[str, ...], depth: int, glue: str) -> tuple[str, ...]:
-    """Forms as they stand at a depth: what begins a line is indented."""
+    """Indent forms for a depth, if they start a line."""
     return tuple(f"{' ' * depth}{form}" for form in forms) if glue == "\n" else forms
 
 
 def _columns(objects: Sequence[dict[str, Any]]) -> dict[str, Sequence[Any]]:
-    """The values of each key, in one pass: keys times objects may be far more than there is."""
+    """Return the values of each key, in one pass: keys times objects may far exceed the actual
+    values.
+    """
     keys = tuple(objects[0]) if objects else ()
-    if all(map(keys.__eq__, map(tuple, objects))):  # As records mostly are: that is quicker.
+    # The common case of uniform records, which is faster.
+    if all(map(keys.__eq__, map(tuple, objects))):
         return dict(zip(keys, zip(*(each.values() for each in objects), strict=True), strict=True))
     columns: defaultdict[str, list[Any]] = defaultdict(list)
     for each in objects:
@@ -203,8 +207,9 @@ def _columns(objects: Sequence[dict[str, Any]]) -> dict[str, Sequence[Any]]:
 
 
 def _is_sparse(objects: Sequence[dict[str, Any]], columns: dict[str, Sequence[Any]]) -> bool:
-    """Whether objects that stand at one place have few keys each of the many that there are, and
-    many of these are no words, as names of fields are."""
+    """Return True if the objects at one path have few of its many keys each, and many of these do
+    not look like field names.
+    """
     if sum(map(len, objects)) >= _SPARSE_SHARE * len(objects) * len(columns):
         return False
     words = sum(_WORDS.fullmatch(key) is not None for key in columns)
@@ -212,7 +217,7 @@ def _is_sparse(objects: Sequence[dict[str, Any]], columns: dict[str, Sequence[An
 
 
 def _is_map_of_scalars(held: dict[str, Any]) -> bool:
-    """Whether an object maps names of any kind, as of packages, to values of one type."""
+    """Return True if an object maps arbitrary names, such as packages, to values of one type."""
     values = list(held.values())
     if len(held) < _MAP_KEYS_MIN or len(set(map(type, values))) > 1 or has_nested(values):
         return False
@@ -223,7 +228,7 @@ def _is_map_of_scalars(held: dict[str, Any]) -> bool:
 
 
 def _alike(values: Sequence[dict[str, Any]]) -> bool:
-    """Whether objects share most of their keys, so that one shape describes them all."""
+    """Return True if objects share most of their keys, so that one shape describes all of them."""
     some = list(islice(values, 200))
     counts = Counter(chain.from_iterable(some))
     shared = sum(count for count in counts.values() if count >= len(some) / 2)

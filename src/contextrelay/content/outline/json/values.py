@@ -1,4 +1,4 @@
-"""Values: what stands at one place of documents, by types, ranges and samples."""
+"""JSON values at one path: types, ranges and samples."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from msgspec import Struct
 from contextrelay.content.outline.layout import quoted
 
 SAMPLES = 3
-# What a small object or array is at most.
+# Maximum size of a small object or array.
 _SHORT_CHARS, _SHORT_ENTRIES, _SHORT_DEPTH = 100, 8, 3
 _MAP_ENTRIES = (3, 20, 100)
 _SAMPLE_CHARS = 60
@@ -31,7 +31,7 @@ def arrays_of(values: Sequence[Any]) -> Sequence[list[Any]]:
 def of_type(
     values: Sequence[Any], wanted: type, kinds: Collection[type] | None = None
 ) -> Sequence[Any]:
-    """Those of a type; `kinds` are all types that there are, where they are known."""
+    """Return the values of a type; `kinds` are the types present, if known."""
     kinds = set(map(type, values)) if kinds is None else kinds
     if wanted not in kinds:
         return ()
@@ -50,7 +50,7 @@ def shown_name(key: str) -> str:
 
 
 def scalars(values: Sequence[Any]) -> tuple[str, ...]:
-    """What values that hold no others are: the types, and the types with ranges and samples."""
+    """Describe scalars: by type, and by type with ranges and samples."""
     counts = Counter(map(type, values))
     types = "|".join(TYPES.get(kind, "?") for kind in counts)
     if len(values) == 1:
@@ -71,14 +71,14 @@ TYPES: dict[type, str] = {
 
 
 class Short(Struct, frozen=True):
-    """A small object or array: what it is by its names alone and with its values."""
+    """A small object or array: its names only, and with its values."""
 
     forms: tuple[str, str]
     names: list[str]
 
 
 def in_short(value: dict[str, Any] | list[Any]) -> Short | None:
-    """An object or array that fits into a few words; None for a larger one."""
+    """Describe a small object or array in a few words; return None for a larger one."""
     names: dict[str, None] = {}
     written = _written(value, _SHORT_DEPTH, names)
     if written is None or len(written) > _SHORT_CHARS:
@@ -90,7 +90,7 @@ def in_short(value: dict[str, Any] | list[Any]) -> Short | None:
 
 
 def _written(value: Any, depth: int, names: dict[str, None]) -> str | None:
-    """A value as it is written, if it is short; its names are added to those that are known."""
+    """Return a short value as JSON, or None; add its field names to `names`."""
     if not isinstance(value, dict | list):
         return sample(value) if len(str(value)) <= _SAMPLE_CHARS else None
     held = cast("dict[str, Any] | list[Any]", value)
@@ -109,11 +109,11 @@ def _written(value: Any, depth: int, names: dict[str, None]) -> str | None:
 
 
 def map_forms(held: dict[str, Any]) -> list[str]:
-    """A map from names to values that are no objects: some of the names, more, and with values."""
+    """Describe a map of scalars: with some names, with more, and with values."""
     head = f"map of {len(held)} keys: "
     some = list(islice(held.items(), _MAP_ENTRIES[-1]))
     pairs = [f"{shown_name(key)}{scalars([value])[0]}" for key, value in some]
-    # By the first value a reader sees what they are.
+    # The first value shows what they are.
     listed = [pairs[0], *(shown_name(key) for key, _ in some[1:])]
     forms = [head + ", ".join(listed[:count]) for count in _MAP_ENTRIES]
     counted = [len(held) - min(len(some), count) for count in _MAP_ENTRIES]
@@ -130,7 +130,7 @@ def _details(values: Sequence[Any], counts: Counter[type]) -> Iterator[str]:
     texts = of_type(values, str, counts)
     if texts:
         distinct = Counter(texts)
-        # The most common; of very many, which takes long to find out, the first.
+        # The most common values; the first ones if there are too many to count.
         is_many = len(distinct) > 1_000
         common = list(distinct.items()) if is_many else distinct.most_common(SAMPLES)
         samples = " ".join(sample(text, _SAMPLE_CHARS // 2) for text, _ in common[:SAMPLES])

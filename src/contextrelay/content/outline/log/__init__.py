@@ -1,1 +1,1 @@
-"""Logs and outputs of tools: what their lines share, and what they report."""
+"""Outlines of logs and tool output: the format of their lines, and the errors they report."""

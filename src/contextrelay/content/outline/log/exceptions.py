@@ -1,12 +1,13 @@
-"""Exceptions: each kind that a text has a trace of, by type, message and last own frame.
+"""Exceptions: the kinds of tracebacks in a text, each with type, message and last frame of the
+program.
 
-A trace is a head, which says what was raised, and frames, lines with a mark (`at`, `from`, `#1`) or
-nothing but a place, a file with a line. The head stands above the frames, the innermost of which
-comes first; in Python it stands below them, and the innermost is the last. Some heads have a place.
-That describes Java, JavaScript, C#, Go, Rust, Ruby, PHP, Perl, Elixir, C and Python.
+A traceback has a head, which says what was raised, and frames: lines with a mark (`at`, `from`,
+`#1`) or just a position, a file with a line. The head is above the frames, whose innermost comes
+first; in Python it is below them, and the innermost is last. Some heads include a position. This
+covers Java, JavaScript, C#, Go, Rust, Ruby, PHP, Perl, Elixir, C and Python.
 
-Rule: only lines with a mark are looked at, and not more of them than a limit says, each by patterns
-that go over it once, with a few lines above or below it.
+Rule: only lines with a mark are examined, up to a limit, each by linear patterns, with a few lines
+above or below it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from msgspec import Struct
 from contextrelay.content.outline.layout import OutlinePiece, quoted
 from contextrelay.content.source import Source
 
-# Lines that may be frames of a trace; from the next one on traces are not looked for.
+# Maximum number of lines that may be frames; tracebacks after them are not searched.
 OUTLINE_FRAMES_MAX = 30_000
 
 
@@ -28,7 +29,7 @@ _FRAME_CHARS = 100
 _KINDS_MAX = 200
 _MESSAGE_CHARS, _FEW, _FIRST = 160, 8, 3
 _OUTERMOST = "{main}"
-# A line with none of these is neither a frame nor a head that stands alone.
+# A line without any of these is neither a frame nor a head without frames.
 _MARKS = (
     *('File "', "\tat ", "  at ", "\tfrom ", "  from ", " called at ", "panicked at "),
     *(".rb:", ".go:", ".ex:", "#0 ", "#1 "),
@@ -36,18 +37,18 @@ _MARKS = (
 _NUMBERED = tuple(f"#{number} " for number in range(2, 10))
 _PYTHON = re.compile(r"File \"([^\"]{1,300})\", line (\d{1,9})(?:, in (.{1,100}))?")
 _RAISED = re.compile(r"([A-Za-z_][\w.]{0,120})(?:: (.*))?$")
-# Behind this a frame names its place and what is called there; other lines are only a place.
+# After this mark a frame names its position and function; other frames have only a position.
 _MARK = re.compile(r"(?:^|[\t ])(?:(?:at|from) |#\d+ +)(?=\S)")
-# What a frame of Java may have behind it: the archive that it is from.
+# A Java frame may end with the archive that contains it.
 _ARCHIVE = re.compile(r" ~?\[[^\[\]]{0,200}\]$")
 _BARE = re.compile(r"\.(?:go:\d+(?=$| \+0x| fp=)|rb:\d+:in .{1,200}'$|exs?:\d+: \S+$)")
-# A head with its place: `panicked at PLACE:`, the message below; `PLACE: message (Type)`.
+# A head with its position: `panicked at PLACE:`, the message below; `PLACE: message (Type)`.
 _PANICKED = re.compile(r"panicked at (?:'(.{0,300})', )?([^\s']{1,200}:\d+:\d+):?$")
 _PLACED = re.compile(r"([^\s:]{1,200}:\d+:in [`'].{1,100}?'): (.{0,300}) \(([A-Z][\w:]{1,100})\)$")
-# Where frames are numbered, or of Perl, the head may end in its place.
+# If frames are numbered, and in Perl, the head may end with its position.
 _PLACE = re.compile(r"(.{0,400}) (?:in|at) (\S{1,300}(?::\d+| line \d+))[.)]?$")
 _TYPES = ("Exception", "Error", "Throwable", "Sanitizer")
-# What was raised and why, where the type does not end like one.
+# Exception and message, for types without a typical suffix.
 _HEADS = (
     re.compile(r"(?:^|[\s\]])(panic|fatal error)(?: serving \S{1,100})?: (.+)"),
     re.compile(r"(?:received|with) (signal) (.+)"),
@@ -59,22 +60,22 @@ _NEXT_HEAD = re.compile(
 )
 _DIED = re.compile(r"()(.{1,400} at \S{1,300} line \d+\.?)$")
 _NAME = re.compile(r"[\w$.\\]++")
-# What stands between a type and its message.
+# Text between a type and its message.
 _BETWEEN = re.compile(r"(?: \[\w{1,60}\]|\(code: \w{1,60}\))?(?::\s*|$)")
-# Frames that are not of the program: of the language, or of what was installed.
+# Frames outside the program: of the language or of installed packages.
 _FOREIGN = re.compile(
     r"(?<![\w.])(?:node|dart):|node_modules|(?:site|dist)-packages|/lib/python\d|/usr/(?:local/)?(?:lib|go)/"
     r"|/pkg/mod/|Program Files/Go/|/rustc/|/\.(?:cargo|rustup)/|/gems/|/vendor/|__interceptor"
     r"|[(<](?:anonymous|frozen|native|main)\b|Native Method|\{main|\(elixir "
     r"|(?:^|[ /])(?:java|javax|jdk|sun|com\.sun|kotlin|scala|System|Microsoft)[./]"
 )
-# How far a head may be from its frames, and frames from one another.
+# Maximum distance of a head from its frames, and of frames from each other.
 _ABOVE_LINES, _BELOW_LINES, _APART_LINES = 10, 12, 2
 _INNER, _INNER_END, _NESTED_MAX = "---> ", "--- End of inner exception", 10
 
 
 class ExceptionKind(Struct):
-    """Exceptions of one type, from one frame."""
+    """Exceptions of one type from one frame."""
 
     line: int
     type: str
@@ -84,18 +85,18 @@ class ExceptionKind(Struct):
 
 
 class Traces(Struct):
-    """What a text has of traces."""
+    """The tracebacks of a text."""
 
     kinds: list[ExceptionKind]
-    """In their order."""
+    """In order of appearance."""
     frames: set[int]
-    """The numbers of the lines that are frames."""
+    """The numbers of lines that are frames."""
     unread_from: int = 0
-    """The line from which on nothing was looked at; 0 if all was."""
+    """The first line that was not examined; 0 if all were."""
 
 
 def exceptions(source: Source) -> Traces:
-    """The kinds of exceptions in a text, and where their frames are."""
+    """Return the kinds of exceptions in a text, and the lines of their frames."""
     marked = _marked(source.text, len(source.short_lines))
     reader = _Reader(source.short_lines)
     for index in marked[:OUTLINE_FRAMES_MAX]:
@@ -110,7 +111,7 @@ def exceptions(source: Source) -> Traces:
 
 
 def drawn(traces: Traces) -> list[OutlinePiece]:
-    """A piece for each kind, with where it was raised if there is room."""
+    """Return a piece for each kind, with its position if there is room."""
     pieces: list[OutlinePiece] = []
     for index, each in enumerate(traces.kinds):
         times = f" x{each.count}" if each.count > 1 else ""
@@ -119,7 +120,7 @@ def drawn(traces: Traces) -> list[OutlinePiece]:
         full = f"{head}: {quoted(each.message, _MESSAGE_CHARS)}" if each.message else head
         at = f", at {_ended(each.frame)}"
         forms = (short, short + at, full + at)
-        # Where they are few, each has its place before other lines are shown.
+        # If there are few, each has its position before other lines are shown.
         pieces.append(OutlinePiece(index >= _FIRST, forms[len(traces.kinds) <= _FEW :]))
     if traces.unread_from:
         pieces.append(
@@ -129,20 +130,22 @@ def drawn(traces: Traces) -> list[OutlinePiece]:
 
 
 def _ended(frame: str) -> str:
-    """A frame in one line; of a long one the end, where the file and its line are."""
+    """Return a frame on one line; a long one is cut at its start, because file and line are at the
+    end.
+    """
     frame = quoted(frame, _LINE_CHARS)
     return frame if len(frame) <= _FRAME_CHARS else f"…{frame[1 - _FRAME_CHARS :]}"
 
 
 def is_shown(head: ExceptionKind | None, text: str) -> bool:
-    """Whether a line says no more than what is shown of its exception."""
+    """Return True if a line only repeats what is shown of its exception."""
     if head is None or len(head.message) > _MESSAGE_CHARS:
         return False
     return text.endswith(f"{head.type}: {head.message}" if head.message else head.type)
 
 
 def _marked(text: str, lines_max: int) -> list[int]:
-    """The indexes of the first lines that have a mark, one more of them than are looked at."""
+    """Return the indexes of the first marked lines, one more than the limit."""
     found: set[int] = set()
     for mark in (*_MARKS, *(_NUMBERED if "#1 " in text else ())):
         line = at = 0
@@ -178,7 +181,7 @@ def _frame_of(line: str) -> _Frame | None:
 
 
 class _Reader:
-    """Reads lines with a mark in their order; what it found stands in `found` and `frames`."""
+    """Reads marked lines in order; the results are in `found` and `frames`."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.found: list[ExceptionKind] = []
@@ -189,11 +192,11 @@ class _Reader:
         self._last = -_ABOVE_LINES
         """The index of the last frame."""
         self._is_open = False
-        """Whether the last that was found still has no frame of its own."""
+        """Whether the last exception still lacks a frame of the program."""
         self._own = ""
-        """Of a trace with its head below: the last frame of its own so far."""
+        """For a traceback with its head below: the last frame of the program so far."""
         self._outer: list[int] = []
-        """Heads whose frames come after those of what they were caused by, the innermost last."""
+        """Heads whose frames follow those of their cause, the innermost last."""
 
     def read(self, index: int) -> None:
         line = self._line(index)
@@ -202,7 +205,7 @@ class _Reader:
         elif head := self._with_place(index, line):
             self.found.append(head)
             self._is_open = _FOREIGN.search(head.frame) is not None
-            # The message and a title come before frames.
+            # Message and title precede the frames.
             self._last = index + _APART_LINES
         elif frame := self._frame(line):
             self._read_frame(index, frame)
@@ -231,7 +234,7 @@ class _Reader:
         self._own, self._is_open = "", False
 
     def _with_place(self, index: int, line: str) -> ExceptionKind | None:
-        """What a head says that has its place, and may stand alone."""
+        """Return the exception of a head that includes its position and may have no frames."""
         if "panicked at " in line and (panic := _PANICKED.search(line)):
             margin = max(0, line.find("thread '"))
             below = self._line(index + 1)[margin:] if index + 1 < len(self._lines) else ""
@@ -241,7 +244,7 @@ class _Reader:
         return None
 
     def _frame(self, line: str) -> _Frame | None:
-        """What a line says as a frame; None if it is none."""
+        """Parse a line as a frame; return None if it is not one."""
         if line not in self._known:
             self._known[line] = _frame_of(line)
         return self._known[line]
@@ -266,7 +269,7 @@ class _Reader:
             self._is_open = not frame.is_own
 
     def _above(self, index: int) -> ExceptionKind | None:
-        """What the nearest head above the first of its frames says."""
+        """Return the exception of the nearest head above the first of its frames."""
         for at in range(index - 1, max(self._last, index - 1 - _ABOVE_LINES, -1), -1):
             line = self._line(at)
             if _INNER_END in line:
@@ -278,7 +281,7 @@ class _Reader:
         return None
 
     def _add_outer(self, at: int) -> None:
-        """Note the heads above one that is the cause of them."""
+        """Record the heads above one that is their cause."""
         causes: list[int] = []
         while at and len(causes) < _NESTED_MAX and _INNER in self._line(at):
             at -= 1
@@ -294,7 +297,7 @@ class _Reader:
 
 
 def _head_of(line: str, is_next: bool) -> tuple[str, str] | None:
-    """The type and the message of a line that stands above frames, next to them or not."""
+    """Return type and message of a head above frames; `is_next` means directly above."""
     if any(hint in line for hint in _TYPES):
         for name in _NAME.finditer(line):
             between = _BETWEEN.match(line, name.end()) if name[0].endswith(_TYPES) else None

@@ -1,10 +1,10 @@
-"""Formats: what the lines of a log begin with, each the same way, before its message.
+"""Log formats: the common prefix of log lines before the message.
 
-Lines are looked at by columns: what stands between blanks, or in brackets. A column in which most
-lines have a level is the level, and nothing behind it is one. Time, numbers, names in brackets and
-the name of what wrote the line belong to the header; the message is the rest.
+Lines are split into columns by spaces and brackets. The first column in which most lines have a
+level is the level. Time, numbers, names in brackets and the name of the writer belong to the
+header; the message is the rest.
 
-Rule: a few lines decide, and every line is read by one pattern in linear time.
+Rule: a sample of lines determines the format, and every line is read by one linear pattern.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BETWEEN = r"[\s|:,]*"
 _TOKENS = re.compile(rf"{_BETWEEN}({_TOKEN})")
 _COLUMNS_MAX = 12
 _SAMPLE_LINES = 600
-# Of the lines that do not go on with one before, so many have what is in the format.
+# Minimum share of lines, without continuation lines, that match the format.
 _LEVEL_SHARE = 0.4
 _LETTER_SHARE = 0.9
 _HEAD_SHARE = 0.75
@@ -50,7 +50,7 @@ _MARK = re.compile(r"[-:|*>]{1,3}")
 _BRACKETED = re.compile(r"[\[(<].*")
 _NAMED = re.compile(r"[\w$./@()<>\[\]#-]{1,120}:|[A-Za-z_][\w$]*(?:[./][\w$]+)+:?")
 _PLACE = re.compile(r"[\w$./@-]{1,120}:\d+\]")
-# What the message may come after, each if the lines have it.
+# Optional parts before the message, each used if the lines have it.
 _AFTER = {
     "time": rf"(?:{_BETWEEN}\d+[:/-]\d[\d:.,/T+Z_-]*(?=\s))?",
     "place": r"(?:[\s|]*[\w$./@-]{1,120}:\d+\](?=\s|$))?",
@@ -62,15 +62,15 @@ _AFTER = {
 
 
 class Format(Struct, frozen=True):
-    """What lines begin with."""
+    """The common prefix of log lines."""
 
     pattern: re.Pattern[str] | None
     has_levels: bool
 
     def read(self, line: str) -> tuple[str, int] | None:
-        """The level of a line ("" where lines have none) and where its message begins.
+        """Return the level of a line ("" if lines have none) and the offset of its message.
 
-        None where it is not of this format: then it goes on with the line before.
+        Return None if the line does not match: it then continues the previous line.
         """
         if self.pattern is None:
             return "", 0
@@ -84,7 +84,7 @@ class Format(Struct, frozen=True):
 
 
 def level_of(token: str) -> str | None:
-    """The level that a token is, by one name for all that mean the same."""
+    """Return the normalised level that a token means, or None."""
     match = _LEVEL.fullmatch(token)
     if match is not None and (name := _NAMES.get(match[1].lower())) is not None:
         return name
@@ -93,7 +93,7 @@ def level_of(token: str) -> str | None:
 
 
 def format_of(lines: Sequence[str]) -> Format:
-    """The format that most lines share."""
+    """Return the format that most lines share."""
     step = max(1, len(lines) // _SAMPLE_LINES)
     rows = [_columns(line) for line in lines[::step] if line[:1] not in ("", " ", "\t", "}")]
     rows = [row for row in rows if row]
@@ -122,7 +122,7 @@ def _columns(line: str) -> list[str]:
 
 
 def _share(rows: Sequence[Sequence[str]], at: int, pattern: re.Pattern[str]) -> float:
-    """Of the rows, how many have something in a column that is of a pattern."""
+    """Return the share of rows whose cell in a column matches a pattern."""
     there = sum(len(row) > at and pattern.fullmatch(row[at]) is not None for row in rows)
     return there / max(1, len(rows))
 
@@ -143,7 +143,9 @@ def _level_column(rows: Sequence[Sequence[str]]) -> int | None:
 
 
 def _head_width(rows: Sequence[Sequence[str]]) -> int:
-    """How many columns are time, numbers and the like; with names behind them if all have one."""
+    """Return the number of header columns: time, numbers and similar, and names if all rows have
+    one.
+    """
     width = _before_time(rows)
     while width < _COLUMNS_MAX and (
         _share(rows, width, _TIME) >= _HEAD_SHARE
@@ -153,20 +155,20 @@ def _head_width(rows: Sequence[Sequence[str]]) -> int:
         width += 1
     if not width:
         return 0
-    # A machine's name, which is nearly always the same, before the name of what wrote the line.
+    # A host name, which is nearly constant, before the name of the writer.
     for more in range(3):
         if _share(rows, width + more, _NAMED) >= _NAME_SHARE:
             return width + more
         seen = Counter(row[width + more] for row in rows if len(row) > width + more)
         if len(seen) > max(3, len(rows) // 20):
-            # Of many machines, where nearly all lines have such a name behind it.
+            # Many hosts, if nearly all lines have a writer's name after them.
             is_named = _share(rows, width + more + 1, _NAMED) >= _HEAD_SHARE
             return width + more + 1 if is_named else width
     return width
 
 
 def _before_time(rows: Sequence[Sequence[str]]) -> int:
-    """How many columns stand before a time: names that are nearly always the same; 0 if none."""
+    """Return the number of nearly constant columns before a time; 0 if none."""
     for at in range(_BEFORE_MAX + 1):
         if _share(rows, at, _DATE_OR_CLOCK) >= _HEAD_SHARE:
             return at
@@ -177,7 +179,7 @@ def _before_time(rows: Sequence[Sequence[str]]) -> int:
 
 
 def _after(rows: Sequence[Sequence[str]], at: int) -> list[str]:
-    """The patterns of what may stand between the level, or the time, and the message."""
+    """Return patterns for the text between the level, or the time, and the message."""
     found: list[str] = []
     while at < _COLUMNS_MAX:
         if _share(rows, at, _MARK) >= _HEAD_SHARE:

@@ -1,10 +1,10 @@
-"""Logs: the format that lines share, then their messages by kinds, errors and warnings first.
+"""Logs: the common line format, then the messages by kind, errors and warnings first.
 
-A kind is a message with what varies taken out: numbers, identifiers. Lines of one kind are shown
-once, with how many they are and where the first is.
+A kind is a message without its variable parts: numbers, identifiers. Lines of one kind are shown
+once, with their number and the first line.
 
-Rule: an error is shown by its own kind, so that the thousandth repetition of one does not hide the
-only occurrence of another, with the end of its message, which is where kinds differ most.
+Rule: each error is shown by its own kind, so that a thousand repetitions of one do not hide the
+only occurrence of another. The end of a message is kept, because kinds differ most there.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from contextrelay.content.outline.log.times import span
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX
 
-# Of lines of a log that differ in more than digits; as much more is looked at for errors.
+# Maximum number of lines that differ in more than digits; twice as many are searched for errors.
 OUTLINE_SHAPES_CHARS_MAX = 5_000_000
 
 
-# With the sign: an id may be below zero, and is no other kind for that.
+# Including the sign: a negative id is not another kind.
 _NUMBER = r"-?\b(?=[0-9a-fA-F]*\d)[0-9a-fA-F]{6,}\b|0x[0-9a-fA-F]+|-?\d+(?:[.,:]\d+)*"
 _NUMBERS = re.compile(_NUMBER)
 _VARYING = re.compile(
@@ -38,18 +38,18 @@ _VARYING = re.compile(
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _KEY_CHARS = 400
 _MESSAGE_CHARS = 200
-# The end of a line that is always shown, of a short message with what stands before it.
+# The end of a line is always shown; for a short message with the text before it.
 _TAIL_CHARS = 51
-# What a line costs in addition to its characters, in characters.
+# Overhead of a line, in characters.
 _LINE_CHARS = 40
-# Kinds that begin alike are one, where they are more than this.
+# Above this number, kinds with the same beginning are merged.
 _ALIKE_MIN = 8
-# With more kinds than this, fewer words in common are enough.
+# Above this number of kinds, fewer common words suffice.
 _KINDS_MANY = 100
 _KINDS_SHOWN_MAX = 200
-# Where they are few, messages are shown whole, or most of them, before other lines are shown.
+# If there are few, messages are shown in full, or nearly, before other lines.
 _WHOLE_MAX, _HALF_MAX, _HALF_CHARS = 3, 8, 120
-# More kinds of trouble than this are put together by more than their numbers.
+# Above this number, kinds of errors are merged by more than their numbers.
 _TROUBLE_KINDS_MAX = 40
 _WHOLE_KINDS_MAX = 15
 _WHOLE_LINES_MAX = 5_000
@@ -57,7 +57,7 @@ _RANK_FIRST, _RANK_MORE, _RANK_PLAIN, _RANK_NEXT = 1, 2, 3, 4
 
 
 def draw(source: Source) -> Drawn | None:
-    """The outline of a log; None where there are no lines."""
+    """Return the outline of a log, or None if there are no lines."""
     lines = source.short_lines
     if not lines:
         return None
@@ -74,7 +74,7 @@ def draw(source: Source) -> Drawn | None:
     errors, warnings = _by_line(gathered.errors), _by_line(gathered.warnings)
     traces = exceptions(source)
     heads = {each.line: each for each in traces.kinds}
-    # A line that only says what was thrown is shown with its frame, and not twice.
+    # A line that only repeats an exception is not shown again.
     shown = [
         each
         for each in errors
@@ -101,7 +101,7 @@ def draw(source: Source) -> Drawn | None:
 
 
 def whole_lines(noun: str, lines: Sequence[str], numbers: Sequence[int]) -> list[OutlinePiece]:
-    """Lines of trouble by kinds, each as a whole: for records, whose shape comes before them."""
+    """Return error lines by kind, each in full: for records whose structure was shown before."""
     some = [(number, lines[number - 1]) for number in numbers[:_WHOLE_LINES_MAX]]
     kinds = _by_kind([_Message(number, line, 1, number, line) for number, line in some])
     pieces = _trouble(noun, kinds, kinds, _shortest_chars(len(kinds)))
@@ -109,7 +109,7 @@ def whole_lines(noun: str, lines: Sequence[str], numbers: Sequence[int]) -> list
 
 
 def _example(lines: Sequence[str], shared: Format) -> str:
-    """What the first line of the format has before its message."""
+    """Return the prefix of the first line of the format."""
     for line in lines[:200] if shared.pattern is not None else ():
         found = shared.read(line)
         if found is not None and 0 < found[1] < _KEY_CHARS:
@@ -119,7 +119,7 @@ def _example(lines: Sequence[str], shared: Format) -> str:
 
 class _Message(Struct):
     line: int
-    """Where it is first, from 1."""
+    """Its first line, numbered from 1."""
     text: str
     count: int
     last: int
@@ -127,7 +127,7 @@ class _Message(Struct):
     start: int = 0
 
     def ended(self, chars_max: int) -> str:
-        """The message with the end of its line: of a long one the middle is left out."""
+        """Return the message with the end of its line; a long one is cut in the middle."""
         line = self.line_text.rstrip()
         start = self.start
         if len(line) - start < _TAIL_CHARS:
@@ -144,12 +144,13 @@ class _Gathered(Struct):
     plain: list[_Message]
     levels: Counter[str]
     unread: int = 0
-    """Lines that were not looked at, because too many are unlike all before them."""
+    """Lines not examined, because too many differ from all before them."""
 
 
 def _gather(source: Source, shared: Format) -> _Gathered:
-    """Sort messages. Most lines differ from one before in digits alone: those are put together
-    first, all at once, because that costs a tenth of the rest."""
+    """Group messages. Most lines differ from an earlier one only in digits: those are grouped
+    first, all at once, which costs a tenth of the rest.
+    """
     lines = source.short_lines
     shapes = source.text.encode("utf-8", "replace").translate(_DIGITS).split(b"\n", len(lines))
     del shapes[len(lines) :]
@@ -185,13 +186,13 @@ def _gather(source: Source, shared: Format) -> _Gathered:
 
 
 def _by_kind(messages: Sequence[_Message]) -> list[_Message]:
-    """Messages that differ in numbers alone put together; of very many kinds, in more."""
+    """Merge messages that differ only in numbers; if there are very many kinds, merge more."""
     kinds = _grouped(messages, _NUMBERS)
     return kinds if len(kinds) <= _TROUBLE_KINDS_MAX else _grouped(kinds, _VARYING)
 
 
 def _by_line(messages: Sequence[_Message]) -> list[_Message]:
-    """As `_by_kind`; where they are few, the same words of another logger are another kind."""
+    """Group like `_by_kind`; if there are few, equal words of another logger are another kind."""
     kinds = _grouped(messages, _NUMBERS, is_tail=True)
     return kinds if len(kinds) <= _WHOLE_KINDS_MAX else _by_kind(messages)
 
@@ -215,10 +216,10 @@ def _grouped(
 
 
 def _merged(messages: list[_Message], words: int = 2) -> list[_Message]:
-    """Join kinds that have their first words and their length in common, if many do."""
+    """Merge kinds that share their first words and their length, if there are many."""
     groups: dict[tuple[str, ...], list[_Message]] = {}
     for each in messages:
-        # What was joined by more of them stays as it is.
+        # A merge by more words is kept.
         first = each.text.split(" ", words)[:words] if " *" not in each.text else [each.text]
         groups.setdefault((*first, str(each.text.count(" "))), []).append(each)
     merged: list[_Message] = []
@@ -226,7 +227,7 @@ def _merged(messages: list[_Message], words: int = 2) -> list[_Message]:
         if len(group) < _ALIKE_MIN:
             merged += group
             continue
-        # The words that all have, with a star for each other.
+        # The common words, with a star for each other word.
         columns = zip(*(each.text.split(" ") for each in group[:500]), strict=False)
         text = " ".join(words[0] if len(set(words)) == 1 else "*" for words in columns)
         count = sum(each.count for each in group)
@@ -244,7 +245,7 @@ def _trouble(
     lines: Sequence[str] = (),
     shared: Format | None = None,
 ) -> list[OutlinePiece]:
-    """How many lines of trouble there are, and those of their kinds that are shown."""
+    """Return a piece with the number of error lines, and one for each kind shown."""
     if not kinds:
         return []
     total = sum(each.count for each in kinds)
@@ -257,7 +258,7 @@ def _trouble(
         full = f"{head}, last {each.last}" if each.count > 1 else head
         short = f"{head}: {each.ended(chars_min)}"
         pieces.append(OutlinePiece(rank, (short, f"{full}: {each.ended(_MESSAGE_CHARS)}")))
-        # The lines before and after, if nothing else needs the room.
+        # The lines before and after, if there is room.
         for number in (each.line - 1, each.line + 1):
             line = lines[number - 1] if 0 < number <= len(lines) else ""
             if shared is not None and line.strip() and not is_error_line(line):
@@ -269,7 +270,7 @@ def _trouble(
 
 
 def _shortest_chars(kinds: int) -> int:
-    """How much is shown of a message, at the least, where there are so many kinds."""
+    """Return the minimum length at which a message is shown, for this number of kinds."""
     if kinds <= _WHOLE_MAX:
         return _MESSAGE_CHARS
     return _HALF_CHARS if kinds <= _HALF_MAX else _TAIL_CHARS + 8

@@ -1,11 +1,11 @@
-"""Times: the earliest and the latest time that the lines of a log have."""
+"""Times: the earliest and latest time in the lines of a log."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-# None in the name of a file.
+# Not in the name of a file.
 _TIME = re.compile(
     r"(?<![\w.])(?:"
     r"\d{4}[-/.]\d\d[-/.]\d\d[T _-]\d\d[:.]\d\d(?:[:.]\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
@@ -25,17 +25,17 @@ _NAMED = re.compile(
 
 
 def span(lines: Sequence[str]) -> tuple[str, str] | None:
-    """The earliest and the latest time; in a log that has no years, the first and the last."""
+    """Return the earliest and latest time; without years, the first and last."""
     step = max(1, len(lines) // _LINES_MAX)
     sample = [*lines[:200], *lines[200:-200:step], *lines[-200:]] if len(lines) > 400 else lines
     found = [match[0] for line in sample if (match := _TIME.search(line, 0, _CHARS)) is not None]
     if not found:
         return None
-    # Times that are written in another way than the first are about something else.
+    # Times in another format than the first have another meaning.
     first = found[0]
     if _NAMED.match(first) is None:
         same = [text for text in found if len(text) == len(first)]
-        # A clock without a date starts again every day.
+        # A time without a date restarts every day.
         has_date = len(first) > _CLOCK_CHARS
         return (min(same), max(same)) if has_date else (first, same[-1])
     keys = [(key, text) for text in dict.fromkeys(found) if (key := _key(text)) is not None]
@@ -45,7 +45,7 @@ def span(lines: Sequence[str]) -> tuple[str, str] | None:
 
 
 def _key(text: str) -> tuple[str, ...] | None:
-    """What a time with the name of a month is ordered by: its year, if it has one, comes first."""
+    """Return the sort key of a time with a month name: its year first, if it has one."""
     match = _NAMED.match(text)
     if match is None:
         return None
