@@ -104,9 +104,9 @@ def test_only_an_insert_may_name_the_end() -> None:
 @pytest.mark.parametrize(
     ("tokens", "message", "hint"),
     [
-        (("foo", "7"), "there is no '/foo/7': '/foo' is a list of 2", "its items are 0 to 1"),
-        (("none", "of", "it"), "there is no '/none': the document has no such member", "'foo'"),
-        (("", "x"), "there is no '//x': '/' is no object and no list", "replace '/'"),
+        (("foo", "7"), "'/foo/7' not found: '/foo' is a list of 2", "its items are 0 to 1"),
+        (("none", "of", "it"), "'/none' not found: the document has no such member", "'foo'"),
+        (("", "x"), "'//x' not found: '/' is not an object or list", "replace '/'"),
     ],
 )
 def test_what_is_missing_is_named_with_what_is_there(

@@ -192,7 +192,7 @@ INVALID: tuple[tuple[dict[str, Any], str], ...] = (
     ({"completed": "text"}, "got `str` - at `$.completed`"),
     ({"next_steps": ["x" * 30_000]}, "length <= 20000"),
     ({"fields": {"last_update": "x"}}, "last_update cannot be set directly"),
-    ({"fields": {"x": float("nan")}}, "holds NaN"),
+    ({"fields": {"x": float("nan")}}, "contains NaN"),
     ({"todos": {"finish": []}}, "unknown field `finish`"),
     ({"todos": {"done": [7]}}, "got `int`"),
     ({"todos": {"add": [{"title": "x", "id": "TODO-009"}]}}, "unknown field `id`"),

@@ -1,1 +1,1 @@
-"""JSON documents: values, pointers, patches, differences."""
+"""JSON documents: values, pointers, patches and differences."""

@@ -1,7 +1,7 @@
-"""Arguments of a capability, checked against its schema: a plain part of JSON Schema.
+"""Validation of capability arguments against a subset of JSON Schema.
 
-Rule: a schema is understood whole or refused. A word that is not known here would be a check that
-nobody makes, so a capability with such a schema cannot be registered.
+Rule: a schema is supported completely or refused. An unknown keyword would be a check that is never
+made, so a capability with such a schema cannot be registered.
 """
 
 from __future__ import annotations
@@ -19,44 +19,46 @@ ARGS_SCHEMA_BYTES_MAX = 64 * KIB
 
 Schema = dict[str, Any]
 
-# Annotations: for people, never a reason to refuse.
+# Annotations: documentation only, never a reason to refuse.
 _REMARKS = ("$schema", "title", "description", "examples", "default")
 _COUNTS = ("minLength", "maxLength", "minItems", "maxItems")
 _NUMBERS = ("minimum", "maximum")
 
 
 def check_schema(schema: object) -> None:
-    """Check that a schema uses only keywords that are checked here, with allowed values.
+    """Check that a schema uses only supported keywords with valid values.
 
     Raises:
-        Invalid: it does not, or is no schema of an object.
+        Invalid: it does not, or is not a schema of an object.
     """
     check_json(schema, "args_schema", ARGS_SCHEMA_BYTES_MAX)
     if not is_object(schema) or schema.get("type") != "object":
-        raise Invalid("args_schema is not that of an object", 'begin it with "type": "object"')
+        raise Invalid(
+            "args_schema is not the schema of an object", 'start it with "type": "object"'
+        )
     check_words(schema, "args_schema")
 
 
 def check_words(schema: object, place: str, at: tuple[str, ...] = ()) -> None:
-    """Check that a schema, as it is named, uses only keywords that are checked here.
+    """Check that a schema uses only supported keywords; `place` names it in errors.
 
     Raises:
-        Invalid: it does not; `at` in `details` is the way to what is wrong.
+        Invalid: it does not; `at` in `details` is the path of the error.
     """
     if not is_object(schema):
-        raise Invalid(f"{place} is no schema", "write an object, such as {}", {"at": at})
+        raise Invalid(f"{place} is not a schema", "pass an object, such as {}", {"at": at})
     for word, setting in schema.items():
         is_valid = _is_valid(word, setting)
         if is_valid is None:
             raise Invalid(
-                f"{place} has {shown(word)}, which is not checked here",
+                f"{place} has an unsupported keyword {shown(word)}",
                 f"use only type, enum, properties, required, additionalProperties, items, "
                 f"{', '.join((*_NUMBERS, *_COUNTS))}",
                 {"at": (*at, word)},
             )
         if not is_valid:
-            hint = "see what JSON Schema says of it"
-            raise Invalid(f"{place} has a wrong {word}", hint, {"at": (*at, word)})
+            hint = "see the JSON Schema specification"
+            raise Invalid(f"{place} has an invalid value of {word}", hint, {"at": (*at, word)})
     for name, each in schema.get("properties", {}).items():
         check_words(each, f"{place}/{shown(name)[1:-1]}", (*at, "properties", name))
         if "default" in each:
@@ -66,7 +68,7 @@ def check_words(schema: object, place: str, at: tuple[str, ...] = ()) -> None:
 
 
 def _is_valid(word: str, setting: Any) -> bool | None:
-    """Whether a keyword's value is allowed; None for a keyword that is not known."""
+    """Return whether a keyword's value is valid, or None for an unknown keyword."""
     if word in _REMARKS:
         return True
     if word == "type":
@@ -88,10 +90,11 @@ def _is_valid(word: str, setting: Any) -> bool | None:
 
 
 def checked(args: dict[str, Any], schema: Schema) -> dict[str, Any]:
-    """Check arguments, and return them with the schema's defaults filled in.
+    """Check arguments and return them with the schema's defaults filled in.
 
     Raises:
-        Invalid: they do not fit; TooLarge where there is too much of them.
+        Invalid: they do not match the schema.
+        TooLarge: they are too large.
     """
     check_json(args, "args", ARGS_BYTES_MAX)
     properties: dict[str, Schema] = schema.get("properties", {})
@@ -100,22 +103,22 @@ def checked(args: dict[str, Any], schema: Schema) -> dict[str, Any]:
     try:
         check_value(whole, schema, "args")
     except Invalid as error:
-        raise Invalid(error.message, "see what it takes with: relay cap list --json") from None
+        raise Invalid(error.message, "list the arguments with: relay cap list --json") from None
     return whole
 
 
 def check_value(value: Any, schema: Schema, place: str) -> None:
-    """Check a value, as it is named, against a schema that was checked.
+    """Check a value against a checked schema; `place` names it in errors.
 
     Raises:
-        Invalid: it does not fit.
+        Invalid: it does not match the schema.
     """
     named = schema.get("type", [])
     wanted: list[str] = named if is_list(named) else [named]
     if wanted and not any(_TYPES[each](value) for each in wanted):
         raise _wrong(place, f"is not of type {' or '.join(wanted)}")
     if "enum" in schema and not any(same(value, each) for each in schema["enum"]):
-        raise _wrong(place, "is none of those it may be")
+        raise _wrong(place, "is not an allowed value")
     if is_object(value):
         _check_object(value, schema, place)
     elif is_list(value):
@@ -141,12 +144,12 @@ def _check_object(value: dict[str, Any], schema: Schema, place: str) -> None:
             check_value(each, properties[name], f"{place}/{shown(name)[1:-1]}")
         elif schema.get("additionalProperties") is False:
             taken = ", ".join(properties) or "nothing"
-            raise _wrong(place, f"has {shown(name)[1:-1]}; it takes {taken}")
+            raise _wrong(place, f"has an unknown field {shown(name)[1:-1]}; fields: {taken}")
 
 
 def _check_count(count: int, schema: Schema, place: str, word: str, what: str) -> None:
     if count < schema.get(f"min{word}", 0):
-        raise _wrong(place, f"has less than {schema[f'min{word}']} {what}")
+        raise _wrong(place, f"has fewer than {schema[f'min{word}']} {what}")
     if count > schema.get(f"max{word}", count):
         raise _wrong(place, f"has more than {schema[f'max{word}']} {what}")
 
@@ -173,4 +176,4 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
 
 
 def _wrong(place: str, why: str) -> Invalid:
-    return Invalid(f"{place} {why}", "give what its schema says")
+    return Invalid(f"{place} {why}", "pass what the schema describes")

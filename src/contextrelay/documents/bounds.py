@@ -1,7 +1,7 @@
-"""Bounds: what a name, a label or a JSON value from outside may be.
+"""Bounds: limits of names, labels and JSON values from outside.
 
-Rule: a check costs no more than the limit that it checks, whatever it is given: no recursion, and
-what is shared or cyclic is counted every time it is met.
+Rule: a check costs no more than the limit that it checks, for any input: no recursion, and shared
+or cyclic values are counted each time they occur.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _SHOWN_CHARS = 60
 
 
 def check_json(value: object, what: str, bytes_max: int, depth_max: int = JSON_DEPTH_MAX) -> bytes:
-    """Encode a JSON value, keys in the order they have.
+    """Encode a JSON value, keeping the order of keys.
 
     Raises:
-        Invalid: it is not JSON, or is nested too deep.
-        TooLarge: it is over `bytes_max` as JSON.
+        Invalid: it is not JSON, or is nested too deeply.
+        TooLarge: its JSON is longer than `bytes_max`.
     """
-    # Level by level. Every value takes its bytes off the limit before its own values are looked
-    # at, so the walk ends, however much is shared in it.
+    # Level by level. The bytes of every value are subtracted from the limit before its children are
+    # visited, so the walk ends even if values are shared or cyclic.
     left_bytes = bytes_max
     level: list[object] = [value]
     for depth in range(depth_max + 1):
@@ -70,17 +70,17 @@ def check_json(value: object, what: str, bytes_max: int, depth_max: int = JSON_D
 
 
 def _least_bytes(item: object, what: str) -> int:
-    """How many bytes a value takes at least, without the values in it; refuse what is not JSON."""
+    """Return the minimum encoded size of a value without its children; refuse non-JSON types."""
     # Exact types: a subclass of str or int may encode as something else, or not at all.
     kind = type(item)
     if kind is str:
         return 2 + _chars(cast("str", item), what)
     if kind is int and not INTEGER_MIN <= cast("int", item) <= INTEGER_MAX:
         raise Invalid(
-            f"{what} holds an integer of more than 64 bits", "write large integers as strings"
+            f"{what} contains an integer of more than 64 bits", "write large integers as strings"
         )
     if kind is float and not math.isfinite(cast("float", item)):
-        raise Invalid(f"{what} holds {item}, which is no JSON", "use null, or a string")
+        raise Invalid(f"{what} contains {item}, which is not valid JSON", "use null or a string")
     if kind in (int, float, bool, NoneType):
         return 1
     if kind in (list, tuple):
@@ -88,101 +88,105 @@ def _least_bytes(item: object, what: str) -> int:
     if kind is dict:
         return 1 + sum(4 + _chars(key, what) for key in cast("dict[object, object]", item))
     raise Invalid(
-        f"{what} holds a {kind.__name__}, which is no JSON value",
+        f"{what} contains a value of type {kind.__name__}, which is not a JSON type",
         "use only dict, list, str, int, float, bool and None",
     )
 
 
 def _chars(text: object, what: str) -> int:
-    """The length of a string or key, checked."""
+    """Return the length of a checked string or key."""
     if type(text) is not str:
         raise Invalid(
-            f"{what} has a key that is a {type(text).__name__}, not a string",
-            "write its keys as strings",
+            f"{what} has a key of type {type(text).__name__}, expected a string",
+            "use strings as keys",
         )
     if not text.isascii() and _LONE_SURROGATE.search(text):
         raise Invalid(
-            f"{what} holds {_shown(text)}, which is not UTF-8",
-            "decode it with the encoding that it has, or push it as a binary body",
+            f"{what} contains {_shown(text)}, which is not valid UTF-8",
+            "decode it with the right encoding, or push it as a binary body",
         )
     return len(text)
 
 
 def _too_large(what: str, bytes_max: int) -> TooLarge:
     return TooLarge(
-        f"{what} is over {bytes_max} bytes as JSON",
-        f"the limit is {bytes_max} bytes; push the rest as a body of its own and name its ref here",
+        f"{what} is longer than {bytes_max} bytes as JSON",
+        f"the limit is {bytes_max} bytes; push the rest as a separate body and use its ref here",
     )
 
 
 def check_name(name: str) -> str:
-    """Check that a name can be the name of a file.
+    """Check that a name is valid as a file name.
 
     Raises:
-        Invalid: it cannot; TooLarge where it is too long.
+        Invalid: it is not.
+        TooLarge: it is too long.
     """
     check_label(name, "name", NAME_CHARS_MAX)
     if "/" in name or "\\" in name:
         raise Invalid(
-            f"the name {_shown(name)} holds a slash", "give the last part of the path only"
+            f"the name {_shown(name)} contains a slash", "pass only the last part of the path"
         )
     if name in {".", ".."}:
-        raise Invalid(f"{name!r} is no name", "give the file a name of its own")
+        raise Invalid(f"invalid name {name!r}", "choose another file name")
     return name
 
 
 def check_label(text: str, what: str, chars_max: int = LABEL_CHARS_MAX) -> str:
-    """Check a short text that fits on one line and can be shown as it is.
+    """Check a short text that fits on one line and is safe to show.
 
     Raises:
-        Invalid: it cannot; TooLarge where it is too long.
+        Invalid: it is not.
+        TooLarge: it is too long.
     """
     if not text.strip():
-        raise Invalid(f"{what} is empty", f"give {what} at least one letter, or leave it out")
+        raise Invalid(f"{what} is empty", f"pass at least one letter as {what}, or omit it")
     if len(text) > chars_max:
         raise TooLarge(
             f"{what} has {len(text)} characters", f"the limit is {chars_max} characters; shorten it"
         )
     if _LONE_SURROGATE.search(text):
         raise Invalid(
-            f"{what} {_shown(text)} is not UTF-8", "rename the file, or give a name by itself"
+            f"{what} {_shown(text)} is not valid UTF-8", "rename the file, or pass a name"
         )
     hidden = _UNPRINTABLE.search(text)
     if hidden:
         raise Invalid(
-            f"{what} {_shown(text)} holds the control character U+{ord(hidden[0]):04X}",
-            "leave that character out",
+            f"{what} {_shown(text)} contains the control character U+{ord(hidden[0]):04X}",
+            "remove that character",
         )
     return text
 
 
 def check_channel(channel: str) -> str:
-    """Check the name of a channel: any text without control characters, slashes and spaces too.
+    """Check the name of a channel: any text without control characters; slashes and spaces are
+    allowed.
 
     Raises:
-        Invalid: it is empty or holds a control character; TooLarge where it is too long.
+        Invalid: it is empty or contains a control character.
+        TooLarge: it is too long.
     """
     if not channel:
-        raise Invalid("the channel has no name", "give it one")
+        raise Invalid("the channel name is empty", "pass a name")
     if len(channel) > CHANNEL_CHARS_MAX:
         raise TooLarge(
-            f"the channel's name has {len(channel)} characters",
+            f"the channel name has {len(channel)} characters",
             f"the limit is {CHANNEL_CHARS_MAX} characters; shorten it",
         )
     hidden = _UNPRINTABLE_CHANNEL.search(channel)
     if hidden:
         raise Invalid(
-            f"the channel {_shown(channel)} holds U+{ord(hidden[0]):04X}",
-            "leave that character out",
+            f"the channel name {_shown(channel)} contains U+{ord(hidden[0]):04X}",
+            "remove that character",
         )
     return channel
 
 
 def check_idempotency_key(key: str) -> None:
-    """Check that a text can be an idempotency key.
+    """Check that a text is a valid idempotency key.
 
     Raises:
-        Invalid: it cannot.
+        Invalid: it is not.
     """
     if not 1 <= len(key) <= KEY_CHARS_MAX or not key.isascii() or not key.isprintable():
         raise Invalid(
@@ -192,5 +196,5 @@ def check_idempotency_key(key: str) -> None:
 
 
 def _shown(text: str) -> str:
-    """A text as an error may quote it: short, and with nothing hidden in it."""
+    """Return a text for quoting in an error: short, without hidden characters."""
     return ascii(text[:_SHOWN_CHARS])

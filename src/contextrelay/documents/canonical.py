@@ -1,7 +1,8 @@
-"""Canonical JSON (RFC 8785): one spelling for every value, so that equal values hash alike.
+"""Canonical JSON (RFC 8785): a unique encoding for every value, so that equal values have equal
+hashes.
 
-Rule: values that are equal as JSON are spelled alike in every language. Integers keep all their
-digits, also where a double would not hold them.
+Rule: values that are equal as JSON are encoded alike in every language. Integers keep all their
+digits, even if a double could not represent them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import cast
 from contextrelay.errors import Invalid
 from contextrelay.limits import JSON_DEPTH_MAX
 
-# What the description of an artifact adds around its metadata.
+# Size of an artifact's description without its metadata.
 _DEPTH_MAX = JSON_DEPTH_MAX + 2
 # From 10^21 on, and below 10^-6, numbers are written with an exponent.
 _DIGITS_MAX = 21
@@ -21,20 +22,20 @@ _ZEROS_MAX = 6
 
 
 def canonical(value: object) -> bytes:
-    """A JSON value in its one spelling, in UTF-8.
+    """Encode a JSON value canonically, in UTF-8.
 
     Raises:
-        Invalid: it is no JSON, or nested too deep.
+        Invalid: it is not JSON, or is nested too deeply.
     """
     try:
         return _spelled(value, 0).encode()
     except UnicodeEncodeError as error:
-        raise Invalid("a text in it is not UTF-8", "leave it out") from error
+        raise Invalid("a string is not valid UTF-8", "remove it") from error
 
 
 def _spelled(value: object, depth: int) -> str:
     if depth > _DEPTH_MAX:
-        raise Invalid(f"it is nested deeper than {_DEPTH_MAX} levels", "flatten it")
+        raise Invalid(f"nested deeper than {_DEPTH_MAX} levels", "flatten it")
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, str):
@@ -47,26 +48,27 @@ def _spelled(value: object, depth: int) -> str:
         items = (_spelled(item, depth + 1) for item in cast("list[object]", value))
         return f"[{','.join(items)}]"
     if isinstance(value, dict):
-        # RFC 8785 sorts by UTF-16 units, and not by characters, which differs for the rarest.
+        # RFC 8785 sorts by UTF-16 code units instead of characters, which differs for rare
+        # characters.
         fields = sorted(
             cast("dict[str, object]", value).items(),
             key=lambda field: field[0].encode("utf-16-be", "surrogatepass"),
         )
         members = (f"{dumps(k, ensure_ascii=False)}:{_spelled(v, depth + 1)}" for k, v in fields)
         return f"{{{','.join(members)}}}"
-    raise Invalid(f"it holds a {type(value).__name__}, which is no JSON value", "leave it out")
+    raise Invalid(f"a value of type {type(value).__name__} is not a JSON type", "remove it")
 
 
 def _number(value: float) -> str:
-    """A double as ECMAScript writes it: the shortest digits that lead back to it."""
+    """Format a double as ECMAScript does: with the shortest digits that round-trip."""
     if value == 0:
         return "0"
     parts = Decimal(repr(value)).as_tuple()
     if not isinstance(parts.exponent, int):
-        raise Invalid(f"it holds {value}, which is no JSON", "use null, or a string")
+        raise Invalid(f"{value} is not valid JSON", "use null or a string")
     every = "".join(map(str, parts.digits))
     digits = every.rstrip("0")
-    # Where the point stands, counted from before the first digit.
+    # Position of the decimal point, relative to the first digit.
     point = len(every) + parts.exponent
     sign = "-" if parts.sign else ""
     if len(digits) <= point <= _DIGITS_MAX:

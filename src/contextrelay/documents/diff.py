@@ -1,6 +1,6 @@
 """Differences: the operations that lead from one document to another.
 
-Rule: right for any two documents, small for two that are alike. A list of 100,000 with one change
+Rule: correct for any two documents, short for similar ones. A list of 100,000 with one change
 costs two encodings of it, and gives one operation.
 """
 
@@ -24,10 +24,10 @@ _encode = msgspec.json.encode
 
 
 def difference(old: Any, new: Any, path: str = "", depth: int = 0) -> list[Operation]:
-    """What to do at `path`, where `old` is, so that `new` is there.
+    """Return the operations that change `old`, which is at `path`, into `new`.
 
-    The operations hold parts of `new`; numbers that are equal, such as 1 and 1.0, may stay. What
-    lies deeper, or behind a longer path, than a patch can name is replaced as a whole.
+    The operations contain parts of `new`; equal numbers, such as 1 and 1.0, may be kept. Values
+    that are deeper, or have longer paths, than a patch can address are replaced as a whole.
     """
     is_named = depth < JSON_DEPTH_MAX and len(path) <= POINTER_CHARS_MAX
     if is_named and is_object(old) and is_object(new):
@@ -36,8 +36,8 @@ def difference(old: Any, new: Any, path: str = "", depth: int = 0) -> list[Opera
         found = _of_lists(old, new, path, depth)
     else:
         return [] if same(old, new) else [Operation("replace", path, new)]
-    # The members of the whole document are changed one by one, however many: a state's identity
-    # is among them.
+    # The members of the root are changed individually, however many: they include the identity of a
+    # state.
     is_long = len(found) > PATCH_OPERATIONS_MAX and path
     if is_long or any(len(operation.path) > POINTER_CHARS_MAX for operation in found):
         return [Operation("replace", path, new)]
@@ -67,20 +67,20 @@ def _of_lists(old: list[Any], new: list[Any], path: str, depth: int) -> list[Ope
         count = min(len(old_middle), len(new_middle))
         kept = [(index, index) for index in range(count)]
 
-    # From the end, so that the index of what is still to be removed stays true.
+    # From the end, so that the indexes of the remaining removals stay valid.
     stays = {old_index for old_index, _ in kept}
     found = [
         Operation("remove", f"{path}/{start + index}")
         for index in range(len(old_middle) - 1, -1, -1)
         if index not in stays
     ]
-    # Then from the front: whatever is before the index is in place already.
+    # Then from the front: everything before the index is already in place.
     old_index_of = {new_index: old_index for old_index, new_index in kept}
     size = len(old) - len(found)
     for index, value in enumerate(new_middle):
         if index in old_index_of:
             before = old_middle[old_index_of[index]]
-            # Most are as they were, and that is seen soonest by their encoding.
+            # Most items are unchanged, which is detected fastest by their encoding.
             if _encode(before) != _encode(value):
                 found += difference(before, value, f"{path}/{start + index}", depth + 1)
             continue
@@ -91,7 +91,7 @@ def _of_lists(old: list[Any], new: list[Any], path: str, depth: int) -> list[Ope
 
 
 def _alike(old: list[Any], new: list[Any]) -> int:
-    """How many items two lists of one length have in common at their start."""
+    """Return the length of the common prefix of two lists of one length."""
     for start in range(0, len(old), _RUN_ITEMS):
         stop = start + _RUN_ITEMS
         if _encode(old[start:stop]) != _encode(new[start:stop]):
@@ -102,9 +102,9 @@ def _alike(old: list[Any], new: list[Any]) -> int:
 
 
 def _kept(old: list[Any], new: list[Any]) -> list[tuple[int, int]] | None:
-    """Which items stay, by their ids, as pairs that rise in both; None where ids do not show it.
+    """Return the items to keep, by id, as ascending pairs of indexes; None if ids are missing.
 
-    The others are removed, and added again where they moved.
+    The others are removed, and added again if they moved.
     """
     old_ids, new_ids = _ids(old), _ids(new)
     if old_ids is None or new_ids is None:
@@ -116,10 +116,10 @@ def _kept(old: list[Any], new: list[Any]) -> list[tuple[int, int]] | None:
 
 
 def longest_rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The longest run of pairs, in order, whose first numbers rise; found by patience sorting."""
-    lowest: list[int] = []  # The least number that ends a run of each length,
-    enders: list[int] = []  # and which pair that is.
-    before: list[int] = []  # For each pair, the one before it in its run.
+    """Return the longest subsequence whose first numbers ascend, by patience sorting."""
+    lowest: list[int] = []  # The smallest number that ends a subsequence of each length,
+    enders: list[int] = []  # and the index of its pair.
+    before: list[int] = []  # For each pair, its predecessor in the subsequence.
     for number, (old_index, _) in enumerate(pairs):
         length = bisect_left(lowest, old_index)
         before.append(enders[length - 1] if length else -1)
@@ -134,7 +134,7 @@ def longest_rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _ids(items: list[Any]) -> dict[str, int] | None:
-    """Where each id is, in order; None if an item has none, or two have the same."""
+    """Return the index of each id, in order; None if an item has no id, or two have the same."""
     ids: dict[str, int] = {}
     for index, item in enumerate(items):
         id = item.get("id") if is_object(item) else None

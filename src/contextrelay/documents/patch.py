@@ -1,10 +1,10 @@
-"""Patches: RFC 6902 operations on a document, in place, all of them or none.
+"""Patches: apply RFC 6902 operations to a document in place, all of them or none.
 
-Rule: what a step costs goes by what it changes, never by the size of the document. So the size is
-kept by adding and taking away, and going back is a list of steps, not a copy.
+Rule: the cost of a step depends on what it changes, never on the size of the document. So the size
+is updated incrementally, and rollback uses a list of steps instead of a copy.
 
-Nothing is shared: a value goes in as a copy, so neither the operations nor their giver can change
-the document later, and the operations still say what they said when they were applied.
+Nothing is shared: values are inserted as copies, so neither the operations nor the caller can
+change the document later, and the operations stay as they were applied.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ NEEDS_VALUE = ("add", "replace", "test")
 NEEDS_FROM = ("move", "copy")
 KNOWN = ("add", "remove", "replace", "move", "copy", "test")
 
-# What is below each place; None where all of it is new.
+# The children of each position; None if all of it is new.
 Tree: TypeAlias = "dict[str | int, Tree | None]"
 
 
 class Operation(Struct, frozen=True):
-    """One operation of RFC 6902, spelled as there."""
+    """An operation of RFC 6902, with the same field names."""
 
     op: str
     path: str
@@ -57,43 +57,44 @@ class Operation(Struct, frozen=True):
 
 
 class UndoStep(NamedTuple):
-    """One change that was made, with what it takes to go back."""
+    """A change that was made, with the data to undo it."""
 
     kind: Literal["insert", "remove", "replace"]
     place: Place
-    """Where; a `-` is replaced by the index that it became."""
+    """Its position; a `-` is replaced by the resulting index."""
     container: Any
     key: Any
     old: Any = None
     is_shift: bool = False
-    """Whether later items of the list have another index now."""
+    """Whether the indexes of later items of the list changed."""
     names: tuple[str, ...] = ()
-    """The names of an object in their order, where it was first lost."""
+    """The order of an object's members, at their first removal."""
 
 
 class Applied(NamedTuple):
-    """What a patch did: the steps, first one first, and how large the document is now."""
+    """The result of a patch: the steps in order, and the new size of the document."""
 
     steps: list[UndoStep]
     size_bytes: int
 
 
 def read_operations(value: object) -> list[Operation]:
-    """Read operations out of decoded JSON; members that RFC 6902 does not know are ignored.
+    """Parse operations from decoded JSON; members that RFC 6902 does not define are ignored.
 
     Raises:
-        Invalid: it is no list of operations; TooLarge where it is too long.
+        Invalid: it is not a list of operations.
+        TooLarge: it is too long.
     """
     if not isinstance(value, list | tuple):
         raise Invalid(
             "the patch is not a list of operations",
-            'write [{"op": "add", "path": "/facts/-", "value": {...}}]',
+            'pass [{"op": "add", "path": "/facts/-", "value": {...}}]',
         )
     given = cast("Sequence[object]", value)
     if len(given) > PATCH_OPERATIONS_MAX:
         raise TooLarge(
             f"the patch has {len(given)} operations",
-            f"the limit is {PATCH_OPERATIONS_MAX} operations; send it in parts",
+            f"the limit is {PATCH_OPERATIONS_MAX} operations; split the patch",
         )
     operations: list[Operation] = []
     for index, item in enumerate(given):
@@ -109,20 +110,19 @@ def _read_operation(item: object) -> Operation:
         given = {"op": item.op, "path": item.path, "value": item.value, "from": item.from_}
         item = {name: member for name, member in given.items() if member is not UNSET}
     if not is_object(item):
-        raise Invalid("it is no object", 'write {"op": ..., "path": ...}')
+        raise Invalid("not an object", 'pass {"op": ..., "path": ...}')
     op = item.get("op")
     if op not in KNOWN:
-        given = shown(op) if isinstance(op, str) else "no string" if "op" in item else "missing"
-        raise Invalid(f"unknown op {given}", f"use one of {', '.join(KNOWN)}")
+        wrong = "op is not a string" if "op" in item else "missing op"
+        wrong = f"unknown op {shown(op)}" if isinstance(op, str) else wrong
+        raise Invalid(wrong, f"expected one of {', '.join(KNOWN)}")
     for name in ("path", "from") if op in NEEDS_FROM else ("path",):
         if not isinstance(item.get(name), str):
-            wrong = "is no string" if name in item else "is missing"
-            raise Invalid(f"{op}: `{name}` {wrong}", 'give it as a path, such as "/facts/0"')
+            wrong = "is not a string" if name in item else "is missing"
+            raise Invalid(f"{op}: `{name}` {wrong}", 'pass a path, such as "/facts/0"')
         parse(item[name])
     if op in NEEDS_VALUE and "value" not in item:
-        raise Invalid(
-            f"{op} {shown(item['path'])}: `value` is missing", "give it, as null if nothing else"
-        )
+        raise Invalid(f"{op} {shown(item['path'])}: `value` is missing", "pass it, or null")
     return Operation(
         op,
         item["path"],
@@ -137,14 +137,14 @@ def apply(
     size_bytes: int,
     size_bytes_max: int = STATE_BYTES_MAX,
 ) -> Applied:
-    """Change the document `holder[0]`, which takes `size_bytes` as JSON now.
+    """Change the document `holder[0]`, whose current size as JSON is `size_bytes`.
 
     Raises:
-        Invalid: an operation is malformed, or its value is no JSON.
-        TooLarge: the document would be over `size_bytes_max` after an operation.
-        Refused: what an operation names is not there.
-        Conflict: a `test` found something else.
-    In each case, and in any other, the document is as it was.
+        Invalid: an operation is malformed, or its value is not JSON.
+        TooLarge: the document would exceed `size_bytes_max` after an operation.
+        Refused: an operation names a position that does not exist.
+        Conflict: a `test` failed.
+    After any error the document is unchanged.
     """
     run = _Run(holder, size_bytes, size_bytes_max)
     index = 0
@@ -164,7 +164,7 @@ def apply(
 
 
 def undo(steps: Sequence[UndoStep]) -> None:
-    """Go back, once, to how the document was before the steps: the order of members as well."""
+    """Undo the steps once, restoring the document, including the order of members."""
     for step in reversed(steps):
         container, key = step.container, step.key
         if step.kind == "insert":
@@ -182,13 +182,13 @@ def undo(steps: Sequence[UndoStep]) -> None:
 
 
 def _located(error: RelayError, where: str, index: int) -> RelayError:
-    """The same error, saying which operation it is about."""
+    """Return the same error with the operation that it is about."""
     details = {**error.details, "operation": index}
     return type(error)(f"{where}: {error.message}", error.hint, details)
 
 
 class _Run:
-    """A patch on its way through a document."""
+    """A patch in progress."""
 
     def __init__(self, holder: list[Any], size_bytes: int, size_bytes_max: int) -> None:
         self.steps: list[UndoStep] = []
@@ -216,40 +216,40 @@ class _Run:
                 self._checked(operation.value, tokens)
                 self._test(tokens, operation.value)
             case _:
-                raise Invalid("there is no such operation", f"use one of {', '.join(KNOWN)}")
+                raise Invalid("unknown operation", f"expected one of {', '.join(KNOWN)}")
 
     def _checked(self, value: Any, tokens: Tokens) -> bytes:
-        """A value from outside as JSON."""
+        """Encode a value from outside as JSON, after checking it."""
         if value is UNSET:
-            raise Invalid("`value` is missing", "give it, as null if nothing else")
+            raise Invalid("`value` is missing", "pass it, or null")
         return check_json(value, "its value", self._size_bytes_max, JSON_DEPTH_MAX - len(tokens))
 
     def _test(self, tokens: Tokens, expected: Any) -> None:
         try:
             found = find(self._holder[0], tokens)
         except Refused as error:
-            raise Conflict(error.message, "read the state again, then patch it") from error
+            raise Conflict(error.message, "read the state again, then repeat the patch") from error
         if not same(found, expected):
             raise Conflict(
-                f"{_described(found)} is there, not {_described(expected)}",
-                "read the state again, then patch it",
+                f"expected {_described(expected)}, found {_described(found)}",
+                "read the state again, then repeat the patch",
             )
 
     def _copy(self, source: Tokens, tokens: Tokens) -> None:
         value = find(self._holder[0], source)
         encoded = self._encoded_once_more(value)
         if len(tokens) > len(source):
-            check_depth(value, "what is copied", JSON_DEPTH_MAX - len(tokens))
+            check_depth(value, "the copied value", JSON_DEPTH_MAX - len(tokens))
         self._put(tokens, value, encoded)
 
     def _encoded_once_more(self, value: Any) -> bytes:
-        """A value of the document as JSON, within what a patch may spend on such."""
-        # Copying and removing in turn, or moving to and fro, never grows the document; but it
+        """Encode a value of the document as JSON, within the patch's limit for copies and moves."""
+        # Copying and removing in turn, or moving back and forth, never grows the document, but
         # costs what is copied or moved each time.
         encoded = msgspec.json.encode(value)
         self._spent_bytes += len(encoded)
         if self._spent_bytes > self._size_bytes_max:
-            raise self._too_large("one patch may copy and move")
+            raise self._too_large("the patch copies and moves too much")
         return encoded
 
     def _move(self, source: Tokens, tokens: Tokens) -> None:
@@ -257,18 +257,21 @@ class _Run:
             find(self._holder[0], source)
             return
         if tokens[: len(source)] == source:
-            raise Refused("a value cannot be moved into itself", "copy it, or move it elsewhere")
+            raise Refused(
+                "a value cannot be moved into itself", "copy it, or move it to another position"
+            )
         value = self._take(source, value_bytes=0)
         if len(tokens) > len(source):
             self._encoded_once_more(value)
-            check_depth(value, "what is moved", JSON_DEPTH_MAX - len(tokens))
-        # Its bytes were never taken off, so they are not added; a whole document has no others.
+            check_depth(value, "the moved value", JSON_DEPTH_MAX - len(tokens))
+        # Its bytes were never subtracted, so they are not added; for the whole document there are
+        # no others.
         self._put(tokens, value, b"" if tokens else msgspec.json.encode(value))
 
     def _put(self, tokens: Tokens, value: Any, encoded: bytes, is_there: bool = False) -> None:
-        """Put a copy of a value in place, where a value `is_there` already or may be.
+        """Insert a copy of a value at a position; `is_there`: it replaces an existing value.
 
-        Without `encoded` it is the value itself, and its bytes are in the size.
+        Without `encoded` the value itself is inserted, and its bytes are already in the size.
         """
         if not tokens:
             self._grow(len(encoded) - self.size_bytes)
@@ -298,7 +301,7 @@ class _Run:
         self.steps.append(UndoStep("replace", (*place, key), parent, key, old))
 
     def _take(self, tokens: Tokens, value_bytes: int | None = None) -> Any:
-        """Take a value away, and its bytes, or as many of them as the caller says."""
+        """Remove a value and subtract its bytes, or the number of bytes that the caller passes."""
         if not tokens:
             raise Refused("the whole document cannot be removed", "replace it instead")
         value, place = walk(self._holder[0], tokens)
@@ -315,7 +318,7 @@ class _Run:
         name = tokens[-1]
         names: tuple[str, ...] = ()
         if id(parent) not in self._ordered and next(reversed(parent)) != name:
-            # Once for each object: to go back past here puts all of its members in order.
+            # Once for each object: undoing past this point restores the order of all its members.
             self._ordered.add(id(parent))
             names = tuple(parent)
         del parent[name]
@@ -326,46 +329,46 @@ class _Run:
     def _grow(self, more_bytes: int) -> None:
         size_bytes = self.size_bytes + more_bytes
         if more_bytes > 0 and size_bytes > self._size_bytes_max:
-            raise self._too_large("the document may have")
+            raise self._too_large("the document would be too large")
         self.size_bytes = size_bytes
 
     def _too_large(self, what: str) -> TooLarge:
         return TooLarge(
-            f"that is more than {what}",
+            what,
             f"the limit is {self._size_bytes_max} bytes as JSON; push large values as bodies and "
-            "name their refs here",
+            "use their refs here",
         )
 
 
 def _source(operation: Operation) -> Tokens:
     if isinstance(operation.from_, str):
         return parse(operation.from_)
-    raise Invalid("`from` is missing", "say where the value comes from")
+    raise Invalid("`from` is missing", "pass the source path")
 
 
 def _unshared(value: Any, encoded: bytes) -> Any:
-    """A value that nobody else holds; a text or a number may be held by all."""
+    """Return a value that nothing else refers to; strings and numbers may be shared."""
     is_shared = bool(encoded) and type(value) in (dict, list, tuple)
     return msgspec.json.decode(encoded) if is_shared else value
 
 
 def _described(value: Any) -> str:
-    """A value for an error: its kind, and the value itself if it is short."""
+    """Describe a value for an error: its type, and the value itself if it is short."""
     if is_object(value):
-        return f"an object of {len(value)}"
+        return f"an object with {len(value)} members"
     if is_list(value):
-        return f"a list of {len(value)}"
+        return f"a list of {len(value)} items"
     return shown(value) if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-# Which places were changed
+# Changed positions
 
 
 def touched(steps: Iterable[UndoStep], depth_max: int) -> Tree | None:
-    """The places that steps changed, to a depth; None if the whole document is new.
+    """Return the positions that steps changed, to a depth; None if the whole document is new.
 
-    A place is followed: an item that later steps pushed on is found at its final index, and one
-    that they removed again is not there.
+    Positions are tracked: an item that later steps shifted is listed at its final index, and one
+    that they removed is not listed.
     """
     tree: Tree = {}
     for step in steps:
@@ -395,7 +398,7 @@ def _add(tree: Tree, step: UndoStep, depth_max: int) -> None:
 
 
 def _shift(node: Tree, start: int, by: int) -> None:
-    """Give the items of a list from an index on the index that they have now."""
+    """Shift the indexes of a list's items, starting at an index."""
     indexed = cast("dict[int, Tree | None]", node)
     moved = {index + by if index >= start else index: below for index, below in indexed.items()}
     indexed.clear()
@@ -405,9 +408,9 @@ def _shift(node: Tree, start: int, by: int) -> None:
 def touches_others(
     mine: Sequence[Operation], theirs: Sequence[Operation], document: object
 ) -> bool:
-    """Whether my patch, made before theirs, touches only other places and can follow it as it is.
+    """Return True if my patch, made before theirs, touches only other positions and still applies.
 
-    `document` is what there is now, with theirs applied: only there a list differs from an object
+    `document` is the current document, with theirs applied: it distinguishes a list from an object
     that has members named `0` or `-`.
     """
     my, their = _Reach(mine, document), _Reach(theirs, document)
@@ -416,27 +419,27 @@ def touches_others(
         or _overlap(my.read, their.written)
         or _covers(my.read | my.written, their.appended)
         or _covers(their.read | their.written, my.appended)
-        # An index means another item once something was put before it, or taken away.
+        # An index means another item after an insertion or removal before it.
         or my.shifted & their.indexed
         or their.shifted & my.indexed
-        # My index may mean what I append myself: at another index, if they appended too.
+        # My index may mean an item that I append myself: its index changes if they appended too.
         or my.appended & my.indexed & their.appended
     )
 
 
 class _Reach:
-    """What a patch reads and writes; of lists, how."""
+    """What a patch reads and writes, and how it changes lists."""
 
     def __init__(self, operations: Iterable[Operation], document: object) -> None:
         self._document = document
         self.read: set[Tokens] = set()
         self.written: set[Tokens] = set()
         self.appended: set[Tokens] = set()
-        """Lists that get something at their end."""
+        """Lists that are appended to."""
         self.shifted: set[Tokens] = set()
-        """Lists that get or lose something at an index."""
+        """Lists in which something is inserted or removed at an index."""
         self.indexed: set[Tokens] = set()
-        """Lists of which an item is named by its index."""
+        """Lists of which an item is addressed by index."""
         for operation in operations:
             self._add(operation)
 
@@ -456,11 +459,11 @@ class _Reach:
             self._write(tokens, is_shift=operation.op != "replace")
 
     def _look(self, tokens: Tokens) -> None:
-        """Note each list that the tokens go through by an index."""
+        """Record each list that the tokens pass through by index."""
         here: Any = self._document
         for depth, token in enumerate(tokens):
             if token.isdigit() and not is_object(here):
-                # Also where nothing is found: it may have been a list when the patch was made.
+                # Also if nothing is found: it may have been a list when the patch was made.
                 self.indexed.add(tokens[:depth])
             here = _child(here, token)
 
@@ -486,12 +489,12 @@ def _child(here: Any, token: str) -> Any:
 
 
 def _overlap(some: set[Tokens], others: set[Tokens]) -> bool:
-    """Whether a place of one side is, holds, or is within a place of the other."""
+    """Return True if a position of one side is, contains, or is inside a position of the other."""
     return _covers(some, others) or _covers(others, some)
 
 
 def _covers(some: set[Tokens], others: set[Tokens]) -> bool:
-    """Whether a place of one side is, or holds, a place of the other."""
+    """Return True if a position of one side is, or contains, a position of the other."""
     return any(other[:length] in some for other in others for length in range(len(other) + 1))
 
 
@@ -499,7 +502,7 @@ _UNBOUNDED = 1 << 62
 
 
 def versions(first: Any, patches: Iterable[list[Operation]]) -> Iterator[Any]:
-    """Yield a document, then what each patch makes of the one before."""
+    """Yield a document, then the result of each patch."""
     document = first
     yield document
     for operations in patches:
@@ -515,7 +518,7 @@ def versions(first: Any, patches: Iterable[list[Operation]]) -> Iterator[Any]:
 
 
 def states(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
-    """Yield a thread's state at every version, out of its events.
+    """Yield a thread's state at every version, computed from its events.
 
     Raises:
         Broken: the events do not lead to a state.
@@ -524,7 +527,8 @@ def states(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
         yield from _states(events)
     except (MsgspecError, RelayError, LookupError, TypeError, ValueError, RuntimeError) as error:
         raise Broken(
-            f"the events do not lead to a state: {error!r}", "see what with: relay verify"
+            f"cannot compute a state from the events: {error!r}",
+            "check the store with: relay verify",
         ) from error
 
 
@@ -548,7 +552,7 @@ def _states(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
 
 
 def _detach(holder: list[Any], tokens: Tokens, fresh: set[int]) -> None:
-    """Copy the containers on the way to a place, unless this version has made them itself."""
+    """Copy the containers on the path to a position, unless this version already copied them."""
     container: Any = holder
     key: Any = 0
     for token in tokens:

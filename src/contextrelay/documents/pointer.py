@@ -1,6 +1,6 @@
-"""Pointers: the paths into a JSON document, as RFC 6901 spells them.
+"""Pointers: paths into a JSON document (RFC 6901).
 
-Rule: a text is parsed once, into tokens; from there on nobody splits a string again.
+Rule: a text is parsed once, into tokens; no other code splits the string again.
 """
 
 from __future__ import annotations
@@ -18,74 +18,77 @@ Place = tuple[str | int, ...]
 
 APPEND = "-"
 MISSING = "missing"
-"""In the details of an error: the place that is not there."""
+"""In the details of an error: the position that does not exist."""
 
 _BAD_ESCAPE = re.compile(r"~(?![01])")
 _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
-# More digits than any list has items; so a long run of them costs nothing.
+# More digits than any list index has, so that a long run of digits is cheap.
 _INDEX_DIGITS_MAX = 18
 _SHOWN_MEMBERS = 8
 
 
 def parse(text: str) -> Tokens:
-    """Read a pointer; the empty one names the whole document.
+    """Parse a pointer; the empty one means the whole document.
 
     Raises:
-        Invalid: it is none; TooLarge where it is too long.
+        Invalid: it is malformed.
+        TooLarge: it is too long.
     """
     if not text:
         return ()
     if text[0] != "/":
         raise Invalid(
-            f"the path {shown(text)} does not begin with a slash", f'write "/{text[:20]}"'
+            f"invalid path {shown(text)}: it must start with a slash", f'pass "/{text[:20]}"'
         )
     if len(text) > POINTER_CHARS_MAX:
         raise TooLarge(
             f"the path {shown(text)} has {len(text)} characters",
-            f"the limit is {POINTER_CHARS_MAX} characters; replace what holds it as a whole",
+            f"the limit is {POINTER_CHARS_MAX} characters; replace a parent as a whole",
         )
     if not text.isascii() and _LONE_SURROGATE.search(text):
-        raise Invalid(f"the path {shown(text)} is not UTF-8", "write it with whole characters")
+        raise Invalid(
+            f"the path {shown(text)} is not valid UTF-8", "check how the text was decoded"
+        )
     tokens = text[1:].split("/")
     if len(tokens) > JSON_DEPTH_MAX:
         raise Invalid(
-            f"the path {shown(text)} goes {len(tokens)} levels deep",
+            f"the path {shown(text)} is {len(tokens)} levels deep",
             f"the limit is {JSON_DEPTH_MAX} levels",
         )
     if "~" in text:
         if _BAD_ESCAPE.search(text):
             raise Invalid(
-                f"the path {shown(text)} has a bare tilde", 'write "~" as "~0" and "/" as "~1"'
+                f"invalid path {shown(text)}: unescaped tilde", 'write "~" as "~0" and "/" as "~1"'
             )
-        # In this order: "~01" is "~1", and not a slash.
+        # In this order: "~01" is "~1", not a slash.
         tokens = [token.replace("~1", "/").replace("~0", "~") for token in tokens]
     return tuple(tokens)
 
 
 def spell(tokens: Sequence[str]) -> str:
-    """Write tokens as a pointer."""
+    """Format tokens as a pointer."""
     return "".join("/" + escape(token) for token in tokens)
 
 
 def escape(token: str) -> str:
-    """Write one token as it stands between two slashes."""
+    """Escape one token."""
     return token.replace("~", "~0").replace("/", "~1")
 
 
 def find(document: object, tokens: Sequence[str]) -> Any:
-    """What is at a place.
+    """Return the value at a position.
 
     Raises:
-        Refused: nothing is there.
+        Refused: it does not exist.
     """
     return walk(document, tokens)[0]
 
 
 def walk(document: object, tokens: Sequence[str]) -> tuple[Any, Place]:
-    """What is at a place, and the way there, on which the index of a list is a number.
+    """Return the value at a position, and the path to it, with list indexes as numbers.
 
     Raises:
-        Refused: nothing is there.
+        Refused: it does not exist.
     """
     here: Any = document
     place: list[str | int] = []
@@ -101,15 +104,15 @@ def walk(document: object, tokens: Sequence[str]) -> tuple[Any, Place]:
 
 
 def index_of(items: list[Any], tokens: Sequence[str], is_insert: bool = False) -> int:
-    """Where in a list the last token points: at an item or, to insert, at the end as well.
+    """Return the list index that the last token means; to insert, the end is valid too.
 
     Raises:
-        Refused: the token is no index, or points behind the list.
+        Refused: the token is not an index, or is out of range.
     """
     token = tokens[-1]
     if is_insert and token == APPEND:
         return len(items)
-    # isdigit alone would let other scripts' digits pass, and RFC 6901 has no leading zeros.
+    # isdigit alone would accept digits of other scripts, and RFC 6901 forbids leading zeros.
     if token.isascii() and token.isdigit() and (token[0] != "0" or token == "0"):
         index = int(token) if len(token) <= _INDEX_DIGITS_MAX else len(items) + 1
         if index < len(items) + is_insert:
@@ -118,14 +121,14 @@ def index_of(items: list[Any], tokens: Sequence[str], is_insert: bool = False) -
 
 
 def missing(here: object, tokens: Sequence[str]) -> Refused:
-    """The error for a place that is not there; `here` is what should hold it."""
+    """Return the error for a missing position; `here` is its parent."""
     place = shown(spell(tokens))
     holder = shown(spell(tokens[:-1])) if len(tokens) > 1 else "the document"
     if is_list(here):
         count = len(here)
         return Refused(
-            f"there is no {place}: {holder} is a list of {count}",
-            f"its items are 0 to {count - 1}; to add at its end, use -" if count else "use -",
+            f"{place} not found: {holder} is a list of {count}",
+            f"its items are 0 to {count - 1}; use - to append" if count else "use - to append",
             {MISSING: place},
         )
     if is_object(here):
@@ -133,12 +136,12 @@ def missing(here: object, tokens: Sequence[str]) -> Refused:
         listed = ", ".join(shown(name) for name in names[:_SHOWN_MEMBERS])
         more = f" and {len(names) - _SHOWN_MEMBERS} more" if len(names) > _SHOWN_MEMBERS else ""
         return Refused(
-            f"there is no {place}: {holder} has no such member",
+            f"{place} not found: {holder} has no such member",
             f"it has {listed}{more}" if listed else "it is empty; add the member first",
             {MISSING: place},
         )
     return Refused(
-        f"there is no {place}: {holder} is no object and no list",
+        f"{place} not found: {holder} is not an object or list",
         f"replace {holder} with one first",
         {MISSING: place},
     )

@@ -1,6 +1,7 @@
-"""JSON values as plain Python: which kind one is, and when two are the same.
+"""JSON values as plain Python: types and equality.
 
-Rule: nothing heavy is imported here; what reads a project's files at every start needs only this.
+Rule: this imports nothing heavy, because it is all that reading a project's files at every start
+needs.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from contextrelay.limits import JSON_DEPTH_MAX, STATE_BYTES_MAX
 
 
 def is_object(value: object) -> TypeGuard[dict[str, Any]]:
-    """Whether a value is a JSON object."""
+    """Return True if a value is a JSON object."""
     return type(value) is dict
 
 
 def is_list(value: object) -> TypeGuard[list[Any]]:
-    """Whether a value is a JSON list."""
+    """Return True if a value is a JSON list."""
     return type(value) is list
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values are the same JSON: 1 is 1.0, but true is not 1."""
+    """Return True if two values are equal as JSON: 1 is 1.0, but true is not 1."""
     if is_object(one):
         if not is_object(other) or len(one) != len(other):
             return False
@@ -45,18 +46,18 @@ _SHOWN_CHARS = 80
 
 
 def read_json(text: bytes | str, what: str, bytes_max: int = STATE_BYTES_MAX) -> Any:
-    """Read a JSON text; `what` names it in an error.
+    """Parse a JSON text; `what` names it in errors.
 
     Raises:
-        Invalid: it is not JSON, or not JSON that all readers understand alike.
-        TooLarge: it is over `bytes_max`.
+        Invalid: it is not JSON, or not interoperable JSON.
+        TooLarge: it is longer than `bytes_max`.
     """
-    # Lazily: most commands read no JSON that a person wrote.
+    # Lazily: most commands read no hand-written JSON.
     import json
 
     if len(text) > bytes_max:
         raise TooLarge(
-            f"{what} is over {bytes_max} bytes", f"the limit is {bytes_max} bytes; send less"
+            f"{what} is longer than {bytes_max} bytes", f"the limit is {bytes_max} bytes; send less"
         )
     try:
         decoded = text if isinstance(text, str) else text.decode()
@@ -69,13 +70,13 @@ def read_json(text: bytes | str, what: str, bytes_max: int = STATE_BYTES_MAX) ->
         )
     except UnicodeDecodeError as error:
         raise Invalid(
-            f"{what} is not UTF-8: byte {error.start} is 0x{error.object[error.start]:02x}",
+            f"{what} is not valid UTF-8: byte {error.start} is 0x{error.object[error.start]:02x}",
             "encode it as UTF-8",
         ) from error
     except json.JSONDecodeError as error:
         raise Invalid(
             f"{what} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}",
-            "repair it there",
+            "correct it there",
         ) from error
     except RecursionError as error:
         raise _too_deep(what, JSON_DEPTH_MAX) from error
@@ -86,7 +87,7 @@ def read_json(text: bytes | str, what: str, bytes_max: int = STATE_BYTES_MAX) ->
 
 
 def check_depth(value: object, what: str, depth_max: int = JSON_DEPTH_MAX) -> None:
-    """Refuse what is nested too deep, however deep it is.
+    """Refuse a value that is nested too deeply, without recursion.
 
     Raises:
         Invalid: it is.
@@ -106,12 +107,12 @@ def check_depth(value: object, what: str, depth_max: int = JSON_DEPTH_MAX) -> No
 
 
 def shown(text: str) -> str:
-    """A path or a name as an error may quote it: short, and with nothing hidden in it."""
+    """Return a path or name for quoting in an error: short, without hidden characters."""
     return ascii(text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "...")
 
 
 def encoded_bytes(value: object) -> int:
-    """How many bytes a value takes as JSON."""
+    """Return the size of a value as JSON."""
     return len(msgspec.json.encode(value))
 
 
@@ -121,26 +122,28 @@ def _object(pairs: list[tuple[str, Any]], what: str) -> dict[str, Any]:
         return members
     seen = set[str]()
     twice = next(name for name, _ in pairs if name in seen or seen.add(name))
-    raise Invalid(f"{what} has the member {shown(twice)} twice in one object", "give it once")
+    raise Invalid(f"{what} has a duplicate member {shown(twice)}", "remove one of them")
 
 
 def _refuse_constant(constant: str, what: str) -> float:
-    raise Invalid(f"{what} holds {constant}, which is no JSON", "use null, or a string")
+    raise Invalid(f"{what} contains {constant}, which is not valid JSON", "use null or a string")
 
 
 def _float(digits: str, what: str) -> float:
     number = float(digits)
     if not math.isfinite(number):
-        raise Invalid(f"{what} holds {shown(digits)}, which is too large", "write it as a string")
+        raise Invalid(
+            f"{what} contains {shown(digits)}, which is too large", "write it as a string"
+        )
     return number
 
 
 def _integer(digits: str, what: str) -> int:
-    # The length first: to read a long run of digits costs the square of its length.
+    # The length first: parsing a long run of digits takes quadratic time.
     if len(digits) <= _INTEGER_CHARS_MAX and INTEGER_MIN <= (number := int(digits)) <= INTEGER_MAX:
         return number
     raise Invalid(
-        f"{what} holds {shown(digits)}, an integer of more than 64 bits",
+        f"{what} contains {shown(digits)}, an integer of more than 64 bits",
         "write large integers as strings",
     )
 
@@ -151,7 +154,8 @@ def _check_characters(value: object, what: str) -> None:
     except UnicodeEncodeError as error:
         lone = ord(error.object[error.start])
         raise Invalid(
-            f"{what} holds half a character, \\u{lone:04x}", "write both halves, or neither"
+            f"{what} contains a lone surrogate \\u{lone:04x} (half a character)",
+            "write both surrogates of the pair, or neither",
         ) from error
 
 
