@@ -102,7 +102,7 @@ def test_a_budget_that_is_too_small_says_what_to_do(shell: Shell) -> None:
     code, error = shell.fails("context", "pack", "--budget", "5")
 
     assert code == 2
-    assert "give a budget of" in error
+    assert "pass a budget of" in error
 
 
 def test_a_package_goes_to_another_thread_by_file(shell: Shell) -> None:

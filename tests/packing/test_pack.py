@@ -121,7 +121,7 @@ def test_a_repeated_block_is_dropped_and_says_of_which() -> None:
     package = pack([Block("a", "twice"), Block("b", "once"), Block("c", "twice")], "", 100)
 
     assert [block.id for block in package.blocks] == ["a", "b"]
-    assert str(package.why("c")) == "dropped: the same as a"
+    assert str(package.why("c")) == "dropped: duplicate of a"
 
 
 def test_of_repeats_the_pinned_one_stays() -> None:
@@ -189,7 +189,7 @@ def test_wrong_blocks_are_refused() -> None:
 
 
 def test_ids_that_repeat_and_pins_of_nothing_are_refused() -> None:
-    with pytest.raises(Invalid, match="twice"):
+    with pytest.raises(Invalid, match="duplicate block"):
         pack([Block("a", "x"), Block("a", "y")], "", 10)
     with pytest.raises(Invalid, match="pinned"):
         pack([Block("a", "x")], "", 10, pins=["b"])
@@ -235,7 +235,7 @@ def test_a_placeholder_is_reported() -> None:
     package = pack(TALK, "database", 100, digests={"a1"})
 
     assert package.why("a1").is_digest
-    assert "the whole by its ref" in str(package.why("a1"))
+    assert "the full text by its ref" in str(package.why("a1"))
     assert not package.why("u1").is_digest
 
 

@@ -204,7 +204,7 @@ _TO_AND_FRO = (("Ada", "as you said you would"), ("Bob", "as they said they woul
 def test_an_embedding_that_gives_no_vectors_is_refused() -> None:
     index = Relevance([Block("a", "x"), Block("b", "y")], lambda texts: [(1.0,)])
 
-    with pytest.raises(Invalid, match="one vector each"):
+    with pytest.raises(Invalid, match="one vector for each"):
         index.scores("x")
 
 

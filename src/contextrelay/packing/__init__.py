@@ -1,1 +1,1 @@
-"""Packing: relevance, candidates and the choice under a budget."""
+"""Packing: relevance, candidates and selection within a budget."""

@@ -1,7 +1,7 @@
-"""Candidates: what of a thread may go into a window: its state, entry by entry, and its blocks.
+"""Candidates: the contents of a thread that may go into a window: its state entries and its blocks.
 
 Rule: every entry of a state is a block with an id that leads back to it, `facts/f12`; hard
-constraints and the summary cannot be left out.
+constraints and the summary are always included.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from contextrelay.model.package import Block, BlockType
 from contextrelay.state.schema import AHEAD
 
 BLOCK_METADATA = "block"
-"""The key under which an artifact's metadata says that it is a block of its thread."""
+"""The metadata key that marks an artifact as a block of its thread."""
 
 
 class BlockFields(Struct, frozen=True):
-    """What an artifact's metadata says of it as a block."""
+    """The block fields in an artifact's metadata."""
 
     id: str = ""
     type: BlockType = "MEMORY"
@@ -33,18 +33,18 @@ class BlockFields(Struct, frozen=True):
 
 
 def block_fields(artifact: Artifact) -> BlockFields | None:
-    """What an artifact is as a block; None for one that was not added as such."""
+    """Return the block fields of an artifact, or None if it was not added as a block."""
     given = artifact.metadata.get(BLOCK_METADATA)
     if given is None:
         return None
     try:
         return convert(given, BlockFields)
     except ValidationError:
-        return None  # Somebody else's word for something else.
+        return None  # The key is used by someone else for another purpose.
 
 
 def state_blocks(state: dict[str, Any]) -> Iterator[Block]:
-    """The entries of a state as blocks, those that change least first."""
+    """Yield the entries of a state as blocks, least often changing first."""
     if summary := state.get("session_summary"):
         yield Block("summary", f"Summary: {summary}", "SYSTEM")
     for each in _entries(state, "constraints"):
@@ -74,7 +74,7 @@ def state_blocks(state: dict[str, Any]) -> Iterator[Block]:
 def artifact_block(
     artifact: Artifact, fields: BlockFields | None, content: str, is_whole: bool
 ) -> Block:
-    """An artifact of a thread as a block, with its whole content or with what stands in for it."""
+    """Return an artifact of a thread as a block, with its full content or a replacement."""
     if fields is None:
         return Block(
             f"artifacts/{artifact.ref}",
@@ -97,11 +97,11 @@ def artifact_block(
 
 
 def pruned_refs(state: dict[str, Any]) -> set[str]:
-    """Blocks that were taken out of a thread's window."""
+    """Return the refs of blocks that were pruned from a thread's context."""
     try:
         return {each.ref for each in convert(state.get("pruned") or [], list[_Pruned])}
     except ValidationError:
-        return set()  # Somebody else's word for something else.
+        return set()  # The field is used by someone else for another purpose.
 
 
 class _Pruned(Struct, frozen=True):

@@ -1,9 +1,10 @@
-"""Embeddings: what blocks are about, as vectors, and how near that is to what a query asks.
+"""Embeddings: the topics of blocks as vectors, and their similarity to a query.
 
-What a block is about is said by its neighbours too: their vectors are added to its own, less the
-further away they are. What all blocks have in common says nothing and is taken off first.
+The topic of a block includes its neighbours': their vectors are added to its own, with weights that
+decrease with distance. The mean of all blocks carries no information and is subtracted first.
 
-Rule: a text is embedded once, when it is first asked about, together with all that came since.
+Rule: a text is embedded once, at the first query after it was added, in one batch with other new
+ones.
 """
 
 from __future__ import annotations
@@ -18,27 +19,27 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
-"""From texts to vectors, one each, of one length."""
+"""Returns a vector for each text, all of one length."""
 
 Run = Sequence[str | None]
-"""Names of texts that follow each other; None for one that left."""
+"""Names of consecutive texts; None for a removed one."""
 
 
 class Vectors:
-    """Texts under names, with their vectors."""
+    """Named texts with their vectors."""
 
     def __init__(self, embed: Embed, lent: Sequence[float]) -> None:
         self._embed = embed
         self._lent = lent
-        """What a neighbour adds of its own, the next one first."""
+        """The weights of neighbours, nearest first."""
         self._waiting: dict[str, str] = {}
         self._rows: dict[str, int] = {}
         self._matrix: NDArray[float32] | None = None
         self._topics: tuple[NDArray[float32], NDArray[float32]] | None = None
-        """By row what each text is about, and what all have in common; None: something changed."""
+        """The topic of each text by row, and their mean; None after a change."""
 
     def add(self, name: str, text: str) -> None:
-        """Take a text in; another one under the same name is replaced."""
+        """Add a text, or replace the one with the same name."""
         self._waiting[name] = text
         self._topics = None
 
@@ -48,12 +49,12 @@ class Vectors:
         self._topics = None
 
     def near(self, text: str, runs: Iterable[Run]) -> dict[str, float]:
-        """How near each text is to this one, with those around it: from 0 to 1 for the nearest.
+        """Return how similar each text, with its neighbours, is to this one; the nearest is 1.
 
-        `runs`: which of them follow each other.
+        `runs`: the sequences of consecutive texts.
 
         Raises:
-            Invalid: the embedding gives something else than vectors of one length.
+            Invalid: the embedding does not return vectors of one length.
         """
         self._catch_up()
         if self._matrix is None or not self._rows:
@@ -96,12 +97,12 @@ class Vectors:
         self._matrix = made if self._matrix is None else numpy.concatenate((self._matrix, made))
         self._rows.update({name: start + index for index, name in enumerate(self._waiting)})
         self._waiting.clear()
-        if len(self._matrix) > 2 * len(self._rows) + 64:  # Most rows are of what was replaced.
+        if len(self._matrix) > 2 * len(self._rows) + 64:  # Most rows belong to replaced texts.
             self._matrix = self._matrix[list(self._rows.values())]
             self._rows = {name: row for row, name in enumerate(self._rows)}
 
     def _made(self, texts: list[str]) -> NDArray[float32]:
-        """Vectors of length 1."""
+        """Return vectors of length 1."""
         import numpy
 
         made = numpy.asarray(self._embed(texts), dtype=numpy.float32)
@@ -109,8 +110,8 @@ class Vectors:
         fits = self._matrix is None or self._matrix.shape[1] == width
         if made.shape != (len(texts), width) or not width or not fits:
             raise Invalid(
-                f"the embedding made {made.shape} of {len(texts)} texts",
-                "it has to give one vector each, all of one length",
+                f"the embedding returned shape {made.shape} for {len(texts)} texts",
+                "it must return one vector for each text, all of one length",
             )
         return _unit(numpy.nan_to_num(made))
 

@@ -1,9 +1,9 @@
-"""Policy: whether a message is re-sent in full, shown once, or passed as a ref, by what it costs.
+"""Policy: whether to send a message in full each time, show it once, or pass it as a ref, by cost.
 
-With prompt caching, what stays in the prefix is cheap to send again; a ref costs a line now, and a
-pull when the model wants to look. Prices are in units of an uncached input token.
+With prompt caching, text that stays in the prefix is cheap to send again; a ref costs a line now,
+and a pull if the model wants to read it. Prices are in units of an uncached input token.
 
-Rule: the cheapest wins. Chances of a pull are this store's own, measured by kind and size; they
+Rule: the cheapest option wins. Pull probabilities are measured in this store by kind and size; they
 start from a prior that measurements soon outweigh.
 """
 
@@ -19,21 +19,21 @@ from contextrelay.errors import Invalid
 Way = Literal["inline", "once", "ref"]
 
 REF_TOKENS = 41
-"""A ref in one line of a prompt."""
+"""Tokens of a ref on one line of a prompt."""
 MESSAGE_TOKENS_MIN = 100
-"""Less than this is always sent in full."""
+"""Shorter messages are always sent in full."""
 LATER_CALLS_MIN = 3
 _PULL_TOKENS = 40
-"""What asking for a piece takes, and what frames the answer."""
+"""Tokens of the request for a piece and the frame of the reply."""
 _KEPT_SHARE = 0.9
-"""A part of what is inline is compacted away before the end."""
+"""The share of inline text that is not compacted away before the end."""
 _PRIOR_CHANCE = 0.3
 _PRIOR_WEIGHT = 10
 _SLICE_TOKENS = 300
 
 
 class Prices(Struct, frozen=True):
-    """What a token costs, where an uncached input token costs 1."""
+    """Token prices, relative to an uncached input token."""
 
     cache_write: float = 1.25
     cache_read: float = 0.1
@@ -42,7 +42,7 @@ class Prices(Struct, frozen=True):
     def __post_init__(self) -> None:
         prices = (self.cache_write, self.cache_read, self.output)
         if not all(0 <= price < 1_000_000 for price in prices):
-            raise Invalid(f"prices {prices}", "give numbers from 0 up")
+            raise Invalid(f"prices {prices}", "pass numbers of 0 or more")
 
 
 class Pulls(Struct, frozen=True):
@@ -52,7 +52,7 @@ class Pulls(Struct, frozen=True):
     at_first_call: int = 0
     later: int = 0
     slice_tokens: int = 0
-    """All that the pulls brought, together."""
+    """The total tokens of all pulls."""
 
     @property
     def first_chance(self) -> float:
@@ -69,21 +69,21 @@ class Pulls(Struct, frozen=True):
 
 
 class WindowMessage(Struct, frozen=True, kw_only=True):
-    """A message on its way into a window."""
+    """A message to put into a window."""
 
     tokens: int
     prefix_tokens: int = 0
-    """What stands before it, in the cache."""
+    """Tokens before it, in the cache."""
     calls: int = 0
-    """How often the model was called so far; as many are expected to follow."""
+    """The number of model calls so far; as many are expected to follow."""
     is_addressed: bool = False
     """Whether the agent asked for it: then it is shown at least once."""
     is_exempt: bool = False
-    """A system message, the task, or the agent's own output."""
+    """Whether it is a system message, the task, or the agent's own output."""
 
 
 class Costs(Struct, frozen=True):
-    """What each way costs."""
+    """The cost of each option."""
 
     inline: float
     once: float
@@ -91,7 +91,7 @@ class Costs(Struct, frozen=True):
 
 
 def choose(message: WindowMessage, pulls: Pulls, prices: Prices = Prices()) -> Way:  # noqa: B008
-    """The cheapest way to pass a message on; the fuller one of two that cost the same."""
+    """Return the cheapest way to pass a message on; of equal costs, the fuller one."""
     if message.is_exempt or message.tokens < MESSAGE_TOKENS_MIN:
         return "inline"
     costs = weigh(message, pulls, prices)
@@ -102,7 +102,7 @@ def choose(message: WindowMessage, pulls: Pulls, prices: Prices = Prices()) -> W
 
 
 def weigh(message: WindowMessage, pulls: Pulls, prices: Prices = Prices()) -> Costs:  # noqa: B008
-    """What each way costs over this call and those that follow."""
+    """Return the cost of each option over this call and the expected following ones."""
     later_calls = max(LATER_CALLS_MIN, message.calls)
     kept = prices.cache_write + prices.cache_read * later_calls
     one_pull = (
@@ -119,7 +119,7 @@ def weigh(message: WindowMessage, pulls: Pulls, prices: Prices = Prices()) -> Co
 
 
 def size_class(tokens: int) -> str:
-    """The class of sizes that pull rates are kept for."""
+    """Return the size class for which pull rates are kept."""
     for limit in (400, 1_600, 6_400, 25_600):
         if tokens < limit:
             return f"under_{limit}"

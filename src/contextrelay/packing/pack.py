@@ -1,8 +1,8 @@
-"""Packing: which blocks go into a window that has room for so many tokens.
+"""Packing: choose the blocks for a window with a number of tokens.
 
-Rule: never over the budget by the real tokenizer, and nothing without a trace: what was given is
-kept or dropped, each with its reason. What was chosen stays in the order in which it was given, so
-that a conversation reads as it went, and what was sent before stays a prefix of what is sent next.
+Rule: never over the budget as counted by the real tokenizer, and every block is either kept or
+dropped, with a reason. The chosen blocks keep their order, so that a conversation reads as it
+happened, and what was sent before stays a prefix of what is sent next.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ PACK_BLOCKS_MAX = 1_000_000
 
 
 Shorten = Callable[[Block, int], str | None]
-"""From a block and its tokens to what stands in for it, a digest with a ref; None: nothing."""
+"""Returns a replacement for a block of that many tokens, a digest with a ref, or None."""
 
 DECAY_A_MINUTE = 0.95
 DECAY_FLOOR = 0.1
-# With a query, the maker's score of a block and its age only break near ties.
+# With a query, the creator's score of a block and its age only break near ties.
 _PRIOR = 0.02
-# For so many of the best the words that were found are named; for all it would take long.
+# Matched words are reported for this many of the best blocks; for all it would be slow.
 _EXPLAINED = 100
 
 
@@ -49,16 +49,16 @@ def pack(
     digests: Collection[str] = (),
     tokens: Mapping[str, int] | None = None,
 ) -> Package:
-    """Choose the blocks that say most to a query, within a budget.
+    """Choose the blocks most relevant to a query, within a budget.
 
-    SYSTEM blocks and `pins` (ids) are always in. `relevance`: an index over these blocks that is
-    kept from one time to the next. `now_ms`: the age of a block is counted from it, or from the
-    newest. `count`: another way to count tokens; `tokens`: counts by id. `digests`: ids of blocks
-    whose content stands in for more, as `why` then says.
+    SYSTEM blocks and `pins` (ids) are always included. `relevance`: an index over these blocks that
+    is kept between calls. `now_ms`: the time from which ages are counted; default: the newest
+    block. `count`: another token counter; `tokens`: known counts by id. `digests`: ids of blocks
+    whose content replaces a longer text, which `why` then reports.
 
     Raises:
-        BudgetTooSmall: SYSTEM and pinned blocks alone are over the budget.
-        Invalid: an id is there twice, a pin is none of them, or the budget is none.
+        BudgetTooSmall: SYSTEM and pinned blocks alone exceed the budget.
+        Invalid: an id is duplicate, a pin is unknown, or the budget is invalid.
     """
     query = query or ""
     budget = budget_tokens if isinstance(budget_tokens, Budget) else Budget(budget_tokens)
@@ -99,7 +99,7 @@ def pack(
 def _ranked(
     blocks: Sequence[Block], choice: _Choice, found: dict[str, float], priors: list[float]
 ) -> list[int]:
-    """The places of those that compete, the best first; of the same worth, the newest."""
+    """Return the indexes of competing blocks, best first; of equal scores, the newest first."""
     scale = -1 / (max(found.values(), default=0.0) or 1.0)
     get, decided = found.get, choice.reasons
     worth = [
@@ -112,7 +112,7 @@ def _ranked(
 
 
 class _Choice(Struct):
-    """What was decided so far."""
+    """The decisions so far."""
 
     left_tokens: int
     costs: dict[str, int]
@@ -151,7 +151,7 @@ class _Choice(Struct):
 
 
 def decay(age_ms: int) -> float:
-    """What age leaves of a block's relevance; counted from its birth, so it does not compound."""
+    """Return the factor by which age reduces relevance; from creation, so it does not compound."""
     return max(DECAY_FLOOR, DECAY_A_MINUTE ** min(max(age_ms, 0) / 60_000, 1_000))
 
 
@@ -162,9 +162,9 @@ def _check(blocks: Sequence[Block], pins: Collection[str]) -> None:
     if len(ids) < len(blocks):
         seen = set[str]()
         twice = next(block.id for block in blocks if block.id in seen or seen.add(block.id))
-        raise Invalid(f"block {twice} was given twice", "give each block an id of its own")
+        raise Invalid(f"duplicate block {twice}", "give each block a unique id")
     if strange := [pin for pin in pins if pin not in ids]:
-        raise Invalid(f"{strange[0]} was pinned, and is none of the blocks")
+        raise Invalid(f"pinned block {strange[0]} is not among the blocks")
 
 
 def _take_musts(choice: _Choice, blocks: Sequence[Block], pins: set[str]) -> None:
@@ -173,14 +173,14 @@ def _take_musts(choice: _Choice, blocks: Sequence[Block], pins: set[str]) -> Non
     if needed > choice.left_tokens:
         raise BudgetTooSmall(
             f"SYSTEM and pinned blocks take {needed} tokens of {choice.left_tokens}",
-            f"give a budget of {needed} tokens or more, or unpin some",
+            f"pass a budget of {needed} tokens or more, or unpin some",
         )
     for block in musts:
         choice.take(block.id, "pinned" if block.id in pins else "system")
 
 
 def _drop_repeats(choice: _Choice, blocks: Sequence[Block]) -> None:
-    """Drop blocks with the content of another; of several the first stays."""
+    """Drop blocks with the content of an earlier one."""
     first = {block.content: block.id for block in reversed(blocks)}
     first |= {block.content: block.id for block in reversed(blocks) if block.id in choice.reasons}
     for block in blocks:
@@ -205,7 +205,7 @@ def _relevance(
 
 
 def _priors(blocks: Sequence[Block], now_ms: int | None) -> list[float]:
-    """What each is worth without a query, from 0 to 1: its maker's view of it, less with age."""
+    """Return the value of each block without a query, from 0 to 1: its score, reduced by age."""
     newest_ms = max((block.timestamp for block in blocks), default=0)
     at_ms = newest_ms if now_ms is None else now_ms
     worth = [

@@ -1,6 +1,6 @@
-"""Related words: what a word of a question may be called in the text that answers it.
+"""Related words: words that the answer may use for a word of the question.
 
-Rule: common English words only, no names and no subjects of their own; a related word never counts
+Rule: common English words only, no names and no special subjects; a related word never counts
 as much as the word itself (weights.py).
 """
 
@@ -10,14 +10,14 @@ from functools import cache
 
 from contextrelay.content.search.words import stem
 
-# Of a question they say how it is asked, not what it is about.
+# In a question these say how it is asked, not what it is about.
 _FRAMING = """
     according anything consider could describe different ever far feel get go happen know let likely
     long many mention might much name new often per recently said say someone something sort
     specific specifically take thing think thought time type kind use way would
 """
 
-# The first word of each may be called by the others.
+# The first word of each group may be expressed by the others.
 _SYNONYMS = """
 child kid baby toddler; kid child; son boy; daughter girl; mother mom mum; mom mother; father dad;
 dad father; parent mom dad mother father; husband wife spouse partner; wife husband spouse partner;
@@ -86,13 +86,13 @@ retry attempt; crash fail
 
 @cache
 def framing() -> frozenset[str]:
-    """The stems of words that say how a question is asked."""
+    """Return the stems of words that only frame a question."""
     return frozenset(map(stem, _FRAMING.split()))
 
 
 @cache
 def synonyms() -> dict[str, tuple[str, ...]]:
-    """By the stem of a word, the stems of what it may be called as well."""
+    """Return the stems of related words by the stem of a word."""
     found: dict[str, tuple[str, ...]] = {}
     for line in _SYNONYMS.split(";"):
         word, *others = map(stem, line.split())
@@ -105,9 +105,10 @@ _LONGER_CHARS_MAX = 4
 
 
 def begin_alike(word: str, other: str) -> bool:
-    """Whether one of two stems is the other with an ending: danc and dancer, child and childhood.
+    """Return True if two stems are one stem with different endings: danc and dancer, child and
+    childhood.
 
-    Both begin with the same `BEGINNING_CHARS` characters. Of two longer stems the last character of
+    Both start with the same `BEGINNING_CHARS` characters. Of two longer stems the last character of
     the shorter one may differ: psychologi and psycholog.
     """
     short, long = (word, other) if len(word) <= len(other) else (other, word)

@@ -1,12 +1,12 @@
-"""Relevance: how much each block says to a query, from an index that grows with the blocks.
+"""Relevance: score blocks for a query, with an incremental index.
 
-A word of the query counts where it stands and, weaker, in neighbouring blocks: the answer to a
-question seldom repeats its words. For each word the best neighbour counts, not the sum of them, or
-talk about one thing would drown the turn that says it. On top come the group as a whole, who is
-named as the speaker, and the date, where the query has one.
+A word of the query counts where it occurs and, with less weight, in neighbouring blocks: the answer
+to a question seldom repeats its words. For each word only the best neighbour counts, not the sum,
+because otherwise talk about one thing would outweigh the turn that states it. The score also
+includes the group as a whole, a speaker named in the query, and the date, if the query has one.
 
-Rule: adding a block costs what the block is long, however many there are; nothing is ever refitted.
-The weights hold over a wide range around these values (bench/quality/locomo).
+Rule: the cost of adding a block depends on its length only; nothing is ever recomputed. The weights
+work over a wide range around these values (bench/quality/locomo).
 """
 
 from __future__ import annotations
@@ -41,18 +41,19 @@ _SPEAKER_TURNS_MIN = 3
 
 
 class _Asked(Struct, frozen=True):
-    """What a query asks for: the speakers that it names, and its other words."""
+    """A parsed query: the speakers that it names, and its other words."""
 
     speakers: set[str]
     spelled: dict[str, str]
     meant: dict[str, dict[str, float]]
-    """By each word of it what it may mean, with what that counts."""
+    """For each word, the words that it may mean, with their weights."""
     reached: dict[str, dict[int, float]]
-    """By each word what it gives to the places it stands in, and to their neighbours."""
+    """For each word, its contributions to the positions where it occurs, and to their neighbours.
+    """
 
 
 class Relevance:
-    """The index over some blocks, in the order in which they came."""
+    """An index over blocks, in the order in which they were added."""
 
     def __init__(
         self,
@@ -63,21 +64,21 @@ class Relevance:
         self._weights = weights
         self._entries: dict[str, IndexedBlock] = {}
         self._ids: list[str] = []
-        """By place; empty where a block was removed."""
+        """By position; empty if a block was removed."""
         self._free: list[int] = []
         self._postings: dict[str, dict[int, int]] = {}
-        """By place, as they are packed in the entries."""
+        """By position, packed as in the entries."""
         self._groups: dict[str, list[str | None]] = {}
-        """The members, in order; None for one that left."""
+        """The members in order; None for a removed one."""
         self._in_groups: dict[str, dict[str, int]] = {}
         self._beginnings: dict[str, list[str]] = {}
-        """Words by how they begin."""
+        """Words by their first characters."""
         self._speakers: dict[str, int] = {}
         self._length_sum = 0
         self._packs: dict[int, int] = {}
         self._table = WordWeights(weights, 1.0)
         self._last_asked: tuple[str, _Asked] | None = None
-        """What the last query asks for: it is looked up for every block that is shown."""
+        """The last query, parsed: it is used for every block that is shown."""
         self._vectors = None if embed is None else Vectors(embed, weights.embedded_lent)
         for block in blocks:
             self.add(block)
@@ -89,7 +90,7 @@ class Relevance:
         return block_id in self._entries
 
     def add(self, block: Block) -> None:
-        """Take a block in, behind those before it; one that is there is replaced where it is."""
+        """Add a block after the others; a block with a known id is replaced in place."""
         self._last_asked = None
         old = self._entries.get(block.id)
         if old is not None:
@@ -120,7 +121,7 @@ class Relevance:
             self._vectors.add(block.id, " ".join(query_words(said).values()) or said)
 
     def remove(self, block_id: str) -> None:
-        """Forget a block, if it is there; its neighbours keep their places."""
+        """Remove a block, if it exists; its neighbours keep their positions."""
         self._last_asked = None
         entry = self._entries.get(block_id)
         if entry is not None:
@@ -141,7 +142,7 @@ class Relevance:
         return len(self._ids) - 1
 
     def scores(self, query: str) -> dict[str, float]:
-        """Blocks by id that say something to a query; those that are missing say nothing."""
+        """Return the scores of relevant blocks by id; blocks without a score are omitted."""
         summed = self._weighed(query)
         found = {name: score for name, score in zip(self._ids, summed, strict=True) if score}
         return found if self._vectors is None else self._with_vectors(found, query, self._vectors)
@@ -149,7 +150,7 @@ class Relevance:
     def _with_vectors(
         self, found: dict[str, float], query: str, vectors: Vectors
     ) -> dict[str, float]:
-        """Scores by words and by an embedding added up."""
+        """Return scores by words plus scores by embedding."""
         asked = self._asked(query)
         bare = " ".join(asked.spelled[word] for word in asked.meant) or query
         near, highest = vectors.near(bare, self._groups.values()), max(found.values(), default=1.0)
@@ -161,7 +162,7 @@ class Relevance:
         return {block_id: score for block_id, score in mixed.items() if score}
 
     def shares(self, query: str) -> dict[str, float]:
-        """Scores as shares of the best one: 1 for the best block, 0 for one that says nothing."""
+        """Return scores relative to the best one: 1 for the best block, 0 for irrelevant ones."""
         if self._vectors is None:
             ids, scores = self._ids, self._weighed(query)
         else:
@@ -169,11 +170,11 @@ class Relevance:
             ids, scores = list(self._entries), [found.get(each, 0.0) for each in self._entries]
         highest = max(scores, default=0.0) or 1.0
         shares = dict(zip(ids, [score and score / highest for score in scores], strict=True))
-        shares.pop("", None)  # Where blocks were removed.
+        shares.pop("", None)  # Positions of removed blocks.
         return shares
 
     def _weighed(self, query: str) -> list[float]:
-        """What each place says to a query."""
+        """Return the score of each position for a query."""
         asked = self._asked(query)
         summed = [0.0] * len(self._ids)
         how_asked = framing().intersection(asked.meant)
@@ -185,12 +186,12 @@ class Relevance:
         has_groups = bool(self._groups)
         for turn in self._entries.values() if has_groups else ():
             if turn.is_question and turn.lends is None:
-                self._lends(turn)  # Finds its answer as well.
+                self._lends(turn)  # Also finds its answer.
         weigh(summed, self._entries.values(), query, asked.speakers, self._weights, has_groups)
         return summed
 
     def found(self, query: str, block_id: str) -> tuple[str, ...]:
-        """The words of a query that stand in a block, or in its neighbours."""
+        """Return the words of a query that occur in a block or in its neighbours."""
         entry = self._entries.get(block_id)
         if entry is None:
             return ()
@@ -220,7 +221,7 @@ class Relevance:
     # Groups
 
     def _join_group(self, entry: IndexedBlock, old: IndexedBlock | None) -> None:
-        """Give a block its place in its group: behind the others, or where it was."""
+        """Add a block to its group: at the end, or in its previous position."""
         if old is not None and old.group == entry.group:
             entry.place_in_group = old.place_in_group
         else:
@@ -234,18 +235,18 @@ class Relevance:
 
     def _leave_group(self, entry: IndexedBlock) -> None:
         if entry.group is not None:
-            # Its place stays empty: to close up would cost as much as the group is long.
+            # Its position stays empty: closing the gap would take time linear in the group.
             self._groups[entry.group][entry.place_in_group] = None
             self._look_again(entry)
 
     def _look_again(self, changed: IndexedBlock) -> None:
-        """Let the neighbours of a block that changed look up theirs again."""
+        """Clear the cached neighbours of the blocks near a changed one."""
         for entry in self._neighbours(changed):
             entry.lends = None
         changed.lends = None
 
     def _neighbours(self, entry: IndexedBlock) -> Iterator[IndexedBlock]:
-        """The neighbours of a block, as far as words reach."""
+        """Yield the neighbours of a block within reach."""
         if entry.group is not None:
             members, place = self._groups[entry.group], entry.place_in_group
             reach = max(len(self._weights.before), len(self._weights.behind))
@@ -254,7 +255,7 @@ class Relevance:
                     yield self._entries[neighbour]
 
     def _lends(self, entry: IndexedBlock) -> list[tuple[int, float]]:
-        """The places of a block's neighbours, with their shares of its weight."""
+        """Return the positions of a block's neighbours, with their shares of its weight."""
         lends: list[tuple[int, float]] = []
         entry.answer_place = -1
         if entry.group is not None:
@@ -279,9 +280,9 @@ class Relevance:
     # Words
 
     def _packed(self, times: int, length: int) -> int:
-        """How often a word is in a block, and how long that is, in one number."""
+        """Pack a word's count in a block and the block's length into one number."""
         packed = times << LENGTH_BITS | length
-        # Always the same object: what is looked up for every posting then stays near at hand.
+        # Always the same object, which keeps the lookups of postings in the CPU cache.
         return self._packs.setdefault(packed, packed)
 
     def _note_words(self, entry: IndexedBlock) -> None:
@@ -312,7 +313,9 @@ class Relevance:
                     del in_groups[entry.group]
 
     def _of_word(self, word: str, meant: dict[str, float]) -> dict[int, float]:
-        """What a word of a query gives to the blocks it stands in, and to their neighbours."""
+        """Return the contributions of a query word to the blocks it occurs in, and to their
+        neighbours.
+        """
         own = self._postings.get(word)
         limit = self._rarity(word, own) if own else math.inf
         best: dict[int, float] = {}
@@ -320,7 +323,7 @@ class Relevance:
             postings = self._postings.get(other)
             if not postings:
                 continue
-            # A rarer word near it is no better than the word that was asked for.
+            # A rarer related word must not count more than the word of the query.
             rarity = share * min(self._rarity(other, postings), limit)
             table = {packed: rarity * self._table[packed] for packed in set(postings.values())}
             if not best:
@@ -332,7 +335,7 @@ class Relevance:
         return self._with_lent(best) if self._groups else best
 
     def _with_lent(self, own: dict[int, float]) -> dict[int, float]:
-        """What blocks have of a word, and what they lend to their neighbours."""
+        """Add the contributions of blocks to their neighbours."""
         best, turns, ids = dict(own), self._entries, self._ids
         get = best.get
         for place, value in own.items():
@@ -344,7 +347,7 @@ class Relevance:
         return best
 
     def _meant(self, word: str) -> dict[str, float]:
-        """Words that a word of a query may mean, itself first, each with what it counts."""
+        """Return the words that a query word may mean, itself first, with their weights."""
         weights, meant = self._weights, {word: 1.0}
         for other in self._beginnings.get(word[:BEGINNING_CHARS], ()):
             if begin_alike(word, other):
@@ -354,7 +357,7 @@ class Relevance:
         return meant
 
     def _rarity(self, word: str, postings: dict[int, int]) -> float:
-        """How rare a word is: by blocks, and partly by groups, whose talk repeats itself."""
+        """Return the rarity of a word: by blocks, and partly by groups, which repeat words."""
         by_block = idf(len(self._entries), len(postings))
         in_groups = self._in_groups.get(word)
         if not in_groups or len(self._groups) < 2:

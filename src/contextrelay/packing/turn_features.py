@@ -1,4 +1,4 @@
-"""Features of turns: the speaker, group and day of a block, and words that name a time."""
+"""Features of turns: speaker, group and day of a block, and words that name a time."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ SAYS_YOU = re.compile(r"\b(?:you|your|you're|you've|yours)\b", re.IGNORECASE)
 
 
 def group_of(block: Block) -> str | None:
-    """The group of a block; talk without one is taken for one talk."""
+    """Return the group of a block; conversation turns without one share a group."""
     if block.group is not None:
         return block.group
     return "" if block.type in ("USER", "AGENT") else None
 
 
 def speaker_of(block: Block) -> tuple[str, str]:
-    """Who says it, folded, and what is said."""
+    """Return the speaker, folded, and the spoken text."""
     said = _SAID.match(block.content)
     named = block.metadata.get("speaker")
     if isinstance(named, str):
@@ -53,7 +53,7 @@ def speaker_of(block: Block) -> tuple[str, str]:
 
 
 def day_of(block: Block) -> tuple[int, int] | None:
-    """The month and day of a block: by its time, or by a date in its metadata."""
+    """Return the month and day of a block: from its timestamp, or a date in its metadata."""
     if block.timestamp:
         try:
             at = datetime.fromtimestamp(block.timestamp / 1000, UTC)
@@ -67,17 +67,17 @@ def day_of(block: Block) -> tuple[int, int] | None:
 
 
 def days_in(text: str) -> list[tuple[int, int]]:
-    """Months and days that a text names; 0 for a day that it does not."""
+    """Return the months and days that a text names; the day is 0 if missing."""
     found = [
         (_MONTHS.index(month.lower()) + 1, int(day or 0))
         for day, month in _DATE_TEXT.findall(text)
-        if month != "may"  # Without a capital it is mostly no month.
+        if month != "may"  # Without a capital letter it is usually not the month.
     ]
     return found + [(int(month), int(day)) for month, day in _ISO_DATE.findall(text)]
 
 
 def same_days(day: tuple[int, int], asked: list[tuple[int, int]]) -> int:
-    """How much of a date is in a query: 1 for the month, 2 for the day as well."""
+    """Return how much of a date matches a query: 1 for the month, 2 for month and day."""
     return max(
         (1 + (number == day[1]) for month, number in asked if month == day[0]),
         default=0,

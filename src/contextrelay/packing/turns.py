@@ -1,4 +1,4 @@
-"""Turns: a block as the index of relevance knows it, and what its group, who and when add to it."""
+"""Turns: indexed blocks, and the scores of their group, speaker and date."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from contextrelay.packing.weights import Weights
 
 
 class IndexedBlock(Struct):
-    """A block as the index knows it."""
+    """A block as stored in the relevance index."""
 
     id: str
     place: int
     group: str | None
     place_in_group: int
     words: dict[str, int]
-    """How often each is in it, packed with its length: a key into the table of weights."""
+    """The count of each word, packed with the block's length: a key into the weight table."""
     length: int
     speaker: str
     is_question: bool
     says_when: bool
     says_number: bool
     says_you: float
-    """How much of it turns to the other: 1 for three times and more."""
+    """How much it addresses the other speaker: 1 for three times or more."""
     day: tuple[int, int] | None
     """Month and day."""
     lends: list[tuple[int, float]] | None = None
-    """Places of its neighbours, with their shares of its weight; None: to be looked up again."""
+    """Positions of its neighbours with their shares of its weight; None: not cached."""
     answer_place: int = -1
-    """The place of the block behind a question, where that was looked up."""
+    """Position of the block after a question, if computed."""
 
 
 def weigh(
@@ -47,7 +47,7 @@ def weigh(
     weights: Weights,
     has_groups: bool,
 ) -> None:
-    """Let the group, the speaker and the date count, in place: by now words alone were added up."""
+    """Add the scores of group, speaker and date to the word scores, in place."""
     days = days_in(query)
     asks_when = ASKS_WHEN.search(query) is not None
     asks_number = ASKS_NUMBER.search(query) is not None

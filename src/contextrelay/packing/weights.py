@@ -1,4 +1,4 @@
-"""Weights: what counts how much in relevance, and what a word weighs in a block."""
+"""Weights: parameters of relevance, and the weight of a word in a block."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from msgspec import Struct
 
 
 class Weights(Struct, frozen=True):
-    """What counts how much."""
+    """The parameters of relevance."""
 
-    # BM25, with blocks shorter than documents: repetition says little, length matters less.
+    # BM25, for blocks shorter than documents: repetition means little, length matters less.
     saturation: float = 0.9
     length: float = 0.4
     group_idf: float = 0.4
     before: tuple[float, ...] = (0.4, 0.2, 0.1, 0.06)
-    """What a block gains from a word in the block after it, the one after that ..."""
+    """The share that a block gets of a word in the next block, the one after it ..."""
     behind: tuple[float, ...] = (0.5, 0.3, 0.1, 0.06)
-    """... and from one in the block before it, and so on."""
+    """... and of a word in the previous block, the one before it, and so on."""
     after_question: float = 0.7
     answer: float = 0.85
-    """What an answer is worth at least, of its question."""
+    """Minimum score of an answer, relative to its question."""
     question: float = 0.1
-    """What a question is worth less than what is stated."""
+    """Penalty of questions against statements."""
     you: float = 0.1
-    """What is worth less that turns to the other, instead of saying something of one's own."""
+    """Penalty of turns that address the other speaker instead of stating something."""
     group: float = 0.3
     only_group: float = 0.5
-    """What is left of that for a block that has no word of the query near it."""
+    """Factor of the group score for a block without a query word nearby."""
     framing: float = 0.5
     synonym: float = 0.45
     beginning: float = 0.4
-    """What a word counts that begins like one of the query."""
+    """Weight of a word that starts like a query word."""
     speaker: float = 0.4
     date: float = 0.3
     when: float = 0.3
     number: float = 0.3
     words_power: float = 1.5
-    """With an embedding: over 1 the best by words stay ahead, and vectors decide further down."""
+    """With an embedding: above 1 the best by words stay first, and vectors decide further down."""
     embedded: float = 0.25
-    """What the nearest by an embedding is worth, of the best by words."""
+    """The score of the nearest block by embedding, relative to the best by words."""
     embedded_lent: tuple[float, ...] = (0.6, 0.36, 0.22)
-    """What the next neighbour adds to what a block is about, the one after that ..."""
+    """The weights of the nearest neighbour in a block's topic, the next one ..."""
 
 
 WEIGHTS = Weights()
@@ -51,9 +51,9 @@ LENGTH_BITS = 32
 
 
 class WordWeights(dict[int, float]):
-    """What a word weighs in a block, by how often it is there and how long that is.
+    """The weight of a word in a block, by its count and the block's length.
 
-    Few of these differ among many blocks, so each is worked out once for a mean length.
+    Many blocks share few distinct keys, so each weight is computed once for a mean length.
     """
 
     def __init__(self, weights: Weights, mean: float) -> None:
@@ -62,7 +62,7 @@ class WordWeights(dict[int, float]):
         self._mean = mean
 
     def at(self, mean: float) -> WordWeights:
-        """The table for a mean length, which is this one if it did not change."""
+        """Return the table for a mean length, which is this one if it is unchanged."""
         return self if mean == self._mean else WordWeights(self._weights, mean)
 
     def __missing__(self, packed: int) -> float:
@@ -75,5 +75,5 @@ class WordWeights(dict[int, float]):
 
 
 def idf(count: int, with_it: int) -> float:
-    """How rare a word is that `with_it` of `count` blocks have."""
+    """Return the inverse document frequency of a word in `with_it` of `count` blocks."""
     return math.log(1 + (count - with_it + 0.5) / (with_it + 0.5))
