@@ -118,7 +118,7 @@ def test_a_conflict_exits_with_5_and_says_the_version_and_what_changed(shell: Sh
         (["add", "wish", "x"], 2, "invalid choice"),
         (["add", "decision", "x", "--confidence", "2"], 2, "0 to 1"),
         (["add", "decision", "x", "--evidence", "nothing"], 3, "no ref"),
-        (["resolve", "q9"], 3, "nothing waits"),
+        (["resolve", "q9"], 3, "nothing is open"),
         (["log", "--limit", "0"], 2, "out of range"),
         (["adopt"], 3, "relay thread files"),
     ],

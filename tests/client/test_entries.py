@@ -77,7 +77,7 @@ def test_an_unknown_id_is_not_found_and_those_that_wait_are_named(relay: Relay) 
     with pytest.raises(NotFound) as error:
         thread.resolve("q7")
 
-    assert error.value.hint == "waiting are q1"
+    assert error.value.hint == "open ids: q1"
 
 
 def test_what_a_state_does_not_allow_is_refused(relay: Relay) -> None:

@@ -159,7 +159,7 @@ def test_a_refused_note_is_reported_to_the_model_and_the_run_goes_on(relay: Rela
     assert [each["is_error"] for each in first["tools"]] == [True, True]
     results = json.loads(relay.pull(first["exchange"]))["results"]
     assert "00000000-0000-4000-8000-000000000000" in results[0]["text"]
-    assert "no question and no step has the id q9" in results[1]["text"]
+    assert "no question or step with the id q9" in results[1]["text"]
     assert [each["is_error"] for each in second["tools"]] == [False]
     state = thread.state()
     assert [fact["value"] for fact in state["facts"]] == ["right"]

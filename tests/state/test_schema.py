@@ -95,11 +95,11 @@ def test_unknown_fields_are_kept_at_the_top_and_in_items() -> None:
 @pytest.mark.parametrize(
     ("operation", "path", "hint"),
     [
-        (Operation("add", "/facts/-", "text"), "/facts/1 is no object", "id, key, value"),
+        (Operation("add", "/facts/-", "text"), "/facts/1 is not an object", "id, key, value"),
         (Operation("add", "/facts/-", {"id": "f", "key": "k"}), "/facts/1 has no value", "any"),
         (Operation("add", "/facts/0", {"key": "k", "value": 1}), "/facts/0 has no id", "string"),
         (Operation("replace", "/facts/0/id", 7), "/facts/0/id", "a string"),
-        (Operation("add", "/facts/0/at", None), "/facts/0/at", "left out"),
+        (Operation("add", "/facts/0/at", None), "/facts/0/at", "omitted"),
         (Operation("remove", "/facts/0/key"), "/facts/0 has no key", "a string"),
         (Operation("replace", "/constraints/0/severity", "hot"), "severity", '"hard" or "soft"'),
         (Operation("replace", "/constraints/0/severity", ["hard"]), "severity", '"hard"'),
@@ -113,7 +113,7 @@ def test_unknown_fields_are_kept_at_the_top_and_in_items() -> None:
         (Operation("add", "/artifacts/0/name", 1), "/artifacts/0/name", "a string"),
         (Operation("replace", "/last_actions/0", {"at": AT}), "has no description", "a string"),
         (Operation("remove", "/facts"), "/facts is missing", "[]"),
-        (Operation("replace", "/plan", {}), "/plan is no list", "[]"),
+        (Operation("replace", "/plan", {}), "/plan is not a list", "[]"),
         (Operation("move", "/decisions", from_="/plan"), "/plan is missing", "[]"),
         (Operation("copy", "/plan", from_="/facts"), "/plan/0 has no step", "a string"),
         (Operation("copy", "/plan/-", from_="/facts/0"), "/plan/1 has no step", "a string"),
@@ -155,7 +155,7 @@ def test_a_wrong_item_that_others_pushed_on_is_still_found() -> None:
     """Promise T2."""
     good = {"id": "f", "key": "k", "value": 1}
 
-    with pytest.raises(Refused, match="/facts/2 is no object"):
+    with pytest.raises(Refused, match="/facts/2 is not an object"):
         checked(
             filled(),
             Operation("add", "/facts/0", "wrong"),
@@ -217,7 +217,7 @@ def is_refused(check: Any, *args: Any) -> bool:
 )
 def test_a_reference_to_an_artifact_that_is_not_there_is_refused(operation: Operation) -> None:
     """Promise T7."""
-    with pytest.raises(Refused, match="names the artifact 'gone', which is not there"):
+    with pytest.raises(Refused, match="names the artifact 'gone', which does not exist"):
         checked(filled(), operation)
 
 
@@ -312,5 +312,5 @@ def test_a_whole_state_is_checked_in_every_field(name: str) -> None:
 
 def test_a_whole_state_must_be_an_object() -> None:
     """Promise T2."""
-    with pytest.raises(Refused, match="no object"):
+    with pytest.raises(Refused, match="not an object"):
         check_state([], is_there)

@@ -1,1 +1,1 @@
-"""Thread state: its schema, header, compaction and event chain."""
+"""Thread state: schema, header, compaction and event chain."""

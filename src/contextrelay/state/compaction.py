@@ -1,7 +1,7 @@
-"""Compaction: the operations that keep the lists of a state short which grow by themselves.
+"""Compaction: operations that shorten the lists of a state that grow automatically.
 
-Rule: nothing here looks at more than those two lists, which compaction itself keeps short; what is
-taken out is counted in the summary, and older versions have it still.
+Rule: this reads only those two lists, which compaction itself keeps short. Removed entries are
+counted in the summary, and older versions still have them.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _COMPACTED = re.compile(
     r"(?:\A|\n)compacted: ([0-9]{1,15}) actions?, ([0-9]{1,15}) artifacts? "
     r"\(older versions have them\)\Z"
 )
-# The longest that _COMPACTED can be, so that a long summary is not searched from its start.
+# The maximum length of _COMPACTED, so that a long summary is not searched from its start.
 _COMPACTED_CHARS_MAX = 100
 
 
 def compaction(state: dict[str, Any]) -> list[Operation]:
-    """What compacts a state as it is now; nothing, if it is compact."""
+    """Return the operations that compact a state; none if it is compact."""
     actions: list[dict[str, Any]] = state["last_actions"]
     artifacts: list[dict[str, Any]] = state["artifacts"]
     operations: list[Operation] = []
@@ -51,7 +51,7 @@ def compaction(state: dict[str, Any]) -> list[Operation]:
 
 def _has_equal_neighbours(actions: list[dict[str, Any]]) -> bool:
     described = [action["description"] for action in actions]
-    # Equal ones say the same, or one of them ends in "(x2)"; so few are looked at closely.
+    # Equal neighbours have equal texts, or one ends in "(x2)"; so only a few are compared closely.
     return any(
         _are_equal(actions[index], actions[index + 1])
         for index, (one, other) in enumerate(pairwise(described))
@@ -66,13 +66,13 @@ def _are_equal(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def _counted(description: str) -> tuple[str, int]:
-    """What was done, and how often."""
+    """Return the description and how often it was done."""
     times = _TIMES.search(description) if description.endswith(")") else None
     return (description[: times.start()], int(times[1])) if times else (description, 1)
 
 
 def _folded(actions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Actions without equal neighbours: the newest of a run stays, and says how long it was."""
+    """Merge equal consecutive actions: the newest is kept, with the length of the run."""
     folded: list[dict[str, Any]] = []
     for action in actions:
         if folded and _are_equal(folded[-1], action):
@@ -85,13 +85,13 @@ def _folded(actions: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _leading_to(kept: list[dict[str, Any]], actions: list[dict[str, Any]]) -> list[Operation]:
-    """The operations on the actions: one for each that changes, or the whole list for many."""
+    """Return the operations on the actions: one for each change, or the whole list for many."""
     if kept == actions[-len(kept) :]:
         gone = len(actions) - len(kept)
         if gone <= ACTIONS_KEPT:
             return [Operation("remove", "/last_actions/0")] * gone
     elif len(kept) == len(actions) - 1 and kept[:-1] == actions[:-2]:
-        # One more of what was done last, the usual case.
+        # A repetition of the last action, the usual case.
         last = len(kept) - 1
         return [
             Operation("remove", f"/last_actions/{last}"),
@@ -101,7 +101,7 @@ def _leading_to(kept: list[dict[str, Any]], actions: list[dict[str, Any]]) -> li
 
 
 def _counted_in(summary: str, actions: int, artifacts: int) -> str:
-    """The summary with a last line that counts what was compacted, now and before."""
+    """Return the summary with a last line that counts what was compacted so far."""
     tail_at = max(0, len(summary) - _COMPACTED_CHARS_MAX)
     before = _COMPACTED.search(summary, tail_at)
     if before:

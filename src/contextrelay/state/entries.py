@@ -1,7 +1,7 @@
 """Entries of a state as patches: facts, constraints, questions, steps and decisions.
 
-Rule: an id is short and unique in the state that it was chosen for, so a patch of these is for that
-version, and is made again for the next one.
+Rule: an id is short and unique in the state for which it was chosen, so such a patch is valid for
+that version only, and is built again for the next one.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from contextrelay.state import schema
 State = dict[str, Any]
 Kind = Literal["fact", "constraint", "question", "step", "decision"]
 DEFAULT_KEY = "note"
-"""Of a fact that has no key. Such facts do not replace one another."""
+"""Key of a fact without a key. Such facts do not replace one another."""
 
 
 class NewEntry(Struct, frozen=True, kw_only=True):
-    """One entry that is to be added; which fields count depends on its kind."""
+    """A new entry; which fields apply depends on its kind."""
 
     kind: Kind
     text: str
@@ -35,7 +35,7 @@ class NewEntry(Struct, frozen=True, kw_only=True):
 
 
 class _Place(NamedTuple):
-    """The list of a state that a kind of entry goes to, and the letter that its ids begin with."""
+    """The list for a kind of entry, and the first letter of its ids."""
 
     list_name: str
     letter: str
@@ -53,7 +53,7 @@ _WAITING_SHOWN = 10
 
 
 def addition(state: State, entry: NewEntry, at: str) -> tuple[str, list[Operation]]:
-    """The id of a new entry and the patch that adds it; a fact replaces those with its key."""
+    """Return the id of a new entry and the patch to add it; a fact replaces those with its key."""
     list_name, letter = _PLACES[entry.kind]
     items: list[State] = state[list_name]
     older = [
@@ -77,16 +77,16 @@ def addition(state: State, entry: NewEntry, at: str) -> tuple[str, list[Operatio
             added = schema.decision(
                 entry.text, chosen, entry.reasons, entry.evidence, entry.confidence, at
             )
-    # Backwards, so that the places of the others stay.
+    # Backwards, so that the indexes of the others stay valid.
     removed = (Operation("remove", f"/{list_name}/{index}") for index in reversed(older))
     return chosen, [*removed, added]
 
 
 def resolution(state: State, id: str) -> list[Operation]:
-    """The patch that marks a question as resolved, or a step as done; empty where it is.
+    """Return the patch that resolves a question or completes a step; empty if already done.
 
     Raises:
-        NotFound: no question and no step has this id.
+        NotFound: no question or step has this id.
     """
     for name, _, ended in _ENDINGS:
         for index, item in enumerate(state[name]):
@@ -99,8 +99,8 @@ def resolution(state: State, id: str) -> list[Operation]:
         for item in state[name]
         if item["status"] in waits
     ]
-    hint = f"waiting are {', '.join(waiting[:_WAITING_SHOWN])}" if waiting else "nothing waits"
-    raise NotFound(f"no question and no step has the id {_shown(id)}", hint)
+    hint = f"open ids: {', '.join(waiting[:_WAITING_SHOWN])}" if waiting else "nothing is open"
+    raise NotFound(f"no question or step with the id {_shown(id)}", hint)
 
 
 def _next_id(items: list[State], letter: str) -> str:

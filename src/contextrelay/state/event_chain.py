@@ -1,6 +1,7 @@
-"""Event chains: a fact's body is a hash over the hash before and the event, then the event as JSON.
+"""Event chains: each body is a hash over the previous hash and the event, followed by the event as
+JSON.
 
-So every body proves itself, and all bodies before it: a change anywhere shows.
+So every body authenticates itself and all bodies before it: any change is detected.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _decoder = Decoder(Event)
 
 
 def encode(event: Event, previous: bytes) -> bytes:
-    """The body of a fact that follows the body `previous` (b"" for the first)."""
+    """Return the body that follows the body `previous` (b"" for the first)."""
     encoded = _encoder.encode(event)
     return _link(previous[:HASH_BYTES], encoded) + encoded
 
@@ -30,22 +31,22 @@ def decode(body: bytes) -> Event:
     """Read an event with its hash.
 
     Raises:
-        msgspec.DecodeError: it is none.
+        msgspec.DecodeError: it is invalid.
     """
     try:
         event = _decoder.decode(body[HASH_BYTES:])
-    except UnicodeDecodeError as error:  # Of a text that is not UTF-8, msgspec raises this.
+    except UnicodeDecodeError as error:  # msgspec raises this for invalid UTF-8.
         raise DecodeError(f"invalid event: {error}") from error
     return replace(event, hash=body[:HASH_BYTES].hex())
 
 
 def follows(body: bytes, previous: bytes) -> bool:
-    """Whether a body is what was once written after `previous`."""
+    """Return True if a body was written directly after `previous`."""
     return body[:HASH_BYTES] == _link(previous[:HASH_BYTES], body[HASH_BYTES:])
 
 
 def first_break(bodies: Iterable[bytes], previous: bytes = b"") -> int | None:
-    """The index of the first body that does not follow from the one before, or None."""
+    """Return the index of the first body that does not follow from the one before, or None."""
     for index, body in enumerate(bodies):
         if not follows(body, previous):
             return index

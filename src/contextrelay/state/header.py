@@ -1,8 +1,8 @@
 """Headers: the bounded view of a state that goes into a prompt.
 
 Rule: a header never grows with the state. Every list is cut by a limit in limits.py, the whole by
-HEADER_BYTES_MAX, and each cut is counted, so a reader knows that something was left out. Nothing
-here depends on the order of an object's members: the same state gives the same bytes.
+HEADER_BYTES_MAX, and each cut is counted, so a reader knows that something was left out. The result
+does not depend on the order of an object's members: equal states give equal bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HEADER_STEPS = 5
 HEADER_DECISIONS = 3
 
 
-# A thread's id is a ref; this only keeps the bound true whatever it is.
+# A thread's id is a ref; this keeps the bound valid for any value.
 _THREAD_ID_BYTES_MAX = 512
 _CUT = "…"
 _CUT_BYTES = len(_CUT.encode())
@@ -34,7 +34,7 @@ _encode = msgspec.json.encode
 _encode_sorted = msgspec.json.Encoder(order="deterministic").encode
 _status_of = itemgetter("status")
 
-# Where each list of a state is in its header, and which item goes first when all do not fit.
+# The position of each list in the header, and which items are dropped first if not all fit.
 _SECTIONS = {
     "facts": "top_facts",
     "constraints": "top_constraints",
@@ -56,7 +56,7 @@ _DROPS = (
 
 
 class Header(NamedTuple):
-    """A header as JSON, and whether it leaves something out."""
+    """A header as JSON, and whether something was left out."""
 
     json: bytes
     truncated: bool
@@ -74,7 +74,7 @@ def header(state: dict[str, Any]) -> Header:
 
 
 class _Draft:
-    """A header before it fits: each item as JSON, or None where it cannot fit by itself."""
+    """A header before fitting: each item as JSON, or None if it is too large on its own."""
 
     def __init__(self, state: dict[str, Any]) -> None:
         facts, constraints, decisions = state["facts"], state["constraints"], state["decisions"]
@@ -111,7 +111,7 @@ class _Draft:
         self._metrics = _encode({name: metrics[name] for name in METRICS})
 
     def fitting(self) -> bytes | None:
-        """The header as JSON, if it fits."""
+        """Return the header as JSON, if it fits."""
         if any(None in items for items in self.shown.values()):
             return None
         made = self._json()
@@ -147,14 +147,14 @@ class _Draft:
         return {name: count for name, count in left_out.items() if count}
 
     def with_short_constraints(self) -> bytes:
-        """The header with the texts of constraints cut, hard ones last; or some dropped.
+        """Return the header with truncated constraints, hard ones last; or some dropped.
 
-        By now constraints are all there is: whatever else has a text was dropped.
+        At this point only constraints are left: all other items were dropped.
         """
         self._is_shortened = True
         text_bytes_max = {"soft": HEADER_BYTES_MAX, "hard": HEADER_BYTES_MAX}
         for severity in ("soft", "hard"):
-            # The most bytes for each text with which the header fits.
+            # The largest length of each text at which the header fits.
             fits, over = _CUT_BYTES, HEADER_BYTES_MAX
             while fits < over - 1:
                 middle = (fits + over) // 2
@@ -185,7 +185,7 @@ class _Draft:
 def _with_status(
     items: list[dict[str, Any]], wanted: Collection[str], count_max: int
 ) -> tuple[list[dict[str, Any]], int]:
-    """The first items of some statuses, and how many there are: one quick look at each."""
+    """Return the first items with some statuses, and their total number, in one fast pass."""
     are_wanted = [status in wanted for status in map(_status_of, items)]
     return list(islice(compress(items, are_wanted), count_max)), sum(are_wanted)
 
@@ -195,7 +195,7 @@ def _items(name: str, items: Iterable[dict[str, Any]]) -> list[bytes | None]:
 
 
 def _item(fields: Iterable[str], item: dict[str, Any]) -> bytes | None:
-    """An item with the fields that we know, in our order."""
+    """Encode an item with the known fields, in our order."""
     chosen = {name: item[name] for name in fields if name in item}
     for name, value in chosen.items():
         if is_object(value) or is_list(value):
@@ -212,7 +212,7 @@ def _text(text: str) -> bytes | None:
 
 
 def _is_small(value: object) -> bool:
-    """Whether a value may fit into a header; costs no more than that, however large it is."""
+    """Return True if a value may fit into a header; the cost does not depend on its size."""
     left_bytes = HEADER_BYTES_MAX
     below: list[Any] = [value]
     while below:
@@ -223,7 +223,7 @@ def _is_small(value: object) -> bool:
             left_bytes -= len(item) if type(item) is str else 1
         if left_bytes < 0:
             return False
-        # Only now: what is below was counted, so there is not too much of it.
+        # Only now: the levels below were bounded before.
         if is_list(item):
             below += item
         elif is_object(item):
@@ -232,7 +232,7 @@ def _is_small(value: object) -> bool:
 
 
 def _cut(text: str, bytes_max: int) -> str:
-    """A text that takes at most so many bytes within its quotes, with a mark where it was cut."""
+    """Truncate a text to a number of bytes as a JSON string, with a mark at the cut."""
     if len(text) <= bytes_max and _inner_bytes(text) <= bytes_max:
         return text
     fits, over = 0, min(len(text), bytes_max) + 1

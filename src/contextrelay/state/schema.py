@@ -1,7 +1,7 @@
-"""States: what is in a thread's state, and what a patch may make of it.
+"""States: the schema of a thread's state, and what a patch may change.
 
-Rule: after a patch only what it touched is looked at, however much there is; all the rest was
-looked at when it came in. Fields that we do not know are kept, and are nobody's business.
+Rule: after a patch only the parts that it touched are checked, whatever the size; everything else
+was checked when it was added. Unknown fields are kept and ignored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextrelay.errors import Refused
 SCHEMA = "com.relay.state.v1"
 METRICS = ("cache_hits", "cache_misses", "tokens_estimate", "tokens_avoided", "hop_count")
 
-# What relay alone writes, and why nobody else does.
+# Fields that only relay writes, and the reasons.
 OWN_FIELDS = {
     "$schema": "it names the format",
     "thread_id": "it says whose state this is",
@@ -28,7 +28,7 @@ OWN_FIELDS = {
 
 
 class _Rule(NamedTuple):
-    """What a field must be."""
+    """The type of a field."""
 
     says: str
     allows: Callable[[Any], bool]
@@ -59,12 +59,12 @@ def _is_share(value: Any) -> bool:
 
 
 _TEXT = _Rule("a string", _is_text)
-_MAYBE_TEXT = _Rule("a string, or left out", _is_text, is_optional=True)
+_MAYBE_TEXT = _Rule("a string, or omitted", _is_text, is_optional=True)
 _TEXTS = _Rule("a list of strings", _is_texts)
 _ANYTHING = _Rule("any JSON value", _is_anything)
 
 AHEAD = ("pending", "in_progress")
-"""The statuses of a step of the plan that is still to be done."""
+"""The statuses of a plan step that is not done yet."""
 
 SHAPES: Mapping[str, Mapping[str, _Rule]] = {
     "facts": {"id": _TEXT, "key": _TEXT, "value": _ANYTHING, "at": _MAYBE_TEXT},
@@ -82,14 +82,14 @@ SHAPES: Mapping[str, Mapping[str, _Rule]] = {
     "artifacts": {"ref": _TEXT, "type": _TEXT, "name": _MAYBE_TEXT},
     "last_actions": {"at": _TEXT, "description": _TEXT, "result_ref": _MAYBE_TEXT},
 }
-# Where each list names artifacts.
+# The fields of each list that name artifacts.
 _REF_FIELDS = {"artifacts": "ref", "decisions": "evidence_refs", "last_actions": "result_ref"}
-# As deep as any rule looks: /decisions/0/evidence_refs/1.
+# The depth of the deepest rule: /decisions/0/evidence_refs/1.
 _RULE_DEPTH = 4
 
 
 def new_state(thread_id: str, at: str) -> dict[str, Any]:
-    """The state of a new thread, at version 1."""
+    """Return the state of a new thread, at version 1."""
     return {
         "$schema": SCHEMA,
         "thread_id": thread_id,
@@ -101,10 +101,10 @@ def new_state(thread_id: str, at: str) -> dict[str, Any]:
 
 
 def check_patch(operations: Iterable[Operation]) -> None:
-    """Let a patch pass that leaves alone what is relay's own; it may test and copy all of it.
+    """Check that a patch does not change relay's own fields; it may test and copy everything.
 
     Raises:
-        Refused: it does not.
+        Refused: it does.
     """
     for index, operation in enumerate(operations):
         if operation.op == "test":
@@ -117,14 +117,14 @@ def check_patch(operations: Iterable[Operation]) -> None:
             if not tokens:
                 raise Refused(
                     f"operation {index}, {operation.op}: the state as a whole cannot be patched",
-                    "patch what is in it, such as /facts/-",
+                    "patch its members, such as /facts/-",
                     {"operation": index},
                 )
             if tokens[0] in OWN_FIELDS:
                 raise Refused(
                     f"operation {index}, {operation.op} {shown(path)}: /{tokens[0]} cannot be "
                     f"patched, {OWN_FIELDS[tokens[0]]}",
-                    "leave the operation out",
+                    "remove this operation",
                     {"operation": index},
                 )
 
@@ -132,20 +132,20 @@ def check_patch(operations: Iterable[Operation]) -> None:
 def check_touched(
     state: dict[str, Any], steps: Iterable[UndoStep], is_known_artifact: Callable[[str], bool]
 ) -> None:
-    """Check what the steps of a patch changed, now that all of them are done.
+    """Check what the steps of a patch changed, after all of them are applied.
 
     Raises:
-        Refused: something there is not as it must be, or names an artifact that is not there.
+        Refused: a value is invalid, or names an artifact that does not exist.
     """
     tree = touched(steps, _RULE_DEPTH)
     _check(state, dict.fromkeys(_all_fields()) if tree is None else tree, is_known_artifact)
 
 
 def check_state(state: Any, is_known_artifact: Callable[[str], bool]) -> None:
-    """Check a whole state, such as one that was exported elsewhere.
+    """Check a whole state, such as an imported one.
 
     Raises:
-        Refused: something in it is not as it must be, or names an artifact that is not there.
+        Refused: a value is invalid, or names an artifact that does not exist.
     """
     _check(state, dict.fromkeys(_all_fields()), is_known_artifact)
 
@@ -156,26 +156,26 @@ def _all_fields() -> Sequence[str]:
 
 def _check(state: Any, tree: Tree, is_known_artifact: Callable[[str], bool]) -> None:
     if not is_object(state):
-        raise Refused("the state is no object", "it has " + ", ".join(_all_fields()))
+        raise Refused("the state is not an object", "it has " + ", ".join(_all_fields()))
     for name, below in cast("dict[str, Tree | None]", tree).items():
         value = state.get(name)
         if name in SHAPES:
             if not is_list(value):
-                wrong = "is no list" if name in state else "is missing"
+                wrong = "is not a list" if name in state else "is missing"
                 raise Refused(f"/{name} {wrong}", "to empty it, replace it with []")
             _check_items(name, value, below, is_known_artifact)
         elif name == "metrics":
             _check_metrics(value)
         elif name == "version":
             if type(value) is not int or value < 1:
-                raise Refused("/version is no version", "it must be an integer from 1 on")
+                raise Refused("/version is invalid", "it must be an integer of 1 or more")
         elif name == "$schema":
             if value != SCHEMA:
-                raise Refused("/$schema is not what we read", f'it must be "{SCHEMA}"')
+                raise Refused("/$schema is not supported", f'it must be "{SCHEMA}"')
         elif (name in OWN_FIELDS or (name == "session_summary" and name in state)) and (
             type(value) is not str
         ):
-            raise Refused(f"/{name} is no string", f"/{name} must be a string")
+            raise Refused(f"/{name} is not a string", f"/{name} must be a string")
 
 
 def _check_metrics(value: Any) -> None:
@@ -183,7 +183,7 @@ def _check_metrics(value: Any) -> None:
     for name in METRICS:
         count = figures.get(name)
         if type(count) is not int or count < 0:
-            raise Refused(f"/metrics/{name} is no count", "it must be an integer from 0 on")
+            raise Refused(f"/metrics/{name} is not a count", "it must be an integer of 0 or more")
 
 
 def _check_items(
@@ -198,13 +198,13 @@ def _check_items(
             if not is_known_artifact(ref):
                 raise Refused(
                     f"/{name}/{index}/{_REF_FIELDS[name]} names the artifact {shown(ref)}, which "
-                    "is not there",
-                    "put the artifact first, or leave its ref out",
+                    "does not exist",
+                    "add the artifact first, or remove its ref",
                 )
 
 
 def _new_refs(name: str, item: dict[str, Any], tree: Tree | None) -> list[str]:
-    """The refs that came with a patch; one that was there before may name what went since."""
+    """Return the refs that a patch added; older ones may name artifacts removed since."""
     field = _REF_FIELDS.get(name)
     if field is None or field not in item or (tree is not None and field not in tree):
         return []
@@ -218,7 +218,9 @@ def _new_refs(name: str, item: dict[str, Any], tree: Tree | None) -> list[str]:
 def _check_item(name: str, index: int, item: Any) -> None:
     rules = SHAPES[name]
     if not is_object(item):
-        raise Refused(f"/{name}/{index} is no object", f"give it {', '.join(rules)}")
+        raise Refused(
+            f"/{name}/{index} is not an object", f"pass an object with {', '.join(rules)}"
+        )
     for field, rule in rules.items():
         if field in item:
             if not rule.allows(item[field]):
@@ -278,7 +280,7 @@ def artifact(ref: str, type: str, name: str | None = None) -> Operation:
 
 
 def _append(list_name: str, /, **fields: Any) -> Operation:
-    """Append an item; an optional field that is None is left out."""
+    """Append an item; optional fields that are None are omitted."""
     rules = SHAPES[list_name]
     item = {
         name: value
