@@ -1,1 +1,1 @@
-"""Seals: chunked encryption, keys, and what a server can check."""
+"""Seals: chunked encryption, keys, and checks by a server without a key."""

@@ -1,13 +1,13 @@
-"""Seals of format k2: AES-256-GCM in chunks of 64 KiB that cannot be cut, moved or exchanged.
+"""Seals of format k2: AES-256-GCM in chunks of 64 KiB that cannot be truncated, moved or exchanged.
 
     header   89 "relayk2", the binary logarithm of the chunk size, 7 bytes of nonce prefix
-    chunk    ciphertext and 16 bytes of tag; all but the last are of 65,536 bytes, and the last is
-             empty only where the whole body is
-    nonce    prefix, number of the chunk in 4 bytes, big-endian, 01 for the last chunk and 00 else
-    data     that is authenticated with each chunk: seal id, SHA-256 of the description
+    chunk    ciphertext and 16 bytes of tag; all but the last have 65,536 bytes, and the last is
+             empty only if the whole body is
+    nonce    prefix, chunk number in 4 bytes, big-endian, 01 for the last chunk, otherwise 00
+    data     authenticated with each chunk: seal id, SHA-256 of the description
 
-Rule: a byte is given out only after its chunk was authenticated at its place, and the end of a body
-is known only by its last chunk. docs/security.md describes the format for other programs.
+Rule: a byte is returned only after its chunk was authenticated at its position, and the end of a
+body is known only from its last chunk. docs/security.md describes the format for other programs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from contextrelay.model.artifact import SealFormat
 from contextrelay.seal.keys import SealKey, cannot_open
 
 MAGIC = b"\x89relayk2"
-"""Its first byte begins no UTF-8: what is sealed is never taken for text."""
+"""No UTF-8 text starts with its first byte: sealed data is never taken for text."""
 PREFIX_BYTES = 7
 HEADER_BYTES = len(MAGIC) + 1 + PREFIX_BYTES
 TAG_BYTES = 16
@@ -46,7 +46,7 @@ def description_hash(
     created_by: str,
     capability: str | None,
 ) -> bytes:
-    """The hash of what the pusher says about a body, which a server keeps in the clear."""
+    """Return the hash of the pusher's description of a body, which a server stores unencrypted."""
     import hashlib
 
     from contextrelay.documents.canonical import canonical
@@ -69,7 +69,7 @@ def description_hash(
 
 
 def sealed_size(size_bytes: int) -> int:
-    """How many bytes a body has once it is sealed."""
+    """Return the size of a body after sealing."""
     return HEADER_BYTES + size_bytes + TAG_BYTES * _chunks_in(size_bytes)
 
 
@@ -78,12 +78,12 @@ def _chunks_in(size_bytes: int) -> int:
 
 
 class ChunkSpan(Struct, frozen=True):
-    """Which chunks hold the bytes of a slice, and where in the sealed body they are."""
+    """The chunks that contain the bytes of a slice, and their position in the sealed body."""
 
     first: int
     final: int
     last: int
-    """The last chunk of the body, which need not be in the span."""
+    """The last chunk of the body, which may be outside the span."""
     skip_bytes: int
     take_bytes: int
     start: int
@@ -91,13 +91,13 @@ class ChunkSpan(Struct, frozen=True):
 
 
 def span(sealed_bytes: int, start: int, stop: int | None) -> ChunkSpan:
-    """The chunks for the bytes start:stop of what is in a sealed body of a size.
+    """Return the chunks for the bytes start:stop of the content of a sealed body.
 
-    At least one chunk is in a span, so that a key is always tried. Where the slice reaches the end
-    or lies behind it, the last chunk is: a body that was cut short fails there.
+    A span has at least one chunk, so that a key is always tried. If the slice reaches or passes the
+    end, the span includes the last chunk: a truncated body fails there.
 
     Raises:
-        Sealed: nothing sealed has that size.
+        Sealed: no sealed body has that size.
     """
     chunks = -(-(sealed_bytes - HEADER_BYTES) // SEALED_CHUNK_BYTES)
     size_bytes = sealed_bytes - HEADER_BYTES - TAG_BYTES * chunks
@@ -122,7 +122,7 @@ def span(sealed_bytes: int, start: int, stop: int | None) -> ChunkSpan:
 
 
 def first_stop(stop: int | None) -> int | None:
-    """Up to where a sealed body is read for the bytes before `stop`, whatever its size."""
+    """Return the end of the range to read from a sealed body for the bytes before `stop`."""
     if stop is None:
         return None
     return HEADER_BYTES + _chunks_in(stop) * SEALED_CHUNK_BYTES
@@ -134,7 +134,7 @@ def first_stop(stop: int | None) -> int | None:
 def sealed(
     chunks: Iterable[bytes], key: SealKey, prefix: bytes, described: bytes
 ) -> Iterator[bytes]:
-    """A body, sealed as it is read.
+    """Yield a body, sealed while it is read.
 
     Raises (when read):
         TooLarge: it has too many chunks.
@@ -144,14 +144,14 @@ def sealed(
     yield _START + prefix
     for chunk in chunks:
         pieces.add(chunk)
-        # A full chunk may be the last one: it waits until more comes.
+        # A full chunk may be the last one: keep it until more data arrives.
         while pieces.size_bytes > SEAL_CHUNK_BYTES:
             nonce = _nonce(prefix, index, is_last=False)
             yield cipher.encrypt(nonce, pieces.take(SEAL_CHUNK_BYTES), authenticated)
             index += 1
             if index >= SEAL_CHUNKS_MAX:
                 raise TooLarge(
-                    "the body has too many chunks to be sealed",
+                    "the body is too large to seal",
                     f"at most {SEAL_CHUNKS_MAX:,} chunks of {SEAL_CHUNK_BYTES:,} bytes; split it",
                 )
     rest = pieces.take(pieces.size_bytes)
@@ -159,7 +159,7 @@ def sealed(
 
 
 class SealedBody:
-    """A body in memory that is sealed as it is read, each time to the same bytes."""
+    """A body in memory that is sealed while it is read, always to the same bytes."""
 
     def __init__(self, body: bytes, key: SealKey, prefix: bytes, described: bytes) -> None:
         self._body = body
@@ -176,10 +176,10 @@ class SealedBody:
 
 
 class Opener:
-    """Opens the chunks of a span, which are fed as they come; the header first, if it is not given.
+    """Decrypts the chunks of a span as they are fed, after the header, if that is not passed.
 
     Raises (when fed):
-        Sealed: a chunk is not the one that was sealed at its place, or there is too much.
+        Sealed: a chunk is not the one sealed at its position, or there is extra data.
     """
 
     def __init__(
@@ -199,7 +199,7 @@ class Opener:
         self._nonce = _prefix_in(header) if header else b""
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Take in the next piece of the sealed bytes; what it lets be opened."""
+        """Add the next chunk of sealed data; yield what it allows to decrypt."""
         self._pieces.add(chunk)
         if not self._nonce:
             if self._pieces.size_bytes < HEADER_BYTES:
@@ -216,13 +216,13 @@ class Opener:
             raise cannot_open()
 
     def finish(self) -> None:
-        """See that all of it came.
+        """Check that everything was received.
 
         Raises:
-            Sealed: it did not.
+            Sealed: something is missing.
         """
         if self._left_bytes:
-            raise cannot_open("the sealed body is cut short")
+            raise cannot_open("the sealed body is truncated")
 
     def _open(self, chunk: bytes | memoryview) -> bytes:
         nonce = _nonce(self._nonce, self._index, self._index == self._last)
@@ -233,7 +233,7 @@ class Opener:
             raise cannot_open() from None
 
     def _cut(self, opened: bytes) -> bytes:
-        """What of a chunk belongs to the slice."""
+        """Return the part of a chunk that belongs to the slice."""
         skipped = min(self._skip_bytes, len(opened))
         self._skip_bytes -= skipped
         if skipped or len(opened) > self._take_bytes:
@@ -244,12 +244,12 @@ class Opener:
 
 def _prefix_in(header: bytes) -> bytes:
     if len(header) != HEADER_BYTES or not header.startswith(_START):
-        raise cannot_open("it was not sealed in this format")
+        raise cannot_open("not sealed in this format")
     return header[len(_START) :]
 
 
 class Pieces:
-    """Bytes that come in pieces of any size and go out in others, copied only across a border."""
+    """Regroups bytes into other chunk sizes, copying only across boundaries."""
 
     def __init__(self) -> None:
         self.size_bytes = 0
@@ -261,7 +261,7 @@ class Pieces:
             self.size_bytes += len(piece)
 
     def take(self, size_bytes: int) -> bytes | memoryview:
-        """The next bytes, of which there must be so many."""
+        """Return the next bytes, of which there must be enough."""
         assert size_bytes <= self.size_bytes
         self.size_bytes -= size_bytes
         taken: list[memoryview] = []
@@ -286,7 +286,7 @@ def _cipher(key: SealKey) -> Any:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     if key.format != "k2":
-        raise Sealed("a key of another format", "take the URL as it was printed")
+        raise Sealed("the key is of another format", "use the URL exactly as it was printed")
     return AESGCM(key.secret)
 
 
@@ -294,11 +294,11 @@ def _nonce(prefix: bytes, index: int, is_last: bool) -> bytes:
     return b"%s%s%c" % (prefix, index.to_bytes(4, "big"), is_last)
 
 
-# What a server checks: it has no key, and only sees that a body which says it is sealed looks so.
+# Server-side checks: without a key, a server can only check that a body looks sealed.
 
 
 def sealed_bytes_max(sealed: SealFormat | None, body_bytes_max: int) -> int:
-    """How large a body may be that holds, sealed, one of the largest size."""
+    """Return the maximum size of a sealed body whose content has the maximum size."""
     if sealed == "k1":
         padded = body_bytes_max // _K1_BLOCK_BYTES * _K1_BLOCK_BYTES + _K1_BLOCK_BYTES
         return (_K1_AROUND_BYTES + padded + 2) // 3 * 4
@@ -306,20 +306,20 @@ def sealed_bytes_max(sealed: SealFormat | None, body_bytes_max: int) -> int:
 
 
 def check_sealed(sealed: SealFormat, head: bytes, size_bytes: int) -> None:
-    """Let a body pass that can have been sealed as it says.
+    """Check that a body can be sealed in the declared format.
 
     Raises:
         Refused: it cannot.
     """
     if not (is_k1(head, size_bytes) if sealed == "k1" else is_k2(head)):
         raise Refused(
-            f"the body is not sealed as {sealed}, as it says",
-            "seal it before it is pushed, or leave out `sealed`",
+            f"the body is not sealed as {sealed}, as declared",
+            "seal it before pushing, or omit `sealed`",
         )
 
 
 def is_k1(head: bytes, size_bytes: int) -> bool:
-    """Whether a body of that size, which begins so, has the form of a Fernet token."""
+    """Return True if a body with this head and size has the form of a Fernet token."""
     if not head.startswith(_K1_START) or size_bytes % 4 or not _K1_TOKEN.fullmatch(head):
         return False
     if len(head) < size_bytes:
@@ -330,5 +330,5 @@ def is_k1(head: bytes, size_bytes: int) -> bool:
 
 
 def is_k2(head: bytes) -> bool:
-    """Whether a body begins as sealed ones do."""
+    """Return True if a body starts like a sealed one."""
     return head.startswith(_START) and len(head) >= HEADER_BYTES + TAG_BYTES
