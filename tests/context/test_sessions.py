@@ -418,7 +418,7 @@ def test_memory_is_saved_and_the_whole_stays_in_the_relay() -> None:
         saved = ContextMemoryOptimizer(manager).optimize_memory_usage(session.session_id)
 
         assert saved > 0
-        assert [each.reason for each in session.dropped] == [f"the same as {session.blocks[0].id}"]
+        assert [each.reason for each in session.dropped] == [f"duplicate of {session.blocks[0].id}"]
         assert session.blocks[0].metadata == {"note": "x" * 97 + "..."}
         cut = session.blocks[1]
         assert cut.content.endswith("word949 [... content truncated ...]")

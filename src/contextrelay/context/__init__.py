@@ -1,7 +1,7 @@
-"""The context layer of the article on PyContext: its names and signatures, over our own parts.
+"""The context layer of the PyContext article: its names and signatures, on top of our own modules.
 
-Counts are those of a real tokenizer, adding a block costs the same for any number, the order of a
-conversation is kept, and what is dropped is listed. See docs/context.md for what differs and why.
+Tokens are counted by a real tokenizer, adding a block takes constant time, conversations keep their
+order, and dropped blocks are listed. docs/context.md describes the differences and their reasons.
 """
 
 from __future__ import annotations

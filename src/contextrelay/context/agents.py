@@ -1,4 +1,4 @@
-"""Agents: over any model client that has `async generate(prompt)`, with a session each."""
+"""Agents: wrappers of any model client that has `async generate(prompt)`, each with a session."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from contextrelay.context.sessions import ContextManager
 
 
 class LlmClient(Protocol):
-    """A model."""
+    """The interface of a model client."""
 
     async def generate(self, prompt: str, /) -> str: ...
 
 
 class NetworkApi(Protocol):
-    """What a technical agent asks about a customer's line."""
+    """The interface with which a technical agent queries a customer's line."""
 
     async def get_customer_network_data(self, customer_id: str, /) -> Any: ...
     async def run_diagnostics(self, customer_id: str, /) -> Any: ...
 
 
 class ContextAwareAgent:
-    """An agent whose prompt is its session; a subclass says what its role is."""
+    """An agent whose prompt is its session; subclasses define the role."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class ContextAwareAgent:
         self.session_id: str | None = None
 
     async def initialize_session(self) -> str:
-        """Begin a session with the prompt of the role."""
+        """Start a session with the prompt of the role."""
         self.session_id = self.context_manager.create_session(self.role)
         self.context_manager.add_context(
             session_id=self.session_id,
@@ -60,24 +60,24 @@ class ContextAwareAgent:
         )
 
     async def add_user_context(self, content: str, metadata: dict[str, Any] | None = None) -> str:
-        """What the user says."""
+        """Add a message of the user."""
         return await self._add(content, ContextType.USER, 0.9, metadata)
 
     async def add_memory_context(
         self, content: str, relevance_score: float, metadata: dict[str, Any] | None = None
     ) -> str:
-        """What was known before."""
+        """Add earlier knowledge."""
         return await self._add(content, ContextType.MEMORY, relevance_score, metadata)
 
     async def add_tool_context(
         self, content: str, tool_name: str, metadata: dict[str, Any] | None = None
     ) -> str:
-        """What a tool answered."""
+        """Add the output of a tool."""
         about = {**(metadata or {}), "tool_name": tool_name}
         return await self._add(content, ContextType.TOOL, 0.8, about)
 
     async def process_with_llm(self, prompt: str | None = None) -> str:
-        """Ask the model with the session as it is, and a prompt that does not stay in it."""
+        """Call the model with the current session and a prompt that is not added to it."""
         session_id = self.session_id or await self.initialize_session()
         text = self.context_manager.get_formatted_context(session_id)
         if prompt:
@@ -87,22 +87,22 @@ class ContextAwareAgent:
         return response
 
     def export_context(self) -> dict[str, Any]:
-        """The session, for another agent.
+        """Return the session for another agent.
 
         Raises:
-            ValueError: there is none yet.
+            ValueError: there is no session yet.
         """
         if self.session_id is None:
             raise ValueError("No active session")
         return self.context_manager.export_session(self.session_id)
 
     def import_context(self, context_data: dict[str, Any]) -> None:
-        """Go on with another agent's session."""
+        """Continue another agent's session."""
         self.session_id = self.context_manager.import_session(context_data)
 
 
 class ContextAwareIntentAgent(ContextAwareAgent):
-    """Finds out what a customer wants."""
+    """Detects a customer's intent."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class ContextAwareIntentAgent(ContextAwareAgent):
         )
 
     async def analyze_intent(self, query: str) -> dict[str, Any]:
-        """What a customer wants, as the model sees it; `unknown` where it gives no JSON."""
+        """Return the intent that the model detects; `unknown` if its answer is not JSON."""
         await self.add_user_context(query, {"type": "customer_query"})
         answer = await self.process_with_llm(
             "Answer with one JSON object: primary_intent (a string), secondary_intents (a list),"
@@ -137,7 +137,7 @@ class ContextAwareIntentAgent(ContextAwareAgent):
 
 
 class ContextAwareTechnicalAgent(ContextAwareAgent):
-    """Finds out what is wrong with a customer's line."""
+    """Diagnoses a customer's line."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class ContextAwareTechnicalAgent(ContextAwareAgent):
         )
 
     async def diagnose_issue(self, issue_description: str, customer_id: str) -> dict[str, Any]:
-        """What is wrong, as the model sees it; `unknown` where it gives no JSON."""
+        """Return the diagnosis of the model; `unknown` if its answer is not JSON."""
         about = {"customer_id": customer_id}
         await self.add_user_context(issue_description, about)
         network = await self.network_api.get_customer_network_data(customer_id)

@@ -1,4 +1,4 @@
-"""Benchmarks: how long adding, formatting and pruning take, as the article measures them."""
+"""Benchmarks: the time to add, format and prune blocks, measured as in the article."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from contextrelay.errors import Unavailable
 
 @dataclass
 class BenchmarkResult:
-    """The times of one operation, in seconds, and the tokens of each."""
+    """The times of one operation in seconds, and the tokens of each run."""
 
     operation: str
     times: list[float]
@@ -37,7 +37,7 @@ class BenchmarkResult:
 
 
 class ContextBenchmark:
-    """Measures a context manager."""
+    """Benchmarks of a context manager."""
 
     def __init__(self, context_manager: ContextManager) -> None:
         self.context_manager = context_manager
@@ -46,7 +46,7 @@ class ContextBenchmark:
     async def run_add_context_benchmark(
         self, iterations: int = 100, content_size: int = 500
     ) -> BenchmarkResult:
-        """Add blocks of so many words."""
+        """Measure adding blocks of `content_size` words."""
         session_id = self.context_manager.create_session("benchmark")
         times: list[float] = []
         counts: list[int] = []
@@ -61,7 +61,7 @@ class ContextBenchmark:
     async def run_format_context_benchmark(
         self, iterations: int = 100, block_count: int = 20
     ) -> BenchmarkResult:
-        """Format a session of so many blocks."""
+        """Measure formatting a session of `block_count` blocks."""
         session_id = self.context_manager.create_session("benchmark")
         for number in range(block_count):
             self._add(session_id, f"Benchmark content block {number} " + "word " * 100, 0.5)
@@ -76,7 +76,7 @@ class ContextBenchmark:
     async def run_prune_context_benchmark(
         self, iterations: int = 100, initial_blocks: int = 100
     ) -> BenchmarkResult:
-        """Prune sessions of so many blocks."""
+        """Measure pruning sessions of `initial_blocks` blocks."""
         times: list[float] = []
         counts: list[int] = []
         for _ in range(iterations):
@@ -98,10 +98,10 @@ class ContextBenchmark:
         return result
 
     def plot_results(self, save_path: str | None = None) -> None:
-        """Draw the results as bars; to a file, or where there is none, to a window.
+        """Plot the results as bars, to a file or else in a window.
 
         Raises:
-            ValueError: there are none yet.
+            ValueError: there are no results yet.
             Unavailable: matplotlib is not installed.
         """
         if not self.results:

@@ -1,6 +1,6 @@
 """Blocks and packages of the article: the same fields, counted by a real tokenizer.
 
-Counts are taken when they are first looked at: most blocks are added and never asked about.
+Tokens are counted on first access, because most counts are never read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_TOKENS = 8_192
 
 
 class ContextType(Enum):
-    """What a block is."""
+    """The type of a block."""
 
     SYSTEM = 0
     USER = 1
@@ -44,7 +44,7 @@ class ContextBlock:
     references: list[str] = None  # pyright: ignore[reportAssignmentType]
 
     def __post_init__(self) -> None:
-        # Not by way of `__dict__`: to ask for it makes one, for each block.
+        # Not through `__dict__`: accessing it would create a dict for each block.
         if self.timestamp is None:  # pyright: ignore[reportUnnecessaryComparison]
             self.timestamp = int(time.time() * 1000)
         if self.metadata is None:  # pyright: ignore[reportUnnecessaryComparison]
@@ -55,7 +55,7 @@ class ContextBlock:
             del self.token_count
 
     def as_block(self) -> Block:
-        """The same as a block that can be packed; its group is `metadata["group"]`."""
+        """Return the same as a block that can be packed; its group is `metadata["group"]`."""
         return Block(
             self.id,
             self.content,
@@ -87,7 +87,7 @@ class ContextBlock:
 
 
 class _Counted:
-    """Counts the tokens of a block when they are first asked for, and then stands aside."""
+    """A descriptor that counts a block's tokens on first access and stores them on the block."""
 
     def __get__(self, block: ContextBlock | None, owner: type[ContextBlock]) -> int | None:
         if block is None:
@@ -101,7 +101,7 @@ ContextBlock.token_count = _Counted()  # pyright: ignore[reportAttributeAccessIs
 
 @dataclass
 class ContextMetrics:
-    """What a session's blocks come to."""
+    """The totals of a session's blocks."""
 
     total_tokens: int
     context_saturation: float
@@ -113,7 +113,7 @@ _METRICS = tuple(ContextMetrics.__dataclass_fields__)
 
 @dataclass
 class DroppedContext:
-    """A block that was taken out of a session: why, and where it still is."""
+    """A block that was removed from a session, with the reason and its ref."""
 
     block: ContextBlock
     reason: str
@@ -122,7 +122,7 @@ class DroppedContext:
 
 @dataclass
 class ContextPackage:
-    """A session: its blocks, in the order in which they came."""
+    """A session: its blocks, in the order in which they were added."""
 
     session_id: str
     agent_id: str
@@ -131,7 +131,7 @@ class ContextPackage:
     version: int = 1
     trace_id: str = None  # pyright: ignore[reportAssignmentType]
     max_tokens: int = field(default=MAX_TOKENS, compare=False)
-    """What saturation is measured against."""
+    """The limit for the saturation."""
     dropped: list[DroppedContext] = field(default_factory=list[DroppedContext], compare=False)
 
     def __post_init__(self) -> None:
@@ -142,15 +142,15 @@ class ContextPackage:
         self._by_type: dict[str, int] | None = None
 
     def calculate_metrics(self) -> None:
-        """Count everything again, as after a change of `blocks` by hand."""
+        """Count everything again, for example after changing `blocks` directly."""
         self._uncounted, self._uncounted_bytes, self._by_type = [], 0, {}
         for block in self.blocks:
-            name = block.type._name_  # Twenty times as quick as `name`.
+            name = block.type._name_  # Twenty times as fast as `name`.
             self._by_type[name] = self._by_type.get(name, 0) + block.token_count
         self._publish()
 
     def append(self, block: ContextBlock) -> None:
-        """Add a block; it is counted when somebody asks, so this costs the same for any number."""
+        """Add a block; tokens are counted on access, so this takes constant time."""
         if self._by_type is None:
             self.calculate_metrics()
         content = block.content
@@ -160,7 +160,7 @@ class ContextPackage:
         self._uncounted.append(block)
 
     def take_out(self, places: Container[int]) -> None:
-        """Take blocks out, by place; the others keep their order."""
+        """Remove blocks by index; the others keep their order."""
         self._settle()
         if self._by_type is None:
             self.calculate_metrics()
@@ -177,13 +177,13 @@ class ContextPackage:
         self._publish()
 
     def may_exceed(self, tokens: float) -> bool:
-        """Whether there may be more tokens than that: each takes a byte at least."""
+        """Return False if the tokens cannot exceed this: each takes at least a byte."""
         if self._counted.total_tokens + self._uncounted_bytes < tokens:
             return False
         return self.metrics.total_tokens >= tokens
 
     def _settle(self) -> None:
-        """Count what was added since."""
+        """Count the blocks that were added since the last count."""
         if self._by_type is None:
             return
         for block in self._uncounted:
@@ -204,11 +204,11 @@ class ContextPackage:
 
     @property
     def _counted(self) -> ContextMetrics:
-        """The metrics without what was added since."""
+        """The metrics without blocks added since the last count."""
         return cast("ContextMetrics", self.__dict__["_metrics"])
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, to be written as JSON."""
+        """Return everything as plain values that can be encoded as JSON."""
         return {
             "session_id": self.session_id,
             "agent_id": self.agent_id,

@@ -1,7 +1,7 @@
-"""Portable packages: a session as JSON or protobuf, and back.
+"""Portable packages: encode a session as JSON or protobuf, and decode it.
 
-Rule: what comes in is checked; a session that is read is one that could have been written. In
-protobuf all metadata are strings, so another value there is its JSON, and scores are 32 bits wide.
+Rule: input is validated; every decoded session could have been encoded here. In protobuf all
+metadata are strings, so other values are stored as JSON, and scores have 32 bits.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HINT = "export it again"
 
 
 def session_of(package: Package) -> ContextPackage:
-    """A package as a session of the article; a block's group is in its metadata."""
+    """Convert a package to a session of the article; a block's group goes into its metadata."""
     session = ContextPackage(
         session_id=package.session_id,
         agent_id=package.agent_id,
@@ -57,25 +57,25 @@ def session_of(package: Package) -> ContextPackage:
 
 
 def to_json(session: ContextPackage) -> bytes:
-    """A session as JSON."""
+    """Encode a session as JSON."""
     return msgspec.json.encode(session.to_dict(), order="sorted")
 
 
 def from_json(body: bytes, max_tokens: int = MAX_TOKENS) -> ContextPackage:
-    """A session out of JSON.
+    """Decode a session from JSON.
 
     Raises:
-        Invalid: it is none.
+        Invalid: it is malformed.
     """
     _check_size(body)
     try:
         return _checked(ContextPackage.from_dict(json.loads(body), max_tokens))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise Invalid(f"this is no package: {error!r:.200}", _HINT) from error
+        raise Invalid(f"invalid package: {error!r:.200}", _HINT) from error
 
 
 def to_protobuf(session: ContextPackage) -> bytes:
-    """A session as protobuf, the article's messages."""
+    """Encode a session as protobuf, with the article's messages."""
     messages = _messages()
     return messages.ContextPackage(
         session_id=session.session_id,
@@ -100,10 +100,10 @@ def to_protobuf(session: ContextPackage) -> bytes:
 
 
 def from_protobuf(body: bytes, max_tokens: int = MAX_TOKENS) -> ContextPackage:
-    """A session out of protobuf.
+    """Decode a session from protobuf.
 
     Raises:
-        Invalid: it is none, or not whole.
+        Invalid: it is malformed or incomplete.
     """
     _check_size(body)
     messages = _messages()
@@ -128,7 +128,7 @@ def from_protobuf(body: bytes, max_tokens: int = MAX_TOKENS) -> ContextPackage:
             )
         )
     except (DecodeError, ValueError) as error:
-        raise Invalid(f"this is no package: {error!r:.200}", _HINT) from error
+        raise Invalid(f"invalid package: {error!r:.200}", _HINT) from error
 
 
 def _block(read: pycontext_pb2.ContextBlock) -> ContextBlock:
@@ -145,19 +145,19 @@ def _block(read: pycontext_pb2.ContextBlock) -> ContextBlock:
 
 
 def _checked(session: ContextPackage) -> ContextPackage:
-    """A session that holds together.
+    """Return a session after checking its consistency.
 
     Raises:
-        ValueError: it does not.
+        ValueError: it is inconsistent.
     """
     if not session.session_id or not isinstance(session.version, int) or session.version < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ValueError("it has no session id or no version")
+        raise ValueError("missing session id or version")
     seen: set[str] = set()
     for block in session.blocks:
-        block.as_block()  # Refuses what is no block.
+        block.as_block()  # Raises for an invalid block.
         if not math.isfinite(block.relevance_score) or block.id in seen:
             raise ValueError(
-                f"block {block.id!r:.80} is there twice, or its relevance is no number"
+                f"block {block.id!r:.80} is a duplicate, or its relevance is not a number"
             )
         seen.add(block.id)
     return session

@@ -1,4 +1,4 @@
-"""Coordination: agents that pass a session on, a service of them with its limits, and a pilot."""
+"""Coordination: agents that hand over a session, a service with limits, and a pilot."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SPLIT = 2**32
 
 
 class AgentCoordinator:
-    """Finds the intent, then lets the agent for it go on with the same session."""
+    """Detects the intent, then lets the agent for it continue the same session."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class AgentCoordinator:
         self.context_store = context_store
 
     async def process(self, query: str, customer_id: str = "") -> dict[str, Any]:
-        """Handle one query: what was wanted and, for a technical intent, what is wrong."""
+        """Handle one query: return the intent and, for a technical one, the diagnosis."""
         intent_agent = self.agents["intent"]
         assert isinstance(intent_agent, ContextAwareIntentAgent)
         await intent_agent.initialize_session()
@@ -53,7 +53,7 @@ class AgentCoordinator:
         return answer
 
     def transfer(self, giver: str, receiver: str) -> str:
-        """Let one agent go on with another's session; the session's id.
+        """Let one agent continue another's session; return the session's id.
 
         Raises:
             ValueError: the giver has no session.
@@ -64,13 +64,13 @@ class AgentCoordinator:
         return session["session_id"]
 
     def save(self, session_id: str) -> None:
-        """Store a session where other servers find it, if there is such a place."""
+        """Store a session for other servers, if a shared store is configured."""
         session = self.context_manager.sessions.get(session_id)
         if self.context_store is not None and session is not None:
             self.context_store.store_session(session)
 
     def resume(self, session_id: str, agent: str) -> bool:
-        """Let an agent go on with a stored session; False if it is not there."""
+        """Let an agent continue a stored session; return False if it does not exist."""
         if self.context_store is None:
             return False
         session = self.context_store.retrieve_session(session_id)
@@ -86,7 +86,7 @@ def _is_technical(intent: dict[str, Any]) -> bool:
 
 
 class ContextConcurrencyManager:
-    """Locks and limits for those who share a context manager."""
+    """Locks and limits for concurrent users of a context manager."""
 
     def __init__(
         self,
@@ -99,27 +99,27 @@ class ContextConcurrencyManager:
 
     @asynccontextmanager
     async def session_context(self, session_id: str) -> AsyncGenerator[None]:
-        """Work on a session, alone."""
+        """Hold the exclusive lock of a session."""
         lock = self.session_locks.setdefault(session_id, asyncio.Lock())
-        # The lock first: who waits for a session does not keep others from theirs.
+        # The lock first: waiting for a session must not use up the limit for others.
         async with lock, self.session_semaphore:
             yield
 
     @asynccontextmanager
     async def context_operation(self) -> AsyncGenerator[None]:
-        """Do one operation, with a limited number of others at the same time."""
+        """Run one operation, within the limit of concurrent ones."""
         async with self.context_semaphore:
             yield
 
     def cleanup_session(self, session_id: str) -> None:
-        """Forget a session that is over; one that is in use stays."""
+        """Remove the lock of a finished session, unless it is in use."""
         lock = self.session_locks.get(session_id)
         if lock is not None and not lock.locked():
             del self.session_locks[session_id]
 
 
 class Service:
-    """A coordinator at work: one query of a session at a time, and every one counted."""
+    """A running coordinator: one query per session at a time, each counted."""
 
     def __init__(self, coordinator: AgentCoordinator, metrics: MetricsCollector | None) -> None:
         self.coordinator = coordinator
@@ -136,7 +136,7 @@ class Service:
         if not self.is_running:
             raise RuntimeError("the service was stopped")
         start, answer = time.perf_counter(), dict[str, Any]()
-        # Agents have one session at a time, so their queries come one after the other.
+        # Agents have one session at a time, so their queries are sequential.
         async with self._turns.session_context("agents"), self._turns.context_operation():
             try:
                 answer = await self.coordinator.process(query, customer_id)
@@ -158,12 +158,12 @@ class Service:
 async def start_service(
     coordinator: AgentCoordinator, metrics_collector: MetricsCollector | None = None
 ) -> Service:
-    """Begin to handle queries."""
+    """Start handling queries."""
     return Service(coordinator, metrics_collector)
 
 
 class Pilot:
-    """Sends a share of the traffic to an agent and the rest to what was there before."""
+    """Sends a share of the traffic to an agent and the rest to the previous implementation."""
 
     def __init__(
         self,
@@ -180,12 +180,12 @@ class Pilot:
         self.baseline = baseline
 
     def takes(self, caller: str) -> bool:
-        """Whether a caller is in the pilot: always the same answer for the same caller."""
+        """Return True if a caller is in the pilot; the result for a caller never changes."""
         digest = hashlib.sha256(caller.encode()).digest()
         return int.from_bytes(digest[:4]) < self.traffic_ratio * _SPLIT
 
     async def handle(self, query: str, caller: str = "") -> Any:
-        """Handle a query on the side where its caller belongs."""
+        """Handle a query on the caller's side of the pilot."""
         is_pilot = self.takes(caller or str(uuid.uuid4()))
         start, is_good, tokens = time.perf_counter(), False, 0
         try:
@@ -203,14 +203,14 @@ class Pilot:
             self.monitor.record(arm, seconds, tokens, is_good, {"query": query})
 
     def _saved(self) -> int:
-        """Store the agent's session; how many tokens it has."""
+        """Store the agent's session and return its number of tokens."""
         session = self.agent.context_manager.session(self.agent.session_id or "")
         if self.context_store is not None:
             self.context_store.store_session(session)
         return session.metrics.total_tokens
 
     def report(self) -> dict[str, Any]:
-        """Pilot and baseline side by side."""
+        """Return the figures of pilot and baseline."""
         return self.monitor.report()
 
 
@@ -221,11 +221,11 @@ async def start_pilot(
     monitor: ProductionMonitor | None = None,
     baseline: Baseline | None = None,
 ) -> Pilot:
-    """Begin a pilot for a share of the traffic.
+    """Start a pilot for a share of the traffic.
 
     Raises:
-        ValueError: the ratio is no share.
+        ValueError: the ratio is not between 0 and 1.
     """
     if not 0 <= traffic_ratio <= 1:
-        raise ValueError("traffic_ratio is a share, from 0 to 1")
+        raise ValueError("traffic_ratio must be between 0 and 1")
     return Pilot(agent, context_store, traffic_ratio, monitor or ProductionMonitor(), baseline)

@@ -1,10 +1,10 @@
-"""Shared sessions: kept as JSON, for so many seconds, on any engine.
+"""Shared sessions: stored as JSON with a time to live, on any engine.
 
-On Redis and Valkey (single, Sentinel, Cluster) they stand under the article's own keys, so that
-others can read them; elsewhere in the ledger, by verbs.
+On Redis and Valkey (single, Sentinel, Cluster) they are stored under the article's own keys, so
+that other programs can read them; otherwise in the ledger, by verbs.
 
-Rule: nothing is pickled. A session and its blocks expire together; a block that is stored again
-keeps the session alive as well.
+Rule: nothing is pickled. A session and its blocks expire together; storing a block again extends
+the session too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _REDIS = ("redis", "valkey")
 
 
 class Sessions(Protocol):
-    """Where sessions are kept."""
+    """A storage backend for sessions."""
 
     def put(
         self,
@@ -42,7 +42,7 @@ class Sessions(Protocol):
         gone: Iterable[str],
         ttl_s: int,
     ) -> None:
-        """Store a session, or with no fields some blocks of one, for so long."""
+        """Store a session, or without fields some blocks of one, with a time to live."""
         ...
 
     def find(self, session: str) -> StoredSession | None: ...
@@ -53,7 +53,7 @@ class Sessions(Protocol):
 
 
 class DistributedContextStore:
-    """Sessions that several servers share: at any address that `Relay` takes but a server's."""
+    """Sessions shared by several servers: at any store address, except that of a server."""
 
     def __init__(self, redis_url: str, ttl: int = TTL_S) -> None:
         self._sessions: Sessions = (
@@ -64,7 +64,7 @@ class DistributedContextStore:
         self.ttl = ttl
 
     def store_session(self, session: ContextPackage) -> None:
-        """Store a session, all of it; blocks that it had and has no more are deleted."""
+        """Store a whole session; blocks that it no longer has are deleted."""
         fields = {
             "agent_id": session.agent_id,
             "version": str(session.version),
@@ -78,10 +78,10 @@ class DistributedContextStore:
         self._sessions.put(session.session_id, fields, blocks, sorted(gone), self.ttl)
 
     def retrieve_session(self, session_id: str) -> ContextPackage | None:
-        """A session with its blocks; None if there is none, or it has expired.
+        """Return a session with its blocks; None if it is missing or expired.
 
         Raises:
-            Broken: what is kept of it cannot be read.
+            Broken: the stored data cannot be read.
         """
         found = self._sessions.find(session_id)
         if found is None or not found.fields:
@@ -154,7 +154,7 @@ class _LedgerSessions:
 
 
 class _RedisSessions:
-    """The article's keys; the server itself lets them expire."""
+    """Sessions under the article's keys, which the server itself expires."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -168,7 +168,7 @@ class _RedisSessions:
         gone: Iterable[str],
         ttl_s: int,
     ) -> None:
-        # Blocks first: a session that is there names no block that is not.
+        # Blocks first: a stored session must not name a missing block.
         self._send(("SET", _block(session, key), each, "EX", ttl_s) for key, each in blocks.items())
         if fields is not None:
             words = [word for pair in fields.items() for word in pair]

@@ -1,6 +1,6 @@
-"""Monitoring: what was handled, how long it took and what it cost, for Prometheus and for reports.
+"""Monitoring: requests, durations and tokens, for Prometheus and for reports.
 
-Rule: nothing leaves this process by itself. Who wants the figures asks for them, or says `push`.
+Rule: nothing is sent automatically. Callers read the figures, or call `push`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class MetricsCollector:
                 "the Prometheus client is not installed", "pip install 'contextrelay[server]'"
             ) from error
         self.prometheus_endpoint = prometheus_endpoint
-        """Where `push` sends to: a push gateway."""
+        """The push gateway for `push`."""
         self.registry = CollectorRegistry()
         self._requests = Counter(
             "context_requests", "Requests by agent and result.", ["agent", "result"],
@@ -47,7 +47,7 @@ class MetricsCollector:
         self._seconds.labels(agent).observe(seconds)
 
     def render(self) -> str:
-        """Everything in Prometheus' own text format."""
+        """Return everything in the Prometheus text format."""
         from prometheus_client import generate_latest
 
         return generate_latest(self.registry).decode()
@@ -56,12 +56,15 @@ class MetricsCollector:
         """Send everything to the push gateway.
 
         Raises:
-            Unavailable: there is none, or it cannot be reached.
+            Unavailable: none is configured, or it cannot be reached.
         """
         from prometheus_client import push_to_gateway  # pyright: ignore[reportUnknownVariableType]
 
         if not self.prometheus_endpoint:
-            raise Unavailable("no endpoint was given", "MetricsCollector(prometheus_endpoint=...)")
+            raise Unavailable(
+                "no push gateway: pass prometheus_endpoint",
+                "MetricsCollector(prometheus_endpoint=...)",
+            )
         try:
             push_to_gateway(self.prometheus_endpoint, job, self.registry)
         except OSError as error:
@@ -71,7 +74,7 @@ class MetricsCollector:
 
 
 class ProductionMonitor:
-    """Keeps what an experiment did, one interaction in so many in detail."""
+    """Records the requests of an experiment, a sample of them in detail."""
 
     def __init__(
         self,
@@ -82,9 +85,9 @@ class ProductionMonitor:
         seed: int | None = None,
     ) -> None:
         if not 0 <= sample_rate <= 1:
-            raise ValueError("sample_rate is a share, from 0 to 1")
+            raise ValueError("sample_rate must be between 0 and 1")
         self.datadog_api_key = datadog_api_key
-        """For `send`, which takes interactions to where they are looked at; by itself unused."""
+        """For `send`, a callback that forwards interactions; not used otherwise."""
         self.experiment_name = experiment_name
         self.sample_rate = sample_rate
         self.samples: deque[dict[str, Any]] = deque(maxlen=SAMPLES_MAX)
@@ -95,7 +98,7 @@ class ProductionMonitor:
     def record(
         self, arm: str, seconds: float, tokens: int, is_good: bool, detail: dict[str, Any]
     ) -> None:
-        """Take one interaction down."""
+        """Record one interaction."""
         seen = self._arms.setdefault(arm, [])
         seen.append((seconds, tokens, is_good))
         del seen[:-SAMPLES_MAX]
@@ -106,7 +109,7 @@ class ProductionMonitor:
                 self._send(sample)
 
     def report(self) -> dict[str, Any]:
-        """Both arms side by side: how many, how long, how many tokens, how many failed."""
+        """Return the figures of both arms: requests, durations, tokens, failures."""
         arms: dict[str, Any] = {}
         for arm, seen in sorted(self._arms.items()):
             times = [seconds for seconds, _, _ in seen]

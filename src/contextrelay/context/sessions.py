@@ -1,7 +1,8 @@
-"""Sessions: blocks are added, formatted, pruned, exported and imported.
+"""Sessions: add, format, prune, export and import blocks.
 
-Rule: a session never holds more than its budget by the real tokenizer. SYSTEM blocks stay, the
-order stays, and what is dropped is listed with the reason; with a relay, its content stays there.
+Rule: a session never exceeds its budget as counted by the real tokenizer. SYSTEM blocks are kept,
+the order is kept, and dropped blocks are listed with the reason; with a relay, their content is
+stored.
 """
 
 from __future__ import annotations
@@ -31,22 +32,22 @@ RELEVANCE_THRESHOLD = 0.2
 PRUNE_AT, PRUNE_TO = 0.9, 0.8
 
 
-# A generator of our own, reseeded in a child process: the system's takes longer than all the rest
-# of an addition, and that of the module repeats itself where somebody seeds it.
+# A separate generator, reseeded in a child process: the system's would take longer than the rest of
+# an addition, and that of the `random` module repeats if a program seeds it.
 _chance = Random()
-if hasattr(os, "register_at_fork"):  # Elsewhere nothing forks.
+if hasattr(os, "register_at_fork"):  # Other systems do not fork.
     os.register_at_fork(after_in_child=_chance.seed)
 
 
 def _new_id() -> str:
-    """A random UUID. It names a block and keeps no secret."""
+    """Return a random UUID. It names a block and is not a secret."""
     digits = f"{_chance.getrandbits(128):032x}"
     variant = "89ab"[int(digits[16], 16) & 3]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
 class ContextManager:
-    """Looks after sessions. With a relay, what is pruned is pushed there first."""
+    """Manages sessions. With a relay, pruned blocks are pushed there first."""
 
     def __init__(
         self,
@@ -54,14 +55,14 @@ class ContextManager:
         relevance_threshold: float = RELEVANCE_THRESHOLD,
         relay: Relay | None = None,
     ) -> None:
-        Budget(max_tokens)  # Refuses what is none.
+        Budget(max_tokens)  # Raises for an invalid budget.
         self.max_tokens = max_tokens
         self.relevance_threshold = relevance_threshold
         self.relay = relay
         self.sessions: dict[str, ContextPackage] = {}
 
     def create_session(self, agent_id: str) -> str:
-        """Begin a session; its id."""
+        """Start a session and return its id."""
         session_id = str(uuid.uuid4())
         self.sessions[session_id] = ContextPackage(
             session_id=session_id,
@@ -73,10 +74,10 @@ class ContextManager:
         return session_id
 
     def session(self, session_id: str) -> ContextPackage:
-        """A session.
+        """Return a session.
 
         Raises:
-            ValueError: there is none of that id.
+            ValueError: there is no session with that id.
         """
         try:
             return self.sessions[session_id]
@@ -91,18 +92,18 @@ class ContextManager:
         relevance_score: float = 1.0,
         metadata: dict[str, Any] | None = None,
     ) -> str:
-        """Add a block, and prune if the session is nearly full; the block's id.
+        """Add a block, and prune if the session is nearly full; return the block's id.
 
         Raises:
             ValueError: there is no such session.
-            BudgetTooSmall: SYSTEM blocks alone would be over the budget.
-            Invalid: it is no type, or the relevance is no number.
+            BudgetTooSmall: SYSTEM blocks alone would exceed the budget.
+            Invalid: the type is unknown, or the relevance is not a number.
         """
         session = self.session(session_id)
         if context_type.__class__ is not ContextType or not isfinite(relevance_score):
             raise Invalid(
-                f"no block has type {context_type!r:.80} and relevance {relevance_score!r:.80}",
-                "give a ContextType, and a number",
+                f"invalid type {context_type!r:.80} or relevance {relevance_score!r:.80}",
+                "pass a ContextType and a number",
             )
         block = ContextBlock(
             id=_new_id(),
@@ -112,7 +113,10 @@ class ContextManager:
             metadata=metadata or {},
         )
         if not content.isascii() and not is_spelled(content):
-            raise Invalid("the content has half a character", "decode the text rightly")
+            raise Invalid(
+                "the content has a lone surrogate (half a character)",
+                "check how the text was decoded",
+            )
         if context_type is ContextType.SYSTEM:
             self._check_system(session, block)
         session.append(block)
@@ -125,7 +129,7 @@ class ContextManager:
         check_room((*fixed, block), self.max_tokens)
 
     def _prune_context(self, session_id: str) -> None:
-        """Drop the least relevant, the oldest of them first, until the session is 80 % full."""
+        """Drop the least relevant blocks, oldest first, until the session is 80 % full."""
         session = self.session(session_id)
         check_room(session.blocks, self.max_tokens)
         target = PRUNE_TO * self.max_tokens
@@ -147,7 +151,7 @@ class ContextManager:
         self.drop(session, out)
 
     def drop(self, session: ContextPackage, out: dict[int, str]) -> None:
-        """Take blocks out of a session, by place, each for a reason; they are listed there."""
+        """Remove blocks from a session by index, each with a reason, and list them as dropped."""
         if not out:
             return
         for place in sorted(out):
@@ -156,7 +160,7 @@ class ContextManager:
         session.take_out(out)
 
     def _kept(self, block: ContextBlock) -> str | None:
-        """The ref by which what is dropped can be got back."""
+        """Return the ref under which a dropped block is stored."""
         if self.relay is None:
             return None
         return self.relay.push(block.content, metadata={"context_block": block.id}).ref
@@ -164,7 +168,7 @@ class ContextManager:
     def get_formatted_context(
         self, session_id: str, formatter: Callable[[ContextPackage], str] | None = None
     ) -> str:
-        """The blocks of a session that are relevant enough, as a model reads them.
+        """Return the sufficiently relevant blocks of a session as a model reads them.
 
         Raises:
             ValueError: there is no such session.
@@ -182,7 +186,7 @@ class ContextManager:
         )
 
     def export_session(self, session_id: str) -> dict[str, Any]:
-        """A session as plain values.
+        """Return a session as plain values.
 
         Raises:
             ValueError: there is no such session.
@@ -190,12 +194,12 @@ class ContextManager:
         return self.session(session_id).to_dict()
 
     def import_session(self, session_data: dict[str, Any]) -> str:
-        """Take in a session that was exported, under its own id; that id.
+        """Import an exported session under its own id and return that id.
 
-        It is counted here, whatever it says of itself, and pruned where it is too much.
+        Its tokens are counted again, and it is pruned if necessary.
 
         Raises:
-            BudgetTooSmall: SYSTEM blocks alone are over the budget.
+            BudgetTooSmall: SYSTEM blocks alone exceed the budget.
         """
         session = ContextPackage.from_dict(session_data, self.max_tokens)
         for block in session.blocks:
@@ -209,14 +213,14 @@ class ContextManager:
 
 
 def check_room(blocks: Iterable[ContextBlock], tokens_max: int) -> None:
-    """Refuse SYSTEM blocks that are more than a window can hold.
+    """Refuse SYSTEM blocks that do not fit into a window.
 
     Raises:
-        BudgetTooSmall: they are.
+        BudgetTooSmall: they do not.
     """
     tokens = sum(each.token_count for each in blocks if each.type is ContextType.SYSTEM)
     if tokens > tokens_max:
         raise BudgetTooSmall(
             f"SYSTEM blocks take {tokens} tokens of {tokens_max}",
-            "give the session more tokens, or shorter prompts",
+            "increase the session's budget, or shorten the prompts",
         )

@@ -1,4 +1,4 @@
-"""Scoring: how relevant blocks are to a query, by an index that is kept, not fitted again."""
+"""Scoring: the relevance of blocks to a query, from an incremental index."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FALLBACK = 0.5
 
 
 class ContextualRelevanceCalculator:
-    """Scores from 0 to 1, the best block of a query being 1; words alone, or an embedding too."""
+    """Scores from 0 to 1, with 1 for the best block; by words, and optionally an embedding."""
 
     def __init__(self, embed: Embed | None = None) -> None:
         self._index = Relevance(embed=embed)
@@ -30,14 +30,14 @@ class ContextualRelevanceCalculator:
     def calculate_relevance(
         self, query: str, context_blocks: list[ContextBlock]
     ) -> dict[str, float]:
-        """Each block's score; 0.5 for all where the query has no words."""
+        """Return the score of each block; 0.5 for all if the query has no words."""
         self._follow(context_blocks)
         if not query.strip():
             return {block.id: FALLBACK for block in context_blocks}
         return self._index.shares(query)
 
     def _follow(self, blocks: list[ContextBlock]) -> None:
-        """Take in what is new or has changed; what is no longer asked about is let go."""
+        """Update the index: add new and changed blocks, remove the others."""
         contents = [block.content for block in blocks]
         is_same = len(blocks) == len(self._blocks) and all(map(is_, blocks, self._blocks))
         if is_same and contents == self._contents:
@@ -55,7 +55,7 @@ class ContextualRelevanceCalculator:
     def update_relevance_scores(
         self, query: str, context_manager: ContextManager, session_id: str
     ) -> None:
-        """Give every block of a session its score; SYSTEM blocks have 1.
+        """Set the score of every block of a session; 1 for SYSTEM blocks.
 
         Raises:
             ValueError: there is no such session.
@@ -76,13 +76,13 @@ _MIB = 1024 * 1024
 
 
 class ContextMemoryOptimizer:
-    """Makes sessions smaller."""
+    """Reduces the size of sessions."""
 
     def __init__(self, context_manager: ContextManager) -> None:
         self.context_manager = context_manager
 
     def optimize_memory_usage(self, session_id: str) -> float:
-        """Make a session smaller; how many MB that saved.
+        """Reduce the size of a session; return how many MB that saved.
 
         Raises:
             ValueError: there is no such session.
@@ -95,7 +95,7 @@ class ContextMemoryOptimizer:
         return (before - self._estimate_memory_usage(session)) / _MIB
 
     def _estimate_memory_usage(self, session: ContextPackage) -> int:
-        """About how many bytes a session takes."""
+        """Return the approximate size of a session in bytes."""
         usage = len(session.session_id) + len(session.agent_id) + 16
         for block in session.blocks:
             metadata = sum(len(key) + len(str(value)) for key, value in block.metadata.items())
@@ -103,20 +103,20 @@ class ContextMemoryOptimizer:
         return usage
 
     def _deduplicate_content(self, session: ContextPackage) -> None:
-        """Of blocks with the same content the first stays; SYSTEM blocks all stay."""
+        """Drop blocks with the content of an earlier one, except SYSTEM blocks."""
         seen: dict[str, str] = {}
         out: dict[int, str] = {}
         for place, block in enumerate(session.blocks):
             if block.type is ContextType.SYSTEM:
                 continue
             if block.content in seen:
-                out[place] = f"the same as {seen[block.content]}"
+                out[place] = f"duplicate of {seen[block.content]}"
             else:
                 seen[block.content] = block.id
         self.context_manager.drop(session, out)
 
     def _compress_metadata(self, session: ContextPackage) -> None:
-        """Empty values go, long ones are cut."""
+        """Remove empty values and truncate long ones."""
         for block in session.blocks:
             kept = {key: value for key, value in block.metadata.items() if value}
             for key, value in kept.items():
@@ -125,7 +125,7 @@ class ContextMemoryOptimizer:
             block.metadata = kept
 
     def _truncate_long_blocks(self, session: ContextPackage) -> None:
-        """Cut blocks of over 1,000 tokens; with a relay, `metadata["whole"]` is the ref of all."""
+        """Truncate blocks over 1,000 tokens; with a relay, the full ref is `metadata["whole"]`."""
         is_changed = False
         for block in session.blocks:
             if block.type is ContextType.SYSTEM or block.token_count <= BLOCK_TOKENS_MAX:
@@ -161,17 +161,19 @@ PRIORITY = {
 
 
 class ContextWindowOptimizer:
-    """Keeps SYSTEM, the newest turns up to 70 %, then the rest, then older turns, by relevance."""
+    """Keeps SYSTEM blocks, the newest turns up to 70 %, then other blocks, then older turns, by
+    relevance.
+    """
 
     def __init__(self, context_manager: ContextManager) -> None:
         self.context_manager = context_manager
 
     async def optimize_session(self, session_id: str, max_tokens: int = WINDOW_TOKENS) -> None:
-        """Bring a session within so many tokens.
+        """Reduce a session to a number of tokens.
 
         Raises:
             ValueError: there is no such session.
-            BudgetTooSmall: SYSTEM blocks alone are more.
+            BudgetTooSmall: SYSTEM blocks alone exceed it.
         """
         session = self.context_manager.session(session_id)
         blocks = session.blocks
@@ -187,7 +189,7 @@ class ContextWindowOptimizer:
             if used + blocks[place].token_count <= max_tokens * TALK_SHARE:
                 newest.add(place)
                 used += blocks[place].token_count
-        # The room that is left is for the rest first, and then for older turns.
+        # The remaining room is for other blocks first, and then for older turns.
         ranked = sorted(
             shown, key=lambda place: (blocks[place].type in TALK, -blocks[place].relevance_score)
         )
@@ -195,7 +197,7 @@ class ContextWindowOptimizer:
 
 
 def _shown(manager: ContextManager, session: ContextPackage) -> list[int]:
-    """The places of the blocks that a model is shown: those above the threshold, and SYSTEM."""
+    """Return the indexes of the blocks shown to a model: SYSTEM and those above the threshold."""
     return [
         place
         for place, block in enumerate(session.blocks)
@@ -210,7 +212,7 @@ def _fit(
     ranked: Sequence[int],
     pins: Collection[int] = (),
 ) -> None:
-    """Keep `pins` and, best first, what of `ranked` (places) has room; drop the rest by `pack`."""
+    """Keep `pins` and the best of `ranked` (indexes) that fit; drop the rest by `pack`."""
     blocks = session.blocks
     counts = {blocks[place].content: blocks[place].token_count for place in ranked}
     worth = {place: float(len(ranked) - rank) for rank, place in enumerate(ranked)}
@@ -239,13 +241,13 @@ def _fit(
         out[int(dropped.id)] = (
             f"no room for its {why.tokens} tokens at rank {why.rank} {window}"
             if why.of is None
-            else f"the same as {blocks[int(why.of)].id}"
+            else f"duplicate of {blocks[int(why.of)].id}"
         )
     manager.drop(session, out)
 
 
 class RealTimeContextOptimizer:
-    """Lets relevance fade with age and rise with recency, and keeps to a budget, in a loop."""
+    """Reduces relevance with age, raises it for recent blocks, and enforces a budget, in a loop."""
 
     def __init__(
         self,
@@ -262,10 +264,10 @@ class RealTimeContextOptimizer:
         self.last_error: Exception | None = None
         self.performance_metrics: deque[float] = deque(maxlen=1_000)
         self._given: dict[str, tuple[float, float]] = {}
-        """Each block's relevance as it was given, and what was made of it last."""
+        """Each block's original relevance, and the last computed one."""
 
     async def start_optimization_loop(self, session_id: str) -> None:
-        """Optimize a session every interval, until `stop_optimization_loop`."""
+        """Optimize a session at every interval, until `stop_optimization_loop`."""
         self.running = True
         try:
             while self.running:
@@ -283,7 +285,7 @@ class RealTimeContextOptimizer:
         self.running = False
 
     async def optimize_session(self, session_id: str) -> None:
-        """One round; nothing where there is no such session."""
+        """Optimize once; do nothing if there is no such session."""
         session = self.context_manager.sessions.get(session_id)
         if session is None:
             return
@@ -293,7 +295,7 @@ class RealTimeContextOptimizer:
             self._enforce_token_budget(session)
 
     def _apply_relevance_decay(self, session: ContextPackage) -> None:
-        """Relevance less age, counted from what was given: it does not compound."""
+        """Reduce relevance by age, starting from the original value: it does not compound."""
         now_ms = int(time.time() * 1000)
         for block in session.blocks:
             if block.type is ContextType.SYSTEM:
@@ -303,14 +305,14 @@ class RealTimeContextOptimizer:
             self._set(block, max(DECAY_FLOOR, faded))
 
     def _update_recency_relevance(self, session: ContextPackage) -> None:
-        """Raise the last turns of the talk."""
+        """Raise the relevance of the last turns of the conversation."""
         talk = [block for block in session.blocks if block.type in TALK]
         talk.sort(key=lambda block: block.timestamp, reverse=True)
         for age, block in enumerate(talk[:RECENT_TURNS]):
             self._set(block, min(1.0, block.relevance_score + RECENT_FACTOR**age))
 
     def _base(self, block: ContextBlock) -> float:
-        """A block's relevance as others gave it, also where they gave another since."""
+        """Return a block's relevance as set by the caller, including later changes."""
         given, made = self._given.get(block.id, (block.relevance_score, block.relevance_score))
         if block.relevance_score != made:
             given = block.relevance_score
@@ -323,7 +325,9 @@ class RealTimeContextOptimizer:
         self._given[block.id] = given, relevance
 
     def _enforce_token_budget(self, session: ContextPackage) -> None:
-        """SYSTEM, then recent talk, TOOL, MEMORY, KNOWLEDGE; of each the most relevant first."""
+        """Keep SYSTEM, then recent turns, TOOL, MEMORY, KNOWLEDGE; in each, the most relevant
+        first.
+        """
         blocks = session.blocks
         check_room(blocks, self.token_budget)
         ranked = sorted(
