@@ -1,1 +1,1 @@
-"""The demo: three scripted agents at work on one incident, with documents of our own."""
+"""The demo: three scripted agents work on one incident, with documents of our own."""

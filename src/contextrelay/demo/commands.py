@@ -1,4 +1,5 @@
-"""Documents: what the demo's agents work on. Three are files next to this one, two are made here.
+"""The command demo, its documents and its agents. Three documents are files next to this one, two
+are generated.
 
 Rule: the same bytes on every machine. The log and the gateway's export show one morning: 180
 orders are charged, the gateway is slow for a while, and eleven customers pay twice.
@@ -51,7 +52,7 @@ _SLOW = range(26, 108)
 
 
 def document(name: str) -> str:
-    """The text of a document."""
+    """Return the text of a document."""
     if name == "worker.log":
         return "".join(f"{line}\n" for line in _log())
     if name == "gateway.json":
@@ -60,7 +61,7 @@ def document(name: str) -> str:
 
 
 class GatewayRequest(NamedTuple):
-    """One request to the gateway, as both sides saw it."""
+    """One request to the gateway, as both sides recorded it."""
 
     order: str
     try_index: int
@@ -72,7 +73,7 @@ class GatewayRequest(NamedTuple):
 
 
 def requests() -> Iterator[GatewayRequest]:
-    """Every request of the morning, in order."""
+    """Yield every request of the morning, in order."""
     dice = _Dice(41)
     now_ms = _START_MS
     for number in range(ORDERS):
@@ -80,7 +81,7 @@ def requests() -> Iterator[GatewayRequest]:
         order = f"ord_{7_300 + number}"
         amount, method = 900 + dice.below(24_000), ("card", "card", "card", "wallet")[dice.below(4)]
         if number in DOUBLE_CHARGED:
-            # The gateway charges, and its answer comes after we have stopped to wait for it.
+            # The gateway charges, but its response arrives after our timeout.
             yield GatewayRequest(order, 0, now_ms, 5_400 + dice.below(2_300), False, amount, "card")
             yield GatewayRequest(
                 order, 1, now_ms + 5_200, 320 + dice.below(900), True, amount, "card"
@@ -93,7 +94,7 @@ def requests() -> Iterator[GatewayRequest]:
 
 
 class _Dice:
-    """Numbers that look like chance, and are the same every time."""
+    """A deterministic pseudo-random generator."""
 
     def __init__(self, seed: int) -> None:
         self._last = seed
@@ -130,7 +131,7 @@ def _log() -> Iterator[str]:
 
 
 def _charges() -> list[dict[str, Any]]:
-    """What the gateway saw: each request with the key that came with it."""
+    """Return the gateway's records: each request with its key."""
     return [
         {
             "id": f"ch_{90_000 + index}",
@@ -146,7 +147,7 @@ def _charges() -> list[dict[str, Any]]:
 
 
 class DemoSlice(Struct, frozen=True):
-    """A slice that an agent pulls: so many bytes of a document, from where a text is."""
+    """A slice that an agent pulls: bytes of a document, starting at a text."""
 
     document: str
     begins_with: str
@@ -154,7 +155,7 @@ class DemoSlice(Struct, frozen=True):
 
 
 class Hop(Struct, frozen=True):
-    """One call of one agent, whose answer is a patch: entries for the state, written as
+    """One call of an agent, whose answer is a patch: entries for the state, written as
 
     fact KEY TEXT · constraint SEVERITY TEXT · question TEXT · step TEXT · decision TEXT
     resolved ID · done ID
@@ -165,28 +166,28 @@ class Hop(Struct, frozen=True):
     answer: tuple[tuple[str, ...], ...]
     looks: tuple[DemoSlice, ...] = ()
     brings: str = ""
-    """A document that comes into the thread with this hop."""
+    """A document that this hop adds to the thread."""
     writes: tuple[str, str] | None = None
     """A new artifact: its name and its text."""
 
 
 @cache
 def script() -> tuple[Hop, ...]:
-    """What the agents are asked, look at and answer, hop by hop."""
+    """Return what the agents are asked, read and answer, hop by hop."""
     return decode(document("script.json"), type=tuple[Hop, ...])
 
 
 class HopCost(NamedTuple):
-    """What one hop costs, in tokens."""
+    """The cost of one hop, in tokens."""
 
     pasted_tokens: int
-    """If every document and every earlier message were in the prompt."""
+    """With every document and every earlier message in the prompt."""
     relay_tokens: int
-    """Header, previews of what is new to the agent, and slices."""
+    """Header, previews of new artifacts, and slices."""
     pulled_tokens: int
-    """The slices alone."""
+    """The slices only."""
     repeated_tokens: int
-    """Of what is pasted, what the hop before has pasted too: a prompt cache may hold it."""
+    """The part of the pasted prompt that the previous hop sent too: a prompt cache may hold it."""
 
 
 class Team:
@@ -195,7 +196,7 @@ class Team:
     def __init__(self, thread: Thread) -> None:
         self.thread = thread
         self._stored: dict[str, Artifact] = {}
-        # What pasting would send, kept here: a pull would count as one of the agents'.
+        # The pasted texts, kept in memory: a pull would count as one of the agents'.
         self._texts: dict[str, str] = {}
         self._seen: set[tuple[str, str]] = set()
         self._transcript: list[str] = []
@@ -204,7 +205,7 @@ class Team:
         self._pasted_before = 0
 
     def act(self, hop: Hop) -> HopCost:
-        """One hop: bring what is new, look, answer with a patch, count."""
+        """Run one hop: add its document, read, answer with a patch, count."""
         if hop.brings:
             self._put(hop.brings, document(hop.brings), "you")
         header = self.thread.header()
@@ -223,7 +224,7 @@ class Team:
         return HopCost(pasted + asked, self._count(prompt), self._count(slices), repeated)
 
     def _count(self, texts: list[str]) -> int:
-        """The tokens of some texts; each is counted once, however often it is pasted."""
+        """Return the tokens of some texts; counts are cached, because texts are repeated."""
         for text in texts:
             if text not in self._tokens:
                 self._tokens[text] = count_tokens(text)
@@ -234,14 +235,14 @@ class Team:
         self._texts[name] = text
 
     def _pull(self, look: DemoSlice) -> str:
-        """A slice by byte range. The script knows where to look; an agent would search."""
+        """Pull a slice by byte range. The script knows where to look; an agent would search."""
         start = document(look.document).encode().index(look.begins_with.encode())
         ref = self._stored[look.document].ref
         body = self.thread.relay.pull(ref, start, start + look.size_bytes)
         return body.decode(errors="replace")
 
     def _news(self, agent: str) -> list[str]:
-        """Previews of what this agent has not seen, fenced as untrusted."""
+        """Return the previews that this agent has not seen, fenced as untrusted."""
         new = [each for name, each in self._stored.items() if (agent, name) not in self._seen]
         self._seen |= {(agent, name) for name in self._stored}
         return [fence(self.thread.relay.peek(artifact.ref)) for artifact in new]
@@ -282,7 +283,7 @@ _WAIT_S = 20
 
 
 class DemoOutcome(Struct, frozen=True, kw_only=True):
-    """What the demo did and measured."""
+    """The results of the demo."""
 
     thread_id: str
     name: str
@@ -298,30 +299,30 @@ class DemoOutcome(Struct, frozen=True, kw_only=True):
     basis: str = f"measured: {TOKENIZER_DEFAULT}"
     price_model: str = MODEL
     price_pasted: str
-    """Of the input, in US dollars, without a prompt cache."""
+    """Price of the input in US dollars, without a prompt cache."""
     price_sent: str
     price_pasted_cached: str
-    """With a cache: what the hop before has pasted is read from it."""
+    """With a cache: the part that the previous hop pasted is read from it."""
     price_sent_cached: str
-    """With a cache: hardly anything is sent twice, so that there is nothing to read."""
+    """With a cache: hardly anything is sent twice, so there is little to read."""
     wake_ms: float
     is_identical: bool
-    """Whether an old version read here, and in another process, is the same bytes."""
+    """Whether an old version is identical here and in another process."""
     is_restored: bool
     took_s: float
 
 
 @takes(
     one_of(
-        arg("--clean", action="store_true", help="remove what demos have made"),
+        arg("--clean", action="store_true", help="remove the threads of earlier demos"),
         arg("--show-code", action="store_true", help="print the code of the agents"),
     )
 )
 def demo(args: Namespace, console: Console) -> None:
-    """Let three scripted agents work on one incident: refs against pasting, and time travel."""
+    """Run three scripted agents on one incident: tokens with refs and pasted, and time travel."""
     if args.clean:
         removed = _remove_made_by(console, MADE_BY)
-        text = f"removed {display.count(len(removed), 'demo thread')}, with all they held"
+        text = f"removed {display.count(len(removed), 'demo thread')} with all their contents"
         console.answer({"removed": removed}, text, "\n".join(removed))
     elif args.show_code:
         code = Path(__file__).read_text(encoding="utf-8")
@@ -347,22 +348,22 @@ def _remove_made_by(console: Console, maker: str) -> list[str]:
 def _play(console: Console) -> None:
     started = time.perf_counter()
     if (console.address or default_address()).startswith("memory:"):
-        raise Invalid("a demo in memory: cannot be looked at afterwards", "use --store FOLDER")
+        raise Invalid("a demo in memory cannot be inspected afterwards", "use --store FOLDER")
     maker = f"{MADE_BY} {os.urandom(4).hex()}"
     try:
-        with console.busy("three agents at work"):
+        with console.busy("running three agents"):
             outcome, lines = _act(console, console.relay.new_thread(NAME, maker), started)
     except BaseException:
-        # Found by its maker: the interrupt may have come before we knew the thread.
+        # Found by its creator: the interrupt may have come before the thread was known.
         _remove_made_by(console, maker)
         raise
     console.answer(outcome, lines)
     if not (outcome.is_identical and outcome.is_restored):
-        raise RelayError("the demo did not come out right", "relay doctor; relay verify")
+        raise RelayError("the demo failed its own checks", "relay doctor; relay verify")
 
 
 def _act(console: Console, thread: Thread, started: float) -> tuple[DemoOutcome, list[str]]:
-    """Let the agents act, measure, and say what came of it."""
+    """Run the agents, measure, and return the results and the printed lines."""
     team = Team(thread)
     sent = [team.act(hop) for hop in script()]
     acted = time.perf_counter()
@@ -403,40 +404,40 @@ def _act(console: Console, thread: Thread, started: float) -> tuple[DemoOutcome,
 
 
 def _price(calls: Iterable[Tokens]) -> str:
-    """What reading some prompts costs, in US dollars."""
+    """Return the price in US dollars of reading some prompts."""
     prices = prices_here(os.environ)
     every = [price(tokens, MODEL, prices) for tokens in calls]
     return f"{sum(each for each in every if each is not None):.4f}"
 
 
-# What is measured with another process
+# Measurements with a second process
 
 
 def _relay(console: Console, *words: str) -> list[str]:
-    """The command line in another process; -P: no module of this folder gets into its way."""
+    """Return the command line for another process; -P: modules in this folder are not imported."""
     store = ["--store", console.store] if console.store else []
     return [sys.executable, "-P", "-m", "contextrelay", *store, "--json", *words]
 
 
 def _about(thread: Thread) -> dict[str, str]:
-    """The thread by variable: one that is named would be the last used one from then on."""
+    """Pass the thread by environment variable: naming it would make it the last used thread."""
     return {**os.environ, VARIABLE: thread.id}
 
 
 def _wake_ms(console: Console, thread: Thread, newest: int) -> float:
-    """How long after a commit here a listener in another process has the event."""
+    """Return the time from a commit here until a listener in another process has the event."""
     words = _relay(console, "tail", "--after", str(newest - 1), "--timeout", str(_WAIT_S))
     with subprocess.Popen(words, stdout=subprocess.PIPE, env=_about(thread)) as listener:
         assert listener.stdout is not None
         try:
-            listener.stdout.readline()  # It is there: this one had happened before.
+            listener.stdout.readline()  # The listener is ready: this event was already there.
             took_ms: list[float] = []
             for number in range(_WAKES):
                 time.sleep(0.03)
                 thread.checkpoint(f"wake {number + 1}", by=MADE_BY)
                 committed = time.perf_counter()
                 if not listener.stdout.readline():
-                    raise RelayError("the listener heard nothing", "relay doctor")
+                    raise RelayError("the listener received nothing", "relay doctor")
                 took_ms.append((time.perf_counter() - committed) * 1000)
         finally:
             listener.terminate()
@@ -444,7 +445,7 @@ def _wake_ms(console: Console, thread: Thread, newest: int) -> float:
 
 
 def _is_identical(console: Console, thread: Thread) -> bool:
-    """Whether an old version is the same bytes here, here again, and in another process."""
+    """Return True if an old version is identical when read twice here and in another process."""
     words = _relay(console, "state", "show", f"v{OLD_VERSION}")
     elsewhere = subprocess.run(words, capture_output=True, timeout=_WAIT_S, env=_about(thread))
     here = [bytes(thread.ask(ReadState(thread.id, OLD_VERSION)).state) for _ in range(2)]
@@ -452,14 +453,14 @@ def _is_identical(console: Console, thread: Thread) -> bool:
 
 
 def _is_restored(thread: Thread, newest: int) -> bool:
-    """Go back to an old version and forth again, each as a new version."""
+    """Restore an old version, then the newest, each as a new version; return True if they match."""
     back = thread.restore(OLD_VERSION, by=MADE_BY)
     is_back = not thread.diff(OLD_VERSION, back.version).operations
     forth = thread.restore(newest, by=MADE_BY)
     return is_back and not thread.diff(newest, forth.version).operations
 
 
-# What is printed
+# Printed output
 
 
 def _lines(
@@ -480,14 +481,14 @@ def _lines(
         f"3/4 signals      a listener in another process woke after {outcome.wake_ms:.1f} ms",
         f"4/4 time travel  v{OLD_VERSION} ↔ v{newest}, read in two processes: {travelled}",
         "",
-        f"       tokens sent to the model in all          if pasted {outcome.pasted_tokens:,} ─",
+        f"       tokens sent to the model in total        if pasted {outcome.pasted_tokens:,} ─",
         *plot([each.pasted_tokens for each in sent], [each.relay_tokens for each in sent]),
         f"       hop 1 … {outcome.hops:<24}with relay {outcome.sent_tokens:,} ━  {kept}",
         f"       {f'input at {outcome.price_model}':32}if pasted  with relay",
         _priced("without a prompt cache", outcome.price_pasted, outcome.price_sent),
         _priced("with one", outcome.price_pasted_cached, outcome.price_sent_cached),
         f"       [{outcome.basis}; prices of {PRICES_DATE}. Pasted: all documents and",
-        "       messages so far, every hop. With relay: headers, previews, what was pulled back]",
+        "       messages so far, every hop. With relay: headers, previews, pulled slices]",
         "",
         f"took {outcome.took_s:.1f} s. Try next:",
         f"  {relay} state header {NAME}",
@@ -506,7 +507,7 @@ def _mark(is_so: bool, word: str) -> str:
 
 
 def _program(console: Console) -> str:
-    """How to call this command line again, as it was called now."""
+    """Return the command to call this command line again, as it was called now."""
     ours, found = Path(sys.argv[0]), shutil.which("relay")
     is_found = found is not None and Path(found).resolve() == ours.resolve()
     words = "relay" if is_found or ours.name != "relay" else shlex.quote(str(ours))
@@ -514,7 +515,7 @@ def _program(console: Console) -> str:
 
 
 def plot(pasted: Sequence[int], sent: Sequence[int]) -> list[str]:
-    """Draw what was spent up to each hop: the upper line pasted, the lower one with refs."""
+    """Plot the total tokens after each hop: pasted above, with refs below."""
     upper, lower = list(accumulate(pasted)), list(accumulate(sent))
     top = max(upper[-1], 1)
     high = [_row(value, top) for value in upper for _ in range(_COLUMNS_A_HOP)]
@@ -535,7 +536,7 @@ def _row(value: int, top: int) -> int:
 
 
 def _draw(grid: list[list[str]], rows: list[int], signs: str) -> None:
-    """A line that climbs: flat, the corner below, the corner above, and between them."""
+    """Draw a rising line: flat parts, lower and upper corners, and verticals between them."""
     flat, below, above, between = signs
     last = rows[0]
     for column, row in enumerate(rows):

@@ -1,1 +1,1 @@
-"""Reports: a thread made into something to read."""
+"""Reports: threads in human-readable form."""

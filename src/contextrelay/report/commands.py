@@ -1,4 +1,4 @@
-"""stats and report: what a thread has saved, and all of it to read."""
+"""The commands stats and report."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from contextrelay.model.thread import Stats
 
 @takes(
     *thread_arguments(),
-    arg("--all", action="store_true", help="of the whole store, not of a thread"),
+    arg("--all", action="store_true", help="for the whole store, not one thread"),
 )
 def stats(args: Namespace, console: Console) -> None:
-    """Show what refs have saved: by the seed's formula, and as it was counted, costs taken off.
+    """Show the tokens that refs saved: by a simple formula, and as counted, net of costs.
 
-    Of the whole store, unless a thread is named, or is in RELAY_THREAD.
+    For the whole store, unless a thread is named or set in RELAY_THREAD.
     """
     is_named = bool(args.place or args.thread)
     if args.all and is_named:
-        raise Invalid("--all is of the whole store", "leave out the thread")
+        raise Invalid("--all cannot be combined with a thread", "omit the thread, or --all")
     if args.all or not (is_named or os.environ.get(thread_argument.VARIABLE)):
         counted = console.relay.savings()
         console.answer(counted, [*_seed_rows(counted), *_counted(counted)])
         if not args.all:
-            console.note("of the whole store; of one thread: relay stats THREAD")
+            console.note("for the whole store; for one thread: relay stats THREAD")
         return
     chosen = thread_argument.choose_thread(console, args)
     figures = chosen.thread.stats()
@@ -42,7 +42,7 @@ def stats(args: Namespace, console: Console) -> None:
     seed = [
         *_seed_rows(figures),
         *hits,
-        f"  {figures.basis}; what was pulled back is not taken off",
+        f"  {figures.basis}; pulled back tokens are not deducted",
     ]
     console.answer({**asdict(figures), "counted": counted}, [*seed, *_counted(counted)])
 
@@ -52,7 +52,7 @@ def _rows(*rows: tuple[str, object]) -> list[str]:
 
 
 def _seed_rows(figures: Stats | Savings) -> list[str]:
-    """The figures of the seed's formula."""
+    """Return the lines with the seed's formula."""
     return _rows(
         ("artifacts", figures.artifacts),
         ("naive tokens (if pasted)", figures.naive_tokens),
@@ -62,7 +62,7 @@ def _seed_rows(figures: Stats | Savings) -> list[str]:
 
 
 def _counted(savings: Savings) -> list[str]:
-    """What was counted, below the seed's formula."""
+    """Return the lines with the counted figures."""
     figures = (
         ("whole", savings.whole),
         ("sent", savings.sent),
@@ -74,26 +74,26 @@ def _counted(savings: Savings) -> list[str]:
     return [
         "",
         f"counted  {answers}; {savings.tokenizer} where measured",
-        lines[0] + ", of what was looked into, once each",
+        lines[0] + ", of everything that was read, once each",
         *lines[1:],
         *_rows(
-            ("avoided (whole - sent)", savings.avoided), ("net (less pulled back)", savings.net)
+            ("avoided (whole - sent)", savings.avoided), ("net (minus pulled back)", savings.net)
         ),
         f"  priced in input tokens, over {priced.calls} calls {priced.uncached:>18,.0f}",
         f"  the same if your provider caches prompts {priced.cached:>14,.0f}",
         *([f"  {savings.uncounted:,} answers came too fast to count"] if savings.uncounted else []),
-        *(["  there are more artifacts than were looked at"] if savings.is_partial else []),
+        *(["  covers only a part of the artifacts"] if savings.is_partial else []),
     ]
 
 
 @takes(
     *thread_arguments(),
     arg("--format", choices=("md", "json", "html"), help="md, unless --json"),
-    arg("-o", "--out", metavar="FILE", help="write to a file, whole or not at all"),
+    arg("-o", "--out", metavar="FILE", help="write to a file, atomically"),
     by("the caller"),
 )
 def report(args: Namespace, console: Console) -> None:
-    """Write a thread down to read: state, decisions, artifacts, timeline, savings."""
+    """Write a report of a thread: state, decisions, artifacts, timeline, savings."""
     from contextrelay.report.page import gather
 
     chosen = thread_argument.choose_thread(console, args)

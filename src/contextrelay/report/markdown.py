@@ -1,7 +1,7 @@
-"""Markdown: a report as text for people, and for models as untrusted data in fences.
+"""Markdown: a report as text for people, and for models as fenced untrusted data.
 
-Rule: nothing in a thread can shape the document. Texts are one line with every sign of markup
-escaped; previews stand in fences that they cannot close.
+Rule: nothing in a thread can affect the document structure. Texts are one line with all markup
+escaped; previews are in fences that they cannot close.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
 
 
 def text(value: Any) -> str:
-    """Somebody's text as text, whatever markup is in it."""
+    """Escape the markup in an untrusted text."""
     return _LIST_SIGN.sub(r"\\\1", _MARKUP.sub(r"\\\1", state_display.text_of(value)))
 
 
@@ -99,7 +99,7 @@ def _artifacts(report: Report) -> Iterator[str]:
 
 
 def _fenced(shown: str) -> tuple[str, str, str]:
-    """The fence and its label as they are, for a reader of the source and of the page alike."""
+    """Return the fence and its label unescaped, readable in source and page alike."""
     ticks = "`" * (1 + max(map(len, _BACKTICKS.findall(shown)), default=3))
     return f"{ticks}text", shown, ticks
 
@@ -120,9 +120,9 @@ def _savings(report: Report) -> Iterator[str]:
     yield f"| actual (via refs) | {stats.actual_tokens} |"
     yield f"| avoided | {stats.tokens_avoided} |"
     yield from ("", f"An estimate ({stats.basis.removeprefix('estimated: ')}), of what was put in;")
-    yield "what was pulled back out is not taken off."
+    yield f"Estimated ({stats.basis.removeprefix('estimated: ')}) from the stored artifacts;"
 
 
 def as_json(report: Report) -> str:
-    """Write a report as JSON."""
+    """ "pulled back tokens are not deducted." """
     return encode(report).decode() + "\n"

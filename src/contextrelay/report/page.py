@@ -1,7 +1,7 @@
-"""HTML: the frame of pages to keep, which need nothing else and run nothing.
+"""HTML: the frame of self-contained pages without scripts.
 
 Rule: every text goes through `text` or `escape`. The page's own policy forbids scripts, requests
-and any style but the one whose hash it names, so that a mistake here harms nobody.
+and any style but the one whose hash it names, as a second defence against mistakes here.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ POLICY = (
 
 
 def document(title: str, lines: Iterable[str]) -> Iterator[str]:
-    """A page of that title, which is somebody's text, around lines of HTML."""
+    """Return a page with an untrusted title around lines of HTML."""
     yield "<!doctype html>"
     yield '<html lang="en"><head><meta charset="utf-8">'
     yield f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
@@ -64,7 +64,7 @@ def document(title: str, lines: Iterable[str]) -> Iterator[str]:
 
 
 def text(value: Any) -> str:
-    """Somebody's text, or any value, as text."""
+    """Return any value as escaped text."""
     return escape(state_display.text_of(value))
 
 
@@ -75,7 +75,7 @@ def section(title: str, lines: Iterable[str]) -> Iterator[str]:
 
 
 def figures(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """A table of names and numbers."""
+    """Return a table of names and numbers."""
     yield "<table><tbody>"
     for name, number in rows:
         yield f'<tr><th scope="row">{name}<td class="number">{number}</tr>'
@@ -83,7 +83,7 @@ def figures(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """What a report shows of a thread."""
+    """The contents of a report on a thread."""
 
     thread: ThreadView
     version: int
@@ -98,7 +98,7 @@ class Report(Struct, frozen=True, kw_only=True):
     artifacts_left_out: int
     timeline: list[Numbered]
     timeline_left_out: int
-    """How many earlier events are left out."""
+    """The number of earlier events that are left out."""
     savings: Stats
 
     @property
@@ -107,7 +107,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
 
 def gather(thread: Thread) -> Report:
-    """Read all that a report needs."""
+    """Read everything that a report needs."""
     view = thread.show()
     state = thread.state(view.version)
     artifacts = thread.artifacts(LIST_ITEMS_MAX)
@@ -131,7 +131,7 @@ def gather(thread: Thread) -> Report:
 
 
 def _summary(state: dict[str, Any]) -> str:
-    """What can be said of a state that has no summary of its own."""
+    """Return a summary for a state that has none."""
     opened = sum(item["status"] == "open" for item in state["open_questions"])
     done = sum(item["status"] == "done" for item in state["plan"])
     return (
@@ -148,7 +148,7 @@ def page(report: Report) -> str:
 
 
 def report_lines(report: Report) -> Iterator[str]:
-    """A report as lines of HTML, which the page in a browser has too."""
+    """Return a report as lines of HTML, also used by the web page."""
     thread = report.thread
     yield (
         f'<p class="about">Thread <code>{text(thread.thread_id)}</code> at v{report.version}, '
@@ -229,4 +229,4 @@ def _savings(report: Report) -> Iterator[str]:
         ("tokens avoided", stats.tokens_avoided),
     )
     yield from figures((name, f"{number:,}") for name, number in rows)
-    yield f'<p class="none">{text(stats.basis)}; not net of what was pulled back.</p>'
+    yield f'<p class="none">{text(stats.basis)}; pulled back tokens are not deducted.</p>'

@@ -1,7 +1,7 @@
-"""Exchanges: what a model was sent and answered in one call, read for a page.
+"""Exchanges: requests and responses of model calls, for pages.
 
-Rule: an exchange is words of others. Each text is cut, and defused and fenced when it is shown; an
-exchange that cannot be read says so and stops nothing.
+Rule: an exchange is untrusted. Each text is truncated, and defused and fenced when shown; an
+exchange that cannot be read is reported without stopping.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from contextrelay.model.run import ModelCall, Run, ToolSpan, Trace
 from contextrelay.report.page import document, figures, section, text
 from contextrelay.runs import trace_display
 
-# Exchanges that a page has in full, how large one may be for that, how many of its texts are shown,
-# and what of a text: many that are empty make a page of hundreds of megabytes too.
+# Limits for a page: exchanges shown in full, the size of each, texts of each, and the length of a
+# text. Even many empty ones would make a page of hundreds of megabytes.
 TRACE_EXCHANGES_MAX = 100
 TRACE_EXCHANGE_BYTES_MAX = 512 * KIB
 TRACE_EXCHANGE_TEXTS_MAX = 1_000
@@ -45,7 +45,7 @@ class ExchangeText(NamedTuple):
 
 
 def read_exchange(relay: Relay, ref: str) -> list[ExchangeText]:
-    """The texts of an exchange in the order in which they were said."""
+    """Return the texts of an exchange in chronological order."""
     try:
         artifact = relay.peek(ref)
         if artifact.size_bytes > TRACE_EXCHANGE_BYTES_MAX:
@@ -53,7 +53,7 @@ def read_exchange(relay: Relay, ref: str) -> list[ExchangeText]:
             return [ExchangeText("relay", f"{size}, too large to show here: relay pull {ref}", 0)]
         every = list(_messages_in(decode(relay.pull(ref))))
     except _NOT_READ as error:
-        return [ExchangeText("relay", f"it cannot be read: {error}", 0)]
+        return [ExchangeText("relay", f"cannot be read: {error}", 0)]
     if len(every) <= TRACE_EXCHANGE_TEXTS_MAX:
         return every
     left_out = len(every) - TRACE_EXCHANGE_TEXTS_MAX
@@ -103,7 +103,7 @@ def _items(value: Any) -> list[Any]:
 
 
 def trace_page(relay: Relay, trace: Trace, name: str, now: datetime) -> Iterator[bytes]:
-    """Write a trace as a page, piece by piece."""
+    """Yield a trace as a page, in parts."""
     about = (
         f'<p class="about">Thread <code>{text(trace.thread_id)}</code>, '
         f"{now:%Y-%m-%d %H:%M} UTC.</p>"
@@ -114,13 +114,13 @@ def trace_page(relay: Relay, trace: Trace, name: str, now: datetime) -> Iterator
 
 
 def trace_lines(relay: Relay, trace: Trace, exchanges_max: int) -> Iterator[str]:
-    """A trace as lines of HTML, which the page in a browser has too."""
+    """Yield a trace as lines of HTML, also used by the web page."""
     yield from section("All runs", _totals(trace))
     calls = sum(len(run.calls) for run in trace.runs)
-    # The newest have their exchanges; of older ones the ref is shown.
+    # The newest runs show their exchanges; older ones only the ref.
     bare = max(0, calls - exchanges_max)
     if bare:
-        yield f'<p class="none">The exchanges of {bare} older calls are named, not shown.</p>'
+        yield f'<p class="none">The exchanges of {bare} older calls are listed by ref only.</p>'
     for run in trace.runs:
         yield from _run(relay, run, bare)
         bare = max(0, bare - len(run.calls))
@@ -140,7 +140,7 @@ def _totals(trace: Trace) -> Iterator[str]:
         )
     )
     if trace.runs_left_out:
-        yield f'<p class="none">{trace.runs_left_out} earlier runs are counted, not shown.</p>'
+        yield f'<p class="none">{trace.runs_left_out} earlier runs are only in the totals.</p>'
 
 
 def _run(relay: Relay, run: Run, bare: int) -> Iterator[str]:
@@ -151,7 +151,7 @@ def _run(relay: Relay, run: Run, bare: int) -> Iterator[str]:
         (
             ("kind, model", f"{text(run.kind)}, {text(who)}"),
             ("by", text(run.by)),
-            ("began (UTC)", f"{run.started_at:%Y-%m-%d %H:%M:%S}"),
+            ("started (UTC)", f"{run.started_at:%Y-%m-%d %H:%M:%S}"),
             ("tokens", escape(trace_display.tokens(run.usage))),
             ("price", escape(trace_display.price(run.usage, unpriced, len(run.calls)))),
             ("time", trace_display.took(run.duration_ms)),
