@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 from tests.cli.shell import Shell
-from tests.core.served import serving
 
 
 def test_cap_list_shows_what_can_be_invoked(shell: Shell) -> None:
@@ -25,51 +24,6 @@ def test_cap_invoke_prints_the_ref_of_the_result(shell: Shell) -> None:
     ref = shell.out("cap", "invoke", "retrieval.search", "--arg", "query=needle").strip()
 
     assert json.loads(shell.out("pull", ref))["found"] == 1
-
-
-def test_arguments_come_as_json_or_one_by_one_and_mean_the_same(shell: Shell) -> None:
-    """Promise C2."""
-    name = ("cap", "invoke", "retrieval.search")
-    first = shell.json(*name, "--arg", "query=needle", "--arg", "limit=5")
-
-    again = shell.json(*name, "--json", '{"limit": 5, "query": "needle"}')
-
-    assert set(first) == {
-        "capability",
-        "preview",
-        "artifact_ref",
-        "cache_hit",
-        "cache_key",
-        "duration_ms",
-    }
-    assert (first["cache_hit"], again["cache_hit"]) == (False, True)
-    assert again["artifact_ref"] == first["artifact_ref"]
-    assert not shell.json(*name, "--fresh", "--json", '{"limit": 5, "query": "needle"}')[
-        "cache_hit"
-    ]
-
-
-def test_people_see_where_the_result_is_and_how_it_begins(shell: Shell) -> None:
-    lines = shell.out(
-        "cap", "invoke", "retrieval.search", "--arg", "query=x", human=True
-    ).splitlines()
-
-    assert "retrieval.search" in lines[0]
-    assert "whole: relay pull " in lines[0]
-    assert lines[1] == "--- preview"
-    assert lines[2].startswith('{"query":"x"')
-
-
-def test_what_is_wrong_with_arguments_is_reported(shell: Shell) -> None:
-    name = ("cap", "invoke", "retrieval.search")
-
-    assert shell.fails(*name)[1].startswith("error: args lacks query")
-    assert shell.fails(*name, "--json", "[]")[0] == 2
-    assert shell.fails(*name, "--json", "{")[0] == 2
-    assert shell.fails(*name, "--arg", "query")[0] == 2
-    assert "given twice" in shell.fails(*name, "--arg", "query=a", "--arg", "query=b")[1]
-    assert shell.fails("cap", "invoke", "retrieval.serch")[0] == 3
-    assert "did you mean retrieval.search?" in shell.fails("cap", "invoke", "retrieval.serch")[1]
 
 
 def test_a_thread_has_its_results_its_figures_and_its_limit(shell: Shell) -> None:
@@ -99,20 +53,3 @@ def test_cap_purge_forgets_and_counts(shell: Shell) -> None:
     assert shell.out("cap", "purge", "http.fetch").strip() == "0"
     assert shell.json("cap", "purge") == {"entries": 2}
     assert "forgot 0 cached results" in shell.out("cap", "purge", human=True)
-
-
-def test_fetching_from_this_machine_has_to_be_allowed(shell: Shell) -> None:
-    """Promise C1."""
-    with serving() as served:
-        served.says("/notes.md", b"# Notes", headers="Content-Type: text/markdown\r\n")
-        name = ("cap", "invoke", "http.fetch", "--arg", f"url={served.url('/notes.md')}")
-
-        code, said = shell.fails(*name)
-        shell.out("config", "set", "fetch_private", "true")
-        ref = shell.out(*name).strip()
-
-    assert (code, "fetch_private" in said) == (2, True)
-    assert shell.out("pull", ref) == "# Notes"
-    artifact = shell.json("peek", ref, "--full")
-    assert (artifact["name"], artifact["type"]) == ("notes.md", "markdown")
-    assert artifact["provenance"]["capability"] == "http.fetch"

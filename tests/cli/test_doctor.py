@@ -49,20 +49,6 @@ def test_another_contextrelay_on_the_path_of_python_is_named(shell: Shell) -> No
     assert str(other) in hints[-1]["next_step"]
 
 
-def test_another_command_of_our_name_is_named(shell: Shell) -> None:
-    """Promise U2."""
-    folder = shell.home / "bin"
-    folder.mkdir()
-    (folder / "contextrelay").write_text("#!/bin/sh\n")
-    (folder / "contextrelay").chmod(0o755)
-    shell.env["PATH"] = os.pathsep.join([str(folder), shell.env["PATH"]])
-
-    hints = [each for each in findings(shell, "command") if str(folder) in each["told"]]
-
-    assert hints[0]["state"] == "hint"
-    assert "first in PATH" in hints[0]["next_step"]
-
-
 def test_a_search_index_that_is_behind_is_reported(shell: Shell) -> None:
     """Promises L3, U2."""
     shell.out("push", "-", stdin=b"the first of some notes")

@@ -59,18 +59,6 @@ def test_tail_follows_what_other_processes_write_until_ctrl_c(shell: Shell) -> N
     assert error == ""
 
 
-def test_tail_once_ends_with_the_first_new_event(shell: Shell) -> None:
-    """Promise T8."""
-    shell.out("thread", "new")
-    process = following(shell, "--after", "2", "--once", "--timeout", "50")
-
-    shell.out("checkpoint", "now")
-    printed, _ = process.communicate(timeout=60)
-
-    assert process.returncode == 0
-    assert [json.loads(line)["seq"] for line in printed.splitlines()] == [3]
-
-
 def test_tail_ends_when_nothing_comes_and_once_says_so(shell: Shell) -> None:
     shell.out("thread", "new")
 

@@ -64,15 +64,6 @@ def test_a_handoff_file_works_in_another_store(shell: Shell, tmp_path: Path) -> 
     assert there.out("pull", next(iter(text["refs"].values()))) == "# Spec\n"
 
 
-def test_a_file_that_is_no_handoff_is_refused(shell: Shell) -> None:
-    (shell.home / "no.zip").write_bytes(b"PK\x03\x04 not at all")
-
-    code, error = shell.fails("handoff", "accept", "no.zip")
-
-    assert code == 2
-    assert "no handoff file" in error
-
-
 def test_a_context_is_packed_scored_shown_and_pruned(shell: Shell) -> None:
     """Promises K3, K5: within the budget, with reasons; what is pruned stays to be got."""
     with_thread(shell)

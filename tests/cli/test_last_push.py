@@ -67,16 +67,6 @@ def test_what_removes_does_not_take_last(shell: Shell) -> None:
     assert shell.out("pull", ref) == "kept"
 
 
-def test_a_put_and_a_handoff_are_the_last_push_too(shell: Shell) -> None:
-    shell.out("thread", "new", "--name", "work")
-    put = shell.out("artifact", "put", "-", stdin=b"put").strip()
-    assert shell.json("artifact", "show", "@last")["artifact"]["ref"] == put
-
-    given = shell.out("handoff", "give", "--to", "coder", "--ask", "do it").strip()
-
-    assert shell.json("artifact", "show", "@last")["artifact"]["ref"] == given
-
-
 def test_a_terminal_that_got_the_name_of_another_has_a_last_of_its_own(shell: Shell) -> None:
     """Promise T1: names of terminals are used again as soon as a window is closed."""
     ours, theirs = pty.openpty()
@@ -137,7 +127,7 @@ def on_terminal(shell: Shell, *words: str, leads: bool = False) -> tuple[int, st
     return running.wait(30), shown.decode()
 
 
-@pytest.mark.parametrize("command", [("pull",), ("artifact", "get")])
+@pytest.mark.parametrize("command", [("pull",)])
 def test_binary_is_not_written_to_a_terminal(shell: Shell, command: tuple[str, ...]) -> None:
     body = b"\x89PNG\r\n\x1a\n\0\0"
     ref = pushed(shell, body)
@@ -148,18 +138,3 @@ def test_binary_is_not_written_to_a_terminal(shell: Shell, command: tuple[str, .
     assert "PNG" not in shown
     assert f"relay pull {ref[:8]} -o FILE" in shown
     assert shell.run(*command, ref).stdout == body
-
-
-def test_an_export_is_not_written_to_a_terminal(shell: Shell) -> None:
-    shell.out("thread", "new", "--name", "work")
-
-    code, shown = on_terminal(shell, "export", "work", "-o", "-")
-
-    assert (code, "-o FILE" in shown) == (2, True)
-
-
-def test_text_is_written_to_a_terminal_wherever_it_is_cut(shell: Shell) -> None:
-    ref = pushed(shell, "né\n".encode())
-
-    assert on_terminal(shell, "pull", ref, "--bytes", "0:2")[0] == 0
-    assert on_terminal(shell, "pull", ref) == (0, "né\r\n")

@@ -75,19 +75,7 @@ def test_threads_state_and_artifacts(far: Shell) -> None:
     assert far.json("verify")["problem_count"] == 0
 
 
-def test_errors_come_back_with_their_exit_code_and_what_to_do(far: Shell) -> None:
-    ref = far.out("artifact", "put", stdin=b"x").strip()
-    far.out("artifact", "rm", ref)
-
-    assert far.fails("pull", "00000000-0000-4000-8000-000000000000")[0] == 3
-    code, error = far.fails("pull", ref)
-    assert code == 4
-    assert "was removed at" in error
-
-
-@pytest.mark.parametrize(
-    "words", [["init"], ["config", "list"], ["config", "set", "ttl_s", "60"], ["thread", "files"]]
-)
+@pytest.mark.parametrize("words", [["init"], ["thread", "files"]])
 def test_what_is_about_the_files_of_a_store_is_done_on_its_machine(
     shell: Shell, served: Served, words: list[str]
 ) -> None:

@@ -73,15 +73,6 @@ def test_a_dry_run_makes_no_thread(shell: Shell, log: str) -> None:
     assert len(shell.json("thread", "list")["threads"]) == 1
 
 
-def test_an_unknown_provider_is_refused_before_anything_is_made(shell: Shell, log: str) -> None:
-    """Promise X5."""
-    code, said = shell.fails("replay", "work", "-m", "nobody")
-
-    assert code == 2
-    assert "there is no provider 'nobody'" in said
-    assert len(shell.json("thread", "list")["threads"]) == 1
-
-
 def test_files_are_compared_if_that_is_asked_for(shell: Shell) -> None:
     """Promise X5."""
     folder = shell.home
@@ -101,11 +92,3 @@ def test_files_are_compared_if_that_is_asked_for(shell: Shell) -> None:
     assert done.returncode == 1
     assert b"relay_read" in done.stderr
     assert b"'a.txt' is another now" in done.stderr
-
-
-def test_files_that_git_does_not_track_cannot_be_compared(shell: Shell, log: str) -> None:
-    """Promise X5."""
-    code, error = shell.fails("replay", "work", "--files")
-
-    assert code == 2
-    assert "git tracks no files here" in error

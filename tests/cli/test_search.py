@@ -50,10 +50,3 @@ def test_the_index_is_rebuilt_by_command(shell: Shell, notes: str) -> None:
     assert "has 2 artifacts" in shell.out("search", "--rebuild")
     assert shell.json("search", "payment", "--rebuild")["found"] == 2
     assert shell.json("search", "--rebuild")["artifacts"] == 2
-
-
-def test_a_search_needs_words_and_hostile_ones_are_text(shell: Shell, notes: str) -> None:
-    """Promise L3."""
-    assert shell.fails("search")[0] == 2
-    assert shell.json("search", 'payment* OR "(')["found"] == 2
-    assert shell.json("search", "--", "--payment")["found"] == 2

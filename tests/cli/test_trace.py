@@ -6,7 +6,6 @@ import json
 import re
 from base64 import b64encode
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ from contextrelay import Relay
 from tests.cli.shell import Shell
 from tests.otlp_receiver import attributes, receiving
 from tests.runs.recorded import MODEL, begin_run, record_run
-from tests.server.serving import serving
 
 
 @pytest.fixture
@@ -44,22 +42,6 @@ def test_a_trace_is_shown_as_a_tree(shell: Shell, answer: str) -> None:
     assert lines[-1] == f"└─ answer {answer[:8]}"
 
 
-def test_a_trace_is_reported_as_json(shell: Shell, answer: str) -> None:
-    """Promise X5."""
-    trace = shell.json("trace", "work")
-
-    (run,) = trace["runs"]
-    assert (run["run"], run["ref"], run["usage"]["price"]) == ("r1", answer, "0.0030")
-    assert trace["totals"]["calls"] == 2
-    assert trace["runs_left_out"] == 0
-
-
-def test_a_trace_of_a_server_is_the_same(shell: Shell, answer: str) -> None:
-    """Promise X5."""
-    with serving(shell.home / "store") as served:
-        assert shell.json("--url", served.url, "trace", "work") == shell.json("trace", "work")
-
-
 def test_a_price_that_is_not_known_is_said(shell: Shell, answer: str) -> None:
     """Promise X5: an unknown price is never 0."""
     with Relay(shell.home / "store") as relay:
@@ -69,13 +51,6 @@ def test_a_price_that_is_not_known_is_said(shell: Shell, answer: str) -> None:
 
     assert "$0.0030 + 2 calls of unknown price" in shown.splitlines()[0]
     assert "price unknown" in shown
-
-
-def test_a_thread_without_runs_says_so(shell: Shell) -> None:
-    """Promise X5."""
-    shell.out("thread", "new", "--name", "quiet")
-
-    assert shell.out("trace").startswith("quiet: no runs yet\n")
 
 
 def test_what_others_wrote_into_events_does_not_act_on_a_terminal(shell: Shell) -> None:
@@ -234,9 +209,7 @@ def test_headers_go_to_the_endpoint_that_they_were_set_for(shell: Shell, answer:
     assert "x-key" not in other.headers[0]
 
 
-@pytest.mark.parametrize(
-    ("status", "code", "said"), [(400, 1, "answers 400"), (403, 4, "OTEL_EXPORTER_OTLP_HEADERS")]
-)
+@pytest.mark.parametrize(("status", "code", "said"), [(403, 4, "OTEL_EXPORTER_OTLP_HEADERS")])
 def test_a_receiver_that_refuses_is_reported(
     shell: Shell, answer: str, status: int, code: int, said: str
 ) -> None:
@@ -248,7 +221,7 @@ def test_a_receiver_that_refuses_is_reported(
     assert failed == code
 
 
-@pytest.mark.parametrize("url", ["http://", "https://name:secret@127.0.0.1/"])
+@pytest.mark.parametrize("url", ["https://name:secret@127.0.0.1/"])
 def test_a_url_that_is_none_is_refused(shell: Shell, answer: str, url: str) -> None:
     """Promise Z3."""
     code, text = shell.fails("trace", "--otlp", url)
@@ -256,11 +229,3 @@ def test_a_url_that_is_none_is_refused(shell: Shell, answer: str, url: str) -> N
     assert code == 2
     assert "invalid URL of an OTLP receiver" in text
     assert "secret" not in text
-
-
-def test_a_page_cannot_be_written_where_there_is_no_folder(shell: Shell, answer: str) -> None:
-    """Promise Z3."""
-    code, text = shell.fails("trace", "--html", str(Path("missing") / "trace.html"))
-
-    assert code == 2
-    assert "cannot be written" in text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from pathlib import Path
 
@@ -36,16 +35,6 @@ def test_it_prints_an_address_that_lets_in_once_and_ends_well(shell: Shell) -> N
     assert (first.status, second.status, api.status_code) == (200, 401, 401)
     assert "release notes" in threads.text
     assert (code, said) == (0, "")
-
-
-def test_as_json_it_shows_the_address_the_store_and_its_process(shell: Shell) -> None:
-    """Promise U3."""
-    with shell.started("ui", "--json") as server:
-        answer = json.loads(server.line())
-
-        assert set(answer) == {"url", "store", "pid"}
-        assert answer["store"] == str(shell.home / "store")
-        assert answer["pid"] == server.running.pid
 
 
 def test_it_shows_a_server_elsewhere_the_same_way(shell: Shell, tmp_path: Path) -> None:

@@ -23,12 +23,8 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 @pytest.mark.parametrize(
     ("media_type", "kind"),
     [
-        ("text/markdown", "markdown"),
         ("Text/HTML; charset=utf-8", "html"),
         ("application/problem+json", "json"),
-        ("text/csv", "csv"),
-        ("message/rfc822", "email"),
-        ("text/plain", "text"),
         ("application/x-something", "text"),
         ("image/svg+xml", "text"),
     ],
@@ -62,82 +58,48 @@ def test_else_the_name_decides(name: str, expected: tuple[str, str]) -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "media_type"),
     [
-        ('{"a": [1, 2]}', "json", "application/json"),
         ("\ufeff  [\n1,\n2]\n", "json", "application/json"),
         ('{"a": 1}\n{"a": 2}\n', "json", "application/x-ndjson"),
         ('{"a": "' + "x" * HEAD_BYTES_MAX, "json", "application/json"),
         ("<!DOCTYPE html>\n<html><body>", "html", "text/html"),
-        ("<div class='x'>hi</div>", "html", "text/html"),
         ("<?xml version='1.0'?><note/>", "text", "application/xml"),
-        ("# Title\n\n## Part\n\nWords.", "markdown", "text/markdown"),
         ("See [this](https://example.org).\n\n- one\n- two\n", "markdown", "text/markdown"),
-        ("name,age,city\nann,3,Oslo\nbob,4,Rome\n", "csv", "text/csv"),
         ("a\tb\n1\t2\n3\t4\n", "csv", "text/tab-separated-values"),
         ("diff --git a/x b/x\nindex 1..2\n", "diff", "text/x-diff"),
-        ("--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n-a\n+b\n", "diff", "text/x-diff"),
         ("2024-05-01T10:00:00Z INFO up\n" * 4, "log", "text/x-log"),
-        ("2024-05-01 10:00:00,123 [main] WARN slow\n" * 4, "log", "text/x-log"),
-        ("May  1 10:00:00 host sshd[1]: ok\n" * 4, "log", "text/x-log"),
         ('::1 - - [01/May/2024:10:00:00 +0000] "GET /"\n' * 4, "log", "text/x-log"),
-        ("[INFO] one\n[ERROR] two\n[INFO] three\n", "log", "text/x-log"),
         ("From: a@b.c\nTo: d@e.f\nSubject: hi\n\nHello", "email", "message/rfc822"),
-        ("#!/usr/bin/env python3\nprint(1)\n", "code", "text/x-python"),
         ("#!/bin/sh\nexit 0\n", "code", "text/x-shellscript"),
         ("import os\n\ndef main():\n    pass\n", "code", "text/x-python"),
         ("#include <stdio.h>\n#define A 1\nint main() {}\n", "code", "text/x-c"),
         ("package main\n\nfunc main() {\n}\n", "code", "text/x-go"),
         ("/* (c)\n" * 60 + "*/\nsize_t n(int a)\n{\nstruct x {\n", "code", "text/x-c"),
-        ("/* (c) */\n(function($) {\n  const a = {\n", "code", "text/javascript"),
-        ("interface A {\n  b: string;\n}\nexport { A };\n", "code", "text/x-typescript"),
         ("/** x */\nexport declare function a(b: T): U;\n", "code", "text/x-typescript"),
         ("const a = 1;\nlet b = {};\n", "code", "text/javascript"),
         ("#include <vector>\nstd::vector<int> a;\n", "code", "text/x-c++"),
-        ("using A.B;\nnamespace C\n{\n    public class D\n", "code", "text/x-csharp"),
         ("package a.b\n\nimport c.d\n\nfun e(f: Int) {\n}\n", "code", "text/x-kotlin"),
-        ("import UIKit\n\nclass A: B {\n    func c() {\n", "code", "text/x-swift"),
         ("require 'a'\n\nmodule B\n  def c\n  end\nend\n", "code", "text/x-ruby"),
-        ("local a = require('b')\nfunction a.c(d)\nend\nreturn a\n", "code", "text/x-lua"),
-        ("package A::B;\nuse C::D;\nmy $e = 1;\n", "code", "text/x-perl"),
-        ("library(a)\nb <- function(c) {\n}\n", "code", "text/x-r"),
-        ('syntax = "proto3";\nmessage A {\n  int32 b = 1;\n}\n', "code", "text/x-proto"),
         ("a:hover,\n.b {\n  color: red;\n}\n", "code", "text/css"),
-        ("/* (c) */html{color:red}body{margin:0}\n", "code", "text/css"),
         ("<?xml version='1.0'?>\n<!-- a -->\n<svg width='1'/>\n", "text", "image/svg+xml"),
         ("3,4c3\n< a\n< b\n---\n> c\n", "diff", "text/x-diff"),
-        ('a = \'b\'\nc = """\nsome words\n"""\nd = true\n', "text", "application/toml"),
-        ("name, age\nann, 3\nbob, 4\n", "csv", "text/csv"),
         ('id,text\n1,"two\nlines"\n2,b\n3,c\n', "csv", "text/csv"),
         ("a,b,c,d,e\n1,2,3,4,5\n1,2,3\n1,2,3,4\n", "csv", "text/csv"),
         ("a,b\r1,2\r3,4\r", "csv", "text/csv"),
-        (
-            "Start-Date: 2026-05-09  07:28:46\nCommandline: apt-get install -y tzdata\n"
-            "Upgrade: tzdata:amd64 (1, 2)\nEnd-Date: 2026-05-09  07:28:50\n\n" * 3,
-            "log",
-            "text/x-log",
-        ),
         ("---\nShort: 2\nHelp: x y\n---\n\n# A\n\nWords of it.\n", "markdown", "text/markdown"),
         ("# of\n\na.b = 1\nc.d=2 \\\n  3\ne = f\n", "text", "text/x-java-properties"),
         ("[tool]\nname = 'x'\nall = [\n  1,\n]\n", "text", "application/toml"),
-        ("# of\n" * 60 + "a: 1\nb_c: x\nd: 2\ne: 3\nf: 4\n", "text", "application/yaml"),
-        ("%YAML 1.2\n---\na:\n  b: 1\n  c: 2\n", "text", "application/yaml"),
         (
             "{{- if .on }}\nkind: A\nmeta:\n  name: {{ .name }}\n{{- end }}\nspec:\n  of: 1\n",
             "text",
             "application/yaml",
         ),
-        ("---\nof: x\nall:\n  - a:\n" + "      - 'some text'\n" * 20, "text", "application/yaml"),
         (
             "<h1>Name</h1>\n\nIt is a thing.\n\n## Use\n\nSo.\n\n## More\n\nAnd [so](a.md).\n",
             "markdown",
             "text/markdown",
         ),
-        ("<!DOCTYPE a>\n<!-- of -->\n<a>\n<b/>\n</a>\n", "text", "application/xml"),
-        ("<!-- of -->\n<div>\n<b>x</b></div>\n", "html", "text/html"),
         ("What it does.\n\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n", "diff", "text/x-diff"),
-        ("x;y z?;w\n1;2;3\n4;5;6\n", "csv", "text/csv"),
         ('id;"a; b"\n' + '1;"two\nlines"\n' * 40, "csv", "text/csv"),
-        ("2024-05-01 10:00:00,123 INFO started\n" * 3, "log", "text/x-log"),
-        ("2024-05-01 10:00:00,123 - root - ERROR - lost\n" * 3, "log", "text/x-log"),
         ("[[package]]\nname = 'x'\n" * 9_000, "text", "application/toml"),
         ("date,price\n2024-05-01 10:00,1.5\n2024-05-02 10:00,2\n", "csv", "text/csv"),
     ],
@@ -153,27 +115,14 @@ def test_else_the_content_decides(text: str, kind: str, media_type: str) -> None
     "text",
     [
         "",
-        "Just words.",
         "[1] a footnote\n[2] another",
-        "{ not json }",
         "[" * (HEAD_BYTES_MAX - 1),
-        "123",
-        "null",
         "# a comment\n\nkey = 1\n",
-        "# list\n- a: 1\n- b: 2\n",
         "From: here on, all is well.\nSubject to change.\n",
-        "Dear all,\nwe meet today,\nbring cake,\n",
-        "for i in $a; do\n  if [ $b ]; then\n    c\n  fi\ndone\n",
-        "begin\n  do something\nend\n",
         "One, two and three,\nfour, five,\nsix, seven.\n",
-        "import duties were raised.\n",
         "a < b\nc > d\n",
-        "On 2024-05-01 10:00 we met.\n",
         "%PDF-1.4 in a sentence",
-        "Ann: hello\nBob: hello\nAnn: how are you\nBob: well\nAnn: good\n",
         "ts=1 up=yes\nts=2 up=yes\nts=3 up=no\n",
-        "<think> so that it is known\nwe say more about it\nand more\n",
-        "GIF89a is a format",
     ],
 )
 def test_text_that_could_be_several_things_is_plain_text(text: str) -> None:
@@ -216,50 +165,13 @@ def test_no_type_contradicts_the_bytes_and_tool_output_is_not_guessed(
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["text/plain", "application/ld+json", 'text/x; a=b; c="d e"', "a/" + "b" * 125],
-)
-def test_a_media_type_is_known_when_seen(text: str) -> None:
-    """Promise A1."""
-    assert is_media_type(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *(
-            "",
-            "text",
-            "text/",
-            "/x",
-            "a b/c",
-            "text/plain\n",
-            "text/plain;",
-            "text/plain; x",
-            "té/x",
-        ),
-        *('a/b; c="\x1b"', 'a/b; c="', "a/" + "b" * 126),
-    ],
-    ids=ascii,
-)
-def test_what_is_no_media_type_is_refused(text: str) -> None:
-    """Promise A1."""
-    assert not is_media_type(text)
-
-
-@pytest.mark.parametrize(
     ("kind", "media_type", "expected"),
     [
         ("markdown", "text/markdown; charset=utf-8", ".md"),
-        ("json", "application/json", ".json"),
         ("json", "application/x-ndjson", ".jsonl"),
         ("json", "application/problem+json", ".json"),
-        ("code", "text/x-rust", ".rs"),
-        ("csv", "text/tab-separated-values", ".tsv"),
         ("image", "image/jpeg", ".jpg"),
-        ("tool_output", "text/plain", ".txt"),
         ("binary", "application/x-unknown", ".bin"),
-        ("text", "text/plain", ".txt"),
     ],
 )
 def test_a_readable_file_gets_a_fitting_extension(

@@ -26,32 +26,6 @@ def preview_of(body: bytes) -> Preview:
     )
 
 
-def test_a_short_text_is_shown_whole() -> None:
-    """Promise A2."""
-    shown = preview_of(b"one\r\ntwo\nthree")
-
-    assert shown == Preview(text="one\r\ntwo\nthree", truncated=False, size_bytes=14, line_count=3)
-
-
-def test_an_empty_body_is_an_empty_text() -> None:
-    """Promise A2."""
-    assert preview_of(b"") == Preview(text="", truncated=False, size_bytes=0, line_count=0)
-
-
-def test_a_binary_body_is_named_with_its_size() -> None:
-    """Promise A2."""
-    shown = preview_of(b"\x89PNG\r\n\x1a\n" + bytes(92))
-
-    assert (shown.text, shown.truncated, shown.size_bytes) == ("[binary, 100 bytes]", True, 100)
-
-
-def test_a_text_of_exactly_the_limit_is_whole() -> None:
-    """Promise A2."""
-    shown = preview_of(b"x" * PREVIEW_BYTES_MAX)
-
-    assert (len(shown.text), shown.truncated) == (PREVIEW_BYTES_MAX, False)
-
-
 def test_a_long_text_is_cut_at_a_line_end() -> None:
     """Promise A2."""
     shown = preview_of(b"a line of text\n" * 1_000)
@@ -99,14 +73,6 @@ def test_a_phrase_across_the_cut_is_not_shown_in_part() -> None:
 
     assert shown.text == f"{start} {CUT}"
     assert shown.patterns == ("override-instructions",)
-
-
-def test_the_limit_counts_after_defusing() -> None:
-    """Promise A2."""
-    shown = preview_of("\u200b".encode() * 600)
-
-    assert shown.text == "<U+200B>" * (ROOM_BYTES // 8) + CUT
-    assert shown.truncated
 
 
 @pytest.mark.parametrize("shift", range(4))
@@ -166,9 +132,3 @@ def test_the_markers_of_relays_own_daemon_are_defused(marker: str) -> None:
     shown = preview_of(f"see {marker} and go on".encode())
 
     assert shown.text == "see [SANITIZED] and go on"
-
-
-@pytest.mark.parametrize("text", ["### System overview\n", "###systems", "## system\n"])
-def test_headings_are_no_markers(text: str) -> None:
-    """Promise A3."""
-    assert preview_of(text.encode()).text == text

@@ -133,13 +133,6 @@ def test_an_error_has_its_place_in_the_smallest_digest(tokens_max: int) -> None:
     assert made.tokens <= tokens_max
 
 
-def test_a_digest_of_a_small_body_is_the_body() -> None:
-    """Promise L6."""
-    made = digest(Source.of(b"one\ntwo\n", "text/plain", "", 8), "text", 100)
-
-    assert (made.text, made.omitted_lines) == ("one\ntwo\n", 0)
-
-
 HOSTILE = {
     "one line": b"x" * (50 * MIB),
     "nested arrays": b"[" * 1_000_000 + b"]" * 1_000_000,
@@ -156,7 +149,7 @@ HOSTILE_S_MAX = 60
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize("kind", ["json", "code", "log", "csv", "html", "text"])
+@pytest.mark.parametrize("kind", ["json", "code", "csv", "html"])
 def test_hostile_bodies_are_outlined_in_bounded_time(name: str, kind: ArtifactType) -> None:
     """Promise L1: whatever is in it, and whatever it is called."""
     body = HOSTILE[name]
@@ -199,16 +192,3 @@ def test_code_that_overruns_parsers_ends_no_process(code: str) -> None:
     )
 
     assert (done.returncode, done.stdout) == (0, "python\n"), done.stderr[-500:]
-
-
-def test_the_digest_of_settings_shows_their_sections_before_lines() -> None:
-    """Promise L6: where the shape shows most, it has most of the room."""
-    words = [f"{first}{second}{third}" for first in "abcd" for second in "efgh" for third in "ijk"]
-    body = "".join(f"[{word}]\nname = 1\nsize = 2\n" for word in words).encode()
-    source = Source.of(body, "application/toml", "a.toml", len(body))
-
-    made = digest(source, "text", 300)
-
-    assert made.tokens <= 300
-    assert sum(f"[{word}]:" in made.text or f" {word}" in made.text for word in words) > 40
-    assert "1: [aei]" in made.text

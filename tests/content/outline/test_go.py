@@ -11,7 +11,7 @@ from tests.content.outline.drawing import outlined
 from tests.content.slicing.sources import Counted
 from tests.rigs import length
 
-SIZE = length(thin=1 << 18, long=1 << 20, full=5_000_000)
+SIZE = length(thin=1 << 16, long=1 << 20, full=5_000_000)
 S_MAX = length(thin=5, long=20, full=40)
 
 GO = """package shop

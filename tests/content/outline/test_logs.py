@@ -62,26 +62,6 @@ def test_messages_that_differ_in_numbers_are_one_kind_and_long_ones_keep_their_e
     assert "and this is where it went wrong in the end" in text
 
 
-def test_an_exception_is_shown_with_its_type_and_last_own_frame() -> None:
-    """Promise L1."""
-    java = (
-        "java.io.IOException: Broken pipe\n\tat sun.nio.Socket.write(Socket.java:47)\n"
-        "\tat a.B.c(B.java:1)"
-    )
-    python = (
-        'Traceback (most recent call last):\n  File "/srv/a.py", line 3, in run\n    go()\n'
-        '  File "/srv/b.py", line 9, in go\n    raise KeyError("x")\nKeyError: \'x\''
-    )
-    lines = [f"2026-01-05 10:00:00 INFO api: request {n}" for n in range(100)]
-    lines[50:50] = ["2026-01-05 10:00:00 ERROR api: failed", java]
-    lines[80:80] = ["2026-01-05 10:00:00 ERROR api: failed again", python]
-    text = outlined("\n".join(lines), "a.log").text
-
-    assert "java.io.IOException: Broken pipe, at a.B.c(B.java:1)" in text
-    assert "KeyError: 'x', at b.py:9 in go" in text
-    assert text.count("java.io.IOException: Broken pipe") == 1
-
-
 def test_the_span_is_from_the_earliest_to_the_latest_time() -> None:
     """Promise L1: also where lines are not in order."""
     days = ("05", "09", "02", "07")
@@ -90,64 +70,6 @@ def test_the_span_is_from_the_earliest_to_the_latest_time() -> None:
     text = outlined("\n".join(lines), "a.log").text
 
     assert "time Mon Dec 02 10:00:00 2005 to Mon Dec 09 10:00:00 2005" in text
-
-
-def test_a_run_of_tests_is_outlined_by_what_failed_why_and_its_summary() -> None:
-    """Promise L1."""
-    pytest_output = (
-        "." * 60 + "\nE       AssertionError: bad remainder\n"
-        "=== short test summary info ===\nFAILED test_a.py::test_many[3] - AssertionError: bad\n"
-        "=== 1 failed, 60 passed in 0.30s ===\n"
-    )
-    go = "--- FAIL: TestSum (0.00s)\n    sum_test.go:9: got 3, want 4\nFAIL\texample/sum\t0.004s\n"
-    cargo = "test tests::adds ... FAILED\n\ntest result: FAILED. 3 passed; 1 failed; 0 ignored\n"
-
-    shown = outlined(pytest_output * 3, "").text
-    assert "1 failed, 60 passed in 0.30s" in shown
-    assert "test_a.py::test_many[3] - AssertionError: bad" in shown
-    assert "TestSum" in outlined(go, "out.txt").text
-    assert "sum_test.go:9: got 3, want 4" in outlined(go, "out.txt").text
-    assert "tests::adds" in outlined(cargo, "out.txt").text
-    both = (
-        "assertion `left == right` failed\n  left: 4\n right: 5\n    Expected: 3\n    Received: 2\n"
-    )
-    said = outlined(f"{cargo}{both}", "out.txt").text
-    for each in ("left: 4", "right: 5", "Expected: 3", "Received: 2"):
-        assert each in said
-
-
-def test_a_number_below_zero_makes_no_other_kind() -> None:
-    """Promise L1."""
-    ids = (7 ** (12 + n % 9) * (-1) ** n for n in range(200))
-    lines = [f"2026-01-05 10:00:00 WARN api: no copy of blk_{id} left, {id % 9 - 4}" for id in ids]
-    text = outlined("\n".join(lines), "a.log").text
-
-    assert "warning lines: 200, 1 kinds:" in text
-
-
-def test_a_few_messages_are_whole_before_other_lines_are_shown() -> None:
-    """Promise L1: errors and warnings first, whole up to 200 characters."""
-    head = "2026-01-05 10:00:00 INFO api:"
-    plain = [f"{head} began {'and went on ' * (n % 30)}to its end" for n in range(400)]
-    places = ("first disk", "second disk", "third disk")
-    said = [f"got an exception while serving to the {each}, {'again ' * 20}" for each in places]
-    plain[70:70] = [f"2026-01-05 10:00:00 WARN api: {each}and gave up" for each in said]
-    text = outlined("\n".join(plain), "a.log", tokens_max=300).text
-
-    assert all(f": {each}and gave up" in text for each in said)
-
-
-def test_the_end_of_a_short_message_has_what_stands_before_it() -> None:
-    """Promise L1: the last 50 characters of each line, also where loggers alone differ."""
-    head = "2026-01-05 10:00:00,123"
-    lines = [f"{head} INFO [main] org.example.Master: {n} went well" for n in range(300)]
-    lines[40] = f"{head} ERROR [main] org.example.store.Writer: gave up"
-    lines[90] = f"{head} ERROR [main] org.example.store.Reader: gave up"
-    text = outlined("\n".join(lines), "a.log").text
-
-    assert "error lines: 2, 2 kinds:" in text
-    assert lines[40][-50:] in text
-    assert lines[90][-50:] in text
 
 
 def test_errors_and_warnings_share_the_room() -> None:
@@ -161,15 +83,6 @@ def test_errors_and_warnings_share_the_room() -> None:
 
     assert all(f"and ends with {word}" in text for word in words)
     assert all(f"but went on to {word}" in text for word in words)
-
-
-def test_what_wrote_the_lines_may_stand_before_the_time() -> None:
-    """Promise L1."""
-    lines = [f"update-links 2026-01-05 10:00:{n % 60:02}: link {n} was made" for n in range(99)]
-    text = outlined("\n".join(lines), "a.log").text
-
-    assert "each line: update-links 2026-01-05 10:00:00: <message>" in text
-    assert "x99 1: link 0 was made" in text
 
 
 def test_without_a_name_a_log_is_known_by_its_levels_too() -> None:

@@ -15,7 +15,7 @@ from tests.content.outline.drawing import outlined
 from tests.rigs import length, rig, some
 
 LIBRARY = Path(sysconfig.get_paths()["stdlib"])
-SIZE = length(thin=1 << 19, long=1 << 20, full=4 << 20)
+SIZE = length(thin=1 << 17, long=1 << 20, full=4 << 20)
 S_MAX = length(thin=5, long=20, full=20)
 """Of what takes a second or two on an idle machine."""
 

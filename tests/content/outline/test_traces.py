@@ -41,12 +41,6 @@ note: Some details are omitted, run with `RUST_BACKTRACE=full` for a verbose bac
 \tfrom /srv/.gem/gems/cart-1.1.2/lib/cart.rb:36:in `each'
 \tfrom /srv/clean.rb:4:in `<top (required)>'
 """,
-    "rails": """\
-[a1b2] ActiveRecord::RecordNotFound (no order 7):
-[a1b2]
-[a1b2] app/models/order.rb:12:in `total'
-[a1b2] app/controllers/orders_controller.rb:8:in `show'
-""",
     "php": """\
 PHP Fatal error:  Uncaught InvalidArgumentException: total is negative in /srv/Order.php:41
 Stack trace:
@@ -133,23 +127,6 @@ abc
 #1      int.tryParse (dart:core-patch/integers_patch.dart:60:14)
 #2      main (file:///srv/main.dart:3:7)
 """,
-    "logback": """\
-java.lang.IllegalStateException: no order
-\tat java.base/java.lang.reflect.Method.invoke(Method.java:569) ~[na:na]
-\tat shop.Orders.find(Orders.java:31) ~[classes!/:1.0]
-""",
-    "elasticsearch": """\
-MergeMappingException[Merge failed with failures]
-\tat shop.Orders.find(Orders.java:31)
-""",
-    "laravel": """\
-local.ERROR: {"exception":"(App\\DataException(code: 42S02): no table at /srv/vendor/C.php:7)
-[stacktrace]
-#0 /srv/vendor/C.php(720): run()
-#1 /srv/app/Orders.php(31): get()
-#2 {main}
-"}
-""",
     "perl": """\
 no such thing at d.pl line 4.
 \tmain::f(1, "x") called at d.pl line 7
@@ -166,7 +143,6 @@ SAID = {
     "ruby": [
         "NoMethodError: undefined method `[]' for nil, at /srv/clean.rb:4:in `<top (required)>'"
     ],
-    "rails": ["ActiveRecord::RecordNotFound: no order 7, at app/models/order.rb:12:in `total'"],
     "php": [
         "InvalidArgumentException: total is negative, at /srv/Order.php:41",
         "RuntimeException: cart is open, at /srv/index.php(5): Shop\\Cart->close()",
@@ -192,11 +168,6 @@ SAID = {
     "dart": [
         "FormatException: Unexpected character (at character 1), at main (file:///srv/main.da"
     ],
-    "logback": ["IllegalStateException: no order, at shop.Orders.find(Orders.java:31)"],
-    "elasticsearch": [
-        "MergeMappingException: [Merge failed with failures], at shop.Orders.find(Ord"
-    ],
-    "laravel": ["App\\DataException: no table, at /srv/app/Orders.php(31): get()"],
     "perl": [": no such thing, at d.pl line 4"],
     "c": ["AddressSanitizer: heap-use-after-free on 0x6070, at 0x45917a in main /srv/free.c:5:13"],
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections import Counter
 
 from hypothesis import given
@@ -60,12 +59,6 @@ def test_scores_are_those_of_the_formula(passages: list[list[str]], query: list[
     assert all(math.isclose(scores[each], expected[each]) for each in expected)
 
 
-def test_what_was_removed_scores_no_more() -> None:
-    scores = weigh([0, 1, 2], [1, 1, 1], [4, 0, 4], norms_of(4), 1.0, start=10)
-
-    assert scores.keys() == {10, 12}
-
-
 def test_a_passage_gains_from_its_neighbours_of_the_same_text_alone() -> None:
     """Promise L3: neighbours."""
     by_word = [{7: 2.0}]
@@ -76,17 +69,3 @@ def test_a_passage_gains_from_its_neighbours_of_the_same_text_alone() -> None:
     )
 
     assert lone > before > after > stranger == 0
-
-
-def test_a_rare_word_counts_more_of_a_hundred_thousand() -> None:
-    """Promise L3."""
-    chance = random.Random(7)
-    lengths = [chance.randrange(1, 80) for _ in range(100_000)]
-    numbers = range(0, 100_000, 2)
-    counts = [chance.randrange(1, 5) for _ in numbers]
-    norms = norms_of(40)
-
-    scores = weigh(numbers, counts, lengths, norms, rarity(50_000, 100_000))
-
-    assert len(scores) == 50_000
-    assert rarity(1, 10_000) > rarity(5_000, 10_000) > 0

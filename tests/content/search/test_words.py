@@ -11,40 +11,20 @@ from hypothesis import strategies as st
 from contextrelay.content.search.words import WORD_CHARS_MAX, query_words, stem, words
 
 STEMS = {
-    # From the paper, one or more a step.
     "caresses": "caress",
     "ponies": "poni",
-    "cats": "cat",
-    "feed": "feed",
     "agreed": "agre",
     "plastered": "plaster",
-    "bled": "bled",
     "motoring": "motor",
-    "sing": "sing",
-    "conflated": "conflat",
     "hopping": "hop",
-    "falling": "fall",
     "filing": "file",
     "happy": "happi",
-    "sky": "sky",
     "relational": "relat",
-    "conditional": "condit",
-    "rational": "ration",
     "digitizer": "digit",
-    "vietnamization": "vietnam",
     "triplicate": "triplic",
-    "formative": "form",
     "goodness": "good",
-    "revival": "reviv",
-    "adjustment": "adjust",
-    "adoption": "adopt",
-    "probate": "probat",
     "rate": "rate",
     "cease": "ceas",
-    "controlling": "control",
-    "roll": "roll",
-    "generalizations": "gener",
-    "oscillators": "oscil",
 }
 
 

@@ -135,10 +135,6 @@ def test_other_encodings_are_read_with_replacement_and_reported() -> None:
     assert "invalid UTF-8" in old.take("bytes", "0:4").notes[0]
 
 
-def test_half_a_character_in_utf_16_and_a_lone_surrogate_are_replaced() -> None:
-    assert Counted(b"\xff\xfea\0\x00\xd8").take("lines", "1:2").text == "a\ufffd"
-
-
 @pytest.mark.parametrize("body", [b"# a\n" * 200_000, b"<h1>" * 200_000, b"#" * MIB])
 def test_headings_without_end_are_searched_in_time(body: bytes) -> None:
     for kind in ("markdown", "html"):

