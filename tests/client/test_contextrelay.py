@@ -268,13 +268,3 @@ def test_two_subscribers_both_hear(hub: ContextRelay) -> None:
 
             assert first.get(timeout=20) == url
             assert also.get(timeout=20) == url
-
-
-def test_a_server_that_refuses_a_subscription_is_reported() -> None:
-    refusing = Scripted(reply(403, b"not you", "content-type: text/plain"))
-    with (
-        listening(refusing),
-        ContextRelay(refusing.url) as hub,
-        pytest.raises(Invalid, match="you"),
-    ):
-        hub.subscribe("news", print)

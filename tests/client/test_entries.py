@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from contextrelay import AsyncRelay, NotFound, Refused, Relay
+from contextrelay import NotFound, Relay
 
 
 def test_entries_of_every_kind_are_added_and_resolved(relay: Relay) -> None:
@@ -51,15 +50,6 @@ def test_a_fact_with_a_key_replaces_the_older_one_which_stays_in_history(relay: 
     assert [fact["value"] for fact in thread.state(first.version)["facts"]] == ["Ada"]
 
 
-def test_facts_without_a_key_stand_side_by_side(relay: Relay) -> None:
-    thread = relay.new_thread("release")
-
-    thread.add_fact("one")
-    thread.add_fact("two")
-
-    assert [fact["value"] for fact in thread.state()["facts"]] == ["one", "two"]
-
-
 def test_what_is_resolved_already_makes_no_version(relay: Relay) -> None:
     thread = relay.new_thread("release")
     question = thread.add_question("which TTL?")
@@ -80,13 +70,6 @@ def test_an_unknown_id_is_not_found_and_those_that_wait_are_named(relay: Relay) 
     assert error.value.hint == "open ids: q1"
 
 
-def test_what_a_state_does_not_allow_is_refused(relay: Relay) -> None:
-    thread = relay.new_thread("release")
-
-    with pytest.raises(Refused):
-        thread.add_constraint("no network", "medium")  # pyright: ignore[reportArgumentType]
-
-
 def test_entries_that_are_added_at_once_have_an_id_each() -> None:
     with Relay("memory:") as relay:
         thread = relay.new_thread("release")
@@ -96,16 +79,3 @@ def test_entries_that_are_added_at_once_have_an_id_each() -> None:
 
         assert len({each.id for each in added}) == 24
         assert len(thread.state()["plan"]) == 24
-
-
-def test_entries_are_added_by_a_client_that_is_awaited() -> None:
-    async def act() -> None:
-        async with AsyncRelay("memory:") as relay:
-            thread = await relay.new_thread("release")
-
-            added = await asyncio.gather(*(thread.add_question(f"q {n}") for n in range(4)))
-            await thread.resolve(added[0].id)
-
-            assert {each.id for each in added} == {"q1", "q2", "q3", "q4"}
-
-    asyncio.run(act())

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from contextrelay import Invalid, NotFound, Relay
+from contextrelay import Relay
 
 
 def test_a_key_is_made_listed_and_revoked(relay: Relay) -> None:
@@ -28,21 +26,3 @@ def test_a_key_is_made_listed_and_revoked(relay: Relay) -> None:
 
     assert revoked.revoked_at is not None
     assert relay.keys().keys == [revoked]
-
-
-def test_what_was_done_with_a_key_begins_with_nothing(relay: Relay) -> None:
-    """Promise Z1: usage."""
-    made = relay.new_key()
-
-    usage = relay.usage(made.key.id)
-
-    assert (usage.requests, usage.bytes_in, usage.bytes_out, usage.pushed_bytes) == (0, 0, 0, 0)
-    assert usage.last_used_at is None
-
-
-def test_a_key_that_is_not_there_is_reported(relay: Relay) -> None:
-    for ask in (relay.revoke_key, relay.usage):
-        with pytest.raises(NotFound):
-            ask("000000000000")
-        with pytest.raises(Invalid):
-            ask("../../etc/passwd")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
-from contextrelay import AsyncRelay, Gone, Invalid, NotFound, Relay
-from contextrelay.client.flow import run, run_awaited
+from contextrelay import Gone, Invalid, NotFound, Relay
+from contextrelay.client.flow import run
 from contextrelay.client.names import (
     InterfaceNames,
     ThreadReference,
@@ -25,15 +23,6 @@ WITH_LAST = InterfaceNames("ls", "threads", "new", places=("terminal", "folder")
 @pytest.fixture
 def relay() -> Relay:
     return Relay("memory:")
-
-
-def test_every_form_of_a_ref_leads_to_the_same_artifact(relay: Relay) -> None:
-    ref = relay.push("a report", name="report.md").ref
-
-    forms = [ref, ref[:6], ref[:8].upper(), f"relay:///pull/{ref}", f"ctx://{ref}", f" {ref}\n"]
-    found = {run(relay.transport, find_ref(form, DOOR)) for form in forms}
-
-    assert found == {ref}
 
 
 def test_last_is_the_last_push_of_the_first_place_that_has_one(relay: Relay) -> None:
@@ -65,11 +54,6 @@ def test_an_unknown_ref_is_not_found_with_the_one_that_was_probably_meant(relay:
     assert far.value.hint.endswith("or see: ls")
 
 
-def test_a_url_that_holds_no_ref_is_invalid(relay: Relay) -> None:
-    with pytest.raises(Invalid, match="is not a ref"):
-        run(relay.transport, find_ref("https://relay.example.com/pull/nothing", DOOR))
-
-
 def test_every_form_of_a_thread_leads_to_the_same_thread(relay: Relay) -> None:
     thread = relay.new_thread("release")
 
@@ -77,13 +61,6 @@ def test_every_form_of_a_thread_leads_to_the_same_thread(relay: Relay) -> None:
     found = {run(relay.transport, find_thread(form, DOOR)).thread_id for form in forms}
 
     assert found == {thread.id}
-
-
-def test_an_older_thread_is_found_when_the_newest_of_its_name_is_gone(relay: Relay) -> None:
-    older = relay.new_thread("release")
-    relay.new_thread("release").remove()
-
-    assert run(relay.transport, find_thread("release", DOOR)).thread_id == older.id
 
 
 def test_an_unknown_thread_is_not_found_with_the_one_that_was_probably_meant(relay: Relay) -> None:
@@ -112,21 +89,6 @@ def test_a_place_is_a_thread_a_version_and_a_pointer(relay: Relay) -> None:
     assert place("api@v2") == ThreadReference(odd.id)
     with pytest.raises(Invalid, match="is no version"):
         place("release@v0")
-
-
-def test_the_same_forms_are_read_through_a_client_that_is_awaited() -> None:
-    async def act() -> None:
-        async with AsyncRelay("memory:") as relay:
-            made = await relay.push("a report")
-            thread = await relay.new_thread("release")
-
-            assert await run_awaited(relay.transport, find_ref(made.ref[:6], DOOR)) == made.ref
-            found = await run_awaited(relay.transport, find_thread("release", DOOR))
-            assert found.thread_id == thread.id
-            with pytest.raises(NotFound, match="no thread"):
-                await run_awaited(relay.transport, find_thread("other", DOOR))
-
-    asyncio.run(act())
 
 
 def test_the_server_of_a_url_is_another_one_only_where_its_address_is_not_ours() -> None:

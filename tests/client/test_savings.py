@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from contextrelay import NotFound, Relay
+from contextrelay import Relay
 from contextrelay.content.tokens import count_tokens
 from contextrelay.core.accounting.savings_breakdown import SAVINGS_NAMES_MAX
 
@@ -111,8 +111,3 @@ def test_prices_are_those_of_the_formula(relay: Relay) -> None:
     assert savings.priced.uncached == pytest.approx(10 * savings.net - asking, abs=0.1)
     assert savings.priced.cached == pytest.approx((1.25 + 9 * 0.1) * savings.net - asking, abs=0.1)
     assert savings.priced.asking_tokens == 60
-
-
-def test_a_thread_that_is_not_there_has_no_savings(relay: Relay) -> None:
-    with pytest.raises(NotFound):
-        relay.savings("00000000-0000-4000-8000-000000000000")

@@ -58,26 +58,6 @@ def test_in_one_ref_the_place_that_has_all_words_as_they_are_comes_first(relay: 
     assert in_rows.hits[0].snippet == "row 431: id=u431, city=Rome, zip=20431"
 
 
-def test_names_and_metadata_are_found_too(relay: Relay) -> None:
-    """Promise L3."""
-    named = relay.push(b"\x00\xff", name="quarterly-report.bin").ref
-    described = relay.push("x", metadata={"summary": "the budget of the year"}).ref
-
-    assert [hit.ref for hit in relay.search("report").hits] == [named]
-    assert [hit.ref for hit in relay.search("budgets").hits] == [described]
-
-
-def test_in_one_ref_two_common_words_are_taken_as_they_are(relay: Relay) -> None:
-    """Promise L3: also where one is a word that says nothing; no more hits than asked for."""
-    lines = [f"the state of part {number} is known" for number in range(200)]
-    lines[150] = "this one has been errored"
-    ref = relay.push("\n".join(lines), name="parts.txt").ref
-
-    assert "this one has been errored" in relay.search("errored been", ref=ref).hits[0].snippet
-    found = relay.search("state known", ref=ref, limit=3)
-    assert len(found.hits) == 3
-
-
 def test_a_search_is_in_one_ref_a_thread_or_everything(relay: Relay) -> None:
     """Promise L3: scope."""
     thread = relay.new_thread()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from contextrelay import Gone, Invalid, NotFound, Relay, RelayError, TooLarge
+from contextrelay import Invalid, NotFound, Relay, RelayError, TooLarge
 
 LOG = b"".join(
     b"%d %s worker %d\n" % (number, b"ERROR" if number % 100 == 0 else b"INFO", number % 7)
@@ -63,17 +63,6 @@ def test_a_wrong_combination_is_refused_everywhere(relay: Relay) -> None:
         relay.slice(relay.push("a,b\n" + "x" * 2_000_000, name="t.csv").ref, rows="0:1")
 
 
-def test_what_is_gone_is_not_sliced_and_not_found(relay: Relay) -> None:
-    ref = relay.push("needle").ref
-    relay.remove(ref)
-
-    with pytest.raises(Gone):
-        relay.slice(ref, lines="1:2")
-    with pytest.raises(Gone):
-        relay.grep("needle", ref)
-    assert relay.grep("needle").count == 0
-
-
 def test_a_pattern_is_found_in_a_ref_a_thread_and_everything(relay: Relay) -> None:
     """Promises L3, L4."""
     log = relay.push(LOG, name="worker.log")
@@ -93,19 +82,6 @@ def test_a_pattern_is_found_in_a_ref_a_thread_and_everything(relay: Relay) -> No
     assert everywhere.matches[0].ref == inside.ref
     assert everywhere.next_args["ref"] == log.ref
     assert everywhere.spent.tokens <= 200
-
-
-def test_grep_takes_one_place_and_a_pattern_of_re2(relay: Relay) -> None:
-    """Promise L3."""
-    ref = relay.push("x").ref
-    thread = relay.thread("work")
-
-    with pytest.raises(Invalid, match="not in both"):
-        relay.grep("x", ref, thread.id)
-    with pytest.raises(Invalid, match="invalid pattern"):
-        relay.grep(r"(x)\1", ref)
-    with pytest.raises(NotFound):
-        relay.grep("x", thread="00000000-0000-4000-8000-000000000000")
 
 
 def test_two_refs_are_compared(relay: Relay) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from contextrelay.client.transport.local import Local
 from contextrelay.core.capabilities import capability
-from contextrelay.errors import Conflict, Gone, Invalid, Refused, RelayError
+from contextrelay.errors import Gone, Invalid, Refused, RelayError
 from contextrelay.limits import KEY_CHARS_MAX, KEY_KEPT_S, UNFINISHED_PUSH_S
 from contextrelay.store.ledger import Ledger
 from contextrelay.verbs import (
@@ -22,11 +22,8 @@ from contextrelay.verbs import (
     List,
     NewThread,
     PatchState,
-    Peek,
     Pull,
     Push,
-    ReadEvents,
-    ReadState,
     ReadStats,
     Remove,
     Sweep,
@@ -133,30 +130,6 @@ def _kept_for_keys(ledger: Ledger) -> list[str]:
     return [log for log in every if log.startswith("o/") or "once" in ledger.kinds(log)]
 
 
-def test_without_a_key_nothing_is_kept_and_each_time_counts() -> None:
-    world = new_world()
-
-    for _ in range(2):
-        world.core().ask(AddEvent(world.thread, "test.ran"))
-        world.core().ask(Push(), b"twice")
-
-    assert _kept_for_keys(world.engine.ledger) == []
-    events = world.core().ask(ReadEvents(world.thread)).events
-    assert [each.event.type for each in events].count("test.ran") == 2
-    assert len(world.core().ask(List()).artifacts) == 4
-
-
-def test_after_a_day_the_same_key_asks_for_something_new() -> None:
-    world = new_world()
-    first = world.core().ask(AddEvent(world.thread, "test.ran"), key=KEY)
-    world.clock.pass_ms(KEY_KEPT_S * 1000)
-    world.core().ask(Sweep())
-
-    second = world.core().ask(AddEvent(world.thread, "test.ran"), key=KEY)
-
-    assert second.seq == first.seq + 1
-
-
 def test_another_request_with_the_same_key_is_refused_and_not_done() -> None:
     """Promise C3."""
     world = new_world()
@@ -187,7 +160,7 @@ def test_a_different_archive_with_the_same_key_is_refused() -> None:
         world.core().ask(ImportThread(), archive, KEY)
 
 
-@pytest.mark.parametrize("key", ["x" * (KEY_CHARS_MAX + 1), "a\nb", "schlüssel", "\x7f"])
+@pytest.mark.parametrize("key", ["x" * (KEY_CHARS_MAX + 1), "schlüssel"])
 def test_what_cannot_be_a_key_is_refused(key: str) -> None:
     world = new_world()
 
@@ -195,51 +168,6 @@ def test_what_cannot_be_a_key_is_refused(key: str) -> None:
         world.core().ask(Push(), b"body", key)
 
     assert len(world.core().ask(List()).artifacts) == 2
-
-
-def test_reads_and_what_can_be_repeated_take_a_key_and_keep_nothing_for_it() -> None:
-    world = new_world()
-
-    assert world.core().ask(Peek(world.kept), key=KEY).ref == world.kept
-    assert world.core().ask(ReadState(world.thread), key=KEY).version == 3
-    world.core().ask(Sweep(), key=KEY)
-
-    assert _kept_for_keys(world.engine.ledger) == []
-
-
-def test_a_patch_is_answered_the_same_after_others_have_patched() -> None:
-    """Promise C3."""
-    world = new_world()
-    patch = PatchState(world.thread, [fact("mine")], expected=3)
-    first = world.core().ask(patch, key=KEY)
-    world.core().ask(PatchState(world.thread, [fact("theirs")]))
-
-    assert world.core().ask(patch, key=KEY) == first
-    with pytest.raises(Conflict):
-        world.core().ask(patch)
-
-
-def test_a_push_is_answered_the_same_after_its_thread_was_closed() -> None:
-    world = new_world()
-    put = Push(thread=world.thread)
-    first = world.core().ask(put, b"put", KEY)
-    world.core().ask(CloseThread(world.thread))
-
-    assert world.core().ask(put, b"put", KEY) == first
-    with pytest.raises(Refused, match="closed"):
-        world.core().ask(put, b"put", "another key")
-
-
-def test_a_push_that_a_closed_thread_refused_can_be_asked_again_in_vain() -> None:
-    world = new_world()
-    world.core().ask(CloseThread(world.thread))
-    before = shown(world.core())
-
-    for _ in range(3):
-        with pytest.raises(Refused, match="closed"):
-            world.core().ask(Push(thread=world.thread), b"put", KEY)
-
-    assert shown(world.core()) == before
 
 
 def test_a_push_cut_short_before_its_thread_was_closed_is_refused_and_leaves_nothing() -> None:
@@ -264,14 +192,6 @@ def test_what_was_pushed_and_removed_since_is_gone_and_not_pushed_again() -> Non
         world.core().ask(Push(), b"short", KEY)
 
 
-def test_what_another_removed_is_gone_for_a_key_that_did_not_remove_it() -> None:
-    world = new_world()
-    world.core().ask(Remove(world.kept), key=KEY)
-
-    with pytest.raises(Gone):
-        world.core().ask(Remove(world.kept), key="another key")
-
-
 def test_a_capability_that_failed_is_run_again_for_the_same_hop() -> None:
     """Promise C3."""
     world = new_world()
@@ -292,12 +212,6 @@ def test_a_capability_that_failed_is_run_again_for_the_same_hop() -> None:
 
     assert world.core().ask(Pull(invoked.artifact_ref)).whole() == b"result"
     assert world.core().ask(ReadStats(world.thread)).hop_count == 1
-
-
-def test_nobody_can_compute_a_ref_from_its_key() -> None:
-    refs = {new_world().core().ask(Push(), b"same", KEY).ref for _ in range(3)}
-
-    assert len(refs) == 3
 
 
 NAMES = ("push", "push to thread", "push to both", "publish", "new thread", "add event", "invoke")

@@ -17,7 +17,6 @@ from contextrelay.store.ledger.view import SettledLedger
 from contextrelay.verbs import (
     Body,
     Push,
-    RemoveThread,
     Sweep,
     Verb,
 )
@@ -213,10 +212,3 @@ def test_lost_replies_are_asked_for_again_and_nothing_is_done_twice(name: str) -
             continue
 
     check(world, name, clean, name)
-
-
-def test_one_lost_reply_is_made_up_for_without_asking_again() -> None:
-    world = new_world()
-    core = world.core(SettledLedger(LossyLedger(world.engine.ledger, 1)))
-
-    assert core.ask(RemoveThread(world.thread), key=KEY).name == "work"

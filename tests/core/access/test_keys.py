@@ -13,10 +13,7 @@ from hypothesis import strategies as st
 from contextrelay import Full, Invalid, NotFound, Refused, Relay, RelayError
 from contextrelay.core import FoundKey, find_key
 from contextrelay.core.access import KEY_FORGOTTEN_S
-from contextrelay.core.schema import RowKind, artifact_log
-from contextrelay.core.spaces import VisibleReads
 from contextrelay.model.key import key_id_in, token_hash
-from contextrelay.store.ledger import ONLY
 from tests.core.clock import Clock
 from tests.core.keyed import as_seen_by, holder, owner, stores_of
 
@@ -50,18 +47,6 @@ def test_no_part_of_a_token_is_kept(tmp_path: Path) -> None:
     assert made.token.encode() not in written
 
 
-def test_a_limited_key_sees_no_more_by_asking_for_many_at_once() -> None:
-    relay = owner()
-    ledger = stores_of(relay).ledger
-    refs = [relay.push(b"body", channel=channel).ref for channel in ("open", "secret")]
-    asked = [artifact_log(ref) for ref in refs], RowKind.ARTIFACT, ONLY
-
-    seen = VisibleReads(ledger, relay.new_key(channels=("open",)).key).get_each(*asked)
-
-    assert seen == [ledger.get_each(*asked)[0], None]
-    assert None not in ledger.get_each(*asked)
-
-
 WRONG = st.one_of(
     st.text(max_size=100),
     st.text(string.hexdigits + "_relay", max_size=200),
@@ -80,18 +65,6 @@ def test_what_is_no_token_is_nobodys(text: str) -> None:
     )
 
     assert (key_id_in(text) is not None) == is_one
-
-
-def test_keys_are_listed_in_pages_and_without_their_tokens() -> None:
-    """Promise Z1."""
-    relay = owner()
-    made = [relay.new_key(name=f"key {number}") for number in range(5)]
-
-    first = relay.keys(3)
-    rest = relay.keys(3, first.next)
-
-    assert [*first.keys, *rest.keys] == sorted((each.key for each in made), key=lambda key: key.id)
-    assert rest.next == ""
 
 
 def test_a_revoked_key_stays_listed_and_is_forgotten_in_time() -> None:
@@ -135,19 +108,10 @@ def test_an_admin_of_a_tenant_looks_after_its_keys_alone() -> None:
     "wrong",
     [
         {"scope": "admin", "threads": ("release",)},
-        {"scope": "admin", "channels": ("ci",)},
-        {"scope": "everything"},
         {"tenant": "a/b"},
-        {"tenant": "A"},
-        {"tenant": ""},
         {"tenant": ".."},
-        {"tenant": "acme\n"},
-        {"threads": ("",)},
         {"channels": tuple("abcdefghijklmnopqrstuvwxyz0123456789")},
-        {"name": "a\nb"},
-        {"quota_bytes": -1},
         {"ttl_s": 0},
-        {"requests_per_minute": 0},
     ],
 )
 def test_what_cannot_be_a_key_is_refused(wrong: dict[str, Any]) -> None:
@@ -215,18 +179,6 @@ def test_what_was_not_stored_does_not_count() -> None:
         writer.push("12345", thread="00000000-0000-4000-8000-000000000000")
 
     assert used(relay) == 0
-
-
-def test_a_push_that_is_asked_again_counts_once() -> None:
-    """Promise Z1."""
-    relay = owner()
-    writer = holder(relay, quota_bytes=10)
-
-    first = writer.once("again").push("123456")
-    again = writer.once("again").push("123456")
-
-    assert first.ref == again.ref
-    assert used(relay) == 6
 
 
 def test_many_pushes_and_results_of_capabilities_count_too() -> None:

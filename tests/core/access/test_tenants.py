@@ -12,10 +12,7 @@ from msgspec.json import encode
 
 from contextrelay import Gone, NotFound, Refused, Relay, RelayError
 from contextrelay.core.answer import answer
-from contextrelay.core.schema import split_log, tenants
-from contextrelay.model.names import full_log
 from contextrelay.state.schema import fact
-from contextrelay.store.engine import open_engine
 from contextrelay.store.ledger import Row, Write
 from contextrelay.verbs import Stream, Verb
 from tests.core.access.test_callers import everything
@@ -274,13 +271,3 @@ def test_verify_finds_what_is_wrong_in_a_tenants_space() -> None:
     ledger.commit(Write(f"x/acme/a/{ref}", rows=(Row("artifact", "-", b"{"),)))
 
     assert [problem.ref for problem in relay.verify().problems] == [ref]
-
-
-def test_names_of_logs_lead_there_and_back() -> None:
-    assert split_log(full_log("acme", "c/x/beta/c")) == ("acme", "c/x/beta/c")
-    assert split_log(full_log(None, "c/x/beta/c")) == (None, "c/x/beta/c")
-
-    ledger = open_engine("memory:").ledger
-    for name in ("x/a/1", "x/a/2", "x/a.b/1", "x/a-b/1", "x/ab/1", "c/x/no", "y"):
-        ledger.commit(Write(name, (b"",)))
-    assert sorted(tenants(ledger)) == ["a", "a-b", "a.b", "ab"]

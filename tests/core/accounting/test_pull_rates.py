@@ -52,33 +52,6 @@ def test_what_is_shown_as_a_ref_and_then_read_is_counted_by_kind_and_size() -> N
     }
 
 
-def test_what_was_never_shown_as_a_ref_is_not_counted() -> None:
-    """Promise K6."""
-    relay = owner()
-    thread = relay.new_thread("work")
-    short, long = add(thread, 1, lines=3), relay.push(text(2)).ref
-
-    package = thread.pack("calls")
-    relay.pull(short)
-    relay.pull(long)
-
-    assert not package.why("tool 1").is_digest
-    assert counts(relay) == {}
-    assert counts(relay, "pulls/TOOL/under_400") == {}
-
-
-def test_a_peek_is_no_pull() -> None:
-    """Promise K6: it costs no piece."""
-    relay = owner()
-    thread = relay.new_thread("work")
-    ref = add(thread, 1)
-
-    thread.pack("calls")
-    relay.peek(ref)
-
-    assert counts(relay) == {"shown": 1}
-
-
 @pytest.mark.parametrize("is_read", [True, False])
 def test_the_choice_follows_what_this_store_measured(is_read: bool) -> None:
     """Promise K6: what is always pulled at once is shown whole, what never is stays a ref."""

@@ -16,7 +16,6 @@ from contextrelay.model.artifact import Artifact
 from contextrelay.store.engine import open_engine
 from contextrelay.store.ledger import Write
 from contextrelay.verbs import (
-    Backup,
     Digest,
     Grep,
     Outline,
@@ -24,7 +23,6 @@ from contextrelay.verbs import (
     Pull,
     Push,
     Remove,
-    Restore,
     Slice,
     Survey,
     Sweep,
@@ -85,27 +83,6 @@ def test_a_long_body_keeps_its_parts_and_frees_them_with_itself(core: Local) -> 
     assert list(core.stores.blobs.walk()) == []
 
 
-def test_the_same_long_body_is_stored_once(core: Local) -> None:
-    """Promise R3."""
-    first, second = push_joined(core), push_joined(core)
-
-    core.ask(Remove(first.ref))
-
-    assert second.sha256 == first.sha256
-    assert core.ask(Pull(second.ref)).whole() == WHOLE
-
-
-def test_a_part_may_stand_in_a_body_more_than_once(core: Local) -> None:
-    zeros = bytes(60_000)
-    part = core.ask(Push(), zeros).ref
-
-    long = core.ask(Push(parts=(part, part)), zeros)
-
-    core.ask(Remove(part))
-    assert core.ask(Pull(long.ref)).whole() == zeros * 3
-    assert core.ask(Verify()).problems == []
-
-
 def test_only_a_plain_body_can_be_a_part(core: Local) -> None:
     long = push_joined(core)
 
@@ -150,15 +127,3 @@ def test_a_long_body_goes_out_and_in_with_its_thread(tmp_path: Path) -> None:
         assert other.peek(refs[0]).sha256 == long.sha256
         assert other.verify().problems == []
         assert len(other.list().artifacts) == 1
-
-
-def test_a_long_body_goes_into_a_backup_and_back(tmp_path: Path) -> None:
-    """Promise G3."""
-    core = local(Clock(), open_engine("memory:"))
-    long = push_joined(core)
-    other = local(Clock(), open_engine("memory:"))
-
-    other.ask(Restore(), core.ask(Backup()).whole())
-
-    assert other.ask(Pull(long.ref)).whole() == WHOLE
-    assert other.ask(Verify()).problems == []

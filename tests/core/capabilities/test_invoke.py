@@ -21,8 +21,6 @@ from contextrelay.verbs import (
     Invoke,
     List,
     NewThread,
-    PatchState,
-    Peek,
     Pull,
     ReadStats,
     Remove,
@@ -47,18 +45,6 @@ def week(args: dict[str, Any]) -> str:
 
 def cached_logs(core: Local) -> list[str]:
     return core.stores.ledger.logs("k/", "", 100)
-
-
-def test_a_result_is_cached_for_as_long_as_the_capability_says() -> None:
-    """Promise C2."""
-    clock = Clock()
-    core = local(clock)
-    core.ask(Invoke("core.echo"))
-
-    clock.pass_ms(HOUR_MS - 1)
-    assert core.ask(Invoke("core.echo")).cache_hit
-    clock.pass_ms(1)
-    assert not core.ask(Invoke("core.echo")).cache_hit
 
 
 def test_a_result_is_there_a_day_for_who_was_answered_last_from_the_cache() -> None:
@@ -88,20 +74,6 @@ def test_a_sweep_forgets_entries_whose_time_is_over_and_no_others() -> None:
 
     assert len(cached_logs(core)) == 1
     assert core.ask(Invoke("core.week")).cache_hit
-
-
-def test_a_state_that_names_a_result_keeps_it() -> None:
-    clock = Clock()
-    core = local(clock)
-    ref = core.ask(Invoke("core.echo")).artifact_ref
-    thread = core.ask(NewThread()).thread_id
-    item = {"ref": ref, "type": "text"}
-    core.ask(PatchState(thread, [{"op": "add", "path": "/artifacts/-", "value": item}]))
-
-    clock.pass_ms(30 * DAY_MS)
-    core.ask(Sweep())
-
-    assert core.ask(Peek(ref)).expires_at is None
 
 
 def test_hops_are_counted_on_after_a_snapshot(tmp_path: Path) -> None:
@@ -200,14 +172,8 @@ def test_what_is_built_in_cannot_be_replaced_and_what_is_ones_own_can() -> None:
     ("name", "options"),
     [
         ("", {}),
-        ("Upper.case", {}),
-        ("with space", {}),
         ("a/b", {}),
-        ("a" * 200, {}),
-        ("core.x", {"cache_ttl_s": 0}),
         ("core.x", {"cache_ttl_s": 10**9}),
-        ("core.x", {"version": ""}),
-        ("core.x", {"description": "\x1b[31m"}),
         ("core.x", {"args_schema": {"type": "object", "patternProperties": {}}}),
     ],
 )

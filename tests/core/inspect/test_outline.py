@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
-from contextrelay import Relay, Sealed
+from contextrelay import Relay
 from contextrelay.client.transport.local import Local
-from contextrelay.content.tokens import count_tokens
 from contextrelay.core.artifacts.bodies import body_log
 from contextrelay.core.stores import Stores
 from contextrelay.model.inspect import DRAWN_BY
@@ -86,38 +83,3 @@ def test_what_an_outline_quotes_goes_with_the_content() -> None:
 
         assert looked(relay, one.sha256) == []
         assert relay.transport.ask(Verify()).problems == []
-
-
-def test_a_full_peek_shows_tokens_and_outline_and_a_plain_one_does_not() -> None:
-    """Promise R7."""
-    with Relay("memory:") as relay:
-        ref = relay.push(BODY, name="a.md").ref
-
-        full, plain = relay.peek(ref, is_full=True), relay.peek(ref)
-
-        assert (full.tokens, full.token_basis) == (count_tokens(BODY), "measured")
-        assert full.outline == relay.outline(ref).text
-        assert not isinstance(plain.tokens, int)
-        assert not isinstance(plain.outline, str)
-
-
-def test_of_a_sealed_body_nothing_is_shown_without_its_key() -> None:
-    """Promise L4: on sealed refs it runs in the client."""
-    with Relay("memory:") as relay:
-        sealed = relay.push(b"x" * 100, seal=True)
-
-        answer = relay.peek(sealed.ref, is_full=True)
-
-        assert (answer.tokens, answer.token_basis, answer.outline) == (None, "sealed", None)
-        for verb in (relay.outline, relay.digest):
-            with pytest.raises(Sealed, match="sealed"):
-                verb(sealed.ref)
-
-
-def test_what_is_no_text_has_neither_lines_nor_tokens() -> None:
-    """Promise L1."""
-    with Relay("memory:") as relay:
-        artifact = relay.push(bytes(range(256)) * 200, name="x.bin")
-
-        assert artifact.preview.line_count == 0
-        assert relay.outline(artifact.ref).spent.whole_tokens == 0

@@ -23,8 +23,8 @@ from tests.core.clock import Clock, local
 
 @cache
 def large() -> bytes:
-    """50 MiB of lines of ten bytes."""
-    return b"".join(b"%09d\n" % number for number in range(1, 5_242_881))
+    """10 MiB of lines of ten bytes."""
+    return b"".join(b"%09d\n" % number for number in range(1, 1_048_577))
 
 
 class Reading:
@@ -59,15 +59,14 @@ def test_a_slice_of_a_large_body_does_not_read_it_all(tmp_path: Path) -> None:
     reading.taken()
 
     assert (
-        relay.ask(Slice(ref, bytes="30000000:30000010")).text
-        == large()[30_000_000:30_000_010].decode()
+        relay.ask(Slice(ref, bytes="6000000:6000010")).text == large()[6_000_000:6_000_010].decode()
     )
     assert reading.taken() == 10
     assert relay.ask(Slice(ref, lines="1:3")).text == "000000001\n000000002\n"
     assert reading.taken() <= 1 << 16
-    assert relay.ask(Slice(ref, lines="4000000:4000002")).text == "004000000\n004000001\n"
+    assert relay.ask(Slice(ref, lines="800000:800002")).text == "000800000\n000800001\n"
     first = reading.taken()
-    assert relay.ask(Slice(ref, lines="5242880:")).text == "005242880\n"
+    assert relay.ask(Slice(ref, lines="1048576:")).text == "001048576\n"
     again = reading.taken()
 
     assert first > len(large())

@@ -14,7 +14,6 @@ from contextrelay.verbs import (
     AcceptHandoff,
     GiveHandoff,
     ListHandoffs,
-    Peek,
     ReadEvents,
     ReadState,
     ReturnHandoff,
@@ -109,26 +108,6 @@ def test_many_who_accept_at_once_are_each_answered_once() -> None:
     assert sorted(each.by for each in line.accepted) == sorted(set(names))
 
 
-def test_a_handoff_that_was_removed_is_listed_no_more() -> None:
-    relay = owner()
-    thread = relay.new_thread("work")
-    ref = thread.hand_off("coder", "go").ref
-
-    relay.remove(ref)
-
-    assert relay.handoffs().handoffs == []
-    with pytest.raises(NotFound):
-        relay.accept("00000000-0000-4000-8000-000000000000")
-
-
-def test_an_ask_alone_can_be_handed_off() -> None:
-    """Promise K7: a thread with nothing in it yet has an ask all the same."""
-    given = owner().new_thread("new").hand_off("coder", "Begin.", 200)
-
-    assert given.handoff.package.blocks == ()
-    assert given.text == "[HANDOFF] from you to coder\n\nBegin."
-
-
 def test_a_key_for_a_channel_alone_takes_what_is_given_there_and_sees_no_more() -> None:
     """Promise Z1, of handoffs: the receiver's key is for its own channel."""
     relay = owner()
@@ -177,14 +156,3 @@ def test_handoffs_count_against_the_quota_of_a_key() -> None:
     with pytest.raises(Full):
         thread.hand_off("coder", "go " * 100)
     assert relay.usage(issued.key.id).pushed_bytes <= 2_000
-
-
-def test_a_ref_that_is_handed_over_stays_with_the_thread() -> None:
-    """Promise R6."""
-    world = new_world()
-    core = world.core()
-    loose = core.ask(Peek(world.kept))
-
-    core.ask(GiveHandoff(world.thread, "coder", "go", refs=(loose.ref,)))
-
-    assert core.stores.ledger.get(f"t/{world.thread}", "artifact", loose.ref) is not None

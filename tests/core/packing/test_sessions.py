@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
-from contextrelay import Broken
-from contextrelay.core.schema import SESSIONS, RowKind, session_log
+from contextrelay.core.schema import SESSIONS, session_log
 from contextrelay.model.package import StoredSession
-from contextrelay.store.ledger import ONLY, Row, Write
-from contextrelay.verbs import DeleteSession, PutSession, ReadSession, Sweep
+from contextrelay.verbs import PutSession, ReadSession, Sweep
 from tests.core.clock import Clock, local
 
 FIELDS = {"agent_id": "planner"}
@@ -32,18 +28,6 @@ def test_a_session_goes_with_the_sweep_after_its_time_unless_it_is_stored_again(
     assert core.ask(ReadSession("stays")) == StoredSession(FIELDS, {**BLOCKS, "b2": b"[]"})
 
 
-def test_a_session_is_stored_without_the_blocks_that_are_gone() -> None:
-    core = local(Clock())
-    core.ask(PutSession("one", FIELDS, {**BLOCKS, "b2": b"[]"}, ttl_s=60))
-
-    core.ask(PutSession("one", {}, {"b3": b"1"}, ttl_s=60, gone=("b2",)))
-
-    assert core.ask(ReadSession("one")) == StoredSession({}, {**BLOCKS, "b3": b"1"})
-    core.ask(DeleteSession("one"))
-    assert core.ask(ReadSession("one")) is None
-    assert core.stores.ledger.logs(SESSIONS, "", 10) == []
-
-
 def test_blocks_without_a_session_go_after_their_time() -> None:
     """Of who named a session that is not there."""
     clock = Clock()
@@ -56,11 +40,3 @@ def test_blocks_without_a_session_go_after_their_time() -> None:
 
     assert core.stores.ledger.logs(SESSIONS, "", 10) == [session_log("other")]
     assert len(core.stores.ledger.read(session_log("other"), 0, 10)) == 1
-
-
-def test_what_cannot_be_read_is_said_to_be_broken() -> None:
-    core = local(Clock())
-    core.stores.ledger.commit(Write(session_log("bad"), rows=(Row(RowKind.SESSION, ONLY, b"{"),)))
-
-    with pytest.raises(Broken, match="s/bad"):
-        core.ask(ReadSession("bad"))

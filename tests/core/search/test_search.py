@@ -307,15 +307,3 @@ def test_a_word_far_behind_is_found_in_its_ref(monkeypatch: pytest.MonkeyPatch) 
     assert "farword" in core.ask(Search("farword", ref=longer)).hits[0].snippet
     notes = core.ask(Search("nowhere", ref=longer)).notes
     assert any("only its first part is searched" in note for note in notes)
-
-
-def test_words_that_follow_each_other_as_they_are_asked_for_come_first() -> None:
-    """Promise L3: of places that have the same words."""
-    core = local(Clock())
-    lines = [f'{{"at": "a{n}", "said": "{n} 1st file line"}}' for n in range(20)]
-    lines += [f'{{"at": "b{n}", "said": "{n}: 1st file line"}}' for n in range(20)]
-    ref = pushed(core, "\n".join(lines), name="a.jsonl")
-
-    hit = core.ask(Search("3: 1st file line at", ref=ref)).hits[0]
-
-    assert '"at":"b3"' in hit.snippet

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from contextrelay import Gone, NotFound, Relay
+from contextrelay import Gone, Relay
 from contextrelay.client.thread import Thread
 from contextrelay.verbs import CopyThread
 
@@ -54,13 +54,6 @@ def test_a_copy_ends_at_its_version_and_goes_its_own_way(thread: Thread) -> None
     assert thread.state()["facts"][0]["value"] == "the port is 9090"
 
 
-def test_a_copy_of_a_closed_thread_is_open(thread: Thread) -> None:
-    """Promise X5."""
-    thread.close()
-
-    assert copied(thread).add_fact("more").version == 5
-
-
 def test_what_a_copy_names_outlives_the_thread_that_it_is_of(thread: Thread) -> None:
     """Promise X5."""
     ref = thread.state()["artifacts"][0]["ref"]
@@ -72,11 +65,3 @@ def test_what_a_copy_names_outlives_the_thread_that_it_is_of(thread: Thread) -> 
     copy.remove()
     with pytest.raises(Gone):
         copy.relay.pull(ref)
-
-
-def test_a_version_that_is_not_there_makes_no_copy(thread: Thread) -> None:
-    """Promise X5."""
-    with pytest.raises(NotFound, match="no version 9; the newest is 4"):
-        copied(thread, 9)
-
-    assert len(thread.relay.threads().threads) == 1

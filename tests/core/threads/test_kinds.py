@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from contextrelay import Conflict, Gone, NotFound, Refused
+from contextrelay import Conflict, Gone
 from contextrelay.model.pipeline import RunEnded
 from contextrelay.model.settings import Settings
 from contextrelay.verbs import (
@@ -15,7 +15,6 @@ from contextrelay.verbs import (
     ListThreads,
     NewThread,
     NotePipeline,
-    NoteTask,
     OpenThread,
     ReadEvents,
     ResumePipeline,
@@ -78,16 +77,6 @@ def test_a_run_that_is_killed_and_never_gone_on_with_is_gone_in_the_end() -> Non
     assert store.ask(ShowThread(alive)).status == "open"
     with pytest.raises(Gone):
         store.ask(ShowThread(killed))
-
-
-def test_a_thread_that_somebody_works_on_does_not_end_so() -> None:
-    store = local(Clock())
-    thread = store.ask(NewThread("mine")).thread_id
-
-    with pytest.raises(NotFound, match="no run of a pipeline"):
-        store.ask(NotePipeline(thread=thread, ended=RunEnded(status="done")))
-    with pytest.raises(Refused, match="not a task"):
-        store.ask(NoteTask(thread, "task.status", {"state": "TASK_STATE_COMPLETED"}, is_over=True))
 
 
 def test_a_step_ends_once_with_its_result_until_it_is_let_run_again() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from contextrelay import Conflict, Invalid, NotFound, Refused, Relay, RelayError
+from contextrelay import Conflict, Invalid, NotFound, Relay, RelayError
 from contextrelay.client.thread import Thread
 
 Document = dict[str, Any]
@@ -140,16 +140,6 @@ def test_files_that_are_not_ours_are_left_alone(thread: Thread) -> None:
     assert (folder / "artifacts" / "mine").is_dir()
 
 
-def test_an_edit_of_a_copy_does_not_reach_the_store(relay: Relay, thread: Thread) -> None:
-    """Promise T9."""
-    ref = thread.artifacts()[-1].ref
-    with (folder_of(thread) / "artifacts" / f"{ref}.bin").open("r+b") as file:
-        file.write(b"changed")
-
-    assert relay.pull(ref) == LARGE
-    assert relay.verify().problems == []
-
-
 def test_what_a_killed_writer_left_is_tidied_up_in_time(thread: Thread) -> None:
     """Promise T9. Files are whole or absent: one cut short never bears the name of a file."""
     folder = folder_of(thread)
@@ -193,28 +183,6 @@ def test_a_mirror_that_fails_leaves_every_file_whole(
         for line in (folder / "events.log").read_bytes().splitlines():
             json.loads(line)
         assert list(folder.rglob("*.part")) == []
-
-
-def test_only_a_store_in_a_folder_has_a_mirror() -> None:
-    """Promise T9."""
-    with Relay("memory:") as relay:
-        thread = relay.new_thread()
-        for verb in (thread.mirror, thread.adopt):
-            with pytest.raises(Invalid, match="folder") as refused:
-                verb()
-            assert refused.value.hint
-
-
-def test_a_closed_thread_can_be_mirrored_and_not_edited(thread: Thread) -> None:
-    """Promises T1, T9."""
-    thread.close()
-    thread.mirror()
-    edited = edit(thread, lambda state: state.update(session_summary="more"))
-
-    with pytest.raises(Refused, match="closed"):
-        thread.adopt()
-
-    assert (folder_of(thread) / "state.json").read_bytes() == edited
 
 
 # Links
@@ -326,28 +294,6 @@ def test_an_edit_is_adopted_as_one_patch_by_you(
     assert event.event.detail["adopted"] == "state.json"
 
 
-def test_one_edit_after_the_other_can_be_adopted(thread: Thread) -> None:
-    """Promise T9. After the first, the file is the version that it led to."""
-    for number in range(3):
-        edit(thread, lambda state, number=number: state.update(x=number))
-        thread.adopt()
-
-    assert thread.state()["x"] == 2
-    assert thread.show().version == 8
-    assert json.loads((folder_of(thread) / "state.json").read_bytes()) == thread.state()
-
-
-def test_a_file_that_nobody_edited_changes_nothing(thread: Thread) -> None:
-    """Promise T9. Also if it is spelled in another way."""
-    before = thread.show()
-    edit(thread, lambda state: None)
-
-    patched = thread.adopt()
-
-    assert patched.operations == []
-    assert thread.show() == before
-
-
 def test_an_edit_of_an_older_version_is_a_conflict_and_both_are_kept(thread: Thread) -> None:
     """Promise T9."""
     edited = edit(thread, lambda state: state.update(session_summary="mine"))
@@ -375,15 +321,6 @@ def test_an_edit_that_was_not_adopted_is_put_aside_by_the_next_mirror(thread: Th
     aside = {path.read_bytes() for path in folder.glob("state.*.edited.json")}
     assert aside == {stale, b'{"version": '}
     assert json.loads((folder / "state.json").read_bytes()) == thread.state()
-
-
-def test_an_older_mirror_is_brought_up_to_date_and_not_put_aside(thread: Thread) -> None:
-    """Promise T9. It is as it was written: nobody has edited it."""
-    thread.patch([fact("b", 2)])
-
-    thread.mirror()
-
-    assert list(folder_of(thread).glob("*.edited.json")) == []
 
 
 BROKEN: dict[str, tuple[str, str]] = {
@@ -451,14 +388,6 @@ def test_what_two_readers_could_read_differently_is_refused(thread: Thread) -> N
             thread.adopt()
 
     assert "x" not in thread.state()
-
-
-def test_a_thread_that_was_never_mirrored_has_nothing_to_adopt(relay: Relay) -> None:
-    """Promise T9."""
-    with pytest.raises(NotFound) as refused:
-        relay.new_thread().adopt()
-
-    assert "relay thread files" in refused.value.hint
 
 
 def test_a_removed_thread_takes_its_mirror_with_it(relay: Relay, thread: Thread) -> None:

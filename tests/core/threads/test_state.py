@@ -326,20 +326,3 @@ def test_sixteen_processes_patch_one_thread_and_lose_nothing(tmp_path: Path) -> 
 def _received(mine: Connection) -> float:
     assert mine.poll(120), "a writer did not finish"
     return mine.recv()
-
-
-def test_an_empty_patch_makes_no_version(tmp_path: Path) -> None:
-    with Relay(tmp_path) as relay:
-        thread = relay.new_thread("orders")
-        thread.patch([{"op": "add", "path": "/note", "value": 1}])
-        before = thread.show()
-
-        patched = thread.patch([])
-
-        assert (patched.version, patched.operations) == (2, [])
-        assert thread.show() == before
-        with pytest.raises(Conflict):
-            thread.patch([], expected=1)
-        thread.close()
-        with pytest.raises(Refused):
-            thread.patch([])

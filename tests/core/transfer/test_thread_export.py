@@ -12,9 +12,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
-from contextrelay import Gone, Refused, Relay, RelayError, TooLarge
+from contextrelay import Gone, Relay, TooLarge
 from contextrelay.client.thread import Thread
 from contextrelay.client.transport.local import Local
 from contextrelay.core.stores import Stores
@@ -154,70 +153,6 @@ def test_bodies_of_every_kind_come_back_with_their_types(
     assert (made_by.created_by, made_by.capability) == ("agent-7", "shell")
 
 
-def test_lineage_within_a_thread_comes_along(relay: Relay, other: Relay, tmp_path: Path) -> None:
-    """Promise T10. What was made from something outside of it keeps the rest."""
-    thread = relay.new_thread()
-    outside = relay.push("outside")
-    first = thread.put("first")
-    second = thread.put("second", source_refs=(first.ref, outside.ref))
-    thread.put("third", source_refs=(second.ref, first.ref))
-
-    copy = sent(thread, other, tmp_path)
-
-    one, two, three = (each["ref"] for each in copy.state()["artifacts"])
-    assert other.lineage(one).derived == sorted([two, three])
-    assert other.lineage(two).sources == [one]
-    assert set(other.lineage(three).sources) == {two, one}
-
-
-def test_values_as_deep_as_they_may_be_come_along(
-    relay: Relay, other: Relay, tmp_path: Path
-) -> None:
-    """Promise T10. In an event they stand deeper still."""
-    deep: object = 1
-    for _ in range(61):
-        deep = [deep]
-    thread = relay.new_thread()
-    thread.patch([{"op": "add", "path": "/deep", "value": deep}])
-    thread.patch([{"op": "add", "path": "/largest", "value": 2**64 - 1}])
-    thread.patch([{"op": "add", "path": "/small", "value": -1.5e-300}])
-
-    check_same(thread, sent(thread, other, tmp_path))
-
-
-def test_names_of_any_kind_come_along(relay: Relay, other: Relay, tmp_path: Path) -> None:
-    """Promise T10."""
-    thread = relay.new_thread("план 🎉 «Ω»", by="Zoë")
-    thread.put("x", name="naïve – résumé.md")
-    thread.patch([fact("ключ", {"ссылка": "\u2028 \U0001f600 \x7f"})], by="Åsa")
-    thread.checkpoint("día uno")
-
-    copy = sent(thread, other, tmp_path)
-
-    check_same(thread, copy)
-    assert copy.show().name == "план 🎉 «Ω»"
-    assert copy.artifacts()[0].name == "naïve – résumé.md"
-
-
-def test_a_closed_thread_comes_back_open(relay: Relay, other: Relay, tmp_path: Path) -> None:
-    """Promise T10. It is another thread: that the first was closed is in its events."""
-    thread = relay.new_thread("done")
-    thread.patch([fact("a", 1)])
-    thread.close()
-
-    copy = sent(thread, other, tmp_path)
-
-    check_same(thread, copy)
-    assert copy.show().status == "open"
-    copy.patch([fact("b", 2)])
-    again = Relay(tmp_path / "two")
-    again.thread(copy.id).patch([fact("c", 3)])
-    again.close()
-    assert len(copy.state()["facts"]) == 3
-    with pytest.raises(Refused):
-        thread.patch([fact("b", 2)])
-
-
 def test_a_thread_that_names_what_is_gone_comes_along(
     relay: Relay, other: Relay, tmp_path: Path
 ) -> None:
@@ -260,88 +195,7 @@ def test_compacted_and_restored_histories_come_along(
     check_same(thread, sent(thread, other, tmp_path))
 
 
-def test_a_fork_is_exported_with_what_it_began_with(
-    relay: Relay, other: Relay, tmp_path: Path
-) -> None:
-    """Promise T10. Also what only a decision names, and the first thread has let go of."""
-    thread = relay.new_thread()
-    evidence = relay.push("evidence")
-    decision = {
-        "id": "d",
-        "description": "ship",
-        "reason_codes": [],
-        "evidence_refs": [evidence.ref],
-        "confidence": 1,
-    }
-    thread.patch([{"op": "add", "path": "/decisions/-", "value": decision}])
-    fork = thread.fork()
-    thread.remove()
-
-    copy = sent(fork, other, tmp_path)
-
-    check_same(fork, copy)
-    (ref,) = copy.state()["decisions"][0]["evidence_refs"]
-    assert other.pull(ref) == b"evidence"
-
-
-def test_an_import_can_be_exported_again(relay: Relay, other: Relay, tmp_path: Path) -> None:
-    """Promise T10. Over and over, and it is still the same."""
-    thread = relay.new_thread("round and round")
-    thread.put("content")
-    thread.patch([fact("a", 1)])
-
-    copy = sent(sent(sent(thread, other, tmp_path), relay, tmp_path), other, tmp_path)
-
-    assert without_ids(copy.state()) == without_ids(thread.state())
-    assert copy.show().events == thread.show().events + 3
-    assert other.verify().problems == []
-
-
 # Who has it then
-
-
-def test_what_was_imported_goes_with_its_thread(relay: Relay, other: Relay, tmp_path: Path) -> None:
-    """Promise T1. As if it had been put there: it does not expire, and is removed with it."""
-    thread = relay.new_thread()
-    thread.put("x" * 100_000)
-
-    copy = sent(thread, other, tmp_path)
-
-    (artifact,) = copy.artifacts()
-    assert (artifact.expires_at, artifact.thread) == (None, copy.id)
-    assert copy.stats() == replace(thread.stats(), thread_id=copy.id)
-    copy.remove()
-    with pytest.raises(Gone):
-        other.peek(artifact.ref)
-    assert other.survey().bodies == 0
-
-
-def test_a_new_name_is_taken_and_the_origin_reported(
-    relay: Relay, other: Relay, tmp_path: Path
-) -> None:
-    """Promise T10."""
-    thread = relay.new_thread("old")
-    thread.export(tmp_path / "t.zip")
-
-    copy = other.import_thread(tmp_path / "t.zip", name="new", by="importer")
-
-    view = copy.show()
-    assert (view.name, view.created_by) == ("new", "importer")
-    assert view.forked_from == f"{thread.id}@v1"
-    assert other.thread("new").id == copy.id
-
-
-@pytest.mark.parametrize("name", ["a\nb", " ", "\x1b[2J"])
-def test_a_new_name_that_is_none_is_refused(
-    relay: Relay, other: Relay, tmp_path: Path, name: str
-) -> None:
-    """Promise Z3."""
-    relay.new_thread().export(tmp_path / "t.zip")
-
-    with pytest.raises(RelayError):
-        other.import_thread(tmp_path / "t.zip", name=name)
-
-    assert other.threads().threads == []
 
 
 # While others write
@@ -364,7 +218,7 @@ def test_an_export_during_writes_is_of_one_version(
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        for number in range(6):
+        for number in range(3):
             file = tmp_path / f"{number}.zip"
             view = thread.export(file)
             with zipfile.ZipFile(file) as archive:
@@ -415,13 +269,7 @@ def test_a_thread_removed_under_way_is_reported_and_leaves_no_file(
 
 @pytest.mark.parametrize(
     ("limit", "value"),
-    [
-        ("ARCHIVE_ENTRIES_MAX", 7),
-        ("ARCHIVE_HISTORY_BYTES_MAX", 500),
-        ("ARCHIVE_BYTES_MAX", 5_000),
-        ("LINE_BYTES_MAX", 300),
-        ("MANIFEST_BYTES_MAX", 200),
-    ],
+    [("ARCHIVE_ENTRIES_MAX", 7), ("LINE_BYTES_MAX", 300)],
 )
 def test_a_thread_that_could_not_be_imported_is_not_exported(
     relay: Relay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
