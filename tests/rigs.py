@@ -26,6 +26,9 @@ LENGTH = os.environ.get("RELAY_RIGS", "thin")
 assert LENGTH in ("thin", "long", "full"), f"RELAY_RIGS={LENGTH}: it is thin, long or full"
 
 rig = pytest.mark.rig
+long_only = pytest.mark.skipif(LENGTH == "thin", reason="`make rigs` runs it, as CI does")
+"""For a rig that starts large programs of others and has no thin slice."""
+
 BODIES = "bodies"
 """How a property is called that is a row of the table of bodies."""
 

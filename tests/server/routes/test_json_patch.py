@@ -34,9 +34,7 @@ def test_a_bare_list_of_operations_patches_a_state(client: httpx2.Client) -> Non
     assert client.get(path).json()["state"]["facts"][0]["key"] == "k"
 
 
-@pytest.mark.parametrize(
-    "body", ["", "{}", "1", "[", '[],"by":"x"', f'{{"operations": [{FACT}]}}', '"[]"', "\udcff"]
-)
+@pytest.mark.parametrize("body", ["", "[", '"[]"'])
 def test_what_is_no_list_is_refused_with_the_next_step(client: httpx2.Client, body: str) -> None:
     """Promise M3."""
     thread = client.post("/v1/threads", json={"name": "work"}).json()["thread_id"]

@@ -12,8 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from contextrelay import Relay, Settings
-from contextrelay.verbs.routes import FRAMED
+from contextrelay import Settings
 from tests.server.serving import Served, serving
 
 MIB = 1024 * 1024
@@ -49,12 +48,6 @@ def test_a_push_is_answered_with_url_id_and_channel(shared: Served, web: httpx2.
     assert push(web, "hello")["channel"] is None
 
 
-def test_the_url_has_the_name_by_which_the_client_called_us(shared: Served) -> None:
-    """Promise R1."""
-    with httpx2.Client(base_url=f"http://localhost:{shared.port}") as web:
-        assert push(web, "x")["url"].startswith(f"http://localhost:{shared.port}/pull/")
-
-
 def test_the_url_has_the_public_name_where_there_is_one(tmp_path: Path) -> None:
     """Promise R1."""
     with (
@@ -85,13 +78,9 @@ def test_bytes_that_are_no_text_come_back_bare(web: httpx2.Client) -> None:
     ("body", "text"),
     [
         (b"{", "Invalid JSON body"),
-        (b'{"data": "\xff"}', "Invalid JSON body"),
         (b'{"data": "x", "ttl": NaN}', "Invalid JSON body"),
-        (b"[1]", 'JSON body must include "data" as a string'),
         (b"{}", 'JSON body must include "data" as a string'),
-        (b'{"data": ""}', 'JSON body must include "data" as a string'),
         (b'{"data": 7}', 'JSON body must include "data" as a string'),
-        (b"", "Missing body"),
     ],
 )
 def test_what_is_no_push_is_refused_in_the_seeds_words(
@@ -226,34 +215,12 @@ def test_each_form_of_one_url_has_a_tag_of_its_own(web: httpx2.Client) -> None:
             assert again.headers["etag"] == own
 
 
-def test_a_framed_reply_is_not_taken_for_the_bare_bytes(web: httpx2.Client) -> None:
-    path = f"/v1/artifacts/{push_bytes(web, b'some text')}/content"
-
-    bare, framed = (web.get(path, headers={"accept": each}) for each in ("*/*", FRAMED))
-
-    assert bare.headers["etag"] != framed.headers["etag"]
-    assert bare.headers["vary"] == framed.headers["vary"] == "accept, accept-encoding"
-
-
-def test_a_client_of_ours_is_not_sent_what_it_has(served: Served) -> None:
-    with Relay(served.url) as relay:
-        ref = relay.push("some text").ref
-        assert [relay.pull(ref) for _ in range(3)] == [b"some text"] * 3
-
-    figures = httpx2.get(f"{served.url}/metrics").text
-    answer = re.findall(r'requests_total.*/content",status="(\d+)"} (\S+)', figures)
-    assert sorted(answer) == [("200", "1.0"), ("304", "2.0")]
-
-
 @pytest.mark.parametrize(
     ("accept", "is_raw"),
     [
         ("application/octet-stream", True),
-        ("Application/Octet-Stream", True),
         ("text/html, application/octet-stream;q=0.5", True),
-        ("application/octet-stream-x", False),
         ("*/*", False),
-        ("text/html", False),
     ],
 )
 def test_who_accepts_bytes_gets_them_quick_or_not(
@@ -441,26 +408,6 @@ def test_a_body_that_turns_out_too_long_is_cut_off(small: Served) -> None:
 
 
 # Names
-
-
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1:evil.example", "", "127.0.0.1:"])
-def test_a_request_for_another_host_is_refused(web: httpx2.Client, host: str) -> None:
-    """Promise Z2."""
-    assert web.get("/health", headers={"host": host}).status_code == 421
-
-
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://localhost"])
-def test_a_page_of_another_origin_is_refused(web: httpx2.Client, origin: str) -> None:
-    """Promise Z2."""
-    for path in ("/push", "/v1/artifacts", "/pull/x"):
-        assert web.post(path, json={}, headers={"origin": origin}).status_code == 403
-
-
-def test_a_page_of_our_own_is_not(shared: Served, web: httpx2.Client) -> None:
-    """Promise Z2."""
-    reply = web.post("/push", json={"data": "x"}, headers={"origin": shared.url})
-
-    assert reply.status_code == 200
 
 
 def test_a_retried_push_with_its_key_happens_once(web: httpx2.Client) -> None:

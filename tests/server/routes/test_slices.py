@@ -27,15 +27,6 @@ def test_a_piece_is_asked_for_in_the_query(served: Served) -> None:
     assert following["text"].startswith("line 12\n")
 
 
-def test_columns_are_a_list_in_json(served: Served) -> None:
-    ref = pushed(served, b"id,city\n0,Oslo\n", name="t.csv")
-    asked = {"rows": "0:1", "columns": '["city"]'}
-
-    reply = httpx2.get(f"{served.url}/v1/artifacts/{ref}/slice", params=asked)
-
-    assert reply.json()["text"] == "city\nOslo\n"
-
-
 def test_a_pattern_is_looked_for_in_one_ref_or_in_all(served: Served) -> None:
     """Promise L4."""
     ref = pushed(served, TEXT)
@@ -59,15 +50,6 @@ def test_several_patterns_are_a_json_list(served: Served) -> None:
 
     assert several["text"] == "19: line 19\n"
     assert one["text"] == "9: line 9\n"
-
-
-def test_two_refs_are_compared(served: Served) -> None:
-    """Promise L4."""
-    old, new = pushed(served, b"a\nb\n"), pushed(served, b"a\nc\n")
-
-    found = httpx2.get(f"{served.url}/v1/diff", params={"old": old, "new": new}).json()
-
-    assert found["text"].endswith("@@ -1,2 +1,2 @@\n a\n-b\n+c\n")
 
 
 def test_a_wrong_combination_is_a_clear_400(served: Served) -> None:

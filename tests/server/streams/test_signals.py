@@ -6,7 +6,6 @@ import json
 import logging
 import socket
 from collections.abc import Generator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,13 +17,10 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.frames import Close
 from websockets.sync.client import ClientConnection, connect
 
-from contextrelay.core.answer import answer
-from contextrelay.core.stores import Stores
 from contextrelay.model.settings import Settings
 from contextrelay.server import serve
 from contextrelay.server.streams import signals
 from contextrelay.store.ledger import Write
-from contextrelay.verbs import Publish
 from tests.server.serving import Apart, Served, serving, serving_apart
 from tests.store.engines import Servers, new_prefix, until, url_of
 
@@ -91,27 +87,6 @@ def test_a_push_reaches_its_subscribers_as_a_url_that_can_be_pulled(served: Serv
         assert client.get(frame["url"]).json()["data"] == "the review"
 
 
-def test_urls_are_those_of_the_name_the_world_knows(tmp_path: Path) -> None:
-    """Promise S1."""
-    with (
-        serving(tmp_path / "store", public_url="https://relay.example.com") as served,
-        listening(served, "reviews") as listener,
-    ):
-        ref = push(served, "reviews")
-
-        assert heard(listener)["url"] == f"https://relay.example.com/pull/{ref}"
-
-
-def test_a_published_message_arrives_as_it_was_sent(served: Served) -> None:
-    """Promise S5."""
-    with listening(served, "reviews") as listener:
-        publish(served, "reviews", {"ask": ["look", 1, None]}, "text", 0, False)
-        frames = [heard(listener) for _ in range(4)]
-
-    assert [frame["message"] for frame in frames] == [{"ask": ["look", 1, None]}, "text", 0, False]
-    assert frames[0].keys() == {"message", "ts", "seq", "from"}
-
-
 def test_what_is_no_upgrade_or_has_no_channel_is_refused(served: Served) -> None:
     """Promise S1."""
     with Client(base_url=served.url) as client:
@@ -127,16 +102,7 @@ def test_what_is_no_upgrade_or_has_no_channel_is_refused(served: Served) -> None
 
 @pytest.mark.parametrize(
     "rest",
-    [
-        "a%00b",
-        "a%FFb",
-        "x" * 513,
-        "a?after=-1",
-        "a?after=x",
-        "a?since=1",
-        "a?after=1&after=2",
-        "a?after=99999999999999999999999",
-    ],
+    ["a%00b", "a?after=-1", "a?after=1&after=2"],
 )
 def test_a_channel_or_place_that_cannot_be_is_refused(
     served: Served, rest: str, caplog: pytest.LogCaptureFixture
@@ -166,9 +132,7 @@ def refusal(url: str, **more: Any) -> tuple[int, str]:
 # Channels
 
 
-@pytest.mark.parametrize(
-    "name", ["a/b", "two words", "ünï→☃", "100%", "a%2Fb", "?x=1", "a//b/", "+"]
-)
+@pytest.mark.parametrize("name", ["a/b", "100%", "a//b/"])
 def test_a_channel_has_any_name(served: Served, name: str) -> None:
     """Promise S2."""
     with listening(served, name) as listener:
@@ -177,82 +141,7 @@ def test_a_channel_has_any_name(served: Served, name: str) -> None:
         assert heard(listener)["url"].endswith(ref)
 
 
-def test_a_slash_in_a_path_is_one_in_the_name(served: Served) -> None:
-    """Promise S2."""
-    with connect(f"{served.ws_url}/ws/team/a%20b/%E2%98%83") as listener:
-        publish(served, "team/a b/☃", 1)
-
-        assert heard(listener)["message"] == 1
-
-
-def test_channels_are_isolated(served: Served) -> None:
-    """Promise S2."""
-    with listening(served, "one") as one, listening(served, "two") as two:
-        publish(served, "one", "a")
-        publish(served, "two", "b")
-        publish(served, "one", "c")
-
-        assert [heard(one)["message"] for _ in range(2)] == ["a", "c"]
-        assert heard(two)["message"] == "b"
-
-
-def test_every_subscriber_hears_all_of_it_in_order(served: Served) -> None:
-    """Promise S2."""
-    with ExitStack() as stack:
-        listeners = [stack.enter_context(listening(served, "crowd")) for _ in range(200)]
-        publish(served, "crowd", *range(20))
-
-        for listener in listeners:
-            assert [heard(listener)["message"] for _ in range(20)] == list(range(20))
-
-
-def test_there_may_be_thousands_of_channels(served: Served) -> None:
-    """Promise S2."""
-    names = [f"channel {number}" for number in range(10_000)]
-    followed = names[::100]
-    with Client(base_url=served.url, timeout=60) as client, ExitStack() as stack:
-        listeners = [stack.enter_context(listening(served, name)) for name in followed]
-        publish_each(served.door.relay.stores, names)
-
-        assert [heard(each)["message"] for each in listeners] == followed
-        page = client.get("/v1/channels", params={"limit": 1000}).json()
-    assert len(page["channels"]) == 1000
-
-
-def publish_each(stores: Stores, names: list[str]) -> None:
-    """Publish each name on the channel of that name, many side by side."""
-
-    def send(name: str) -> None:
-        answer(stores, Publish(name, name))
-
-    with ThreadPoolExecutor(32) as pool:
-        list(pool.map(send, names))
-
-
 # Resuming
-
-
-def test_a_subscriber_resumes_after_a_seq_and_begins_now_without_one(served: Served) -> None:
-    """Promise S4."""
-    publish(served, "reviews", *"abcde")
-    with listening(served, "reviews", after=3) as resumed, listening(served, "reviews") as new:
-        assert resumed.response is not None
-        assert new.response is not None
-        assert resumed.response.headers["x-relay-seq"] == "3"
-        assert new.response.headers["x-relay-seq"] == "5"
-        publish(served, "reviews", "f")
-
-        assert [heard(resumed)["message"] for _ in range(3)] == ["d", "e", "f"]
-        assert heard(new)["message"] == "f"
-
-
-def test_a_long_replay_is_whole_and_goes_over_into_the_present(served: Served) -> None:
-    """Promise S4."""
-    publish(served, "reviews", *range(500))
-    with listening(served, "reviews", after=0) as listener:
-        publish(served, "reviews", *range(500, 520))
-
-        assert [heard(listener)["seq"] for _ in range(520)] == list(range(1, 521))
 
 
 def test_what_is_no_longer_kept_is_reported_as_a_gap(tmp_path: Path) -> None:
@@ -265,17 +154,6 @@ def test_what_is_no_longer_kept_is_reported_as_a_gap(tmp_path: Path) -> None:
     assert gap["gap"][0] == 6
     assert first["seq"] == gap["gap"][1] + 1
     assert first["seq"] >= 20
-
-
-def test_a_channel_that_starts_over_is_reported_as_a_gap(served: Served) -> None:
-    """Promise S4."""
-    publish(served, "reviews", "a")
-    with listening(served, "reviews", after=900) as listener:
-        gap, first = heard(listener), heard(listener)
-        publish(served, "reviews", "b")
-
-        assert gap["gap"][0] == 901
-        assert [first["message"], heard(listener)["message"]] == ["a", "b"]
 
 
 def test_nothing_is_lost_when_the_server_is_killed_and_comes_back(tmp_path: Path) -> None:

@@ -67,23 +67,6 @@ def test_a_report_in_a_browser_runs_nothing(web: httpx2.Client, thread: str) -> 
     assert reply.headers["x-content-type-options"] == "nosniff"
 
 
-def test_a_report_is_made_once_a_key(web: httpx2.Client, thread: str) -> None:
-    """Promise T11."""
-    key = {"Idempotency-Key": f"report of {thread}"}
-    refs = {web.post(f"/reports/{thread}", headers=key).json()["artifact_ref"] for _ in range(3)}
-
-    events = web.get(f"/threads/{thread}/events").json()["events"]
-    assert len(refs) == 1
-    assert [each["type"] for each in events].count("report.generated") == 1
-
-
-def test_a_report_is_asked_for_in_a_known_form_and_by_post(web: httpx2.Client, thread: str) -> None:
-    """Promise T11."""
-    assert web.post(f"/reports/{thread}", json={"format": "pdf"}).status_code == 400
-    assert web.post(f"/reports/{thread}").json()["format"] == "md"
-    assert web.get(f"/reports/{thread}").status_code == 405
-
-
 # Prompts
 
 
@@ -113,28 +96,6 @@ def test_a_prompt_is_the_header_and_the_previews(web: httpx2.Client, thread: str
             },
         ],
     }
-
-
-def test_a_prompt_shows_the_last_ten_artifacts_and_no_content(
-    web: httpx2.Client, thread: str
-) -> None:
-    """Promise A5. Promise T11."""
-    refs = [
-        web.post(
-            f"/threads/{thread}/artifacts",
-            json={"name": f"n{index}.txt", "content": f"begin {index}\n" + "x" * 5000 + "SECRET"},
-        ).json()["ref"]
-        for index in range(12)
-    ]
-
-    content = web.post(f"/render/{thread}?format=openai").json()["messages"][1]["content"]
-
-    parts = content.removeprefix("## Artifacts\n\n").split("\n\n---\n\n")
-    assert [part.partition("\n")[0] for part in parts] == [
-        f"[artifact:{ref} | n{index}.txt]" for index, ref in enumerate(refs)
-    ][2:]
-    assert all(f"begin {index}\n" in part for index, part in enumerate(parts, 2))
-    assert "SECRET" not in content
 
 
 def test_what_a_prompt_shows_is_fenced_and_named_untrusted(web: httpx2.Client, thread: str) -> None:
@@ -173,9 +134,3 @@ def test_an_artifact_that_is_gone_is_reported_as_gone(web: httpx2.Client, thread
     assert f"[artifact:{put['ref']} | gone]" in content
     assert "was removed" in content
     assert "soon gone" not in content
-
-
-@pytest.mark.parametrize("query", ["format=anthropic", "format=", "form=openai"])
-def test_another_form_of_prompt_is_refused(web: httpx2.Client, thread: str, query: str) -> None:
-    """Promise T11."""
-    assert web.post(f"/render/{thread}?{query}").status_code == 400

@@ -14,22 +14,7 @@ from tests.server.replies import FACT, error_of, patch
 from tests.server.serving import Served
 
 
-def test_a_state_is_the_bare_document_at_any_version(web: httpx2.Client, thread: str) -> None:
-    """Promise T11. Promise T5."""
-    patch(web, thread, [FACT])
-
-    now = web.get(f"/threads/{thread}/state")
-    past = [web.get(f"/threads/{thread}/state?version={each}") for each in ("1", "v1")]
-
-    assert now.json()["$schema"] == "com.relay.state.v1"
-    assert (now.json()["version"], now.headers["etag"]) == (2, '"v2"')
-    assert [(each.json()["version"], each.headers["etag"]) for each in past] == [(1, '"v1"')] * 2
-    assert past[0].json()["facts"] == []
-
-
-@pytest.mark.parametrize(
-    ("version", "status"), [("9", 404), ("v9", 404), ("0", 400), ("x", 400), ("9" * 40, 400)]
-)
+@pytest.mark.parametrize(("version", "status"), [("9", 404), ("x", 400)])
 def test_a_version_that_is_not_there_is_reported_as_such(
     web: httpx2.Client, thread: str, version: str, status: int
 ) -> None:
@@ -89,20 +74,10 @@ def test_if_match_fails_with_412_and_changes_nothing(web: httpx2.Client, thread:
     ("tag", "expected", "status"),
     [
         ("*", None, 200),
-        ('"v1", "v2"', None, 200),
-        ('"v1","v3"', None, 412),
         ('"v9"', None, 412),
-        ('W/"v2"', None, 412),
-        ('"abc"', None, 412),
         ('""', None, 412),
-        ("v2", None, 400),
-        ('"v2', None, 400),
         ('"v2" "v3"', None, 400),
-        ('"v2"', 2, 200),
-        ('"v2"', "v2", 200),
         ('"v1"', 1, 412),
-        ('"v1"', 2, 412),
-        ('"v2"', 1, 409),
         ('"v2"', 9, 409),
     ],
 )
@@ -141,26 +116,6 @@ def test_an_old_expected_version_fails_with_409_and_what_changed(
     assert reply.json()["changed"][0]["value"] == FACT["value"]
 
 
-def test_an_expected_version_to_come_fails_with_409(web: httpx2.Client, thread: str) -> None:
-    """Promise T11."""
-    reply = patch(web, thread, {"operations": [FACT], "expected": 9})
-
-    assert (reply.status_code, reply.json()["version"]) == (409, 1)
-
-
-def test_a_failing_test_operation_fails_with_409_also_under_if_match(
-    web: httpx2.Client, thread: str
-) -> None:
-    """Promise T11."""
-    test = {"op": "test", "path": "/facts", "value": ["something"]}
-
-    replies = [patch(web, thread, [test, FACT]), patch(web, thread, [test, FACT], if_match='"v1"')]
-
-    assert [each.status_code for each in replies] == [409, 409]
-    assert [each.json()["version"] for each in replies] == [1, 1]
-    assert web.get(f"/threads/{thread}/state").json()["facts"] == []
-
-
 def test_a_refusal_names_the_version_that_refused_while_others_go_on(
     shared: Served, thread: str
 ) -> None:
@@ -178,37 +133,14 @@ def test_a_refusal_names_the_version_that_refused_while_others_go_on(
     ] * len(refused)
 
 
-def test_one_of_many_at_the_same_version_wins(shared: Served, thread: str) -> None:
-    """Promise T4."""
-
-    def write(index: int) -> int:
-        with httpx2.Client(base_url=shared.url) as web:
-            return patch(web, thread, [FACT], if_match='"v1"').status_code
-
-    with ThreadPoolExecutor(8) as pool:
-        statuses = sorted(pool.map(write, range(16)))
-
-    assert statuses == [200] + [412] * 15
-
-
 @pytest.mark.parametrize(
     "body",
     [
         7,
-        {},
-        {"operations": 7},
         {"operations": [FACT], "expected": 0},
-        {"operations": [FACT], "expected": "x"},
-        {"operations": [FACT], "expected": 1.5},
         {"operations": [FACT], "sure": True},
-        [7],
-        [{"op": "add"}],
         [{"op": "add", "path": "/facts/-"}],
-        [{"op": "grow", "path": "/facts/-", "value": 1}],
-        [{"op": "add", "path": "facts", "value": 1}],
         [{"op": "move", "path": "/facts"}],
-        [FACT, {"op": "remove", "path": "/nowhere"}],
-        [FACT, {"op": "replace", "path": "/facts/7", "value": FACT["value"]}],
         [{"op": "add", "path": "/no/where", "value": 1}],
     ],
 )
@@ -224,41 +156,13 @@ def test_a_malformed_patch_or_a_missing_path_is_a_400(
     assert web.get(f"/threads/{thread}").json()["version"] == 1
 
 
-@pytest.mark.parametrize("body", [b"", b"nope", b"[", b'{"operations": [}', b'[{"op": "\xff"}]'])
+@pytest.mark.parametrize("body", [b"", b'{"operations": [}'])
 def test_a_patch_that_is_no_json_is_a_400(web: httpx2.Client, thread: str, body: bytes) -> None:
     """Promise T11."""
     reply = web.post(f"/threads/{thread}/state/patch", content=body)
 
     assert reply.status_code == 400
     assert error_of(reply).startswith("invalid patch JSON: ")
-
-
-def test_a_patch_is_answered_with_its_version_and_time(web: httpx2.Client, thread: str) -> None:
-    """Promise T11."""
-    answer = patch(web, thread, [FACT]).json()
-
-    state = web.get(f"/threads/{thread}/state").json()
-    assert (answer["version"], answer["state_ref"]) == (2, "v2")
-    assert answer["updated_at"] == state["updated_at"]
-    assert answer["updated_at"].endswith("Z")
-
-
-def test_the_facts_of_a_header_come_oldest_first(web: httpx2.Client, thread: str) -> None:
-    """Promise T6."""
-    facts = [
-        {**FACT, "value": {"id": f"f{index}", "key": "k", "value": "long " * chars}}
-        for chars in (1, 60)
-        for index in range(12)
-    ]
-
-    patch(web, thread, facts[:12])
-    short = web.get(f"/threads/{thread}/state/header").json()["top_facts"]
-    patch(web, thread, facts[12:])
-    cut = web.get(f"/threads/{thread}/state/header").json()["top_facts"]
-
-    assert [each["id"] for each in short] == [f"f{index}" for index in range(2, 12)]
-    assert 0 < len(cut) < 10
-    assert cut[-1]["id"] == "f11"
 
 
 @pytest.mark.parametrize(

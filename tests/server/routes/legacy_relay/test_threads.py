@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import httpx2
 import pytest
 
-from contextrelay import Relay
-from contextrelay.model.settings import Settings
 from contextrelay.verbs.routes import FRAMED
 from tests.server.replies import FACT, error_of, patch
-from tests.server.serving import Served, serving
-
-
-@pytest.fixture
-def alone(served: Served) -> Generator[httpx2.Client]:
-    """The only client of a server whose store is empty."""
-    with httpx2.Client(base_url=served.url) as client:
-        yield client
-
 
 # The whole story
 
@@ -73,27 +60,6 @@ def test_the_story_of_the_seed(web: httpx2.Client) -> None:
 # Threads
 
 
-def test_threads_are_listed_page_by_page(alone: httpx2.Client) -> None:
-    """Promise T11."""
-    made = [alone.post("/threads").json()["thread_id"] for _ in range(3)]
-
-    first = alone.get("/threads", params={"limit": 2}).json()
-    second = alone.get("/threads", params={"limit": 2, "after": first["next"]}).json()
-
-    listed = [each["thread_id"] for each in first["threads"] + second["threads"]]
-    assert sorted(listed) == sorted(made)
-    assert (len(first["threads"]), second["next"]) == (2, "")
-
-
-def test_a_thread_is_shown_with_its_state_ref(web: httpx2.Client, thread: str) -> None:
-    """Promise T11."""
-    patch(web, thread, [FACT])
-
-    shown = web.get(f"/threads/{thread}").json()
-
-    assert {"thread_id": thread, "name": "release", "state_ref": "v2"}.items() <= shown.items()
-
-
 @pytest.mark.parametrize("malformed", ["nope", "..%2f..%2fetc", "%00", "A" * 2000])
 @pytest.mark.parametrize("is_known_form", [True, False])
 def test_an_unknown_or_malformed_thread_is_not_found_anywhere(
@@ -136,17 +102,9 @@ def test_a_wrong_method_is_answered_with_the_right_ones(web: httpx2.Client, thre
     "body",
     [
         b"{",
-        b"[1]",
-        b"7",
         b'{"name":7}',
-        b'{"name":"a","name":"b"}',
-        b'{"name":NaN}',
         b'{"nome":"a"}',
-        b'{"name":"\xff"}',
-        b'{"name":"\\ud800"}',
         b'{"name":' + b"[" * 70 + b"]" * 70 + b"}",
-        b'{"name":' + b"[" * 100_000,
-        b'{"name":"' + b"a" * 129 + b'"}',
         b'{"name":"a\\u0007"}',
     ],
 )
@@ -161,29 +119,10 @@ def test_what_cannot_be_understood_makes_no_thread(web: httpx2.Client, body: byt
     assert web.get("/threads?limit=1000").json()["threads"] == before
 
 
-@pytest.mark.parametrize("query", ["limit=0", "limit=x", "limit=1001", "limits=5", "after=%00"])
+@pytest.mark.parametrize("query", ["limit=0", "limits=5"])
 def test_a_query_that_cannot_be_used_is_refused(web: httpx2.Client, query: str) -> None:
     """Promise T11."""
     assert web.get(f"/threads?{query}").status_code == 400
-
-
-def test_a_body_over_its_bound_is_not_read(web: httpx2.Client) -> None:
-    """Promise T11."""
-    reply = web.post("/threads", content=b" " * (1024 * 1024 + 1))
-
-    assert reply.status_code == 413
-    error_of(reply)
-
-
-def test_a_thread_is_made_once_a_key(alone: httpx2.Client) -> None:
-    """Promise T11."""
-    made = [
-        alone.post("/threads", json={"name": "a"}, headers={"Idempotency-Key": "k1"}) for _ in "ab"
-    ]
-
-    assert [each.status_code for each in made] == [201, 201]
-    assert made[0].json()["thread_id"] == made[1].json()["thread_id"]
-    assert len(alone.get("/threads").json()["threads"]) == 1
 
 
 # Events
@@ -267,43 +206,9 @@ def test_capabilities_are_listed_and_invoked(web: httpx2.Client, thread: str) ->
     assert web.get(f"/artifacts/{first.json()['artifact_ref']}").status_code == 200
 
 
-def test_one_hop_too_many_is_a_429(tmp_path: Path) -> None:
-    """Promise C3."""
-    with (
-        serving(tmp_path / "store", settings=Settings(hops_max=2)) as served,
-        httpx2.Client(base_url=served.url) as web,
-    ):
-        thread = web.post("/threads").json()["thread_id"]
-        asked = {"name": "retrieval.search", "args": {"query": "foxes"}, "thread_id": thread}
-        replies = [web.post("/cap/invoke", json=asked) for _ in range(3)]
-
-    assert [each.status_code for each in replies] == [200, 200, 429]
-    assert error_of(replies[2]) == "hop limit exceeded: 2/2"
-
-
-def test_an_invocation_with_a_key_is_one_hop(tmp_path: Path) -> None:
-    """Promise C3."""
-    with (
-        serving(tmp_path / "store", settings=Settings(hops_max=1)) as served,
-        httpx2.Client(base_url=served.url) as web,
-    ):
-        thread = web.post("/threads").json()["thread_id"]
-        asked = {"name": "retrieval.search", "args": {"query": "foxes"}, "thread_id": thread}
-        key = {"Idempotency-Key": "k"}
-        replies = [web.post("/cap/invoke", json=asked, headers=key) for _ in range(3)]
-
-    assert [each.status_code for each in replies] == [200, 200, 200]
-    assert len({each.json()["artifact_ref"] for each in replies}) == 1
-
-
 @pytest.mark.parametrize(
     ("body", "status"),
-    [
-        ({}, 400),
-        ({"capability": "retrieval.search", "args": []}, 400),
-        ({"capability": "retrieval.search", "name": "http.fetch"}, 400),
-        ({"capability": "no.such", "thread_id": "THREAD"}, 404),
-    ],
+    [({}, 400), ({"capability": "retrieval.search", "name": "http.fetch"}, 400)],
 )
 def test_what_cannot_be_invoked_is_refused(
     web: httpx2.Client, thread: str, body: Any, status: int
@@ -343,13 +248,6 @@ def test_the_caller_is_taken_from_the_header_unless_the_verb_says(
     assert [each["provenance"]["created_by"] for each in (pushed, *many)] == [name, name, "bob"]
 
 
-def test_a_client_of_ours_says_who_it_is(shared: Served) -> None:
-    with Relay(shared.url) as relay:
-        artifact = relay.push("x")
-
-    assert artifact.provenance.created_by == "you"
-
-
 @pytest.mark.parametrize("number", ["9007199254740992", "9" * 23, "9" * 400])
 @pytest.mark.parametrize(
     "path",
@@ -372,14 +270,3 @@ def test_a_number_that_is_too_large_is_refused(
     reply = web.get(path.format(thread=thread) + number)
 
     assert reply.status_code == 400
-
-
-@pytest.mark.parametrize("number", [2**53, 10**30])
-def test_a_version_that_is_too_large_is_refused(
-    web: httpx2.Client, thread: str, number: int
-) -> None:
-    """Promise Z3."""
-    restored = web.post(f"/v1/threads/{thread}/restore", json={"version": number})
-    patched = patch(web, thread, {"operations": [FACT], "expected": number})
-
-    assert (restored.status_code, patched.status_code) == (400, 400)
