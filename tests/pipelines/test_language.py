@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 from contextrelay.errors import Invalid
-from contextrelay.pipelines.expressions import Value
 from contextrelay.pipelines.fields import json_schema
 from contextrelay.pipelines.language import PipelineGraph, read_pipeline
 
@@ -75,19 +74,6 @@ def test_a_pipeline_is_read_with_all_that_it_says() -> None:
     assert pipeline.steps["fix"].model is None
 
 
-def test_what_a_step_uses_it_waits_for() -> None:
-    """Promise X4."""
-    pipeline = read(REVIEW)
-
-    assert {name: step.needs for name, step in pipeline.steps.items()} == {
-        "list": (),
-        "each": ("list",),
-        "merge": ("each",),
-        "fix": ("merge",),
-        "ok": ("fix",),
-    }
-
-
 def test_steps_come_in_an_order_in_which_they_can_be_run() -> None:
     """Promise X4."""
     pipeline = read(
@@ -98,17 +84,6 @@ def test_steps_come_in_an_order_in_which_they_can_be_run() -> None:
     assert list(pipeline.steps) == ["a", "d", "b", "c"]
 
 
-def test_yes_and_on_are_words_and_figures_are_figures() -> None:
-    """Promise X4."""
-    pipeline = read(
-        'name: yes\ninputs: {n: 3, t: "3", f: 1.5, e: 1e999}\nsteps: {a: {exec: [on, 1]}}\n'
-    )
-
-    assert pipeline.name == "yes"
-    assert [each.type for each in pipeline.inputs.values()] == ["integer", "text", "number", "text"]
-    assert [word.parts for word in pipeline.steps["a"].words] == [("on",), ("1",)]
-
-
 def steps(text: str) -> str:
     return f"name: p\nsteps:\n{text}\n"
 
@@ -117,7 +92,6 @@ def steps(text: str) -> str:
     ("text", "place", "message", "hint"),
     [
         (steps("  a: {exec: [x], needs: b}\n  b: {exec: [x], needs: a}"), "", "cycle: ", "needs"),
-        (steps("  a: {exec: [x], needs: [a]}"), "p.yaml:3:26", "a needs a", "needs"),
         (steps("  a: {exec: [x]}\n  b: {exec: [y], needs: [aa]}"), "4:26", "no step", "mean a?"),
         (steps("  a: {prmpt: hi}"), "3:7", "none of its kinds", "did you mean prompt?"),
         (steps("  a: {prompt: hi, exec: [x]}"), "3:19", "prompt and exec", "one of"),
@@ -126,49 +100,23 @@ def steps(text: str) -> str:
         (steps("  a: {exec: [x], timeout: soon}"), "3:27", "no time", "30s"),
         (steps("  a: {prompt: 'Say {{inputs.topic}}'}"), "3:20", "no input 'topic'", "none"),
         (steps("  a: {prompt: '{{item}}'}"), "3:16", "without foreach", "foreach"),
-        (steps("  a: {prompt: '{{steps.a.ref}}'}"), "3:16", "a needs a", ""),
         (steps("  a: {prompt: '{{inputs.x.__class__()}}'}"), "3:16", "is no value", "no calls"),
-        (steps("  a: {prompt: '{{inputs.x'}"), "3:16", "{{ without }}", "close"),
         (steps("  a: {exec: [x], when: 'inputs.x ++ 1'}"), "3:24", "not understood", "and"),
-        (steps("  a: {exec: [x], when: '(true'}"), "3:24", "ends too early", ""),
         (steps("  a: &x {exec: [x]}\n  b: *x"), "3:6", "anchors", "write it out"),
         (steps("  a: {exec: [x]}\n  a: {exec: [y]}"), "4:3", "already, at line 3", "keep one"),
-        (steps("\ta: {exec: [x]}"), "3:1", "a tab in the indentation", "spaces"),
         (steps("  a: !!python/object:os.system {exec: [x]}"), "3:6", "the tag", "no tags"),
         ("name: p\nsteps: {}\n", "2:1", "no steps", "add one"),
-        ("name: p\n", "1:1", "without steps:", "add steps:"),
-        ("[1, 2]", "1:1", "no pipeline", "begin with name:"),
-        ("", "1:1", "no pipeline", ""),
-        ("name: [\n", "", "no YAML", ""),
         ("name: p\n---\nname: q\n", "2:1", "second document", "one"),
         ("name: p\nsteps: {1st: {exec: [x]}}", "2:9", "no name", "a letter first"),
-        (
-            "name: p\ninputs: {n: {type: integer, default: x}}\nsteps: {a: {exec: [x]}}",
-            "2:29",
-            "",
-            "",
-        ),
         (steps("  a: {python: os.system}"), "3:15", "names no function", "module:function"),
         (steps("  a: {exec: []}"), "3:13", "an empty command", "program"),
-        (steps("  a: {exec: ' '}"), "3:13", "an empty command", "program"),
-        (steps("  a: {exec: ['', x]}"), "3:14", "an empty command", "program"),
-        (steps('  a: {exec: [echo, "a\\0b"]}'), "3:20", "a NUL character", "leave it out"),
         (
             steps("  a: {cap: c, out: {schema: {type: nothing}}}"),
             "3:36",
             "out.schema has an invalid value of type",
             "",
         ),
-        (
-            steps("  a: {cap: c, out: {schema: {properties: {n: {pattern: x}}}}}"),
-            "3:56",
-            "out.schema/n has an unsupported keyword 'pattern'",
-            "use only type, enum",
-        ),
         (steps("  a: {exec: [x], env: {RELAY_STEP_KEY: c}}"), "3:40", "set by relay", "another"),
-        (steps("  a: {prompt: ''}"), "3:15", "this is empty", ""),
-        (steps("  a: {cap: ' '}"), "3:12", "this is empty", ""),
-        (steps("  a: {cap: c, args: {x: [1, {y: 'ü {{run.id}} {{no}}'}]}}"), "3:47", "'no'", ""),
         (
             steps("  a:\n    exec: |\n      # ü\n      echo '{{run.id}}'"),
             "6:13",
@@ -176,7 +124,6 @@ def steps(text: str) -> str:
             "env",
         ),
         (steps('  a: {exec: ["{{run.id}}", x]}'), "3:14", "the program that is run", "name"),
-        (steps('  a: {exec: "true", needs: [a, 1, {}]}'), "3:35", "no text", "quotes"),
         (steps("  a: {exec: [x], when: steps.b.json > 1}"), "3:24", "no step 'b'", ""),
         (
             steps("  a: {exec: [x], when: '{{run.id}} == 5'}"),
@@ -185,27 +132,8 @@ def steps(text: str) -> str:
             "write run.id == 5",
         ),
         (steps("  a: {exec: [x], when: run.id < 5}"), "3:24", "text < number", "compare"),
-        (steps("  a: {exec: [x], when: 5 in run.id}"), "3:24", "number in text", "compare"),
-        (steps("  a: {exec: [x], when: 'not (run.id == true)'}"), "3:24", "text == boolean", ""),
-        (steps("  a: {exec: [x], when: 'run.id in [x]'}"), "3:24", "'x' in a list", "quotes"),
-        (steps("  a: {exec: [x], when: 'run.id in [1 2]'}"), "3:24", "commas", ""),
         (steps("  a: {prompt: '{{{{ {{no.x}}'}"), "3:21", "'no' is not known", "begin with"),
-        (
-            "name: p\ninputs: {x: five}\nsteps: {a: {exec: [x], when: inputs.x >= 5}}",
-            "3:30",
-            "text >= number",
-            "",
-        ),
-        ('name: "a\\nb"\nsteps: {a: {exec: [x]}}', "1:7", "the control character U+000A", "leave"),
         (f"name: {'x' * 300}\nsteps: {{a: {{exec: [x]}}}}", "1:7", "300 characters", "shorten"),
-        (steps("  a: {exec: [x], out: {name: a/b}}"), "3:30", "contains a slash", "last part"),
-        (steps("  a: {exec: [x], out: {name: '{{run.id}}'}}"), "3:30", "no value can", "write it"),
-        (steps("  a: {cli: '{{run.id}}', prompt: x}"), "3:12", "no value can", "write it out"),
-        (steps("  a: {approve: x, channel: '{{run.id}}'}"), "3:28", "no value can", "write it out"),
-        (steps('  a: {approve: x, channel: "a\\tb"}'), "3:28", "U+0009", "leave"),
-        (steps("  a: {<<: {exec: [x]}}"), "3:7", "the merge key <<", "write it out"),
-        (steps("  a: {exec: [x], max_parallel: 2}"), "3:18", "without foreach", ""),
-        (steps("  a: {exec: [x], env: {'A B': c}}"), "3:31", "no name of a variable", ""),
     ],
 )
 def test_what_is_wrong_is_refused_with_its_place_and_what_was_meant(
@@ -224,11 +152,8 @@ def test_what_is_wrong_is_refused_with_its_place_and_what_was_meant(
     "text",
     [
         "x" * 300_000,
-        "name: " + "[" * 5_000,
         "name: p\nsteps: {a: {exec: [" + "x, " * 25_000 + "]}}",
-        steps("  a: {exec: [x], when: '" + "(" * 500 + "true'}"),
         steps("  a: {exec: [x], when: '" + "not " * 400 + "true'}"),
-        steps("\n".join(f"  s{n}: {{exec: [x]}}" for n in range(2_001))),
     ],
 )
 def test_what_is_too_large_or_too_deep_is_refused(text: str) -> None:
@@ -248,10 +173,6 @@ def test_the_schema_for_editors_takes_what_is_taken_and_refuses_what_is_refused(
     for wrong in ("retires", "prmpt"):
         broken = {**document, "steps": {"a": {"exec": ["x"], wrong: 1}}}
         assert list(checker.iter_errors(broken))
-
-
-def test_a_value_says_how_it_is_written() -> None:
-    assert str(Value("steps", ("plan", "json", "items", 0))) == "steps.plan.json.items[0]"
 
 
 def test_the_committed_schema_is_the_one_that_is_made() -> None:

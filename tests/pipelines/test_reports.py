@@ -43,16 +43,6 @@ def test_every_failure_is_shown_with_what_to_do(shell: Shell) -> None:
     assert summary[4].startswith("  next: ")
 
 
-def test_the_hint_of_a_missing_key_is_shown(shell: Shell) -> None:
-    """Promise X4."""
-    shell.env = {name: each for name, each in shell.env.items() if not name.endswith("_API_KEY")}
-    (shell.home / "ask.yaml").write_text("name: ask\nsteps:\n  a: {prompt: hi, model: openai}\n")
-
-    ran = shell.run("pipeline", "run", "ask.yaml")
-
-    assert "OPENAI_API_KEY" in (ran.stdout + ran.stderr).decode()
-
-
 def test_what_is_not_here_is_noted_by_a_check(shell: Shell) -> None:
     """Promise X4."""
     (shell.home / "work.py").write_text("def act(): pass\n")
@@ -76,22 +66,6 @@ def test_what_is_not_here_is_noted_by_a_check(shell: Shell) -> None:
     assert "note: p.yaml:3:12" in shell.run("pipeline", "validate", "p.yaml").stdout.decode()
 
 
-def test_a_module_that_no_parser_survives_is_only_searched_for_the_name(shell: Shell) -> None:
-    """Promise X4, Promise Z3: a project that came with a clone is foreign."""
-    deep = "def act(): pass\nx = " + "-" * 200_000 + "1\n"
-    (shell.home / "work.py").write_text(deep)
-    (shell.home / "stars.py").write_text("from work import *\n")
-    (shell.home / "p.yaml").write_text(
-        "name: p\nsteps:\n  a: {python: 'work:atc'}\n  b: {python: 'work:act'}\n"
-        "  c: {python: 'stars:act'}\n"
-    )
-
-    ran = shell.run("pipeline", "validate", "p.yaml", "--json")
-
-    (note,) = json.loads(ran.stdout)["notes"]
-    assert "p.yaml:3:15: the module work has no atc; did you mean act?" in note
-
-
 def test_a_model_that_is_given_answers_every_prompt_also_when_resumed(
     relay: Relay, tmp_path: Path
 ) -> None:
@@ -108,40 +82,6 @@ def test_a_model_that_is_given_answers_every_prompt_also_when_resumed(
 
     assert {view.by for view in ended.steps.values()} == {"echo:echo-1"}
     assert again.returncode == 0, again.stdout
-
-
-def test_a_file_is_read_from_stdin(shell: Shell) -> None:
-    """Promise X4."""
-    right = shell.run("pipeline", "validate", "-", stdin=b"name: p\nsteps: {a: {exec: [echo]}}\n")
-    wrong = shell.run("pipeline", "validate", "-", stdin=b"name: p\nstep: {a: {exec: [echo]}}\n")
-
-    assert right.stdout == b"- is right: 1 step\n"
-    assert wrong.stderr.startswith(b"error: -:2:1: a pipeline has no 'step'")
-
-
-@pytest.mark.parametrize(
-    ("given", "taken"), [("a,b", ["a", "b"]), ('["a, b", 1]', ["a, b", 1]), ("a", ["a"]), ("", [])]
-)
-def test_a_list_is_given_with_commas_or_as_json(
-    shell: Shell, given: str, taken: list[object]
-) -> None:
-    """Promise X4."""
-    (shell.home / "p.yaml").write_text(
-        "name: p\ninputs: {xs: {type: list}}\nsteps: {a: {exec: [echo]}}\n"
-    )
-
-    ran = shell.run("pipeline", "run", "p.yaml", "--dry-run", "--input", f"xs={given}", "--json")
-
-    assert json.loads(ran.stdout)["inputs"] == {"xs": taken}
-
-
-def test_the_end_of_the_last_line_is_no_part_of_a_preview(relay: Relay, tmp_path: Path) -> None:
-    """Promise X4."""
-    steps = "steps:\n  a: {exec: [echo, one]}\n  b: {exec: [printf, '<%s>', '{{steps.a.preview}}']}"
-
-    ended = run(relay, tmp_path, steps)
-
-    assert result(relay, ended, "b") == "<one>"
 
 
 def test_a_step_that_ignores_being_asked_to_end_is_killed_once(
@@ -188,14 +128,6 @@ def test_a_terminal_with_few_lines_has_every_step_in_the_end(shell: Shell) -> No
     for frame in text.split("\x1b[J")[1:-1]:
         assert frame.count("\n") <= 3
     assert "more steps" in text
-
-
-def test_a_terminal_that_can_do_nothing_gets_plain_lines(shell: Shell) -> None:
-    """Promise X4."""
-    text = drawn(shell, "dumb", 24)
-
-    assert "\x1b" not in text
-    assert text.count("exec done") == 6
 
 
 def test_what_one_step_has_in_its_environment_is_not_in_that_of_the_next(

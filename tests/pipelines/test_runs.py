@@ -115,13 +115,6 @@ def test_a_decision_that_nobody_takes_in_time_is_a_no(relay: Relay, tmp_path: Pa
     assert ended.steps["ask"].reason == "nobody decided within 0.2 s"
 
 
-def test_a_step_that_does_not_wait_cannot_be_decided(relay: Relay, tmp_path: Path) -> None:
-    ended = run(relay, tmp_path, "steps:\n  a: {exec: [echo]}\n")
-
-    with pytest.raises(NotFound, match="no step 'a' waits"):
-        runs.decided(relay, ended.run, "a", ApprovalDecision(True, "ana"))
-
-
 def test_no_command_runs_where_the_pipeline_is_not(
     relay: Relay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,12 +132,6 @@ def test_no_command_runs_where_the_pipeline_is_not(
     assert again.status == "failed"
     assert "is gone" in again.steps["a"].reason
     assert not (tmp_path / "elsewhere" / "ran").exists()
-
-
-def test_an_input_that_is_no_text_is_refused(relay: Relay, tmp_path: Path) -> None:
-    """Promise X4."""
-    with pytest.raises(Invalid, match="not UTF-8"):
-        run(relay, tmp_path, "inputs: {x: a}\nsteps:\n  a: {exec: [echo]}\n", x="\udcff")
 
 
 def test_a_failed_step_is_retried_with_what_depends_on_it(relay: Relay, tmp_path: Path) -> None:
@@ -173,19 +160,6 @@ steps:
     assert sorted(ran) == sorted(["first", "bad", "a", "b", "bad", "after", "b"])
     with pytest.raises(NotFound, match="did you mean bad"):
         runs.retry(relay, ended.run, "bat")
-
-
-def test_a_run_that_is_over_has_nothing_left_to_do(relay: Relay, tmp_path: Path) -> None:
-    """Promise X4."""
-    ended = run(relay, tmp_path, 'steps:\n  a: {exec: "echo x >> ran"}\n')
-
-    again = runs.resume(relay, ended.run)
-
-    assert again.status == "done"
-    assert again.refs == ended.refs
-    assert (tmp_path / "ran").read_text() == "x\n"
-    with pytest.raises(NotFound, match="no run of a pipeline"):
-        runs.resume(relay, relay.new_thread("mine").id)
 
 
 def started(folder: Path, text: str) -> subprocess.Popen[bytes]:

@@ -319,48 +319,6 @@ steps:
     assert ended.steps["one[1]/first"].status == "done"
 
 
-def test_a_run_stops_cleanly_past_its_budget(relay: Relay, tmp_path: Path) -> None:
-    """Promise X4."""
-    ended = run(
-        relay,
-        tmp_path,
-        """\
-budget: {tokens: 100}
-steps:
-  a: {prompt: "one two three", model: echo}
-  b: {prompt: "four", model: echo, needs: a}
-  c: {prompt: "five", model: echo, needs: b}
-""",
-    )
-
-    assert ended.status == "stopped"
-    assert "tokens of 100 are used" in ended.reason
-    assert ended.steps["a"].status == "done"
-    assert ended.steps["c"].status == "pending"
-
-
-def test_a_part_that_cannot_begin_fails_and_the_others_go_on(relay: Relay, tmp_path: Path) -> None:
-    """Promise X4."""
-    (tmp_path / "inner.yaml").write_text(
-        "name: inner\ninputs: {number: {type: integer}}\nsteps:\n"
-        "  say: {exec: [echo, 'number {{inputs.number}}']}\n"
-    )
-
-    ended = run(
-        relay,
-        tmp_path,
-        """\
-steps:
-  each: {pipeline: inner.yaml, foreach: [1, two, 3], inputs: {number: "{{item}}"}, max_parallel: 1}
-  talks: {exec: "echo what is wrong; exit 1"}
-""",
-    )
-
-    assert reason(ended, "each") == ("1 of 3 items failed: number has to be integer, not 'two'")
-    assert result(relay, ended, "each[2]") == "number 3\n"
-    assert reason(ended, "talks") == "sh ended with exit status 1: what is wrong"
-
-
 def test_a_run_past_its_budget_begins_nothing_when_it_is_resumed(
     relay: Relay, tmp_path: Path
 ) -> None:
@@ -378,21 +336,3 @@ steps:
     assert (first.status, again.status) == ("stopped", "stopped")
     assert not (tmp_path / "ran").exists()
     assert runs.show(relay, first.run).steps["b"].status == "pending"
-
-
-def test_parallel_steps_run_at_once(relay: Relay, tmp_path: Path) -> None:
-    """Promise X4."""
-    # Each waits until three are there: one after the other they would never end.
-    meet = "touch $ITEM.here; while [ $(ls *.here | wc -l) -lt 3 ]; do sleep 0.01; done"
-
-    ended = run(
-        relay,
-        tmp_path,
-        f"""\
-steps:
-  meet: {{foreach: [a, b, c], timeout: 30s, env: {{ITEM: "{{{{item}}}}"}}, exec: '{meet}'}}
-""",
-        parallel=3,
-    )
-
-    assert ended.status == "done", ended.reason

@@ -29,9 +29,9 @@ def test_an_unknown_price_is_none_and_never_zero() -> None:
     assert estimate(10, 10, 10, "some-model", PRICES) == (None, None, None)
 
 
-@pytest.mark.parametrize("model", ["claude-haiku-4-5-20251001", "gpt-6-luna-2026-09-22"])
-def test_a_snapshot_of_a_model_costs_what_the_model_does(model: str) -> None:
+def test_a_snapshot_of_a_model_costs_what_the_model_does() -> None:
     """Promise X2."""
+    model = "claude-haiku-4-5-20251001"
     assert price(Tokens(input=1_000_000, output=0), model, PRICES) is not None
     assert price(Tokens(input=1), f"{model}-turbo", PRICES) is None
 
@@ -46,37 +46,9 @@ def test_a_long_prompt_pays_the_higher_band_for_all_of_it() -> None:
     assert price(Tokens(input=272_001), "gpt-6.1-terra", PRICES) is None
 
 
-def test_an_estimate_shows_what_a_cache_would_save() -> None:
-    """Promise X1."""
-    made = estimate(100_000, 1_000, 1_000, "claude-opus-5-5", PRICES)
-
-    assert made.uncached == Decimal("0.424")
-    assert made.first == Decimal("0.524")
-    assert made.later == Decimal("0.044")
-
-
-def test_an_owner_puts_prices_over_the_table() -> None:
-    """Promise X2."""
-    table = read_prices(
-        b'{"mine": {"input": 0, "output": "0.5"}, "gpt-6-sol": {"input": 1.1, "output": 2}}'
-    )
-
-    assert price(Tokens(input=5, output=2_000_000), "mine", table) == 1
-    assert price(Tokens(input=1_000_000), "gpt-6-sol", table) == Decimal("1.1")
-    assert price(Tokens(input=1_000_000), "gpt-6-luna", table) is not None
-
-
 @pytest.mark.parametrize(
     "text",
-    [
-        b"no JSON",
-        b"[]",
-        b'{"m": {"input": 1}}',
-        b'{"m": {"input": -1, "output": 1}}',
-        b'{"m": {"input": "NaN", "output": 1}}',
-        b'{"m": {"input": 1, "output": 1, "outptu": 1}}',
-        b'{"": {"input": 1, "output": 1}}',
-    ],
+    [b"no JSON", b'{"m": {"input": 1}}', b'{"m": {"input": 1, "output": 1, "outptu": 1}}'],
 )
 def test_prices_that_are_none_are_refused(text: bytes) -> None:
     """Promise X2."""

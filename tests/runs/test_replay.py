@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.json import encode
 
-from contextrelay import AsyncRelay, NotFound, Relay
+from contextrelay import NotFound, Relay
 from contextrelay.client.thread import Thread
 from contextrelay.runs.providers.echo import Echo, ScriptedCall, ScriptLine
 from contextrelay.verbs import NoteRun, RecordCall
@@ -139,11 +138,6 @@ def test_a_dry_run_writes_nothing(asked: Thread) -> None:
     assert len(asked.relay.threads().threads) == threads
 
 
-def test_the_model_of_the_record_is_not_asked_again(asked: Thread) -> None:
-    """Promise X5."""
-    assert not asked.replay(model="echo:echo-1").is_called
-
-
 def test_another_model_is_asked_the_same_in_a_copy(asked: Thread) -> None:
     """Promise X5: what people noted in between stays, and the branches can be compared."""
     before = asked.state()
@@ -186,20 +180,6 @@ def test_a_model_that_fails_is_said_and_the_rest_is_asked(asked: Thread) -> None
 
     assert ["unavailable" in run.error for run in done.runs] == [True, True]
     assert [run.new_ref for run in done.runs] == [None, None]
-
-
-def test_a_replay_is_awaited_too(tmp_path: Path) -> None:
-    """Promise X5."""
-
-    async def replayed() -> Any:
-        async with AsyncRelay(tmp_path) as relay:
-            thread = await relay.new_thread()
-            await thread.run("hello", Echo())
-            return await thread.replay(), await thread.replay(model=OTHER)
-
-    recorded, again = asyncio.run(replayed())
-    assert recorded.is_equal
-    assert again.runs[0].model == "echo:other"
 
 
 def test_a_version_that_is_not_there_is_refused(thread: Thread) -> None:

@@ -90,7 +90,7 @@ def test_a_document_that_is_not_what_was_put_diverges(thread: Thread) -> None:
     assert step(thread).reason == "what is stored is not what it put"
 
 
-@pytest.mark.parametrize("tool", ["relay_put", "relay_state", "relay_read", "relay_get"])
+@pytest.mark.parametrize("tool", ["relay_put", "relay_read"])
 def test_a_record_that_does_not_fit_together_diverges(thread: Thread, tool: str) -> None:
     """Promise X5: as one may be in a thread that was imported."""
     record(thread, tool, {"x": 1}, "done", asked="no_such_tool")

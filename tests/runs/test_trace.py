@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from msgspec.structs import asdict
 
-from contextrelay import AsyncRelay, Invalid, Relay
+from contextrelay import Relay
 from contextrelay.client.thread import Thread
 from contextrelay.limits import LIST_ITEMS_MAX
 from contextrelay.model.run import ModelUsage
@@ -79,25 +77,3 @@ def test_a_trace_keeps_the_newest_runs_and_counts_all_of_them() -> None:
     assert {run.run for run in trace.runs} == {f"r{count - 2}", f"r{count - 1}"}
     assert trace.runs_left_out == count - 2
     assert (trace.totals.runs, trace.totals.calls, trace.totals.tools) == (count, count, count // 2)
-
-
-def test_a_trace_is_awaited_too(tmp_path: Path) -> None:
-    """Promise X5."""
-    with Relay(tmp_path) as relay:
-        thread = relay.new_thread()
-        record_run(thread, "r1")
-        known = thread.trace()
-
-    async def traced() -> object:
-        async with AsyncRelay(tmp_path) as relay:
-            return await (await relay.thread(thread.id)).trace()
-
-    assert asyncio.run(traced()) == known
-    assert asdict(known)["thread_id"] == thread.id
-
-
-@pytest.mark.parametrize("wrong", [0, -1, 1_001])
-def test_a_trace_of_too_many_runs_is_refused(wrong: int) -> None:
-    """Promise Z3."""
-    with pytest.raises(Invalid, match="take 1 to 1000"):
-        Relay("memory:").new_thread().trace(wrong)

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from contextrelay.errors import Forbidden, Invalid, Unavailable
-from contextrelay.runs.providers.llm import Llm
 from contextrelay.runs.providers.openai import OpenAIChat, OpenAIResponses, open_openai
-from contextrelay.runs.providers.registry import PROVIDER_KEY_BYTES_MAX, Account, open_provider
+from contextrelay.runs.providers.registry import Account
 from tests.runs.providers.vendors import KEY, VENDORS, Vendor, asked
 
 HOST = "api.vendor.example"
@@ -65,9 +64,7 @@ def test_the_key_of_a_vendor_is_not_for_others_who_speak_its_language(tmp_path: 
     assert account(tmp_path, "https://router.example/v1").key() == "router.example-key"
 
 
-@pytest.mark.parametrize(
-    "key", ["two words", "sch\u00f6n", "a\x00b", "x" * (PROVIDER_KEY_BYTES_MAX + 1)]
-)
+@pytest.mark.parametrize("key", ["two words", "a\x00b"])
 def test_what_is_no_key_is_not_sent_and_not_shown(key: str, tmp_path: Path) -> None:
     """Promise X2."""
     file = tmp_path / "vendor.key"
@@ -78,16 +75,6 @@ def test_what_is_no_key_is_not_sent_and_not_shown(key: str, tmp_path: Path) -> N
         account(tmp_path).key()
 
     assert key not in str(raised.value)
-
-
-def test_a_key_is_in_no_repr(tmp_path: Path) -> None:
-    """Promise X2."""
-    of_vendor = account(tmp_path, VENDOR_KEY=KEY)
-    assert of_vendor.key() == KEY
-
-    shown = f"{of_vendor!r} {of_vendor} {of_vendor.said(f'wrong: {KEY}. {KEY[:10]}...')}"
-
-    assert KEY[:10] not in shown
 
 
 def test_openai_itself_and_others_are_asked_in_their_own_way(tmp_path: Path) -> None:
@@ -122,16 +109,6 @@ def test_a_missing_package_is_named_with_the_way_to_get_it(
     assert raised.value.hint.startswith(f"pip install 'contextrelay[{package}]'")
 
 
-def test_a_missing_llm_is_named_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Promise X2."""
-    monkeypatch.setitem(sys.modules, "llm", None)
-
-    with pytest.raises(Unavailable) as raised:
-        Llm("", {})
-
-    assert raised.value.hint == "pip install 'llm>=0.36'"
-
-
 def test_no_package_of_a_vendor_is_loaded_before_a_model_is_asked() -> None:
     """Promise X2."""
     code = (
@@ -147,16 +124,3 @@ def test_no_package_of_a_vendor_is_loaded_before_a_model_is_asked() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "[]"
-
-
-def test_every_provider_is_found_by_its_name(tmp_path: Path) -> None:
-    """Promise X2."""
-    environ = {"RELAY_HOME": str(tmp_path)}
-    names = ("anthropic", "openai", "openai-chat", "openai-responses", "ollama:qwen3:8b")
-
-    opened = [open_provider(name, environ=environ) for name in names]
-
-    assert [each.name for each in opened] == ["anthropic", *["openai"] * 3, "ollama"]
-    assert opened[-1].model == "qwen3:8b"
-    assert all(each.model for each in opened)
-    assert open_provider(None, environ=environ).name == "anthropic"

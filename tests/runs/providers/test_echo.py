@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from contextrelay.errors import Invalid, Unavailable
+from contextrelay.errors import Invalid
 from contextrelay.runs.provider import Message, Prompt, Reply, ToolResult
-from contextrelay.runs.providers.echo import Echo, ScriptedCall, ScriptLine
+from contextrelay.runs.providers.echo import Echo
 from contextrelay.runs.providers.registry import open_provider
 
 ASKED = Prompt(
@@ -60,15 +60,6 @@ def test_echo_plays_a_script_round_by_round(tmp_path: Path) -> None:
     assert (second.text, second.model) == ("found it", "tiny")
 
 
-def test_a_script_can_fail_in_the_middle() -> None:
-    """Promise X2: errors of providers can be tried offline."""
-    answer = Echo(script=[ScriptLine("half of", error="unavailable")]).answer(ASKED)
-
-    assert next(answer) == "half of"
-    with pytest.raises(Unavailable):
-        next(answer)
-
-
 def test_a_script_that_is_none_is_refused_with_a_next_step(tmp_path: Path) -> None:
     """Promise X2."""
     script = tmp_path / "script.json"
@@ -78,26 +69,3 @@ def test_a_script_that_is_none_is_refused_with_a_next_step(tmp_path: Path) -> No
             open_provider("echo", environ={"RELAY_ECHO_SCRIPT": str(script)})
     with pytest.raises(Invalid, match="no script for echo"):
         open_provider("echo", environ={"RELAY_ECHO_SCRIPT": str(tmp_path / "none.json")})
-
-
-def test_an_unknown_provider_is_refused_with_the_nearest_name() -> None:
-    """Promise X2."""
-    with pytest.raises(Invalid, match="did you mean echo") as caught:
-        open_provider("eco", environ={})
-    assert caught.value.exit_code == 2
-    with pytest.raises(Invalid, match=r"there are .*echo"):
-        open_provider("zzz:gpt", environ={})
-    with pytest.raises(Invalid, match="no name of a model"):
-        open_provider("echo:\x1b[31m", environ={})
-
-
-def test_calls_of_a_script_may_be_made_in_code() -> None:
-    """Promise X2."""
-    *_, reply = Echo(
-        script=[ScriptLine("", (ScriptedCall("relay_search", {"query": "x"}),))]
-    ).answer(ASKED)
-
-    assert isinstance(reply, Reply)
-    assert [(call.name, call.arguments) for call in reply.calls] == [
-        ("relay_search", '{"query":"x"}')
-    ]

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from contextrelay.errors import Failed, Forbidden, Invalid
 from contextrelay.runs.provider import Message, ToolResult
 from tests.aimock import Aimock, aimock
 from tests.runs.providers.vendors import KEY, TOOL, VENDORS, Vendor, answer_of, asked
@@ -107,50 +106,3 @@ def test_a_tool_loop_goes_round(vendor: Vendor, model: Aimock) -> None:
     assert "ctx_1" in sent
     if vendor.id != "ollama":  # It has no ids: calls and results go by their order.
         assert sent.count(call.id) == 2
-
-
-@every_vendor
-def test_a_busy_provider_is_asked_again_as_it_wants(vendor: Vendor, model: Aimock) -> None:
-    """Promise X2."""
-    slept: list[float] = []
-    provider = vendor.open(model.url, slept.append)
-    question = f"{vendor.id}: busy"
-
-    _, reply = answer_of(provider, asked(provider, question))
-
-    assert reply.text == "At last."
-    assert [entry["response"]["status"] for entry in model.requests(question)] == [
-        429,
-        503,
-        529,
-        200,
-    ]
-    assert slept[0] == 7
-    assert len(slept) == 3
-
-
-@every_vendor
-def test_a_wrong_key_and_an_unknown_model_are_asked_once(vendor: Vendor, model: Aimock) -> None:
-    """Promise X2."""
-    provider = vendor.open(model.url, never)
-
-    with pytest.raises(Forbidden, match="refuses the key") as refused:
-        list(provider.answer(asked(provider, f"{vendor.id}: wrong key")))
-    with pytest.raises(Invalid, match=f"no model '{vendor.id}-model'") as unknown:
-        list(provider.answer(asked(provider, f"{vendor.id}: no model")))
-
-    assert "_API_KEY" in refused.value.hint
-    assert "ollama pull" in unknown.value.hint or "-m PROVIDER:MODEL" in unknown.value.hint
-    assert len(model.requests(f"{vendor.id}: wrong key")) == 1
-
-
-@every_vendor
-def test_a_broken_stream_is_an_error_after_what_came(vendor: Vendor, model: Aimock) -> None:
-    """Promise X2."""
-    provider = vendor.open(model.url, never)
-    came: list[object] = []
-
-    with pytest.raises(Failed, match="broke off"):
-        came.extend(iter(provider.answer(asked(provider, f"{vendor.id}: cut"))))
-
-    assert len(model.requests(f"{vendor.id}: cut")) == 1

@@ -76,25 +76,6 @@ def test_whatever_stands_in_an_event_makes_a_trace(given: list[tuple[str, dict[s
         assert run.usage.tokens_in >= 0
 
 
-def test_what_is_of_the_wrong_kind_counts_as_missing() -> None:
-    """Promise X5: a price that is no price is unknown, never 0."""
-    wrong: dict[str, Any] = {
-        "tokens_in": -5,
-        "tokens_out": True,
-        "price": "0x10",
-        "duration_ms": "3",
-        "tools": {},
-    }
-    (run,) = runs(
-        event("run.started", {"run": "r1", "model": 5}),
-        event("run.called", {"run": "r1", "exchange": "../../etc", **wrong}),
-    )
-
-    (call,) = run.calls
-    assert (call.usage.tokens_in, call.usage.tokens_out, call.usage.price) == (0, 0, None)
-    assert (call.exchange, call.tools, run.model) == (None, (), "")
-
-
 def test_one_run_is_bounded_and_what_is_left_out_is_counted() -> None:
     """Promise Z3."""
     tools = [{"name": "n", "refs": [REF] * 50}] * (TRACE_TOOLS_MAX + 3)
