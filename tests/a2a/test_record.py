@@ -46,16 +46,6 @@ def test_a_piece_stays_as_it_came_when_others_follow_it() -> None:
     assert [part.text for part in joined(record.artifacts["answer"].parts)] == ["one two"]
 
 
-def test_nothing_is_heard_behind_the_first_end() -> None:
-    """Promise M2."""
-    record = begun()
-    record.take(numbered(2, STATUS, {"state": "TASK_STATE_CANCELED"}))
-
-    assert record.take(numbered(3, STATUS, {"state": "TASK_STATE_COMPLETED"})) is None
-    assert record.take(piece(4, "late", append=False)) is None
-    assert (record.state, record.artifacts) == ("TASK_STATE_CANCELED", {})
-
-
 def test_events_that_somebody_else_made_up_are_passed_over() -> None:
     """Promise M2."""
     record = begun()

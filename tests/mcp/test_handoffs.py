@@ -8,7 +8,7 @@ from typing import Any
 from mcp import Client
 
 from contextrelay import Relay
-from tests.mcp.connecting import Place, bad, good, text_of
+from tests.mcp.connecting import Place, bad, good
 
 
 async def begin(client: Client) -> None:
@@ -71,19 +71,3 @@ def test_a_thread_is_packed_for_a_model_within_its_budget(stdio: Place) -> None:
     assert "office" not in good(packed)
     assert "left out for lack of room: facts/f" in good(packed)
     assert bad(refused).startswith("Error: ")
-
-
-def test_what_is_no_handoff_is_refused_in_words(stdio: Place) -> None:
-    """Promise M1."""
-    ref = stdio.call("push_context", data="just a text").structured_content["url"]
-
-    answer = [
-        bad(stdio.call("relay_handoff_accept", ref=ref)),
-        bad(stdio.call("relay_handoff_return", ref=ref, text="x")),
-        bad(stdio.call("relay_handoff_return", ref=ref, text="")),
-    ]
-
-    assert "is no handoff" in answer[0]
-    assert "is no handoff" in answer[1]
-    assert "nothing to return" in answer[2]
-    assert "relay_handoff do=give takes" in text_of(stdio.call("relay_handoff_give", to="x"))

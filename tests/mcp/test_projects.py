@@ -10,7 +10,6 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from contextrelay import Relay
 from tests.mcp.connecting import Place, bad, connecting, good
 
 
@@ -58,18 +57,6 @@ def test_a_session_begins_works_and_ends_by_tools_alone(stdio: Place, folder: st
     assert (state["current_task"], state["notes"]) == ("Tests", "mind the clock")
 
 
-def test_what_tools_change_is_taken_into_the_thread(stdio: Place, folder: str) -> None:
-    """Promise J6."""
-    good(stdio.call("relay_project_init", folder=folder))
-    good(stdio.call("relay_project_note", folder=folder, text="mind the clock"))
-
-    with Relay(stdio.store) as relay:
-        (view,) = relay.threads().threads
-        facts = relay.thread(view.thread_id).state()["facts"]
-
-    assert [fact["value"] for fact in facts if fact["key"] == "project.notes"] == ["mind the clock"]
-
-
 def test_a_task_goes_to_a_child_and_back(stdio: Place, folder: str) -> None:
     """Promise J5."""
     good(stdio.call("relay_project_init", folder=folder))
@@ -82,20 +69,6 @@ def test_a_task_goes_to_a_child_and_back(stdio: Place, folder: str) -> None:
     assert (taken["status"], taken["taken_by"]) == ("taken", "child")
     assert "TASK-001 is taken by child" in again
     assert json.loads(back)["result"] == "done"
-
-
-def test_an_error_names_the_next_step(stdio: Place, folder: str) -> None:
-    """Promise J6."""
-    good(stdio.call("relay_project_init", folder=folder))
-    Path(folder, "todos.json").write_text('{"todos": [}')
-
-    broken = bad(stdio.call("relay_project_start", folder=folder))
-    looked = json.loads(good(stdio.call("relay_project_look", folder=folder, what="doctor")))
-
-    assert "todos.json, line 1, column 12" in broken
-    assert [each["file"] for each in looked if each["state"] == "failure"] == ["todos.json"]
-    assert Path(folder, "todos.json").read_text() == '{"todos": [}'
-    assert "id is missing" in bad(stdio.call("relay_project_todo", folder=folder, action="done"))
 
 
 def test_a_server_offers_no_files_of_its_own_machine(tmp_path: Path, folder: str) -> None:

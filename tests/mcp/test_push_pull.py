@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import threading
 import time
 from pathlib import Path
@@ -17,7 +16,6 @@ from contextrelay import Relay
 from contextrelay.client.bridge.bridge import AgentBridge
 from contextrelay.client.contextrelay import ContextRelay
 from contextrelay.content.tokens import count_tokens
-from contextrelay.limits import MCP_TEXT_BYTES_MAX
 from contextrelay.mcp.tools.push_pull import MCP_PREVIEW_CHARS
 from tests.mcp.connecting import (
     LEGS,
@@ -65,17 +63,6 @@ def test_what_is_pushed_is_peeked_at_and_pulled(
     assert about["created_by"] == "mcp"
     assert "preview" not in about
     assert pushed.structured_content["url"] == good(pushed)
-
-
-@pytest.mark.parametrize("form", ["{ref}", "ctx://{ref}", "{start}", "relay:///pull/{ref}"])
-def test_a_ref_is_taken_in_every_form(stdio: Place, form: str) -> None:
-    """Promise M1."""
-    with Relay(stdio.store) as relay:
-        ref = relay.push("content").ref
-
-    pulled = good(stdio.call("pull_context", url=form.format(ref=ref, start=ref[:8])))
-
-    assert unfenced(pulled) == "content"
 
 
 def test_a_long_text_comes_as_a_preview_and_a_link_to_it(place: Place) -> None:
@@ -133,26 +120,6 @@ def test_what_is_counted_as_read_is_what_the_model_saw(place: Place) -> None:
     assert saved.sent.tokens == pytest.approx(count_tokens(previews), rel=0.4)
 
 
-def test_a_text_of_just_the_limit_comes_whole(stdio: Place) -> None:
-    """Promise M1."""
-    with Relay(stdio.store) as relay:
-        fits = relay.push("x" * MCP_TEXT_BYTES_MAX).ref
-        is_cut = relay.push("x" * (MCP_TEXT_BYTES_MAX + 1)).ref
-
-    assert unfenced(good(stdio.call("pull_context", url=fits))) == "x" * MCP_TEXT_BYTES_MAX
-    assert len(good(stdio.call("pull_context", url=is_cut))) < MCP_TEXT_BYTES_MAX
-
-
-def test_a_part_of_a_long_text_is_read_by_itself(stdio: Place) -> None:
-    """Promise M1."""
-    with Relay(stdio.store) as relay:
-        ref = relay.push("0123456789" * 10_000).ref
-
-    answer = good(stdio.call("relay_get", url=ref, bytes="99995:100005"))
-
-    assert unfenced(answer) == "56789"
-
-
 def test_a_sealed_text_is_opened_by_its_url_alone(place: Place) -> None:
     """Promise M1. Promise E1."""
     secret = "the launch code is 0000"
@@ -189,34 +156,6 @@ def test_a_long_sealed_text_is_cut_and_read_on_in_parts(stdio: Place) -> None:
     assert unfenced(shown).startswith("secret 0\n")
     assert f"{len(secret):,} bytes" in shown
     assert unfenced(good(stdio.call("relay_get", url=url, bytes="9:18"))) == "secret 1"
-
-
-def test_errors_say_what_is_wrong_and_what_to_do(place: Place) -> None:
-    """Promise M1."""
-    missing = "00000000-0000-4000-8000-000000000000"
-
-    async def act(client: Client) -> list[str]:
-        asked: list[tuple[str, dict[str, Any]]] = [
-            ("push_context", {"data": ""}),
-            ("peek_context", {"url": missing}),
-            ("pull_context", {"url": f"http://127.0.0.1:9/pull/{missing}#key="}),
-            ("pull_context", {}),
-            ("pull_context", {"url": missing, "more": 1}),
-            ("bridge_task", {"task": "x", "timeout": "soon"}),
-        ]
-        return [bad(await client.call_tool(name, arguments)) for name, arguments in asked]
-
-    answer = place.run(act)
-
-    assert answer[0].startswith("Error pushing context: there is no data to push. Next: ")
-    assert answer[1].startswith("Error peeking context: ")
-    assert missing in answer[1]
-    assert answer[2].startswith("Error pulling context: Failed to decrypt")
-    assert "url" in answer[3]
-    assert answer[4] == (
-        "Error pulling context: there is no argument 'more'. Next: pull_context takes url."
-    )
-    assert "timeout" in answer[5]
 
 
 def test_a_binary_body_comes_as_a_link_to_its_bytes(stdio: Place) -> None:
@@ -269,44 +208,3 @@ def test_a_push_may_name_and_type_its_content_and_is_listed(place: Place) -> Non
     assert (found["name"], found["type"], found["summary"]) == ("orders.csv", "csv", "orders")
     assert "written by others" in page["untrusted"]
     assert json.loads(good(place.call("relay_artifact_list", type="pdf")))["artifacts"] == []
-
-
-def test_errors_name_tools_and_what_is_allowed_and_no_class_of_ours(stdio: Place) -> None:
-    """Promise M1."""
-    thread = json.loads(good(stdio.call("relay_thread_new", name="work")))["thread_id"]
-    binary = Relay(stdio.store).push(b"\0\1").ref
-    errors = [
-        bad(stdio.call("push_context", data="x", type="poem")),
-        bad(stdio.call("relay_artifact_list", type="poem")),
-        bad(stdio.call("relay_state_add", thread=thread, kind="poem", text="x")),
-        bad(stdio.call("relay_artifact_list", limit=0)),
-        bad(stdio.call("relay_state_header", thread="none such")),
-        bad(stdio.call("relay_handoff_accept", ref=binary)),
-        bad(stdio.call("relay_get", url=binary, lines="1:2")),
-        bad(stdio.call("peek_context", url="00000000-0000-4000-8000-000000000000")),
-    ]
-
-    assert "invalid value 'poem': expected one of markdown, json, html" in errors[0]
-    assert "invalid value 'poem': expected one of markdown, json, html" in errors[1]
-    assert (
-        "invalid value 'poem': expected one of fact, constraint, question, step, decision"
-        in errors[2]
-    )
-    assert "relay_state do=threads" in errors[4]
-    for error in errors:
-        assert not re.search(r"relay [a-z]", error), error
-        assert not re.search(r"\b(?:List|PushContext|AddEntry|ReadHeader|Slice|Struct)\b", error)
-
-
-def test_who_does_something_is_the_client_or_who_is_named(place: Place) -> None:
-    """Promise M1."""
-    thread = json.loads(good(place.call("relay_thread_new", name="work")))["thread_id"]
-    named = {"thread": thread, "to": "coder", "ask": "do it"}
-
-    good(place.call("relay_handoff_give", **named, by="planner"))
-    good(place.call("relay_handoff_give", **named))
-
-    found = json.loads(good(place.call("relay_handoff_list", to="coder")))["handoffs"]
-    client, named_one = (each["from"] for each in found)
-    assert named_one == "planner"
-    assert client not in ("you", "planner", "")

@@ -70,16 +70,6 @@ def test_a_session_is_for_the_key_that_began_it(tmp_path: Path) -> None:
         assert asked(served, LIST, **{SESSION: session}).status_code == 401
 
 
-def test_without_room_for_sessions_a_client_is_served_without(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Promise M1."""
-    monkeypatch.setattr(http_transport, "MCP_SESSIONS_MAX", 1)
-    with serving(tmp_path) as served:
-        assert [begun(served) != "" for _ in range(2)] == [True, False]
-        assert "peek_context" in asked(served, LIST).text
-
-
 def test_where_several_processes_serve_there_are_no_sessions(tmp_path: Path) -> None:
     """Promise M1: no balancer has to bring a client to the same process."""
     with serving(tmp_path) as served:
