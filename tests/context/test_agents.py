@@ -11,7 +11,6 @@ import pytest
 from contextrelay.context import (
     AgentCoordinator,
     BenchmarkResult,
-    ContextAwareAgent,
     ContextAwareIntentAgent,
     ContextAwareTechnicalAgent,
     ContextBenchmark,
@@ -41,15 +40,6 @@ def test_an_agent_asks_its_model_with_its_session() -> None:
         block.relevance_score for block in agent.context_manager.sessions[agent.session_id].blocks
     ]
     assert scores == [1.0, 0.9, 0.9, 0.9, 0.9]
-
-
-def test_a_base_agent_has_no_role_and_no_session_yet() -> None:
-    agent = ContextAwareAgent(Scripted(), "nobody")
-
-    with pytest.raises(ValueError, match="No active session"):
-        agent.export_context()
-    with pytest.raises(NotImplementedError):
-        asyncio.run(agent.add_user_context("hi"))
 
 
 def test_the_telecom_service_passes_one_session_from_agent_to_agent() -> None:

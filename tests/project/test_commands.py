@@ -201,15 +201,6 @@ def test_commit_is_an_option_and_takes_only_these_files(orders: Shell) -> None:
     ]
 
 
-def test_without_a_project_the_error_names_the_next_step(shell: Shell) -> None:
-    code, answer = shell.fails("project", "start")
-    assert code == 3
-    assert "relay project init" in answer
-    code, answer = shell.fails("project", "todo", "ad", "x")
-    assert "did you mean: relay project todo add" in answer
-    assert "project todo add TITLE" in shell.out("help", "project")
-
-
 def test_a_task_is_taken_and_returned_by_the_agent_that_the_shell_names(orders: Shell) -> None:
     """Promise J5."""
     words = ("project", "task", "give")
@@ -297,15 +288,3 @@ def test_finish_asks_on_a_terminal(project: Project) -> None:
     assert (found.completed, found.next_steps) == (["Login", "Logout"], ["Ship"])
     assert project.todos.list()[0].status == "completed"
     assert [each.title for each in project.decisions()] == ["Use JWT"]
-
-
-def test_ctrl_d_skips_the_rest_of_the_questions_and_ctrl_c_changes_nothing(
-    project: Project,
-) -> None:
-    """Promise J4."""
-    before = project.texts()
-
-    assert answered(project.folder, [b"Login\n", INTERRUPT])[0] == 130
-    assert project.texts() == before
-    assert answered(project.folder, [b"Login\n", b"\x04"])[0] == 0
-    assert project.summary().completed == ["Login"]

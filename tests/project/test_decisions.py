@@ -35,32 +35,6 @@ def test_the_published_template_is_read() -> None:
     assert second.line == 8
 
 
-def test_other_spellings_are_read() -> None:
-    """Promise J3."""
-    text = """\ufeff# Decisions
-
-```
-## ADR-099: an example in a code block
-```
-
-## ADR-3 — Use SQLite\r
-* **Status**: Superseded by ADR-004
-- **Decision:** one file
-  and its journal
-
-### ADR-004. Use files
-
-#### Context
-
-People edit them.
-"""
-    first, second = read_decisions(text)
-
-    assert (first.number, first.title, first.superseded_by) == (3, "Use SQLite", 4)
-    assert first.decision == "one file\nand its journal"
-    assert (second.number, second.title, second.context) == (4, "Use files", "People edit them.")
-
-
 def test_a_new_decision_is_appended_and_nothing_else_changes() -> None:
     """Promise J3."""
     new = NewDecision("Use TLS", context="two\n\nlines", supersedes="1")

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 
 from contextrelay.errors import Invalid, Unavailable
-from contextrelay.model.project import TODOS
 from contextrelay.project import Project
 from contextrelay.project.files import locked
 from contextrelay.project.heartbeat import run_heartbeat
@@ -42,26 +38,6 @@ def test_a_failed_todo_is_blocked_with_the_reason(project: Project) -> None:
     assert done[2].text == "heartbeat failed: exceeded the timeout of 0.5 s"
     assert [todo.notes for todo in project.todos.list()][1:] == [done[1].text, done[2].text]
     assert run_heartbeat(project, "true") == []
-
-
-def test_the_command_gets_the_files_that_a_todo_names(project: Project, tmp_path: Path) -> None:
-    """Promise J5."""
-    for title in ("with a file", "with a missing file", "with a file outside"):
-        project.todos.add(title)
-    path = project.folder / TODOS
-    document = json.loads(path.read_text())
-    for item, name in zip(document["todos"], ("notes.md", "gone.md", "../private"), strict=True):
-        item["files"] = [name]
-    path.write_text(json.dumps(document))
-    (project.folder / "notes.md").write_text("read me")
-    (tmp_path / "private").write_text("not you")
-    reader = "import json, sys; print(json.load(sys.stdin)['files'])"
-
-    done = run_heartbeat(project, f'python3 -c "{reader}"')
-
-    assert done[0].text == "{'notes.md': 'read me'}"
-    assert done[1].text == "heartbeat failed: file not found: gone.md"
-    assert done[2].text == "heartbeat failed: invalid path '../private'"
 
 
 def test_one_heartbeat_runs_at_a_time_and_blocks_the_todos_of_one_that_died(

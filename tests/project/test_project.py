@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,29 +11,12 @@ import pytest
 from contextrelay.errors import Broken, Conflict, Invalid, NotFound, Refused
 from contextrelay.model.project import ABOUT, DECISIONS, FILES, STATE, TODOS
 from contextrelay.project import Project
-from contextrelay.project.check import find_secrets
 from contextrelay.project.project import init_project
 from tests.project.conftest import NOW
 
 
 def state_of(project: Project) -> dict[str, Any]:
     return json.loads((project.folder / STATE).read_text())
-
-
-def test_a_new_project_has_the_four_files_of_the_template(project: Project) -> None:
-    """Promise J1."""
-    state = state_of(project)
-    todos = json.loads((project.folder / TODOS).read_text())
-
-    assert list(state) == [
-        *("phase", "current_task", "progress", "last_update", "session_id", "notes")
-    ]
-    assert list(state["progress"]) == ["completed", "in_progress", "blocked", "next_steps"]
-    assert todos == {"todos": [], "last_review": NOW}
-    assert (project.folder / ABOUT).read_text().startswith("# orders\n\n## One-Line Description\n")
-    assert (project.folder / DECISIONS).read_text() == "# Architecture Decision Records\n"
-    assert (project.own_folder / ".gitignore").read_text() == "*\n"
-    assert "[" not in project.brief().text, "a placeholder of the template"
 
 
 def test_existing_files_are_kept_and_overwritten_only_by_force_after_a_backup(
@@ -186,36 +168,6 @@ def test_a_review_lists_overdue_stale_and_stuck_todos_and_archives(project: Proj
     assert [item["id"] for item in document["completed"]] == ["TODO-004"]
 
 
-INVALID: tuple[tuple[dict[str, Any], str], ...] = (
-    ({"tasks": 1}, "unknown field `tasks`"),
-    ({"phase": 3}, "got `int` - at `$.phase`"),
-    ({"completed": "text"}, "got `str` - at `$.completed`"),
-    ({"next_steps": ["x" * 30_000]}, "length <= 20000"),
-    ({"fields": {"last_update": "x"}}, "last_update cannot be set directly"),
-    ({"fields": {"x": float("nan")}}, "contains NaN"),
-    ({"todos": {"finish": []}}, "unknown field `finish`"),
-    ({"todos": {"done": [7]}}, "got `int`"),
-    ({"todos": {"add": [{"title": "x", "id": "TODO-009"}]}}, "unknown field `id`"),
-    ({"todos": {"add": [{"title": "x", "priority": "urgent"}]}}, "'urgent'"),
-    ({"todos": {"add": [{"title": "x", "due_date": "soon"}]}}, "invalid date 'soon'"),
-    ({"todos": {"add": ["two\nlines"]}}, "title of one line"),
-    ({"decisions": [{"context": "no title"}]}, "missing required field `title`"),
-    ({"decisions": ["two\nlines"]}, "title of one line"),
-)
-
-
-def test_invalid_fields_of_finish_are_refused(project: Project) -> None:
-    before = project.texts()
-    for fields, problem in INVALID:
-        with pytest.raises(Invalid, match=re.escape(problem)):
-            project.finish(**fields)
-    with pytest.raises(NotFound, match="ADR-009"):
-        project.finish(decisions=[{"title": "x", "supersedes": "ADR-009"}])
-    with pytest.raises(NotFound):
-        project.finish(since="0123456789ab")
-    assert project.texts() == before
-
-
 # Put together here, so that no scanner takes this file for a leak.
 SECRETS = {
     "private key": "-----BEGIN RSA PRIVATE " + "KEY-----",
@@ -228,23 +180,6 @@ SECRETS = {
     "password in a URL": "postgres://admin:" + "hunter2@db.example.com/orders",
     "assigned secret": 'api_key = "' + "9f8e7d6c5b4a" * 2 + '"',
 }
-ORDINARY = """Use JWT + refresh tokens; the secret is in the vault, see docs/auth.md
-commit 9f8e7d6c5b4a9f8e7d6c5b4a9f8e7d6c5b4a9f8e fixes it
-password: ask Anna
-https://example.com/a:b@c and mailto:a@b.example
-sk-learn, risk-assessment-of-the-new-token-scheme
-"""
-
-
-def test_secrets_are_found_and_not_shown() -> None:
-    for kind, secret in SECRETS.items():
-        (found,) = find_secrets(STATE, f'{{\n  "notes": "use {secret} there"\n}}')
-        assert (found.kind, found.line, found.file) == (kind, 2, STATE)
-        assert len(found.shown) <= 7
-    assert find_secrets(DECISIONS, ORDINARY) == []
-    line = SECRETS["AWS access key"]
-    assert find_secrets("x", f"{line},\nnew", line) == []
-    assert len(find_secrets("x", f"{line}\nnew {line}", line)) == 1
 
 
 def test_a_secret_is_a_warning_and_refused_when_strict(project: Project) -> None:

@@ -118,27 +118,3 @@ def test_no_number_is_used_again_after_a_restore(linked: Project, relay: Relay) 
     assert linked.todos.add("New").id == "TODO-003"
     assert linked.tasks.give("New")["id"] == "TASK-003"
     assert linked.todos.add("Newer").id == "TODO-004"
-
-
-def test_a_removed_thread_is_created_again(linked: Project, relay: Relay) -> None:
-    thread = thread_of(linked, relay)
-    thread.remove()
-
-    linked.note("something")
-
-    assert linked.link is not None
-    assert linked.link.thread_id != thread.id
-    assert facts(linked, relay)["project.notes"] == "something"
-
-
-def test_many_fields_are_copied_in_one_patch(linked: Project, relay: Relay) -> None:
-    """Promise J6."""
-    todos = [{"id": f"TODO-{n:03d}", "title": "x"} for n in range(1, 1_501)]
-    (linked.folder / TODOS).write_text(json.dumps({"todos": todos}))
-    before = thread_of(linked, relay).show().version
-
-    linked.brief()
-
-    assert not linked.warnings
-    assert thread_of(linked, relay).show().version == before + 1
-    assert "project.todo.TODO-1500" in facts(linked, relay)

@@ -65,31 +65,3 @@ def test_a_key_for_some_threads_is_shown_nothing_of_the_others(
     assert stranger.json("/ui/project.json")["projects"] == []
     assert [each["name"] for each in home["threads"]] == ["mine one"]
     assert "other" not in listed.text
-
-
-def test_threads_are_filtered_by_text_state_and_agent(page: Reader, relay: Relay) -> None:
-    """Promise U3."""
-    relay.new_thread("alpha", by="coder")
-    relay.new_thread("beta", by="planner").close()
-
-    def names(query: str) -> list[str]:
-        return [each["name"] for each in page.json(f"/ui/threads.json?{query}")["threads"]]
-
-    assert names("text=ALP") == ["alpha"]
-    assert names("state=closed") == ["beta"]
-    assert names("agent=coder") == ["alpha"]
-    assert names("text=gamma") == []
-    assert "No thread is like that" in page.open("/ui/threads?text=gamma").text
-
-
-def test_a_long_list_comes_in_pages(page: Reader, relay: Relay) -> None:
-    """Promise U3."""
-    for number in range(60):
-        relay.new_thread(f"thread {number}")
-
-    first = page.open("/ui/threads")
-    second = page.open(next(link for link in first.links if "after=" in link))
-
-    assert "thread 59" in first.text
-    assert "thread 0" not in first.texts
-    assert "thread 0" in second.texts

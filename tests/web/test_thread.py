@@ -32,21 +32,6 @@ def test_a_version_is_shown_with_what_changed_and_what_the_model_sees(
     assert twin["changes"] == thread.diff(2, 3).operations
 
 
-def test_a_version_is_compared_with_any_other(page: Reader, thread: Thread) -> None:
-    """Promise U3."""
-    twin = page.json(f"/ui/t/{thread.id}.json?v=4&with=1")
-
-    assert twin["changes"] == thread.diff(1, 4).operations
-
-
-def test_a_thread_is_found_by_its_name_and_by_the_beginning_of_its_id(
-    page: Reader, thread: Thread
-) -> None:
-    """Promise U3: addresses are short."""
-    assert page.json(f"/ui/t/{thread.id[:8]}.json")["thread"]["thread_id"] == thread.id
-    assert page.json("/ui/t/release%20notes.json")["thread"]["thread_id"] == thread.id
-
-
 def test_an_old_version_is_restored_as_the_newest_and_once(page: Reader, thread: Thread) -> None:
     """Promise U3: a form that is sent twice is done once."""
     form = page.open(f"/ui/t/{thread.id}?v=2").form("/restore")
@@ -67,17 +52,6 @@ def test_a_thread_is_forked_at_a_version(page: Reader, relay: Relay, thread: Thr
 
     assert "another try" in after.text
     assert relay.thread("another try").show().forked_from == f"{thread.id}@v2"
-
-
-def test_the_newest_version_of_a_closed_thread_cannot_be_restored(
-    page: Reader, thread: Thread
-) -> None:
-    """Promise U3."""
-    thread.close()
-
-    actions = [form.action for form in page.open(f"/ui/t/{thread.id}?v=2").forms]
-
-    assert not any(action.endswith("/restore") for action in actions)
 
 
 def test_events_come_in_pages_and_each_unfolds(page: Reader, thread: Thread) -> None:
