@@ -21,7 +21,6 @@ from tests.promises import (
     partly,
     promises_named,
 )
-from tests.promises import tests_in as read_tests
 
 SPEC = Path(os.environ.get("RELAY_SHARED") or ROOT.parent / "shared") / "SPEC.md"
 BY_ID = {promise.id: promise for promise in PROMISES}
@@ -99,37 +98,13 @@ def test_every_promise_that_a_test_names_exists_and_is_more_than_not_yet() -> No
 @pytest.mark.parametrize(
     ("docstring", "ids"),
     [
-        ("Promise A3.", ("A3",)),
         ("Promises R6, R9: freed.", ("R6", "R9")),
-        ("Promises R6 and R9", ("R6", "R9")),
         ("Promises R6, R9, and\n    T11.", ("R6", "R9", "T11")),
-        ("Keeps Promise G1 (no daemon). Promise Z4 too.", ("G1", "Z4")),
         ("A promise is a promise; A3 is a paper size.", ()),
-        ("", ()),
     ],
 )
 def test_promises_are_read_out_of_a_docstring(docstring: str, ids: tuple[str, ...]) -> None:
     assert promises_named(docstring) == ids
-
-
-def test_tests_are_found_in_a_file_and_in_its_classes() -> None:
-    text = '''
-def test_one():
-    """Promise R1."""
-
-class TestMore:
-    async def test_two(self): ...
-
-def not_a_test(): ...
-'''
-
-    found = list(read_tests("tests/x.py", text))
-
-    assert [test.node_id for test in found] == [
-        "tests/x.py::test_one",
-        "tests/x.py::TestMore::test_two",
-    ]
-    assert [test.promises for test in found] == [("R1",), ()]
 
 
 def test_a_promise_of_the_wrong_shape_is_noticed() -> None:

