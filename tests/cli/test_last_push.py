@@ -7,8 +7,6 @@ import pty
 import shlex
 import subprocess
 
-import pytest
-
 from tests.cli.shell import RELAY, Shell
 
 
@@ -127,8 +125,8 @@ def on_terminal(shell: Shell, *words: str, leads: bool = False) -> tuple[int, st
     return running.wait(30), shown.decode()
 
 
-@pytest.mark.parametrize("command", [("pull",)])
-def test_binary_is_not_written_to_a_terminal(shell: Shell, command: tuple[str, ...]) -> None:
+def test_binary_is_not_written_to_a_terminal(shell: Shell) -> None:
+    command = ("pull",)
     body = b"\x89PNG\r\n\x1a\n\0\0"
     ref = pushed(shell, body)
 

@@ -64,6 +64,17 @@ def test_the_variable_counts_more_than_the_last_used_and_less_than_a_name(shell:
     assert last_used != named
 
 
+def test_the_last_used_thread_is_forgotten_when_it_is_removed(shell: Shell) -> None:
+    thread = shell.out("thread", "new").strip()
+    shell.out("thread", "rm", thread, "--yes")
+
+    code, error = shell.fails("thread", "show")
+
+    assert code == 2
+    assert "none was used in this folder" in error
+    assert shell.fails("thread", "show", thread)[0] == 4
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -185,7 +196,7 @@ def test_artifact_get_takes_the_thread_and_only_what_is_in_it(shell: Shell) -> N
     assert shell.fails("artifact", "get", outside, "--thread", thread)[0] == 3
 
 
-@pytest.mark.parametrize("name", ["a\x1b[2Jb"])
+@pytest.mark.parametrize("name", ["a\x1b[2Jb", "a\nb", "a\u202eb"])
 def test_a_name_cannot_command_the_terminal(shell: Shell, name: str) -> None:
     """Promise Z3."""
     code, error = shell.fails("thread", "new", "--name", name)
