@@ -108,7 +108,18 @@ def test_with_keys_the_card_is_open_and_says_so_and_all_else_needs_one(tmp_path:
 
 @pytest.mark.parametrize(
     "spec",
-    ["echo", "a=cli:", "a=py:this:d", "a/b=model:x"],
+    [
+        "echo",
+        "echo=",
+        "Echo=model:echo",
+        "a=cli:",
+        "a=py:no.such:thing",
+        "a=py::",
+        "a=py:this:d",
+        "a=py:tests.a2a.agents:nothing",
+        "a=what:ever",
+        "a/b=model:x",
+    ],
 )
 def test_an_agent_that_cannot_be_had_is_refused_before_anything_is_served(
     tmp_path: Path, spec: str
@@ -165,10 +176,15 @@ def test_words_are_streamed_and_are_one_artifact_in_the_end(web: httpx2.Client) 
     assert [each["parts"] for each in task["artifacts"]] == [[{"text": "one two three"}]]
 
 
-def test_a_function_is_given_words_unless_it_asks_for_all() -> None:
+def test_an_agent_may_be_awaited(web: httpx2.Client) -> None:
+    assert words(send(web, "awaited", "too")) == "awaited too"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("plain", "HELLO"), ("unmarked", "hellohello"), ("all_of_it", "1 hello")]
+)
+def test_a_function_is_given_words_unless_it_asks_for_all(name: str, said: str) -> None:
     """Promise M2: whether it is typed or not."""
-    name = "plain"
-    said = "HELLO"
     with (
         serving("memory:", a2a=(f"it=py:tests.a2a.agents:{name}",)) as served,
         httpx2.Client(base_url=served.url, headers=HEADERS) as web,

@@ -197,6 +197,18 @@ def test_what_is_no_package_is_refused(body: bytes) -> None:
         from_json(body)
 
 
+def test_truncated_protobuf_is_refused() -> None:
+    _, session = filled(100, SYSTEM, USER)
+    whole = to_protobuf(session)
+
+    for cut in range(1, len(whole)):
+        try:
+            read = from_protobuf(whole[:cut])
+        except Invalid:
+            continue
+        assert len(read.blocks) < 2 or read.version != session.version or not read.trace_id
+
+
 def test_the_window_keeps_system_and_the_newest_talk_in_order() -> None:
     """Promise K2: 70 % for the newest turns, then the rest by relevance."""
     manager, session = filled(10_000)

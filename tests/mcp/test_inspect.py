@@ -7,7 +7,7 @@ from typing import Any
 from mcp import Client
 
 from contextrelay import Relay
-from tests.mcp.connecting import Place, good, unfenced
+from tests.mcp.connecting import Place, bad, good, unfenced
 
 LOG = "".join(
     f"{index:05} ERROR disk full\n" if index % 1000 == 7 else f"{index:05} all is well\n"
@@ -62,6 +62,16 @@ def test_a_long_piece_says_how_to_read_on_and_that_works(stdio: Place) -> None:
     more = good(stdio.call("relay_get", url=log, lines=following, tokens_max=100))
     assert unfenced(more).startswith(f"{first - 1:05} ")
     assert f"{first - 2:05} " in answer
+
+
+def test_two_pieces_at_once_are_refused(stdio: Place) -> None:
+    """Promise M1."""
+    with Relay(stdio.store) as relay:
+        log = relay.push(LOG).ref
+
+    answer = bad(stdio.call("relay_get", url=log, lines="1:2", grep="x"))
+
+    assert answer == "Error: this asks for several pieces at once. Next: ask for one of them."
 
 
 def test_search_finds_what_was_stored_with_its_ref(place: Place) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from mcp import Client
+from mcp.shared.exceptions import MCPError
 from mcp_types import GetPromptResult, PromptReference, ResourceTemplateReference, TextContent
 
 from contextrelay import Relay
@@ -43,6 +45,30 @@ def test_prompts_are_listed_and_written(place: Place) -> None:
     assert "relay_handoff do=give" in over
     assert "'reviewer'" in over
     assert "relay_project do=finish" in end
+
+
+def test_a_prompt_that_cannot_be_written_is_an_error_with_the_next_step(stdio: Place) -> None:
+    """Promise M1."""
+
+    async def failed(client: Client, name: str, arguments: dict[str, str]) -> str:
+        with pytest.raises(MCPError) as error:
+            await client.get_prompt(name, arguments)
+        return str(error.value)
+
+    async def act(client: Client) -> list[str]:
+        return [
+            await failed(client, "cold", {}),
+            await failed(client, "cold_start", {}),
+            await failed(client, "cold_start", {"thread": "none"}),
+            await failed(client, "finish", {"thread": "", "loud": "yes"}),
+        ]
+
+    unknown, missing, nothing, odd = stdio.run(act)
+
+    assert "cold_start" in unknown
+    assert "thread is missing" in missing
+    assert "there is no thread 'none'. Next: see: relay_state do=threads" in nothing
+    assert "no argument 'loud'" in odd
 
 
 def test_arguments_are_completed(place: Place) -> None:

@@ -55,12 +55,20 @@ def test_children_that_a_step_leaves_behind_end_with_it(relay: Relay, tmp_path: 
     ("step", "said"),
     [
         ('{exec: "kill -KILL $$"}', "sh was ended by SIGKILL"),
+        ("{exec: [no-such-program-here]}", "'no-such-program-here' was not found"),
+        ('{python: "no_such_module:act"}', "ModuleNotFoundError"),
         ('{python: "work:raises"}', "work:raises raised ValueError: bad luck"),
+        ('{python: "work:ends"}', "work:ends ended its process (7)"),
+        ('{python: "work:hangs", timeout: 1s}', "work:hangs took longer than 1 s"),
         ("{cap: no.such}", "no.such"),
+        ('{foreach: "{{inputs.many}}", exec: [echo]}', "foreach over 100,000 items"),
+        ('{exec: [echo, "{{inputs.word.inside}}"]}', "{{inputs.word.inside}} has no value"),
         (
             "{exec: 'head -c 9000000 /dev/zero; echo 1', out: {schema: {type: integer}}}",
             "the result has 9,000,002 bytes: at most 8,388,608 are checked by out.schema",
         ),
+        ('{prompt: hello, model: "echo", refs: ["{{inputs.word}}"]}', "is no ref"),
+        ('{exec: [echo, "{{inputs.nul}}"]}', "{{inputs.nul}} has a NUL character"),
         ('{exec: [echo], env: {X: "{{inputs.nul}}"}}', "{{inputs.nul}} has a NUL character"),
     ],
 )

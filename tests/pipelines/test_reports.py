@@ -84,6 +84,15 @@ def test_a_model_that_is_given_answers_every_prompt_also_when_resumed(
     assert again.returncode == 0, again.stdout
 
 
+def test_a_file_is_read_from_stdin(shell: Shell) -> None:
+    """Promise X4."""
+    right = shell.run("pipeline", "validate", "-", stdin=b"name: p\nsteps: {a: {exec: [echo]}}\n")
+    wrong = shell.run("pipeline", "validate", "-", stdin=b"name: p\nstep: {a: {exec: [echo]}}\n")
+
+    assert right.stdout == b"- is right: 1 step\n"
+    assert wrong.stderr.startswith(b"error: -:2:1: a pipeline has no 'step'")
+
+
 def test_a_step_that_ignores_being_asked_to_end_is_killed_once(
     relay: Relay, tmp_path: Path
 ) -> None:

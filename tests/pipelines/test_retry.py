@@ -70,7 +70,7 @@ def test_what_depends_on_a_step_is_run_again_and_nothing_else(
 
 @pytest.mark.parametrize(
     "step",
-    ["s/three", "each[2]", "/"],
+    ["s/three", "s[0]", "s[0]/one", "each/one", "each[2]", "each[1]/x", "plain/x", "items[7]", "/"],
 )
 def test_a_part_that_does_not_exist_is_refused_and_nothing_is_run(
     relay: Relay, tmp_path: Path, step: str

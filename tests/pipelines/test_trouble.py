@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from contextrelay import Invalid, Pipeline, Relay
+from contextrelay.limits import FOREACH_ITEMS_MAX
 from contextrelay.model.pipeline import PipelineRun, StepView
 from contextrelay.pipelines import runs
 from contextrelay.pipelines.steps.child import end_leftovers
@@ -27,7 +28,11 @@ def removed(relay: Relay) -> str:
     "step",
     [
         '{foreach: "{{inputs.doc}}", exec: [echo]}',
+        '{approve: "{{steps.gone.preview}}?"}',
+        "{exec: [echo], when: steps.gone.json.x == 1}",
         '{exec: [echo, "{{steps.gone.preview}}"]}',
+        '{prompt: hello, model: echo, refs: ["{{inputs.doc}}"]}',
+        '{pipeline: inner.yaml, inputs: {word: "{{steps.gone.preview}}"}}',
         '{pipeline: inner.yaml, foreach: [1], inputs: {word: "{{steps.gone.preview}}"}}',
     ],
 )
@@ -170,6 +175,12 @@ def test_a_callback_that_raises_does_not_end_the_run(relay: Relay, tmp_path: Pat
     assert heard == ["a"]
 
 
+def test_a_name_is_given_to_one_step(relay: Relay) -> None:
+    """Promise X4."""
+    with pytest.raises(Invalid, match="there is a step 'a' already"):
+        Pipeline("p").step("a", exec=["echo"]).step("a", exec=["true"])
+
+
 def test_what_lies_next_to_a_pipeline_does_not_break_its_functions(
     relay: Relay, tmp_path: Path
 ) -> None:
@@ -190,6 +201,17 @@ def test_what_lies_next_to_a_pipeline_does_not_break_its_functions(
     assert "not JSON compliant" in reason(ended, "nan")
     with pytest.raises(Invalid, match="nan"):
         run(relay, tmp_path, "inputs: {x: 1.5}\nsteps:\n  a: {exec: [echo]}\n", x=float("nan"))
+
+
+def test_the_bound_of_a_fan_out_is_named_where_it_is_passed(relay: Relay, tmp_path: Path) -> None:
+    """Promise X4."""
+    text = 'inputs: {n: {type: list}}\nsteps:\n  a: {foreach: "{{inputs.n}}", exec: [echo]}\n'
+
+    ended = run(relay, tmp_path, text, n=["x"] * (FOREACH_ITEMS_MAX + 1))
+
+    assert "10,001 items: at most 10,000" in reason(ended, "a")
+    assert "split the list" in ended.steps["a"].hint
+    assert "split the list" in runs.show(relay, ended.run).steps["a"].hint
 
 
 def test_a_fan_out_that_goes_on_says_which_items_failed(relay: Relay, tmp_path: Path) -> None:

@@ -201,6 +201,15 @@ def test_commit_is_an_option_and_takes_only_these_files(orders: Shell) -> None:
     ]
 
 
+def test_without_a_project_the_error_names_the_next_step(shell: Shell) -> None:
+    code, answer = shell.fails("project", "start")
+    assert code == 3
+    assert "relay project init" in answer
+    code, answer = shell.fails("project", "todo", "ad", "x")
+    assert "did you mean: relay project todo add" in answer
+    assert "project todo add TITLE" in shell.out("help", "project")
+
+
 def test_a_task_is_taken_and_returned_by_the_agent_that_the_shell_names(orders: Shell) -> None:
     """Promise J5."""
     words = ("project", "task", "give")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from contextrelay import Invalid, NotFound, Relay, TooLarge
+from contextrelay import Failed, Invalid, NotFound, Relay, TooLarge
 from contextrelay.runs.providers.echo import Echo, ScriptedCall, ScriptLine
 from contextrelay.runs.tools import RUN_FILE_BYTES_MAX, TrackedFiles
 
@@ -100,6 +100,20 @@ def test_what_is_no_plain_file_of_a_fair_size_is_refused(folder: Path) -> None:
         files.read("src/app.py")
     with pytest.raises(NotFound):
         files.read("src")
+
+
+def test_a_folder_without_git_offers_no_files(tmp_path: Path) -> None:
+    """Promise X2."""
+    thread = Relay("memory:").new_thread("no git")
+    script = [ScriptLine("", (ScriptedCall("relay_files", {}),)), ScriptLine("none")]
+
+    thread.run("list", Echo(script=script), files=tmp_path)
+
+    called = next(each.event for each in thread.events() if each.event.type == "run.called")
+    assert called.detail["tools"][0]["is_error"] is True
+    (tmp_path / ".git").mkdir()
+    with pytest.raises(Failed, match="git lists no files here"):
+        TrackedFiles(tmp_path).paths()
 
 
 def test_settings_of_a_repository_run_nothing(folder: Path, tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_of_a_sealed_body_only_sealed_bytes_are_sent(page: Reader, relay: Relay)
     assert sent.startswith(b"\x89relayk2")
 
 
-@pytest.mark.parametrize("view", ["lines", "grep"])
+@pytest.mark.parametrize("view", ["lines", "preview", "hex", "grep", "search", "diff"])
 def test_one_line_of_five_megabytes_is_cut(page: Reader, relay: Relay, view: str) -> None:
     """Promise U3: hostile content does not fill a browser."""
     ref = relay.push("x" * 5_000_000, name="line.txt").ref

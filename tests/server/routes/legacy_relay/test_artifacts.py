@@ -70,10 +70,19 @@ def test_bytes_travel_in_json_as_base64(web: httpx2.Client, thread: str) -> None
     "body",
     [
         {},
+        [],
+        {"content": 7},
         {"content": {"a": 1}},
+        {"content": "a", "type": "novel"},
+        {"content": "a", "name": 7},
         {"content": "a", "name": "../a"},
+        {"content": "a", "name": "n" * 256},
+        {"content": "a", "mime": "no media type"},
         {"content": "a", "mime": "text/html\r\nset-cookie: a=b"},
+        {"content": "a", "size": 1},
+        {"content": "a b", "encoding": "base64"},
         {"content": "a", "encoding": "rot13"},
+        {"content": "a", "source_refs": ["nope"]},
     ],
 )
 def test_json_that_is_no_artifact_is_refused(web: httpx2.Client, thread: str, body: Any) -> None:
@@ -96,7 +105,7 @@ def test_what_json_does_not_say_is_plain_text_by_the_api(web: httpx2.Client, thr
         assert made["created_at"].endswith("Z")
 
 
-@pytest.mark.parametrize("body", [b"", b"[]"])
+@pytest.mark.parametrize("body", [b"", b"nope", b"[]", b'{"content": "a"', b'{"content": "\xff"}'])
 def test_what_is_no_json_is_an_invalid_request_body(
     web: httpx2.Client, thread: str, body: bytes
 ) -> None:
@@ -291,9 +300,11 @@ def test_a_part_of_the_content_can_be_had(web: httpx2.Client, thread: str) -> No
     assert (reply.status_code, reply.content) == (206, b"234")
 
 
-def test_an_unknown_artifact_is_not_found(web: httpx2.Client, thread: str) -> None:
+@pytest.mark.parametrize(
+    "ref", ["nope", "a" * 36, "%2e%2e", "00000000-0000-4000-8000-000000000000"]
+)
+def test_an_unknown_artifact_is_not_found(web: httpx2.Client, thread: str, ref: str) -> None:
     """Promise T11."""
-    ref = "nope"
     for path in (
         f"/artifacts/{ref}",
         f"/artifacts/{ref}/content",
