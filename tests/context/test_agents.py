@@ -96,7 +96,7 @@ def test_a_pilot_takes_its_share_and_reports_both_sides() -> None:
     assert 0.15 * calls < arms["pilot"]["interactions"] < 0.35 * calls
     assert arms["pilot"]["mean_tokens"] > 0
     assert 0.4 * calls < len(monitor.samples) < 0.6 * calls
-    with pytest.raises(ValueError, match="share"):
+    with pytest.raises(ValueError, match="between 0 and 1"):
         asyncio.run(start_pilot(agent, traffic_ratio=2))
 
 
