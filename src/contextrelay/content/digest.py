@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from contextrelay.content.error_lines import error_lines
-from contextrelay.content.outline import drawn_of, outline
+from contextrelay.content.outline import draft_of, outline
 from contextrelay.content.shown_lines import choose_lines, ends_first, with_marks
 from contextrelay.content.source import Source
 from contextrelay.content.tokens import count_tokens, cut_to_tokens
@@ -33,7 +33,7 @@ _OUTLINE_SHARES: dict[ArtifactType, float] = {
     "log": 0.7,
 }
 # Types whose outline replaces the text.
-_DRAWN_SHARES = {"settings": 0.8, "yaml": 0.8, "xml": 0.8, "log": 0.7}
+_OUTLINE_KIND_SHARES = {"settings": 0.8, "yaml": 0.8, "xml": 0.8, "log": 0.7}
 # Their outline lists the failures, so it may use the whole budget.
 _REPORTS = ("tests", "trace")
 
@@ -58,11 +58,11 @@ def digest(source: Source, kind: ArtifactType, tokens_max: int) -> BodyDigest:
         tokens = count_tokens(whole.text)
         if tokens <= tokens_max:
             return BodyDigest(kind, whole.text, tokens, 0, whole.patterns)
-    drawn = drawn_of(source, kind).kind
-    share = _OUTLINE_SHARES.get(kind) or _DRAWN_SHARES.get(drawn, 0.4)
-    outline_tokens = tokens_max if drawn in _REPORTS else round(tokens_max * share)
+    outline_kind = draft_of(source, kind).kind
+    share = _OUTLINE_SHARES.get(kind) or _OUTLINE_KIND_SHARES.get(outline_kind, 0.4)
+    outline_tokens = tokens_max if outline_kind in _REPORTS else round(tokens_max * share)
     # In code and documents such words are common.
-    is_searched = kind in _WITH_ERRORS and drawn not in _REPORTS
+    is_searched = kind in _WITH_ERRORS and outline_kind not in _REPORTS
     errors = error_lines(source.text, DIGEST_LINES_MAX) if is_searched else []
     errors = [index for index in errors if index < len(source.lines)]
     if errors and tokens_max < _SMALL_TOKENS:
@@ -77,7 +77,7 @@ def digest(source: Source, kind: ArtifactType, tokens_max: int) -> BodyDigest:
     shape = outline(source, kind, outline_tokens)
     budget_tokens = tokens_max - shape.tokens
     costs: dict[int, int] = {}
-    lines, candidates = source.short_lines, _both_ends(len(source.short_lines))
+    lines, candidates = source.short_lines, _alternating_ends(len(source.short_lines))
     while True:
         shown = choose_lines(lines, errors, candidates, budget_tokens, costs, count_tokens)
         defused = defuse("\n".join((shape.text, "--- lines", *with_marks(source.lines, shown))))
@@ -94,7 +94,7 @@ def digest(source: Source, kind: ArtifactType, tokens_max: int) -> BodyDigest:
     return BodyDigest(shape.kind, text, count_tokens(text), omitted, defused.patterns)
 
 
-def _both_ends(count: int) -> list[int]:
+def _alternating_ends(count: int) -> list[int]:
     """Return the indexes of candidate lines, alternating from both ends."""
     if count <= DIGEST_LINES_MAX:
         return ends_first(range(count))

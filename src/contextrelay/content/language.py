@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from contextrelay.content.untrusted.prefilter import Sieve, compiled
+from contextrelay.content.untrusted.prefilter import Prefilter, compiled
 from contextrelay.model.artifact import ArtifactType
 
 Guess = tuple[ArtifactType, str]
@@ -168,7 +168,7 @@ def _typical() -> dict[str, re.Pattern[str]]:
 
 
 @cache
-def typical_sieve() -> Sieve:
+def typical_prefilter() -> Prefilter:
     """Compile one looser pattern for RE2 that matches wherever a language's pattern does."""
     every = "|".join(
         _LOOSENED.sub(_loosen, line) for lines in TYPICAL_LINES.values() for line in lines
@@ -196,7 +196,7 @@ def _loosen(match: re.Match[str]) -> str:
 
 
 # Languages that share typical lines with another one, and the lines that only they have.
-_RELATIVES: dict[str, tuple[str, re.Pattern[str]]] = {
+_OVERRIDES: dict[str, tuple[str, re.Pattern[str]]] = {
     "text/javascript": (
         "text/x-typescript",
         re.compile(
@@ -222,7 +222,7 @@ _RELATIVES: dict[str, tuple[str, re.Pattern[str]]] = {
     ),
 }
 # One such line counts as two typical ones.
-_SURE = re.compile(
+_SURE_SIGNS = re.compile(
     r"export (?:declare|default|const|function|async|interface|class|type)\b.*[;{(=,]$"
     r"|['\"]use strict|Object\.defineProperty\(exports|module\.exports = "
     r"|#\s*include\s*[<\"]|syntax = ['\"]proto|use strict;"
@@ -243,9 +243,9 @@ _ROW_CHARS, _ROWS_MAX = 300, 400
 def language(rows: list[str], share: float = 0) -> Guess | None:
     """Return the language with the most typical lines, if at least two and at least this share."""
     rows = [row[:_ROW_CHARS] for row in rows[:_ROWS_MAX]]
-    if typical_sieve().search("\n".join(rows).encode()) is None:
+    if typical_prefilter().search("\n".join(rows).encode()) is None:
         return ("code", "text/css") if _is_style(rows) else None
-    sure = sum(_SURE.match(row) is not None for row in rows)
+    sure = sum(_SURE_SIGNS.match(row) is not None for row in rows)
     count, media_type = 0, ""
     for each, sign in _typical().items():
         found = sum(sign.match(row) is not None for row in rows)
@@ -253,7 +253,7 @@ def language(rows: list[str], share: float = 0) -> Guess | None:
             count, media_type = found, each
     share = max(share, 0 if media_type in _COMMON else _RARE_SHARE)
     if count and count + sure >= max(_CODE_LINES_MIN, share * len(rows)):
-        relative, sign = _RELATIVES.get(media_type, ("", None))
+        relative, sign = _OVERRIDES.get(media_type, ("", None))
         is_relative = sign is not None and any(sign.match(row) for row in rows)
         return "code", relative if is_relative else media_type
     return ("code", "text/css") if not count and _is_style(rows) else None

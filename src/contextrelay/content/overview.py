@@ -60,7 +60,7 @@ def see(asked: OutlineRequest, body: bytes) -> BodyOverview:
 def see_lines(asked: OutlineRequest, head: bytes, note: str) -> BodyOverview:
     """Compute an overview by lines only, with a note that gives the reason."""
     source = Source.of(head, asked.media_type, asked.name, asked.size_bytes)
-    source.drawn[asked.type] = draw_lines(source, asked.type, note)
+    source.drafts[asked.type] = draw_lines(source, asked.type, note)
     return _see(asked, source, note)
 
 

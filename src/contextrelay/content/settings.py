@@ -32,7 +32,7 @@ def settings(rows: list[str]) -> Guess | None:
     rows = [row for row in rows if not _ASIDE.match(row)]
     if '"""' in text or "'''" in text:
         rows = without_strings(rows)
-    return _named(list(islice(_begun(rows), _ROWS_MAX))) or _yaml(rows[:_ROWS_MAX])
+    return _named(list(islice(_logical_rows(rows), _ROWS_MAX))) or _yaml(rows[:_ROWS_MAX])
 
 
 def _outer(rows: list[str]) -> list[str]:
@@ -76,7 +76,7 @@ def _yaml(rows: list[str]) -> Guess | None:
     return ("text", "application/yaml") if is_yaml or is_flat else None
 
 
-def _begun(rows: list[str]) -> Iterator[str]:
+def _logical_rows(rows: list[str]) -> Iterator[str]:
     """Yield the rows that do not continue a value after a backslash."""
     goes_on = False
     for row in rows:

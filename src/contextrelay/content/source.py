@@ -10,7 +10,7 @@ from contextrelay.limits import OUTLINE_LINE_CHARS_MAX, OUTLINE_LINES_MAX
 from contextrelay.model.artifact import ArtifactType
 
 if TYPE_CHECKING:
-    from contextrelay.content.outline.layout import Drawn
+    from contextrelay.content.outline.layout import OutlineDraft
 
 
 class Source:
@@ -22,7 +22,7 @@ class Source:
         self.media_type = media_type.partition(";")[0].strip().lower()
         self.name = name
         self.size_bytes = size_bytes
-        self.drawn: dict[ArtifactType, Drawn] = {}
+        self.drafts: dict[ArtifactType, OutlineDraft] = {}
         """Outlines drawn before, by type."""
 
     @classmethod

@@ -192,7 +192,7 @@ class Pilot:
             if is_pilot or self.baseline is None:
                 await self.agent.initialize_session()
                 answer = await self.agent.analyze_intent(query)
-                tokens = self._saved()
+                tokens = self._store_session()
             else:
                 answer = await self.baseline(query)
             is_good = True
@@ -202,7 +202,7 @@ class Pilot:
             seconds = time.perf_counter() - start
             self.monitor.record(arm, seconds, tokens, is_good, {"query": query})
 
-    def _saved(self) -> int:
+    def _store_session(self) -> int:
         """Store the agent's session and return its number of tokens."""
         session = self.agent.context_manager.session(self.agent.session_id or "")
         if self.context_store is not None:

@@ -23,7 +23,7 @@ from contextrelay.context.blocks import (
     DroppedContext,
 )
 from contextrelay.errors import BudgetTooSmall, Invalid
-from contextrelay.model.package import Budget, is_spelled
+from contextrelay.model.package import Budget, is_encodable
 
 if TYPE_CHECKING:
     from contextrelay.client.relay import Relay
@@ -34,14 +34,14 @@ PRUNE_AT, PRUNE_TO = 0.9, 0.8
 
 # A separate generator, reseeded in a child process: the system's would take longer than the rest of
 # an addition, and that of the `random` module repeats if a program seeds it.
-_chance = Random()
+_random = Random()
 if hasattr(os, "register_at_fork"):  # Other systems do not fork.
-    os.register_at_fork(after_in_child=_chance.seed)
+    os.register_at_fork(after_in_child=_random.seed)
 
 
 def _new_id() -> str:
     """Return a random UUID. It names a block and is not a secret."""
-    digits = f"{_chance.getrandbits(128):032x}"
+    digits = f"{_random.getrandbits(128):032x}"
     variant = "89ab"[int(digits[16], 16) & 3]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
@@ -112,7 +112,7 @@ class ContextManager:
             type=context_type,
             metadata=metadata or {},
         )
-        if not content.isascii() and not is_spelled(content):
+        if not content.isascii() and not is_encodable(content):
             raise Invalid(
                 "the content has a lone surrogate (half a character)",
                 "check how the text was decoded",
@@ -156,10 +156,10 @@ class ContextManager:
             return
         for place in sorted(out):
             block = session.blocks[place]
-            session.dropped.append(DroppedContext(block, out[place], self._kept(block)))
+            session.dropped.append(DroppedContext(block, out[place], self._stored_ref(block)))
         session.take_out(out)
 
-    def _kept(self, block: ContextBlock) -> str | None:
+    def _stored_ref(self, block: ContextBlock) -> str | None:
         """Return the ref under which a dropped block is stored."""
         if self.relay is None:
             return None

@@ -31,12 +31,12 @@ class ContextualRelevanceCalculator:
         self, query: str, context_blocks: list[ContextBlock]
     ) -> dict[str, float]:
         """Return the score of each block; 0.5 for all if the query has no words."""
-        self._follow(context_blocks)
+        self._update_index(context_blocks)
         if not query.strip():
             return {block.id: FALLBACK for block in context_blocks}
         return self._index.shares(query)
 
-    def _follow(self, blocks: list[ContextBlock]) -> None:
+    def _update_index(self, blocks: list[ContextBlock]) -> None:
         """Update the index: add new and changed blocks, remove the others."""
         contents = [block.content for block in blocks]
         is_same = len(blocks) == len(self._blocks) and all(map(is_, blocks, self._blocks))
@@ -180,7 +180,7 @@ class ContextWindowOptimizer:
         check_room(blocks, Budget(max_tokens).tokens_max)
         if session.metrics.total_tokens <= max_tokens:
             return
-        shown = _shown(self.context_manager, session)
+        shown = _shown_indexes(self.context_manager, session)
         talk = [place for place in shown if blocks[place].type in TALK]
         talk.sort(key=lambda place: (blocks[place].timestamp, place), reverse=True)
         used = sum(each.token_count for each in blocks if each.type is ContextType.SYSTEM)
@@ -196,7 +196,7 @@ class ContextWindowOptimizer:
         _fit(self.context_manager, session, max_tokens, ranked, newest)
 
 
-def _shown(manager: ContextManager, session: ContextPackage) -> list[int]:
+def _shown_indexes(manager: ContextManager, session: ContextPackage) -> list[int]:
     """Return the indexes of the blocks shown to a model: SYSTEM and those above the threshold."""
     return [
         place
@@ -331,7 +331,7 @@ class RealTimeContextOptimizer:
         blocks = session.blocks
         check_room(blocks, self.token_budget)
         ranked = sorted(
-            _shown(self.context_manager, session),
+            _shown_indexes(self.context_manager, session),
             key=lambda place: (
                 PRIORITY[blocks[place].type],
                 -blocks[place].relevance_score,

@@ -74,7 +74,7 @@ class GatewayRequest(NamedTuple):
 
 def requests() -> Iterator[GatewayRequest]:
     """Yield every request of the morning, in order."""
-    dice = _Dice(41)
+    dice = _Random(41)
     now_ms = _START_MS
     for number in range(ORDERS):
         now_ms += 15_000 + dice.below(45_000)
@@ -93,7 +93,7 @@ def requests() -> Iterator[GatewayRequest]:
             )
 
 
-class _Dice:
+class _Random:
     """A deterministic pseudo-random generator."""
 
     def __init__(self, seed: int) -> None:
@@ -210,7 +210,7 @@ class Team:
             self._put(hop.brings, document(hop.brings), "you")
         header = self.thread.header()
         slices = [self._pull(look) for look in hop.looks]
-        prompt = [hop.asked, encode(header).decode(), *self._news(hop.agent), *slices]
+        prompt = [hop.asked, encode(header).decode(), *self._new_previews(hop.agent), *slices]
         pasted = self._count([*self._texts.values(), *self._transcript])
 
         operations = [self._operation(*entry) for entry in hop.answer]
@@ -241,7 +241,7 @@ class Team:
         body = self.thread.relay.pull(ref, start, start + look.size_bytes)
         return body.decode(errors="replace")
 
-    def _news(self, agent: str) -> list[str]:
+    def _new_previews(self, agent: str) -> list[str]:
         """Return the previews that this agent has not seen, fenced as untrusted."""
         new = [each for name, each in self._stored.items() if (agent, name) not in self._seen]
         self._seen |= {(agent, name) for name in self._stored}
@@ -419,7 +419,7 @@ def _relay(console: Console, *words: str) -> list[str]:
     return [sys.executable, "-P", "-m", "contextrelay", *store, "--json", *words]
 
 
-def _about(thread: Thread) -> dict[str, str]:
+def _thread_env(thread: Thread) -> dict[str, str]:
     """Pass the thread by environment variable: naming it would make it the last used thread."""
     return {**os.environ, VARIABLE: thread.id}
 
@@ -427,7 +427,7 @@ def _about(thread: Thread) -> dict[str, str]:
 def _wake_ms(console: Console, thread: Thread, newest: int) -> float:
     """Return the time from a commit here until a listener in another process has the event."""
     words = _relay(console, "tail", "--after", str(newest - 1), "--timeout", str(_WAIT_S))
-    with subprocess.Popen(words, stdout=subprocess.PIPE, env=_about(thread)) as listener:
+    with subprocess.Popen(words, stdout=subprocess.PIPE, env=_thread_env(thread)) as listener:
         assert listener.stdout is not None
         try:
             listener.stdout.readline()  # The listener is ready: this event was already there.
@@ -447,7 +447,7 @@ def _wake_ms(console: Console, thread: Thread, newest: int) -> float:
 def _is_identical(console: Console, thread: Thread) -> bool:
     """Return True if an old version is identical when read twice here and in another process."""
     words = _relay(console, "state", "show", f"v{OLD_VERSION}")
-    elsewhere = subprocess.run(words, capture_output=True, timeout=_WAIT_S, env=_about(thread))
+    elsewhere = subprocess.run(words, capture_output=True, timeout=_WAIT_S, env=_thread_env(thread))
     here = [bytes(thread.ask(ReadState(thread.id, OLD_VERSION)).state) for _ in range(2)]
     return here[0] == here[1] == elsewhere.stdout.rstrip(b"\n")
 

@@ -20,7 +20,7 @@ ARGS_SCHEMA_BYTES_MAX = 64 * KIB
 Schema = dict[str, Any]
 
 # Annotations: documentation only, never a reason to refuse.
-_REMARKS = ("$schema", "title", "description", "examples", "default")
+_ANNOTATIONS = ("$schema", "title", "description", "examples", "default")
 _COUNTS = ("minLength", "maxLength", "minItems", "maxItems")
 _NUMBERS = ("minimum", "maximum")
 
@@ -69,7 +69,7 @@ def check_words(schema: object, place: str, at: tuple[str, ...] = ()) -> None:
 
 def _is_valid(word: str, setting: Any) -> bool | None:
     """Return whether a keyword's value is valid, or None for an unknown keyword."""
-    if word in _REMARKS:
+    if word in _ANNOTATIONS:
         return True
     if word == "type":
         named = setting if is_list(setting) else [setting]

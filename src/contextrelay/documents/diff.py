@@ -62,7 +62,7 @@ def _of_lists(old: list[Any], new: list[Any], path: str, depth: int) -> list[Ope
     end = _alike(old[len(old) - left :][::-1], new[len(new) - left :][::-1])
     old_middle = old[start : len(old) - end]
     new_middle = new[start : len(new) - end]
-    kept = _kept(old_middle, new_middle)
+    kept = _kept_pairs(old_middle, new_middle)
     if kept is None:
         count = min(len(old_middle), len(new_middle))
         kept = [(index, index) for index in range(count)]
@@ -101,7 +101,7 @@ def _alike(old: list[Any], new: list[Any]) -> int:
     return len(old)
 
 
-def _kept(old: list[Any], new: list[Any]) -> list[tuple[int, int]] | None:
+def _kept_pairs(old: list[Any], new: list[Any]) -> list[tuple[int, int]] | None:
     """Return the items to keep, by id, as ascending pairs of indexes; None if ids are missing.
 
     The others are removed, and added again if they moved.
@@ -112,10 +112,10 @@ def _kept(old: list[Any], new: list[Any]) -> list[tuple[int, int]] | None:
     pairs = [(old_ids[id], index) for id, index in new_ids.items() if id in old_ids]
     if all(one < other for (one, _), (other, _) in pairwise(pairs)):
         return pairs
-    return longest_rising(pairs)
+    return longest_increasing(pairs)
 
 
-def longest_rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the longest subsequence whose first numbers ascend, by patience sorting."""
     lowest: list[int] = []  # The smallest number that ends a subsequence of each length,
     enders: list[int] = []  # and the index of its pair.

@@ -237,12 +237,12 @@ class _Run:
 
     def _copy(self, source: Tokens, tokens: Tokens) -> None:
         value = find(self._holder[0], source)
-        encoded = self._encoded_once_more(value)
+        encoded = self._encode_again(value)
         if len(tokens) > len(source):
             check_depth(value, "the copied value", JSON_DEPTH_MAX - len(tokens))
         self._put(tokens, value, encoded)
 
-    def _encoded_once_more(self, value: Any) -> bytes:
+    def _encode_again(self, value: Any) -> bytes:
         """Encode a value of the document as JSON, within the patch's limit for copies and moves."""
         # Copying and removing in turn, or moving back and forth, never grows the document, but
         # costs what is copied or moved each time.
@@ -262,7 +262,7 @@ class _Run:
             )
         value = self._take(source, value_bytes=0)
         if len(tokens) > len(source):
-            self._encoded_once_more(value)
+            self._encode_again(value)
             check_depth(value, "the moved value", JSON_DEPTH_MAX - len(tokens))
         # Its bytes were never subtracted, so they are not added; for the whole document there are
         # no others.
@@ -274,30 +274,30 @@ class _Run:
         Without `encoded` the value itself is inserted, and its bytes are already in the size.
         """
         if not tokens:
-            self._grow(len(encoded) - self.size_bytes)
+            self._add_bytes(len(encoded) - self.size_bytes)
             self.steps.append(UndoStep("replace", (), self._holder, 0, self._holder[0]))
-            self._holder[0] = _unshared(value, encoded)
+            self._holder[0] = _copy_of(value, encoded)
             return
         parent, place = walk(self._holder[0], tokens[:-1])
         key: Any = tokens[-1]
         if is_list(parent):
             key = index_of(parent, tokens, is_insert=not is_there)
             if not is_there:
-                self._grow(len(encoded) + bool(parent))
+                self._add_bytes(len(encoded) + bool(parent))
                 is_shift = key < len(parent)
-                parent.insert(key, _unshared(value, encoded))
+                parent.insert(key, _copy_of(value, encoded))
                 self.steps.append(UndoStep("insert", (*place, key), parent, key, is_shift=is_shift))
                 return
         elif not is_object(parent) or (is_there and key not in parent):
             raise missing(parent, tokens)
         elif key not in parent:
-            self._grow(len(encoded) + encoded_bytes(key) + 1 + bool(parent))
-            parent[key] = _unshared(value, encoded)
+            self._add_bytes(len(encoded) + encoded_bytes(key) + 1 + bool(parent))
+            parent[key] = _copy_of(value, encoded)
             self.steps.append(UndoStep("insert", (*place, key), parent, key))
             return
         old = parent[key]
-        self._grow(len(encoded) - encoded_bytes(old))
-        parent[key] = _unshared(value, encoded)
+        self._add_bytes(len(encoded) - encoded_bytes(old))
+        parent[key] = _copy_of(value, encoded)
         self.steps.append(UndoStep("replace", (*place, key), parent, key, old))
 
     def _take(self, tokens: Tokens, value_bytes: int | None = None) -> Any:
@@ -326,7 +326,7 @@ class _Run:
         self.size_bytes -= value_bytes + encoded_bytes(name) + 1 + bool(parent)
         return value
 
-    def _grow(self, more_bytes: int) -> None:
+    def _add_bytes(self, more_bytes: int) -> None:
         size_bytes = self.size_bytes + more_bytes
         if more_bytes > 0 and size_bytes > self._size_bytes_max:
             raise self._too_large("the document would be too large")
@@ -346,7 +346,7 @@ def _source(operation: Operation) -> Tokens:
     raise Invalid("`from` is missing", "pass the source path")
 
 
-def _unshared(value: Any, encoded: bytes) -> Any:
+def _copy_of(value: Any, encoded: bytes) -> Any:
     """Return a value that nothing else refers to; strings and numbers may be shared."""
     is_shared = bool(encoded) and type(value) in (dict, list, tuple)
     return msgspec.json.decode(encoded) if is_shared else value
@@ -413,7 +413,7 @@ def touches_others(
     `document` is the current document, with theirs applied: it distinguishes a list from an object
     that has members named `0` or `-`.
     """
-    my, their = _Reach(mine, document), _Reach(theirs, document)
+    my, their = _Footprint(mine, document), _Footprint(theirs, document)
     return not (
         _overlap(my.written, their.read | their.written)
         or _overlap(my.read, their.written)
@@ -427,7 +427,7 @@ def touches_others(
     )
 
 
-class _Reach:
+class _Footprint:
     """What a patch reads and writes, and how it changes lists."""
 
     def __init__(self, operations: Iterable[Operation], document: object) -> None:
@@ -447,18 +447,18 @@ class _Reach:
         tokens = parse(operation.path)
         if isinstance(operation.from_, str):
             source = parse(operation.from_)
-            self._look(source)
+            self._note_lists(source)
             if operation.op == "move":
                 self._write(source, is_shift=True)
             else:
                 self.read.add(source)
-        self._look(tokens)
+        self._note_lists(tokens)
         if operation.op == "test":
             self.read.add(tokens)
         else:
             self._write(tokens, is_shift=operation.op != "replace")
 
-    def _look(self, tokens: Tokens) -> None:
+    def _note_lists(self, tokens: Tokens) -> None:
         """Record each list that the tokens pass through by index."""
         here: Any = self._document
         for depth, token in enumerate(tokens):

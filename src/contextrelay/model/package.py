@@ -40,7 +40,7 @@ class Block(Struct, frozen=True):
             raise Invalid(
                 f"block {self.id}: invalid content {self.content!r:.80}: expected a string"
             )
-        if not is_spelled(self.id) or not is_spelled(self.content):
+        if not is_encodable(self.id) or not is_encodable(self.content):
             raise Invalid(
                 f"block {self.id!a:.80}: the text has a lone surrogate (half a character)",
                 "check how the text was decoded",
@@ -64,7 +64,7 @@ class Block(Struct, frozen=True):
             raise Invalid(f"block {self.id}: invalid metadata {self.metadata!r:.80}", "pass a dict")
 
 
-def is_spelled(text: str) -> bool:
+def is_encodable(text: str) -> bool:
     """Return True if a text can be encoded, that is, has no lone surrogate."""
     if text.isascii():
         return True

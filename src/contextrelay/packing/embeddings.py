@@ -30,7 +30,7 @@ class Vectors:
 
     def __init__(self, embed: Embed, lent: Sequence[float]) -> None:
         self._embed = embed
-        self._lent = lent
+        self._neighbour_weights = lent
         """The weights of neighbours, nearest first."""
         self._waiting: dict[str, str] = {}
         self._rows: dict[str, int] = {}
@@ -56,14 +56,14 @@ class Vectors:
         Raises:
             Invalid: the embedding does not return vectors of one length.
         """
-        self._catch_up()
+        self._embed_new()
         if self._matrix is None or not self._rows:
             return {}
         if self._topics is None:
             self._topics = self._about(self._matrix, runs)
         topics, mean = self._topics
         rows = list(self._rows.values())
-        similarity = (topics @ _unit(self._made([text]) - mean)[0])[rows]
+        similarity = (topics @ _unit(self._embed_all([text]) - mean)[0])[rows]
         lowest, highest = similarity.min(), similarity.max()
         shares = ((similarity - lowest) / max(highest - lowest, 1e-6)).tolist()
         return dict(zip(self._rows, shares, strict=True))
@@ -81,18 +81,18 @@ class Vectors:
             there = rows >= 0
             given = numpy.where(there[:, None], own[rows], 0)
             summed = given.copy()
-            for offset, share in enumerate(self._lent, 1):
+            for offset, share in enumerate(self._neighbour_weights, 1):
                 summed[offset:] += share * given[:-offset]
                 summed[:-offset] += share * given[offset:]
             about[rows[there]] = summed[there]
         return _unit(about), mean
 
-    def _catch_up(self) -> None:
+    def _embed_new(self) -> None:
         import numpy
 
         if not self._waiting:
             return
-        made = self._made(list(self._waiting.values()))
+        made = self._embed_all(list(self._waiting.values()))
         start = 0 if self._matrix is None else len(self._matrix)
         self._matrix = made if self._matrix is None else numpy.concatenate((self._matrix, made))
         self._rows.update({name: start + index for index, name in enumerate(self._waiting)})
@@ -101,7 +101,7 @@ class Vectors:
             self._matrix = self._matrix[list(self._rows.values())]
             self._rows = {name: row for row, name in enumerate(self._rows)}
 
-    def _made(self, texts: list[str]) -> NDArray[float32]:
+    def _embed_all(self, texts: list[str]) -> NDArray[float32]:
         """Return vectors of length 1."""
         import numpy
 

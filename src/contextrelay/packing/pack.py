@@ -67,8 +67,8 @@ def pack(
     taken = {each.id: counted(each.content) for each in blocks} if tokens is None else tokens
     costs = {block.id: taken[block.id] + budget.each_tokens for block in blocks}
     choice = _Choice(budget.spendable_tokens, costs, digests)
-    _take_musts(choice, blocks, set(pins))
-    _drop_repeats(choice, blocks)
+    _take_required(choice, blocks, set(pins))
+    _drop_duplicates(choice, blocks)
     index = _relevance(blocks, relevance, embed) if query.strip() else Relevance()
     found = index.scores(query)
     priors = _priors(blocks, now_ms)
@@ -167,7 +167,7 @@ def _check(blocks: Sequence[Block], pins: Collection[str]) -> None:
         raise Invalid(f"pinned block {strange[0]} is not among the blocks")
 
 
-def _take_musts(choice: _Choice, blocks: Sequence[Block], pins: set[str]) -> None:
+def _take_required(choice: _Choice, blocks: Sequence[Block], pins: set[str]) -> None:
     musts = [block for block in blocks if block.type == "SYSTEM" or block.id in pins]
     needed = sum(choice.costs[block.id] for block in musts)
     if needed > choice.left_tokens:
@@ -179,7 +179,7 @@ def _take_musts(choice: _Choice, blocks: Sequence[Block], pins: set[str]) -> Non
         choice.take(block.id, "pinned" if block.id in pins else "system")
 
 
-def _drop_repeats(choice: _Choice, blocks: Sequence[Block]) -> None:
+def _drop_duplicates(choice: _Choice, blocks: Sequence[Block]) -> None:
     """Drop blocks with the content of an earlier one."""
     first = {block.content: block.id for block in reversed(blocks)}
     first |= {block.content: block.id for block in reversed(blocks) if block.id in choice.reasons}

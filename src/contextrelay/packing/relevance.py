@@ -40,7 +40,7 @@ from contextrelay.packing.weights import LENGTH_BITS, WEIGHTS, Weights, WordWeig
 _SPEAKER_TURNS_MIN = 3
 
 
-class _Asked(Struct, frozen=True):
+class _ParsedQuery(Struct, frozen=True):
     """A parsed query: the speakers that it names, and its other words."""
 
     speakers: set[str]
@@ -77,7 +77,7 @@ class Relevance:
         self._length_sum = 0
         self._packs: dict[int, int] = {}
         self._table = WordWeights(weights, 1.0)
-        self._last_asked: tuple[str, _Asked] | None = None
+        self._last_query: tuple[str, _ParsedQuery] | None = None
         """The last query, parsed: it is used for every block that is shown."""
         self._vectors = None if embed is None else Vectors(embed, weights.embedded_lent)
         for block in blocks:
@@ -91,7 +91,7 @@ class Relevance:
 
     def add(self, block: Block) -> None:
         """Add a block after the others; a block with a known id is replaced in place."""
-        self._last_asked = None
+        self._last_query = None
         old = self._entries.get(block.id)
         if old is not None:
             self._forget_words(old)
@@ -111,7 +111,7 @@ class Relevance:
             is_question=said.rstrip().endswith("?"),
             says_when=SAYS_WHEN.search(said) is not None,
             says_number=SAYS_NUMBER.search(said) is not None,
-            says_you=min(len(SAYS_YOU.findall(said)), 3) / 3,
+            address_share=min(len(SAYS_YOU.findall(said)), 3) / 3,
             day=day_of(block),
         )
         self._entries[block.id] = entry
@@ -122,7 +122,7 @@ class Relevance:
 
     def remove(self, block_id: str) -> None:
         """Remove a block, if it exists; its neighbours keep their positions."""
-        self._last_asked = None
+        self._last_query = None
         entry = self._entries.get(block_id)
         if entry is not None:
             self._forget_words(entry)
@@ -143,7 +143,7 @@ class Relevance:
 
     def scores(self, query: str) -> dict[str, float]:
         """Return the scores of relevant blocks by id; blocks without a score are omitted."""
-        summed = self._weighed(query)
+        summed = self._place_scores(query)
         found = {name: score for name, score in zip(self._ids, summed, strict=True) if score}
         return found if self._vectors is None else self._with_vectors(found, query, self._vectors)
 
@@ -151,7 +151,7 @@ class Relevance:
         self, found: dict[str, float], query: str, vectors: Vectors
     ) -> dict[str, float]:
         """Return scores by words plus scores by embedding."""
-        asked = self._asked(query)
+        asked = self._parse_query(query)
         bare = " ".join(asked.spelled[word] for word in asked.meant) or query
         near, highest = vectors.near(bare, self._groups.values()), max(found.values(), default=1.0)
         power, of_vectors = self._weights.words_power, self._weights.embedded
@@ -164,7 +164,7 @@ class Relevance:
     def shares(self, query: str) -> dict[str, float]:
         """Return scores relative to the best one: 1 for the best block, 0 for irrelevant ones."""
         if self._vectors is None:
-            ids, scores = self._ids, self._weighed(query)
+            ids, scores = self._ids, self._place_scores(query)
         else:
             found = self.scores(query)
             ids, scores = list(self._entries), [found.get(each, 0.0) for each in self._entries]
@@ -173,9 +173,9 @@ class Relevance:
         shares.pop("", None)  # Positions of removed blocks.
         return shares
 
-    def _weighed(self, query: str) -> list[float]:
+    def _place_scores(self, query: str) -> list[float]:
         """Return the score of each position for a query."""
-        asked = self._asked(query)
+        asked = self._parse_query(query)
         summed = [0.0] * len(self._ids)
         how_asked = framing().intersection(asked.meant)
         for word, reached in asked.reached.items():
@@ -185,8 +185,8 @@ class Relevance:
                 summed[place] += score * share
         has_groups = bool(self._groups)
         for turn in self._entries.values() if has_groups else ():
-            if turn.is_question and turn.lends is None:
-                self._lends(turn)  # Also finds its answer.
+            if turn.is_question and turn.neighbour_shares is None:
+                self._neighbour_shares(turn)  # Also finds its answer.
         weigh(summed, self._entries.values(), query, asked.speakers, self._weights, has_groups)
         return summed
 
@@ -195,14 +195,14 @@ class Relevance:
         entry = self._entries.get(block_id)
         if entry is None:
             return ()
-        asked = self._asked(query)
+        asked = self._parse_query(query)
         return tuple(
             asked.spelled[word] for word, places in asked.reached.items() if entry.place in places
         )
 
-    def _asked(self, query: str) -> _Asked:
-        if self._last_asked is not None and self._last_asked[0] == query:
-            return self._last_asked[1]
+    def _parse_query(self, query: str) -> _ParsedQuery:
+        if self._last_query is not None and self._last_query[0] == query:
+            return self._last_query[1]
         self._table = self._table.at(self._length_sum / max(len(self._entries), 1))
         spoken = set(re.findall(r"\w+", query.casefold()))
         speakers = {
@@ -212,10 +212,10 @@ class Relevance:
         }
         names = {stem(word) for name in speakers for word in name.split()}
         spelled = query_words(query)
-        meant = {word: self._meant(word) for word in spelled if word not in names}
+        meant = {word: self._related(word) for word in spelled if word not in names}
         reached = {word: self._of_word(word, others) for word, others in meant.items()}
-        asked = _Asked(speakers, spelled, meant, reached)
-        self._last_asked = query, asked
+        asked = _ParsedQuery(speakers, spelled, meant, reached)
+        self._last_query = query, asked
         return asked
 
     # Groups
@@ -231,19 +231,19 @@ class Relevance:
                 members = self._groups.setdefault(entry.group, [])
                 entry.place_in_group = len(members)
                 members.append(entry.id)
-        self._look_again(entry)
+        self._clear_neighbours(entry)
 
     def _leave_group(self, entry: IndexedBlock) -> None:
         if entry.group is not None:
             # Its position stays empty: closing the gap would take time linear in the group.
             self._groups[entry.group][entry.place_in_group] = None
-            self._look_again(entry)
+            self._clear_neighbours(entry)
 
-    def _look_again(self, changed: IndexedBlock) -> None:
+    def _clear_neighbours(self, changed: IndexedBlock) -> None:
         """Clear the cached neighbours of the blocks near a changed one."""
         for entry in self._neighbours(changed):
-            entry.lends = None
-        changed.lends = None
+            entry.neighbour_shares = None
+        changed.neighbour_shares = None
 
     def _neighbours(self, entry: IndexedBlock) -> Iterator[IndexedBlock]:
         """Yield the neighbours of a block within reach."""
@@ -254,15 +254,15 @@ class Relevance:
                 if neighbour is not None and neighbour != entry.id:
                     yield self._entries[neighbour]
 
-    def _lends(self, entry: IndexedBlock) -> list[tuple[int, float]]:
+    def _neighbour_shares(self, entry: IndexedBlock) -> list[tuple[int, float]]:
         """Return the positions of a block's neighbours, with their shares of its weight."""
-        lends: list[tuple[int, float]] = []
+        neighbour_shares: list[tuple[int, float]] = []
         entry.answer_place = -1
         if entry.group is not None:
             members, place = self._groups[entry.group], entry.place_in_group
             for offset, share in enumerate(self._weights.before, 1):
                 if place >= offset and (neighbour := members[place - offset]) is not None:
-                    lends.append((self._entries[neighbour].place, share))
+                    neighbour_shares.append((self._entries[neighbour].place, share))
             for offset, share in enumerate(self._weights.behind, 1):
                 if (
                     place + offset < len(members)
@@ -271,11 +271,11 @@ class Relevance:
                     is_answer = offset == 1 and entry.is_question
                     given = self._weights.after_question if is_answer else share
                     neighbour_place = self._entries[neighbour].place
-                    lends.append((neighbour_place, given))
+                    neighbour_shares.append((neighbour_place, given))
                     if is_answer:
                         entry.answer_place = neighbour_place
-        entry.lends = lends
-        return lends
+        entry.neighbour_shares = neighbour_shares
+        return neighbour_shares
 
     # Words
 
@@ -332,21 +332,23 @@ class Relevance:
             for place, packed in postings.items():
                 if table[packed] > best.get(place, 0.0):
                     best[place] = table[packed]
-        return self._with_lent(best) if self._groups else best
+        return self._with_neighbours(best) if self._groups else best
 
-    def _with_lent(self, own: dict[int, float]) -> dict[int, float]:
+    def _with_neighbours(self, own: dict[int, float]) -> dict[int, float]:
         """Add the contributions of blocks to their neighbours."""
         best, turns, ids = dict(own), self._entries, self._ids
         get = best.get
         for place, value in own.items():
             turn = turns[ids[place]]
-            lends = turn.lends
-            for neighbour, share in self._lends(turn) if lends is None else lends:
+            neighbour_shares = turn.neighbour_shares
+            for neighbour, share in (
+                self._neighbour_shares(turn) if neighbour_shares is None else neighbour_shares
+            ):
                 if value * share > get(neighbour, 0.0):
                     best[neighbour] = value * share
         return best
 
-    def _meant(self, word: str) -> dict[str, float]:
+    def _related(self, word: str) -> dict[str, float]:
         """Return the words that a query word may mean, itself first, with their weights."""
         weights, meant = self._weights, {word: 1.0}
         for other in self._beginnings.get(word[:BEGINNING_CHARS], ()):

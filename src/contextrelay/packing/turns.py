@@ -29,11 +29,11 @@ class IndexedBlock(Struct):
     is_question: bool
     says_when: bool
     says_number: bool
-    says_you: float
+    address_share: float
     """How much it addresses the other speaker: 1 for three times or more."""
     day: tuple[int, int] | None
     """Month and day."""
-    lends: list[tuple[int, float]] | None = None
+    neighbour_shares: list[tuple[int, float]] | None = None
     """Positions of its neighbours with their shares of its weight; None: not cached."""
     answer_place: int = -1
     """Position of the block after a question, if computed."""
@@ -71,8 +71,8 @@ def weigh(
             score *= weights.only_group
         if turn.is_question and turn.group is not None:
             score *= 1 - weights.question
-        if turn.says_you and turn.group is not None:
-            score *= 1 - weights.you * turn.says_you
+        if turn.address_share and turn.group is not None:
+            score *= 1 - weights.you * turn.address_share
         if speakers and turn.speaker in speakers:
             score *= 1 + weights.speaker
         if days and turn.day is not None:

@@ -92,13 +92,18 @@ def _artifacts(report: Report) -> Iterator[str]:
     if report.artifacts_left_out:
         yield f"- and {report.artifacts_left_out} more, not listed"
     for artifact in report.artifacts[:REPORT_PREVIEWS_MAX]:
-        yield from ("", f"### {text(artifact.name or artifact.ref)}", "", *_fenced(fence(artifact)))
+        yield from (
+            "",
+            f"### {text(artifact.name or artifact.ref)}",
+            "",
+            *_fence_and_label(fence(artifact)),
+        )
     left_out = len(report.artifacts) - REPORT_PREVIEWS_MAX
     if left_out > 0:
         yield from ("", f"Previews of {left_out} older artifacts are left out.")
 
 
-def _fenced(shown: str) -> tuple[str, str, str]:
+def _fence_and_label(shown: str) -> tuple[str, str, str]:
     """Return the fence and its label unescaped, readable in source and page alike."""
     ticks = "`" * (1 + max(map(len, _BACKTICKS.findall(shown)), default=3))
     return f"{ticks}text", shown, ticks

@@ -29,8 +29,8 @@ def compaction(state: dict[str, Any]) -> list[Operation]:
     operations: list[Operation] = []
     kept_actions = actions
     if len(actions) > ACTIONS_KEPT or _has_equal_neighbours(actions):
-        kept_actions = _folded(actions)[-ACTIONS_KEPT:]
-        operations += _leading_to(kept_actions, actions)
+        kept_actions = _merge_repeats(actions)[-ACTIONS_KEPT:]
+        operations += _operations_to(kept_actions, actions)
     gone: list[int] = []
     if len(artifacts) > ARTIFACTS_KEPT:
         named = {action.get("result_ref") for action in kept_actions}
@@ -71,7 +71,7 @@ def _counted(description: str) -> tuple[str, int]:
     return (description[: times.start()], int(times[1])) if times else (description, 1)
 
 
-def _folded(actions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _merge_repeats(actions: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Merge equal consecutive actions: the newest is kept, with the length of the run."""
     folded: list[dict[str, Any]] = []
     for action in actions:
@@ -84,7 +84,7 @@ def _folded(actions: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return folded
 
 
-def _leading_to(kept: list[dict[str, Any]], actions: list[dict[str, Any]]) -> list[Operation]:
+def _operations_to(kept: list[dict[str, Any]], actions: list[dict[str, Any]]) -> list[Operation]:
     """Return the operations on the actions: one for each change, or the whole list for many."""
     if kept == actions[-len(kept) :]:
         gone = len(actions) - len(kept)

@@ -116,7 +116,7 @@ def spell(verb: Verb[Any]) -> EncodedVerb:
         Invalid: it is not available over HTTP.
     """
     route = route_of(type(verb))
-    values = dict(_sent(verb))
+    values = dict(_explicit_fields(verb))
     path = route.path
     for name in route.in_path:
         path = path.replace(f"{{{name}}}", _in_path(values.pop(name)))
@@ -126,7 +126,7 @@ def spell(verb: Verb[Any]) -> EncodedVerb:
     return EncodedVerb(route.method, f"{path}?{query}" if query else path, None)
 
 
-def _sent(verb: Verb[Any]) -> Iterator[tuple[str, Any]]:
+def _explicit_fields(verb: Verb[Any]) -> Iterator[tuple[str, Any]]:
     """Yield the fields that differ from their default, and always the name of the caller."""
     for field in fields_of(type(verb)):
         value = getattr(verb, field.name)
@@ -184,11 +184,11 @@ def read(
     Raises:
         Invalid: a value is invalid or a field is unknown.
     """
-    values: dict[str, Any] = {**_object(json), **_from_query(route.verb, query), **in_path}
+    values: dict[str, Any] = {**_json_object(json), **_from_query(route.verb, query), **in_path}
     for name in values:
         if name not in route.verb.__struct_fields__:
             raise Invalid(f"unknown field {name[:80]!r}", takes(route.verb))
-    _sign(route.verb, values, by)
+    _fill_caller(route.verb, values, by)
     try:
         # Integers in a query have digits only.
         return (from_json if json else convert)(values, route.verb)
@@ -196,7 +196,7 @@ def read(
         raise wrong(route.verb, error) from None
 
 
-def _sign(verb: type[Verb[Any]], values: dict[str, Any], by: str) -> None:
+def _fill_caller(verb: type[Verb[Any]], values: dict[str, Any], by: str) -> None:
     """Fill in the name of the caller, also in each item of PushMany."""
     for name in _WHO:
         if name in verb.__struct_fields__:
@@ -204,10 +204,10 @@ def _sign(verb: type[Verb[Any]], values: dict[str, Any], by: str) -> None:
     items = values.get("items") if verb is verbs.PushMany else None
     for each in cast("list[Any]", items) if isinstance(items, list) else ():
         if isinstance(each, dict):
-            _sign(verbs.Push, cast("dict[str, Any]", each), by)
+            _fill_caller(verbs.Push, cast("dict[str, Any]", each), by)
 
 
-def _object(json: bytes | None) -> dict[str, Any]:
+def _json_object(json: bytes | None) -> dict[str, Any]:
     if json is None or not json:
         return {}
     try:

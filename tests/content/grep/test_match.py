@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contextrelay.content.grep.gathered import GrepQuery
-from contextrelay.content.grep.match import LineMatch, Seeker, blocks_of, compile_any
+from contextrelay.content.grep.match import LineMatch, LineSearcher, blocks_of, compile_any
 from contextrelay.content.grep.results import find
 from contextrelay.errors import Invalid
 from contextrelay.model.inspect import Found
@@ -23,17 +23,17 @@ PATTERNS = ("a", "b$", "^a", "ab*", "a[^b]*b", "", "^$", "b|^a", r"\s", r"a\b", 
 
 
 def hits(body: bytes, pattern: str, chunk_bytes: int = 1 << 18) -> list[LineMatch]:
-    seeker = Seeker(compile_any([pattern]), lambda: False)
-    return list(seeker.hits(blocks_of(_chunks(body, chunk_bytes))))
+    searcher = LineSearcher(compile_any([pattern]), lambda: False)
+    return list(searcher.hits(blocks_of(_chunks(body, chunk_bytes))))
 
 
 def counted(body: bytes, pattern: str, reply: int) -> int:
     """How many matches there are, when only the first ones are told."""
-    seeker = Seeker(compile_any([pattern]), lambda: False)
-    seeker.is_enough = not reply
-    for number, _ in enumerate(seeker.hits(blocks_of(_chunks(body, 1 << 18))), 1):
-        seeker.is_enough = number >= reply
-    return seeker.count
+    searcher = LineSearcher(compile_any([pattern]), lambda: False)
+    searcher.is_enough = not reply
+    for number, _ in enumerate(searcher.hits(blocks_of(_chunks(body, 1 << 18))), 1):
+        searcher.is_enough = number >= reply
+    return searcher.count
 
 
 def _chunks(body: bytes, chunk_bytes: int) -> Iterator[bytes]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.content.untrusted.phrases import PHRASES as KNOWN
-from contextrelay.content.untrusted.prefilter import SIEVED_FROM, may_hold_phrase
+from contextrelay.content.untrusted.prefilter import PREFILTER_TEXTS_MIN, may_hold_phrase
 from contextrelay.limits import PREVIEW_HEAD_BYTES_MAX
 from tests.content import corpus
 from tests.content.untrusted.plain_defuse import defuse_plainly
@@ -59,7 +59,7 @@ def near_phrases(draw: st.DrawFn) -> str:
 @pytest.fixture(autouse=True, scope="module")
 def past_the_first_texts() -> None:
     """From here on the sieve is used."""
-    for _ in range(SIEVED_FROM):
+    for _ in range(PREFILTER_TEXTS_MIN):
         may_hold_phrase(b"")
     assert not may_hold_phrase(b"")
 

@@ -16,7 +16,7 @@ from difflib import SequenceMatcher
 
 from msgspec import Struct
 
-from contextrelay.documents.diff import longest_rising
+from contextrelay.documents.diff import longest_increasing
 
 # Limit for comparing line by line, if a line occurs more than once on both sides.
 DIFF_STEPS_MAX = 20_000_000
@@ -104,7 +104,7 @@ def _anchors(
         for index, line in enumerate(old[old_start:old_stop], old_start)
         if line in places
     ]
-    return [(index, place) for place, index in longest_rising(pairs)]
+    return [(index, place) for place, index in longest_increasing(pairs)]
 
 
 def _compared(old: list[str], new: list[str], area: Edit) -> Iterator[Edit]:

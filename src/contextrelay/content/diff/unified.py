@@ -166,11 +166,11 @@ def _middle(
     old: SliceSource, new: SliceSource, labels: tuple[str, str], context: int, tokens_max: int
 ) -> tuple[Compare, list[bytes]]:
     """Return the middle between common head and tail, with some context lines of both."""
-    head = _same_head(old, new)
-    start, is_inside = _back(old, head, context)
+    head = _common_head(old, new)
+    start, is_inside = _context_start(old, head, context)
     lines_before = sum(chunk.count(b"\n") for chunk in old.read(0, start))
-    tail = _same_tail(old, new, start)
-    tail = _forward(old, tail, context)
+    tail = _common_tail(old, new, start)
+    tail = _context_tail(old, tail, context)
     old_stop, new_stop = old.size_bytes - tail, new.size_bytes - tail
     room = DIFF_MIDDLE_BYTES_MAX
     asked = Compare(
@@ -188,12 +188,12 @@ def _middle(
     ]
 
 
-def _same_head(old: SliceSource, new: SliceSource) -> int:
+def _common_head(old: SliceSource, new: SliceSource) -> int:
     """Return the length of the common head in bytes."""
     place = 0
     for one, other in zip(_blocks(old), _blocks(new), strict=False):
         if one != other:
-            return place + _same_start(one, other)
+            return place + _common_prefix(one, other)
         place += len(one)
     return place
 
@@ -210,7 +210,7 @@ def _blocks(source: SliceSource) -> Iterator[bytes]:
         yield carried
 
 
-def _same_start(one: AnyStr, other: AnyStr) -> int:
+def _common_prefix(one: AnyStr, other: AnyStr) -> int:
     """Return the length of the common prefix of two texts, found by bisection."""
     low, high = 0, min(len(one), len(other))
     while low < high:
@@ -222,7 +222,7 @@ def _same_start(one: AnyStr, other: AnyStr) -> int:
     return low
 
 
-def _same_tail(old: SliceSource, new: SliceSource, start: int) -> int:
+def _common_tail(old: SliceSource, new: SliceSource, start: int) -> int:
     """Return the length of the common tail in bytes, after an offset."""
     most = min(old.size_bytes, new.size_bytes) - start
     same = 0
@@ -231,12 +231,12 @@ def _same_tail(old: SliceSource, new: SliceSource, start: int) -> int:
         one = old.bytes_of(old.size_bytes - same - step, old.size_bytes - same)
         other = new.bytes_of(new.size_bytes - same - step, new.size_bytes - same)
         if one != other:
-            return same + _same_start(one[::-1], other[::-1])
+            return same + _common_prefix(one[::-1], other[::-1])
         same += step
     return same
 
 
-def _back(source: SliceSource, place: int, context: int) -> tuple[int, bool]:
+def _context_start(source: SliceSource, place: int, context: int) -> tuple[int, bool]:
     """Go back from an offset to its line start and `context` more lines, unless a line is long."""
     window = source.bytes_of(max(0, place - LINE_MARK_BYTES), place)
     first = place - len(window)
@@ -253,7 +253,7 @@ def _back(source: SliceSource, place: int, context: int) -> tuple[int, bool]:
     return first + start, False
 
 
-def _forward(source: SliceSource, tail: int, context: int) -> int:
+def _context_tail(source: SliceSource, tail: int, context: int) -> int:
     """Return a tail that starts at a line and leaves `context` lines before it in the middle."""
     begin = source.size_bytes - tail
     window = source.bytes_of(begin, min(begin + LINE_MARK_BYTES, source.size_bytes))
@@ -295,7 +295,7 @@ def _folded(lines: Iterator[str]) -> Iterator[str]:
 
 def _fold(line: str, other: str) -> str:
     """Return a part of a long line: its beginning, or around its difference from another."""
-    change = _same_start(line[1:], other[1:]) if other else 0
+    change = _common_prefix(line[1:], other[1:]) if other else 0
     first = max(0, change - MATCH_BYTES_SHOWN // 2)
     text = line[1 + first : 1 + first + MATCH_BYTES_SHOWN]
     left = len(line) - 1 - len(text)

@@ -23,7 +23,7 @@ Search = Callable[..., Any]
 """The search method of a compiled pattern."""
 
 SHORT_REF_CHARS = 8
-ONE_MORE = 100
+PATTERN_SCORE = 100
 """The score of one more pattern; whole words break ties."""
 # Longer lines are searched only around their matches.
 _LINE_BYTES = 8_192
@@ -114,10 +114,10 @@ class GrepMatches:
         line, place = marks.before_offset(offset)
         return line + source.bytes_of(place, offset).count(b"\n")
 
-    def takes(self, match: Match) -> bool:
+    def add_if_fits(self, match: Match) -> bool:
         """Add a match if it fits; after the first that does not fit, no more are added."""
         if not self.is_full:
-            match = match if self.matches else self._fitted(match)
+            match = match if self.matches else self._shortened(match)
             cost = count_tokens(_lines_of(match, self.wanted.context) + self._head(match))
             self.is_full = (
                 cost + 1 > self.tokens_left or len(self.matches) >= self.wanted.matches_max
@@ -129,7 +129,7 @@ class GrepMatches:
         self.matches.append(match)
         return True
 
-    def _fitted(self, match: Match) -> Match:
+    def _shortened(self, match: Match) -> Match:
         """Shorten the first match to the budget: drop its context, then cut it."""
         if (match.before or match.after) and (
             count_tokens(_lines_of(match, self.wanted.context)) > self.tokens_left // 2
@@ -154,7 +154,7 @@ class GrepMatches:
 
     # Ranking for several patterns
 
-    def ranks_line(self, source: SliceSource, hit: LineMatch) -> None:
+    def rank_line(self, source: SliceSource, hit: LineMatch) -> None:
         """Keep a line if it is among the best so far, by the number of patterns in it."""
         at = hit.offset - hit.line_offset
         if hit.is_folded and self._is_quick and at < _LINE_BYTES:
@@ -171,7 +171,7 @@ class GrepMatches:
         tries = _WHOLE_TRIES if self._is_quick else 1
         self._rank(score_of(raw, self._searches, tries), source, hit)
 
-    def ranks(self, score: int, match: Match) -> None:
+    def rank_record(self, score: int, match: Match) -> None:
         """Rank a record by the number of patterns in it."""
         self._rank(score, None, match)
 
@@ -191,9 +191,9 @@ class GrepMatches:
     @property
     def needs_words(self) -> bool:
         """Whether a line with a single pattern as a whole word still can."""
-        return bool(self._best) and self._best[0][0] <= ONE_MORE
+        return bool(self._best) and self._best[0][0] <= PATTERN_SCORE
 
-    def take_ranked(self) -> None:
+    def add_ranked(self) -> None:
         """Add the best matches: by number of patterns, then in order."""
         for _, _, source, found in sorted(self._best, key=lambda each: each[:2], reverse=True):
             if isinstance(found, LineMatch):
@@ -202,7 +202,7 @@ class GrepMatches:
                     text = cut_around(found.text, self._searches, MATCH_BYTES_SHOWN)
                     found = replace(found, text=text)
                 found = self.match(source, found)
-            if not self.takes(found):
+            if not self.add_if_fits(found):
                 return
 
 
@@ -223,7 +223,7 @@ def score_of(raw: bytes, searches: Sequence[Search], tries: int) -> int:
                 score += 1
                 break
             place = max(stop, start + 1)
-        score += ONE_MORE * is_there
+        score += PATTERN_SCORE * is_there
     return score
 
 

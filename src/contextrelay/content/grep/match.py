@@ -153,7 +153,7 @@ def blocks_of(
             stop = (part.find(b"\n", seen) if is_inside else part.rfind(b"\n")) + 1
             if stop:
                 yield LineBlock(line, offset, part[:stop], seen, is_inside, line_offset)
-                if is_inside and (whole := long_line.ended(part[seen:stop])):
+                if is_inside and (whole := long_line.finish(part[seen:stop])):
                     yield LineBlock(line, line_offset, whole, 0, False, line_offset, is_again=True)
                 line += part.count(b"\n", seen, stop) if line else 0
                 offset += stop
@@ -169,7 +169,7 @@ def blocks_of(
         stop = carried.find(b"\n", seen) + 1 or len(carried)
         if len(carried) > seen:
             yield LineBlock(line, offset, carried[:stop], seen, True, line_offset)
-        if whole := long_line.ended(carried[seen:stop]):
+        if whole := long_line.finish(carried[seen:stop]):
             yield LineBlock(line, line_offset, whole, 0, False, line_offset, is_again=True)
         if stop == len(carried):
             return
@@ -192,7 +192,7 @@ class _LongLine:
         else:
             self._parts.clear()
 
-    def ended(self, part: bytes) -> bytes:
+    def finish(self, part: bytes) -> bytes:
         """Return the whole line with its end, or nothing if it is too long."""
         self.add(part)
         whole = b"".join(self._parts)
@@ -206,7 +206,7 @@ class _LongLine:
 _COUNTED_BETWEEN_LOOKS = 64
 
 
-class Seeker:
+class LineSearcher:
     """Searches blocks, yields matches until told to stop, and counts all of them."""
 
     def __init__(
@@ -245,7 +245,7 @@ class Seeker:
             # In an overlap only the end is new, but a match may start before it.
             place = max(1, self._shown_until - block.offset) if block.is_inside else 0
             line, counted = block.line, 0
-            for found in self._found(block, place):
+            for found in self._matches_in(block, place):
                 if line:
                     line += block.raw.count(b"\n", counted, found.line_start)
                     counted = found.line_start
@@ -259,7 +259,7 @@ class Seeker:
             self.is_complete = False
         return not self.is_complete
 
-    def _found(self, block: LineBlock, place: int) -> Iterator[_Found]:
+    def _matches_in(self, block: LineBlock, place: int) -> Iterator[_Found]:
         """Yield the matches of a block from a position; only count them if enough were found."""
         # RE2 sees the byte before the start and the one after the end: within a line, ^ and $ do
         # not match there.
@@ -268,7 +268,7 @@ class Seeker:
         is_whole = not (block.is_inside or block.is_cut)
         while True:
             if is_whole and self._plain and (self.is_enough or self.needs_several):
-                place = self._counted(block, self._plain, place)
+                place = self._count_lines(block, self._plain, place)
             if place >= end or (match := search(raw, place, end)) is None:
                 return
             start, stop = match.span()
@@ -296,7 +296,7 @@ class Seeker:
             if not self.is_enough:
                 yield _Found(start, line_start, line_stop, first, last, is_folded, is_cut)
 
-    def _counted(self, block: LineBlock, plain: PlainTexts, place: int) -> int:
+    def _count_lines(self, block: LineBlock, plain: PlainTexts, place: int) -> int:
         """Count lines with one of several texts, up to the end or to a long line.
 
         If not enough were found, also stop at a line that has more than one of them.
@@ -315,12 +315,14 @@ class Seeker:
                     if not self.is_enough:
                         return place
                     stop = raw.find(b"\n", first) + 1 or len(raw)
-            place, is_long = self._counted_of(block, plain.texts[index], place, stop)
+            place, is_long = self._count_lines_with(block, plain.texts[index], place, stop)
             if is_long:
                 return place
         return len(raw)
 
-    def _counted_of(self, block: LineBlock, text: bytes, place: int, stop: int) -> tuple[int, bool]:
+    def _count_lines_with(
+        self, block: LineBlock, text: bytes, place: int, stop: int
+    ) -> tuple[int, bool]:
         """Count lines with a text up to a position. Return the end position, and whether its line
         must be examined: it is long, or has the text as a word where that matters.
         """

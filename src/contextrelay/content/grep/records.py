@@ -18,11 +18,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from contextrelay.content.grep.gathered import ONE_MORE, Search
+from contextrelay.content.grep.gathered import PATTERN_SCORE, Search
 from contextrelay.content.grep.identity import identifies
 from contextrelay.content.grep.match import compile_any
 from contextrelay.content.grep.plain_text import VALUE, WORD, is_plain, spellings, wholeness
-from contextrelay.content.grep.shown_record import Showing
+from contextrelay.content.grep.shown_record import RecordFormatter
 from contextrelay.content.grep.tree import Format, JsonContainer, TooMany, nodes_of
 from contextrelay.content.settings import settings
 from contextrelay.content.tokens import count_tokens
@@ -92,14 +92,14 @@ def records(wanted: RecordQuery, body: bytes) -> Records:
         nodes = nodes_of(body.decode("latin-1"), format, [place[0] for place in places])
     except TooMany as error:
         return Records(None, why=str(error))
-    holders = _holders(nodes, _with_lines(places, body), len(wanted.patterns), format)
+    holders = _matched_nodes(nodes, _with_lines(places, body), len(wanted.patterns), format)
     if not holders:
         return Records(None)
     order = sorted(holders, key=lambda each: (-each.score, -each.in_line, each.offset))
     searches = [
         compile_any((each,), wanted.ignore_case, wanted.is_fixed).search for each in wanted.patterns
     ]
-    showing = Showing(searches, body, nodes, format)
+    showing = RecordFormatter(searches, body, nodes, format)
     found: list[MatchedRecord] = []
     left = wanted.all_chars_max
     # If one record is better than all others, it may use the whole budget; so may the first one if
@@ -206,7 +206,7 @@ def _places(wanted: RecordQuery, body: bytes, format: Format) -> tuple[list[Plac
         if format in ("json", "json lines") and is_plain(forms, is_fixed):
             forms, is_fixed = spellings(each), True
         search = compile_any(forms, wanted.ignore_case, is_fixed).search
-        seeks.append(partial(_seek, search, body, index, format == "sections"))
+        seeks.append(partial(_pattern_matches, search, body, index, format == "sections"))
         found[index] = list(islice(seeks[index](0, len(body)), GREP_PLACES_MAX + 1))
         while sum(map(len, found.values())) > GREP_PLACES_MAX:
             found.pop(max(found, key=lambda at: len(found[at])))
@@ -220,7 +220,7 @@ def _places(wanted: RecordQuery, body: bytes, format: Format) -> tuple[list[Plac
     return (sorted(places), False) if rare and len(places) <= GREP_PLACES_MAX else None
 
 
-def _seek(
+def _pattern_matches(
     search: Search, body: bytes, index: int, has_names: bool, start: int, end: int
 ) -> Iterator[Place]:
     """Yield the matches of a pattern between two positions."""
@@ -244,7 +244,7 @@ def _around(places: Iterable[Place], end: int) -> list[tuple[int, int]]:
     return spans
 
 
-class _Holder(Struct):
+class _MatchedNode(Struct):
     """A node that contains matches, while no smaller one contains as many of the patterns."""
 
     node: int
@@ -263,14 +263,14 @@ class _Holder(Struct):
     @property
     def score(self) -> int:
         whole = self.whole.bit_count() + self.values.bit_count() + self.names.bit_count()
-        return ONE_MORE * self.mask.bit_count() + whole
+        return PATTERN_SCORE * self.mask.bit_count() + whole
 
     @property
     def in_line(self) -> int:
         """The number of its patterns that are in one line."""
         return min(self.together, self.mask.bit_count())
 
-    def add(self, other: _Holder) -> None:
+    def add(self, other: _MatchedNode) -> None:
         self.mask |= other.mask
         self.whole |= other.whole
         self.values |= other.values
@@ -288,11 +288,11 @@ def _with_lines(places: list[Place], body: bytes) -> Iterator[tuple[Place, int]]
         yield place, mask.bit_count()
 
 
-def _holders(
+def _matched_nodes(
     nodes: list[JsonContainer], places: Iterable[tuple[Place, int]], patterns: int, format: Format
-) -> list[_Holder]:
+) -> list[_MatchedNode]:
     """Return the smallest records that contain matches."""
-    own: dict[int, _Holder] = {}
+    own: dict[int, _MatchedNode] = {}
     stack: list[int] = []
     following = 0
     for (start, stop, pattern, whole), together in places:
@@ -301,7 +301,7 @@ def _holders(
             following += 1
         index = next((each for each in reversed(stack) if nodes[each].stop >= stop), 0)
         index = _record(nodes, index)
-        holder = own.setdefault(index, _Holder(index, 0, 0, 0, 0, start))
+        holder = own.setdefault(index, _MatchedNode(index, 0, 0, 0, 0, start))
         holder.mask |= 1 << pattern
         holder.together = max(holder.together, together)
         holder.whole |= (whole >= WORD) << pattern
@@ -332,9 +332,9 @@ def _size(node: JsonContainer) -> int:
     return node.stop - node.body
 
 
-def _join(nodes: list[JsonContainer], own: dict[int, _Holder]) -> None:
+def _join(nodes: list[JsonContainer], own: dict[int, _MatchedNode]) -> None:
     """Add the records that have more of the patterns than any one inside them."""
-    below: dict[int, _Holder] = {}
+    below: dict[int, _MatchedNode] = {}
     best: dict[int, int] = {}
     # Smallest first: the patterns of an inner record do not count again for outer ones.
     pending = [-index for index in own]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from contextrelay.content.grep.gathered import SHORT_REF_CHARS, GrepMatches, GrepQuery
-from contextrelay.content.grep.match import Seeker, blocks_of, compile_any
+from contextrelay.content.grep.match import LineSearcher, blocks_of, compile_any
 from contextrelay.content.grep.plain_text import is_plain, spellings
 from contextrelay.content.grep.records import MatchedRecord, Records, records, structured_type
 from contextrelay.content.grep.records import RecordQuery as RecordsWanted
@@ -74,10 +74,10 @@ def find(
         if isinstance(source, Skipped):
             gathered.skip(source.ref, source.why)
             continue
-        seeker = Seeker(pattern, is_over, GREP_COUNTED_MAX - gathered.count)
+        searcher = LineSearcher(pattern, is_over, GREP_COUNTED_MAX - gathered.count)
         try:
             if not _found_records(readable(source), pattern, gathered, by_records, is_over):
-                _look_into(readable(source), seeker, gathered)
+                _look_into(readable(source), searcher, gathered)
         except Invalid as binary:
             gathered.skip(source.ref, binary.message)
         except (Broken, NotFound, Gone) as error:
@@ -86,8 +86,8 @@ def find(
                 raise
             ref = source.ref
             gathered.skip(ref, f"{ref[:SHORT_REF_CHARS]} cannot be read: {error.message}")
-        is_complete = is_complete and seeker.is_complete
-    gathered.take_ranked()
+        is_complete = is_complete and searcher.is_complete
+    gathered.add_ranked()
     return _found(gathered, is_complete, is_one)
 
 
@@ -111,12 +111,12 @@ def _found_records(
     if kind is None:
         return False
     # A first search for any match, which checks the clock.
-    seeker = Seeker(_in_json(wanted) if kind == "json" else pattern, is_over, 1)
+    searcher = LineSearcher(_in_json(wanted) if kind == "json" else pattern, is_over, 1)
     chunks = source.read(0, source.size_bytes)
-    first = next(seeker.hits(blocks_of(chunks, 0, most=seeker.block_bytes_max)), None)
+    first = next(searcher.hits(blocks_of(chunks, 0, most=searcher.block_bytes_max)), None)
     if first is None:
-        gathered.looked_at += seeker.is_complete
-        return seeker.is_complete
+        gathered.looked_at += searcher.is_complete
+        return searcher.is_complete
     body = source.bytes_of(0, source.size_bytes)
     gathered.record_bodies += 1
     chars = min(max(2 * wanted.tokens_max, _RECORD_CHARS_MIN), _RECORD_CHARS_MAX)
@@ -146,8 +146,8 @@ def _found_records(
     for each in found.found:
         match = _match(source.ref, each)
         if gathered.is_ranked:
-            gathered.ranks(each.score, match)
-        elif not gathered.takes(match):
+            gathered.rank_record(each.score, match)
+        elif not gathered.add_if_fits(match):
             break
     _count(source, found.count, shown_before, gathered)
     return True
@@ -174,11 +174,11 @@ def _in_json(wanted: GrepQuery) -> Any:
     return compile_any(forms, wanted.ignore_case, is_fixed)
 
 
-def _look_into(source: SliceSource, seeker: Seeker, gathered: GrepMatches) -> None:
+def _look_into(source: SliceSource, searcher: LineSearcher, gathered: GrepMatches) -> None:
     wanted = gathered.wanted
     gathered.looked_at += 1
-    seeker.is_enough = gathered.is_full
-    seeker.needs_several, seeker.needs_words = gathered.needs_several, gathered.needs_words
+    searcher.is_enough = gathered.is_full
+    searcher.needs_several, searcher.needs_words = gathered.needs_several, gathered.needs_words
     offset, line = 0, 1
     if wanted.after_line:
         marks = source.marks() if source.size_bytes > 2 * LINE_MARK_BYTES else None
@@ -188,18 +188,18 @@ def _look_into(source: SliceSource, seeker: Seeker, gathered: GrepMatches) -> No
         line = 0  # Computed only for the matches shown.
     shown_before = len(gathered.matches)
     chunks = source.read(offset, source.size_bytes)
-    for hit in seeker.hits(blocks_of(chunks, line, offset, seeker.block_bytes_max)):
+    for hit in searcher.hits(blocks_of(chunks, line, offset, searcher.block_bytes_max)):
         if gathered.is_ranked:
-            gathered.ranks_line(source, hit)
-            seeker.needs_several = gathered.needs_several
-            seeker.needs_words = gathered.needs_words
+            gathered.rank_line(source, hit)
+            searcher.needs_several = gathered.needs_several
+            searcher.needs_words = gathered.needs_words
         else:
-            seeker.is_enough = not gathered.takes(gathered.match(source, hit))
-    if seeker.count and source.size_bytes > GREP_RECORDS_BYTES_MAX and wanted.shows_records:
+            searcher.is_enough = not gathered.add_if_fits(gathered.match(source, hit))
+    if searcher.count and source.size_bytes > GREP_RECORDS_BYTES_MAX and wanted.shows_records:
         _note_records(source, gathered, _TOO_LARGE)
-    if seeker.has_places and _note_records(source, gathered, _PLACES):
+    if searcher.has_places and _note_records(source, gathered, _PLACES):
         gathered.is_counted = False
-    _count(source, seeker.count, shown_before, gathered)
+    _count(source, searcher.count, shown_before, gathered)
 
 
 def _count(source: SliceSource, count: int, shown_before: int, gathered: GrepMatches) -> None:

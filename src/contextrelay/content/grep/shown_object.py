@@ -69,7 +69,7 @@ def shown_object(
 
     `without` is a member of an object: show what is around it. Return "" if nothing fits.
     """
-    taken = _Taken(searches, without)
+    taken = _SplitValue(searches, without)
     whole = taken.part("", value, 0)
     order, least = taken.order()
     low, high = least, len(order)
@@ -92,7 +92,7 @@ def shown_object(
     return _render(whole, chosen)
 
 
-class _Taken:
+class _SplitValue:
     """A value split into leaves."""
 
     def __init__(self, searches: Sequence[Search], without: str | None) -> None:
@@ -164,7 +164,7 @@ class _Taken:
 
     def _matched(self, text: str) -> list[int]:
         raw = text.encode("utf-8", "replace")
-        return [_how_well(raw, search) for search in self._searches]
+        return [_match_level(raw, search) for search in self._searches]
 
     def order(self) -> tuple[list[int], int]:
         """Return the leaves in the order of importance, and how many are always shown."""
@@ -200,7 +200,7 @@ class _Taken:
         return anchors
 
 
-def _how_well(raw: bytes, search: Search) -> int:
+def _match_level(raw: bytes, search: Search) -> int:
     """Return 0 for no match, and more for a whole word or a whole value."""
     best = place = 0
     for _ in range(_TRIES):

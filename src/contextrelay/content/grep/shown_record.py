@@ -35,7 +35,7 @@ _WITHIN, _REST_TOKENS_MIN = " in ", 12
 _CHARS_A_TOKEN = 12
 
 
-class Showing:
+class RecordFormatter:
     """Formats records for display."""
 
     def __init__(

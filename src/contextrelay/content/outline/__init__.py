@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from contextrelay.content.error_lines import has_diagnostics, is_error_line
-from contextrelay.content.outline.layout import Drawn, OutlinePiece, fit
+from contextrelay.content.outline.layout import OutlineDraft, OutlinePiece, fit
 from contextrelay.content.slicing.source import is_binary
 from contextrelay.content.sniff import is_levelled, is_timed, sniff_text
 from contextrelay.content.source import Source
@@ -42,11 +42,11 @@ _BLANKS_MAX = 0.2
 
 def outline(source: Source, kind: ArtifactType, tokens_max: int = OUTLINE_TOKENS_DEFAULT) -> Shape:
     """Outline a body within a number of tokens."""
-    drawn = drawn_of(source, kind)
-    fitted = fit(drawn, tokens_max)
-    way, _, value = drawn.next.removeprefix("--").partition(" ")
+    draft = draft_of(source, kind)
+    fitted = fit(draft, tokens_max)
+    way, _, value = draft.next.removeprefix("--").partition(" ")
     return Shape(
-        kind=drawn.kind,
+        kind=draft.kind,
         text=fitted.text,
         tokens=fitted.tokens,
         omitted=fitted.omitted,
@@ -56,14 +56,14 @@ def outline(source: Source, kind: ArtifactType, tokens_max: int = OUTLINE_TOKENS
     )
 
 
-def drawn_of(source: Source, kind: ArtifactType) -> Drawn:
+def draft_of(source: Source, kind: ArtifactType) -> OutlineDraft:
     """Return the pieces of an outline, computed once per body."""
-    if kind not in source.drawn:
-        source.drawn[kind] = _draw(source, kind)
-    return source.drawn[kind]
+    if kind not in source.drafts:
+        source.drafts[kind] = _draft(source, kind)
+    return source.drafts[kind]
 
 
-def _draw(source: Source, kind: ArtifactType) -> Drawn:
+def _draft(source: Source, kind: ArtifactType) -> OutlineDraft:
     """Return the pieces of an outline from the first module that can parse the body."""
     head = source.text[:HEAD_BYTES_MAX].encode("utf-8", "replace")[:HEAD_BYTES_MAX]
     if kind == "binary" and source.is_text and not is_binary(head):
@@ -83,10 +83,10 @@ def _draw(source: Source, kind: ArtifactType) -> Drawn:
         return run
     if _is_log(source, kind):
         kind = "log"  # Its first lines do not show that it is a log.
-    drawn = _tool_output(source) if kind == "tool_output" else _first(source, _MODULES[kind])
-    drawn = drawn or _by(source, "text")
-    assert drawn is not None
-    return drawn
+    draft = _tool_output(source) if kind == "tool_output" else _first(source, _MODULES[kind])
+    draft = draft or _by(source, "text")
+    assert draft is not None
+    return draft
 
 
 def _is_log(source: Source, kind: ArtifactType) -> bool:
@@ -107,29 +107,29 @@ def _says_nothing(name: str) -> bool:
     return "." not in name or name.lower().endswith((".txt", ".text", ".out"))
 
 
-def _tool_output(source: Source) -> Drawn | None:
+def _tool_output(source: Source) -> OutlineDraft | None:
     """Outline the output of a tool: by its detected type, or as a log if it has error lines."""
     kind, media_type = sniff_text(source.body[:HEAD_BYTES_MAX])
-    drawn = _by(source.read_as(media_type), _MODULES[kind][-1]) if kind in _OUTPUTS else None
-    if drawn is not None:
-        return drawn
+    draft = _by(source.read_as(media_type), _MODULES[kind][-1]) if kind in _OUTPUTS else None
+    if draft is not None:
+        return draft
     lines = source.short_lines[:_OUTPUT_LINES_MAX]
     return _by(source, "log.lines") if kind == "log" or any(map(is_error_line, lines)) else None
 
 
-def _first(source: Source, modules: tuple[str, ...]) -> Drawn | None:
+def _first(source: Source, modules: tuple[str, ...]) -> OutlineDraft | None:
     return next(filter(None, (_by(source, module) for module in modules)), None)
 
 
-def _by(source: Source, module: str) -> Drawn | None:
-    return import_module(f"contextrelay.content.outline.{module}").draw(source)
+def _by(source: Source, module: str) -> OutlineDraft | None:
+    return import_module(f"contextrelay.content.outline.{module}").draft_outline(source)
 
 
-def draw_lines(source: Source, kind: ArtifactType, note: str) -> Drawn:
+def draw_lines(source: Source, kind: ArtifactType, note: str) -> OutlineDraft:
     """Return an outline by lines only, used after other parsers exceeded their limits."""
     module = "binary" if not source.is_text else "code.by_line" if kind == "code" else "text"
-    drawn = _by(source, module)
-    assert drawn is not None  # These accept everything.
-    return Drawn(
-        drawn.kind, [*drawn.pieces[:1], OutlinePiece(0, (note,)), *drawn.pieces[1:]], drawn.next
+    draft = _by(source, module)
+    assert draft is not None  # These accept everything.
+    return OutlineDraft(
+        draft.kind, [*draft.pieces[:1], OutlinePiece(0, (note,)), *draft.pieces[1:]], draft.next
     )

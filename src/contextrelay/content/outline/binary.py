@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 
-from contextrelay.content.outline.layout import Drawn, OutlinePiece, quoted
+from contextrelay.content.outline.layout import OutlineDraft, OutlinePiece, quoted
 from contextrelay.content.source import Source
 
 # Maximum number of archive entries listed.
@@ -42,7 +42,7 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
 )
 
 
-def draw(source: Source) -> Drawn | None:
+def draft_outline(source: Source) -> OutlineDraft | None:
     """Return the outline of a body that is not text."""
     body = source.body
     name = next((name for magic, name in _MAGIC if body.startswith(magic)), "")
@@ -59,7 +59,7 @@ def draw(source: Source) -> Drawn | None:
     if entries:
         pieces.append(OutlinePiece(1, (f"{'at least ' if is_cut else ''}{len(entries)} entries:",)))
         pieces += [OutlinePiece(2, (f"{quoted(path, 120)} {size}",)) for path, size in entries]
-    return Drawn("binary", pieces)  # No command can show a piece of it: it has to be pulled.
+    return OutlineDraft("binary", pieces)  # No command can show a piece of it: it has to be pulled.
 
 
 def _details(name: str, body: bytes) -> list[str]:

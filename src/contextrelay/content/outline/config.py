@@ -9,7 +9,7 @@ from itertools import chain, islice
 
 from msgspec import Struct
 
-from contextrelay.content.outline.layout import JOINED, Drawn, OutlinePiece, quoted
+from contextrelay.content.outline.layout import JOINED, OutlineDraft, OutlinePiece, quoted
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX
 
@@ -35,7 +35,7 @@ _SETTINGS = ("application/toml", "text/x-java-properties")
 _NAMES = (".ini", ".cfg", ".conf", ".env", ".properties", ".toml")
 
 
-def draw(source: Source) -> Drawn | None:
+def draft_outline(source: Source) -> OutlineDraft | None:
     """Return the outline of a settings file, or None for other text."""
     name = source.name.lower()
     if source.media_type in _SETTINGS or name.endswith(_NAMES):
@@ -72,7 +72,7 @@ class _Section(Struct):
         return tuple(f"[{name}] {listed}{where}" for listed in ("", *some))
 
 
-def _sections(source: Source) -> Drawn | None:
+def _sections(source: Source) -> OutlineDraft | None:
     lines = source.short_lines
     headers = _headers(lines)
     labels = _labels(list(headers.values()))
@@ -119,7 +119,7 @@ def _sections(source: Source) -> Drawn | None:
     names.update(dict.fromkeys(chain.from_iterable(each.names for each in found.values())))
     # Groups, and a few sections, keep their lines when names need the room.
     kept_rank = int(bool(labels) or len(found) <= _SECTIONS_FEW)
-    return Drawn("settings", pieces, "--lines 1:41", left_out, names, kept_rank)
+    return OutlineDraft("settings", pieces, "--lines 1:41", left_out, names, kept_rank)
 
 
 def _keys(section: _Section, rank: int, keys_max: int) -> Iterator[OutlinePiece]:

@@ -7,7 +7,7 @@ from itertools import takewhile
 
 from msgspec import Struct
 
-from contextrelay.content.outline.layout import JOINED, Drawn, OutlinePiece, quoted
+from contextrelay.content.outline.layout import JOINED, OutlineDraft, OutlinePiece, quoted
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX
 
@@ -27,7 +27,7 @@ class _File(Struct, gc=False):
     status: str = ""
 
 
-def draw(source: Source) -> Drawn | None:
+def draft_outline(source: Source) -> OutlineDraft | None:
     """Return the outline of a diff, or None if it has no files."""
     files, commits = _read(source.short_lines)
     if not files:
@@ -56,7 +56,7 @@ def draw(source: Source) -> Drawn | None:
         pieces.append(OutlinePiece(2, _forms(each, name), JOINED))
     first = files[0]
     names = dict.fromkeys(path.rpartition("/")[2] for path in paths)
-    return Drawn("diff", pieces, f"--lines {first.line}:{first.line + 40}", names=names)
+    return OutlineDraft("diff", pieces, f"--lines {first.line}:{first.line + 40}", names=names)
 
 
 def _forms(each: _File, name: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from email.header import decode_header
 
-from contextrelay.content.outline.layout import Drawn, OutlinePiece, quoted
+from contextrelay.content.outline.layout import OutlineDraft, OutlinePiece, quoted
 from contextrelay.content.source import Source
 
 _FIELD = re.compile(r"([A-Za-z][A-Za-z0-9-]{0,60}):[ \t]*(.*)")
@@ -18,7 +18,7 @@ _FILE_NAME = re.compile(r"(?:file)?name\*?=\"?([^\";\n]{1,200})", re.IGNORECASE)
 _HEADER_LINES_MAX = 500
 
 
-def draw(source: Source) -> Drawn | None:
+def draft_outline(source: Source) -> OutlineDraft | None:
     """Return the outline of an email, or of the first in a mailbox; None if it has no headers."""
     fields, body_at = _fields(source.short_lines)
     if not fields:
@@ -46,7 +46,7 @@ def draw(source: Source) -> Drawn | None:
                 OutlinePiece(3, (f"{number}: {quoted(line, 80)}", f"{number}: {quoted(line, 200)}"))
             )
         previous = line
-    return Drawn("email", pieces, f"--lines {body_at + 1}:{body_at + 41}")
+    return OutlineDraft("email", pieces, f"--lines {body_at + 1}:{body_at + 41}")
 
 
 def _fields(lines: list[str]) -> tuple[dict[str, str], int]:

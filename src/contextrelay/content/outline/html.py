@@ -12,7 +12,7 @@ from html import unescape
 
 from msgspec import Struct, field
 
-from contextrelay.content.outline.layout import JOINED, Drawn, OutlinePiece, quoted
+from contextrelay.content.outline.layout import JOINED, OutlineDraft, OutlinePiece, quoted
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX, OUTLINE_TAGS_MAX
 
@@ -44,7 +44,7 @@ class _Page(Struct):
     """Total number of links, read or not."""
 
 
-def draw(source: Source) -> Drawn | None:
+def draft_outline(source: Source) -> OutlineDraft | None:
     """Return the outline of a page."""
     page = _read(source.text)
     headings = _with_lines(source.text, page.headings)
@@ -61,7 +61,7 @@ def draw(source: Source) -> Drawn | None:
     pieces += _headings(headings)
     pieces += _links(page)
     line = headings[0][1] if headings else 1
-    return Drawn("html", pieces, f"--lines {line}:{line + 40}")
+    return OutlineDraft("html", pieces, f"--lines {line}:{line + 40}")
 
 
 def find_headings(text: str) -> list[tuple[int, int, str]]:

@@ -11,7 +11,7 @@ from itertools import islice
 
 from msgspec import Struct
 
-from contextrelay.content.outline.layout import Drawn, OutlinePiece, quoted
+from contextrelay.content.outline.layout import OutlineDraft, OutlinePiece, quoted
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX, OUTLINE_TAGS_MAX
 
@@ -34,7 +34,7 @@ class _Failure(Struct):
     why: str
 
 
-def draw(source: Source) -> Drawn | None:
+def draft_outline(source: Source) -> OutlineDraft | None:
     """Return the outline of a report, or None for other text."""
     if _ROOT.search(source.text[:_HEAD_CHARS]) is None:
         return None
@@ -74,7 +74,7 @@ def draw(source: Source) -> Drawn | None:
         pieces.append(OutlinePiece(1, (label, short, full)))
     first = failed[0].line if failed else 1
     left_out = max(0, len(failed) - OUTLINE_PIECES_MAX) + max(0, len(suites) - _SUITES_MAX)
-    return Drawn("tests", pieces, f"--lines {max(1, first - 5)}:{first + 20}", left_out)
+    return OutlineDraft("tests", pieces, f"--lines {max(1, first - 5)}:{first + 20}", left_out)
 
 
 def _values(attributes: str) -> dict[str, str]:

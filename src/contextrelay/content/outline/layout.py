@@ -40,7 +40,7 @@ class OutlinePiece(Struct, frozen=True):
     glue: str = OWN_LINE
 
 
-class Drawn(Struct, frozen=True):
+class OutlineDraft(Struct, frozen=True):
     """An outline before fitting: its pieces in the order of the body."""
 
     kind: str
@@ -66,22 +66,22 @@ class Fitted(Struct, frozen=True):
     patterns: tuple[str, ...]
 
 
-def fit(drawn: Drawn, tokens_max: int) -> Fitted:
+def fit(draft: OutlineDraft, tokens_max: int) -> Fitted:
     """Choose which pieces to show, and in which form."""
-    pieces = drawn.pieces[:OUTLINE_PIECES_MAX]
-    laid = _Laid(pieces)
+    pieces = draft.pieces[:OUTLINE_PIECES_MAX]
+    layout = _Layout(pieces)
     # A name takes at least one token, and examining thousands would be slow.
-    names = _short(drawn.names, 4 * tokens_max)
-    left_out = drawn.left_out + len(drawn.pieces) - len(pieces)
+    names = _short(draft.names, 4 * tokens_max)
+    left_out = draft.left_out + len(draft.pieces) - len(pieces)
     # Room for the note about omitted pieces.
     budget_tokens = tokens_max - min(12, tokens_max // 10)
     length = cache(count_tokens)
     fitted: Fitted | None = None
     tries_left = _TRIES_MAX
     while True:
-        chosen, also = _choose_and_name(drawn, laid, names, budget_tokens, length)
+        chosen, also = _choose_and_name(draft, layout, names, budget_tokens, length)
         omitted = max(0, len(pieces) - len(chosen) + left_out - len(also))
-        lines = _list_lines(also, drawn.places) + _unnamed(drawn, chosen, also)
+        lines = _list_lines(also, draft.places) + _unnamed(draft, chosen, also)
         defused = defuse(_render(pieces, chosen, omitted, lines))
         tokens = count_tokens(defused.text)
         if tokens <= tokens_max:
@@ -107,7 +107,7 @@ _ALSO = "also: "
 _LISTED_WORTH = 0.9
 
 
-class _Laid:
+class _Layout:
     """Pieces in order of rank, with the piece that starts the line of each."""
 
     def __init__(self, pieces: Sequence[OutlinePiece]) -> None:
@@ -130,34 +130,34 @@ def _short(names: Collection[str], count: int) -> list[str]:
 
 
 def _choose_and_name(
-    drawn: Drawn, laid: _Laid, names: Sequence[str], budget_tokens: int, length: Length
+    draft: OutlineDraft, layout: _Layout, names: Sequence[str], budget_tokens: int, length: Length
 ) -> tuple[dict[int, str], list[str]]:
     """Choose the pieces to show and the names missing from them, as many as possible.
 
     Pieces of the lowest ranks are dropped if that makes room for more names.
     """
-    pieces = laid.pieces
-    chosen = _choose(laid, budget_tokens, length)
+    pieces = layout.pieces
+    chosen = _choose(layout, budget_tokens, length)
     if not names or len(chosen) == len(pieces):
         return chosen, []
-    ranks = sorted({max(drawn.kept_rank, piece.rank) for piece in pieces}, reverse=True)
+    ranks = sorted({max(draft.kept_rank, piece.rank) for piece in pieces}, reverse=True)
     best: tuple[float, dict[int, str], list[str]] = (-1.0, chosen, [])
     for rank_max in ranks[-_RANKS_TRIED_MAX:]:
-        shown = _choose(laid, budget_tokens, length, rank_max, levels=1)
+        shown = _choose(layout, budget_tokens, length, rank_max, levels=1)
         used = sum(length(pieces[at].glue + form) for at, form in shown.items())
         text = "\n".join(shown.values())
         there = set(_NAME.findall(text))
         missing = [name for name in names if name not in there and not _is_in(name, text)]
-        also = _listed(missing, budget_tokens - used, length, drawn.places)
+        also = _listed(missing, budget_tokens - used, length, draft.places)
         worth = len(names) - len(missing) + _LISTED_WORTH * len(also)
         if worth > best[0]:
-            best = (worth, *_filled(drawn, laid, also, budget_tokens, rank_max, length))
+            best = (worth, *_filled(draft, layout, also, budget_tokens, rank_max, length))
     return best[1], best[2]
 
 
 def _filled(
-    drawn: Drawn,
-    laid: _Laid,
+    draft: OutlineDraft,
+    layout: _Layout,
     also: list[str],
     budget_tokens: int,
     rank_max: int,
@@ -169,11 +169,11 @@ def _filled(
     """
     kept: dict[int, str] = {}
     for _ in range(_TRIES_MAX):
-        lines = _list_lines(also, drawn.places)
+        lines = _list_lines(also, draft.places)
         rest = budget_tokens - length("\n".join(("", *lines)))
-        if not drawn.places:
-            return _choose(laid, rest, length, rank_max), also
-        kept = _choose(laid, rest, length)
+        if not draft.places:
+            return _choose(layout, rest, length, rank_max), also
+        kept = _choose(layout, rest, length)
         there = set(_NAME.findall("\n".join(kept.values())))
         also = [name for name in also if name not in there]
     return kept, also
@@ -207,14 +207,14 @@ def _between(names: Sequence[str]) -> str:
     return JOINED if any(" " in name for name in names) else " "
 
 
-def _unnamed(drawn: Drawn, chosen: Mapping[int, str], also: Sequence[str]) -> list[str]:
+def _unnamed(draft: OutlineDraft, chosen: Mapping[int, str], also: Sequence[str]) -> list[str]:
     """Return the line ranges of names that did not fit at all."""
-    if not drawn.places:
+    if not draft.places:
         return []
     text = "\n".join(chosen.values())
     there = {*_NAME.findall(text), *also}
-    missing = [name for name in drawn.names if name not in there and not _is_in(name, text)]
-    lines = [drawn.places.get(name, 0) for name in missing]
+    missing = [name for name in draft.names if name not in there and not _is_in(name, text)]
+    lines = [draft.places.get(name, 0) for name in missing]
     return [f"and {len(lines)} more {min(lines)}-{max(lines)}"] if lines else []
 
 
@@ -240,18 +240,18 @@ _DEEPEST = 1_000
 
 
 def _choose(
-    laid: _Laid,
+    layout: _Layout,
     budget_tokens: int,
     length: Length,
     rank_max: int = _DEEPEST,
     levels: int = _DEEPEST,
 ) -> dict[int, str]:
     """Return the chosen form of each piece that is shown, by index."""
-    pieces, lines = laid.pieces, laid.lines
+    pieces, lines = layout.pieces, layout.lines
     chosen: dict[int, None] = {}
     left = budget_tokens
     misses = 0
-    for index in laid.order:
+    for index in layout.order:
         piece = pieces[index]
         if piece.rank > rank_max:
             break

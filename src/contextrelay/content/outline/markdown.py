@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import chain, islice
 
-from contextrelay.content.outline.layout import JOINED, Drawn, OutlinePiece, quoted
+from contextrelay.content.outline.layout import JOINED, OutlineDraft, OutlinePiece, quoted
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX
 
@@ -27,7 +27,7 @@ _FIRST_WORDS = 6
 _TITLE_CHARS = 200
 
 
-def draw(source: Source) -> Drawn | None:
+def draft_outline(source: Source) -> OutlineDraft | None:
     """Return the outline of a Markdown document, or None if it has no heading."""
     lines = source.short_lines
     headings, fences = find_headings(lines)
@@ -51,7 +51,9 @@ def draw(source: Source) -> Drawn | None:
     left_out = max(0, len(headings) - OUTLINE_PIECES_MAX)
     named = headings[min(1, len(headings) - 1)][2]
     names = dict.fromkeys(_brief(text) for _, _, text in headings)
-    return Drawn("markdown", pieces, f"--heading {quoted(named, 60)}", left_out, names, kept_rank=1)
+    return OutlineDraft(
+        "markdown", pieces, f"--heading {quoted(named, 60)}", left_out, names, kept_rank=1
+    )
 
 
 def _brief(text: str) -> str:

@@ -10,7 +10,7 @@ from itertools import islice
 
 from msgspec import Struct
 
-from contextrelay.content.outline.layout import JOINED, Drawn, OutlinePiece, families, quoted
+from contextrelay.content.outline.layout import JOINED, OutlineDraft, OutlinePiece, families, quoted
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_LINE_CHARS_MAX
 
@@ -50,7 +50,7 @@ class _Table(Struct):
     """The number of lines not read."""
 
 
-def draw(source: Source) -> Drawn | None:
+def draft_outline(source: Source) -> OutlineDraft | None:
     """Return the outline of a table, or None for other text."""
     table = _read(source, _delimiter(source))
     if table is None:
@@ -64,7 +64,7 @@ def draw(source: Source) -> Drawn | None:
     pieces += _columns(table)
     pieces += _samples(table)
     left_out = max(0, table.width - OUTLINE_COLUMNS_MAX)
-    return Drawn("table", pieces, "--rows 0:5", left_out, dict.fromkeys(table.header))
+    return OutlineDraft("table", pieces, "--rows 0:5", left_out, dict.fromkeys(table.header))
 
 
 def _delimiter(source: Source) -> str:

@@ -14,7 +14,7 @@ from itertools import islice
 from msgspec import DecodeError, Struct, ValidationError, field
 from msgspec.json import Decoder
 
-from contextrelay.content.outline.layout import Drawn, OutlinePiece, quoted
+from contextrelay.content.outline.layout import OutlineDraft, OutlinePiece, quoted
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_LINE_CHARS_MAX, OUTLINE_PIECES_MAX
 
@@ -76,7 +76,7 @@ _GAP_LINES = 2
 _Line = tuple[int, str]
 
 
-def draw(source: Source) -> Drawn | None:
+def draft_outline(source: Source) -> OutlineDraft | None:
     """Return the outline of a test run, or None for other text."""
     lines = source.short_lines
     if source.media_type == "application/x-ndjson":
@@ -105,7 +105,9 @@ def draw(source: Source) -> Drawn | None:
     first = next(iter(failed.values()), summaries[0])[0]
     kept = 2 + _SUMMARIES_MAX + 2 * OUTLINE_PIECES_MAX
     left_out = max(0, len(failed) - OUTLINE_PIECES_MAX) + max(0, len(pieces) - kept)
-    return Drawn("tests", pieces[:kept], f"--lines {max(1, first - 5)}:{first + 20}", left_out)
+    return OutlineDraft(
+        "tests", pieces[:kept], f"--lines {max(1, first - 5)}:{first + 20}", left_out
+    )
 
 
 class _Event(Struct):

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from contextrelay.content.outline.layout import Drawn, OutlinePiece, quoted
-from contextrelay.content.outline.log.exceptions import drawn, exceptions
+from contextrelay.content.outline.layout import OutlineDraft, OutlinePiece, quoted
+from contextrelay.content.outline.log.exceptions import exception_pieces, exceptions
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX
 
@@ -23,7 +23,7 @@ _HEADING_CHARS_MAX = 100
 _TRACE_SHARE = 0.3
 
 
-def draw(source: Source) -> Drawn:
+def draft_outline(source: Source) -> OutlineDraft:
     """Return the outline of any text."""
     lines = source.short_lines
     headings = _headings(lines)
@@ -41,14 +41,14 @@ def draw(source: Source) -> Drawn:
         said = traces.frames | {each.line for each in traced}
         shown = [each for each in shown if each[0] not in said]
         kind = "trace" if len(said) >= _TRACE_SHARE * len(lines) else kind
-    pieces = [OutlinePiece(0, (f"{kind}, {source.measure()}",)), *drawn(traces)]
+    pieces = [OutlinePiece(0, (f"{kind}, {source.measure()}",)), *exception_pieces(traces)]
     for index, (line, text) in enumerate(shown[:OUTLINE_PIECES_MAX]):
         rank = 2 if len(headings) < 2 and index > 2 else 1
         pieces.append(
             OutlinePiece(rank, (f"{line}: {quoted(text, short)}", f"{line}: {quoted(text, long)}"))
         )
     left_out = max(0, len(shown) - OUTLINE_PIECES_MAX)
-    return Drawn(kind, pieces, f"--lines {start}:{stop}" if lines else "", left_out)
+    return OutlineDraft(kind, pieces, f"--lines {start}:{stop}" if lines else "", left_out)
 
 
 def _headings(lines: list[str]) -> list[tuple[int, str]]:

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from itertools import islice
 
-from contextrelay.content.outline.layout import JOINED, Drawn, OutlinePiece, quoted
+from contextrelay.content.outline.layout import JOINED, OutlineDraft, OutlinePiece, quoted
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX, OUTLINE_TAGS_MAX
 
@@ -18,7 +18,7 @@ _TAG = re.compile(
 _ATTRIBUTE = re.compile(r"(?<![\w:.-])([A-Za-z_][\w:.-]{0,60}+)\s*+=\s*+[\"']")
 
 
-def draw(source: Source) -> Drawn | None:
+def draft_outline(source: Source) -> OutlineDraft | None:
     """Return the outline of an XML document, or None for other text."""
     head = source.text[:2_000].lstrip()
     if not head.startswith(("<?xml", "<!DOCTYPE", "<svg")) and "xml" not in source.media_type:
@@ -56,4 +56,6 @@ def draw(source: Source) -> Drawn | None:
         short = f"{quoted(name, 60)} x{count}"
         rich = f"{short} ({held}):{firsts[name]}" if held else f"{short}:{firsts[name]}"
         pieces.append(OutlinePiece(2, (short, rich), JOINED))
-    return Drawn("xml", pieces, f"--lines 1:{min(len(source.lines), 40) + 1}", names=counts.keys())
+    return OutlineDraft(
+        "xml", pieces, f"--lines 1:{min(len(source.lines), 40) + 1}", names=counts.keys()
+    )

@@ -14,7 +14,7 @@ from itertools import chain, islice
 
 from msgspec import Struct
 
-from contextrelay.content.outline.layout import JOINED, Drawn, OutlinePiece, families, quoted
+from contextrelay.content.outline.layout import JOINED, OutlineDraft, OutlinePiece, families, quoted
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX
 
@@ -81,7 +81,7 @@ class _Node(Struct):
             yield (name, f"{name}:{line}") if line else (name,)
 
 
-def draw(source: Source) -> Drawn | None:
+def draft_outline(source: Source) -> OutlineDraft | None:
     """Return the outline of a YAML file, or None for other text."""
     if source.media_type not in _TYPES:
         return None
@@ -99,7 +99,7 @@ def draw(source: Source) -> Drawn | None:
     at = next((depth for depth, nodes in enumerate(levels) if any(n.names for n in nodes)), None)
     # The common structure of a map's values comes before its names.
     kept_rank = 0 if at is None else at + 2
-    return Drawn("yaml", pieces, after, read.left_out, _names(levels), kept_rank)
+    return OutlineDraft("yaml", pieces, after, read.left_out, _names(levels), kept_rank)
 
 
 class _Reader:

@@ -44,23 +44,23 @@ class Passage(Struct, frozen=True, gc=False):
 def passages(text: str, kind: ArtifactType) -> Iterator[Passage]:
     """Split a text into passages, lazily."""
     begins = _BEGINS.get(kind)
-    cutting = _Cutting()
+    splitter = _Splitter()
     for line in _lines(text):
         if len(line) > PASSAGE_CHARS:
-            yield from cutting.end()
+            yield from splitter.end()
             for piece, pointer in _pieces(line, kind):
-                yield cutting.passage(piece, cutting.line, cutting.line + 1, pointer)
-            cutting.line += 1
+                yield splitter.passage(piece, splitter.line, splitter.line + 1, pointer)
+            splitter.line += 1
             continue
-        if cutting.chars and (
-            cutting.chars + len(line) > PASSAGE_CHARS
-            or len(cutting.lines) == PASSAGE_LINES_MAX
-            or (cutting.is_pausing and line.strip() and cutting.chars >= PASSAGE_CHARS_MIN)
-            or (begins is not None and begins.match(line) and not cutting.is_heading)
+        if splitter.chars and (
+            splitter.chars + len(line) > PASSAGE_CHARS
+            or len(splitter.lines) == PASSAGE_LINES_MAX
+            or (splitter.is_pausing and line.strip() and splitter.chars >= PASSAGE_CHARS_MIN)
+            or (begins is not None and begins.match(line) and not splitter.is_heading)
         ):
-            yield from cutting.end()
-        cutting.add_line(line, is_heading=begins is not None and bool(begins.match(line)))
-    yield from cutting.end()
+            yield from splitter.end()
+        splitter.add_line(line, is_heading=begins is not None and bool(begins.match(line)))
+    yield from splitter.end()
 
 
 # Where a new passage begins, by type.
@@ -74,7 +74,7 @@ _BEGINS: dict[ArtifactType, re.Pattern[str]] = {
 }
 
 
-class _Cutting:
+class _Splitter:
     """Collects lines until they form a passage."""
 
     def __init__(self) -> None:
@@ -170,7 +170,7 @@ def _entries(line: str) -> list[Span] | None:
             if depth <= _DEPTH_MAX:
                 inner = levels.pop()
                 inner.end_entry(sign.start())
-                levels[-1].inner = inner.ended()
+                levels[-1].inner = inner.finish()
             depth -= 1
         elif depth > _DEPTH_MAX:
             continue
@@ -179,7 +179,7 @@ def _entries(line: str) -> list[Span] | None:
         elif sign[2] is not None:
             levels[-1].key = sign[1]
     top.end_entry(len(line))
-    return top.ended()
+    return top.finish()
 
 
 class _Level:
@@ -231,7 +231,7 @@ class _Level:
             self._spans.append((start, stop, pointer if entries == 1 else None))
             self._small = None
 
-    def ended(self) -> list[Span]:
+    def finish(self) -> list[Span]:
         self._end_small(self._start)
         return self._spans
 

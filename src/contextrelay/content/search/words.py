@@ -183,15 +183,15 @@ def _step_1(word: str) -> str:
         if _OVER_0.match(word[:-3]):
             word = word[:-1]
     elif word.endswith("ed") and _VOWEL.match(word[:-2]):
-        word = _mended(word[:-2])
+        word = _restored(word[:-2])
     elif word.endswith("ing") and _VOWEL.match(word[:-3]):
-        word = _mended(word[:-3])
+        word = _restored(word[:-3])
     if word.endswith("y") and _VOWEL.match(word[:-1]):
         word = word[:-1] + "i"
     return word
 
 
-def _mended(word: str) -> str:
+def _restored(word: str) -> str:
     """Restore a word after removing -ed or -ing."""
     if word.endswith(("at", "bl", "iz")) or _SHORT.fullmatch(word):
         return word + "e"

@@ -172,7 +172,7 @@ def _document(source: SliceSource) -> Any:
             f"the limit is {JSON_PATH_BYTES_MAX:,} bytes; a JSON pointer has no limit",
         )
     body = json_of(source)
-    if _room_bytes(body) > JSON_PATH_ROOM_BYTES_MAX:
+    if _memory_bytes(body) > JSON_PATH_ROOM_BYTES_MAX:
         raise TooLarge(
             f"{source.ref} has too many values for JSONPath",
             f"the limit is {JSON_PATH_ROOM_BYTES_MAX:,} bytes of them; a JSON pointer has no limit",
@@ -185,7 +185,7 @@ def _document(source: SliceSource) -> Any:
         raise not_json(source, error) from None
 
 
-def _room_bytes(body: bytes) -> int:
+def _memory_bytes(body: bytes) -> int:
     """Estimate the memory of a document's values from its punctuation: measured on CPython with
     documents that consist only of small objects, small lists, numbers or strings.
     """

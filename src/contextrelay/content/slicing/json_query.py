@@ -87,9 +87,9 @@ class Query:
         for place in places:
             for selector in selectors:
                 self.count(1)
-                yield from self._chosen(place, selector)
+                yield from self._select(place, selector)
 
-    def _chosen(self, place: Place, selector: Any) -> Iterator[Place]:
+    def _select(self, place: Place, selector: Any) -> Iterator[Place]:
         """Yield the children of a position that one selector matches."""
         from jsonpath import selectors as kinds
 
@@ -106,7 +106,7 @@ class Query:
         expression = selector.expression if isinstance(selector, kinds.Filter) else None
         for key, child in items:
             self.count(1)
-            if expression is None or self._holds(expression.expression, child):
+            if expression is None or self._is_true(expression.expression, child):
                 yield child, (link, key)
 
     def _all_below(self, places: Iterator[Place]) -> Iterator[Place]:
@@ -131,20 +131,22 @@ class Query:
 
     # Filters
 
-    def _holds(self, expression: Any, here: Any) -> bool:
+    def _is_true(self, expression: Any, here: Any) -> bool:
         """Return True if a filter matches a value."""
         from jsonpath import filter as kinds
 
         self.count(1)
         if isinstance(expression, kinds.PrefixExpression):
-            return not self._holds(expression.right, here)
+            return not self._is_true(expression.right, here)
         if isinstance(expression, kinds.InfixExpression):
             if expression.operator == "&&":
-                return self._holds(expression.left, here) and self._holds(expression.right, here)
+                return self._is_true(expression.left, here) and self._is_true(
+                    expression.right, here
+                )
             if expression.operator == "||":
-                return self._holds(expression.left, here) or self._holds(expression.right, here)
+                return self._is_true(expression.left, here) or self._is_true(expression.right, here)
             left, right = self._value(expression.left, here), self._value(expression.right, here)
-            return self._compared(left, expression.operator, right)
+            return self._compare(left, expression.operator, right)
         if isinstance(expression, kinds.FilterQuery):
             return bool(self._values(expression, here, count_max=1))
         return self._value(expression, here) is True
@@ -169,18 +171,18 @@ class Query:
         if isinstance(expression, kinds.FilterQuery):
             return self._only_value(expression, here)
         if isinstance(expression, kinds.FunctionExtension):
-            return self._called(expression.name, expression.args, here)
+            return self._call_function(expression.name, expression.args, here)
         if isinstance(expression, kinds.ListLiteral):
             return [self._value(each, here) for each in expression.items]
         if isinstance(expression, kinds.InfixExpression | kinds.PrefixExpression):
-            return self._holds(expression, here)
+            return self._is_true(expression, here)
         return None if isinstance(expression, kinds.Nil) else expression.value
 
     def _only_value(self, query: Any, here: Any) -> Any:
         found = self._values(query, here)
         return found[0] if len(found) == 1 else _NOTHING
 
-    def _called(self, name: str, args: Any, here: Any) -> Any:
+    def _call_function(self, name: str, args: Any, here: Any) -> Any:
         """Evaluate a function of RFC 9535."""
         if name == "count":
             return len(self._values(args[0], here))
@@ -202,18 +204,18 @@ class Query:
         find = compiled.fullmatch if is_whole else compiled.search
         return find(value.encode("utf-8", "replace")) is not None
 
-    def _compared(self, left: Any, operator: str, right: Any) -> bool:
+    def _compare(self, left: Any, operator: str, right: Any) -> bool:
         if operator == "==":
-            return self._is_same(left, right)
+            return self._is_deep_equal(left, right)
         if operator == "!=":
-            return not self._is_same(left, right)
+            return not self._is_deep_equal(left, right)
         if operator not in ("<", "<=", ">", ">="):
             return False  # The parser accepts other operators, which RFC 9535 does not define.
         if operator in (">", ">="):
             left, right = right, left
         if self._is_less(left, right):
             return True
-        return operator in ("<=", ">=") and self._is_same(left, right)
+        return operator in ("<=", ">=") and self._is_deep_equal(left, right)
 
     def _is_less(self, left: Any, right: Any) -> bool:
         if isinstance(left, str) and isinstance(right, str):
@@ -221,7 +223,7 @@ class Query:
             return left < right
         return _is_number(left) and _is_number(right) and left < right
 
-    def _is_same(self, left: Any, right: Any) -> bool:
+    def _is_deep_equal(self, left: Any, right: Any) -> bool:
         """Compare two values deeply; each compared pair is a step."""
         pairs: list[tuple[Any, Any]] = [(left, right)]
         while pairs:

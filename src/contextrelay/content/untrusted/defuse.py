@@ -48,7 +48,7 @@ def defuse(text: str) -> Defused:
             break
         kinds.update(name for _, _, name in hits)
         found = _merged([folded.whole(start, stop) for start, stop, _ in hits])
-        rest = _blanked(rest, found)
+        rest = _with_gaps(rest, found)
         spans += found
     else:
         # No legitimate text nests this deeply, and continuing would take quadratic time.
@@ -70,7 +70,7 @@ def _merged(spans: list[Span]) -> list[Span]:
     return merged
 
 
-def _blanked(folded: str, spans: list[Span]) -> str:
+def _with_gaps(folded: str, spans: list[Span]) -> str:
     """Replace the spans by gaps of the same length."""
     pieces: list[str] = []
     end = 0

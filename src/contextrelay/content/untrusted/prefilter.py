@@ -17,8 +17,8 @@ from contextrelay.content.untrusted.phrases import PHRASES, Phrase
 from contextrelay.limits import MIB
 
 # Number of texts after which compiling the combined pattern pays off, and the memory of its states.
-SIEVED_FROM = 16
-SIEVE_BYTES_MAX = 16 * MIB
+PREFILTER_TEXTS_MIN = 16
+PREFILTER_BYTES_MAX = 16 * MIB
 
 
 _texts_seen = 0
@@ -31,31 +31,31 @@ def may_hold_phrase(squeezed: bytes) -> bool:
     Compiling the combined pattern takes longer than searching these without it.
     """
     global _texts_seen
-    if _texts_seen < SIEVED_FROM:
+    if _texts_seen < PREFILTER_TEXTS_MIN:
         _texts_seen += 1
         return True
-    return sieve().search(squeezed) is not None
+    return phrase_prefilter().search(squeezed) is not None
 
 
-class Sieve(Protocol):
+class Prefilter(Protocol):
     """The interface used of a compiled pattern."""
 
     def search(self, text: bytes) -> object | None: ...
 
 
 @cache
-def sieve() -> Sieve:
+def phrase_prefilter() -> Prefilter:
     """Return the combined pattern of all phrases."""
     return compiled("(?i)" + "|".join(f"(?:{_loosened(phrase)})" for phrase in PHRASES))
 
 
-def compiled(source: str) -> Sieve:
+def compiled(source: str) -> Prefilter:
     r"""Compile a pattern for RE2, which has no lookahead, and whose `\w` is ASCII."""
     # Imported here: most commands defuse nothing.
     import re2  # pyright: ignore[reportMissingTypeStubs]
 
     options: Any = re2.Options()
-    options.max_mem = SIEVE_BYTES_MAX
+    options.max_mem = PREFILTER_BYTES_MAX
     pattern: Any = re2.compile(source, options)  # pyright: ignore[reportUnknownMemberType]
     return pattern
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from contextrelay.content.outline.code.symbols import Symbol, drawn
-from contextrelay.content.outline.layout import Drawn
+from contextrelay.content.outline.code.symbols import Symbol, code_draft
+from contextrelay.content.outline.layout import OutlineDraft
 from contextrelay.content.source import Source
 
 LANGUAGES = {
@@ -108,10 +108,10 @@ _STARTS = {
 _C_FAMILY = ("C", "C++", "Java", "C#")
 
 
-def draw(source: Source) -> Drawn | None:
+def draft_outline(source: Source) -> OutlineDraft | None:
     """Return the outline of code in any language."""
     language = LANGUAGES.get(source.media_type, "code")
-    return drawn(source, language, *by_lines(source, language))
+    return code_draft(source, language, *by_lines(source, language))
 
 
 def by_lines(source: Source, language: str) -> tuple[list[Symbol], list[str]]:

@@ -13,8 +13,8 @@ from contextrelay.content.outline.code.brackets import (
     CodeDefinition,
 )
 from contextrelay.content.outline.code.masked import Directive, masked_c
-from contextrelay.content.outline.code.symbols import drawn, symbols_of
-from contextrelay.content.outline.layout import Drawn
+from contextrelay.content.outline.code.symbols import code_draft, symbols_of
+from contextrelay.content.outline.layout import OutlineDraft
 from contextrelay.content.source import Source
 
 _HEAD_CHARS_MAX = 4_000
@@ -79,12 +79,12 @@ _MACRO = re.compile(r"\w++")
 _INCLUDED = re.compile(r"[<\"]([^>\"\n]*+)")
 
 
-def draw(source: Source) -> Drawn | None:
+def draft_outline(source: Source) -> OutlineDraft | None:
     """Return the outline of a C file, or None for another language."""
     if source.media_type != "text/x-c":
         return None
     code, imports = read(source.text)
-    return drawn(source, "C", symbols_of(code.found), imports, "", code.more, code.note)
+    return code_draft(source, "C", symbols_of(code.found), imports, "", code.more, code.note)
 
 
 def read(text: str, wanted: str | None = None) -> tuple[Code, list[str]]:

@@ -10,8 +10,8 @@ import re
 
 from contextrelay.content.outline.code.brackets import Code, CodeDefinition
 from contextrelay.content.outline.code.masked import masked_go
-from contextrelay.content.outline.code.symbols import drawn, symbols_of
-from contextrelay.content.outline.layout import Drawn
+from contextrelay.content.outline.code.symbols import code_draft, symbols_of
+from contextrelay.content.outline.layout import OutlineDraft
 from contextrelay.content.source import Source
 
 _TOP = re.compile(r"^(func|type|const|var|import|package)\b[ \t]*+", re.MULTILINE)
@@ -31,14 +31,14 @@ _KINDS = {"const": "constant", "var": "variable", "type": "type"}
 _CALLED = ("main", "init")
 
 
-def draw(source: Source) -> Drawn | None:
+def draft_outline(source: Source) -> OutlineDraft | None:
     """Return the outline of a Go file, or None for another language."""
     if source.media_type != "text/x-go":
         return None
     walk = _walked(source.text, None)
     code, package = walk.code, f"package {walk.package}" if walk.package else ""
     symbols = symbols_of(_by_type(code.found))
-    return drawn(source, "Go", symbols, walk.imports, package, code.more, code.note)
+    return code_draft(source, "Go", symbols, walk.imports, package, code.more, code.note)
 
 
 def read(text: str, wanted: str | None = None) -> tuple[Code, list[str]]:

@@ -22,8 +22,8 @@ from contextrelay.content.outline.code.python_header import (
     bases_in,
     signature_in,
 )
-from contextrelay.content.outline.code.symbols import Symbol, drawn
-from contextrelay.content.outline.layout import Drawn
+from contextrelay.content.outline.code.symbols import Symbol, code_draft
+from contextrelay.content.outline.layout import OutlineDraft
 from contextrelay.content.source import Source
 from contextrelay.limits import MIB, OUTLINE_LINES_MAX
 
@@ -115,7 +115,7 @@ class _Block(Struct, gc=False):
     branches: int
 
 
-def draw(source: Source) -> Drawn | None:
+def draft_outline(source: Source) -> OutlineDraft | None:
     """Return the outline of a Python file, or None if it cannot be read."""
     if source.media_type != "text/x-python" or len(source.body) > OUTLINE_PARSE_BYTES_MAX:
         return None
@@ -123,7 +123,7 @@ def draw(source: Source) -> Drawn | None:
     if module is None:
         return None
     symbols = [_symbol(source.text, each) for each in module.nodes]
-    return drawn(source, "Python", symbols, module.imports, module.doc, module.more)
+    return code_draft(source, "Python", symbols, module.imports, module.doc, module.more)
 
 
 def _symbol(text: str, node: PythonDefinition) -> Symbol:

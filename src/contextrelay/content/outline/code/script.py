@@ -15,8 +15,8 @@ from contextrelay.content.outline.code import script_patterns as on
 from contextrelay.content.outline.code import script_wrappers as wrappers
 from contextrelay.content.outline.code.brackets import Code, CodeDefinition
 from contextrelay.content.outline.code.masked import masked_script
-from contextrelay.content.outline.code.symbols import drawn, symbols_of
-from contextrelay.content.outline.layout import Drawn
+from contextrelay.content.outline.code.symbols import code_draft, symbols_of
+from contextrelay.content.outline.layout import OutlineDraft
 from contextrelay.content.source import Source
 
 LANGUAGES = {"text/javascript": "JavaScript", "text/x-typescript": "TypeScript"}
@@ -31,13 +31,13 @@ class _Level(Struct, gc=False):
     owner: CodeDefinition | None = None
 
 
-def draw(source: Source) -> Drawn | None:
+def draft_outline(source: Source) -> OutlineDraft | None:
     """Return the outline of a script, or None for another language."""
     language = LANGUAGES.get(source.media_type)
     if language is None:
         return None
     code, imports = read(source.text)
-    return drawn(source, language, symbols_of(code.found), imports, "", code.more, code.note)
+    return code_draft(source, language, symbols_of(code.found), imports, "", code.more, code.note)
 
 
 def read(text: str, wanted: str | None = None) -> tuple[Code, list[str]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from contextrelay.content.outline.code.brackets import CodeDefinition
-from contextrelay.content.outline.layout import JOINED, Drawn, OutlinePiece, quoted
+from contextrelay.content.outline.layout import JOINED, OutlineDraft, OutlinePiece, quoted
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX
 
@@ -77,7 +77,7 @@ _RUN_MIN = 4
 _PLURAL = {"class": "classes", "property": "properties", "macro_rules": "macro_rules"}
 
 
-def drawn(
+def code_draft(
     source: Source,
     language: str,
     symbols: Sequence[Symbol],
@@ -85,7 +85,7 @@ def drawn(
     doc: str = "",
     more: Mapping[str, int] | None = None,
     note: str = "",
-) -> Drawn:
+) -> OutlineDraft:
     """Return the outline of code: its language, imports and definitions with their lines.
 
     `more` counts omitted symbols by kind; `note` says how far the file was read.
@@ -129,7 +129,7 @@ def drawn(
     defined.sort(key=lambda each: each.is_helper)
     places = {each.name: each.line for each in reversed(defined)}
     named = dict.fromkeys(each.name for each in defined)
-    return Drawn(language.lower(), pieces, step, left_out, named, places=places)
+    return OutlineDraft(language.lower(), pieces, step, left_out, named, places=places)
 
 
 def _definitions(symbols: Sequence[Symbol], is_long: bool, is_kept: bool) -> Iterable[OutlinePiece]:

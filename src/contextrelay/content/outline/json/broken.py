@@ -8,11 +8,11 @@ from typing import Any, cast
 
 from contextrelay.content.outline.json.shape import JsonShape
 from contextrelay.content.outline.json.values import shown_name
-from contextrelay.content.outline.layout import Drawn
+from contextrelay.content.outline.layout import OutlineDraft
 from contextrelay.content.source import Source
 
 
-def unreadable(source: Source) -> Drawn | None:
+def unreadable(source: Source) -> OutlineDraft | None:
     """Outline a document that cannot be parsed: its members as far as they can be read."""
     text = source.text
     start = len(text) - len(text.lstrip())
@@ -22,7 +22,7 @@ def unreadable(source: Source) -> Drawn | None:
     why = "read as far as was looked at" if source.is_partial else "broken, cut or too deep"
     shape.add(0, f"JSON, {why}; {source.measure()}")
     _walk(text, start, shape, 1)
-    return Drawn("json", shape.pieces, "--bytes 0:2000", shape.left_out)
+    return OutlineDraft("json", shape.pieces, "--bytes 0:2000", shape.left_out)
 
 
 _BLANK = re.compile(r"[\s,:]*")

@@ -13,17 +13,17 @@ from typing import Any, cast
 import msgspec
 
 from contextrelay.content.outline.json.broken import unreadable
-from contextrelay.content.outline.json.levels import trouble
+from contextrelay.content.outline.json.levels import find_errors
 from contextrelay.content.outline.json.shape import JsonShape
 from contextrelay.content.outline.json.values import objects_of
-from contextrelay.content.outline.layout import Drawn
+from contextrelay.content.outline.layout import OutlineDraft
 from contextrelay.content.outline.log.lines import whole_lines
 from contextrelay.content.source import Source
 
 _NOT_READ = (msgspec.DecodeError, RecursionError, UnicodeError)
 
 
-def draw(source: Source) -> Drawn | None:
+def draft_outline(source: Source) -> OutlineDraft | None:
     """Return the outline of a JSON document, or of JSON lines."""
     lines = _json_lines(source)
     if lines is not None:
@@ -34,7 +34,7 @@ def draw(source: Source) -> Drawn | None:
         return _several(source) or unreadable(source)
     shape = JsonShape()
     shape.whole(source.measure(), value)
-    return Drawn("json", shape.pieces, _pointer(value), shape.left_out, shape.names)
+    return OutlineDraft("json", shape.pieces, _pointer(value), shape.left_out, shape.names)
 
 
 def read(source: Source) -> Any:
@@ -53,7 +53,7 @@ def read(source: Source) -> Any:
         raise ValueError("nested too deeply") from error
 
 
-def _json_lines(source: Source) -> Drawn | None:
+def _json_lines(source: Source) -> OutlineDraft | None:
     """Outline one document per line, counting invalid lines; return None for other text."""
     named = source.media_type == "application/x-ndjson"
     lines = source.lines
@@ -78,14 +78,14 @@ def _json_lines(source: Source) -> Drawn | None:
         some = ", ".join(map(str, bad[:5]))
         shape.add(1, f"lines that are no JSON: {len(bad)} (at {some})")
     _records(shape, lines, values, numbers)
-    return Drawn("json lines", shape.pieces, "--lines 1:5", shape.left_out, shape.names)
+    return OutlineDraft("json lines", shape.pieces, "--lines 1:5", shape.left_out, shape.names)
 
 
 _BLANK = re.compile(r"\s*")
 _DOCUMENTS_MAX = 200_000
 
 
-def _several(source: Source) -> Drawn | None:
+def _several(source: Source) -> OutlineDraft | None:
     """Outline several documents in a row, each on several lines, as far as they can be read."""
     text = source.text
     values: list[Any] = []
@@ -111,7 +111,7 @@ def _several(source: Source) -> Drawn | None:
     shape = JsonShape()
     shape.add(0, f"JSON: {len(values)} documents, {source.measure()}{partly}")
     _records(shape, source.lines, values, numbers)
-    return Drawn("json", shape.pieces, "--lines 1:41", shape.left_out, shape.names)
+    return OutlineDraft("json", shape.pieces, "--lines 1:41", shape.left_out, shape.names)
 
 
 def _records(
@@ -119,7 +119,7 @@ def _records(
 ) -> None:
     """Outline documents by their common structure, with the lines of those that report errors."""
     shape.elements(values, 1)
-    for noun, found in zip(("error", "warning"), trouble(values), strict=True):
+    for noun, found in zip(("error", "warning"), find_errors(values), strict=True):
         there = [numbers[index] for index in found if numbers[index] <= len(lines)]
         shape.pieces += whole_lines(noun, lines, there)
 

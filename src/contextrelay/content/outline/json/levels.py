@@ -14,7 +14,7 @@ _RECORDS_TRIED = 50
 _NUMBERED = {40: "WARN", 50: "ERROR", 60: "FATAL"}
 
 
-def trouble(values: Sequence[Any]) -> tuple[list[int], list[int]]:
+def find_errors(values: Sequence[Any]) -> tuple[list[int], list[int]]:
     """Return the indexes of records that report errors, and of those that report warnings."""
     tried = [path for value in values[:_RECORDS_TRIED] for path in _paths(value)]
     if not tried:

@@ -6,14 +6,14 @@ from collections import Counter
 from typing import Any, cast
 
 from contextrelay.content.outline.json.document import read
-from contextrelay.content.outline.layout import Drawn, OutlinePiece, quoted
+from contextrelay.content.outline.layout import OutlineDraft, OutlinePiece, quoted
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX
 
 _KINDS_SHOWN_MAX = 8
 
 
-def draw(source: Source) -> Drawn | None:
+def draft_outline(source: Source) -> OutlineDraft | None:
     """Return the outline of a Jupyter notebook, or None for other JSON."""
     if '"cells"' not in source.text or '"nbformat"' not in source.text:
         return None
@@ -32,7 +32,7 @@ def draw(source: Source) -> Drawn | None:
     pieces = [OutlinePiece(0, (title,))]
     for index, cell in enumerate(cells[:OUTLINE_PIECES_MAX]):
         pieces.append(_cell(index, _dict(cell)))
-    return Drawn("notebook", pieces, "--json-pointer /cells/0/source")
+    return OutlineDraft("notebook", pieces, "--json-pointer /cells/0/source")
 
 
 def _cell(index: int, cell: dict[str, Any]) -> OutlinePiece:

@@ -110,7 +110,7 @@ def exceptions(source: Source) -> Traces:
     return Traces(list(kinds.values()), reader.frames, unread[0] + 1 if unread else 0)
 
 
-def drawn(traces: Traces) -> list[OutlinePiece]:
+def exception_pieces(traces: Traces) -> list[OutlinePiece]:
     """Return a piece for each kind, with its position if there is room."""
     pieces: list[OutlinePiece] = []
     for index, each in enumerate(traces.kinds):
@@ -118,7 +118,7 @@ def drawn(traces: Traces) -> list[OutlinePiece]:
         head = ": ".join(filter(None, (f"exception {each.line}{times}", each.type)))
         short = f"{head}: {quoted(each.message, 60)}" if each.message else head
         full = f"{head}: {quoted(each.message, _MESSAGE_CHARS)}" if each.message else head
-        at = f", at {_ended(each.frame)}"
+        at = f", at {_short_frame(each.frame)}"
         forms = (short, short + at, full + at)
         # If there are few, each has its position before other lines are shown.
         pieces.append(OutlinePiece(index >= _FIRST, forms[len(traces.kinds) <= _FEW :]))
@@ -129,7 +129,7 @@ def drawn(traces: Traces) -> list[OutlinePiece]:
     return pieces
 
 
-def _ended(frame: str) -> str:
+def _short_frame(frame: str) -> str:
     """Return a frame on one line; a long one is cut at its start, because file and line are at the
     end.
     """

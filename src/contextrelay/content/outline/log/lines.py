@@ -17,8 +17,8 @@ from copy import copy
 from msgspec import Struct
 
 from contextrelay.content.error_lines import is_error_line, is_warning_line
-from contextrelay.content.outline.layout import Drawn, OutlinePiece, quoted
-from contextrelay.content.outline.log.exceptions import drawn, exceptions, is_shown
+from contextrelay.content.outline.layout import OutlineDraft, OutlinePiece, quoted
+from contextrelay.content.outline.log.exceptions import exception_pieces, exceptions, is_shown
 from contextrelay.content.outline.log.format import ERRORS, Format, format_of
 from contextrelay.content.outline.log.times import span
 from contextrelay.content.source import Source
@@ -56,7 +56,7 @@ _WHOLE_LINES_MAX = 5_000
 _RANK_FIRST, _RANK_MORE, _RANK_PLAIN, _RANK_NEXT = 1, 2, 3, 4
 
 
-def draw(source: Source) -> Drawn | None:
+def draft_outline(source: Source) -> OutlineDraft | None:
     """Return the outline of a log, or None if there are no lines."""
     lines = source.short_lines
     if not lines:
@@ -81,9 +81,9 @@ def draw(source: Source) -> Drawn | None:
         if each.line not in traces.frames and not is_shown(heads.get(each.line), each.text)
     ]
     chars_min = _shortest_chars(len(shown) + len(warnings))
-    pieces += _trouble("error", errors, shown, chars_min, lines, shared)
-    pieces += drawn(traces)
-    pieces += _trouble("warning", warnings, warnings, chars_min)
+    pieces += _error_pieces("error", errors, shown, chars_min, lines, shared)
+    pieces += exception_pieces(traces)
+    pieces += _error_pieces("warning", warnings, warnings, chars_min)
     plain = [each for each in gathered.plain if each.line not in traces.frames]
     plain = _merged(_by_kind(plain))
     plain.sort(key=lambda each: (-each.count, each.line))
@@ -97,14 +97,14 @@ def draw(source: Source) -> Drawn | None:
     ]
     left_out = max(0, len(plain) - _KINDS_SHOWN_MAX)
     first = errors[0].line if errors else 1
-    return Drawn("log", pieces, f"--lines {max(1, first - 5)}:{first + 6}", left_out)
+    return OutlineDraft("log", pieces, f"--lines {max(1, first - 5)}:{first + 6}", left_out)
 
 
 def whole_lines(noun: str, lines: Sequence[str], numbers: Sequence[int]) -> list[OutlinePiece]:
     """Return error lines by kind, each in full: for records whose structure was shown before."""
     some = [(number, lines[number - 1]) for number in numbers[:_WHOLE_LINES_MAX]]
     kinds = _by_kind([_Message(number, line, 1, number, line) for number, line in some])
-    pieces = _trouble(noun, kinds, kinds, _shortest_chars(len(kinds)))
+    pieces = _error_pieces(noun, kinds, kinds, _shortest_chars(len(kinds)))
     return [OutlinePiece(piece.rank + _RANK_NEXT, piece.forms, piece.glue) for piece in pieces]
 
 
@@ -126,7 +126,7 @@ class _Message(Struct):
     line_text: str = ""
     start: int = 0
 
-    def ended(self, chars_max: int) -> str:
+    def shortened(self, chars_max: int) -> str:
         """Return the message with the end of its line; a long one is cut in the middle."""
         line = self.line_text.rstrip()
         start = self.start
@@ -237,7 +237,7 @@ def _merged(messages: list[_Message], words: int = 2) -> list[_Message]:
     return _merged(merged, words - 1) if is_many else merged
 
 
-def _trouble(
+def _error_pieces(
     noun: str,
     kinds: Sequence[_Message],
     shown: Sequence[_Message],
@@ -256,8 +256,8 @@ def _trouble(
         rank = _RANK_FIRST if is_first else _RANK_MORE
         head = f"{each.line} x{each.count}" if each.count > 1 else f"{each.line}"
         full = f"{head}, last {each.last}" if each.count > 1 else head
-        short = f"{head}: {each.ended(chars_min)}"
-        pieces.append(OutlinePiece(rank, (short, f"{full}: {each.ended(_MESSAGE_CHARS)}")))
+        short = f"{head}: {each.shortened(chars_min)}"
+        pieces.append(OutlinePiece(rank, (short, f"{full}: {each.shortened(_MESSAGE_CHARS)}")))
         # The lines before and after, if there is room.
         for number in (each.line - 1, each.line + 1):
             line = lines[number - 1] if 0 < number <= len(lines) else ""
