@@ -50,7 +50,7 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 
 class VerifyReport(Struct, frozen=True, kw_only=True):
-    """The number of checks, and the problems found (at most 100 are listed, all are counted)."""
+    """What was checked, and the problems found (at most 100 are listed, all are counted)."""
 
     artifacts: int
     bodies: int

@@ -17,7 +17,7 @@ from contextrelay.limits import HEAD_BYTES_MAX, OUTLINE_TOKENS_DEFAULT
 from contextrelay.model.artifact import ArtifactType
 from contextrelay.model.inspect import Shape
 
-# The modules for each type, tried in this order: their function `draw` returns None if they cannot
+# The modules for each type, tried in this order: their `draft_outline` returns None if they cannot
 # parse the body. Plain text comes last and accepts everything.
 _MODULES: dict[ArtifactType, tuple[str, ...]] = {
     "json": ("json.notebook", "json.document"),

@@ -30,7 +30,7 @@ _STOP_WORDS = """
 """
 STOP_WORDS = frozenset(_STOP_WORDS.split())
 
-# Irregular forms of common English words, which no rule of endings leads back to their base.
+# Irregular forms of common English words, which suffix rules cannot reduce to their base.
 _FORMS = """
 be was were been; become became; begin began begun; bite bit bitten; blow blew blown; break broke
 broken; bring brought; build built; buy bought; catch caught; choose chose chosen; come came; deal
