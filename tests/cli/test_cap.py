@@ -14,7 +14,7 @@ def test_cap_list_shows_what_can_be_invoked(shell: Shell) -> None:
     text = shell.json("cap", "list", real=True)["capabilities"]
     assert set(text[0]) >= {"name", "description", "args_schema", "cacheable", "cache_ttl_sec"}
     assert [each["cache_ttl_sec"] for each in text] == [600, 300]
-    assert "takes query [limit] · cached 5 min" in shell.out("cap", "list", human=True)
+    assert "args: query [limit] · cached 5 min" in shell.out("cap", "list", human=True)
 
 
 def test_cap_invoke_prints_the_ref_of_the_result(shell: Shell) -> None:
@@ -52,4 +52,4 @@ def test_cap_purge_forgets_and_counts(shell: Shell) -> None:
 
     assert shell.out("cap", "purge", "http.fetch").strip() == "0"
     assert shell.json("cap", "purge") == {"entries": 2}
-    assert "forgot 0 cached results" in shell.out("cap", "purge", human=True)
+    assert "deleted 0 cached results" in shell.out("cap", "purge", human=True)

@@ -50,13 +50,13 @@ def test_where_nothing_comes_the_exit_code_says_so(shell: Shell) -> None:
         code, error = shell.fails(*words, "--timeout", "0.2")
 
         assert code == 3
-        assert "nothing came within 0.2 s" in error
+        assert "no signal within 0.2 s" in error
     assert shell.run("subscribe", "room", "--timeout", "0.2").returncode == 0
 
 
 def test_a_subscriber_gets_the_url_of_what_is_pushed(shell: Shell) -> None:
     with shell.started("subscribe", "room", "--once") as subscriber:
-        assert subscriber.note() == "listening to room; Ctrl-C ends it"
+        assert subscriber.note() == "listening to room; press Ctrl-C to stop"
         url = shell.out("push", "--channel", "room", stdin=b"body").strip()
 
         assert subscriber.line() == url
@@ -164,7 +164,7 @@ def test_signals_that_are_no_longer_kept_are_reported_as_a_gap(tmp_path: Path) -
             done = Shell(tmp_path).run("--store", address, "wait", "room", "--since", "1")
 
             assert done.stdout == b"3\n4\n"
-            assert b"gap: signals 2 to 3 of room are no longer kept" in done.stderr
+            assert b"gap: signals 2 to 3 of room are no longer stored" in done.stderr
 
 
 def test_a_subscriber_outlives_its_server_and_misses_nothing(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_subscriber_outlives_its_server_and_misses_nothing(tmp_path: Path) -> 
             first = json.loads(subscriber.line())
             os.killpg(served.running.pid, signal.SIGKILL)
             served.running.wait()
-            assert "trying again in 1 s" in subscriber.note()
+            assert "retrying in 1 s" in subscriber.note()
             shell.out("--store", str(store), "publish", "room", "meanwhile")
             with serving_apart(store, port=served.port):
                 second = json.loads(subscriber.line())

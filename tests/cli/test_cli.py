@@ -66,11 +66,11 @@ def test_an_error_is_one_json_object_on_stderr_if_json_is_asked_for(shell: Shell
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["push", "--ttl", "soon", "-"], "is no time"),
-        (["push", "--meta", "novalue", "-"], "no key=value"),
-        (["push", "nothing.txt"], "there is no file"),
+        (["push", "--ttl", "soon", "-"], "invalid time"),
+        (["push", "--meta", "novalue", "-"], "not in the form key=value"),
+        (["push", "nothing.txt"], "file not found"),
         (["push", "."], "is a folder"),
-        (["pull", "@last", "--bytes", "5"], "range of bytes"),
+        (["pull", "@last", "--bytes", "5"], "invalid byte range"),
         (["--store", "ftp://x", "artifact", "list"], "unknown scheme"),
     ],
 )
@@ -200,7 +200,7 @@ def test_output_that_cannot_be_written_is_reported_without_a_traceback(shell: Sh
         )
 
     assert done.returncode == 1
-    assert b"cannot be written" in done.stderr
+    assert b"cannot write the output" in done.stderr
     assert b"Traceback" not in done.stderr
 
 
@@ -220,7 +220,7 @@ def test_an_error_of_the_file_system_is_not_said_to_be_one_of_the_output(shell: 
 
     assert done.returncode != 0
     assert b"No such file or directory" in done.stderr
-    assert b"output cannot be written" not in done.stderr
+    assert b"cannot write the output" not in done.stderr
     assert b"Traceback" not in done.stderr
 
 

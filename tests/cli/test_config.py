@@ -20,7 +20,7 @@ def test_a_setting_is_changed_obeyed_and_taken_back(shell: Shell) -> None:
     assert json.loads(path.read_bytes())["ttl_s"] == 60
     assert shell.json("push", stdin=b"x")["ttl_s"] == 60
     assert shell.json("config", "list")["extend_on_read"] is True
-    assert "(set; the default is 86400)" in shell.out("config", "list", human=True)
+    assert "(default: 86400)" in shell.out("config", "list", human=True)
     shell.out("config", "set", "ttl_s", "default")
     assert shell.json("config", "get", "ttl_s") == 86_400
 

@@ -67,7 +67,7 @@ def test_tail_ends_when_nothing_comes_and_once_says_so(shell: Shell) -> None:
 
     assert (quiet.returncode, len(quiet.stdout.splitlines())) == (0, 2)
     assert (once.returncode, once.stdout) == (1, b"")
-    assert b"nothing came within 0.1 s" in once.stderr
+    assert b"no event within 0.1 s" in once.stderr
     assert shell.fails("tail", "--timeout", "soon")[0] == 2
 
 

@@ -27,7 +27,7 @@ def test_a_handoff_is_given_and_taken_by_its_ref(shell: Shell) -> None:
     assert unfenced(taken).startswith("[HANDOFF] from planner to coder\n\nwrite it\n")
     assert "Fact: note: orders live in PostgreSQL" in taken
     assert "## Orders" in taken
-    assert "taken by coder" in shell.out("handoff", "list", human=True)
+    assert "accepted by coder" in shell.out("handoff", "list", human=True)
     result = shell.out("handoff", "return", ref, "-", "--by", "coder", stdin=b"done").strip()
     assert shell.out("pull", result) == "done"
     assert "returned" in shell.out("handoff", "list", human=True)

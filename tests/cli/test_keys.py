@@ -17,7 +17,7 @@ def test_a_key_is_made_listed_used_and_revoked_on_the_store(shell: Shell) -> Non
 
     assert shell.out("keys", "list").split() == [key_id]
     text = shell.out("keys", "list", human=True)
-    assert f"{key_id}  read  good until revoked  reader" in text
+    assert f"{key_id}  read  no expiry  reader" in text
     assert token not in text
     assert shell.json("keys", "usage", key_id)["usage"][0]["requests"] == 0
     assert shell.out("keys", "revoke", key_id).strip() == key_id
@@ -50,7 +50,7 @@ def test_an_admin_looks_after_keys_over_http(shell: Shell) -> None:
         none, missing = shell.fails("--json", "pull", ref)
 
     assert (code, "Missing or invalid API key" in said) == (4, True)
-    assert "the key in CONTEXTRELAY_API_KEY is not good" in said
+    assert "the key in CONTEXTRELAY_API_KEY does not allow this" in said
     assert (none, json.loads(missing)["error"]) == (4, "forbidden")
     assert "set CONTEXTRELAY_API_KEY" in json.loads(missing)["hint"]
 
@@ -62,8 +62,8 @@ def used(shell: Shell, key_id: str) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--quota", "much"], "is no size"),
-        (["--rate", "0"], "is no number of requests"),
+        (["--quota", "much"], "invalid size"),
+        (["--rate", "0"], "is not a valid number of requests"),
         (["--scope", "admin", "--threads", "x"], "an admin key is for all"),
     ],
 )

@@ -61,7 +61,7 @@ def test_what_removes_does_not_take_last(shell: Shell) -> None:
     code, error = shell.fails("artifact", "rm", "@last")
 
     assert code == 2
-    assert f"it is {ref[:8]} now" in error
+    assert f"@last is now {ref[:8]}" in error
     assert shell.out("pull", ref) == "kept"
 
 

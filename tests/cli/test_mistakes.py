@@ -10,15 +10,15 @@ from tests.cli.shell import Shell
 @pytest.mark.parametrize(
     ("words", "message", "step"),
     [
-        (("search", ""), "what to look for?", "relay search"),
-        (("keys", "revoke", "xyz"), "'xyz' is no id of a key", "relay keys list"),
+        (("search", ""), "missing query", "relay search"),
+        (("keys", "revoke", "xyz"), "invalid key id 'xyz'", "relay keys list"),
         (("project", "finish", "--nope", "x"), "unrecognized arguments: --nope", "--help"),
         (("project", "finish", "x"), "unexpected argument 'x'", "- to read JSON from stdin"),
         (("push", "--tll", "7d", "-"), "unrecognized arguments: --tll", "did you mean --ttl?"),
         (("--jsn", "push"), "unknown option '--jsn'", "did you mean: relay --json"),
         (("--nope",), "unknown option '--nope'", "\n  see: relay help\n"),
-        (("--store",), "--store needs a value", "relay --store VALUE"),
-        (("artifact", "list", "--store="), "--store is empty", "leave it out"),
+        (("--store",), "missing value of --store", "relay --store VALUE"),
+        (("artifact", "list", "--store="), "--store is empty", "omit it"),
         (("thread", "new", "--name"), "--name: expected one argument", "--help"),
         (
             ("rm", "x"),

@@ -29,7 +29,7 @@ def test_words_in_one_argument_are_a_prompt(shell: Shell) -> None:
 
     assert done.returncode == 0
     assert done.stdout == b"say hello to them\n"
-    assert b"is new" in done.stderr
+    assert b"created thread" in done.stderr
     (thread,) = shell.json("thread", "list")["threads"]
     assert thread["name"] == shell.home.name
     shell.out("and again to them", "-m", "echo")
@@ -100,7 +100,7 @@ def test_a_dry_run_makes_no_thread(shell: Shell) -> None:
     """Promise X1."""
     code, says = shell.fails("ask", "hello", "-m", "echo", "--dry-run")
 
-    assert (code, "a dry run makes none" in says) == (2, True)
+    assert (code, "a dry run creates none" in says) == (2, True)
     assert shell.json("thread", "list")["threads"] == []
 
 

@@ -40,13 +40,13 @@ def test_a_search_keeps_to_its_scope_and_says_what_it_left_out(shell: Shell, not
     assert [hit["ref"] for hit in within["hits"]] == [notes]
     assert [hit["ref"] for hit in one["hits"]] == [notes]
     text = done.stderr.decode()
-    assert "2 passages in all; not shown: 1 more passages" in text
+    assert "2 passages in all; left out: 1 more passages" in text
     assert "not found: unheard" in text
     assert " tok" in text
 
 
 def test_the_index_is_rebuilt_by_command(shell: Shell, notes: str) -> None:
     """Promise L3: rebuildable by command."""
-    assert "has 2 artifacts" in shell.out("search", "--rebuild")
+    assert "search index: 2 artifacts" in shell.out("search", "--rebuild")
     assert shell.json("search", "payment", "--rebuild")["found"] == 2
     assert shell.json("search", "--rebuild")["artifacts"] == 2

@@ -65,7 +65,7 @@ def test_a_conflict_exits_with_5_and_says_the_version_and_what_changed(shell: Sh
 
     assert code == json_code == 5
     assert "is at version 2, not 1" in message
-    assert 'since then: + /facts/-  "first"' in message
+    assert 'changed since: + /facts/-  "first"' in message
     error = json.loads(json_error)
     assert (error["error"], error["version"]) == ("conflict", 2)
     assert error["changed"] == json.loads(add("first"))
@@ -125,7 +125,7 @@ def test_the_log_shows_when_who_what_and_the_checkpoints(shell: Shell) -> None:
     assert '+ /facts/-  "two"  (f2)' in newest
     assert "planner" in marked
     assert marked.endswith("⚑ before lunch")
-    assert first.endswith("the beginning")
+    assert first.endswith("created")
     assert [each["detail"].get("version", 1) for each in shell.json("state", "log")] == [3, 2, 1]
     assert "more:" in shell.out("state", "log", "--limit", "1", human=True)
 

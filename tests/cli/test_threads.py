@@ -71,15 +71,15 @@ def test_the_last_used_thread_is_forgotten_when_it_is_removed(shell: Shell) -> N
     code, error = shell.fails("thread", "show")
 
     assert code == 2
-    assert "none was used in this folder" in error
+    assert "no thread: none was named" in error
     assert shell.fails("thread", "show", thread)[0] == 4
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["thread", "show", "one", "--thread", "two"], "two threads"),
-        (["thread", "close", "one@v1"], "whole thread"),
+        (["thread", "show", "one", "--thread", "two"], "conflicting threads"),
+        (["thread", "close", "one@v1"], "a version is not allowed"),
         (["thread", "rm", "one"], "--yes"),
         (["thread", "new", "--name", "x" * 200], "name"),
     ],

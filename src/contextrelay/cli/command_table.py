@@ -1,4 +1,4 @@
-"""The command tree: every command with its module and help line, and the lookup in it."""
+"""The command tree: every command with its module and help line, and functions to look one up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ if TYPE_CHECKING:
 
 
 class CommandEntry:
-    """One command. `takes_json`: its own --json brings a document, the answer is `relay --json`."""
+    """A command. With `takes_json`, its own --json is a document; for JSON output use `relay
+    --json`.
+    """
 
     __slots__ = ("file", "help", "takes_json", "usage")
 
@@ -116,9 +118,7 @@ GROUPS = {
         "close": CommandEntry(
             "cli.commands.thread", "[THREAD]", "Close a thread; it stays readable"
         ),
-        "rm": CommandEntry(
-            "cli.commands.thread", "THREAD", "Delete a thread and what only it holds"
-        ),
+        "rm": CommandEntry("cli.commands.thread", "THREAD", "Delete a thread and its artifacts"),
         "files": CommandEntry(
             "cli.commands.thread", "[THREAD]", "Write the readable files of a thread"
         ),
@@ -259,9 +259,9 @@ GROUPS = {
         "decide": CommandEntry("project.commands", "TITLE", "Append a decision"),
         "decisions": CommandEntry("project.commands", "[ADR]", "List the decisions, or print one"),
         "note": CommandEntry("project.commands", "TEXT", "Add a line to the notes"),
-        "doctor": CommandEntry("project.commands", "", "Check the files and tell how to fix them"),
+        "doctor": CommandEntry("project.commands", "", "Check the files and suggest fixes"),
         "restore": CommandEntry(
-            "project.commands", "vN", "Write the files as in an earlier version"
+            "project.commands", "vN", "Restore the files of an earlier version"
         ),
         "heartbeat": CommandEntry(
             "project.commands", "[--exec CMD]", "Work on the next todos (for cron)"
@@ -315,7 +315,7 @@ GROUPS = {
 ALIASES = {"runs": ("thread", "list"), "show": ("thread", "show")}
 HELP = ("help", "--help", "-h")
 VERSION = ("--version", "-V")
-# Options that may stand before the command too, and how many words each takes.
+# Options that are also allowed before the command, with the number of words that each takes.
 GLOBAL_OPTIONS = {
     "--json": 1,
     "--quiet": 1,
@@ -327,18 +327,18 @@ GLOBAL_OPTIONS = {
     "-t": 2,
     "--yes": 1,
 }
-# What people type out of habit, and the commands for it.
+# Words of other tools, with the commands to use instead.
 _LIST = "relay artifact list, or relay thread list"
 _REMOVE = "relay artifact rm REF, or relay thread rm THREAD"
 OTHER_WORDS = {
     "ls": _LIST,
     "list": _LIST,
-    "cat": "relay pull REF, or a piece of it: relay get REF --lines 1:50",
+    "cat": "relay pull REF, or a part of it: relay get REF --lines 1:50",
     "rm": _REMOVE,
     "del": _REMOVE,
     "delete": _REMOVE,
     "remove": _REMOVE,
-    "put": "relay push FILE, or relay artifact put FILE to keep it",
+    "put": "relay push FILE, or relay artifact put FILE to keep it permanently",
     "store": "relay push FILE",
     "new": "relay thread new --name NAME",
     "log": "relay events, or relay state log",
@@ -358,7 +358,7 @@ SYNONYMS = {
 
 
 def every_command() -> Iterator[tuple[str, CommandEntry]]:
-    """Yield all commands as typed, in the order of the overview."""
+    """Yield each command as typed, in the order of the overview."""
     yield from COMMANDS.items()
     for group, commands in GROUPS.items():
         for name, entry in commands.items():
@@ -366,7 +366,7 @@ def every_command() -> Iterator[tuple[str, CommandEntry]]:
 
 
 def grouped(words: list[str]) -> list[str]:
-    """Join the words of a group of two, such as `project todo`."""
+    """Join the words of a nested group, such as `project todo`."""
     first = " ".join(words[:2])
     return [first, *words[2:]] if len(words) > 1 and first in GROUPS else words
 
@@ -378,10 +378,10 @@ def followers(group: str) -> list[str]:
 
 
 def leading_options(words: list[str]) -> tuple[list[str], list[str]]:
-    """Split the words into the options before a command and the rest.
+    """Split words into the options before the command and the rest.
 
     Raises:
-        Invalid: an option is unknown, or has no value.
+        Invalid: an option is unknown or has no value.
     """
     index = 0
     while index < len(words) and words[index].startswith("-"):
@@ -395,7 +395,7 @@ def leading_options(words: list[str]) -> tuple[list[str], list[str]]:
             raise Invalid(f"unknown option {option!r}", hint)
         index += 1 if equals else count
         if index > len(words):
-            raise Invalid(f"{option} needs a value", f"write: relay {option} VALUE COMMAND")
+            raise Invalid(f"missing value of {option}", f"use: relay {option} VALUE COMMAND")
     return words[:index], words[index:]
 
 
@@ -403,7 +403,7 @@ def find_command(words: list[str]) -> tuple[str, CommandEntry, list[str]]:
     """Return the name of the command, its entry and the remaining words.
 
     Raises:
-        Invalid: there is no such command.
+        Invalid: the command is unknown.
     """
     words = grouped(words)
     if words[0] in COMMANDS:
@@ -424,12 +424,13 @@ def find_command(words: list[str]) -> tuple[str, CommandEntry, list[str]]:
             hint or _suggested(words[1], followers(group), group),
         )
     raise Invalid(
-        f"relay {group} needs one of: {', '.join(followers(group))}", f"see: relay help {group}"
+        f"missing command: relay {group} needs one of {', '.join(followers(group))}",
+        f"see: relay help {group}",
     )
 
 
 def overview(group: str = "") -> str:
-    """Return what `relay help` or `relay help GROUP` prints."""
+    """Return the output of `relay help` or `relay help GROUP`."""
     if group:
         lines = [f"relay {group} COMMAND", ""]
         for each in GROUPS:
@@ -449,9 +450,9 @@ def overview(group: str = "") -> str:
         "",
         "REF is a ref, its first six characters or more, a URL that ends in /pull/<ref>, or @last.",
         "THREAD is an id, its first six characters or more, or a name. Default: RELAY_THREAD,",
-        "then the thread last used in this folder.",
-        "The store is that of --store or --url, CONTEXTRELAY_URL or RELAY_HOME; default: ~/.relay.",
-        "http://HOST:PORT is a server; CONTEXTRELAY_API_KEY is its key.",
+        "then the last thread used in this folder.",
+        "The store is set by --store or --url, CONTEXTRELAY_URL or RELAY_HOME; default: ~/.relay.",
+        "Use http://HOST:PORT for a server, and CONTEXTRELAY_API_KEY for its key.",
         "relay COMMAND --help prints details. Every command takes --json.",
     ]
     return "\n".join(lines)
@@ -465,7 +466,7 @@ def _suggested(word: str, known: list[str], group: str = "") -> str:
     """Return the hint for an unknown command."""
     from difflib import get_close_matches
 
-    # Never what cannot be undone: a typo must not lead there.
+    # Never suggest a command that cannot be undone: a typo must not lead to it.
     close = get_close_matches(word, [each for each in known if each != "rm"], 1, 0.5)
     start = f"relay {group} " if group else "relay "
     return f"did you mean: {start}{close[0]}" if close else f"see: relay help {group}".rstrip()
@@ -480,7 +481,7 @@ def _as_words(word: str, known: list[str]) -> str:
 
 
 def close_option(typed: str, known: Iterable[str]) -> str | None:
-    """Return the option closest to what was typed, or None."""
+    """Return the known option closest to the typed one, or None."""
     from difflib import get_close_matches
 
     names = [option[2:] for option in known if option.startswith("--")]

@@ -1,8 +1,8 @@
-"""The console of one command: the relay it asks, and where its answer goes.
+"""The console of one command: its relay, settings and output.
 
 Rule: stdout carries the answer and nothing else; stderr carries the rest. The answer is JSON with
---json, made for people on a terminal, and bare when piped. RELAY_OUTPUT=human|plain|json decides
-where the terminal cannot.
+--json, formatted for people on a terminal, and bare when piped. RELAY_OUTPUT=human|plain|json
+overrides the detection of the terminal.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
 
 def load_msgspec() -> None:
-    """Load msgspec without typing_extensions, a sixth of what a short command takes to start.
+    """Import msgspec without typing_extensions, a sixth of the start-up time of a short command.
 
-    msgspec takes three names from there that `typing` has since Python 3.11, and does without where
-    it is missing; it loads `inspect` and all that reads Python. Others find it as ever afterwards.
+    msgspec needs three names from there that `typing` has had since Python 3.11, and works without
+    the module, which imports `inspect` and its dependencies. Later imports find typing_extensions
+    as usual.
     """
     if sys.modules.keys().isdisjoint(("msgspec", "typing_extensions")):
         missing: dict[str, None] = {"typing_extensions": None}
@@ -40,7 +41,7 @@ def load_msgspec() -> None:
 
 
 class Console:
-    """Output, settings and the relay of one command."""
+    """Output, settings and relay of one command."""
 
     def __init__(self) -> None:
         wanted = os.environ.get("RELAY_OUTPUT", "")
@@ -51,7 +52,7 @@ class Console:
             and "NO_COLOR" not in os.environ
             and os.environ.get("TERM") != "dumb"
         )
-        # As `Terminal` does: what people are to see is without what acts on a terminal.
+        # Clean text for people as `Terminal` does, without sequences that control a terminal.
         self._is_cleaned = wanted == "human" or sys.stdout.isatty()
         self.is_quiet = False
         self.store: str | None = None
@@ -61,14 +62,14 @@ class Console:
         self._others: dict[str, Relay] = {}
 
     def obey(self, args: Namespace | ExecOptions) -> None:
-        """Take the options that every command has.
+        """Apply the options that every command has.
 
         Raises:
-            Invalid: something is named, and the name is empty, as of an unset variable.
+            Invalid: the value of an option is empty, for example from an unset variable.
         """
         for name in ("store", "thread", "name"):
             if getattr(args, name, None) == "":
-                raise Invalid(f"--{name} is empty", "give it a value, or leave it out")
+                raise Invalid(f"--{name} is empty", "give it a value, or omit it")
         self.is_json = self.is_json or args.json
         self.is_quiet = args.quiet
         self.has_color = self.has_color and not args.no_color
@@ -76,12 +77,14 @@ class Console:
 
     @property
     def address(self) -> str | None:
-        """Where the relay is: as the option says, else CONTEXTRELAY_URL; None for the own store."""
+        """Return the address from the options or CONTEXTRELAY_URL, or None for the default
+        store.
+        """
         return self.store or os.environ.get("CONTEXTRELAY_URL") or None
 
     @property
     def relay(self) -> Relay:
-        """The relay, opened when first asked for."""
+        """Return the relay; it is opened at the first use."""
         if self._relay is None:
             from contextrelay.client.relay import Relay
 
@@ -90,7 +93,9 @@ class Console:
 
     @property
     def transport(self) -> Local | Remote:
-        """What the relay is asked by; for a store it is opened without the rest of a client."""
+        """Return the transport of the relay; for a local store, without loading the rest of the
+        client.
+        """
         from contextrelay.client.transport.address import is_server
 
         if self._relay is not None or is_server(self.address):
@@ -102,7 +107,7 @@ class Console:
         return self._store
 
     def existing_relay(self, timeout_s: float) -> Relay | None:
-        """The relay, if it is a server or its store is there already; none is made."""
+        """Return the relay if it is a server or its store exists, or None; never create a store."""
         from contextrelay.client.relay import Relay
         from contextrelay.client.transport.address import is_server
         from contextrelay.client.transport.local import default_address
@@ -117,10 +122,10 @@ class Console:
         return self.relay
 
     def relay_of(self, text: str) -> Relay:
-        """The relay that a ref is read from: for the URL of another server that one, without a key.
+        """Return the relay of a ref; for a URL of another server, that server, without a key.
 
         Raises:
-            Invalid: it is no URL of a server.
+            Invalid: the text is not the URL of a server.
         """
         if "/pull/" not in text:
             return self.relay
@@ -135,17 +140,17 @@ class Console:
         return self._others[place]
 
     def own_address(self, what: str) -> str | None:
-        """The address of a store that is in reach of this machine, for what needs its files.
+        """Return the address of a local store, for commands that need its files.
 
         Raises:
-            Invalid: it is that of a server.
+            Invalid: the relay is a server.
         """
         from contextrelay.client.transport.address import is_server
 
         if is_server(self.address):
             raise Invalid(
-                f"{what}, and {self.address} is a server",
-                "do it on the machine of the store, or name a folder: --store FOLDER",
+                f"{what}, but {self.address} is a server",
+                "run it on the machine of the store, or name a folder: --store FOLDER",
             )
         return self.address
 
@@ -157,7 +162,9 @@ class Console:
     # Output
 
     def answer(self, value: object, human: Iterable[str] | str, plain: str | None = None) -> None:
-        """Give the answer in the form that is wanted: the value, lines for people, or bare text."""
+        """Print the answer in the selected form: the value as JSON, lines for people, or bare
+        text.
+        """
         if self.is_json:
             self.show(self._json(value))
         elif self.is_human or plain is None:
@@ -170,13 +177,13 @@ class Console:
             print(text, flush=True)
 
     def show_json(self, json: str) -> None:
-        """Give an answer that is JSON already."""
+        """Print an answer that is already JSON."""
         from msgspec import Raw
 
         self.show(self._json(Raw(json.encode())))
 
     def _json(self, value: object) -> str:
-        """A value as JSON; for people without a character that acts on a terminal."""
+        """Encode a value as JSON; for people, without characters that control a terminal."""
         from msgspec.json import encode
 
         json = encode(value).decode()
@@ -190,22 +197,26 @@ class Console:
         return f"{BOLD}{text}{PLAIN}" if self.has_color else text
 
     def line(self, value: object, human: str) -> None:
-        """Give one line of an answer that comes in lines: as JSON, or for people."""
+        """Print one line of an answer that is printed line by line, as JSON or for people."""
         print(self._json(value) if self.is_json else human, flush=True)
 
-    def confirm(self, question: str, is_said: bool) -> None:
-        """Go on only if a person says yes, or has said so beforehand with --yes.
+    def confirm(self, question: str, is_confirmed: bool) -> None:
+        """Ask for confirmation, unless --yes was passed.
 
         Raises:
-            Invalid: there is nobody to ask; RelayError where the answer is no.
+            Invalid: there is no terminal to ask on.
+            RelayError: the answer was no.
         """
-        if is_said:
+        if is_confirmed:
             return
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise Invalid(f"not asked: {question}", "there is nobody to ask; say --yes")
+            raise Invalid(
+                f"not confirmed: {question}",
+                "cannot ask for confirmation without a terminal; pass --yes",
+            )
         print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-            raise RelayError("nothing was done", "say y, or --yes")
+            raise RelayError("cancelled: nothing was changed", "answer y, or pass --yes")
 
     def note(self, text: str) -> None:
         """Write a line for people to stderr, unless --quiet."""
@@ -213,7 +224,7 @@ class Console:
             print(text, file=sys.stderr, flush=True)
 
     def fail(self, error: RelayError) -> None:
-        """Write an error and its hint to stderr, without the keys that may be in them."""
+        """Write an error and its hint to stderr, with any keys removed."""
         from contextrelay.seal.keys import hide_keys
 
         hint = error.hint
@@ -228,7 +239,7 @@ class Console:
             problem = {"error": error.code, "message": message, "hint": hint}
             print(escape_hidden(encode({**error.details, **problem}).decode()), file=sys.stderr)
             return
-        # Another line of a message is set in, so that it passes for nothing that we say.
+        # Further lines of a message are indented, so that they cannot pass for output of ours.
         message, hint = (text.replace("\n", "\n  ") for text in (message, hint))
         print(f"error: {message}", file=sys.stderr)
         if hint:
@@ -236,28 +247,28 @@ class Console:
 
     @property
     def _asks_a_server(self) -> bool:
-        """Whether a key can be that of a relay, and not only that of a model's provider."""
+        """Return True if a relay key is in use, not only a key of a model provider."""
         from contextrelay.client.transport.address import is_server
 
         return bool(self._others) or is_server(self.address)
 
     def busy(self, doing: str) -> Busy:
-        """Show on a terminal that long work goes on."""
+        """Return a context manager that shows on a terminal that long work is in progress."""
         return Busy(doing, self.is_quiet or not sys.stderr.isatty())
 
 
 def _about_key() -> str:
-    """What to do about the key that a server refused, or was not sent."""
+    """Return the hint for a key that is missing or was refused."""
     from contextrelay.client.transport.address import KEY_VARIABLE, URL_VARIABLE
 
     if not os.environ.get(KEY_VARIABLE):
         return f"set {KEY_VARIABLE} to a key of this server"
-    only = f" (it goes to {URL_VARIABLE} alone)" if os.environ.get(URL_VARIABLE) else ""
-    return f"the key in {KEY_VARIABLE} is not good for this{only}"
+    only = f" (it is sent to {URL_VARIABLE} only)" if os.environ.get(URL_VARIABLE) else ""
+    return f"the key in {KEY_VARIABLE} does not allow this{only}"
 
 
 class Busy:
-    """A line on stderr that counts the seconds, from the first second on."""
+    """A line on stderr that counts the seconds, starting after the first."""
 
     def __init__(self, doing: str, is_silent: bool) -> None:
         from threading import Event, Thread

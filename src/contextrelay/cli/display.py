@@ -1,4 +1,4 @@
-"""How sizes, times and artifacts are shown, how refs are read, and how files come in and go out."""
+"""Formatting of sizes, times and artifacts; resolving of refs; reading and writing of files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ clean = names.clean
 
 
 def size(size_bytes: int) -> str:
-    """1,234 as 1.2 kB."""
+    """Format a size, for example 1,234 as 1.2 kB."""
     amount = float(size_bytes)
     for unit in ("B", "kB", "MB", "GB"):
         if amount < 1000 or unit == "GB":
@@ -41,24 +41,24 @@ def size(size_bytes: int) -> str:
 
 
 def tokens(size_bytes: int) -> str:
-    """A rough count, marked as one: a quarter of the bytes."""
+    """Format an estimated token count, a quarter of the bytes."""
     return f"~{estimated(size_bytes):,} tok"
 
 
 def estimated(size_bytes: int) -> int:
-    """A rough count of tokens."""
+    """Estimate a token count from a size."""
     return (size_bytes + 3) // 4
 
 
 def tokens_in(artifact: Artifact) -> int:
-    """The count of tokens, a rough one where none is known; what is no text has none."""
+    """Return the token count, estimated if it is unknown; 0 for binary content."""
     if isinstance(artifact.tokens, int):
         return artifact.tokens
     return 0 if artifact.type in NOT_TEXT else estimated(artifact.size_bytes)
 
 
 def tokens_of(artifact: Artifact) -> str:
-    """The count of tokens, marked with ~ if it is an estimate; "" for what is no text."""
+    """Format the token count, marked with ~ if it is an estimate; "" for binary content."""
     count = tokens_in(artifact)
     if not count and artifact.type in NOT_TEXT:
         return ""
@@ -66,12 +66,12 @@ def tokens_of(artifact: Artifact) -> str:
 
 
 def count(number: int, one: str, many: str = "") -> str:
-    """1 body, 2 bodies."""
+    """Format a count with its noun: 1 body, 2 bodies."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def span(seconds: float) -> str:
-    """Seconds as people say them."""
+    """Format a duration in its largest unit."""
     for unit, unit_s in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= unit_s:
             return f"{seconds / unit_s:.0f} {unit}"
@@ -79,7 +79,7 @@ def span(seconds: float) -> str:
 
 
 def life(artifact: Artifact) -> str:
-    """How long an artifact has to live."""
+    """Format the time until an artifact expires."""
     if artifact.expires_at is None:
         return "pinned"
     return f"expires in {span((artifact.expires_at - datetime.now(UTC)).total_seconds())}"
@@ -94,18 +94,18 @@ def short(ref: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Somebody's text as one word of a command that a person may copy."""
+    """Quote foreign text as one word of a command that a person may copy."""
     escaped = clean(text).replace("'", "'\"'\"'")
     return f"'{escaped}'"
 
 
 def cut(text: str, chars_max: int) -> str:
-    """A text of at most so many characters, with a mark where it was cut."""
+    """Cut a text to a number of characters, with a mark where it was cut."""
     return text if len(text) <= chars_max else text[: chars_max - 1] + "…"
 
 
 def width(text: str) -> int:
-    """How many columns of a terminal a text takes: wide characters two, combining ones none."""
+    """Return the terminal columns of a text: wide characters take two, combining ones none."""
     return sum(map(_columns, text))
 
 
@@ -116,12 +116,12 @@ def _columns(char: str) -> int:
 
 
 def filled(text: str, columns: int) -> str:
-    """A text that takes so many columns, or more."""
+    """Pad a text to a number of columns; longer texts are kept."""
     return text + " " * (columns - width(text))
 
 
 def column(text: str, columns: int) -> str:
-    """A text that takes exactly so many columns: cut with a mark, or filled up."""
+    """Pad or cut a text to exactly this number of columns."""
     if width(text) > columns:
         while width(text) > columns - 1:
             text = text[:-1]
@@ -130,24 +130,25 @@ def column(text: str, columns: int) -> str:
 
 
 def line(artifact: Artifact) -> str:
-    """An artifact in one line."""
+    """Format an artifact as one line."""
     name = f"  {clean(artifact.name)}" if artifact.name else ""
     return f"{short(artifact.ref)}  {artifact.type}  {amount(artifact)}  {life(artifact)}{name}"
 
 
 def amount(artifact: Artifact) -> str:
-    """How much there is of it; of what is sealed nobody knows the tokens."""
+    """Format the size and tokens of an artifact; the tokens of encrypted content are unknown."""
     size_bytes = artifact.size_bytes
     known = f"sealed {artifact.sealed}" if artifact.sealed else tokens_of(artifact)
     return f"{size(size_bytes)}  {known}".rstrip()
 
 
 def resolve(relay: Relay, text: str) -> str:
-    """The ref that a person means: a ref, its beginning, a URL, or @last.
+    """Return the ref for a ref, its beginning, a URL, or @last.
 
     Raises:
-        NotFound: there is none; Gone: it is @last, and that is gone.
-        Invalid: several refs start so, or it is a malformed URL.
+        NotFound: there is no such artifact.
+        Gone: @last has expired or was deleted.
+        Invalid: several refs have this beginning, or the URL is malformed.
     """
     if text.strip() != names.LAST:
         return run(relay.transport, names.find_ref(text, DOOR))
@@ -156,40 +157,40 @@ def resolve(relay: Relay, text: str) -> str:
 
 
 def resolve_to_remove(relay: Relay, text: str) -> str:
-    """The ref that a person means to remove; @last is refused, for it may be another by now.
+    """Return the ref of an artifact to delete; @last is refused, because it may have changed.
 
     Raises:
-        NotFound: there is none.
-        Invalid: it is @last, several refs start so, or it is a malformed URL.
+        NotFound: there is no such artifact.
+        Invalid: the text is @last or a malformed URL, or several refs have this beginning.
     """
     if text.strip() == names.LAST:
         ref = resolve(relay, text)
         raise Invalid(
-            "@last is not taken here: what it means may have changed",
-            f"it is {short(ref)} now; say that if you mean it",
+            "@last cannot be used to delete",
+            f"pass the ref; @last is now {short(ref)}",
         )
     return resolve(relay, text)
 
 
 def read_body(file: str | None) -> Iterator[bytes]:
-    """The bytes of a file, or of stdin for `-`, chunk by chunk.
+    """Yield the bytes of a file, or of stdin for `-`, in chunks.
 
     Raises:
-        Invalid: it cannot be read.
+        Invalid: the file cannot be read.
     """
     if file is None and sys.stdin.isatty():
-        raise Invalid("nothing to store", "name a FILE, or pipe something in")
+        raise Invalid("no input", "name a FILE, or pipe the content in")
     if file is None or file == "-":
         return _chunks_of_stdin()
     if not file or "\0" in file:
-        raise Invalid(f"{file!r} is no file name", "name a FILE, or - for stdin")
+        raise Invalid(f"invalid file name {file!r}", "name a FILE, or - for stdin")
     path = Path(file)
     if path.is_dir():
         raise Invalid(
             f"{file} is a folder", "name a file in it, or pack it: tar c FOLDER | relay push"
         )
     if not path.exists():
-        raise Invalid(f"there is no file {file}", "check the name, or use - for stdin")
+        raise Invalid(f"file not found: {file}", "check the name, or use - for stdin")
     return _chunks_of(path)
 
 
@@ -199,9 +200,7 @@ def _chunks_of(path: Path) -> Iterator[bytes]:
             while chunk := file.read(CHUNK_BYTES):
                 yield chunk
     except OSError as error:
-        raise Invalid(
-            f"{path} cannot be read: {error.strerror}", "check its permissions"
-        ) from error
+        raise Invalid(f"cannot read {path}: {error.strerror}", "check its permissions") from error
 
 
 def _chunks_of_stdin() -> Iterator[bytes]:
@@ -210,37 +209,35 @@ def _chunks_of_stdin() -> Iterator[bytes]:
 
 
 def save(file: str, chunks: Iterable[bytes]) -> int:
-    """Write a file, whole or not at all; its size in bytes.
+    """Write a file atomically and return its size in bytes.
 
     Raises:
-        Invalid: it cannot be written there.
+        Invalid: the file cannot be written.
     """
     try:
         return write_whole(Path(file), chunks)
     except RelayError:
-        raise  # It is what comes that is not right, not where it goes.
+        raise  # The error comes from the source of the chunks, not from the file.
     except (OSError, ValueError) as error:
         why = (isinstance(error, OSError) and error.strerror) or str(error)
-        raise Invalid(
-            f"{file} cannot be written: {why}", "name a file in a folder that exists"
-        ) from error
+        raise Invalid(f"cannot write {file}: {why}", "name a file in an existing folder") from error
 
 
 def write_bytes(chunks: Iterable[bytes], what: str, how: str) -> None:
-    """Write bytes to stdout as they are; to a terminal only what is text.
+    """Write bytes to stdout unchanged; to a terminal only if they are text.
 
     Raises:
-        Invalid: they are not text, and stdout is a terminal.
+        Invalid: the bytes are not text, and stdout is a terminal.
     """
     for index, chunk in enumerate(chunks):
         if index == 0 and sys.stdout.isatty() and _is_binary(chunk):
-            raise Invalid(f"{what} is binary, which a terminal cannot show", how)
+            raise Invalid(f"{what} is binary: not written to a terminal", how)
         sys.stdout.buffer.write(chunk)
     sys.stdout.buffer.flush()
 
 
 def _is_binary(chunk: bytes) -> bool:
-    """Whether the beginning of something is no text; a character may be cut at its end."""
+    """Return True if a first chunk is not UTF-8 text; a character may be cut at its end."""
     try:
         return "\0" in getincrementaldecoder("utf-8")().decode(chunk)
     except UnicodeDecodeError:
@@ -248,7 +245,7 @@ def _is_binary(chunk: bytes) -> bool:
 
 
 def name_of(file: str | None, given: str | None) -> str | None:
-    """The artifact's name: as given, else the file's."""
+    """Return the given name, or the name of the file."""
     if given is not None or file in (None, "-"):
         return given
     return Path(file).name

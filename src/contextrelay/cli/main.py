@@ -1,6 +1,6 @@
-"""The command line: from words to a command, and from an error to its exit code.
+"""The entry point: find the command, run it, and turn an error into an exit code.
 
-Rule: a command's file is imported when it is called, and nothing heavy before that.
+Rule: a command's module is imported when the command is run; nothing slow is imported before.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ INTERRUPTED = 130
 
 
 def run(words: list[str]) -> int:
-    """Run one command; its exit code."""
+    """Run one command and return its exit code."""
     return guarded(lambda console: _dispatch(words, console))
 
 
 def guarded(act: Callable[[Console], None]) -> int:
-    """Do something with a console of its own; the exit code, also of what goes wrong."""
+    """Run a function with its own console; return the exit code, also after an error."""
     undo = install()
     try:
         return _guarded(act)
@@ -52,24 +52,25 @@ def _guarded(act: Callable[[Console], None]) -> int:
         console.fail(error)
         return error.exit_code
     except KeyboardInterrupt:
-        console.note("interrupted; nothing is half-done")
+        console.note("interrupted; no partial changes were made")
         return INTERRUPTED
     except (BrokenPipeError, OutputError) as error:
-        # The reader of our output went away, or there is no room for it. Python must not complain
-        # again on exit.
+        # The reader of our output is gone, or the disk is full. Python must not report it again on
+        # exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, OutputError):
-            console.fail(RelayError(f"the output cannot be written: {error.strerror}"))
+            console.fail(RelayError(f"cannot write the output: {error.strerror}"))
         return 1
     except OSError as error:
         what = "" if error.filename is None else f"{os.fsdecode(error.filename)!r}: "
-        hint = "see whether that file, its folder and the temporary folder can be used"
+        hint = "check that the file, its folder and the temporary folder are accessible"
         console.fail(RelayError(f"{what}{error.strerror or error}", hint))
         return 1
     except SystemExit as asked:
         return asked.code if isinstance(asked.code, int) else 1
     except Exception:
-        # A fault of ours: its trace may quote what others wrote, so it is printed here, cleaned.
+        # A bug of ours. Its traceback may quote foreign text, so print it through the cleaned
+        # stderr.
         from traceback import print_exc
 
         print_exc()
@@ -97,13 +98,13 @@ def _dispatch(words: list[str], console: Console) -> None:
         # `relay help COMMAND` is `relay COMMAND --help`.
         rest = [*ALIASES.get(rest[1], rest[1:2]), *rest[2:], "--help"] if rest[1:] else rest
     if any(map(str.isspace, rest[0])):
-        rest = ["ask", *rest]  # What has white space in it is no command, but a prompt.
+        rest = ["ask", *rest]  # Text with whitespace is a prompt, not a command.
     rest = grouped(rest)
     if rest[0] in HELP or (rest[0] in GROUPS and rest[1:2] and rest[1] in HELP):
         console.show(overview(rest[0] if rest[0] in GROUPS else ""))
         return
     name, entry, arguments = find_command(rest)
-    # Known before the options are read, so that an error in them is JSON too.
+    # Set before the options are parsed, so that an error in them is printed as JSON too.
     console.is_json = console.is_json or ("--json" in arguments and not entry.takes_json)
 
     if name != "version":

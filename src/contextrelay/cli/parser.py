@@ -1,4 +1,4 @@
-"""What commands take: argparse with our errors, and the arguments that several commands share."""
+"""Argument parsing: argparse with our errors, and the arguments that commands share."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DIGITS_MAX = 15
 
 
 class Parser(ArgumentParser):
-    """An argument parser that raises instead of exiting, and never guesses abbreviations."""
+    """An argument parser that raises instead of exiting, and accepts no abbreviations."""
 
     def __init__(self, prog: str, description: str) -> None:
         super().__init__(prog=prog, description=description, allow_abbrev=False)
@@ -37,7 +37,7 @@ class Parser(ArgumentParser):
         raise Invalid(message, f"{self._meant(message)}see: {self.prog} --help")
 
     def _meant(self, message: str) -> str:
-        """The options that are nearly those that are not known."""
+        """Suggest the known options closest to the unknown ones."""
         _, _, words = message.partition("unrecognized arguments: ")
         known = [option for action in self._actions for option in action.option_strings]
         typed = [word.partition("=")[0] for word in words.split() if word.startswith("--")]
@@ -46,12 +46,12 @@ class Parser(ArgumentParser):
 
     @property
     def declared(self) -> list[Action]:
-        """Every argument and option, in the order of --help."""
+        """Return every argument and option, in the order of --help."""
         return list(self._actions)
 
 
 class Argument:
-    """An argument or option, as `ArgumentParser.add_argument` takes it."""
+    """The parameters of an `ArgumentParser.add_argument` call."""
 
     __slots__ = ("names", "options")
 
@@ -64,7 +64,7 @@ class Argument:
 
 
 class Who(Argument):
-    """The name of who does it, by default that of the agent whose command this is."""
+    """The name of the author, by default the agent that runs the command."""
 
     __slots__ = ()
 
@@ -74,7 +74,7 @@ class Who(Argument):
 
 
 class OneOf:
-    """Arguments of which at most one may be given."""
+    """Mutually exclusive arguments."""
 
     __slots__ = ("arguments", "title")
 
@@ -95,12 +95,12 @@ def arg(*names: str, **options: Any) -> Argument:
 
 
 def one_of(*arguments: Argument, title: str = "") -> OneOf:
-    """Declare arguments of which at most one may be given."""
+    """Declare mutually exclusive arguments."""
     return OneOf(arguments, title)
 
 
 def takes(*arguments: Argument | OneOf) -> Callable[[Act], Act]:
-    """Declare what a command takes."""
+    """Declare the arguments of a command."""
 
     def declared(act: Act) -> Act:
         _ARGUMENTS[act] = arguments
@@ -113,17 +113,19 @@ _ARGUMENTS: dict[Act, tuple[Argument | OneOf, ...]] = {}
 
 
 def command(name: str, entry: CommandEntry) -> tuple[Parser, Act]:
-    """The parser of a command, and what it does: `state add` is state_add, `import` is import_."""
+    """Return the parser and the function of a command: `state add` is state_add, `import` is
+    import_.
+    """
     module = import_module(f"contextrelay.{entry.file}")
     function = name.replace(" ", "_")
-    # `import` and `exec` have a meaning in Python already.
+    # `import` is a Python keyword and `exec` a builtin.
     act: Act = getattr(module, f"{function}_", None) or getattr(module, function)
     parser = Parser(prog=f"relay {name}", description=act.__doc__ or "")
     everywhere = parser.add_argument_group("everywhere")
     if entry.takes_json:
         parser.set_defaults(json=False)
     else:
-        everywhere.add_argument("--json", action="store_true", help="answer as JSON")
+        everywhere.add_argument("--json", action="store_true", help="print the answer as JSON")
     everywhere.add_argument("-q", "--quiet", action="store_true", help="no notes on stderr")
     everywhere.add_argument("--no-color", action="store_true", help="no colour")
     everywhere.add_argument(
@@ -135,29 +137,29 @@ def command(name: str, entry: CommandEntry) -> tuple[Parser, Act]:
 
 
 def by(help: str, option: str = "--by", **more: Any) -> Argument:
-    """Take the name of who does it: else the agent that RELAY_AGENT names, else you."""
+    """Declare the author option; its default is the agent named by RELAY_AGENT, or "you"."""
     return Who((option,), {"help": help, **more})
 
 
 def budget(default: int, help: str) -> Argument:
-    """Take a budget of tokens."""
+    """Declare a token budget."""
     shown = f"{help} ({default:,})"
     return arg("--budget", type=int, default=default, metavar="TOKENS", help=shown)
 
 
-def thread_option(help: str = "else RELAY_THREAD, else the last used") -> Argument:
-    """Take a thread by -t."""
+def thread_option(help: str = "default: RELAY_THREAD, or the last used") -> Argument:
+    """Declare the option -t for a thread."""
     return arg("-t", "--thread", metavar="THREAD", help=help)
 
 
 def thread_arguments(metavar: str = "THREAD") -> tuple[Argument, Argument]:
-    """Take a thread by its place or by -t."""
+    """Declare a thread as an argument and as the option -t."""
     place = arg("place", nargs="?", metavar=metavar, help="an id, its beginning, or a name")
     return place, thread_option()
 
 
 def whole(least: int, most: int, says: str) -> Callable[[str], int]:
-    """Take a whole number in a range; `says` follows what was given, in the error."""
+    """Return a parser of integers in a range; `says` follows the value in its error text."""
 
     def read(text: str) -> int:
         digits = text if text.isascii() and text.isdigit() else ""
@@ -168,29 +170,29 @@ def whole(least: int, most: int, says: str) -> Callable[[str], int]:
     return read
 
 
-items = whole(1, LIST_ITEMS_MAX, f"is out of range: take 1 to {LIST_ITEMS_MAX}")
-LIMIT = arg("--limit", type=items, default=20, help="how many (20)")
-PAGE = (LIMIT, arg("--after", default="", metavar="NEXT", help="go on after another list"))
+items = whole(1, LIST_ITEMS_MAX, f"is out of range: use 1 to {LIST_ITEMS_MAX}")
+LIMIT = arg("--limit", type=items, default=20, help="maximum number of items (20)")
+PAGE = (LIMIT, arg("--after", default="", metavar="NEXT", help="continue an earlier list"))
 
 
 def version(text: str) -> int:
-    """A version out of v7 or 7."""
+    """Parse a version, written v7 or 7."""
     digits = text.removeprefix("v")
     if not (digits.isascii() and digits.isdigit()) or not 0 < len(digits) <= _DIGITS_MAX:
-        raise ArgumentTypeError(f"{text!r} is no version: write v7")
+        raise ArgumentTypeError(f"invalid version {text!r}: expected a number, for example v7")
     if int(digits) < 1:
-        raise ArgumentTypeError("versions count from v1")
+        raise ArgumentTypeError("invalid version: the first is v1")
     return int(digits)
 
 
 def seconds(text: str) -> float:
-    """A number of seconds to wait."""
+    """Parse a number of seconds to wait."""
     try:
         number = float(text)
     except ValueError:
         number = -1.0
     if not 0 <= number <= _WAIT_S_MAX:
-        raise ArgumentTypeError(f"{text!r} is no time to wait: write seconds, such as 2.5")
+        raise ArgumentTypeError(f"invalid time {text!r}: expected seconds, for example 2.5")
     return number
 
 
@@ -198,26 +200,26 @@ _WAIT_S_MAX = 365 * _UNITS_S["d"]
 
 
 def ttl(text: str) -> int | None:
-    """A time to live in seconds out of 90, 90s, 30m, 24h, 7d, 2w, or `never`."""
+    """Parse a TTL into seconds: 90, 90s, 30m, 24h, 7d, 2w or `never`."""
     if text == "never":
         return None
     number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS_S else (text, "s")
     if not (number.isascii() and number.isdigit()):
-        raise ArgumentTypeError(f"{text!r} is no time: write 90s, 30m, 24h, 7d or never")
+        raise ArgumentTypeError(f"invalid time {text!r}: expected 90s, 30m, 24h, 7d or never")
     seconds = int(number) * _UNITS_S[unit]
     if not 1 <= seconds <= TTL_S_MAX:
-        raise ArgumentTypeError(f"{text!r} is out of range: take 1s to {TTL_S_MAX // 86_400}d")
+        raise ArgumentTypeError(f"{text!r} is out of range: use 1s to {TTL_S_MAX // 86_400}d")
     return seconds
 
 
 def since(text: str) -> int:
-    """A moment in milliseconds out of 30m, 24h, 7d (ago), 2026-05-01 or 2026-05-01T12:30."""
+    """Parse a time into milliseconds: 30m, 24h or 7d ago, 2026-05-01 or 2026-05-01T12:30."""
     from datetime import datetime
 
     if text.isascii() and text.isdigit() and len(text) < _DATE_DIGITS:
-        # 2026 is a year to some, and seconds to others.
+        # 2026 could be a year or a number of seconds.
         example = f"{text}-01-01" if len(text) == _YEAR_DIGITS else "2026-05-01"
-        raise ArgumentTypeError(f"{text!r} has no unit: write {text}s, 24h, 7d or {example}")
+        raise ArgumentTypeError(f"missing unit in {text!r}: use {text}s, 24h, 7d or {example}")
     try:
         return int(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
     except (ValueError, OverflowError):
@@ -227,7 +229,7 @@ def since(text: str) -> int:
     except ArgumentTypeError:
         ago_s = 0
     if not ago_s:
-        raise ArgumentTypeError(f"{text!r} is no time: write 24h, 7d or 2026-05-01")
+        raise ArgumentTypeError(f"invalid time {text!r}: expected 24h, 7d or 2026-05-01")
     return int((time() - ago_s) * 1000)
 
 
@@ -235,8 +237,8 @@ _YEAR_DIGITS, _DATE_DIGITS = 4, 8
 
 
 def pair(text: str) -> tuple[str, str]:
-    """A key and a value out of key=value."""
+    """Parse key=value into a key and a value."""
     key, equals, value = text.partition("=")
     if not key or not equals:
-        raise ArgumentTypeError(f"{text!r} is no key=value")
+        raise ArgumentTypeError(f"{text!r} is not in the form key=value")
     return key, value

@@ -1,6 +1,6 @@
-"""The place that a command is run in: the folder, the user, and a terminal or an agent's name.
+"""Where a command runs: the folder, the user, and the terminal or the agent's name.
 
-Rule: what is remembered of a place is a convenience. Where it cannot be written, nothing fails.
+Rule: what is remembered about a place is a convenience. Nothing fails if it cannot be written.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CHARS_MAX = 4096
 
 
 def folder_of(relay: Relay) -> str:
-    """This folder; with the machine's name where others have folders of the same name."""
+    """Return the current folder, with the host name if the relay is a server."""
     folder = os.fsencode(os.getcwd()).decode(errors="backslashreplace")
     if relay.transport.url_of("").startswith("http"):
         folder = f"{os.uname().nodename}:{folder}"
@@ -25,9 +25,9 @@ def folder_of(relay: Relay) -> str:
 
 
 def push_places(relay: Relay) -> list[str]:
-    """The places whose last push `@last` means, the first that has one.
+    """Return the keys under which the last push is stored for `@last`, in the order of lookup.
 
-    An agent that has a name has only its own; a terminal its own, and then what was pushed in the
+    A named agent has its own key only. A terminal has its own key, then that of pushes in the
     folder without a terminal.
     """
     folder = f"{os.getuid() if hasattr(os, 'getuid') else ''} {folder_of(relay)}"
@@ -39,16 +39,16 @@ def push_places(relay: Relay) -> list[str]:
 
 
 def remember_push(relay: Relay, ref: str) -> None:
-    """Make an artifact the one that `@last` means here."""
+    """Make an artifact the `@last` of this place."""
     with suppress(OSError, RelayError):
         relay.transport.ask(RememberPush(ref, push_places(relay)[0]))
 
 
 def _terminal() -> str:
-    """The terminal that this runs in, also where output or input is redirected.
+    """Return the terminal of this process, even if its output or input is redirected.
 
-    Names of terminals are used again: what differs is the shell that leads each. One that
-    was made for this very command (`docker exec -t`) ends with it, and counts as none.
+    Terminal names are reused, so the name includes the session leader, the shell. A terminal that
+    was created for this command only (`docker exec -t`) ends with it and does not count.
     """
     leader = os.getsid(0)
     for handle in (0, 2, 1):

@@ -1,6 +1,6 @@
-"""The reference: docs/cli.md, written from the parsers by `python -m` of this file.
+"""Generator of docs/cli.md: print the command reference from the parsers.
 
-Rule: nothing here is written by hand but the frame; a test holds the page to the parsers.
+Rule: only the introduction is written by hand; a test compares the page with the parsers.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ Written by `python -m contextrelay.cli.reference > docs/cli.md`; do not edit.
 
 Piped, a command prints the bare answer; on a terminal, lines for people. Every command takes
 `--json` (one JSON value, with the field names of the model), `-q`/`--quiet`, `--no-color`, and
-`--store`, after it or before: `relay --json push FILE`. `RELAY_OUTPUT=human|plain|json` decides
-where the terminal cannot; `NO_COLOR` is obeyed.
+`--store`, after it or before: `relay --json push FILE`. `RELAY_OUTPUT=human|plain|json` overrides
+the detection of the terminal; `NO_COLOR` is respected.
 
-**The store** is that of `--store ADDRESS` or, which is the same, `--url URL`; else that of
-`CONTEXTRELAY_URL`, else of `RELAY_HOME`, else `~/.relay`. A folder or the URL of an engine is used
-in place; `http://HOST:PORT` asks a server (`relay serve`), with the key in `CONTEXTRELAY_API_KEY`,
-if there is one. The key goes to the server of `CONTEXTRELAY_URL` alone where that is set. What is
-about the files of a store (`init`, `config`, `thread files`, `state adopt`) is done on its machine.
+**The store** is set by `--store ADDRESS` or `--url URL`, which mean the same; else by
+`CONTEXTRELAY_URL`, else by `RELAY_HOME`; the default is `~/.relay`. A folder or the URL of an
+engine is opened directly; `http://HOST:PORT` is a server (`relay serve`), with an optional key in
+`CONTEXTRELAY_API_KEY`. If `CONTEXTRELAY_URL` is set, the key is sent to that server only. Commands
+that need the files of a store (`init`, `config`, `thread files`, `state adopt`) run on its machine.
 
 **REF** is a ref, its first six characters or more, a URL that ends in `/pull/<ref>`, or `@last`:
-what was last pushed, put or handed over from this folder, by the agent that `RELAY_AGENT` names, or
-else in this terminal. Commands that remove do not take it.
-**BY** is who does it: `--by`, or else the agent that `RELAY_AGENT` names, or else `you`.
+the last artifact pushed, put or handed over from this folder, by the agent named by `RELAY_AGENT`,
+or else in this terminal. Commands that delete do not accept `@last`.
+**BY** is the author: `--by`, or else the agent named by `RELAY_AGENT`, or else `you`.
 **THREAD** is an id, its first six characters or more, or a name; `THREAD@v7` is a version of its
-state, and `THREAD@v7:/facts/0` a place in that. Where none is given it is `RELAY_THREAD`, or else
-the thread last used in this folder. `-` is stdin.
+state, and `THREAD@v7:/facts/0` a value in that version. The default is `RELAY_THREAD`, or else the
+last thread used in this folder. `-` is stdin.
 
-Exit codes: 0 all right, 1 failure, 2 wrong use, 3 not found, 4 expired, removed or forbidden,
-5 conflict, 130 interrupted. An error goes to stderr, with `--json` as one JSON object
+Exit codes: 0 success, 1 failure, 2 invalid use, 3 not found, 4 expired, deleted or forbidden,
+5 conflict, 130 interrupted. Errors go to stderr, with `--json` as one JSON object
 `{"error", "message", "hint"}`.
 
 Short for: """
 
 
 def reference() -> str:
-    """Write the page."""
+    """Return the page."""
     return "\n".join(_lines()) + "\n"
 
 
@@ -52,7 +52,7 @@ def _lines() -> Iterator[str]:
     short = (f"`relay {alias}` is `relay {' '.join(words)}`" for alias, words in ALIASES.items())
     yield _HEAD + ", ".join(short) + "."
     commands = list(every_command())
-    yield from ("", "| command | does |", "|---|---|")
+    yield from ("", "| command | description |", "|---|---|")
     for name, entry in commands:
         usage = f"relay {name} {entry.usage}".rstrip().replace("|", "\\|")
         yield f"| [`{usage}`](#relay-{name.replace(' ', '-')}) | {entry.help} |"
@@ -67,11 +67,11 @@ def _command(name: str, entry: CommandEntry) -> Iterator[str]:
     yield from ("", "```text", f"relay {name} {entry.usage}".rstrip(), "```")
     rows = [_row(action) for action in _own(parser, entry)]
     if rows:
-        yield from ("", "| argument | means |", "|---|---|", *rows)
+        yield from ("", "| argument | description |", "|---|---|", *rows)
 
 
 def _own(parser: Parser, entry: CommandEntry) -> Iterator[Action]:
-    """What a command takes, without the options that all have."""
+    """Yield the arguments of a command, without the options that all commands have."""
     for action in parser.declared:
         everywhere = set(_EVERYWHERE) - ({"--json"} if entry.takes_json else set())
         if not everywhere & set(action.option_strings):
@@ -86,7 +86,7 @@ def _row(action: Action) -> str:
 
 
 def _word(action: Action) -> str:
-    """What stands for a value; a bar would end the cell."""
+    """Return the placeholder of a value, without the bar that would end the table cell."""
     if isinstance(action.metavar, str):
         return action.metavar.replace("|", "\\|")
     if action.choices is not None:

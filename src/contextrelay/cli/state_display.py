@@ -1,4 +1,4 @@
-"""Operations, events and items of a state, each in one line, for people."""
+"""One-line formats of operations, events and items of a state, for people."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from contextrelay.model.thread import Event
 from contextrelay.state.entries import DEFAULT_KEY
 
 LINE_CHARS = 100
-# Where the text of an item is, by what else it has.
+# The field that holds the text of an item, for each kind of item.
 _TEXT_FIELDS = ("value", "description", "question", "step", "name", "ref")
 _SIGNS = {"add": "+", "remove": "-", "replace": "~", "move": ">", "copy": "&", "test": "="}
 
 
 def value(given: Any) -> str:
-    """A JSON value, cut to a line."""
+    """Format a JSON value, cut to one line."""
     return display.cut(whole_value(given), LINE_CHARS)
 
 
@@ -30,7 +30,7 @@ def whole_value(given: Any) -> str:
 
 
 def item(given: Any) -> str:
-    """An item of a state's list: its text, and its id."""
+    """Format a list item of a state: its text and its id."""
     if not is_object(given):
         return value(given)
     fields = given
@@ -44,18 +44,18 @@ def item(given: Any) -> str:
 
 
 def key_of(fact: dict[str, Any]) -> str:
-    """A fact's key and a colon, unless it has none of its own."""
+    """Return a fact's key and a colon, or "" if the key was generated."""
     key = fact.get("key")
     return f"{display.clean(str(key))}: " if key and key != DEFAULT_KEY else ""
 
 
 def text_of(given: Any) -> str:
-    """A value as people read it: a string without its quotes."""
+    """Format a value for people: a string without its quotes."""
     return display.clean(given) if isinstance(given, str) else whole_value(given)
 
 
 def operation(given: dict[str, Any]) -> str:
-    """One operation of a patch."""
+    """Format one operation of a patch."""
     sign = _SIGNS.get(given["op"], "?")
     path = display.clean(given["path"])
     if "from" in given:
@@ -64,17 +64,17 @@ def operation(given: dict[str, Any]) -> str:
 
 
 def operations(given: list[dict[str, Any]]) -> str:
-    """A patch in one line: its first operation, and how many more there are."""
+    """Format a patch in one line: its first operation, and the number of others."""
     if not given:
-        return "nothing changed"
+        return "no changes"
     more = f"  and {display.count(len(given) - 1, 'more operation')}" if len(given) > 1 else ""
     return operation(given[0]) + more
 
 
 def change(old: dict[str, Any] | None, operations: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """A difference as people read it, with what was there before; `old` is changed on the way.
+    """Yield the lines of a difference, with old values; `old` is changed in the process.
 
-    None is enough where nothing is removed or replaced.
+    Pass None if nothing is removed or replaced.
     """
     from contextrelay.documents.patch import Operation, apply
     from contextrelay.documents.pointer import find, parse
@@ -96,7 +96,7 @@ def change(old: dict[str, Any] | None, operations: Iterable[dict[str, Any]]) -> 
 
 
 def event(happened: Event) -> str:
-    """What an event says, without its type."""
+    """Format the details of an event, without its type."""
     detail = happened.detail
     match happened.type:
         case "state.patch.applied":

@@ -1,11 +1,11 @@
-"""Stdout and stderr of the command line, with nothing in them that acts on a terminal.
+"""Stdout and stderr of the command line, without sequences that control a terminal.
 
-`run` puts both in place before a command begins. So whatever a command, a log or an error writes
-passes here, and no command can forget it.
+`run` installs both before a command starts, so everything that a command, a log or an error writes
+passes through here, and no command can forget it.
 
-Rule: control characters, bidi controls and invisible characters are written as `<U+001B>`: on a
-terminal always, on stderr always, in a pipe not, for that is how bytes are got as they are. The few
-codes of our own are written as marks, which nobody else can guess, and put in here at the end.
+Rule: control characters, bidi controls and invisible characters are written as `<U+001B>`, always
+on a terminal and on stderr, but not in a pipe, which carries the exact bytes. The few codes of our
+own are written as unguessable marks and inserted at the end.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ _CODES = {
     UP: "\x1b[A",
     ERASE_BELOW: "\x1b[J",
 }
-# What stands in our own texts: such a text need not be looked through, which costs an import.
+# Characters of our own texts. A text of only these is not scanned, which saves an import.
 _USUAL = frozenset(map(chr, range(32, 127))) | frozenset("\n\t·…–→✔✗⚠⚑─━“”")
 
 
 class OutputError(OSError):
-    """Stdout or stderr does not take what is written; a reader that is gone is BrokenPipeError."""
+    """Stdout or stderr cannot be written. A closed pipe raises BrokenPipeError instead."""
 
 
 def _told(write: Callable[..., Any], *args: Any) -> Any:
-    """Write, so that an error is known as one of the output.
+    """Write, and mark an OSError as one of the output.
 
     Raises:
-        OutputError: it cannot be written.
+        OutputError: the output cannot be written.
     """
     try:
         return write(*args)
@@ -54,7 +54,7 @@ def _told(write: Callable[..., Any], *args: Any) -> Any:
 
 
 class Terminal:
-    """A stream of text that cleans what is written to it; else as the stream that it stands for."""
+    """A text stream that cleans what is written to it, and otherwise acts as the wrapped stream."""
 
     def __init__(self, stream: TextIO, cleans_text: bool, cleans_bytes: bool) -> None:
         self.stream = stream
@@ -74,7 +74,7 @@ class Terminal:
 
     @property
     def buffer(self) -> Any:
-        """Where bytes are written: on a terminal they are text, and cleaned as such."""
+        """Return the binary stream; on a terminal, its bytes are cleaned as text."""
         return self._buffer
 
     def __getattr__(self, name: str) -> Any:
@@ -82,7 +82,7 @@ class Terminal:
 
 
 class _Plain:
-    """Bytes for a pipe or a file, as they are."""
+    """Bytes for a pipe or a file, unchanged."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -98,7 +98,7 @@ class _Plain:
 
 
 class _Bytes(BufferedIOBase):
-    """Bytes for a terminal, written as the text that they are; what is no UTF-8 is marked."""
+    """Bytes for a terminal, cleaned as text; invalid UTF-8 is marked."""
 
     def __init__(self, terminal: Terminal) -> None:
         from codecs import getincrementaldecoder
@@ -134,7 +134,7 @@ class _Bytes(BufferedIOBase):
 
 
 def clean(text: str) -> str:
-    """A text in which nothing acts on a terminal, but what we put there ourselves."""
+    """Replace everything that controls a terminal, except our own codes."""
     if _USUAL.issuperset(text):
         return _coded(text) if _MARK in text else text
     from contextrelay.content.untrusted.hidden_chars import spell_hidden
@@ -149,7 +149,7 @@ def _coded(text: str) -> str:
 
 
 def install() -> Callable[[], None]:
-    """Put a `Terminal` in place of stdout and stderr; call what is returned to undo that."""
+    """Wrap stdout and stderr in `Terminal`; return a function that undoes it."""
     out, err = sys.stdout, sys.stderr
     is_terminal = out.isatty()
     is_human = os.environ.get("RELAY_OUTPUT") == "human"

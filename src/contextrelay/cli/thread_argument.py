@@ -1,7 +1,7 @@
-"""The thread argument: which thread a person means, and which version and place in it.
+"""The thread argument: a thread, and optionally a version of its state and a place in it.
 
-The forms are those of client/names.py. Where no thread is named it is RELAY_THREAD, or else the one
-last used in this folder.
+The forms are those of client/names.py. The default is RELAY_THREAD, or else the last thread used
+in this folder.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ VARIABLE = "RELAY_THREAD"
 
 
 class Chosen(NamedTuple):
-    """A thread, and maybe a version of its state and a place in that."""
+    """A thread, optionally with a version of its state and a place in it."""
 
     thread: Thread
     view: ThreadView
@@ -40,16 +40,16 @@ class Chosen(NamedTuple):
 
 
 def label(view: ThreadView) -> str:
-    """A thread as people call it."""
+    """Return the display name of a thread."""
     return display.clean(view.name) if view.name else display.short(view.thread_id)
 
 
 def choose(console: Console, args: Namespace) -> Chosen:
-    """The thread, version and place that the arguments name; it is then the last used one.
+    """Return the thread, version and place of the arguments, and make it the last used thread.
 
     Raises:
         NotFound: there is no such thread.
-        Invalid: no thread is named, or two are, or several could be meant.
+        Invalid: no thread or two threads are named, or the name is ambiguous.
     """
     place, named = getattr(args, "place", None) or "", args.thread or ""
     text, version, pointer = run(console.relay.transport, names.find_place(place))
@@ -58,7 +58,7 @@ def choose(console: Console, args: Namespace) -> Chosen:
             console.relay.transport, names.find_place(named)
         )
         if text and text != option:
-            raise Invalid(f"two threads are named: {place} and {named}", "name one")
+            raise Invalid(f"conflicting threads: {place} and {named}", "name only one")
         text, version, pointer = option, version or option_version, pointer or option_pointer
     view = _view(console.relay, text)
     if text:
@@ -67,26 +67,28 @@ def choose(console: Console, args: Namespace) -> Chosen:
 
 
 def choose_thread(console: Console, args: Namespace) -> Chosen:
-    """The thread that the arguments name, where no version of it makes sense."""
+    """Return the thread of the arguments, for commands that take no version."""
     chosen = choose(console, args)
     if chosen.version is not None or chosen.pointer is not None:
-        raise Invalid("this takes a whole thread, not a version of it", f"say {chosen.label}")
+        raise Invalid(
+            "a version is not allowed here: name the thread alone", f"use: {chosen.label}"
+        )
     return chosen
 
 
 def choose_or_make(console: Console, args: Namespace, may_make: bool = True) -> Thread:
-    """The thread that is meant; where none is named and none was used here, a new one."""
+    """Return the thread of the arguments, or else the last used one, or else a new thread."""
     if args.thread or os.environ.get(VARIABLE) or last_used(console.relay) is not None:
         return choose_thread(console, args).thread
     if not may_make:
         raise Invalid(
-            "no thread was used in this folder yet, and a dry run makes none",
-            "make one: relay thread new; or name one with --thread",
+            "no thread: none was used in this folder yet, and a dry run creates none",
+            "create one with relay thread new, or name one with --thread",
         )
     folder = display.clean(Path.cwd().name)[:_NAME_CHARS_MAX] or None
     thread = console.relay.new_thread(folder)
     remember(console.relay, thread.id)
-    console.note(f"thread {folder or display.short(thread.id)} is new")
+    console.note(f"created thread {folder or display.short(thread.id)}")
     return thread
 
 
@@ -94,20 +96,20 @@ _NAME_CHARS_MAX = 100
 
 
 def thread_if_named(console: Console, args: Namespace, with_variable: bool) -> Chosen | None:
-    """The thread of -t or, if wanted, RELAY_THREAD; the last used one does not count."""
+    """Return the thread of -t or, if wanted, RELAY_THREAD; never the last used one."""
     if args.thread or (with_variable and os.environ.get(VARIABLE)):
         return choose_thread(console, args)
     return None
 
 
 def remember(relay: Relay, thread: str) -> None:
-    """Make a thread the last used one in this folder; where that fails, nothing else does."""
+    """Make a thread the last used one in this folder; ignore a failure."""
     with suppress(OSError, Full, Unavailable):
         relay.use_thread(thread, folder_of(relay))
 
 
 def last_used(relay: Relay) -> ThreadView | None:
-    """The thread last used in this folder."""
+    """Return the last thread used in this folder, or None."""
     with suppress(OSError):
         for view in relay.last_used_thread(folder_of(relay)):
             return view
@@ -121,25 +123,25 @@ def _view(relay: Relay, text: str) -> ThreadView:
     view = last_used(relay)
     if view is None:
         raise Invalid(
-            "no thread is named, and none was used in this folder yet",
-            "make one: relay thread new; or name one with --thread, see: relay thread list",
+            "no thread: none was named or used in this folder yet",
+            "create one with relay thread new, or name one with --thread (see: relay thread list)",
         )
     return view
 
 
 def warn_of_same_name(console: Console, view: ThreadView) -> None:
-    """Note that a new thread's name does not say which one is meant, where others have it."""
+    """Warn that a new thread shares its name with others."""
     if not view.name:
         return
     found = console.relay.transport.ask(FindThreads(view.name))
     others = [each.thread_id for each in found if each.name == view.name]
     if len(others) > 1:
         console.note(
-            f"note: {len(others)} threads are called {label(view)}; this one is "
-            f"{display.short(view.thread_id)}: name it by that"
+            f"note: {len(others)} threads are called {label(view)}; use the id of this one: "
+            f"{display.short(view.thread_id)}"
         )
 
 
 def find(relay: Relay, text: str) -> ThreadView:
-    """The thread of an id, a beginning of one, or a name."""
+    """Return the thread of an id, the beginning of an id, or a name."""
     return run(relay.transport, names.find_thread(text, display.DOOR))

@@ -1,7 +1,7 @@
-"""URLs with a key: what a person gives as REF, read so that the key is seen by nobody else.
+"""URLs with a key, given as REF, read without showing the key to anybody else.
 
-Rule: a key is shown to nobody. `-` reads the URL from stdin, which neither a shell's history nor a
-list of processes shows; a key that is given as an argument is warned of.
+Rule: a key is never shown. `-` reads the URL from stdin, which appears neither in the shell's
+history nor in the process list; a key given as an argument causes a warning.
 """
 
 from __future__ import annotations
@@ -16,40 +16,40 @@ from contextrelay.errors import Invalid
 from contextrelay.limits import URL_CHARS_MAX
 from contextrelay.seal.keys import SealKey, split_key
 
-FROM_STDIN = "a ref or a URL; - reads it from stdin, for a URL with a key"
+FROM_STDIN = "a ref or a URL; - reads it from stdin (for a URL with a key)"
 
 
 class Given(Struct, frozen=True):
-    """What a REF means: without its key, and the key."""
+    """A REF argument, split into the text without its key and the key."""
 
     text: str
     key: SealKey | None
 
     def keyed(self, ref: str) -> str:
-        """A ref with the key, as a relay opens it."""
+        """Return a ref with the key, for a pull that decrypts it."""
         return ref if self.key is None else ref + self.key.fragment
 
 
 def read(console: Console, text: str) -> Given:
-    """Read a REF: an argument, or the first line of stdin.
+    """Read a REF from an argument, or from the first line of stdin.
 
     Raises:
-        Sealed: there is a key, and it is none.
-        Invalid: stdin has none.
+        Sealed: the key is malformed.
+        Invalid: stdin is empty.
     """
     if text != "-":
         bare, key = split_key(text)
         if key is not None:
             console.note(
-                "note: the key stands in the command, where a shell's history and a list of "
-                "processes show it; give - and pipe the URL in"
+                "warning: the key is visible in the shell history and the process list; pass - "
+                "and pipe the URL in"
             )
         return Given(bare, key)
     if sys.stdin.isatty():
-        console.note("the URL, and Enter:")
+        console.note("URL:")
     line = sys.stdin.readline(URL_CHARS_MAX).strip()
     if not line:
-        raise Invalid("there is no URL on stdin", "pipe in what push printed, or name a REF")
+        raise Invalid("no URL on stdin", "pipe in the output of relay push, or name a REF")
     return Given(*split_key(line))
 
 

@@ -1,1 +1,1 @@
-"""Commands: one file a noun; imported when called."""
+"""The commands, one module per noun; a module is imported when one of its commands is run."""

@@ -1,4 +1,4 @@
-"""artifact put, get, list, show, pin, unpin, extend, rm: what is kept, by ref, and how long."""
+"""artifact put, get, list, show, pin, unpin, extend, rm: stored artifacts and their expiry."""
 
 from __future__ import annotations
 
@@ -18,26 +18,32 @@ from contextrelay.model.reports import Listing
 
 @takes(
     *DESCRIPTION,
-    arg("--ttl", type=ttl, default=None, metavar="TIME", help="90s, 30m, 24h, 7d; else for good"),
-    thread_option("put it into a thread; else RELAY_THREAD"),
+    arg(
+        "--ttl",
+        type=ttl,
+        default=None,
+        metavar="TIME",
+        help="90s, 30m, 24h or 7d (default: no expiry)",
+    ),
+    thread_option("attach it to a thread (default: RELAY_THREAD)"),
 )
 def artifact_put(args: Namespace, console: Console) -> None:
-    """Store a file or stdin until it is removed, and print its ref."""
+    """Store a file or stdin without expiry, and print its ref."""
     chosen = thread_argument.thread_if_named(console, args, with_variable=True)
     artifact = store(args, console, args.ttl, chosen.thread.id if chosen else None)
     lines = [f"artifact_ref  {artifact.ref}", display.line(artifact)]
     if chosen and console.is_human:
-        lines.append(f"in {chosen.label}, now at v{chosen.thread.show().version}")
+        lines.append(f"attached to {chosen.label}, now v{chosen.thread.show().version}")
     console.answer(artifact, lines, artifact.ref)
 
 
 @takes(
     arg("ref", metavar="REF"),
-    arg("--out", "-o", metavar="FILE", help="write to a file, whole or not at all"),
-    thread_option("only if it is in that thread"),
+    arg("--out", "-o", metavar="FILE", help="write to a file, atomically"),
+    thread_option("only if the thread holds it"),
 )
 def artifact_get(args: Namespace, console: Console) -> None:
-    """Get an artifact's content, exactly as it was stored."""
+    """Print or save the content of an artifact, exactly as stored."""
     args.bytes = None
     chosen = thread_argument.thread_if_named(console, args, with_variable=False)
     if chosen is not None:
@@ -50,7 +56,7 @@ def _in_thread(chosen: thread_argument.Chosen, ref: str) -> str:
     artifacts = chosen.thread.artifacts(LIST_ITEMS_MAX)
     if any(artifact.ref == ref for artifact in artifacts):
         return ref
-    # More than can be listed at once; the artifact itself knows which thread it was put into.
+    # A listing is bounded; the artifact itself records its thread.
     if chosen.thread.relay.peek(ref, shown_chars=0).thread == chosen.thread.id:
         return ref
     raise NotFound(
@@ -60,11 +66,13 @@ def _in_thread(chosen: thread_argument.Chosen, ref: str) -> str:
 
 @takes(
     *PAGE,
-    thread_option("only those in a thread"),
-    arg("--name", metavar="TEXT", help="only those with this in their name"),
-    arg("--type", choices=TYPES, metavar="TYPE", help=f"only those of a type: {', '.join(TYPES)}"),
-    arg("--expiring", type=ttl, metavar="TIME", help="those that expire within it, soonest first"),
-    arg("--since", type=since, metavar="TIME", help="only newer ones: 24h, 7d, 2026-05-01"),
+    thread_option("only artifacts of a thread"),
+    arg("--name", metavar="TEXT", help="only names that contain TEXT"),
+    arg("--type", choices=TYPES, metavar="TYPE", help=f"only one type: {', '.join(TYPES)}"),
+    arg(
+        "--expiring", type=ttl, metavar="TIME", help="only what expires within TIME, soonest first"
+    ),
+    arg("--since", type=since, metavar="TIME", help="only what is newer: 24h, 7d, 2026-05-01"),
 )
 def artifact_list(args: Namespace, console: Console) -> None:
     """List artifacts, newest first."""
@@ -83,16 +91,16 @@ def artifact_list(args: Namespace, console: Console) -> None:
     if listing.next:
         lines.append(f"  more: add --after {display.quoted(listing.next)}")
     elif not lines:
-        lines = ["nothing is like that"] if is_filtered else [*_NOTHING]
+        lines = ["no matching artifacts"] if is_filtered else [*_NOTHING]
     refs = "\n".join(artifact.ref for artifact in listing.artifacts)
     console.answer(listing, lines, refs)
 
 
-_NOTHING = ("nothing here yet", "  next: relay push FILE")
+_NOTHING = ("no artifacts yet", "  next: relay push FILE")
 
 
 def _pages(relay: Relay, limit: int, after: str, wanted: dict[str, Any]) -> Listing:
-    """A page; where few are wanted of many, out of several that are not full."""
+    """Return one page, merged from several pages if a filter leaves few matches in each."""
     found: list[Artifact] = []
     while True:
         page = relay.list(limit - len(found), after, **wanted)
@@ -104,13 +112,13 @@ def _pages(relay: Relay, limit: int, after: str, wanted: dict[str, Any]) -> List
 
 @takes(arg("ref", metavar="REF"))
 def artifact_show(args: Namespace, console: Console) -> None:
-    """Show everything about an artifact: preview, what was made from it, which threads hold it."""
+    """Show an artifact, its preview, the artifacts made from it, and the threads that hold it."""
     relay, ref = url_argument.resolved(console, args.ref)
     artifact = relay.peek(ref)
     lineage = relay.lineage(ref)
     lines = about(artifact, is_full=True)
     lines[-2:-2] = [
-        *(f"{'made into':10} {derived}" for derived in lineage.derived),
+        *(f"{'used in':10} {derived}" for derived in lineage.derived),
         *(f"{'held by':10} thread {thread}" for thread in lineage.holders),
     ]
     console.answer({"artifact": artifact, "lineage": lineage}, lines)
@@ -118,7 +126,7 @@ def artifact_show(args: Namespace, console: Console) -> None:
 
 @takes(arg("ref", metavar="REF"))
 def artifact_pin(args: Namespace, console: Console) -> None:
-    """Keep an artifact until it is removed by hand."""
+    """Pin an artifact: it does not expire until it is unpinned or deleted."""
     relay, ref = url_argument.resolved(console, args.ref)
     artifact = relay.pin(ref)
     console.answer(artifact, display.line(artifact), artifact.ref)
@@ -126,10 +134,12 @@ def artifact_pin(args: Namespace, console: Console) -> None:
 
 @takes(
     arg("ref", metavar="REF"),
-    arg("--ttl", type=ttl, default=0, metavar="TIME", help="30m, 24h, 7d; else as a push"),
+    arg(
+        "--ttl", type=ttl, default=0, metavar="TIME", help="30m, 24h or 7d (default: as for a push)"
+    ),
 )
 def artifact_unpin(args: Namespace, console: Console) -> None:
-    """Let a pinned artifact expire again."""
+    """Unpin an artifact so that it can expire again."""
     _refuse_never(args.ttl, "unpin")
     relay, ref = url_argument.resolved(console, args.ref)
     artifact = relay.unpin(ref, args.ttl or None)
@@ -138,10 +148,10 @@ def artifact_unpin(args: Namespace, console: Console) -> None:
 
 @takes(
     arg("ref", metavar="REF"),
-    arg("ttl", type=ttl, metavar="TIME", help="30m, 24h, 7d: from now on"),
+    arg("ttl", type=ttl, metavar="TIME", help="30m, 24h or 7d from now"),
 )
 def artifact_extend(args: Namespace, console: Console) -> None:
-    """Let an artifact live for so long from now; its life is never made shorter."""
+    """Set the expiry of an artifact, counted from now. A later expiry is kept."""
     _refuse_never(args.ttl, "extend")
     relay, ref = url_argument.resolved(console, args.ref)
     artifact = relay.extend(ref, args.ttl)
@@ -150,12 +160,17 @@ def artifact_extend(args: Namespace, console: Console) -> None:
 
 def _refuse_never(ttl_s: object, command: str) -> None:
     if ttl_s is None:
-        raise Invalid(f"{command} takes a time that ends", "to keep it: relay artifact pin REF")
+        raise Invalid(
+            f"{command} needs a finite time", "to keep it permanently: relay artifact pin REF"
+        )
 
 
 @takes(arg("refs", metavar="REF", nargs="+"))
 def artifact_rm(args: Namespace, console: Console) -> None:
-    """Remove artifacts. Tombstones stay for 30 days; the bytes go with the last ref."""
+    """Delete artifacts.
+
+    Tombstones remain for 30 days; a body is freed with its last ref.
+    """
     relays = [console.relay_of(text) for text in args.refs]
     found = [
         (relay, display.resolve_to_remove(relay, text))
@@ -164,6 +179,6 @@ def artifact_rm(args: Namespace, console: Console) -> None:
     removed = [relay.remove(ref) for relay, ref in dict.fromkeys(found)]
     console.answer(
         removed,
-        [f"removed {display.line(artifact)}" for artifact in removed],
+        [f"deleted {display.line(artifact)}" for artifact in removed],
         "\n".join(artifact.ref for artifact in removed),
     )

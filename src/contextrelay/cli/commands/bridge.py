@@ -1,4 +1,4 @@
-"""bridge start and bridge send: tasks to another agent over a channel, and their answers back."""
+"""bridge start and send: run an agent on the tasks of a channel, and send tasks to it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from contextrelay.client.contextrelay import ContextRelay
 from contextrelay.limits import BRIDGE_S_DEFAULT
 
 _CHANNELS = (
-    arg("--task-channel", default=TASK_CHANNEL, metavar="CHANNEL", help=f"else {TASK_CHANNEL}"),
-    arg("--done-channel", default=DONE_CHANNEL, metavar="CHANNEL", help=f"else {DONE_CHANNEL}"),
+    arg("--task-channel", default=TASK_CHANNEL, metavar="CHANNEL", help=f"default: {TASK_CHANNEL}"),
+    arg("--done-channel", default=DONE_CHANNEL, metavar="CHANNEL", help=f"default: {DONE_CHANNEL}"),
     arg(
         "--timeout",
         type=seconds,
         default=float(BRIDGE_S_DEFAULT),
         metavar="SECONDS",
-        help=f"how long a task may take, else {BRIDGE_S_DEFAULT}",
+        help=f"time limit of a task ({BRIDGE_S_DEFAULT})",
     ),
 )
 
@@ -26,13 +26,17 @@ _CHANNELS = (
 @takes(
     *_CHANNELS,
     one_of(
-        arg("--exec", metavar="CMD", help="a command: task on stdin, answer on stdout"),
-        arg("--tmux", metavar="SESSION", help="an agent in a tmux session, else vibe"),
+        arg(
+            "--exec",
+            metavar="CMD",
+            help="a command that reads the task on stdin and prints the answer",
+        ),
+        arg("--tmux", metavar="SESSION", help="the tmux session of an agent (default: vibe)"),
     ),
-    arg("--window", type=int, default=0, metavar="N", help="of tmux, else 0"),
+    arg("--window", type=int, default=0, metavar="N", help="the window of that session (0)"),
 )
 def bridge_start(args: Namespace, console: Console) -> None:
-    """Work on the tasks that come on a channel, until interrupted."""
+    """Run an agent on each task sent to a channel, until interrupted."""
     with ContextRelay(console.address) as hub:
         channels = (args.task_channel, args.done_channel)
         if args.exec is not None:
@@ -40,17 +44,20 @@ def bridge_start(args: Namespace, console: Console) -> None:
         else:
             session = args.tmux or "vibe"
             bridge = AgentBridge.for_tmux(hub, session, args.window, *channels, args.timeout)
-        started = f"works on {args.task_channel}, answers on {args.done_channel}; Ctrl-C ends it"
+        started = (
+            f"listening to {args.task_channel}, answering on {args.done_channel}; press Ctrl-C to "
+            "stop"
+        )
         bridge.start(on_open=lambda: console.note(started))
 
 
 @takes(
     *_CHANNELS,
-    arg("task", nargs="+", metavar="TASK", help="what is to be done"),
+    arg("task", nargs="+", metavar="TASK", help="the task"),
     arg("--wait", action="store_true", help="wait for the answer and print it"),
 )
 def bridge_send(args: Namespace, console: Console) -> None:
-    """Give a task to the agent behind a bridge, and print its URL, or the answer."""
+    """Send a task to the agent behind a bridge, and print the URL of the task, or the answer."""
     task = " ".join(args.task)
     with ContextRelay(console.address) as hub:
         bridge = AgentBridge(hub, args.task_channel, args.done_channel)

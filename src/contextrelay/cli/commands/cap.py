@@ -1,4 +1,4 @@
-"""cap list, invoke, purge: what can be done by name, done, and its cached results."""
+"""cap list, invoke, purge: list and run capabilities, and delete their cached results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from contextrelay.model.capability import Capability
 
 
 def cap_list(args: Namespace, console: Console) -> None:
-    """List what can be invoked by name, and the arguments each takes."""
+    """List the capabilities and the arguments of each."""
     listing = console.relay.capabilities()
     lines = [line for each in listing.capabilities for line in _about(each)]
     names = "\n".join(each.name for each in listing.capabilities)
@@ -32,12 +32,12 @@ def _about(capability: Capability) -> list[str]:
             kept += f", {display.count(capability.cache_hits, 'hit')}"
     return [
         f"{capability.name:20} {display.clean(capability.description)}",
-        f"{'':20} takes {_takes(capability.args_schema)} · {kept}",
+        f"{'':20} args: {_takes(capability.args_schema)} · {kept}",
     ]
 
 
 def _takes(schema: dict[str, Any]) -> str:
-    """The names of arguments; those that may be left out in brackets."""
+    """Return the names of the arguments, the optional ones in brackets."""
     properties, required = schema.get("properties", {}), schema.get("required", ())
     names = [each if each in required else f"[{each}]" for each in properties]
     if schema.get("additionalProperties", True):
@@ -55,17 +55,18 @@ def _takes(schema: dict[str, Any]) -> str:
             action="append",
             type=pair,
             metavar="K=V",
-            help="one argument; V is JSON, or else text",
+            help="one argument; V is JSON or text",
         ),
     ),
-    thread_option("put the result into a thread; else RELAY_THREAD, else into none"),
-    arg("--fresh", action="store_true", help="run it though a result is cached"),
-    by("who invokes it"),
+    thread_option("attach the result to a thread (default: RELAY_THREAD, or none)"),
+    arg("--fresh", action="store_true", help="run it even if a result is cached"),
+    by("the invoker"),
 )
 def cap_invoke(args: Namespace, console: Console) -> None:
-    """Run a capability, or take its cached result; the whole result is an artifact.
+    """Run a capability, or return its cached result; the whole result is stored as an artifact.
 
-    In a thread each counts as a hop, cached or not. The answer as JSON: relay --json cap invoke ...
+    In a thread each invocation counts as a hop, even if it is cached. For JSON output, use
+    relay --json cap invoke.
     """
     chosen = thread_argument.thread_if_named(console, args, with_variable=True)
     thread = None if chosen is None else chosen.thread.id
@@ -88,28 +89,28 @@ def _args(args: Namespace) -> dict[str, Any]:
         document = read_json(args.document, "--json", ARGS_BYTES_MAX)
         if not is_object(document):
             raise Invalid(
-                "--json is no JSON object", """write it like --json '{"query": "tokens"}'"""
+                "--json must be a JSON object", """for example: --json '{"query": "tokens"}'"""
             )
         return document
     given: dict[str, Any] = {}
     for key, value in args.pairs or ():
         if key in given:
-            raise Invalid(f"--arg {display.clean(key)} is given twice", "give a list with --json")
+            raise Invalid(f"duplicate --arg {display.clean(key)}", "to pass a list use --json")
         given[key] = _value(value)
     return given
 
 
 def _value(text: str) -> Any:
-    """10 is a number, true is true, and what is no JSON is text."""
+    """Parse a value as JSON; return it as text if it is not valid JSON."""
     try:
         return read_json(text, "--arg", ARGS_BYTES_MAX)
     except Invalid:
         return text
 
 
-@takes(arg("name", nargs="?", metavar="NAME", help="only those of one capability"))
+@takes(arg("name", nargs="?", metavar="NAME", help="only the results of one capability"))
 def cap_purge(args: Namespace, console: Console) -> None:
-    """Forget cached results; the artifacts stay as long as they would have."""
+    """Delete cached results; their artifacts keep their expiry."""
     purged = console.relay.purge_cache(args.name)
     results = display.count(purged.entries, "cached result")
-    console.answer(purged, f"forgot {results}", str(purged.entries))
+    console.answer(purged, f"deleted {results}", str(purged.entries))

@@ -1,8 +1,8 @@
-"""subscribe, publish, channels, wait: signals, as they are sent and heard.
+"""subscribe, publish, channels, wait: send and receive signals.
 
-Rule: one line a signal. What somebody sent never becomes part of a command: it comes to one on
-stdin and in its environment. Nothing is passed over in silence: a server that is lost, and a gap,
-are noted on stderr, and reading goes on behind the last signal that was handled.
+Rule: each signal is one line of output. A message never becomes part of a command line: a command
+gets it on stdin and in its environment. Nothing is skipped silently: a lost server or a gap is
+reported on stderr, and reading continues after the last signal that was handled.
 """
 
 from __future__ import annotations
@@ -42,27 +42,29 @@ NOTHING_CAME = NotFound.exit_code
 _VARIABLES = ("URL", "REF", "CHANNEL", "SEQ", "FROM", "MESSAGE")
 
 
-_SEQ = whole(0, NUMBER_MAX, "is no seq: write a number; 0 for all that is kept")
+_SEQ = whole(0, NUMBER_MAX, "is not a valid seq: use a number, or 0 for all stored signals")
 _LISTEN = (
     arg("channel", metavar="CHANNEL"),
-    arg("--since", type=_SEQ, metavar="SEQ", help="begin with what came after it; else with now"),
+    arg(
+        "--since", type=_SEQ, metavar="SEQ", help="start after this seq (default: new signals only)"
+    ),
 )
 
 
-# Sending
+# Publishing
 
 
 @takes(
     arg("channel", metavar="CHANNEL"),
-    arg("message", metavar="MESSAGE", help="a text; - for stdin"),
-    by("who sends it"),
+    arg("message", metavar="MESSAGE", help="the text; - for stdin"),
+    by("the sender"),
 )
 def publish(args: Namespace, console: Console) -> None:
-    """Send a message to a channel; print its seq."""
+    """Send a message to a channel and print its seq."""
     message = _from_stdin() if args.message == "-" else args.message
     signal = console.relay.publish(args.channel, message, args.by)
     sent = f"{signal.seq}  {display.size(len(message.encode()))} to {display.clean(args.channel)}"
-    heard = f"  heard by: relay subscribe {display.clean(args.channel)} --since {signal.seq - 1}"
+    heard = f"  read it: relay subscribe {display.clean(args.channel)} --since {signal.seq - 1}"
     console.answer(signal, [sent, heard], str(signal.seq))
 
 
@@ -70,40 +72,42 @@ def _from_stdin() -> str:
     sent = sys.stdin.buffer.read(MESSAGE_BYTES_MAX + 1)
     if len(sent) > MESSAGE_BYTES_MAX:
         raise TooLarge(
-            f"the message has more than {MESSAGE_BYTES_MAX} bytes",
+            f"message too large: the limit is {MESSAGE_BYTES_MAX} bytes",
             "push it instead: relay push --channel CHANNEL",
         )
     try:
         return sent.decode()
     except UnicodeDecodeError as error:
-        raise Invalid("the message is no UTF-8", "push it: relay push --channel C") from error
+        raise Invalid(
+            "message is not valid UTF-8", "push it instead: relay push --channel CHANNEL"
+        ) from error
 
 
-# Hearing
+# Subscribing
 
 
 @takes(
     *_LISTEN,
     one_of(
-        arg("--pull", action="store_true", help="print what was pushed, not its URL"),
-        arg("--exec", metavar="CMD", help="run a command for each, the body on its stdin"),
+        arg("--pull", action="store_true", help="print the content of each push, not its URL"),
+        arg("--exec", metavar="CMD", help="run a command for each signal, with the body on stdin"),
     ),
-    arg("--once", action="store_true", help="end with the first one"),
-    arg("--timeout", type=seconds, metavar="S", help="end after so long without one"),
+    arg("--once", action="store_true", help="stop after the first signal"),
+    arg("--timeout", type=seconds, metavar="S", help="stop after this time without a signal"),
 )
 def subscribe(args: Namespace, console: Console) -> None:
-    """Hear what is sent to a channel, one line a signal, until Ctrl-C.
+    """Print the signals of a channel, one per line, until Ctrl-C.
 
-    Piped, a line is the URL of a push, or a message: as it is if it is a text in one line, else as
-    JSON. With --json: one object {"seq", "ts", "from", "url" or "message"} a line, and with --pull
-    the body as "data", or as "base64" where it is no text.
+    Piped, a line is the URL of a push, or a message: as text if it is one line of text, otherwise
+    as JSON. With --json, each line is an object {"seq", "ts", "from", "url" or "message"}; --pull
+    adds the body as "data", or as "base64" if it is not text.
 
-    With --exec, a shell runs CMD for each signal, with the body of a push on stdin, and RELAY_URL,
-    RELAY_REF, RELAY_CHANNEL, RELAY_SEQ, RELAY_FROM and RELAY_MESSAGE in its environment. If it
-    fails, that is noted, and the next signal is waited for.
+    With --exec, a shell runs CMD for each signal, with the body of a push on stdin and RELAY_URL,
+    RELAY_REF, RELAY_CHANNEL, RELAY_SEQ, RELAY_FROM and RELAY_MESSAGE in its environment. If CMD
+    fails, the failure is reported and the next signal is awaited.
 
-    A server that is lost is asked again after 1, 2, 4 ... 60 seconds, and nothing is missed. With
-    --once: exit 3 if nothing came within --timeout, 1 if CMD failed.
+    If the server is lost, requests are retried after 1, 2, 4 ... 60 seconds, and no signal is
+    missed. With --once: exit 3 if nothing came within --timeout, 1 if CMD failed.
     """
     for signal in _follow(console, args.channel, args.since, args.timeout):
         try:
@@ -115,7 +119,7 @@ def subscribe(args: Namespace, console: Console) -> None:
         if args.once:
             return
     if args.once:
-        console.note(f"nothing came within {args.timeout:g} s")
+        console.note(f"no signal within {args.timeout:g} s")
         console.exit_code = NOTHING_CAME
 
 
@@ -130,7 +134,7 @@ def _handle(args: Namespace, console: Console, signal: Signal) -> None:
 
 
 def _fields(console: Console, signal: Signal) -> dict[str, Any]:
-    """A signal as --json writes it."""
+    """Return a signal as the object that --json prints."""
     fields: dict[str, Any] = {"seq": signal.seq, "ts": signal.ts, "from": signal.by}
     if signal.ref is None:
         return {**fields, "message": signal.message}
@@ -148,14 +152,14 @@ def _print(console: Console, signal: Signal) -> None:
 
 
 def _text_of(message: object) -> str:
-    """A message in one line."""
+    """Return a message as one line."""
     if isinstance(message, str) and message.isprintable():
         return message
     return encode(message).decode()
 
 
 def _body(console: Console, ref: str) -> IO[bytes]:
-    """What was pushed, whole, before anything is done with it."""
+    """Return the body of a push, read completely before it is used."""
 
     def fetch() -> IO[bytes]:
         body = SpooledTemporaryFile(HELD_BODY_BYTES_MAX)  # noqa: SIM115
@@ -190,17 +194,17 @@ def _as_json(body: bytes) -> dict[str, object]:
         return {"base64": Raw(encode(body))}
 
 
-# Following a channel, also while the server is away for a time
+# Following a channel, with retries while the server is away
 
 
 def _follow(
     console: Console, channel: str, since: int | None, timeout_s: float | None
 ) -> Iterator[Signal]:
-    """Signals after a seq (None: from now on), in order; ends after so long without one."""
+    """Yield signals after a seq (None: new ones only), until the timeout passes without one."""
     place = since
     if place is None:
         place = _until_available(console, lambda: console.relay.signals(channel).head)
-    console.note(f"listening to {channel}; Ctrl-C ends it")
+    console.note(f"listening to {channel}; press Ctrl-C to stop")
     heard_s = time.monotonic()
     while True:
         deadline_s = None if timeout_s is None else heard_s + timeout_s
@@ -219,7 +223,7 @@ def _follow(
 def _next_page(
     console: Console, channel: str, place: int, deadline_s: float | None
 ) -> SignalPage | None:
-    """The next signals; None when the time is up."""
+    """Return the next signals, or None after the deadline."""
 
     def wait() -> SignalPage:
         left_s = None if deadline_s is None else max(0.0, deadline_s - time.monotonic())
@@ -236,10 +240,10 @@ def _next_page(
 def _until_available(
     console: Console, act: Callable[[], Result], deadline_s: float | None = None
 ) -> Result:
-    """Repeat a call that only reads until the relay answers.
+    """Retry a read-only call until the relay answers.
 
     Raises:
-        Unavailable: it did not until the deadline.
+        Unavailable: the deadline passed first.
     """
     delay_s = float(RECONNECT_S_MIN)
     while True:
@@ -248,18 +252,18 @@ def _until_available(
         except Unavailable as error:
             if deadline_s is not None and time.monotonic() + delay_s >= deadline_s:
                 raise
-            console.note(f"{error.message}; trying again in {delay_s:g} s")
+            console.note(f"{error.message}; retrying in {delay_s:g} s")
         time.sleep(delay_s)
         delay_s = min(2 * delay_s, RECONNECT_S_MAX)
 
 
 def _note_gap(console: Console, channel: str, gap: tuple[int, int]) -> None:
-    """Note on stderr that some signals are no longer kept."""
+    """Report on stderr that some signals are no longer stored."""
     first, last = gap
     if first <= last:
-        console.note(f"gap: signals {first} to {last} of {channel} are no longer kept")
+        console.note(f"gap: signals {first} to {last} of {channel} are no longer stored")
     else:
-        console.note(f"gap: {channel} was forgotten since {first - 1} and starts over")
+        console.note(f"gap: {channel} was deleted after signal {first - 1} and starts over")
 
 
 # Running a command
@@ -274,18 +278,18 @@ def _run(args: Namespace, console: Console, signal: Signal) -> None:
         with _body(console, signal.ref) as body:
             code = _ended(args.exec, env, body)
     if code:
-        how = f"was ended by signal {-code}" if code < 0 else f"exited with {code}"
+        how = f"was killed by signal {-code}" if code < 0 else f"exited with {code}"
         console.note(f"{signal.seq}: the command {how}")
         if args.once:
             console.exit_code = RelayError.exit_code
 
 
 def _ended(command: str, env: dict[str, str], stdin: IO[bytes] | int) -> int:
-    """Run a command to its end; its exit code."""
+    """Run a command and return its exit code."""
     try:
         return subprocess.run(command, shell=True, env=env, stdin=stdin, check=False).returncode
     except OSError as error:
-        raise Invalid(f"the command cannot be run: {error.strerror}", "check --exec") from error
+        raise Invalid(f"cannot run the command: {error.strerror}", "check --exec") from error
 
 
 def _environment(console: Console, channel: str, signal: Signal) -> dict[str, str]:
@@ -298,11 +302,11 @@ def _environment(console: Console, channel: str, signal: Signal) -> dict[str, st
         env["RELAY_MESSAGE"] = signal.message
     else:
         env["RELAY_MESSAGE"] = encode(signal.message).decode()
-    # No variable can hold a zero byte.
+    # An environment variable cannot hold a zero byte.
     return {name: value.replace("\0", "\\0") for name, value in env.items()}
 
 
-# Waiting, and what there is
+# Waiting and listing
 
 
 @takes(
@@ -312,13 +316,13 @@ def _environment(console: Console, channel: str, signal: Signal) -> dict[str, st
         type=seconds,
         default=float(WAIT_S_DEFAULT),
         metavar="S",
-        help=f"how long ({WAIT_S_DEFAULT})",
+        help=f"time limit ({WAIT_S_DEFAULT})",
     ),
 )
 def wait(args: Namespace, console: Console) -> None:
-    """Wait for signals, once, and print those that came, as subscribe does; exit 3 if none did.
+    """Wait once for signals and print them as subscribe does; exit 3 if none came.
 
-    With --json: {"signals", "head", "gap"}; go on with --since HEAD.
+    With --json: {"signals", "head", "gap"}; pass HEAD to --since to read on.
     """
     page = console.relay.wait(args.channel, args.since, args.timeout)
     if console.is_json:
@@ -330,13 +334,13 @@ def wait(args: Namespace, console: Console) -> None:
     if page.gap is not None:
         _note_gap(console, args.channel, page.gap)
     if not page.signals and page.gap is None:
-        console.note(f"nothing came within {args.timeout:g} s; next: --since {page.head}")
+        console.note(f"no signal within {args.timeout:g} s; next: --since {page.head}")
         console.exit_code = NOTHING_CAME
 
 
 @takes(*PAGE)
 def channels(args: Namespace, console: Console) -> None:
-    """List channels by name: how many signals each ever had, and when the last one came."""
+    """List channels by name, with the number of signals ever sent and the time of the last one."""
     listing = console.relay.channels(args.limit, args.after)
     names = [display.clean(each.name) for each in listing.channels]
     width = max(map(len, names), default=0)

@@ -1,7 +1,7 @@
-"""completion: scripts with which a shell asks `relay __complete` what can follow the words so far.
+"""completion: shell scripts that call `relay __complete` for the words that can come next.
 
-Rule: completing changes nothing and never fails. No store is made for it, a server has a second to
-answer, and a name that is no plain word is offered by its id, so that no shell reads it as code.
+Rule: completion changes nothing and never fails. It creates no store, gives a server one second to
+answer, and offers an id in place of a name that a shell could read as code.
 """
 
 from __future__ import annotations
@@ -68,14 +68,16 @@ complete -c contextrelay -f -a '(__relay_complete)'""",
 
 @takes(arg("shell", choices=tuple(_SCRIPTS)))
 def completion(args: Namespace, console: Console) -> None:
-    """Print a script that completes commands, options, threads and refs; its first lines say how
-    to use it."""
+    """Print a script that completes commands, options, threads and refs.
+
+    The first lines of the script say how to install it.
+    """
     script = _SCRIPTS[args.shell]
     console.answer({"shell": args.shell, "script": script}, script, script)
 
 
 def candidates(words: list[str], console: Console) -> list[str]:
-    """What can follow: words that begin as the last one, each with a tab and what it means."""
+    """Return the words that can complete the last word, each with a tab and its description."""
     *before, current = words or [""]
     found = dict(_candidates(before, current, console))
     return [f"{word}\t{help}" for word, help in found.items() if word.startswith(current)]
@@ -107,7 +109,7 @@ def _candidates(before: list[str], current: str, console: Console) -> Iterator[t
 def _following(
     parser: Parser, words: list[str], current: str, console: Console
 ) -> Iterator[tuple[str, str]]:
-    """What can follow the words of a command: values of an option, options, or an argument."""
+    """Yield the words that can follow: values of an option, options, or an argument."""
     options = {name: each for each in parser.declared for name in each.option_strings}
     places = [each for each in parser.declared if not each.option_strings]
     waiting: Action | None = None
@@ -127,7 +129,7 @@ def _following(
 
 
 def _values(action: Action, console: Console) -> Iterator[tuple[str, str]]:
-    """What an argument can be, where that is known."""
+    """Yield the known values of an argument."""
     if action.choices is not None:
         yield from ((str(choice), "") for choice in action.choices)
         return
@@ -146,7 +148,7 @@ def _values(action: Action, console: Console) -> Iterator[tuple[str, str]]:
     elif is_ref:
         for index, artifact in enumerate(relay.list(_LISTED_MAX).artifacts):
             if index == 0:
-                yield "@last", "what was pushed last here"
+                yield "@last", "the last push from here"
             yield artifact.ref[:8], display.clean(artifact.name or artifact.type)
     else:
         for channel in relay.channels(_LISTED_MAX).channels:

@@ -1,4 +1,4 @@
-"""config list, get, set, path: the choices of a store, in its config.json."""
+"""config list, get, set, path: the settings of a store, in its config.json."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from contextrelay.store.engine import SETTINGS_NAME, open_engine
 from contextrelay.store.write_lock import FileLock
 
 _MEANS = {
-    "body_bytes_max": "the largest body that is taken, in bytes",
-    "ttl_s": "how long a push lives if it does not say, in seconds",
-    "extend_on_read": "whether a pull renews the lease of what it reads",
-    "hops_max": "how many capabilities may be invoked in one thread",
-    "fetch_private": "whether http.fetch may reach loopback and private networks",
-    "signal_kept_s": "how long a channel keeps a signal, in seconds",
-    "signals_kept_max": "how many signals a channel keeps",
-    "ended_kept_s": "how long a pipeline's run is kept after its end, in seconds",
-    "model": "which model is asked if none is named: PROVIDER or PROVIDER:MODEL",
-    "rounds_max": "how often a model is asked in one run",
-    "prompt_calls": "over how many calls of a model savings are priced",
-    "price_cache_read": "of a token in a cached prompt, where an input token costs 1",
-    "price_cache_write": "of a token that is new in a cached prompt",
-    "price_output": "of a token that a model writes",
+    "body_bytes_max": "largest body accepted, in bytes",
+    "ttl_s": "default TTL of a push, in seconds",
+    "extend_on_read": "renew the TTL of an artifact when it is pulled",
+    "hops_max": "maximum capability invocations per thread",
+    "fetch_private": "allow http.fetch to reach loopback and private networks",
+    "signal_kept_s": "time that a channel keeps a signal, in seconds",
+    "signals_kept_max": "number of signals that a channel keeps",
+    "ended_kept_s": "time that a finished pipeline run is kept, in seconds",
+    "model": "default model: PROVIDER or PROVIDER:MODEL",
+    "rounds_max": "maximum model calls in one run",
+    "prompt_calls": "model calls over which savings are priced",
+    "price_cache_read": "price of a token read from the prompt cache (input token = 1)",
+    "price_cache_write": "price of a token written to the prompt cache (input token = 1)",
+    "price_output": "price of an output token (input token = 1)",
 }
 _WORDS = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}
 
 
 def config_list(args: Namespace, console: Console) -> None:
-    """List every setting, its value and what it means."""
+    """List all settings with their values and descriptions."""
     settings = _settings(_path(console))
     values: dict[str, Any] = to_builtins(settings)
     lines = [
@@ -49,7 +49,7 @@ def config_list(args: Namespace, console: Console) -> None:
         + (
             ""
             if value == (default := getattr(Settings(), key))
-            else f" (set; the default is {_shown(default)})"
+            else f" (default: {_shown(default)})"
         )
         for key, value in values.items()
     ]
@@ -69,19 +69,22 @@ def config_get(args: Namespace, console: Console) -> None:
     console.answer(value, _shown(value), _shown(value))
 
 
-@takes(arg("key", metavar="KEY"), arg("value", metavar="VALUE", help="`default` takes it back"))
+@takes(
+    arg("key", metavar="KEY"),
+    arg("value", metavar="VALUE", help="the new value; `default` resets it"),
+)
 def config_set(args: Namespace, console: Console) -> None:
-    """Change a setting, for all who use this store from now on."""
+    """Change a setting for everyone who uses this store."""
     path, key = _path(console), _known(args.key)
     if key == "model" and args.value not in ("", "default"):
         open_provider(args.value, environ=os.environ)
     make_folder(path.parent)
-    # Of two who change different settings at once, neither is to lose its change.
+    # The lock keeps two concurrent changes of different settings from overwriting each other.
     with FileLock(path.with_suffix(".lock")):
         settings = _changed(_settings(path), key, args.value)
         display.save(str(path), [format(encode(settings), indent=2) + b"\n"])
     shown = _shown(getattr(settings, key))
-    console.answer(settings, f"{key} is {shown}", shown)
+    console.answer(settings, f"{key} = {shown}", shown)
 
 
 def _changed(settings: Settings, key: str, text: str) -> Settings:
@@ -93,19 +96,19 @@ def _changed(settings: Settings, key: str, text: str) -> Settings:
         return convert(values, Settings, strict=False)
     except ValidationError as error:
         default = _shown(getattr(Settings(), key))
-        means = f"{key} is {_MEANS[key]}; like {default}, the default"
+        means = f"{key}: {_MEANS[key]}; default: {default}"
         reason = str(error).partition(" - at")[0].replace("`", "")
-        raise Invalid(f"{key} cannot be {text!r}: {reason.lower()}", means) from error
+        raise Invalid(f"invalid value {text!r} for {key}: {reason.lower()}", means) from error
 
 
 def config_path(args: Namespace, console: Console) -> None:
-    """Print where config.json is, or would be."""
+    """Print the path of config.json, even if the file does not exist."""
     path = str(_path(console))
     console.answer({"path": path}, path, path)
 
 
 def _path(console: Console) -> Path:
-    """Where the settings are; the store itself is not opened with them, so that they can be bad."""
+    """Return the path of the settings without opening the store, which bad settings prevent."""
     engine = open_engine(
         console.own_address("settings are a file of the store") or default_address()
     )
@@ -119,7 +122,7 @@ def _settings(path: Path) -> Settings:
     try:
         return decode(path.read_bytes(), type=Settings) if path.exists() else Settings()
     except (OSError, ValueError) as error:
-        raise Invalid(f"{path} cannot be used: {error}", "repair or delete it") from error
+        raise Invalid(f"cannot read {path}: {error}", "repair or delete it") from error
 
 
 def _known(key: str) -> str:
@@ -128,6 +131,6 @@ def _known(key: str) -> str:
     known = Settings.__struct_fields__
     if key not in known:
         close = get_close_matches(key, known, 1)
-        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
-        raise NotFound(f"there is no setting {key!r}", hint)
+        hint = f"did you mean {close[0]}?" if close else f"settings: {', '.join(known)}"
+        raise NotFound(f"unknown setting {key!r}", hint)
     return key

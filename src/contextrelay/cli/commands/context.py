@@ -1,4 +1,4 @@
-"""context add, pack, score, prune, show, export, import: what of a thread goes into a window."""
+"""context add, pack, score, prune, show, export, import: the context blocks of a thread."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ from contextrelay.packing.candidates import BLOCK_METADATA
 
 
 @takes(
-    arg("text", nargs="?", metavar="TEXT", help="the block, - or none for stdin"),
+    arg("text", nargs="?", metavar="TEXT", help="the text of the block; - or none for stdin"),
     thread_option(),
     arg("--type", choices=[each.lower() for each in BLOCK_TYPES], default="memory"),
-    arg("--group", help="what it was said in: its neighbours there help to find it"),
-    arg("--relevance", type=float, default=1.0, help="without a query (1.0)"),
-    by("who adds it"),
+    arg("--group", help="its conversation; helps to find neighbouring blocks"),
+    arg("--relevance", type=float, default=1.0, help="relevance without a query (1.0)"),
+    by("the author"),
 )
 def context_add(args: Namespace, console: Console) -> None:
-    """Add a block to a thread's context; print its ref."""
+    """Add a block to the context of a thread and print its ref."""
     chosen = thread_argument.choose_thread(console, args)
     is_piped = args.text in (None, "-")
     body = b"".join(display.read_body(args.text)) if is_piped else args.text.encode()
     fields: dict[str, Any] = {"type": args.type.upper(), "relevance_score": args.relevance}
     if args.group is not None:
         fields["group"] = args.group
-    Block("x", "", fields["type"], args.relevance)  # What is no block is not stored as one.
+    # Validates the fields before anything is stored.
+    Block("x", "", fields["type"], args.relevance)
     artifact = chosen.thread.put(body, metadata={BLOCK_METADATA: fields}, created_by=args.by)
     tokens = count_tokens(body.decode(errors="replace"))
     console.answer(artifact, f"{artifact.ref}  {args.type}  {tokens:,} tok", artifact.ref)
@@ -40,26 +41,26 @@ def context_add(args: Namespace, console: Console) -> None:
 
 _WINDOW = (
     thread_option(),
-    budget(BUDGET_TOKENS_DEFAULT, "never more"),
-    arg("--pin", action="append", default=[], metavar="ID", help="must be in it"),
+    budget(BUDGET_TOKENS_DEFAULT, "token budget"),
+    arg("--pin", action="append", default=[], metavar="ID", help="a block that must be included"),
 )
 
 
 @takes(
-    arg("query", nargs="*", metavar="QUERY", help="what it is for"),
+    arg("query", nargs="*", metavar="QUERY", help="the task or question"),
     *_WINDOW,
-    arg("--why", action="store_true", help="why each block is in it, or is not"),
+    arg("--why", action="store_true", help="print why each block was included or left out"),
     arg(
         "--prefix",
         type=int,
         default=0,
         metavar="TOKENS",
-        help="what stands before it in the prompt",
+        help="tokens of the prompt before the package",
     ),
-    arg("--calls", type=int, default=0, help="how often the model was called so far"),
+    arg("--calls", type=int, default=0, help="number of model calls so far"),
 )
 def context_pack(args: Namespace, console: Console) -> None:
-    """Choose what of a thread goes into a window, and print it as a model is to read it."""
+    """Pack the most relevant blocks of a thread into a budget, and print them for a model."""
     chosen = thread_argument.choose_thread(console, args)
     package = chosen.thread.pack(
         " ".join(args.query),
@@ -79,9 +80,9 @@ def context_pack(args: Namespace, console: Console) -> None:
     )
 
 
-@takes(arg("query", nargs="+", metavar="QUERY", help="what it is for"), thread_option())
+@takes(arg("query", nargs="+", metavar="QUERY", help="the task or question"), thread_option())
 def context_score(args: Namespace, console: Console) -> None:
-    """How much each block of a thread says to a query, best first."""
+    """Score each block of a thread against a query, best first."""
     chosen = thread_argument.choose_thread(console, args)
     package = chosen.thread.pack(" ".join(args.query), BUDGET_TOKENS_MAX)
     ranked = sorted(package.reasons.items(), key=lambda each: each[1].rank or 10**9)
@@ -94,7 +95,7 @@ def context_score(args: Namespace, console: Console) -> None:
 
 @takes(thread_option())
 def context_show(args: Namespace, console: Console) -> None:
-    """Every block of a thread, with what each would take."""
+    """List the blocks of a thread with their tokens."""
     chosen = thread_argument.choose_thread(console, args)
     package = chosen.thread.pack("", BUDGET_TOKENS_MAX)
     every = (*package.blocks, *package.dropped)
@@ -107,11 +108,15 @@ def context_show(args: Namespace, console: Console) -> None:
     console.answer(every, lines)
 
 
-@takes(arg("query", nargs="*", metavar="QUERY", help="what it is for"), *_WINDOW, by("who prunes"))
+@takes(
+    arg("query", nargs="*", metavar="QUERY", help="the task or question"),
+    *_WINDOW,
+    by("the author"),
+)
 def context_prune(args: Namespace, console: Console) -> None:
-    """Take the least relevant blocks out of a context that is 90 % full, down to 80 %.
+    """Remove the least relevant blocks from a context that is over 90 % full, down to 80 %.
 
-    They stay where they are, to be got by their refs; the state says which they are, and why.
+    The blocks stay available by their refs; the state records which ones were removed, and why.
     """
     chosen = thread_argument.choose_thread(console, args)
     reply = chosen.thread.prune(" ".join(args.query), args.budget, tuple(args.pin), args.by)
@@ -120,19 +125,19 @@ def context_prune(args: Namespace, console: Console) -> None:
         console.answer({"pruned": []}, f"nothing to prune: {share}")
         return
     lines = [f"pruned {each.ref}  {each.why}" for each in reply.pruned]
-    lines.append(f"{display.count(len(reply.pruned), 'block')} pruned; get one: relay get REF")
+    lines.append(f"{display.count(len(reply.pruned), 'block')} pruned; to read one: relay get REF")
     refs = "\n".join(each.ref for each in reply.pruned)
     console.answer({"pruned": reply.pruned}, lines, refs)
 
 
 @takes(
-    arg("query", nargs="*", metavar="QUERY", help="what it is for"),
+    arg("query", nargs="*", metavar="QUERY", help="the task or question"),
     *_WINDOW,
     arg("--format", choices=("json", "protobuf"), default="json"),
-    arg("-o", "--out", metavar="FILE", help="write it there instead of printing it"),
+    arg("-o", "--out", metavar="FILE", help="write to a file instead of stdout"),
 )
 def context_export(args: Namespace, console: Console) -> None:
-    """Pack a thread and write the package, for other programs: JSON or protobuf."""
+    """Pack a thread and write the package as JSON or protobuf, for other programs."""
     from contextrelay.context.codec import session_of, to_json, to_protobuf
 
     chosen = thread_argument.choose_thread(console, args)
@@ -146,16 +151,16 @@ def context_export(args: Namespace, console: Console) -> None:
     elif args.format == "json":
         console.show_json(body.decode())
     else:
-        raise Invalid("protobuf is no text", "name a file: --out FILE")
+        raise Invalid("protobuf is binary", "write it to a file: --out FILE")
 
 
 @takes(
-    arg("file", metavar="FILE", help="a package: JSON or protobuf"),
+    arg("file", metavar="FILE", help="a package, as JSON or protobuf"),
     thread_option(),
-    by("who adds its blocks"),
+    by("the author of its blocks"),
 )
 def context_import(args: Namespace, console: Console) -> None:
-    """Add the blocks of a package to a thread's context; print their refs."""
+    """Add the blocks of a package to the context of a thread, and print their refs."""
     from contextrelay.context.codec import from_json, from_protobuf
 
     body = b"".join(display.read_body(args.file))
@@ -179,7 +184,7 @@ def context_import(args: Namespace, console: Console) -> None:
         for start in range(0, len(blocks), _BLOCKS_AT_ONCE)
         for made in chosen.thread.add_blocks(blocks[start : start + _BLOCKS_AT_ONCE], args.by)
     ]
-    label = f"{display.count(len(refs), 'block')} of {session.agent_id or 'a package'}"
+    label = f"{display.count(len(refs), 'block')} from {session.agent_id or 'a package'}"
     console.answer({"refs": refs}, label, "\n".join(refs))
 
 

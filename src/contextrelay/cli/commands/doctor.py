@@ -1,4 +1,4 @@
-"""doctor: is everything all right, and what to do if not."""
+"""doctor: check the store and the installation, and suggest fixes."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from contextrelay.verbs import CheckLedger, ReadSearchIndex, TryBlob
 
 SCRIPTS = ("relay", "contextrelay")
 LOW_SPACE_BYTES = 25 * RESERVE_BYTES
-# A store up to this size is read as `relay verify` does, within about a second.
+# A store up to this size can be verified within about a second.
 VERIFIED_BYTES_MAX = 64 * MIB
 VERIFIED_ARTIFACTS_MAX = 5_000
 MARKS = {"ok": "✔", "hint": "–", "failure": "✗"}
 
 
 class Finding(Struct, frozen=True, rename={"text": "told"}):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     what: str
     state: str
@@ -43,7 +43,7 @@ class Finding(Struct, frozen=True, rename={"text": "told"}):
 
 
 def doctor(args: Namespace, console: Console) -> None:
-    """Look at the store, its speed and space, and the installation; each with the next step."""
+    """Check the store, its speed, its disk space and the installation; suggest fixes."""
     findings = look_at(console)
     failures = sum(finding.state == "failure" for finding in findings)
     hints = sum(finding.state == "hint" for finding in findings)
@@ -58,7 +58,7 @@ def doctor(args: Namespace, console: Console) -> None:
 
 
 class CheckedRelay(Protocol):
-    """What is looked at: a relay, and its address."""
+    """A relay to check, with its address."""
 
     @property
     def relay(self) -> Relay: ...
@@ -67,12 +67,13 @@ class CheckedRelay(Protocol):
 
 
 def look_at(console: CheckedRelay) -> list[Finding]:
-    """Everything that is found."""
+    """Run all checks and return their findings."""
     findings: list[Finding] = []
     here = (_integrity, _content, _bodies, _search, _speed, _space)
     for look in (_store, *here, _commands, _installation, _others):
         if look in here and findings[0].state == "failure":
-            continue  # The store could not be opened: it would fail as the first did.
+            # The store could not be opened, so these checks would fail for the same reason.
+            continue
         try:
             findings += look(console)
         except RelayError as error:
@@ -86,14 +87,14 @@ def _store(console: CheckedRelay) -> Iterator[Finding]:
     text = f"{report.address} ({report.engine})  {display.count(report.artifacts, 'artifact')}"
     yield Finding("store", "ok", f"{text}  {display.size(report.body_bytes)}")
     if report.due:
-        due = f"{display.count(report.due, 'thing')} due to go"
+        due = f"{display.count(report.due, 'record')} expired, awaiting cleanup"
         yield Finding("store", "hint", due, "relay gc")
 
 
 def _integrity(console: CheckedRelay) -> Iterator[Finding]:
     if is_server(console.address):
-        text = f"{console.address} is a server: its disk and its ledger are looked at there"
-        yield Finding("integrity", "hint", text, "relay doctor, on the machine of the store")
+        text = f"{console.address} is a server: run the checks of its disk and ledger there"
+        yield Finding("integrity", "hint", text, "run relay doctor on the machine of the store")
         return
     checked = console.relay.transport.ask(CheckLedger())
     for problem in checked.problems:
@@ -106,32 +107,34 @@ def _integrity(console: CheckedRelay) -> Iterator[Finding]:
             next_step if is_said else "relay verify",
         )
     if not checked.problems:
-        yield Finding("integrity", "ok", "the ledger's own check finds nothing")
+        yield Finding("integrity", "ok", "integrity check passed")
     for advice in checked.advice:
         text, _, next_step = advice.rpartition("; ")
         yield Finding("settings", "hint", text, next_step)
 
 
 def _content(console: CheckedRelay) -> Iterator[Finding]:
-    """Verify the content of a store that is not too large for that."""
+    """Verify the content of a store that is small enough."""
     if is_server(console.address):
         return
     store = console.relay.survey()
     if store.body_bytes > VERIFIED_BYTES_MAX or store.artifacts > VERIFIED_ARTIFACTS_MAX:
-        yield Finding("content", "hint", "not read: the store is large", "relay verify")
+        yield Finding("content", "hint", "not checked: the store is large", "relay verify")
         return
     report = console.relay.verify()
-    # The ledger's own findings come first: they are under "integrity".
+    # Problems of the ledger come first; they are reported under "integrity".
     damaged = report.problems[len(console.relay.transport.stores.ledger.check()) :]
     for problem in damaged:
         text = f"{problem.ref}: {problem.what}" if problem.ref else problem.what
         yield Finding("content", "failure", text, problem.next_step)
     if not damaged:
-        yield Finding("content", "ok", f"{display.count(report.events, 'event')} and all bodies")
+        yield Finding(
+            "content", "ok", f"{display.count(report.events, 'event')} and all bodies verified"
+        )
 
 
 def _bodies(console: CheckedRelay) -> Iterator[Finding]:
-    """Whether a large body can be written where those go, and read, and deleted."""
+    """Check that a large body can be written, read and deleted."""
     if is_server(console.address) or console.relay.transport.stores.engine.is_read_only:
         return
     start = time.perf_counter()
@@ -140,11 +143,13 @@ def _bodies(console: CheckedRelay) -> Iterator[Finding]:
     if is_same:
         yield Finding("bodies", "ok", f"100 kB written, read and deleted in {took_ms:.1f} ms")
     else:
-        yield Finding("bodies", "failure", "a body came back as another", "check its disk")
+        yield Finding(
+            "bodies", "failure", "a body changed between write and read", "check the disk"
+        )
 
 
 def _search(console: CheckedRelay) -> Iterator[Finding]:
-    """Whether the search index is up to the store; where nobody searched, there is none."""
+    """Check that the search index is up to date, if there is one."""
     if is_server(console.address):
         return
     state = console.relay.transport.ask(ReadSearchIndex())
@@ -152,10 +157,10 @@ def _search(console: CheckedRelay) -> Iterator[Finding]:
         return
     if state.waiting or not state.is_complete:
         least = "" if state.is_complete else "at least "
-        text = f"{least}{display.count(state.waiting, 'artifact')} not in the index yet"
-        yield Finding("search", "hint", text, "relay gc, or the next searches, will add them")
+        text = f"{least}{display.count(state.waiting, 'artifact')} not indexed yet"
+        yield Finding("search", "hint", text, "run relay gc, or search: both add them")
     else:
-        text = f"{display.count(state.artifacts, 'artifact')} in the index, and none waits"
+        text = f"search index up to date ({display.count(state.artifacts, 'artifact')})"
         yield Finding("search", "ok", text)
 
 
@@ -178,14 +183,19 @@ def _space(console: CheckedRelay) -> Iterator[Finding]:
         return
     free_bytes = shutil.disk_usage(home).free
     if free_bytes < LOW_SPACE_BYTES:
-        text = f"only {display.size(free_bytes)} left for {home}"
-        yield Finding("space", "failure", text, "free some: relay gc, or other files on this disk")
+        text = f"only {display.size(free_bytes)} free for {home}"
+        yield Finding(
+            "space",
+            "failure",
+            text,
+            "free some space: relay gc, or delete other files on this disk",
+        )
     else:
         yield Finding("space", "ok", f"{display.size(free_bytes)} free")
 
 
 def _commands(console: CheckedRelay) -> Iterator[Finding]:
-    """Whether what is typed is what was installed."""
+    """Check that the relay on the PATH is the one that is running."""
     folder = Path(sysconfig.get_path("scripts"))
     if Path(sys.argv[0]).name in SCRIPTS:
         folder = Path(sys.argv[0]).resolve().parent
@@ -198,14 +208,14 @@ def _commands(console: CheckedRelay) -> Iterator[Finding]:
             if name == "relay":
                 yield Finding("command", "ok", str(found))
         else:
-            text = f"`{name}` on the PATH is {found}, not ours: {ours}"
-            yield Finding("command", "hint", text, f"put {folder} first in PATH, or call {ours}")
+            text = f"`{name}` on the PATH is {found}, not {ours}"
+            yield Finding("command", "hint", text, f"put {folder} first in PATH, or run {ours}")
 
 
 def _installation(console: CheckedRelay) -> Iterator[Finding]:
     installed = metadata.version("contextrelay")
     if installed != contextrelay.__version__:
-        text = f"contextrelay {installed} is installed, {contextrelay.__version__} runs"
+        text = f"contextrelay {installed} is installed, but {contextrelay.__version__} is running"
         yield Finding("package", "hint", text, "pip install --force-reinstall contextrelay")
     else:
         text = f"contextrelay {installed}, Python {sys.version.split()[0]}"
@@ -213,26 +223,29 @@ def _installation(console: CheckedRelay) -> Iterator[Finding]:
 
 
 def _others(console: CheckedRelay) -> Iterator[Finding]:
-    """Whether another package of our name is about, such as the published 0.2.0."""
+    """Check for other packages of the same name, such as the published 0.2.0."""
     running = Path(contextrelay.__file__).resolve().parent
     for folder in dict.fromkeys(sys.path):
         package, module = Path(folder, "contextrelay"), Path(folder, "contextrelay.py")
         for other, marker in ((package, package / "__init__.py"), (module, module)):
             if marker.is_file() and other.resolve() != running:
-                text = f"{other} is another contextrelay{_version_in(Path(folder))}; {running} runs"
+                text = (
+                    f"{other} is another contextrelay{_version_in(Path(folder))}; {running} is "
+                    "running"
+                )
                 next_step = (
-                    f"take {folder or 'this folder'} off PYTHONPATH, or remove it from there"
+                    f"remove {folder or 'this folder'} from PYTHONPATH, or delete the package there"
                 )
                 yield Finding("package", "hint", text, next_step)
     for name in metadata.packages_distributions().get("contextrelay", ()):
         if name.lower() != "contextrelay":
-            text = f"the distribution {name} brings a contextrelay too; one hides the other"
+            text = f"the distribution {name} also installs a contextrelay; one hides the other"
             yield Finding(
-                "package", "failure", text, f"pip uninstall {name}, then install ours again"
+                "package", "failure", text, f"pip uninstall {name}, then reinstall contextrelay"
             )
 
 
 def _version_in(folder: Path) -> str:
-    """The version that a folder's own record of installation names."""
+    """Return the version from the installation metadata of a folder, in parentheses, or ""."""
     found = list(metadata.distributions(name="contextrelay", path=[str(folder)]))
     return f" ({found[0].version})" if found else ""

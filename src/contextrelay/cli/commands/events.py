@@ -1,4 +1,4 @@
-"""events, tail, checkpoint: what happened in a thread, and what happens now."""
+"""events, tail, checkpoint: the events of a thread, past and live."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ _LAST_SHOWN = 10
 
 @takes(
     *thread_arguments(),
-    arg("--after", type=int, default=0, metavar="SEQ", help="only later ones"),
-    arg("--limit", type=int, help="at most so many"),
-    arg("--jsonl", action="store_true", help="one JSON object a line, all of them"),
+    arg("--after", type=int, default=0, metavar="SEQ", help="only events after this seq"),
+    arg("--limit", type=int, help="maximum number of events"),
+    arg("--jsonl", action="store_true", help="print all of them, one JSON object per line"),
 )
 def events(args: Namespace, console: Console) -> None:
-    """Show the events of a thread, oldest first."""
+    """List the events of a thread, oldest first."""
     chosen = thread_argument.choose_thread(console, args)
     if args.after < 0 or (args.limit is not None and args.limit < 1):
-        raise Invalid("--after counts from 0, --limit from 1", "see: relay events --help")
+        raise Invalid(
+            "invalid range: --after starts at 0, --limit at 1", "see: relay events --help"
+        )
     if args.jsonl or not console.is_json:
         console.is_json = args.jsonl
         for numbered in _pages(chosen, args.after, args.limit):
@@ -35,7 +37,7 @@ def events(args: Namespace, console: Console) -> None:
 
 
 def _pages(chosen: thread_argument.Chosen, after: int, limit: int | None) -> Iterator[Numbered]:
-    """Every event after a seq, page by page; those that come meanwhile are not waited for."""
+    """Yield the pages of events after a seq, up to the newest event at the time of the call."""
     left = chosen.view.events if limit is None else limit
     while left > 0 and (page := chosen.thread.events(after, min(left, LIST_ITEMS_MAX))):
         yield from page
@@ -43,7 +45,7 @@ def _pages(chosen: thread_argument.Chosen, after: int, limit: int | None) -> Ite
 
 
 def line(numbered: Numbered) -> str:
-    """An event in one line."""
+    """Format an event as one line."""
     event = numbered.event
     when = f"{event.at.astimezone():%H:%M:%S}"
     said = state_display.event(event)
@@ -55,14 +57,19 @@ def line(numbered: Numbered) -> str:
 
 @takes(
     *thread_arguments(),
-    arg("--after", type=int, metavar="SEQ", help="begin after it; else the last 10"),
-    arg("--once", action="store_true", help="end with the first new event"),
-    arg("--timeout", type=seconds, metavar="S", help="end after so long without one"),
+    arg(
+        "--after",
+        type=int,
+        metavar="SEQ",
+        help="start after this seq (default: the last 10 events)",
+    ),
+    arg("--once", action="store_true", help="stop after the first new event"),
+    arg("--timeout", type=seconds, metavar="S", help="stop after this time without an event"),
 )
 def tail(args: Namespace, console: Console) -> None:
-    """Follow a thread's events as they come, from every process, until Ctrl-C.
+    """Print the events of a thread as they happen, in any process, until Ctrl-C.
 
-    With --json: one JSON object a line. With --once: exit 1 if none came within --timeout.
+    With --json: one JSON object per line. With --once: exit 1 if none came within --timeout.
     """
     chosen = thread_argument.choose_thread(console, args)
     newest = chosen.view.events
@@ -70,24 +77,24 @@ def tail(args: Namespace, console: Console) -> None:
     if after is None:
         after = newest if args.once else max(0, newest - _LAST_SHOWN)
     if after < 0:
-        raise Invalid("--after counts from 0", "see: relay tail --help")
+        raise Invalid("invalid --after: it starts at 0", "see: relay tail --help")
     try:
         for numbered in chosen.thread.tail(after, args.timeout):
             console.line(numbered, line(numbered))
             if args.once:
                 return
     except KeyboardInterrupt:
-        return  # The ordinary end.
+        return  # The stream was closed normally.
     if args.once:
-        console.note(f"nothing came within {args.timeout:g} s")
+        console.note(f"no event within {args.timeout:g} s")
         console.exit_code = 1
 
 
-@takes(arg("label", metavar="LABEL"), thread_option(), by("who makes it"))
+@takes(arg("label", metavar="LABEL"), thread_option(), by("the author"))
 def checkpoint(args: Namespace, console: Console) -> None:
-    """Give the version of now a label; `relay state log` shows it."""
+    """Label the current version; `relay state log` shows the label."""
     chosen = thread_argument.choose_thread(console, args)
     made = chosen.thread.checkpoint(args.label, args.by)
     version = f"v{made.event.detail['version']}"
-    text = f"{version}  ⚑ {display.clean(args.label)}    back to it: relay state restore {version}"
+    text = f"{version}  ⚑ {display.clean(args.label)}    restore it: relay state restore {version}"
     console.answer(made, text, version)

@@ -1,4 +1,4 @@
-"""export and import: a thread as one file."""
+"""export and import: a thread as one zip file."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ _NOT_IN_A_NAME = re.compile(r"[^\w.-]+")
 _NAME_CHARS = 60
 
 
-@takes(*thread_arguments(), arg("-o", "--out", metavar="FILE", help="where to (NAME-ID.relay.zip)"))
+@takes(
+    *thread_arguments(),
+    arg("-o", "--out", metavar="FILE", help="the zip file (default: NAME-ID.relay.zip)"),
+)
 def export(args: Namespace, console: Console) -> None:
-    """Write a thread to one zip: its history, events, and the bytes of its artifacts."""
+    """Export a thread to a zip file: its history, its events and the bodies of its artifacts."""
     chosen = thread_argument.choose_thread(console, args)
     stream = chosen.thread.ask(ExportThread(chosen.thread.id))
     if args.out == "-":
-        display.write_bytes(stream.chunks(), "a zip", "write it to a file: -o FILE")
+        display.write_bytes(stream.chunks(), "a zip file", "write it to a file: -o FILE")
         return
     file = args.out or _file_name(chosen)
     with console.busy("exporting"):
@@ -30,7 +33,7 @@ def export(args: Namespace, console: Console) -> None:
     text = f"{file}  {display.size(size_bytes)}  {label(stream.value)} v{stream.value.version}"
     console.answer(
         {"file": file, "size": size_bytes, "thread_id": stream.value.thread_id},
-        [text, f"  back: relay import {file}"],
+        [text, f"  import it: relay import {file}"],
         file,
     )
 
@@ -41,12 +44,12 @@ def _file_name(chosen: Chosen) -> str:
 
 
 @takes(
-    arg("file", metavar="FILE", help="an exported zip; - for stdin"),
-    arg("--name", help="a name for the thread, if not its own"),
-    by("who imports it"),
+    arg("file", metavar="FILE", help="an exported zip file; - for stdin"),
+    arg("--name", help="name of the new thread (default: its old name)"),
+    by("the author"),
 )
 def import_(args: Namespace, console: Console) -> None:
-    """Make a new thread from an exported zip; print its id."""
+    """Create a thread from an exported zip file and print its id."""
     verb = build(ImportThread, (args.name, args.by), {})
     body = display.read_body(args.file)
     with console.busy("importing"):

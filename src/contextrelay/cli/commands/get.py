@@ -1,7 +1,7 @@
-"""get, grep and diff: a piece of a ref instead of all of it, and what differs between two.
+"""get, grep and diff: read a part of a ref, search in refs, and compare two refs.
 
-Rule: stdout carries the piece; stderr says what it cost, what was left out, and the call that goes
-on from there.
+Rule: stdout carries the part that was asked for; stderr carries its cost, what was left out, and
+the command that reads on.
 """
 
 from __future__ import annotations
@@ -23,12 +23,18 @@ _WAYS = ("lines", "bytes", "tokens", "json_pointer", "json_path", "rows", "headi
 
 
 _MATCH = (
-    arg("--context", type=int, default=0, metavar="N", help="lines around a match"),
-    arg("--ignore-case", action="store_true", help="upper and lower case alike"),
-    arg("--fixed", action="store_true", help="the pattern is plain text"),
+    arg("--context", type=int, default=0, metavar="N", help="context lines around a match"),
+    arg("--ignore-case", action="store_true", help="ignore case"),
+    arg("--fixed", action="store_true", help="match plain text, not a regular expression"),
     arg("--count", action="store_true", help="only count the matches"),
-    arg("--after-line", type=int, default=0, metavar="N", help="only behind line N"),
-    arg("--matches-max", type=int, default=GREP_MATCHES_DEFAULT, metavar="N", help="show no more"),
+    arg("--after-line", type=int, default=0, metavar="N", help="only matches after line N"),
+    arg(
+        "--matches-max",
+        type=int,
+        default=GREP_MATCHES_DEFAULT,
+        metavar="N",
+        help="maximum number of matches",
+    ),
 )
 
 
@@ -37,7 +43,7 @@ _BUDGET = arg(
     "--max-tokens",
     type=int,
     metavar="N",
-    help=f"the piece is never longer ({PIECE_TOKENS_DEFAULT:,})",
+    help=f"maximum size of the answer ({PIECE_TOKENS_DEFAULT:,})",
 )
 
 
@@ -48,27 +54,30 @@ def _tokens_max(args: Namespace) -> int:
 @takes(
     arg("ref", metavar="REF", help=url_argument.FROM_STDIN),
     one_of(
-        arg("--outline", action="store_true", help="what it is made of"),
-        arg("--digest", action="store_true", help="outline, errors, head and tail"),
-        arg("--lines", metavar="A:B", help="lines, numbered from 1, B not included"),
-        arg("--bytes", metavar="A:B", help="bytes, counted from 0"),
-        arg("--tokens", metavar="A:B", help="tokens, counted from 0"),
+        arg("--outline", action="store_true", help="its structure"),
+        arg("--digest", action="store_true", help="outline, errors, first and last lines"),
+        arg("--lines", metavar="A:B", help="lines A up to B (exclusive), from 1"),
+        arg("--bytes", metavar="A:B", help="bytes, from 0"),
+        arg("--tokens", metavar="A:B", help="tokens, from 0"),
         arg(
-            "--grep", action="append", metavar="RE", help="what matches (RE2); the best of several"
+            "--grep",
+            action="append",
+            metavar="RE",
+            help="matching lines (RE2); repeat for several patterns",
         ),
-        arg("--json-pointer", metavar="P", help="a place in JSON: /orders/0/id"),
-        arg("--json-path", metavar="P", help="places in JSON: $.orders[*].id (RFC 9535)"),
-        arg("--rows", metavar="A:B", help="rows of a table, counted from 0"),
+        arg("--json-pointer", metavar="P", help="a value by JSON pointer: /orders/0/id"),
+        arg("--json-path", metavar="P", help="values by JSONPath (RFC 9535): $.orders[*].id"),
+        arg("--rows", metavar="A:B", help="table rows, from 0"),
         arg("--heading", metavar="H", help="a section: its title, or 'Part > Title'"),
-        arg("--symbol", metavar="S", help="a definition in code: name, or Class.name"),
-        title="which piece (one of these)",
+        arg("--symbol", metavar="S", help="a definition in code: name or Class.name"),
+        title="what to read (choose one)",
     ),
     arg("--columns", metavar="A,B", help="with --rows: only these columns"),
     *_MATCH,
     _BUDGET,
 )
 def get(args: Namespace, console: Console) -> None:
-    """Get a piece of a ref: lines, bytes, tokens, matches, a place in JSON, rows, a section."""
+    """Print a part of a ref: lines, bytes, tokens, matches, a JSON value, rows or a section."""
     relay, ref = _looked_at(console, args.ref)
     if args.grep is not None:
         _show_found(console, _grep(relay, args, args.grep, ref=ref), ref)
@@ -79,7 +88,10 @@ def get(args: Namespace, console: Console) -> None:
     given = {way: getattr(args, way) for way in _WAYS if getattr(args, way) is not None}
     if not given and args.columns is None:
         name = args.ref if "#" not in args.ref else "-"
-        raise Invalid("which piece of it?", f"begin with its shape: relay get {name} --outline")
+        raise Invalid(
+            "missing option: choose a part of the ref",
+            f"start with its outline: relay get {name} --outline",
+        )
     columns = tuple(args.columns.split(",")) if args.columns else ()
     piece = relay.slice(ref, columns=columns, tokens_max=_tokens_max(args), **given)
     lines = [_cost(f"{piece.way.replace('_', ' ')} {piece.at}", piece.spent)]
@@ -88,19 +100,19 @@ def get(args: Namespace, console: Console) -> None:
 
 
 def _looked_at(console: Console, text: str) -> tuple[Relay, str]:
-    """The relay and the ref that are meant; with the key of a URL, for it is opened here."""
+    """Return the relay and the ref of an argument, with the key of a URL, which is used locally."""
     given = url_argument.read(console, text)
     relay, ref = url_argument.resolved(console, given.text)
     return relay, given.keyed(ref)
 
 
 def _next(following: str, ref: str) -> str:
-    """How to read on; where a key was given, by the same URL, which is not repeated here."""
+    """Return the command that reads on; for a URL with a key, without repeating the key."""
     bare, key, _ = ref.partition("#")
     if not key or not following:
         return following
     again = re.sub(rf"\b{bare[: display.SHORT_REF_CHARS]}[0-9a-f-]*", "-", following)
-    return f"{again}  (and the URL with its key on stdin)"
+    return f"{again}  (with the URL and its key on stdin)"
 
 
 def _show_shape(console: Console, args: Namespace, relay: Relay, ref: str) -> None:
@@ -115,23 +127,25 @@ def _show_shape(console: Console, args: Namespace, relay: Relay, ref: str) -> No
 
 @takes(
     arg("pattern", metavar="PATTERN", nargs="?", help="a regular expression (RE2)"),
-    arg("ref", metavar="REF", nargs="?", help="in one ref (- reads it from stdin); else in all"),
+    arg(
+        "ref", metavar="REF", nargs="?", help="search one ref (- reads it from stdin); default: all"
+    ),
     arg(
         "-e",
         dest="patterns",
         action="append",
         metavar="RE",
-        help="one of several patterns, the best matches first; then REF alone follows",
+        help="one of several patterns, best matches first; only REF may follow",
     ),
     *_MATCH,
-    thread_option("in a thread"),
+    thread_option("search a thread"),
     _BUDGET,
 )
 def grep(args: Namespace, console: Console) -> None:
-    """Find lines that match, in one ref, in a thread, or in everything."""
+    """Search by regular expression in one ref, in a thread, or in the whole store."""
     patterns, ref_given = _patterns(args)
     if not all(patterns):
-        raise Invalid("the pattern is empty", "write what to look for: relay grep WORD REF")
+        raise Invalid("empty pattern", "use: relay grep PATTERN [REF]")
     if ref_given is not None:
         relay, ref = _looked_at(console, ref_given)
         _show_found(console, _grep(relay, args, patterns, ref=ref), ref)
@@ -142,13 +156,15 @@ def grep(args: Namespace, console: Console) -> None:
 
 
 def _patterns(args: Namespace) -> tuple[list[str], str | None]:
-    """What is looked for, and in which ref; with -e the only argument is the ref."""
+    """Return the patterns and the ref; with -e the only argument is the ref."""
     if not args.patterns:
         if args.pattern is None:
-            raise Invalid("what is to be found?", "relay grep PATTERN [REF]")
+            raise Invalid("missing pattern", "use: relay grep PATTERN [REF]")
         return [args.pattern], args.ref
     if args.ref is not None:
-        raise Invalid("with -e only a REF follows", "relay grep -e A -e B REF")
+        raise Invalid(
+            "too many arguments: with -e only a REF may follow", "use: relay grep -e A -e B REF"
+        )
     return args.patterns, args.pattern
 
 
@@ -187,17 +203,17 @@ _SKIPPED_SHOWN = 3
 @takes(
     arg("old", metavar="OLD"),
     arg("new", metavar="NEW"),
-    arg("--context", type=int, default=3, metavar="N", help="lines around a change"),
+    arg("--context", type=int, default=3, metavar="N", help="context lines around a change"),
     _BUDGET,
 )
 def diff(args: Namespace, console: Console) -> None:
-    """Show what differs between two refs, as a unified diff."""
+    """Print the differences between two refs as a unified diff."""
     relay, old = _looked_at(console, args.old)
     other, new = _looked_at(console, args.new)
     if other is not relay:
         raise Invalid(
             "OLD and NEW are in different stores",
-            "bring one to the other: relay pull URL | relay push -",
+            "copy one to the other: relay pull URL | relay push -",
         )
     found = relay.diff(old, new, args.context, _tokens_max(args))
     lines = [_cost(_difference(found), found.spent)]
@@ -206,9 +222,9 @@ def diff(args: Namespace, console: Console) -> None:
 
 def _difference(found: Differing) -> str:
     if found.is_same:
-        return "the same"
+        return "no differences"
     if not found.is_text:
-        return "they differ"
+        return "binary contents differ"
     return f"{display.count(found.added, 'line')} added, {found.removed:,} removed"
 
 

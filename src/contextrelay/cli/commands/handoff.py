@@ -1,4 +1,4 @@
-"""handoff give, accept, return, list, show: from one agent to another, under a budget."""
+"""handoff give, accept, return, list, show: hand a thread to another agent."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from contextrelay.model.handoff import HandoffLine, HandoffView
 
 @takes(
     thread_option(),
-    by("who gives (you)", "--from", dest="by", metavar="AGENT"),
-    arg("--to", required=True, metavar="AGENT", help="who is to take it; a2a:URL sends it there"),
-    arg("--ask", required=True, metavar="TEXT", help="what is to be done"),
-    budget(HANDOFF_TOKENS_DEFAULT, "it never takes more"),
-    arg("--ref", action="append", default=[], help="goes along; may be repeated"),
-    arg("--pin", action="append", default=[], metavar="ID", help="must be in it"),
-    arg("--channel", help="who hears of it (handoff/AGENT)"),
-    arg("--file", metavar="FILE", help="also write it to a file, bodies and all"),
+    by("the giver (you)", "--from", dest="by", metavar="AGENT"),
+    arg("--to", required=True, metavar="AGENT", help="the receiving agent; a2a:URL sends it there"),
+    arg("--ask", required=True, metavar="TEXT", help="the task"),
+    budget(HANDOFF_TOKENS_DEFAULT, "token budget"),
+    arg("--ref", action="append", default=[], help="a ref to include; may be repeated"),
+    arg("--pin", action="append", default=[], metavar="ID", help="a block that must be included"),
+    arg("--channel", help="the channel to notify (handoff/AGENT)"),
+    arg("--file", metavar="FILE", help="also write it to a file, with all bodies"),
 )
 def handoff_give(args: Namespace, console: Console) -> None:
-    """Hand a thread over to another agent; print the ref that it is accepted by."""
+    """Hand a thread to another agent and print the ref of the handoff."""
     chosen = thread_argument.choose_thread(console, args)
     refs = tuple(display.resolve(console.relay, text) for text in args.ref)
     view = chosen.thread.hand_off(
@@ -68,33 +68,33 @@ _BY_A2A = "a2a:"
 
 @takes(
     arg("ref", metavar="REF|FILE", help="the ref of a handoff, or its file"),
-    by("who takes it (you)", metavar="AGENT"),
+    by("the receiving agent (you)", metavar="AGENT"),
 )
 def handoff_accept(args: Namespace, console: Console) -> None:
-    """Take a handoff and print what it says, as a model is to read it."""
+    """Accept a handoff and print it for a model."""
     if Path(args.ref).is_file():
         from contextrelay.client.handoff_file import take_handoff
 
         taken = take_handoff(console.relay, args.ref, args.by)
         console.answer(taken, _for_a_model(taken.view))
         for old, new in taken.refs.items():
-            console.note(f"{display.short(old)} is here as {new}")
+            console.note(f"{display.short(old)} was imported as {new}")
         return
     relay, ref = url_argument.resolved(console, args.ref)
     view = relay.accept(ref, args.by)
     console.answer(view, _for_a_model(view))
     console.note(f"state: relay state show {view.handoff.state_ref}")
-    console.note(f"done? relay handoff return {display.short(view.ref)} FILE --by {args.by}")
+    console.note(f"when done: relay handoff return {display.short(view.ref)} FILE --by {args.by}")
 
 
 @takes(
-    arg("ref", metavar="REF", help="the handoff"),
-    arg("file", nargs="?", metavar="FILE", help="what came of it, - for stdin"),
-    arg("--name", help="what to call it (the file's name)"),
-    by("who did it (you)", metavar="AGENT"),
+    arg("ref", metavar="REF", help="the ref of the handoff"),
+    arg("file", nargs="?", metavar="FILE", help="the result; - for stdin"),
+    arg("--name", help="name of the result (default: the file name)"),
+    by("the author (you)", metavar="AGENT"),
 )
 def handoff_return(args: Namespace, console: Console) -> None:
-    """Give back what came of a handoff: it goes into the giver's thread."""
+    """Return the result of a handoff: it is attached to the giver's thread."""
     relay, ref = url_argument.resolved(console, args.ref)
     body = b"".join(display.read_body(args.file))
     name = display.name_of(args.file, args.name)
@@ -104,9 +104,9 @@ def handoff_return(args: Namespace, console: Console) -> None:
 
 
 @takes(
-    thread_option("only of this thread"),
-    arg("--to", metavar="AGENT", help="only those for this agent"),
-    arg("--open", action="store_true", help="only those that nobody has taken"),
+    thread_option("only handoffs of this thread"),
+    arg("--to", metavar="AGENT", help="only handoffs to this agent"),
+    arg("--open", action="store_true", help="only handoffs that were not accepted"),
     *PAGE,
 )
 def handoff_list(args: Namespace, console: Console) -> None:
@@ -124,7 +124,7 @@ def _line(each: HandoffLine) -> str:
     if each.returned:
         status = "returned"
     elif each.accepted:
-        status = f"taken by {display.clean(each.accepted[0].by)}"
+        status = f"accepted by {display.clean(each.accepted[0].by)}"
     else:
         status = "open"
     who = f"{display.clean(each.giver)} → {display.clean(each.to)}"
@@ -133,17 +133,17 @@ def _line(each: HandoffLine) -> str:
 
 
 @takes(
-    arg("ref", metavar="REF", help="the handoff"),
-    arg("--why", action="store_true", help="why each thing is in it, or is not"),
+    arg("ref", metavar="REF", help="the ref of the handoff"),
+    arg("--why", action="store_true", help="print why each block was included or left out"),
 )
 def handoff_show(args: Namespace, console: Console) -> None:
-    """Look at a handoff without taking it."""
+    """Show a handoff without accepting it."""
     relay, ref = url_argument.resolved(console, args.ref)
     view = relay.handoff(ref)
     console.answer(view, view.reasons if args.why else _for_a_model(view))
 
 
 def _for_a_model(view: HandoffView) -> str:
-    """What a handoff says, fenced as data: anybody who can write a handoff may be its giver."""
+    """Format a handoff for a model, fenced as data: its giver may be anybody who can write one."""
     name = f"handoff {display.short(view.ref)}" if view.ref else "handoff from a file"
     return fenced(view.text, f"{name} by {view.handoff.giver}")

@@ -1,4 +1,4 @@
-"""keys new, list, revoke, usage: who may ask a server, for what, and what they did."""
+"""keys new, list, revoke, usage: the keys of a server, their scopes and their usage."""
 
 from __future__ import annotations
 
@@ -22,39 +22,52 @@ _SIZE = re.compile(rf"([0-9]{{1,15}})\s?({'|'.join(_UNITS)})", re.ASCII)
 def _size(text: str) -> int:
     match = _SIZE.fullmatch(text)
     if match is None or int(match[1]) * _UNITS[match[2]] > NUMBER_MAX:
-        raise ArgumentTypeError(f"{text!r} is no size: write it like 500kB, 20MB or 1GB")
+        raise ArgumentTypeError(
+            f"invalid size {text!r}: use a number and a unit, for example 500kB, 20MB or 1GB"
+        )
     return int(match[1]) * _UNITS[match[2]]
 
 
-_RATE = whole(1, KEY_RATE_MAX, f"is no number of requests: take 1 to {KEY_RATE_MAX:,}")
+_RATE = whole(1, KEY_RATE_MAX, f"is not a valid number of requests: use 1 to {KEY_RATE_MAX:,}")
 
 
 @takes(
-    arg("--name", metavar="NAME", help="what it is for"),
-    arg("--scope", choices=SCOPES, default="write", help="what it may do (write, which may read)"),
-    arg("--tenant", metavar="NAME", help="whose it is: tenants see only their own"),
+    arg("--name", metavar="NAME", help="a label for the key"),
+    arg(
+        "--scope",
+        choices=SCOPES,
+        default="write",
+        help="scope (default: write, which includes read)",
+    ),
+    arg("--tenant", metavar="NAME", help="the tenant; tenants see only their own content"),
     arg(
         "--threads",
         action="append",
         default=[],
         metavar="PREFIX",
-        help="only threads whose names begin so, or of that id",
+        help="only threads with this name prefix or this id",
     ),
     arg(
         "--channels",
         action="append",
         default=[],
         metavar="PREFIX",
-        help="only channels whose names begin so",
+        help="only channels with this name prefix",
     ),
-    arg("--ttl", type=ttl, default=None, metavar="TIME", help="90s, 30m, 24h, 7d; else for good"),
-    arg("--quota", type=_size, metavar="SIZE", help="what may be pushed with it in all, like 1GB"),
-    arg("--rate", type=_RATE, metavar="N", help="how many requests a minute"),
+    arg(
+        "--ttl",
+        type=ttl,
+        default=None,
+        metavar="TIME",
+        help="90s, 30m, 24h or 7d (default: no expiry)",
+    ),
+    arg("--quota", type=_size, metavar="SIZE", help="total that may be pushed, for example 1GB"),
+    arg("--rate", type=_RATE, metavar="N", help="requests per minute"),
 )
 def keys_new(args: Namespace, console: Console) -> None:
-    """Make a key and print its token, once: only a hash of it is kept.
+    """Create a key and print its token once; only a hash of the token is stored.
 
-    A key for some threads or channels sees and changes nothing else.
+    A key limited to some threads or channels can neither read nor change anything else.
     """
     made = console.relay.new_key(
         name=args.name,
@@ -69,13 +82,13 @@ def keys_new(args: Namespace, console: Console) -> None:
     lines = [
         made.token,
         f"  {_about(made.key)}",
-        "  it is not shown again; the caller sets: export CONTEXTRELAY_API_KEY=TOKEN",
+        "  it is not shown again; the client sets: export CONTEXTRELAY_API_KEY=TOKEN",
     ]
     console.answer(made, lines, made.token)
 
 
 def keys_list(args: Namespace, console: Console) -> None:
-    """List keys, also those that were revoked or have expired; tokens are not known here."""
+    """List keys, including revoked and expired ones; tokens are not stored."""
     found = _all(console)
     lines = [_about(key) for key in found] or ["no keys yet", "  next: relay keys new"]
     console.answer({"keys": found}, lines, "\n".join(key.id for key in found))
@@ -108,28 +121,28 @@ def _state(key: Key) -> str:
     if key.revoked_at is not None:
         return f"revoked {display.age(key.revoked_at)}"
     if key.expires_at is None:
-        return "good until revoked"
+        return "no expiry"
     left_s = (key.expires_at - datetime.now(UTC)).total_seconds()
     return f"expires in {display.span(left_s)}" if left_s > 0 else "expired"
 
 
-@takes(arg("id", metavar="ID", help="as relay keys list shows it"))
+@takes(arg("id", metavar="ID", help="the id, as shown by relay keys list"))
 def keys_revoke(args: Namespace, console: Console) -> None:
-    """Let a key be good no more, at once and at every server; who listens with it is cut off."""
+    """Revoke a key at once on every server, and close the connections that use it."""
     key = console.relay.revoke_key(_id(args.id))
-    console.answer(key, f"{key.id} is revoked", key.id)
+    console.answer(key, f"revoked {key.id}", key.id)
 
 
 def _id(text: str) -> str:
-    """A key's id, as a person typed it."""
+    """Return the id of a key as typed; raise Invalid if it is malformed."""
     if not _ID.fullmatch(text):
-        raise Invalid(f"{text[:80]!r} is no id of a key", "see them with: relay keys list")
+        raise Invalid(f"invalid key id {text[:80]!r}", "see: relay keys list")
     return text
 
 
-@takes(arg("id", nargs="?", metavar="ID", help="one key; else all of them"))
+@takes(arg("id", nargs="?", metavar="ID", help="one key (default: all keys)"))
 def keys_usage(args: Namespace, console: Console) -> None:
-    """Show what was done with keys; servers write it down every second."""
+    """Show the usage of keys; servers record it every second."""
     ids = [_id(args.id)] if args.id else [key.id for key in _all(console)]
     found = [console.relay.usage(each) for each in ids]
     lines = [_used(each) for each in found] or ["no keys yet", "  next: relay keys new"]

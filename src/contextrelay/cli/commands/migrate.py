@@ -1,4 +1,4 @@
-"""migrate: move a store to another engine."""
+"""migrate: copy a store to another engine."""
 
 from __future__ import annotations
 
@@ -17,34 +17,35 @@ from contextrelay.model.reports import MigrateProgress, MigrateReport
 from contextrelay.store.engine import is_there
 from contextrelay.verbs import Migrate
 
-# A line of progress, where it is not written over the one before.
+# Interval of progress lines where a line cannot be overwritten.
 LINE_EVERY_S = 10.0
 
 
 @takes(
     arg("source", metavar="FROM", help="a folder, or the address of an engine"),
-    arg("target", metavar="TO", help="an empty one, or one to which this was begun"),
-    arg("--blobs", metavar="PLACE", help="where TO is to have its large bodies, if not with it"),
-    arg("--verify", action="store_true", help="read all of TO back and re-derive every hash"),
-    arg("--keep-locked", action="store_true", help="do not open TO yet: another pass will follow"),
+    arg("target", metavar="TO", help="an empty store, or one with an unfinished migration"),
+    arg("--blobs", metavar="PLACE", help="where TO stores large bodies (default: with the rest)"),
+    arg("--verify", action="store_true", help="read all of TO back and check every hash"),
+    arg("--keep-locked", action="store_true", help="keep TO locked, for another pass"),
 )
 def migrate(args: Namespace, console: Console) -> None:
-    """Move threads, artifacts, channels and keys to another engine, while FROM is in use.
+    """Copy threads, artifacts, channels and keys to another engine while FROM is in use.
 
-    One that was cut off goes on when it is run again. TO is locked until a pass finds nothing new.
+    To continue an interrupted migration, run the same command again. TO is locked until a pass
+    finds nothing new.
     """
     for address in (args.source, args.target):
         if is_server(address):
-            raise Invalid(f"{address} is a server, no engine", "name what it stores into")
+            raise Invalid(f"{address} is a server, not an engine", "use the address of its store")
     if not is_there(args.source):
-        raise NotFound(f"there is no store in {args.source}", "check the folder")
+        raise NotFound(f"no store in {args.source}", "check the folder")
     target = Local(open_stores(args.target, None, args.blobs or ""))
     try:
         report = target.ask(Migrate(args.source, args.verify, args.keep_locked, _Shown(console)))
     except KeyboardInterrupt:
         address = target.stores.engine.address
         console.note(
-            f"{address} stays locked: the same command goes on; or give it up: "
+            f"{address} stays locked: run the same command to continue, or abandon it: "
             f"relay --store {address} restore --abandon"
         )
         raise
@@ -62,22 +63,24 @@ def _lines(report: MigrateReport) -> list[str]:
     lines = [f"{moved}, {passes}: {report.source} → {report.target}"]
     if report.verified is not None:
         problems = display.count(report.verified.problem_count, "problem")
-        lines.append(f"  verified: {problems if report.verified.problem_count else 'all is well'}")
+        lines.append(f"  verified: {problems if report.verified.problem_count else 'no problems'}")
         lines += [f"  {each.ref or 'store'}: {each.what}" for each in report.verified.problems]
     if report.is_open:
         lines.append(f"  next: relay serve --store {report.target}")
     elif not report.is_same:
-        lines.append("  FROM is being written to, so TO stays locked")
-        lines.append("  next: stop what writes to FROM, then the same command again")
+        lines.append("  TO stays locked, because FROM is being written to")
+        lines.append("  next: stop the writers of FROM, then run the same command again")
     elif report.verified is not None and report.verified.problem_count:
-        lines.append("  TO stays locked; next: relay --store FROM verify, then the same again")
+        lines.append(
+            "  TO stays locked; next: relay --store FROM verify, then the same command again"
+        )
     else:
-        lines.append("  TO stays locked; next: the same command again, without --keep-locked")
+        lines.append("  TO stays locked; next: the same command without --keep-locked")
     return lines
 
 
 class _Shown:
-    """Progress on stderr: one line that changes on a terminal, else a line now and then."""
+    """Progress on stderr: one line that is overwritten on a terminal, else a line now and then."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

@@ -1,4 +1,4 @@
-"""push, pull and peek: content goes in once, and comes back by ref."""
+"""push, pull and peek: store content, and read it back by ref."""
 
 from __future__ import annotations
 
@@ -18,12 +18,18 @@ from contextrelay.model.artifact import Artifact, ArtifactType, SealFormat
 TYPES = get_args(ArtifactType)
 DESCRIPTION = (
     arg("file", nargs="?", metavar="FILE", help="the file; - or none for stdin"),
-    arg("--name", help="its name, if not the file's"),
-    arg("--type", choices=TYPES, metavar="TYPE", help=f"{', '.join(TYPES)}; else found out"),
-    arg("--media-type", help="like text/markdown; else found out"),
+    arg("--name", help="its name (default: the file name)"),
+    arg("--type", choices=TYPES, metavar="TYPE", help=f"{', '.join(TYPES)} (default: detected)"),
+    arg("--media-type", help="for example text/markdown (default: detected)"),
     arg("--meta", type=pair, action="append", default=[], metavar="KEY=VALUE", help="metadata"),
-    by("who made it"),
-    arg("--source", action="append", default=[], metavar="REF", help="what it was made from"),
+    by("the author"),
+    arg(
+        "--source",
+        action="append",
+        default=[],
+        metavar="REF",
+        help="a ref that it was made from; may be repeated",
+    ),
 )
 
 
@@ -35,7 +41,7 @@ def store(
     channel: str | None = None,
     seal: SealFormat | bool = False,
 ) -> Pushed:
-    """Push what the options describe, into a thread and to a channel if there is one."""
+    """Push the content that the options describe, to a thread and a channel if they are given."""
     made = console.relay.push(
         display.read_body(args.file),
         name=display.name_of(args.file, args.name),
@@ -57,22 +63,24 @@ def store(
     *DESCRIPTION,
     one_of(
         arg("--ttl", type=ttl, default=UNSET, metavar="TIME", help="90s, 30m, 24h, 7d or never"),
-        arg("--pin", action="store_true", help="keep it until it is removed"),
+        arg("--pin", action="store_true", help="keep it until it is deleted"),
     ),
-    arg("--channel", metavar="CHANNEL", help="notify its subscribers"),
-    thread_option("put it into a thread, where it does not expire"),
-    arg("--encrypt", action="store_true", help="seal it: only who has the URL printed can read it"),
+    arg("--channel", metavar="CHANNEL", help="notify the subscribers of a channel"),
+    thread_option("attach it to a thread, where it does not expire"),
+    arg("--encrypt", action="store_true", help="encrypt it; only the printed URL can decrypt it"),
     arg(
         "--format",
         choices=get_args(SealFormat),
-        help="with --encrypt: k2 for any body (what is taken), k1 for text that clients of "
-        "ContextRelay 0.2 are to read",
+        help=(
+            "with --encrypt: k2 for any content (default), k1 for text that ContextRelay 0.2 "
+            "clients can read"
+        ),
     ),
 )
 def push(args: Namespace, console: Console) -> None:
-    """Store a file or stdin once and print the URL that stands for it."""
+    """Store a file or stdin and print its URL."""
     if args.format and not args.encrypt:
-        raise Invalid("--format is how it is encrypted", "say --encrypt too")
+        raise Invalid("--format needs --encrypt", "add --encrypt")
     chosen = thread_argument.thread_if_named(console, args, with_variable=False)
     ttl_s = None if args.pin else args.ttl
     thread = chosen.thread.id if chosen else None
@@ -82,8 +90,7 @@ def push(args: Namespace, console: Console) -> None:
     next_step = f"  next: relay peek {head} · relay pull {head}"
     if made.sealed:
         next_step = (
-            "  who has the whole URL can read it, and nobody else"
-            " · next: relay pull - (and the URL on stdin)"
+            "  only the whole URL can decrypt it · next: relay pull - (with the URL on stdin)"
         )
     url = made.url
     console.answer(
@@ -93,12 +100,14 @@ def push(args: Namespace, console: Console) -> None:
 
 @takes(
     arg("ref", metavar="REF", help=url_argument.FROM_STDIN),
-    arg("-o", "--out", metavar="FILE", help="write to a file, whole or not at all"),
-    arg("--bytes", metavar="A:B", help="only the bytes from A up to B"),
+    arg("-o", "--out", metavar="FILE", help="write to a file, atomically"),
+    arg("--bytes", metavar="A:B", help="only bytes A up to B (exclusive)"),
 )
 def pull(args: Namespace, console: Console) -> None:
-    """Get a body back, exactly as it was stored, or opened if REF is a URL with a key; from its own
-    server where REF is a URL of one."""
+    """Print or save a stored body, exactly as pushed; decrypt it if REF is a URL with a key.
+
+    If REF is a URL of another server, the body is read from that server.
+    """
     given = url_argument.read(console, args.ref)
     relay, ref = url_argument.resolved(console, given.text)
     start, stop = _range(args.bytes)
@@ -109,13 +118,13 @@ def pull(args: Namespace, console: Console) -> None:
     if given.key is None:
         chunks = relay.stream(ref, start, stop)
     else:
-        # Nothing is printed before all of it was opened.
+        # Nothing is printed before everything has been decrypted.
         chunks = iter((relay.pull(given.keyed(ref), start, stop),))
     again = f"relay pull {'-' if given.key else display.short(ref)}"
     display.write_bytes(
         chunks,
         display.short(ref),
-        f"write it to a file: {again} -o FILE; or pipe it on: {again} | COMMAND",
+        f"write it to a file: {again} -o FILE; or pipe it: {again} | COMMAND",
     )
 
 
@@ -124,24 +133,25 @@ def _range(text: str | None) -> tuple[int, int | None]:
         return 0, None
     start, colon, stop = text.partition(":")
     if not colon or not (start + stop).isdecimal() or not (start + stop).isascii():
-        raise Invalid(f"{text!r} is no range of bytes", "write it like 0:1000, 1000: or :1000")
+        raise Invalid(
+            f"invalid byte range {text!r}", "use START:STOP, for example 0:1000, 1000: or :1000"
+        )
     return int(start or 0), int(stop) if stop else None
 
 
 @takes(
     arg("ref", metavar="REF", help=url_argument.FROM_STDIN),
-    arg("--full", action="store_true", help="everything, not the metadata alone"),
+    arg("--full", action="store_true", help="print all fields, not only the metadata"),
 )
 def peek(args: Namespace, console: Console) -> None:
-    """Show what a ref is without loading it: its metadata, type, size, tokens, who made it and when
-    it expires; with --full all about it."""
+    """Describe a ref without loading its body: metadata, type, size, tokens, author and expiry."""
     relay, ref = url_argument.resolved(console, url_argument.read(console, args.ref).text)
     artifact = relay.peek(ref, args.full)
     console.answer(artifact if args.full else _brief(artifact), about(artifact, args.full))
 
 
 def _brief(artifact: Artifact) -> dict[str, object]:
-    """What people are shown, as fields; ours after its maker's, so that none passes for ours."""
+    """Return the fields that people see; ours override those of the author, who may forge some."""
     return {
         **artifact.metadata,
         "type": artifact.type,
@@ -156,7 +166,7 @@ def _brief(artifact: Artifact) -> dict[str, object]:
 
 
 def about(artifact: Artifact, is_full: bool) -> list[str]:
-    """An artifact as people read it."""
+    """Format an artifact for people, as lines."""
     size = display.amount(artifact)
     made = f"{display.clean(artifact.provenance.created_by)} · {display.age(artifact.created_at)}"
     lines = [
@@ -171,9 +181,9 @@ def about(artifact: Artifact, is_full: bool) -> list[str]:
         return lines
     preview = artifact.preview
     cut = f" of {preview.line_count} lines" if preview.truncated else ""
-    seen = f", defused: {', '.join(preview.patterns)}" if preview.patterns else ""
+    seen = f", made safe: {', '.join(preview.patterns)}" if preview.patterns else ""
     text = preview.text.rstrip("\n")
-    # A body that is shorter than its outline is its own.
+    # If the body is shorter than its outline, the outline is the body.
     outline = (artifact.outline or "").rstrip("\n")
     return [
         f"{'ref':10} {artifact.ref}",

@@ -1,4 +1,4 @@
-"""search: passages that answer a query, best first, each with the call that reads on."""
+"""search: find passages by words, best first, each with the command that reads on."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from contextrelay.model.inspect import Hit, Hits
 
 
 @takes(
-    arg("query", nargs="*", metavar="QUERY", help="words to look for"),
-    thread_option("only in this thread"),
-    arg("--ref", metavar="REF", help="only in this ref"),
+    arg("query", nargs="*", metavar="QUERY", help="the words to search for"),
+    thread_option("search only this thread"),
+    arg("--ref", metavar="REF", help="search only this ref"),
     arg(
         "--limit",
         type=int,
         default=10,
         metavar="N",
-        help=f"how many to show, best first (10; at most {SEARCH_RESULTS_MAX})",
+        help=f"number of results, best first (10; at most {SEARCH_RESULTS_MAX})",
     ),
     arg(
         "--tokens-max",
@@ -30,29 +30,31 @@ from contextrelay.model.inspect import Hit, Hits
         type=int,
         default=PIECE_TOKENS_DEFAULT,
         metavar="N",
-        help=f"the answer is never longer ({PIECE_TOKENS_DEFAULT:,})",
+        help=f"maximum size of the answer ({PIECE_TOKENS_DEFAULT:,})",
     ),
-    arg("--rebuild", action="store_true", help="first rebuild the search index, all of it"),
+    arg("--rebuild", action="store_true", help="rebuild the whole search index first"),
 )
 def search(args: Namespace, console: Console) -> None:
-    """Search by words: in everything, in a thread, or in one ref; best first."""
+    """Search by words in the whole store, in a thread, or in one ref; best passages first."""
     if args.rebuild:
         with console.busy("indexing"):
             state = console.relay.rebuild_search()
         artifacts = display.count(state.artifacts, "artifact")
-        indexed = f"the search index has {artifacts}, {display.count(state.passages, 'passage')}"
+        indexed = f"search index: {artifacts}, {display.count(state.passages, 'passage')}"
         if not args.query:
             console.answer(state, indexed)
             return
         console.note(indexed)
     if not "".join(args.query).strip():
-        raise Invalid("what to look for?", "write some words: relay search retry limit")
+        raise Invalid(
+            "missing query", "use: relay search WORDS, for example relay search retry limit"
+        )
     chosen = thread_argument.thread_if_named(console, args, with_variable=False)
     relay, ref = console.relay, None
     if args.ref is not None:
         relay, ref = url_argument.resolved(console, args.ref)
     if chosen is not None and relay is not console.relay:
-        raise Invalid("the thread and the ref are in different stores", "leave one of them out")
+        raise Invalid("the thread and the ref are in different stores", "omit one of them")
     try:
         found = relay.search(
             " ".join(args.query),
@@ -62,7 +64,7 @@ def search(args: Namespace, console: Console) -> None:
             tokens_max=args.tokens_max,
         )
     except Sealed as error:
-        hint = "find lines in it here: relay grep PATTERN - (and the URL with its key on stdin)"
+        hint = "search its lines: relay grep PATTERN - (with the URL and its key on stdin)"
         raise Sealed(error.message, hint) from error
     lines = [line for hit in found.hits for line in _lines(console, hit)]
     console.answer(found, lines, found.text.rstrip("\n"))
@@ -70,9 +72,9 @@ def search(args: Namespace, console: Console) -> None:
 
 
 def _lines(console: Console, hit: Hit) -> list[str]:
-    """A hit for people."""
+    """Format a hit for people, as lines."""
     name = f"  {display.clean(hit.name)}" if hit.name else ""
-    stale = f"  stale: newer is {display.short(hit.newer)}" if hit.newer else ""
+    stale = f"  stale: a newer version is {display.short(hit.newer)}" if hit.newer else ""
     head = f"{display.short(hit.ref)}{name}  {display.age(hit.created_at)}{stale}"
     way, value = next(iter(hit.next_args.items()), ("", ""))
     option = f" --{way.replace('_', '-')} {quote(value)}" if way else ""
@@ -81,10 +83,10 @@ def _lines(console: Console, hit: Hit) -> list[str]:
 
 
 def _show(console: Console, found: Hits) -> None:
-    """What was searched, what was left out, and how far the index is."""
+    """Print what was searched, what was left out, and whether the index is complete."""
     summary = f"{display.count(found.found, 'passage')} in {found.scope}"
     if found.left_out:
-        summary += f"; not shown: {found.left_out}"
+        summary += f"; left out: {found.left_out}"
     if found.ignored:
         summary += f"; not found: {display.clean(' '.join(found.ignored))}"
     spent = found.spent

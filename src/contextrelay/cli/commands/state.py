@@ -1,4 +1,4 @@
-"""state header, show, patch, diff, log, restore, compact, adopt: a thread's memory."""
+"""state header, show, patch, diff, log, restore, compact, adopt: the state of a thread."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _CHANGES_SHOWN = 10
 
 @takes(*thread_arguments("THREAD[@vN]"))
 def state_header(args: Namespace, console: Console) -> None:
-    """Show the bounded view of a state that goes into a prompt; piped, its exact JSON."""
+    """Print the bounded header of a state, for a prompt; piped, its exact JSON."""
     chosen = _at(console, args, None)
     reply = chosen.thread.ask(ReadHeader(chosen.thread.id, chosen.version))
     raw = bytes(reply.header).decode()
@@ -56,13 +56,11 @@ def _header_lines(label: str, raw: str) -> list[str]:
     header = decode(raw)
     lines = [f"{label} @ v{header['version']} · {display.tokens(len(raw.encode()))}"]
     for name, field, list_name, sign in _SECTIONS:
-        items: list[dict[str, Any]] = header.get(field, [])  # An older server has no decisions.
+        items: list[dict[str, Any]] = header.get(field, [])  # Older servers send no decisions.
         total = len(items) + header["omitted"].get(list_name, 0)
         if not items:
             if total:
-                lines.append(
-                    f"{name:12} {'all left out: relay state show has them':56} (0 of {total})"
-                )
+                lines.append(f"{name:12} {'all left out; see: relay state show':56} (0 of {total})")
             continue
         texts = [f"{sign} {_said(item)}" for item in items]
         lines.append(f"{name:12} {display.filled(texts[0], 56)} ({len(items)} of {total})")
@@ -86,10 +84,10 @@ def _said(item: dict[str, Any]) -> str:
 
 @takes(
     *thread_arguments("[THREAD][@vN][:/PATH]"),
-    arg("--at", type=version, metavar="vN", help="as it was at a version"),
+    arg("--at", type=version, metavar="vN", help="the state at this version"),
 )
 def state_show(args: Namespace, console: Console) -> None:
-    """Show a whole state as JSON, as it is or was at a version, or a place in it."""
+    """Print a state as JSON, at any version, or one value in it."""
     chosen = _at(console, args, args.at)
     raw = chosen.thread.ask(ReadState(chosen.thread.id, chosen.version)).state
     if chosen.pointer:
@@ -108,25 +106,25 @@ def state_show(args: Namespace, console: Console) -> None:
 def _at(console: Console, args: Namespace, at: int | None) -> Chosen:
     chosen = thread_argument.choose(console, args)
     if at is not None and chosen.version not in (None, at):
-        raise Invalid(f"two versions are named: v{chosen.version} and v{at}", "name one")
+        raise Invalid(f"conflicting versions: v{chosen.version} and v{at}", "name only one")
     return chosen._replace(version=at or chosen.version)
 
 
 @takes(
-    arg("source", nargs="?", metavar="-", help="the patch comes from stdin"),
+    arg("source", nargs="?", metavar="-", help="read the patch from stdin"),
     one_of(
-        arg("--json", dest="document", metavar="PATCH", help="the patch itself"),
-        arg("--file", metavar="FILE", help="the patch is in a file"),
+        arg("--json", dest="document", metavar="PATCH", help="the patch"),
+        arg("--file", metavar="FILE", help="a file with the patch"),
     ),
     thread_option(),
-    arg("--expected", type=version, metavar="vN", help="only if that is the newest"),
-    arg("--merge", action="store_true", help="or if what changed since is elsewhere"),
-    by("who changes it"),
+    arg("--expected", type=version, metavar="vN", help="only if vN is the newest version"),
+    arg("--merge", action="store_true", help="accept newer versions that changed other places"),
+    by("the author"),
 )
 def state_patch(args: Namespace, console: Console) -> None:
-    """Change a state by a JSON Patch (RFC 6902): all of its operations, or none.
+    """Change a state by a JSON Patch (RFC 6902): all operations, or none.
 
-    The answer as JSON: relay --json state patch ...
+    For JSON output, use relay --json state patch.
     """
     chosen = thread_argument.choose_thread(console, args)
     operations, expected = _patch(args)
@@ -138,19 +136,21 @@ def state_patch(args: Namespace, console: Console) -> None:
 
 
 def _patch(args: Namespace) -> tuple[Any, int | None]:
-    """The operations, and the version they are for, if the document says so."""
+    """Return the operations, and the expected version if the document has one."""
     if args.source not in (None, "-") or (args.source and (args.document or args.file)):
-        raise Invalid(f"{args.source!r} is one too many", "give --json PATCH, --file FILE or -")
+        raise Invalid(
+            f"unexpected argument {args.source!r}", "use one of --json PATCH, --file FILE or -"
+        )
     if args.document is not None and args.document != "-":
         document = read_json(args.document, "the patch")
     else:
         if args.file is None and args.source is None and sys.stdin.isatty():
-            raise Invalid("there is no patch", "give --json PATCH, --file FILE, or pipe it in")
+            raise Invalid("missing patch", "use --json PATCH or --file FILE, or pipe the patch in")
         document = read_json(_bounded(args.file), "the patch")
     if is_object(document) and "operations" in document:
         expected = document.get("expected")
         if expected is not None and type(expected) is not int:
-            raise Invalid("`expected` is no version", "give the number of a version")
+            raise Invalid("`expected` is not a valid version", "use a version number")
         document = document["operations"]
     else:
         expected = None
@@ -168,18 +168,18 @@ def _bounded(file: str | None) -> bytes:
 
 
 def _for_people(error: Conflict) -> Conflict:
-    """A conflict with what changed since, for people."""
+    """Return a conflict that lists the changes since the expected version."""
     changed: Any = error.details.get("changed") or []
-    lines = [f"since then: {state_display.operation(each)}" for each in changed[:_CHANGES_SHOWN]]
+    lines = [f"changed since: {state_display.operation(each)}" for each in changed[:_CHANGES_SHOWN]]
     if len(changed) > _CHANGES_SHOWN:
-        lines.append(f"and {len(changed) - _CHANGES_SHOWN} more: relay state log")
+        lines.append(f"and {len(changed) - _CHANGES_SHOWN} more: see relay state log")
     return Conflict(error.message, "\n  ".join([*lines, error.hint]), error.details)
 
 
 def show_patched(console: Console, patched: Patched, by: str) -> None:
-    """Show what a change led to, and how to take it back."""
+    """Print the new version, its change and the command that undoes it."""
     if not patched.operations:
-        lines = [f"v{patched.version}  nothing to change"]
+        lines = [f"v{patched.version}  unchanged"]
     else:
         text = state_display.operations(patched.operations)
         undo = f"undo: relay state restore v{patched.version - 1}"
@@ -189,11 +189,11 @@ def show_patched(console: Console, patched: Patched, by: str) -> None:
 
 @takes(
     arg("old", type=version, metavar="vA"),
-    arg("new", type=version, nargs="?", metavar="vB", help="else the newest"),
+    arg("new", type=version, nargs="?", metavar="vB", help="default: the newest"),
     thread_option(),
 )
 def state_diff(args: Namespace, console: Console) -> None:
-    """Show what leads from one version of a state to another."""
+    """Print the changes from one version of a state to another."""
     chosen = thread_argument.choose_thread(console, args)
     changes = chosen.thread.diff(args.old, args.new)
     lines = [f"{chosen.label} v{changes.old_version} → v{changes.new_version}"]
@@ -201,12 +201,12 @@ def state_diff(args: Namespace, console: Console) -> None:
         console.answer(changes, lines)
         return
     lines += state_display.change(chosen.thread.state(args.old), changes.operations)
-    console.answer(changes, lines if changes.operations else [*lines, "no difference"])
+    console.answer(changes, lines if changes.operations else [*lines, "no differences"])
 
 
 @takes(*thread_arguments(), LIMIT)
 def state_log(args: Namespace, console: Console) -> None:
-    """List the versions of a state, newest first: when, who, what, and their checkpoints."""
+    """List the versions of a state, newest first: time, author, change and checkpoints."""
     chosen = thread_argument.choose_thread(console, args)
     labels: dict[int, list[str]] = {}
     versions: list[Numbered] = []
@@ -234,29 +234,29 @@ def _number(numbered: Numbered) -> int:
 
 def _version_line(numbered: Numbered, labels: dict[int, list[str]]) -> str:
     event, number = numbered.event, _number(numbered)
-    text = state_display.event(event).removeprefix(f"v{number}").strip() or "the beginning"
+    text = state_display.event(event).removeprefix(f"v{number}").strip() or "created"
     flags = "".join(f"  ⚑ {display.clean(label)}" for label in labels.get(number, ()))
     when = f"{event.at.astimezone():%Y-%m-%d %H:%M:%S}"
     return f"{f'v{number}':6} {when}  {display.filled(display.clean(event.by), 10)}  {text}{flags}"
 
 
-@takes(arg("version", type=version, metavar="vN"), thread_option(), by("who does it"))
+@takes(arg("version", type=version, metavar="vN"), thread_option(), by("the author"))
 def state_restore(args: Namespace, console: Console) -> None:
-    """Make an old version the newest one, as a new version."""
+    """Restore an earlier version, as a new version."""
     chosen = thread_argument.choose_thread(console, args)
     show_patched(console, chosen.thread.restore(args.version, args.by), args.by)
 
 
-@takes(*thread_arguments(), by("who does it"))
+@takes(*thread_arguments(), by("the author"))
 def state_compact(args: Namespace, console: Console) -> None:
-    """Shorten the lists that grow by themselves; older versions stay readable."""
+    """Shorten the lists that grow automatically; older versions stay readable."""
     chosen = thread_argument.choose_thread(console, args)
     show_patched(console, chosen.thread.compact(args.by), args.by)
 
 
-@takes(*thread_arguments(), by("who edited it"))
+@takes(*thread_arguments(), by("the author"))
 def state_adopt(args: Namespace, console: Console) -> None:
-    """Take a hand edit of state.json, as `relay thread files` wrote it, in as a patch."""
-    console.own_address("state.json is next to the store")
+    """Import a manual edit of the state.json that `relay thread files` wrote, as a patch."""
+    console.own_address("state.json is stored next to the store")
     chosen = thread_argument.choose_thread(console, args)
     show_patched(console, chosen.thread.adopt(args.by), args.by)

@@ -19,7 +19,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "step": (),
     "decision": ("reason", "evidence", "confidence"),
 }
-"""What can be added, and the options that each has."""
+"""The kinds of entries, and the options of each."""
 
 
 def _share(text: str) -> float:
@@ -28,7 +28,7 @@ def _share(text: str) -> float:
     except ValueError:
         share = -1.0
     if not 0 <= share <= 1:
-        raise ArgumentTypeError(f"{text!r} is no confidence: write 0 to 1")
+        raise ArgumentTypeError(f"invalid confidence {text!r}: use a number from 0 to 1")
     return share
 
 
@@ -36,19 +36,21 @@ def _share(text: str) -> float:
     arg("kind", choices=tuple(KINDS)),
     arg("text", metavar="TEXT"),
     thread_option(),
-    arg("--key", help="of a fact, which replaces those with this key"),
+    arg("--key", help="of a fact; replaces the facts with this key"),
     arg("--severity", choices=("hard", "soft"), help="of a constraint (hard)"),
     arg("--reason", action="append", metavar="CODE", help="of a decision"),
     arg("--evidence", action="append", metavar="REF", help="of a decision"),
     arg("--confidence", type=_share, help="of a decision, 0 to 1 (1)"),
-    by("who adds it"),
+    by("the author"),
 )
 def state_add(args: Namespace, console: Console) -> None:
-    """Add a fact, a constraint, a question, a step of the plan, or a decision."""
+    """Add a fact, constraint, question, plan step or decision to a state."""
     for options in KINDS.values():
         for option in options:
             if option not in KINDS[args.kind] and getattr(args, option) is not None:
-                raise Invalid(f"a {args.kind} has no --{option}", "see: relay state add --help")
+                raise Invalid(
+                    f"--{option} is not an option of a {args.kind}", "see: relay state add --help"
+                )
     chosen = thread_argument.choose_thread(console, args)
     added = add_entry(
         chosen.thread.id,
@@ -64,8 +66,8 @@ def state_add(args: Namespace, console: Console) -> None:
     show_patched(console, run(console.relay.transport, added), args.by)
 
 
-@takes(arg("id", metavar="ID", help="like q3 or s2"), thread_option(), by("who did it"))
+@takes(arg("id", metavar="ID", help="an id such as q3 or s2"), thread_option(), by("the author"))
 def state_resolve(args: Namespace, console: Console) -> None:
-    """Mark a question as resolved, or a step of the plan as done."""
+    """Resolve a question, or complete a plan step."""
     chosen = thread_argument.choose_thread(console, args)
     show_patched(console, chosen.thread.resolve(args.id, args.by), args.by)

@@ -1,4 +1,4 @@
-"""init, gc, verify, backup, restore: looking after the store."""
+"""init, gc, verify, backup, restore: maintenance of the store."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from contextrelay.store.engine import SETTINGS_NAME
 
 
 def init(args: Namespace, console: Console) -> None:
-    """Make the store and its config.json; what is there already stays as it is."""
-    console.own_address("this makes files")
+    """Create the store and its config.json; existing files are kept."""
+    console.own_address("this creates files")
     home = console.relay.transport.stores.engine.home
     if home is None:
         raise Invalid("only a store in a folder has a config.json", "use --store FOLDER")
@@ -28,14 +28,14 @@ def init(args: Namespace, console: Console) -> None:
     if is_new:
         write_whole(config, [format(encode(Settings()), indent=2) + b"\n"])
     console.relay.sweep(items_max=1, is_deep=False)
-    text = f"{home} {'is ready' if is_new else 'was ready before'}"
+    text = f"{home} {'created' if is_new else 'already exists'}"
     console.answer(
         {"home": str(home), "is_new": is_new}, [text, "  next: relay push FILE"], str(home)
     )
 
 
 def gc(args: Namespace, console: Console) -> None:
-    """Expire what is due, free the bytes that nothing holds, repair what a crash left over."""
+    """Delete expired artifacts, free unreferenced bodies, and repair leftovers of crashes."""
     with console.busy("sweeping"):
         report = console.relay.sweep()
     freed = display.count(report.freed_bodies, "body", "bodies")
@@ -44,21 +44,21 @@ def gc(args: Namespace, console: Console) -> None:
         [
             f"expired    {report.expired:,}",
             f"freed      {freed}, {display.size(report.freed_bytes)}",
-            f"forgotten  {display.count(report.forgotten_tombstones, 'tombstone')}",
-            f"mended     {report.mended:,}",
-            *([] if report.is_done else ["  more is due: relay gc again"]),
+            f"deleted    {display.count(report.forgotten_tombstones, 'tombstone')}",
+            f"repaired   {report.mended:,}",
+            *([] if report.is_done else ["  more to clean up: run relay gc again"]),
         ],
     )
 
 
 def verify(args: Namespace, console: Console) -> None:
-    """Re-derive every hash and follow every reference; exit 1 where something is wrong."""
+    """Recompute every hash and follow every reference; exit 1 if there is a problem."""
     with console.busy("verifying"):
         report = console.relay.verify()
     artifacts = display.count(report.artifacts, "artifact")
     bodies = f"{display.count(report.bodies, 'body', 'bodies')} ({display.size(report.body_bytes)})"
     problems = display.count(report.problem_count, "problem")
-    found = problems if report.problem_count else "all is well"
+    found = problems if report.problem_count else "no problems"
     if report.unchecked:
         found += (
             f"; {display.count(report.unchecked, 'description')} of an earlier version unchecked"
@@ -77,18 +77,18 @@ def verify(args: Namespace, console: Console) -> None:
         console.exit_code = 1
 
 
-@takes(arg("-o", "--out", metavar="FILE", help="where to (relay-DATE.tar)"))
+@takes(arg("-o", "--out", metavar="FILE", help="the backup file (default: relay-DATE.tar)"))
 def backup(args: Namespace, console: Console) -> None:
-    """Write the whole store to one file, consistent while others go on writing."""
+    """Write a consistent backup of the store to one file, also while it is in use."""
     path = Path(args.out or f"relay-{datetime.now(UTC):%Y-%m-%d-%H%M%S}.tar")
     if path.is_dir() or not path.absolute().parent.is_dir():
-        raise Invalid(f"{path} cannot be written", "name a file in a folder that exists")
+        raise Invalid(f"cannot write {path}", "name a file in an existing folder")
     with console.busy("backing up"):
         console.relay.backup(path)
     size_bytes = path.stat().st_size
     console.answer(
         {"file": str(path), "size": size_bytes},
-        [f"{path}  {display.size(size_bytes)}", f"  back: relay --store NEW restore {path}"],
+        [f"{path}  {display.size(size_bytes)}", f"  restore it: relay --store NEW restore {path}"],
         str(path),
     )
 
@@ -98,19 +98,20 @@ def backup(args: Namespace, console: Console) -> None:
     arg(
         "--abandon",
         action="store_true",
-        help="give up a restore that was cut short: erase what it wrote, and nothing else",
+        help="abandon an interrupted restore and erase only what it wrote",
     ),
 )
 def restore(args: Namespace, console: Console) -> None:
-    """Fill an empty store from a backup, checking every hash.
+    """Restore a backup into an empty store, checking every hash.
 
-    One that was cut short leaves the store locked, to reads and writes, until it is run again or
-    abandoned.
+    An interrupted restore leaves the store locked until it is run again or abandoned.
     """
     if args.abandon == (args.file is not None):
-        raise Invalid("a restore takes a FILE or --abandon", "relay restore FILE")
+        raise Invalid("expected either FILE or --abandon", "use: relay restore FILE")
     if args.abandon:
-        console.answer(console.relay.abandon_restore(), ["the store is empty and open"])
+        console.answer(
+            console.relay.abandon_restore(), ["restore abandoned; the store is empty and unlocked"]
+        )
         return
     with console.busy("restoring"):
         report = console.relay.restore(args.file)

@@ -1,4 +1,4 @@
-"""thread new, list, show, fork, close, rm, files: execution contexts, each with a state."""
+"""thread new, list, show, fork, close, rm, files: threads, each with a state."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from contextrelay.model.thread import ThreadKind, ThreadView
 from contextrelay.verbs import ReadStats
 
 
-@takes(arg("--name", help="a name to call it by"), by("who makes it"))
+@takes(arg("--name", help="a name for the thread"), by("the author"))
 def thread_new(args: Namespace, console: Console) -> None:
-    """Make a thread and print its id; it is then the last used one in this folder."""
+    """Create a thread and print its id; it becomes the last used thread in this folder."""
     thread = console.relay.new_thread(args.name, args.by)
     thread_argument.remember(console.relay, thread.id)
     _made(console, thread.show())
@@ -28,19 +28,19 @@ def _made(console: Console, view: ThreadView) -> None:
 
 
 _KIND = arg(
-    "--kind", choices=get_args(ThreadKind), help="those of a kind, which are not listed else"
+    "--kind", choices=get_args(ThreadKind), help="only threads of a kind; they are hidden otherwise"
 )
 
 
 @takes(
     *PAGE,
     _KIND,
-    arg("--text", metavar="TEXT", help="only those with this in their name"),
-    arg("--status", choices=("open", "closed"), help="only those"),
-    arg("--agent", metavar="NAME", help="only those made by one with this in its name"),
+    arg("--text", metavar="TEXT", help="only names that contain TEXT"),
+    arg("--status", choices=("open", "closed"), help="only threads with this status"),
+    arg("--agent", metavar="NAME", help="only creators whose name contains NAME"),
 )
 def thread_list(args: Namespace, console: Console) -> None:
-    """List threads, newest first; the last used one in this folder is marked."""
+    """List threads, newest first; the last used thread in this folder is marked."""
     listing = console.relay.threads(
         args.limit, args.after, args.kind, args.text, args.status, args.agent
     )
@@ -78,7 +78,7 @@ def _table(console: Console, views: list[ThreadView]) -> list[str]:
 
 @takes(*thread_arguments())
 def thread_show(args: Namespace, console: Console) -> None:
-    """Show a thread as it stands."""
+    """Show a thread: its state, creator and contents."""
     view = thread_argument.choose_thread(console, args).view
     origin = f" · from {view.forked_from}" if view.forked_from else ""
     name = f"  {label(view)}" if view.name else ""
@@ -90,7 +90,7 @@ def thread_show(args: Namespace, console: Console) -> None:
         [
             f"{'thread':10} {view.thread_id}{name}",
             f"{'state':10} v{view.version} · {view.status} · changed {changed}",
-            f"{'made':10} by {display.clean(view.created_by)} · {made}{origin}",
+            f"{'created':10} by {display.clean(view.created_by)} · {made}{origin}",
             f"{'holds':10} {holds}",
             f"  next: relay state header {head} · relay events {head} · relay stats {head}",
         ],
@@ -99,22 +99,22 @@ def thread_show(args: Namespace, console: Console) -> None:
 
 @takes(
     *thread_arguments("THREAD[@vN]"),
-    arg("--name", help="a name to call the new one by"),
-    by("who makes it"),
+    arg("--name", help="a name for the new thread"),
+    by("the author"),
 )
 def thread_fork(args: Namespace, console: Console) -> None:
-    """Begin a thread with the state of another, as it is or was at a version; print its id."""
+    """Create a thread from the state of another, at any version, and print its id."""
     chosen = thread_argument.choose(console, args)
     if chosen.pointer is not None:
-        raise Invalid("a fork takes a whole state", "leave the path out: THREAD@v7")
+        raise Invalid("cannot fork a part of a state", "omit the path: THREAD@v7")
     thread = chosen.thread.fork(chosen.version, args.name, args.by)
     thread_argument.remember(console.relay, thread.id)
     _made(console, thread.show())
 
 
-@takes(*thread_arguments(), by("who closes it"))
+@takes(*thread_arguments(), by("the author"))
 def thread_close(args: Namespace, console: Console) -> None:
-    """Close a thread: it can be read, and no longer changed."""
+    """Close a thread: it stays readable, but cannot be changed."""
     chosen = thread_argument.choose_thread(console, args)
     view = chosen.thread.close(args.by)
     console.answer(view, f"closed {label(view)} at v{view.version}", view.thread_id)
@@ -122,23 +122,23 @@ def thread_close(args: Namespace, console: Console) -> None:
 
 @takes(
     arg("place", nargs="?", metavar="THREAD", help="an id, its beginning, or a name"),
-    thread_option("the same"),
-    arg("--yes", action="store_true", help="do not ask"),
+    thread_option("the same as THREAD"),
+    arg("--yes", action="store_true", help="do not ask for confirmation"),
 )
 def thread_rm(args: Namespace, console: Console) -> None:
-    """Remove a thread with its history, and the artifacts that only it holds."""
+    """Delete a thread with its history, and the artifacts that no other thread holds."""
     if bool(args.place) == bool(args.thread):
-        raise Invalid("this removes the thread that is named", "name one: relay thread rm THREAD")
+        raise Invalid("expected exactly one thread", "use: relay thread rm THREAD")
     view = thread_argument.find(console.relay, args.place or args.thread)
     holds = f"{display.count(view.version, 'version')}, {display.count(view.artifacts, 'artifact')}"
-    console.confirm(f"remove {label(view)} ({display.short(view.thread_id)}: {holds})?", args.yes)
+    console.confirm(f"delete {label(view)} ({display.short(view.thread_id)}: {holds})?", args.yes)
     view = thread_argument.Thread(console.relay, view.thread_id).remove()
-    console.answer(view, f"removed {label(view)} ({holds})", view.thread_id)
+    console.answer(view, f"deleted {label(view)} ({holds})", view.thread_id)
 
 
 @takes(*thread_arguments())
 def thread_files(args: Namespace, console: Console) -> None:
-    """Write state.json, events.log and the artifacts of a thread as files; print their folder."""
+    """Write the state, events and artifacts of a thread as files, and print their folder."""
     console.own_address("these files are written next to the store")
     chosen = thread_argument.choose_thread(console, args)
     with console.busy("writing files"):
@@ -147,7 +147,7 @@ def thread_files(args: Namespace, console: Console) -> None:
         mirrored,
         [
             f"{mirrored.folder}  {display.count(mirrored.files, 'file')}",
-            "  edited state.json? relay state adopt",
+            "  to import an edited state.json: relay state adopt",
         ],
         mirrored.folder,
     )

@@ -1,4 +1,4 @@
-"""version: which one this is."""
+"""version: the version of this package."""
 
 from __future__ import annotations
 
