@@ -69,5 +69,5 @@ def test_a_thread_is_packed_for_a_model_within_its_budget(stdio: Place) -> None:
 
     assert "Fact: note: orders live in PostgreSQL 16" in good(packed)
     assert "office" not in good(packed)
-    assert "left out for lack of room: facts/f" in good(packed)
+    assert "left out, over the budget: facts/f" in good(packed)
     assert bad(refused).startswith("Error: ")

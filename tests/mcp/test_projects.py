@@ -85,5 +85,5 @@ def test_a_server_offers_no_files_of_its_own_machine(tmp_path: Path, folder: str
 
     assert "peek_context" in names
     assert not any(name.startswith("relay_project") for name in names)
-    assert "there is no tool 'relay_project_init'" in refused
+    assert "unknown tool 'relay_project_init'" in refused
     assert list(Path(folder).iterdir()) == []

@@ -66,9 +66,9 @@ def test_a_prompt_that_cannot_be_written_is_an_error_with_the_next_step(stdio: P
     unknown, missing, nothing, odd = stdio.run(act)
 
     assert "cold_start" in unknown
-    assert "thread is missing" in missing
+    assert "missing argument 'thread'" in missing
     assert "there is no thread 'none'. Next: see: relay_state do=threads" in nothing
-    assert "no argument 'loud'" in odd
+    assert "unknown argument 'loud'" in odd
 
 
 def test_arguments_are_completed(place: Place) -> None:

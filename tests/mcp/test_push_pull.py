@@ -193,7 +193,7 @@ def test_a_task_that_nobody_takes_is_given_up_and_says_where_it_is(stdio: Place)
     """Promise M1."""
     answer = bad(stdio.call("bridge_task", task="alone", timeout=1))
 
-    assert answer.startswith("Error bridging task: no answer came in 1 s. Next: ")
+    assert answer.startswith("Error bridging task: no answer within 1 s. Next: ")
     assert "relay:///pull/" in answer
 
 

@@ -62,7 +62,7 @@ def test_operations_may_come_as_json_text(place: Place) -> None:
         state = relay.thread("release").state()
         assert [each["id"] for each in state["open_questions"]] == ["q1", "q2"]
     for refused in (torn, deep):
-        assert "operations is a text that is not a JSON array" in refused
+        assert "operations is not a valid JSON array" in refused
         assert "send operations as a list" in refused
     assert "operations" in word
 

@@ -1,1 +1,1 @@
-"""The MCP door: models ask the relay by tools, and read artifacts and headers as resources."""
+"""The MCP server: tools, resources and prompts for models."""

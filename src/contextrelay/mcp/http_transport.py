@@ -1,13 +1,13 @@
 """MCP over HTTP: `/mcp` of a server.
 
-Every request stands for itself, as the newest protocol has it. Clients of the older one get a
-session where one process serves the store alone; elsewhere, and past a number of them, they are
-served without: no balancer has to bring them to the same process.
+Requests are stateless, as in the newest protocol. Clients of the older one get a session if a
+single process serves the store; otherwise, and above a limit, they are served without one, so that
+no load balancer has to route them to the same process.
 
-The SDK is loaded with the first request. Its transport reads and answers through the exchange, so
-that authentication, limits and metrics are those of every other path.
+The SDK is imported with the first request. Its transport reads and answers through the exchange, so
+authentication, limits and metrics are the same as for every other path.
 
-Rule: a server asks no other server for its callers.
+Rule: a server sends no requests to other servers for its callers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from contextrelay.server.streams.signals import unless_left
 from contextrelay.verbs import Verb
 from contextrelay.verbs.problems import MEDIA_TYPE
 
-# Sessions of clients of the older protocol, in one process; and how long one may be unused.
+# Sessions of clients of the older protocol in one process, and their idle timeout.
 MCP_SESSIONS_MAX = 1_000
 MCP_SESSION_IDLE_S = 3_600.0
 
@@ -43,7 +43,7 @@ Handle = Callable[[Scope, Receive, Send], Awaitable[None]]
 JSON = "application/json"
 EVENTS = "text/event-stream"
 SESSION_HEADER = "mcp-session-id"
-# The relay of a request, in its scope, where the server finds it again.
+# The key in the ASGI scope under which the relay of a request is passed through the SDK.
 RELAY = "contextrelay.relay"
 
 
@@ -60,16 +60,16 @@ class NotAccepted(RelayError):
 
 
 class RpcMessage(Struct):
-    """A JSON-RPC message, as far as this server looks at it."""
+    """The fields of a JSON-RPC message that this server reads."""
 
     jsonrpc: Literal["2.0"]
     method: str
 
 
 async def answer(exchange: Exchange) -> None:
-    """The Model Context Protocol, for models.
+    """Answer a message of the Model Context Protocol.
 
-    One JSON-RPC message in, its answer out, or a stream of events with it.
+    Takes one JSON-RPC message and returns its answer, or a stream of events that ends with it.
     """
     headers = _checked(exchange)
     mounted = await exchange.door.mcp.ready()
@@ -82,7 +82,7 @@ async def answer(exchange: Exchange) -> None:
 
 
 async def listen(exchange: Exchange) -> None:
-    """What an MCP server sends by itself in a session, as server-sent events."""
+    """Stream the messages that an MCP server sends in a session, as server-sent events."""
     await _in_session(exchange)
 
 
@@ -94,7 +94,7 @@ async def leave(exchange: Exchange) -> None:
 async def _in_session(exchange: Exchange) -> None:
     if not exchange.door.mcp.has_sessions or not exchange.header(SESSION_HEADER):
         raise NotAllowed(
-            f"{exchange.method} is for a session, and this request names none",
+            f"{exchange.method} needs a session, and this request has no session id",
             "send each message with POST",
             {"allow": "POST"},
         )
@@ -104,43 +104,45 @@ async def _in_session(exchange: Exchange) -> None:
 
 
 def _begins(body: bytes) -> bool:
-    """Whether a message begins a session, as clients of the older protocol do."""
+    """Return True if a message starts a session, as clients of the older protocol do."""
     with suppress(MsgspecError, UnicodeDecodeError):
         return b"initialize" in body and decode(body, type=RpcMessage).method == "initialize"
     return False
 
 
 def _scope(exchange: Exchange, headers: list[tuple[bytes, bytes]]) -> Scope:
-    """The request as the SDK sees it, with the relay that answers it."""
+    """Return the ASGI scope for the SDK, with the relay that answers the request."""
     from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
     from mcp.server.auth.provider import AccessToken
 
     scope = {**exchange.scope, "headers": headers, RELAY: AsyncRelay.over(Here(exchange))}
     key = exchange.visitor.key
-    if key is not None:  # A session is for the key that began it.
+    if key is not None:  # A session is bound to the key that started it.
         scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=key.id, scopes=[]))
     return scope
 
 
 def _checked(exchange: Exchange) -> list[tuple[bytes, bytes]]:
-    """The headers, with the accept header that the SDK insists on.
+    """Return the headers, with the accept header that the SDK requires.
 
     Raises:
-        NotTaken, NotAccepted: the content type or accept header is wrong.
+        NotTaken, NotAccepted: the content type or the accept header is wrong.
     """
     if exchange.media_type() != JSON:
-        raise NotTaken("a message is JSON", f"send it as content-type: {JSON}")
+        raise NotTaken("invalid content type: a message is JSON", f"send content-type: {JSON}")
     accepted = exchange.header("accept")
     if accepted and "*/*" not in accepted and not all(map(exchange.accepts, (JSON, EVENTS))):
-        raise NotAccepted("an answer is JSON or events", f"send accept: {JSON}, {EVENTS}")
+        raise NotAccepted(
+            "the accept header allows neither JSON nor events", f"send accept: {JSON}, {EVENTS}"
+        )
     kept = [each for each in exchange.scope["headers"] if each[0] != b"accept"]
     return [*kept, (b"accept", f"{JSON}, {EVENTS}".encode())]
 
 
 def _receiving(exchange: Exchange, body: bytes | None) -> Receive:
-    """The body once, then nothing until the client leaves.
+    """Return an ASGI receive function: the body once, then nothing until the client disconnects.
 
-    Without a body it is a stream that would never end: it does when the server ends.
+    Without a body, the request is a stream; it ends when the server stops.
     """
     parts = [body or b""]
     closing = exchange.door.hub.closing
@@ -169,7 +171,7 @@ def _answering(exchange: Exchange) -> Send:
 
 
 class Here(AsyncLocal):
-    """The relay of this server with the URL and the permissions of one request."""
+    """The relay of this server, with the origin and the permissions of one request."""
 
     def __init__(self, exchange: Exchange) -> None:
         super().__init__(exchange.relay.stores)
@@ -182,13 +184,13 @@ class Here(AsyncLocal):
         return await ask(self._exchange, verb, brought(body))
 
     async def wait_for(self, log: str, after: int, timeout_s: float | None) -> bool:
-        """Wait at the server's hub, and no longer than the server runs."""
+        """Wait at the server's hub, no longer than the server runs."""
         wait_s = WAIT_S_MAX if timeout_s is None else timeout_s
         return await self._exchange.door.hub.wait_for(self.stores, log, after, wait_s)
 
 
 class Managers(Struct, frozen=True):
-    """The SDK's transports: for requests that stand for themselves, and for sessions."""
+    """The SDK's session managers: one for stateless requests, one for sessions."""
 
     stateless: Handle
     sessions: Handle
@@ -196,12 +198,12 @@ class Managers(Struct, frozen=True):
 
     @property
     def has_room(self) -> bool:
-        """Whether one more session can begin; without one, a client is served as well."""
+        """Return True if another session may start; clients without one are still served."""
         return len(self.open_sessions) < MCP_SESSIONS_MAX
 
 
 class McpMount:
-    """The SDK's transports, from the first request to the end of the server."""
+    """The SDK's session managers, from the first request to the shutdown of the server."""
 
     def __init__(self, has_sessions: bool) -> None:
         self.has_sessions = has_sessions
@@ -210,7 +212,7 @@ class McpMount:
         self._ended = asyncio.Event()
 
     async def ready(self) -> Managers:
-        """The SDK's handlers, started where they are not yet.
+        """Return the SDK's handlers, started if necessary.
 
         Raises:
             NotFound: the SDK is not installed.
@@ -230,7 +232,7 @@ class McpMount:
                     Managers(
                         stateless.handle_request,
                         sessions.handle_request,
-                        sessions._server_instances,  # The SDK has no other count of them.
+                        sessions._server_instances,  # The SDK has no public count of its sessions.
                     )
                 )
                 await self._ended.wait()
@@ -244,21 +246,21 @@ class McpMount:
             )
 
     async def stop(self) -> None:
-        """Stop, once every request is answered."""
+        """Stop after all requests have been answered."""
         self._ended.set()
         if self._running is not None:
             await self._running
 
 
 def _manager(has_sessions: bool) -> Any:
-    """The SDK's transport; loading it takes most of a second."""
+    """Create an SDK session manager; importing it takes most of a second."""
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
     from contextrelay.mcp.server import Asking, make_server
     from contextrelay.mcp.tools.tool import ToolVisit
 
     def visit(asking: Asking) -> ToolVisit:
-        assert asking.request is not None, "every request comes over HTTP"
+        assert asking.request is not None, "no HTTP request in this context"
         return ToolVisit(asking.request.scope[RELAY])
 
     return StreamableHTTPSessionManager(
@@ -266,7 +268,7 @@ def _manager(has_sessions: bool) -> Any:
         stateless=not has_sessions,
         session_idle_timeout=MCP_SESSION_IDLE_S,
         max_request_body_size=MCP_MESSAGE_BYTES_MAX,
-        max_sessions=None,  # Ours is looked at before.
+        max_sessions=None,  # Our own limit is checked before.
     )
 
 

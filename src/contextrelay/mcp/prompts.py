@@ -1,7 +1,7 @@
-"""Prompts that a person picks in a client, and what completes their arguments.
+"""Prompts that a person picks in a client, and the completion of their arguments.
 
-Rule: a prompt says which tools to use for what; what others wrote stands in it labelled as
-data. Nothing here knows the SDK.
+Rule: a prompt says which tools to use; texts of others in it are labelled as data. This module does
+not depend on the SDK.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class PromptArgument(Struct, frozen=True):
 
 
 class McpPrompt(Struct, frozen=True):
-    """A name, what it is for, and the text that it makes of its arguments."""
+    """A prompt: its name, its description, and the function that renders it."""
 
     name: str
     description: str
@@ -35,19 +35,20 @@ class McpPrompt(Struct, frozen=True):
     write: Callable[[ToolVisit, dict[str, str]], Awaitable[str]]
 
     async def text(self, visit: ToolVisit, given: dict[str, str]) -> str:
-        """The text of the prompt.
+        """Render the prompt.
 
         Raises:
-            Invalid: an argument is missing or unknown; RelayError: its thread is not there.
+            Invalid: an argument is missing or unknown.
+            RelayError: its thread does not exist.
         """
-        takes = f"{self.name} takes {', '.join(each.name for each in self.arguments)}"
+        takes = f"arguments of {self.name}: {', '.join(each.name for each in self.arguments)}"
         known = {each.name for each in self.arguments}
         for name in given:
             if name not in known:
-                raise Invalid(f"there is no argument {name[:80]!r}", takes)
+                raise Invalid(f"unknown argument {name[:80]!r}", takes)
         for each in self.arguments:
             if each.is_required and not given.get(each.name, "").strip():
-                raise Invalid(f"{each.name} is missing", takes)
+                raise Invalid(f"missing argument {each.name!r}", takes)
         return await self.write(visit, given)
 
 
@@ -58,11 +59,12 @@ async def _cold_start(visit: ToolVisit, given: dict[str, str]) -> str:
     thread = await tool.thread_of(visit.relay, given["thread"])
     header = labelled_header(await visit.relay.transport.ask(ReadHeader(thread)))
     return (
-        f"Take over the work on thread {thread}. You remember nothing of it; this is its state:\n\n"
+        f"Take over the work on thread {thread}. You have no memory of it; this is its state:\n\n"
         f"{header}\n\n"
-        "Look into the refs that matter with relay_get (outline first), not at all of them. Say in"
-        " three sentences where the work stands and what you do next, then do it. Whatever others"
-        " have to know goes into the thread as you go: relay_state_add."
+        "Read the refs that matter with relay_get, outline first; do not read all of them. "
+        "Summarise in"
+        " three sentences the state of the work and your next step, then do it. Record what others"
+        " have to know in the thread as you go: relay_state_add."
     )
 
 
@@ -70,47 +72,47 @@ async def _hand_off(visit: ToolVisit, given: dict[str, str]) -> str:
     thread = await tool.thread_of(visit.relay, given["thread"])
     to = defuse(given["to"]).text
     return (
-        f"Hand the work on thread {thread} over to {to!r}, who sees nothing of this conversation."
-        " First write down what is known here alone: facts, decisions and open questions with"
-        " relay_state_add, anything long with push_context. Then relay_handoff_give to"
-        f" {to!r}: ask for one thing that can be checked, with the refs that are needed for it."
+        f"Hand the work on thread {thread} over to {to!r}, who cannot see this conversation."
+        " First record what is only known here: facts, decisions and open questions with"
+        " relay_state_add, long content with push_context. Then call relay_handoff_give to"
+        f" {to!r}: ask for one verifiable result, and include the refs that are needed for it."
     )
 
 
 async def _finish(visit: ToolVisit, given: dict[str, str]) -> str:
     text = (
-        "This session ends; who comes next remembers nothing of it. Write down what changed, and"
-        " nothing that is there already: "
+        "This session ends, and the next agent has no memory of it. Record what changed, but"
+        " nothing that is already recorded: "
     )
     if name := given.get("thread", "").strip():
         thread = await tool.thread_of(visit.relay, name)
         text += (
             f"read the state of thread {thread} (relay_state_header), add what is new with"
-            " relay_state_add, and mark steps that are done with relay_state_patch."
+            " relay_state_add, and mark completed steps with relay_state_patch."
         )
     else:
         text += (
             "in a project, relay_project_finish with the stamp of the brief; on a thread,"
-            " relay_state_add. Store what is long with push_context, and name its URL there."
+            " relay_state_add. Store long content with push_context and include its URL."
         )
-    return text + " Then say in one sentence where the work stands."
+    return text + " Then summarise the state of the work in one sentence."
 
 
 PROMPTS = {
     prompt.name: prompt
     for prompt in (
         McpPrompt(
-            "cold_start", "Take over a thread, with no memory of it", (_THREAD,), _cold_start
+            "cold_start", "Take over a thread without any memory of it", (_THREAD,), _cold_start
         ),
         McpPrompt(
             "hand_off",
             "Hand a thread over to another agent",
-            (_THREAD, PromptArgument("to", "The agent who takes over.")),
+            (_THREAD, PromptArgument("to", "The receiving agent.")),
             _hand_off,
         ),
         McpPrompt(
             "finish",
-            "Write down what changed before you end",
+            "Record what changed at the end of a session",
             (PromptArgument("thread", "The thread you worked on, if any.", is_required=False),),
             _finish,
         ),
@@ -118,7 +120,7 @@ PROMPTS = {
 }
 
 
-# Of the newest of a list, so many are looked at.
+# Number of newest entries of a list that completion looks at.
 _LOOKED_AT = 100
 _VERSIONS_MAX = 10_000
 
@@ -126,9 +128,9 @@ _VERSIONS_MAX = 10_000
 async def complete(
     visit: ToolVisit, name: str, begun: str, others: dict[str, str], is_in_uri: bool = False
 ) -> list[str]:
-    """Values for an argument of a prompt or a resource that begin so, the newest first.
+    """Return values for an argument of a prompt or a resource with this beginning, newest first.
 
-    `is_in_uri`: of a resource, which has the ids of threads and not their names.
+    With `is_in_uri`, threads are completed by id, because resource URIs do not contain names.
     """
     match name:
         case "thread" if is_in_uri:

@@ -1,7 +1,7 @@
-"""Resources: artifacts as `ctx://<ref>` and pieces of them, states of threads, and channels.
+"""Resources: artifacts as `ctx://<ref>`, parts of them, states of threads, and channels.
 
-Rule: one read brings a bounded number of bytes; a larger one is refused, with how to read in parts.
-Nothing here knows the SDK.
+Rule: a read returns a bounded number of bytes; a larger one is refused with a hint on how to read
+in parts. This module does not depend on the SDK.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LISTED_THREADS = 20
 
 
 class ListedResource(Struct, frozen=True):
-    """A resource as it is listed."""
+    """A resource in a list."""
 
     uri: str
     name: str
@@ -62,19 +62,19 @@ TEMPLATES = (
     ListedResource(
         f"{SCHEME}{{ref}}/outline",
         "outline of an artifact",
-        "What is in it, in a few hundred tokens.",
+        f"Bytes start to stop (exclusive), at most {MCP_RESOURCE_BYTES_MAX:,}.",
         TEXT,
     ),
     ListedResource(
         f"{SCHEME}{{ref}}/lines/{{start}}-{{stop}}",
         "lines of an artifact",
-        "Lines start to stop, from 1, stop not included; at most 8,000 tokens of them.",
+        "Lines start to stop (exclusive), from 1; at most 8,000 tokens.",
         TEXT,
     ),
     ListedResource(
         f"{SCHEME}thread/{{thread}}/header",
         "header of a thread",
-        "The bounded view of a thread's state; can be subscribed to.",
+        "A bounded summary of a thread's state; can be subscribed to.",
         JSON,
     ),
     ListedResource(
@@ -86,23 +86,23 @@ TEMPLATES = (
     ListedResource(
         f"{SCHEME}thread/{{thread}}/state/{{version}}",
         "state of a thread",
-        "The whole state of a thread as it was at a version.",
+        "The whole state of a thread at a version.",
         JSON,
     ),
 )
 
 
 class Contents(Struct, frozen=True):
-    """What a read brings."""
+    """The result of a read."""
 
     body: str | bytes
     media_type: str
     fresh_ms: int = 0
-    """How long it may be taken for the same: what cannot change, as long as it is there."""
+    """How long the result may be cached: immutable content, as long as it exists."""
 
 
 def of_artifact(artifact: Artifact) -> ListedResource:
-    """An artifact as a resource."""
+    """Return an artifact as a listed resource."""
     summary = artifact.metadata.get("summary")
     text = f"{artifact.type}, {artifact.size_bytes:,} bytes"
     text = plain_line(summary[:SUMMARY_CHARS_MAX]) if isinstance(summary, str) else text
@@ -113,7 +113,9 @@ def of_artifact(artifact: Artifact) -> ListedResource:
 
 
 async def listed(visit: ToolVisit, after: str) -> tuple[list[ListedResource], str]:
-    """A page of resources, newest first, and where the next begins; threads are on the first."""
+    """Return a page of resources, newest first, and the cursor of the next; threads are on the
+    first.
+    """
     entries: list[ListedResource] = []
     if not after:
         for view in (await visit.relay.threads(_LISTED_THREADS)).threads:
@@ -125,7 +127,7 @@ async def listed(visit: ToolVisit, after: str) -> tuple[list[ListedResource], st
 
 
 def labelled_header(view: HeaderView) -> str:
-    """The header of a thread as a model reads it: defused, and with a member that labels it."""
+    """Return the header of a thread for a model: defused, and with a label for untrusted text."""
     return _labelled(bytes(view.header))
 
 
@@ -136,22 +138,23 @@ def _labelled(document: bytes) -> str:
 
 
 def header_of(uri: str) -> str | None:
-    """The id of the thread, if the URI is of a header."""
+    """Return the thread id of a header URI, or None."""
     match = _HEADER.fullmatch(uri)
     return match["thread"] if match else None
 
 
 def channel_of(uri: str) -> str | None:
-    """The name of the channel, if the URI is of one."""
+    """Return the channel name of a channel URI, or None."""
     match = _CHANNEL.fullmatch(uri)
     return unquote(match["channel"]) if match else None
 
 
 async def read(visit: ToolVisit, uri: str) -> Contents:
-    """The text or bytes of a resource.
+    """Return the text or bytes of a resource.
 
     Raises:
-        NotFound: no resource has this URI; TooLarge: it is more than one read brings.
+        NotFound: no resource has this URI.
+        TooLarge: it is larger than one read may return.
     """
     ask = visit.relay.transport.ask
     if (thread := header_of(uri)) is not None:
@@ -165,14 +168,14 @@ async def read(visit: ToolVisit, uri: str) -> Contents:
         state = _labelled(bytes(view.state))
         if len(state) > MCP_RESOURCE_BYTES_MAX:
             raise TooLarge(
-                f"{len(state):,} characters of state are more than one read brings",
+                f"the state has {len(state):,} characters, more than one read returns",
                 f"read the header: {SCHEME}thread/{view.thread_id}/header",
             )
         return Contents(state, JSON, _FRESH_MS)
     match = _ARTIFACT.fullmatch(uri)
     if match is None:
         known = ", ".join(each.uri.replace("{", "<").replace("}", ">") for each in TEMPLATES)
-        raise NotFound(f"there is no resource {uri[:120]!r}", f"read one of {known}")
+        raise NotFound(f"resource not found: {uri[:120]!r}", f"valid URIs: {known}")
     named = await tool.artifact_of(visit, match["ref"])
     artifact = await visit.relay.peek(named.ref, shown_chars=0)
     source, way = named.ref[:8], match["way"] or ""
@@ -186,13 +189,13 @@ async def read(visit: ToolVisit, uri: str) -> Contents:
     end = artifact.size_bytes if stop is None else min(stop, artifact.size_bytes)
     if end - start > MCP_RESOURCE_BYTES_MAX:
         raise TooLarge(
-            f"{end - start:,} bytes are more than one read brings",
+            f"{end - start:,} bytes are more than one read returns",
             f"read parts: {SCHEME}{artifact.ref}/bytes/0-{MCP_RESOURCE_BYTES_MAX} and so on,"
-            " or what you need of it with the tool relay_get",
+            " or a part of it with the tool relay_get",
         )
     body = await visit.relay.transport.whole(await ask(Pull(named.ref, start, stop)))
     if artifact.is_text:
-        # A part may begin or end in the middle of a character: then it stays bytes.
+        # A part may start or end inside a character; then it is returned as bytes.
         with suppress(UnicodeDecodeError):
             return Contents(body.decode(), artifact.media_type, _fresh_ms(artifact))
     return Contents(body, artifact.media_type, _fresh_ms(artifact))
@@ -202,7 +205,7 @@ _FRESH_MS = 3_600_000
 
 
 def _fresh_ms(artifact: Artifact) -> int:
-    """Its bytes never change; but they may expire, or be deleted."""
+    """Return how long an artifact may be cached: its bytes never change, but it may expire."""
     if artifact.expires_at is None:
         return _FRESH_MS
     left = artifact.expires_at - datetime.now(UTC)

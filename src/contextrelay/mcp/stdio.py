@@ -1,8 +1,8 @@
-"""MCP over stdin and stdout: what `relay mcp` runs, until its client closes stdin.
+"""MCP over stdin and stdout (`relay mcp`), until the client closes stdin.
 
-Rule: stdout carries messages and nothing else, and what cannot be read as one is answered with an
-error. The store is opened when it is first needed, so that the model reads what is wrong with it,
-instead of meeting a server that does not start.
+Rule: stdout carries messages and nothing else, and invalid input is answered with an error. The
+store is opened at the first use, so that a model reads why it cannot be opened instead of meeting a
+server that does not start.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ INTERRUPTED = 130
 
 
 def run(address: str | None, tools: str = "") -> None:
-    """Serve the relay at an address on stdin and stdout, and offer groups of tools one by one.
+    """Serve the relay at an address on stdin and stdout; list the tools of some groups separately.
 
     Raises:
-        Invalid: there is no such group.
+        Invalid: a group is unknown.
     """
     toolset(tools)
     signal.signal(signal.SIGINT, _interrupted)
@@ -42,14 +42,14 @@ def run(address: str | None, tools: str = "") -> None:
     except BaseExceptionGroup as errors:
         if errors.split(BrokenPipeError)[1] is not None:
             raise
-        raise BrokenPipeError("the client is gone") from None  # Killed, as agents are: no fault.
+        # The client was kille"client disconnected"rror.
+        raise BrokenPipeError("the client is gone") from None
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:
-    """End at once, with the code of all commands that are interrupted.
+    """Exit at once, with the exit code of interrupted commands.
 
-    A thread of the SDK reads stdin, and would hold up an ordinary end. Nothing is half-done: what
-    is stored is stored whole.
+    A thread of the SDK reads stdin and would delay a normal exit. No write is lost or left partial.
     """
     with suppress(OSError):
         os.write(2, b"interrupted; an agent ends this by closing its stdin\n")
@@ -67,7 +67,7 @@ async def serve(
     replies: WriteStream[SessionMessage],
     tools: str = "",
 ) -> None:
-    """Answer what one client sends, until it sends no more."""
+    """Answer the messages of one client until it closes its stream."""
     host = _Host(address)
     server = make_server(host.visit, stays=True, has_files=True, tools=tools)
     try:
@@ -99,7 +99,9 @@ class _Host:
 
 
 class _Validated:
-    """The stream of messages; what is none is answered with an error: the SDK only drops it."""
+    """A stream of valid messages; invalid ones are answered with an error, which the SDK does not
+    do.
+    """
 
     def __init__(self, messages: ReadStream[Message], replies: WriteStream[SessionMessage]) -> None:
         self._messages = messages
@@ -145,9 +147,9 @@ def _refusal(error: Exception) -> types.JSONRPCError:
         each["type"] != "json_invalid" for each in error.errors(include_input=False)
     )
     code, message = (
-        (types.INVALID_REQUEST, "this is no JSON-RPC message")
+        (types.INVALID_REQUEST, "not a JSON-RPC message")
         if is_json
-        else (types.PARSE_ERROR, "this is no JSON")
+        else (types.PARSE_ERROR, "not valid JSON")
     )
     data = types.ErrorData(code=code, message=message)
     return types.JSONRPCError(jsonrpc="2.0", id=None, error=data)

@@ -1,7 +1,7 @@
 """Subscriptions: notifications of new versions of a thread's header, and of signals on a channel.
 
-Two versions of the protocol subscribe in two ways: `resources/subscribe`, on a connection that
-stays, and `subscriptions/listen`, whose reply is a stream of notifications.
+The two protocol versions subscribe in different ways: with `resources/subscribe` on a persistent
+connection, or with `subscriptions/listen`, whose response is a stream of notifications.
 
 Rule: a subscription holds a task and nothing else; it ends with its connection or stream.
 """
@@ -32,7 +32,7 @@ from contextrelay.mcp.tools.tool import ToolVisit
 from contextrelay.model.names import channel_log, thread_log
 from contextrelay.verbs import ReadSignals, ShowThread
 
-# Of one client; and streams of news to clients of one server.
+# Limits per client, and of notification streams per server.
 MCP_SUBSCRIPTIONS_MAX = 32
 MCP_STREAMS_MAX = 1_000
 
@@ -43,7 +43,7 @@ _STATE = "contextrelay.subscriptions"
 
 
 def connection_of(asking: Asking) -> Connection:
-    """The connection of a request; the SDK gives its handlers no other way to it."""
+    """Return the connection of a request, which the SDK does not expose to handlers."""
     return asking.session._connection  # pyright: ignore[reportPrivateUsage]
 
 
@@ -54,7 +54,7 @@ class Subscriptions:
         self._visit_of = visit_of
         self._streams = 0
 
-    # On a connection that stays
+    # On a persistent connection
 
     async def subscribe(
         self, asking: Asking, params: types.SubscribeRequestParams
@@ -68,7 +68,7 @@ class Subscriptions:
             watched = await self._watched(asking, uri)
 
             async def notify() -> None:
-                with suppress(RelayError):  # The thread or the store is gone.
+                with suppress(RelayError):  # The thread was deleted, or the store closed.
                     async for _ in watched.changes():
                         await asking.session.send_resource_updated(uri)
 
@@ -84,14 +84,14 @@ class Subscriptions:
             task.cancel()
         return types.EmptyResult()
 
-    # As a stream of its own
+    # As a separate stream
 
     async def listen(
         self, asking: Asking, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        """Answer with notifications until the client leaves, or what it listens to is gone.
+        """Stream notifications until the client disconnects or the resource is gone.
 
-        Lists of tools and prompts never change here: who listens to them alone hears nothing.
+        The lists of tools and prompts never change, so subscriptions to them send nothing.
         """
         wanted = params.notifications.resource_subscriptions or []
         if len(wanted) > MCP_SUBSCRIPTIONS_MAX or self._streams >= MCP_STREAMS_MAX:
@@ -126,10 +126,10 @@ class Subscriptions:
         return types.SubscriptionsListenResult(_meta=meta)
 
     async def _watched(self, asking: Asking, uri: str) -> _Watched:
-        """What a URI stands for, as it is now.
+        """Return the current state of the resource of a URI.
 
         Raises:
-            MCPError: nothing of this name changes, or the caller may not read it.
+            MCPError: the resource never changes, or the caller may not read it.
         """
         visit = self._visit_of(asking)
         thread, channel = resources.header_of(uri), resources.channel_of(uri)
@@ -147,19 +147,19 @@ class Subscriptions:
 
 
 class _Watched(Struct):
-    """A thread's header, or a channel, and how far it was seen."""
+    """A thread's header or a channel, with the position up to which it was read."""
 
     visit: ToolVisit
     log: str
     thread: str = ""
     channel: str = ""
     seq: int = 0
-    """The last fact of its log that was seen."""
+    """The last event of its log that was read."""
     mark: int = 0
-    """What is another one when the resource is another one: a version, or the last signal."""
+    """A value that changes with the resource: a version, or the seq of the last signal."""
 
     async def look(self) -> bool:
-        """See how far it is now; whether it changed."""
+        """Refresh the position and return True if the resource changed."""
         before = self.mark
         ask = self.visit.relay.transport.ask
         if self.thread:
@@ -171,7 +171,7 @@ class _Watched(Struct):
         return self.mark != before
 
     async def changes(self) -> AsyncIterator[None]:
-        """Yield whenever it has changed."""
+        """Yield after every change."""
         while True:
             await self.visit.relay.transport.wait_for(self.log, self.seq, WAIT_S_MAX)
             if await self.look():
@@ -179,13 +179,12 @@ class _Watched(Struct):
 
 
 _NOTHING_ELSE = (
-    "only headers of threads and channels change here:"
-    " subscribe to ctx://thread/<id>/header or ctx://channel/<name>"
+    "cannot subscribe to this resource: use ctx://thread/<id>/header or ctx://channel/<name>"
 )
 
 
 def _of_connection(asking: Asking) -> Subscribed:
-    """The subscriptions of the connection; they end with it."""
+    """Return the subscriptions of the connection; they end with it."""
     connection = connection_of(asking)
     if _STATE not in connection.state:
         subscribed: Subscribed = {}
@@ -201,24 +200,26 @@ def _of_connection(asking: Asking) -> Subscribed:
 
 def _too_many() -> MCPError:
     return MCPError(
-        types.INVALID_PARAMS, f"there are {MCP_SUBSCRIPTIONS_MAX} subscriptions already; end one"
+        types.INVALID_PARAMS,
+        f"subscription limit reached ({MCP_SUBSCRIPTIONS_MAX}): unsubscribe from another resource "
+        "first",
     )
 
 
 _LEVELS: tuple[types.LoggingLevel, ...] = get_args(types.LoggingLevel)
-"""From the least to the most severe."""
+"""The log levels, from the least to the most severe."""
 _LEVEL_STATE = "contextrelay.log_level"
 _LOGGER = "contextrelay"
 
 
 async def set_log_level(asking: Asking, params: types.SetLevelRequestParams) -> types.EmptyResult:
-    """Send this client what is as severe as a level, from now on."""
+    """Send log messages of this level and above to this client."""
     connection_of(asking).state[_LEVEL_STATE] = params.level
     return types.EmptyResult()
 
 
 async def send_log_message(asking: Asking, level: types.LoggingLevel, data: dict[str, Any]) -> None:
-    """Send a message to a client that asked for such."""
+    """Send a log message to a client, if it asked for this level."""
     wanted = dict(asking.meta or {}).get(types.LOG_LEVEL_META_KEY)
     wanted = wanted or connection_of(asking).state.get(_LEVEL_STATE)
     if wanted in _LEVELS and _LEVELS.index(level) >= _LEVELS.index(wanted):

@@ -48,7 +48,7 @@ CHECKS: list[Any] = [
 REJECTS = conformance.negative_data_rejection
 ACCEPTS: Any = import_module("schemathesis.checks").CHECKS.get_one("positive_data_acceptance")
 MEANING = {
-    "(DELETE|GET) is for a session": "The header mcp-session-id is missing.",
+    "(DELETE|GET) needs a session": "The header mcp-session-id is missing.",
     "WebSocket|Missing channel": "OpenAPI does not describe WebSockets.",
     "raw content requires": "Seed 002: raw content needs an Accept header.",
     "ask for a range within": "The range is behind the end of the body.",

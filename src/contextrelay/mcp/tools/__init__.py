@@ -1,1 +1,1 @@
-"""The tools of MCP, by what they work on, and which of them a model is offered."""
+"""The MCP tools, by subject, and the toolsets that are offered to models."""

@@ -1,6 +1,6 @@
-"""Project tools for models: files that are read at the start of a session and written at its end.
+"""Project tools: files that a model reads at the start of a session and writes at its end.
 
-Rule: the files are on the client's machine. These tools are offered over stdio alone: over HTTP
+Rule: the files are on the client's machine. These tools are offered over stdio only: over HTTP
 they would read and write the server's files.
 """
 
@@ -34,7 +34,7 @@ Words = list[str] | None
 class _About(Struct, frozen=True, kw_only=True):
     folder: Annotated[
         str | None,
-        Meta(description="The project folder, or one below it; default: the current folder."),
+        Meta(description="The project folder or a folder in it; default: the current folder."),
     ] = None
 
 
@@ -57,9 +57,9 @@ class Finish(_About, frozen=True, kw_only=True):
     current_task: str | None = None
     completed: Annotated[Words, Meta(description="Completed steps to add.")] = None
     in_progress: Annotated[str | None, Meta(description="The step in progress.")] = None
-    blocked: Annotated[Words, Meta(description="Replaces the present value.")] = None
-    next_steps: Annotated[Words, Meta(description="Replaces the present value.")] = None
-    notes: Annotated[str | None, Meta(description="Replaces the present value.")] = None
+    blocked: Annotated[Words, Meta(description="Replaces the current value.")] = None
+    next_steps: Annotated[Words, Meta(description="Replaces the current value.")] = None
+    notes: Annotated[str | None, Meta(description="Replaces the current value.")] = None
     session_id: str | None = None
     fields: Annotated[
         dict[str, Any] | None, Meta(description="Other fields of state.json, by name.")
@@ -81,15 +81,13 @@ class ChangeTodo(_About, frozen=True, kw_only=True):
     action: Literal["add", "start", "done", "block", "unblock", "cancel", "review", "archive"]
     id: Annotated[str | None, Meta(description="TODO-003 or 3; not for add.")] = None
     title: Annotated[str | None, Meta(description="Title of a new todo.")] = None
-    note: Annotated[str, Meta(description="Added to its notes; for block the reason.")] = ""
+    note: Annotated[str, Meta(description="Added to its notes; the reason for block.")] = ""
     priority: Priority = "medium"
     description: str = ""
-    due_date: Annotated[str, Meta(description="Such as 2026-05-01.")] = ""
+    due_date: Annotated[str, Meta(description="For example 2026-05-01.")] = ""
     assignee: str = ""
     tags: Words = None
-    blocked_by: Annotated[
-        Words, Meta(description="Ids of todos that it waits for; add, block.")
-    ] = None
+    blocked_by: Annotated[Words, Meta(description="Ids of todos it depends on; add, block.")] = None
 
 
 class Decide(_About, frozen=True, kw_only=True):
@@ -99,7 +97,7 @@ class Decide(_About, frozen=True, kw_only=True):
     consequences: str = ""
     status: str = "Accepted"
     supersedes: Annotated[
-        Words, Meta(description="Decisions that this one replaces, such as ADR-001.")
+        Words, Meta(description="Decisions it replaces, for example ADR-001.")
     ] = None
 
 
@@ -111,7 +109,7 @@ class HandTask(_About, frozen=True, kw_only=True):
     action: Literal["give", "take", "return"]
     task: Annotated[str, Meta(description="The task; give.")] = ""
     expected_output: Annotated[str, Meta(description="The expected output; give.")] = ""
-    id: Annotated[str, Meta(description="Such as TASK-001; default: the oldest.")] = ""
+    id: Annotated[str, Meta(description="For example TASK-001; default: the oldest.")] = ""
     result: Annotated[str, Meta(description="The result, or the reason of a failure; return.")] = ""
     is_failed: bool = False
     agent: Annotated[str, Meta(description="Your name, if there are several agents.")] = ""
@@ -157,7 +155,7 @@ def _todo(project: Project, asked: ChangeTodo) -> Any:
                 asked.title or "", blocked_by=asked.blocked_by, notes=asked.note, **fields
             )
         case _ if not id:
-            raise Invalid("id is missing", 'pass the id of a todo: "TODO-003"')
+            raise Invalid("missing id", 'pass the id of a todo: "TODO-003"')
         case "start":
             return todos.start(id, asked.note)
         case "done":
@@ -179,7 +177,7 @@ def _decide(project: Project, asked: Decide) -> Any:
 
 def _note(project: Project, asked: Note) -> str:
     project.note(asked.text)
-    return "noted in state.json"
+    return "note added to state.json"
 
 
 def _task(project: Project, asked: HandTask) -> Any:
@@ -215,12 +213,13 @@ def _tool(
 def _done(visit: ToolVisit, asked: Asked, do: Callable[[Project, Asked], Any]) -> ToolAnswer:
     if visit.others is None:
         raise Invalid(
-            "a server has no project files", "run relay mcp on the machine of the project"
+            "project tools are not available over HTTP",
+            "run relay mcp on the machine of the project",
         )
     folder = (asked.folder or ".") if isinstance(asked, Init) else find_folder(asked.folder)
     address = visit.address or default_address()
     with ExitStack() as stack:
-        # Opened only when the project's thread must be updated.
+        # Opened only if the project's thread must be updated.
         open_relay = cache(lambda: stack.enter_context(Relay(address)))
         project = Project(folder, link=link_at(folder, address, open_relay), by=visit.by)
         answer = do(project, asked)
@@ -233,30 +232,31 @@ TOOLS = (
     _tool(
         "relay_project_start",
         Start,
-        "The cold-start brief of a project: what it is, where it stands, what to do next and what"
-        " was decided. Call it first in a session, as a sub-agent or in a scheduled run: assume no"
-        " memory. Its last lines say what was left out, and the stamp for relay_project_finish.",
+        "The cold-start brief of a project: its purpose, status, next steps and decisions. Call it"
+        " first in a session, as a sub-agent or in a scheduled run: assume no"
+        " memory. Its last lines list what was left out, and the stamp for relay_project_finish.",
         lambda project, asked: project.brief(asked.budget_tokens).text,
     ),
     _tool(
         "relay_project_finish",
         Finish,
-        "Write state.json, todos.json and decisions.md, all of it or nothing. Give only what"
-        " changed. Give since, the stamp of the brief, so that what others changed meanwhile is"
-        " merged; clashes name the fields where theirs stands and yours is kept next to it.",
+        "Write state.json, todos.json and decisions.md: all changes, or none. Pass only what"
+        " changed. Pass since, the stamp of the brief, to merge concurrent changes of others;"
+        " on a conflict their value stays, and yours is kept next to it.",
         _finish,
     ),
     _tool(
         "relay_project_todo",
         ChangeTodo,
         "Todos go from pending to in_progress (start) to completed (done); block needs a note or"
-        " blocked_by. review says what is late, stale or stuck, and archives old ones.",
+        " blocked_by. review lists overdue, stale and stuck todos, and archives old ones.",
         _todo,
     ),
     _tool(
         "relay_project_decide",
         Decide,
-        "Append a decision to decisions.md. Old ones are never edited: a new one supersedes them.",
+        "Append a decision to decisions.md. Decisions are never edited: a new one supersedes an "
+        "old one.",
         _decide,
     ),
     _tool(
@@ -268,22 +268,22 @@ TOOLS = (
     _tool(
         "relay_project_task",
         HandTask,
-        "A sub-agent has only the files: a parent gives a task and the output it expects; a child"
-        " takes it, which nobody else then can, and returns the result.",
+        "Tasks for sub-agents, who see only the files: a parent gives a task with its expected"
+        " output; a child takes it, which locks it for others, and returns the result.",
         _task,
     ),
     _tool(
         "relay_project_look",
         Look,
-        "What a brief leaves out: what to do next, open todos, decisions (or those about a"
-        " search), tasks of sub-agents; doctor says what is wrong with the files, and where.",
+        "What the brief leaves out: next steps, open todos, decisions (optionally matching a"
+        " search), tasks of sub-agents; doctor reports problems in the files and where they are.",
         _look,
         is_read_only=True,
     ),
     _tool(
         "relay_project_init",
         Init,
-        "Make PROJECT.md, state.json, todos.json and decisions.md; files that are there are kept.",
+        "Create PROJECT.md, state.json, todos.json and decisions.md; existing files are kept.",
         lambda project, asked: init_project(project, asked.name, asked.description),
     ),
 )

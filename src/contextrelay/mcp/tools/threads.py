@@ -1,4 +1,4 @@
-"""Threads for models: the state that agents share, read as a header and changed by patches."""
+"""Thread tools: shared state, read as a header and changed by patches."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _listed(page: ThreadListing) -> ToolAnswer:
 
 
 class AddEntry(Struct, frozen=True, kw_only=True):
-    thread: Annotated[str, Meta(min_length=1, description="A thread: its id, or its name.")]
+    thread: Annotated[str, Meta(min_length=1, description="A thread: its id or name.")]
     kind: Kind
     text: Annotated[
         str, Meta(min_length=1, max_length=ENTRY_CHARS_MAX, description="One sentence; no content.")
@@ -65,7 +65,7 @@ class AddEntry(Struct, frozen=True, kw_only=True):
     key: (
         Annotated[
             verbs.Label,
-            Meta(description="Of a fact: it takes the place of the older one with this key."),
+            Meta(description="Of a fact: replaces the older fact with this key."),
         ]
         | None
     ) = None
@@ -73,7 +73,7 @@ class AddEntry(Struct, frozen=True, kw_only=True):
 
 async def _add(visit: ToolVisit, asked: AddEntry) -> ToolAnswer:
     if asked.key is not None and asked.kind != "fact":
-        raise Invalid(f"a {asked.kind} has no key", "give a key with kind fact alone")
+        raise Invalid(f"key is not allowed with kind {asked.kind}", "key is for facts only")
     thread = await tool.thread_of(visit.relay, asked.thread)
     added = add_entry(thread, asked.kind, asked.text, visit.by, key=asked.key)
     done = await run_awaited(visit.relay.transport, added)
@@ -84,9 +84,9 @@ THREAD_TOOLS = (
     of_verb(
         "relay_state_header",
         verbs.ReadHeader,
-        "The bounded view of a thread's state, at most 2 KB: facts, constraints, open questions,"
-        " next steps and the newest artifacts. Read it first when you take over a thread; its"
-        " version is what you give as expected when you patch.",
+        "A bounded summary of a thread's state, at most 2 KB: facts, constraints, open questions,"
+        " next steps and the newest artifacts. Read it first when you take over a thread; pass its"
+        " version as expected when you patch.",
         lambda view: ToolAnswer(labelled_header(view)),
     ),
     of_verb(
@@ -98,16 +98,18 @@ THREAD_TOOLS = (
         " id, step, status pending, in_progress, done or skipped; /decisions id, description,"
         " reason_codes, evidence_refs, confidence. For example"
         ' [{"op": "replace", "path": "/plan/0/status", "value": "done"}]. With expected, the'
-        " version you read, it is refused where somebody changed the state since: read the header"
-        " again then, or say merge=true to go on where the changes do not touch.",
+        " version you read, the patch is refused if the state has changed since: then read the "
+        "header"
+        " again, or pass merge=true to allow changes in other places.",
         lambda done: with_fields({"thread_id": done.thread_id, "version": done.version}),
     ),
     McpTool(
         name="relay_state_add",
         description=(
-            "Add one entry to a thread's state, for all who work on it: a fact, a constraint, an"
-            " open question, a step of the plan, or a decision. Keep it to a sentence; put content"
-            " into push_context and name its URL."
+            "Add one entry to a thread's state, for everyone who works on it: a fact, a "
+            "constraint, an"
+            " open question, a plan step, or a decision. Keep it to a sentence; store content"
+            " with push_context and include its URL."
         ),
         takes=AddEntry,
         act=_add,
@@ -115,13 +117,13 @@ THREAD_TOOLS = (
     of_verb(
         "relay_thread_list",
         verbs.ListThreads,
-        "List threads, newest first, with the version of each one's state.",
+        "List threads, newest first, with the version of their states.",
         _listed,
     ),
     of_verb(
         "relay_thread_new",
         verbs.NewThread,
-        "Make a thread: a state that agents share, of its own history. Give it a name by which"
+        "Create a thread: a state that agents share, with its own history. Give it a name by which"
         " others find it.",
         lambda view: with_fields(_brief(view)),
     ),
@@ -134,10 +136,10 @@ _Handoff = Annotated[str, Meta(min_length=1, description="A handoff: its ref or 
 def _packed(package: Package) -> ToolAnswer:
     notes = f"{len(package.blocks)} blocks, {package.total_tokens} tokens"
     if dropped := [each.id for each in package.dropped]:
-        notes += f"; left out for lack of room: {', '.join(dropped[:20])}"
+        notes += f"; left out, over the budget: {', '.join(dropped[:20])}"
         notes += f" and {len(dropped) - 20} more" if len(dropped) > 20 else ""
-    text = fenced(package.text, "what a thread holds")
-    return _bounded(f"{text}\n[{defuse(notes).text}]", "ask for a smaller budget_tokens")
+    text = fenced(package.text, "thread content")
+    return _bounded(f"{text}\n[{defuse(notes).text}]", "pass a smaller budget_tokens")
 
 
 def _given(view: HandoffView) -> ToolAnswer:
@@ -147,20 +149,20 @@ def _given(view: HandoffView) -> ToolAnswer:
 
 def _taken(view: HandoffView) -> ToolAnswer:
     source = f"handoff {view.ref[:8]} by {view.handoff.giver}"
-    return _bounded(fenced(view.text, source), f"read it in pieces: relay_get url={view.ref}")
+    return _bounded(fenced(view.text, source), f"read it in parts: relay_get url={view.ref}")
 
 
 def _bounded(text: str, hint: str) -> ToolAnswer:
     size_bytes = len(text.encode())
     if size_bytes > MCP_TEXT_BYTES_MAX:
-        raise TooLarge(f"it has {size_bytes:,} bytes, too many to show at once", hint)
+        raise TooLarge(f"{size_bytes:,} bytes are too many to show at once", hint)
     return ToolAnswer(text)
 
 
 class ShowHandoffArgs(Struct, frozen=True, kw_only=True):
     ref: _Handoff
     why: Annotated[
-        bool, Meta(description="Why each thing is in it or is not, and how to get the rest.")
+        bool, Meta(description="Why each item was included or left out, and how to get the rest.")
     ] = False
 
 
@@ -175,14 +177,14 @@ async def _show(visit: ToolVisit, asked: ShowHandoffArgs) -> ToolAnswer:
 
 class ReturnHandoffArgs(Struct, frozen=True, kw_only=True):
     ref: _Handoff
-    text: Annotated[str, Meta(description="What came of it.")]
-    name: Annotated[str, Meta(max_length=NAME_CHARS_MAX, description="What to call it.")] = ""
+    text: Annotated[str, Meta(description="The result, as text.")]
+    name: Annotated[str, Meta(max_length=NAME_CHARS_MAX, description="Name of the result.")] = ""
     by: Who | None = None
 
 
 async def _return(visit: ToolVisit, asked: ReturnHandoffArgs) -> ToolAnswer:
     if not asked.text:
-        raise Invalid("there is nothing to return", "say in text what came of it")
+        raise Invalid("empty result", "pass the result as text")
     named = await tool.artifact_of(visit, asked.ref)
     made = await named.relay.give_back(
         asked.text, named.ref, name=asked.name or None, by=asked.by or visit.by
@@ -194,17 +196,18 @@ HANDOFF_TOOLS = (
     of_verb(
         "relay_pack",
         verbs.Pack,
-        "What a thread's state and blocks say to a query, chosen to fit into budget_tokens: never"
-        " more, by the real tokenizer. Artifacts come as an outline with their ref. It says what"
-        " was left out.",
+        "The parts of a thread's state and blocks most relevant to a query, packed into"
+        " budget_tokens by the real tokenizer. Artifacts come as an outline with their ref. The "
+        "answer"
+        " lists what was left out.",
         _packed,
     ),
     of_verb(
         "relay_handoff_give",
         verbs.GiveHandoff,
-        "Hand a thread over to another agent, by its name: what you ask of it, with what it needs"
-        " to know packed into a budget of tokens, and refs. It hears of it on the channel"
-        " handoff/<to>. What comes of it is returned into the thread; wait for it on"
+        "Hand a thread over to another agent, by its name: a task, the knowledge it needs"
+        " packed into a token budget, and refs. The agent is notified on the channel"
+        " handoff/<to>. Its result is attached to the thread; wait for it on"
         " handoff/<your own name>, or see relay_handoff_show.",
         _given,
         has_by=True,
@@ -212,16 +215,18 @@ HANDOFF_TOOLS = (
     of_verb(
         "relay_handoff_accept",
         verbs.AcceptHandoff,
-        "Take a handoff by its ref: the ask, what you need to know, and refs to read with"
-        " relay_get. The giver sees that you took it.",
+        "Accept a handoff by its ref: returns the task, the knowledge it needs, and refs to read "
+        "with"
+        " relay_get. The giver can see that you accepted it.",
         _taken,
         has_by=True,
     ),
     McpTool(
         name="relay_handoff_return",
         description=(
-            "Give back what came of a handoff that you took: it goes into the giver's thread, and"
-            " the giver hears of it."
+            "Return the result of a handoff that you accepted: it is attached to the giver's "
+            "thread, and"
+            " the giver is notified."
         ),
         takes=ReturnHandoffArgs,
         act=_return,
@@ -230,15 +235,15 @@ HANDOFF_TOOLS = (
     of_verb(
         "relay_handoff_list",
         verbs.ListHandoffs,
-        "List handoffs, newest first: for whom (to), of which thread, and with is_open only those"
-        " that nobody has taken yet.",
+        "List handoffs, newest first: to an agent (to), of a thread, or with is_open only those"
+        " that were not accepted yet.",
         lambda page: listed("handoffs", page.handoffs, page.next, "from", "ask"),
     ),
     McpTool(
         name="relay_handoff_show",
         description=(
-            "Look at a handoff without taking it; with why, the reason for each thing in it, and"
-            " for each that was left out how to get it."
+            "Show a handoff without accepting it; with why, the reason for each item in it, and"
+            " how to get each item that was left out."
         ),
         takes=ShowHandoffArgs,
         act=_show,
@@ -252,12 +257,16 @@ class WaitForSignals(Struct, frozen=True, kw_only=True):
     after: (
         Annotated[
             int,
-            Meta(ge=0, le=NUMBER_MAX, description="The seq you have read up to; none: from now."),
+            Meta(
+                ge=0,
+                le=NUMBER_MAX,
+                description="The last seq you have read; default: new signals only.",
+            ),
         ]
         | None
     ) = None
     timeout_s: Annotated[
-        float, Meta(ge=0, le=WAIT_S_MAX, description="How long to wait where there is none yet.")
+        float, Meta(ge=0, le=WAIT_S_MAX, description="How long to wait if there is none yet.")
     ] = WAIT_S_DEFAULT
 
 
@@ -271,7 +280,7 @@ async def _wait(visit: ToolVisit, asked: WaitForSignals) -> ToolAnswer:
     fields: dict[str, Any] = {"signals": signals}
     fields["head"] = page.signals[-1].seq if page.signals else page.head
     if page.gap is not None:
-        fields["gap"] = f"signals {page.gap[0]} to {page.gap[1]} are no longer kept"
+        fields["gap"] = f"signals {page.gap[0]} to {page.gap[1]} are no longer stored"
     return with_fields(fields | (untrusted("from", "message") if signals else {}))
 
 
@@ -279,16 +288,17 @@ SIGNAL_TOOLS = (
     of_verb(
         "relay_publish",
         verbs.Publish,
-        "Send a small message (any JSON value) to those who listen to a channel. For anything"
-        " long, push_context with that channel instead: they then get its URL.",
+        "Send a small message (any JSON value) to the subscribers of a channel. For long content,"
+        " call push_context with that channel: they get its URL.",
         lambda signal: with_fields({"seq": signal.seq}),
     ),
     McpTool(
         name="relay_wait",
         description=(
-            "Wait for what is sent to a channel: messages, and URLs of what was pushed to it."
-            " Returns at once if there is something after the seq you name, else when something"
-            " comes or the time is up; wait again after head to miss nothing."
+            "Wait for signals of a channel: messages, and URLs of content pushed to it."
+            " Returns at once if there are signals after the seq you pass, otherwise at the next "
+            "signal or"
+            " the timeout; pass head to the next call to miss nothing."
         ),
         takes=WaitForSignals,
         act=_wait,

@@ -1,9 +1,10 @@
-"""Toolsets: which tools a model is offered. Each costs it tokens before it has done anything.
+"""Toolsets: the tools that are offered to a model. Each one costs tokens in every conversation.
 
-By default there are few: those that agents need most, and one for each group of the others, which
-does what `do` names. On request a group is offered tool by tool, each described at length.
+By default there are few: the most important ones, and one tool for each group of the others, whose
+argument `do` selects the action. On request, the tools of a group are listed separately with full
+descriptions.
 
-Rule: a tool that is not offered can still be called, and texts name tools that are offered.
+Rule: a tool that is not listed can still be called, and texts name tools that are listed.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ ALL = "all"
 
 
 class GroupTool(Struct, frozen=True, kw_only=True):
-    """Several tools as one: `do` names which, the other arguments are that tool's."""
+    """A group of tools as one tool: `do` selects the tool, the other arguments are passed to it."""
 
     name: str
     description: str
     tools: dict[str, McpTool]
-    """By what `do` says."""
+    """The tools by the value of `do`."""
     shown: tuple[str, ...]
-    """The arguments that its schema names; whatever else its tools take is taken too."""
+    """The arguments in its schema; other arguments of its tools are accepted too."""
     fails: str = "Error"
     is_read_only: bool = False
 
@@ -48,17 +49,21 @@ class GroupTool(Struct, frozen=True, kw_only=True):
         return {"type": "object", "properties": {"do": do, **named}, "required": ["do"]}
 
     async def run(self, visit: ToolVisit, arguments: dict[str, Any]) -> ToolAnswer:
-        """Raises: RelayError: there is no such thing to do, or what its tool raises."""
+        """Run the tool that `do` selects.
+
+        Raises:
+            RelayError: `do` is unknown, or the tool failed.
+        """
         rest = dict(arguments)
         do = rest.pop("do", None)
         if not isinstance(do, str) or do not in self.tools:
             known = ", ".join(self.tools)
-            raise Invalid(f"{self.name} has nothing to do called {str(do)[:80]!r}", f"do: {known}")
+            raise Invalid(f"unknown action {str(do)[:80]!r} of {self.name}", f"do: {known}")
         return await self.tools[do].run(visit, rest)
 
 
 def _type_of(fields: list[dict[str, Any]]) -> dict[str, Any]:
-    """The type of an argument of several tools: the description says what it is for."""
+    """Return the type of an argument that several tools share; the description explains it."""
     first = fields[0]
     if "enum" in first:
         choices = {choice for each in fields for choice in each["enum"]}
@@ -74,7 +79,7 @@ def _by_action(tools: tuple[McpTool, ...], prefix: str) -> dict[str, McpTool]:
 
 
 _THREADS = {tool.name: tool for tool in threads.THREAD_TOOLS}
-# By the name that `--tools` takes: the group as one tool, and its tools.
+# The groups by the names that `--tools` takes: the group tool, and its tools.
 GROUPS: dict[str, tuple[GroupTool, tuple[McpTool, ...]]] = {
     "threads": (
         GroupTool(
@@ -82,7 +87,7 @@ GROUPS: dict[str, tuple[GroupTool, tuple[McpTool, ...]]] = {
             description=(
                 "The state that agents share, by thread. header: read it, at most 2 KB; first when"
                 " you take over. add: a sentence (kind, text). patch: JSON"
-                " Patch; expected: the version you read. threads: list. new: make one."
+                " Patch; expected: the version you read. threads: list. new: create one."
             ),
             tools={
                 "header": _THREADS["relay_state_header"],
@@ -99,9 +104,9 @@ GROUPS: dict[str, tuple[GroupTool, tuple[McpTool, ...]]] = {
         GroupTool(
             name="relay_handoff",
             description=(
-                "Hand work over by ref. give: ask of an agent (to), with refs and what a thread"
-                " holds, within budget_tokens. list, show, accept, return (text: what came of it)."
-                " pack: what a thread says to query."
+                "Hand work over by ref. give: ask an agent (to), with refs and thread"
+                " content within budget_tokens. list, show, accept, return (text: the result)."
+                " pack: the thread content most relevant to query."
             ),
             tools=_by_action(threads.HANDOFF_TOOLS[1:], "relay_handoff_")
             | {"pack": threads.HANDOFF_TOOLS[0]},
@@ -113,8 +118,8 @@ GROUPS: dict[str, tuple[GroupTool, tuple[McpTool, ...]]] = {
         GroupTool(
             name="relay_channel",
             description=(
-                "publish: send a small message (any JSON) to a channel. wait: for what comes there"
-                " after a seq; none: from now."
+                "publish: send a small message (any JSON) to a channel. wait: for signals"
+                " after a seq; default: new ones."
             ),
             tools=_by_action(threads.SIGNAL_TOOLS, "relay_"),
             shown=("channel", "message", "after"),
@@ -128,7 +133,7 @@ GROUPS: dict[str, tuple[GroupTool, tuple[McpTool, ...]]] = {
                 "A project's memory in files. start: the brief; call it first. finish: what changed"
                 " (since: the brief's stamp). todo: action; a new one has a title."
                 " decide: title, context. note: text. look: what. task: give one to a sub-agent,"
-                " take or return one. init: make the files."
+                " take or return one. init: create the files."
             ),
             tools=_by_action(projects.TOOLS, "relay_project_"),
             shown=(
@@ -139,7 +144,7 @@ GROUPS: dict[str, tuple[GroupTool, tuple[McpTool, ...]]] = {
         projects.TOOLS,
     ),
 }
-# Most useful first. These are always offered; what else is in a room is asked for by its name.
+# The tools that are always listed, most useful first; other groups are listed by request.
 _BASE = (
     *push_pull.PUSH_PULL_TOOLS,
     *(tool for tool in push_pull.INSPECT_TOOLS if tool.name != "relay_artifact_list"),
@@ -151,7 +156,7 @@ _MORE: dict[str, tuple[McpTool, ...]] = {
     **{name: tools for name, (_, tools) in GROUPS.items()},
 }
 NAMES = (ALL, *_MORE)
-"""What `--tools` takes."""
+"""The values of `--tools`."""
 EVERY: dict[str, Offered] = {
     tool.name: tool
     for tool in chain(_BASE, *_MORE.values(), (group for group, _ in GROUPS.values()))
@@ -160,13 +165,13 @@ EVERY: dict[str, Offered] = {
 
 
 class Toolset(Struct, frozen=True):
-    """The tools that are offered, and how texts name the others."""
+    """The tools that are offered, and the names that texts use for the others."""
 
     tools: dict[str, Offered]
     names: dict[str, str]
 
     def spell(self, text: str) -> str:
-        """A text in which tools that are not offered are named as those that do the same."""
+        """Replace the names of tools that are not offered by equivalent offered tools."""
         return _TOOL.sub(lambda found: self.names.get(found[0], found[0]), text)
 
 
@@ -175,16 +180,14 @@ _TOOL = re.compile(r"\brelay_[a-z_]+\b")
 
 @cache
 def toolset(asked: str = "", has_files: bool = True) -> Toolset:
-    """The toolset with groups, by their names with commas between.
+    """Return the toolset with these groups, named in a comma-separated list.
 
     Raises:
-        Invalid: there is no such group.
+        Invalid: a group is unknown.
     """
     groups = {name.strip() for name in asked.split(",") if name.strip()}
     if unknown := sorted(groups - set(NAMES)):
-        raise Invalid(
-            f"there are no tools called {unknown[0][:80]!r}", f"ask for {', '.join(NAMES)}"
-        )
+        raise Invalid(f"unknown tool group {unknown[0][:80]!r}", f"groups: {', '.join(NAMES)}")
     if ALL in groups:
         groups = set(_MORE)
     offered: list[Offered] = [*_BASE]
