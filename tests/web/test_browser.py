@@ -282,7 +282,7 @@ def test_what_a_reader_cannot_see_of_an_opened_seal_is_spelled(
     tab = Tab(browser, desk.served.url)
 
     page = tab.open(f"/ui/a/{pushed.ref}#{pushed.url.partition('#')[2]}")
-    expect(page.locator("#seal-said")).to_contain_text("Opened here")
+    expect(page.locator("#seal-said")).to_contain_text("Decrypted here")
     shown = page.locator("#seal-text").evaluate("each => each.textContent")
     tab.close()
 

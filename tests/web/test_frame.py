@@ -76,4 +76,4 @@ def test_an_error_of_a_twin_is_json(page: Reader) -> None:
     reply = page.web.get("/ui/nothing.json")
 
     assert reply.status_code == 404
-    assert reply.json()["error"] == "there is nothing at this address"
+    assert reply.json()["error"] == "page not found"

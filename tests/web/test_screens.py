@@ -149,7 +149,7 @@ def test_search_finds_passages_threads_and_refs_with_facets(page: Reader, relay:
     assert [each["name"] for each in twin["threads"]] == ["falcon project"]
     assert "<mark>falcon</mark>" in shown.html
     assert page.json(f"/ui/search.json?q={ref[:8]}")["ref"] == ref
-    assert "Nothing answers that" in page.open("/ui/search?q=zebra").text
+    assert "No matching passages" in page.open("/ui/search?q=zebra").text
 
 
 def test_health_shows_keys_to_admins_alone(relay: Relay, stranger: Reader, page: Reader) -> None:
@@ -224,8 +224,8 @@ def test_facts_of_a_project_that_somebody_made_up_are_shown_or_refused(
     page: Reader, relay: Relay
 ) -> None:
     """Promise Z2: anybody with a key may write them."""
-    assert "No project shares" in page.open("/ui/project").text
-    assert "No project shares" in page.open("/ui/project?thread=zz").text
+    assert "No projects here" in page.open("/ui/project").text
+    assert "No projects here" in page.open("/ui/project?thread=zz").text
     values: list[Any] = [7, None, "x", [1], {"id": 5, "title": ["t"], "_list": {"a": 1}}]
     for name in ("todo.1", "todos.next", "decision.1", "about", "progress", "tasks", "phase"):
         for number, value in enumerate(values):

@@ -1,1 +1,1 @@
-"""The page: what agents share, for people to see, in a browser."""
+"""The web page: threads, artifacts, channels and runs in a browser."""

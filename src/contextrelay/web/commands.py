@@ -1,4 +1,4 @@
-"""ui: the page in a browser, of a store or of a server, until Ctrl-C."""
+"""ui: the web page of a store or of a server, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ _CODE_BYTES = 24
 
 
 @takes(
-    arg("--port", type=port_number, default=0, help="the port (any that is free)"),
-    arg("--no-open", action="store_true", help="open no browser, only print the address"),
+    arg("--port", type=port_number, default=0, help="the port (default: any free port)"),
+    arg("--no-open", action="store_true", help="print the address without opening a browser"),
 )
 def ui(args: Namespace, console: Console) -> None:
     """Show threads, artifacts, channels, runs and savings in a browser, until Ctrl-C.
 
-    It listens on this machine only. The address that it prints, with --json {"url", "store",
-    "pid"}, lets in once, the first who opens it: give it to nobody. The store is that of
-    --store, else of CONTEXTRELAY_URL (a server, with CONTEXTRELAY_API_KEY), else of RELAY_HOME,
-    else ~/.relay. In the folder of a project it has that project's board.
+    The page listens on this machine only. The printed address (with --json: {"url", "store",
+    "pid"}) works once, for the first person who opens it: keep it secret. The store is set by
+    --store, or else by CONTEXTRELAY_URL (a server, with CONTEXTRELAY_API_KEY), or RELAY_HOME; the
+    default is ~/.relay. In the folder of a project, the page has the board of that project.
     """
     import_door("uvloop", "the page", "server")
     import_door("jinja2", "the page", "server")
     serving = import_door("contextrelay.server.serve", "the page", "server")
     address = console.address or default_address()
     with Relay(address) as relay:
-        relay.threads(1)  # What is wrong with it is found here.
+        relay.threads(1)  # Fails now if the store cannot be read.
     remote = address if is_server(address) else ""
     code = token_urlsafe(_CODE_BYTES)
     page = PageOptions(code=code, remote=remote, folder=os.getcwd(), address=address)
@@ -59,15 +59,18 @@ def ui(args: Namespace, console: Console) -> None:
 
 def _show_start(console: Console, url: str, address: str, may_open: bool) -> None:
     answer = {"url": url, "store": address, "pid": os.getpid()}
-    lines = [f"{url}  shows {address}  Ctrl-C ends it", "  it lets in once: open it yourself"]
+    lines = [
+        f"{url}  shows {address}; press Ctrl-C to stop",
+        "  the address works once: open it yourself",
+    ]
     console.answer(answer, lines, url)
     if may_open and console.is_human and not console.is_json and _has_browser():
-        # A browser may keep its caller until it is closed.
+        # Some browsers do not return until they are closed.
         threading.Thread(target=_open, args=(url,), daemon=True).start()
 
 
 def _has_browser() -> bool:
-    """Whether there is a screen: a browser for the terminal would take that over."""
+    """Return True if there is a display; a text browser would take over the terminal."""
     return sys.platform == "darwin" or any(
         os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
     )

@@ -1,4 +1,4 @@
-"""Options of the page, as those who start a server give them."""
+"""Sign-in to the page: options, sessions, cookies and form tokens."""
 
 from __future__ import annotations
 
@@ -20,28 +20,30 @@ from contextrelay.server.auth import Callers, Visitor, address_in, token_in, unk
 if TYPE_CHECKING:
     from contextrelay.server.request import Exchange
 
-# How long a sign-in to the page holds.
+# Lifetime of a sign-in.
 PAGE_COOKIE_S = 12 * 3_600
 
 
 def new_secret() -> str:
-    """A secret of a server: its cookies and form tokens hold as long as it has that."""
+    """Return a new secret of a server; its cookies and form tokens are valid as long as it is
+    used.
+    """
     return urlsafe_b64encode(token_bytes(32)).decode()
 
 
 class PageOptions(Struct, frozen=True, kw_only=True):
-    """How the page of a server is to be."""
+    """Options of the page of a server."""
 
     secret: str = field(default_factory=new_secret)
-    """With which its cookies are sealed; several processes have one."""
+    """Encrypts its cookies; shared by the processes of a server."""
     code: str = ""
-    """Lets its first user in as the owner."""
+    """A code that signs in its first user as the owner."""
     remote: str = ""
-    """The server that it shows, in place of the store."""
+    """The server that the page shows instead of the store."""
     folder: str = ""
-    """Where `relay ui` was started, for the board of the project there; "" on a server."""
+    """The folder in which `relay ui` was started, for its project board; "" on a server."""
     address: str = ""
-    """Of the store that it shows, as its owner calls it."""
+    """The address of the store, as its owner wrote it."""
 
 
 COOKIE = "relay_page"
@@ -49,23 +51,23 @@ FORM_FIELD = "form"
 _OWNER = b"owner"
 _SESSION_BYTES = 16
 _SESSION = re.compile(r"~([A-Za-z0-9_-]{22})/(.*)", re.DOTALL)
-"""The path below /ui/ of a browser that has signed in: its session, and the rest."""
+"""The path below /ui/ of a signed-in browser: its session, and the rest."""
 
 
 class PageAccess:
-    """Who may see the page of one server."""
+    """Access control of the page of one server."""
 
     def __init__(self, secret: str, code: str = "") -> None:
         self._box = Fernet(secret)
         self._secret = secret.encode()
         self._code = code
-        """Lets its first user in as the owner."""
+        """A code that signs in its first user as the owner."""
 
     async def admit(self, exchange: Exchange) -> Visitor:
         """Return the caller of a page.
 
         Raises:
-            Forbidden: there is no token, and no valid cookie of the session in the path.
+            Forbidden: there is neither a token nor a valid cookie of the session in the path.
         """
         callers = exchange.door.callers
         token, address = token_in(exchange.scope["headers"]), address_in(exchange.scope)
@@ -78,10 +80,11 @@ class PageAccess:
         return await callers.admit(token, address)
 
     async def enter(self, exchange: Exchange, given: str) -> tuple[str, bytes]:
-        """Begin a session for a token or the one-use code; return its root and its cookie.
+        """Start a session for a token or the one-time code; return its root path and its cookie.
 
         Raises:
-            Forbidden: it is neither, or another account of this machine found the code.
+            Forbidden: the token or code is invalid, or another account of this machine sent the
+            code.
         """
         callers: Callers = exchange.door.callers
         is_code = bool(self._code) and hmac.compare_digest(given.encode(), self._code.encode())
@@ -94,7 +97,7 @@ class PageAccess:
         return self._session(exchange, given.encode())
 
     def _open(self, cookie: str, session: str) -> bytes | None:
-        """Return the token in a cookie, or None if it is not a valid one of the session."""
+        """Return the token in a cookie, or None if the cookie is not valid for the session."""
         try:
             held = self._box.decrypt(cookie, PAGE_COOKIE_S)
         except InvalidToken:
@@ -108,25 +111,25 @@ class PageAccess:
         return root_of(session), _cookie(exchange, root_of(session), value, PAGE_COOKIE_S)
 
     def form_token(self, exchange: Exchange) -> str:
-        """What every form of a page carries."""
+        """Return the token that every form of a page contains."""
         key = exchange.visitor.key
         said = f"{cookie_in(exchange)}|{'' if key is None else key.id}"
         return hmac.new(self._secret, said.encode(), "sha256").hexdigest()
 
     def check_form(self, exchange: Exchange, given: str) -> None:
-        """Refuse a change that comes from no form of ours.
+        """Refuse a change that was not sent by a form of the page.
 
         Raises:
-            Forbidden: its form token is wrong.
+            Forbidden: the form token is invalid.
         """
         if not hmac.compare_digest(given.encode(), self.form_token(exchange).encode()):
-            raise Forbidden("this form is too old", "go back, reload the page and send it again")
+            raise Forbidden("this form has expired", "go back, reload the page and send it again")
 
 
 def _is_of_another_account(exchange: Exchange) -> bool:
-    """Whether the list of connections, which only Linux has, says that somebody else asks.
+    """Return True if the connection is from another account, according to the kernel (Linux only).
 
-    The code is in the command line of the browser that is opened, which all accounts can read.
+    The code is in the command line of the opened browser, which all accounts can read.
     """
     ports = [f"{exchange.scope[end][1]:04X}" for end in ("client", "server")]
     ours = {"0", str(os.geteuid()), os.environ.get("SUDO_UID", "")}
@@ -145,7 +148,7 @@ def split_session(path: str) -> tuple[str, str]:
 
 
 def root_of(session: str) -> str:
-    """Return the path with which every address of a session begins."""
+    """Return the path prefix of a session."""
     return f"/ui/~{session}/" if session else "/ui/"
 
 
@@ -157,7 +160,8 @@ def leave(exchange: Exchange, root: str) -> bytes:
 def cookie_in(exchange: Exchange) -> str:
     """Return the page's cookie, or "" if there is none.
 
-    The first of several: that has the longest path, and another port can set none for the session.
+    If there are several, return the first, which has the longest path: a service on another port
+    cannot set a cookie for the path of the session.
     """
     for part in exchange.header("cookie").split(";"):
         name, _, value = part.strip().partition("=")
@@ -167,7 +171,7 @@ def cookie_in(exchange: Exchange) -> str:
 
 
 def new_once() -> str:
-    """An idempotency key for a form: sent twice, it is done once."""
+    """Return an idempotency key for a form, so that sending it twice has one effect."""
     return token_urlsafe(16)
 
 

@@ -1,6 +1,7 @@
-"""The page: /ui/ and all that is under it, loaded when it is first asked for.
+"""The mount of the page: /ui/ and everything below it, imported at the first request.
 
-Rule: nothing is shown without a sign-in where keys are asked for, but style, script and that form.
+Rule: if the server requires keys, nothing is shown without a sign-in except the style, the script
+and the sign-in form.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class MountedPage:
         ):
             paths.add(method, path, handler).is_page = True
         paths.places[STATIC].is_open = paths.places[ENTER].is_open = True
-        # No cookie is sent to it, so that a browser that has signed in would be refused there.
+        # The browser sends no cookie to this path, so that a key would be required of a signed-in
+        # browser.
         paths.places[BARE].is_page = paths.places[BARE].is_open = True
 
     @cached_property
@@ -54,17 +56,17 @@ async def show(exchange: Exchange) -> None:
 
 
 async def to_page(exchange: Exchange) -> None:
-    """Leads to the page."""
+    """Redirect to the page."""
     await exchange.reply(308, b"", TEXT, [(b"location", b"/ui/")])
 
 
 async def change(exchange: Exchange) -> None:
-    """Take a form of a screen."""
+    """Handle a form of a screen."""
     await exchange.door.page.page.change(exchange)
 
 
 async def static(exchange: Exchange) -> None:
-    """The style, the script or the icon of the page."""
+    """Return the style, the script or the icon of the page."""
     await exchange.door.page.page.static(exchange)
 
 
@@ -76,4 +78,4 @@ async def enter(exchange: Exchange) -> None:
 ENDPOINTS = [
     Endpoint(http=f"GET {BARE}", handler=to_page, tag=SERVER, also={308: ("text/plain",)}),
 ]
-"""The page for people; what is under it is no API, and in no document."""
+"""The page for people; the paths below it are not part of the API or its documentation."""

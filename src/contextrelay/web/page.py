@@ -1,6 +1,7 @@
-"""Live parts: a stream that says that a channel or a thread has news; the page then asks for them.
+"""The page: answers requests for screens, forms and files, and streams of news.
 
-Rule: the stream carries numbers only. What is new is asked for as any page is, by who may see it.
+Rule: a stream of news carries numbers only. The page then requests the new content as usual, with
+the permissions of its visitor.
 """
 
 from __future__ import annotations
@@ -35,17 +36,17 @@ from contextrelay.web.rendering import FOLDER, PLACES, Fields, render
 from contextrelay.web.screen import BytesReply, Done, PageVisit, Recents, Screen
 
 PAGES_AT_ONCE_MAX = 8
-# Pages that are made at the same time, and that wait for their turn; more are refused.
+# Pages that may be rendered at a time and that may wait; further requests are refused.
 PAGES_WAITING_MAX = 64
 PAGE_FORM_BYTES_MAX = 256 * KIB
 
 
 async def follow(exchange: Exchange, remote: AsyncRemote | None) -> None:
-    """Say, as server-sent events, how far a channel or a thread is, whenever that changes."""
+    """Stream the newest seq of a channel or a thread as server-sent events."""
     query = resumed(exchange)
     channel, thread = query.get("channel"), query.get("thread")
     if channel is None and thread is None:
-        raise Invalid("nothing to follow", "name a channel or a thread")
+        raise Invalid("missing parameter", "pass channel or thread")
     log = channel_log(channel) if channel is not None else thread_log(thread or "")
     asking = remote or exchange.relay
 
@@ -81,14 +82,14 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-# What somebody's HTML may do in its frame: nothing, not even load what it names.
+# The policy of foreign HTML in its frame: it can run and load nothing.
 FRAME_POLICY = (
     "sandbox; default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
 GUARDED: Headers = [
     (b"content-security-policy", POLICY.encode()),
     (b"x-frame-options", b"DENY"),
-    # In place of the server's no-referrer, with which a browser sends forms with `Origin: null`.
+    # Replaces the server's no-referrer, with which browsers send forms with `Origin: null`.
     (b"referrer-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
@@ -125,10 +126,10 @@ class Page:
         if self._news is not None:
             await self._news.close()
 
-    # Answering
+    # Responses
 
     async def show(self, exchange: Exchange) -> None:
-        """Show the screen at an address: as HTML, or its answer as JSON."""
+        """Show the screen of a path as HTML, or its answer as JSON."""
         session, path = split_session(exchange.values.get("path", ""))
         if path == "live":
             await follow(exchange, self._news)
@@ -136,7 +137,7 @@ class Page:
         is_json = path.endswith(_JSON_END)
         found = SCREENS.find(path.removesuffix(_JSON_END))
         if found is None:
-            raise NotFound("there is nothing at this address", "begin at /ui/")
+            raise NotFound("page not found", "start at /ui/")
         make, values = found
         visit = self._visit(exchange, values, exchange.query(), root_of(session), is_json)
 
@@ -152,12 +153,12 @@ class Page:
         await exchange.reply(200, body, media_type, headers)
 
     async def change(self, exchange: Exchange) -> None:
-        """Take a form: check where it comes from, do what it says, and lead on."""
+        """Handle a form: check its origin and its token, make the change, and redirect."""
         session, path = split_session(exchange.values["path"])
         root = root_of(session)
         found = CHANGES.find(path)
         if found is None:
-            raise NotFound("there is nothing to change at this address", "begin at /ui/")
+            raise NotFound("there is no form at this address", "start at /ui/")
         fields = await self._fields(exchange)
         self.entry.check_form(exchange, fields.pop(FORM_FIELD, ""))
         if path == "leave":
@@ -184,10 +185,10 @@ class Page:
         await exchange.reply(303, b"", HTML, [(b"set-cookie", cookie), (b"location", to), *FRESH])
 
     async def static(self, exchange: Exchange) -> None:
-        """A file of ours."""
+        """Return a static file."""
         name = exchange.values["name"]
         if name not in _static_names():
-            raise NotFound("there is no such file", "begin at /ui/")
+            raise NotFound("file not found", "start at /ui/")
         body, tag = _static(name)
         headers = [(b"etag", tag), (b"cache-control", b"no-cache"), *GUARDED]
         if exchange.headers.get(b"if-none-match") == tag:
@@ -197,7 +198,7 @@ class Page:
         await exchange.reply(200, body, _TYPES[name[name.rindex(".") :]], headers)
 
     async def refuse(self, exchange: Exchange, error: RelayError) -> None:
-        """Answer with an error as a page; with the sign-in form where that is what is missing."""
+        """Answer with an error page, or with the sign-in form if the caller is not signed in."""
         path, more = exchange.scope["path"], [*GUARDED, *FRESH]
         for name, header in ((RETRY_AFTER, b"retry-after"), ("allow", b"allow")):
             if name in error.details:
@@ -223,7 +224,7 @@ class Page:
         )
         await exchange.refuse(_SIGN_IN, body, HTML, [*GUARDED, *FRESH])
 
-    # Making
+    # Rendering
 
     def _visit(
         self,
@@ -236,7 +237,7 @@ class Page:
         key = exchange.visitor.key
         relay = self._remote
         if relay is None:
-            # The store is open: a relay over it, as this caller sees it.
+            # Return a relay over the open store, with the caller's permissions.
             local = exchange.relay.blocking()
             relay = _over(local.over(replace(local.stores, is_counted=False)))
         return PageVisit(
@@ -277,13 +278,15 @@ class Page:
         )
 
     async def _in_turn(self, make: Callable[[], Result]) -> Result:
-        """Make something in a thread, a few at once.
+        """Run a function in a thread, with a bounded number at a time.
 
         Raises:
-            Unavailable: too many wait already.
+            Unavailable: too many are waiting.
         """
         if self._waiting >= PAGES_WAITING_MAX:
-            raise Unavailable(f"{PAGES_WAITING_MAX} pages are waited for", "reload in a moment")
+            raise Unavailable(
+                f"overloaded: {PAGES_WAITING_MAX} pages are waiting", "reload in a moment"
+            )
         self._waiting += 1
         try:
             async with self._turns:
@@ -293,19 +296,19 @@ class Page:
 
     async def _fields(self, exchange: Exchange) -> dict[str, str]:
         if exchange.media_type() != "application/x-www-form-urlencoded":
-            raise Invalid("this takes a form", "send it from the page")
+            raise Invalid("invalid content type: expected a form", "send the form from the page")
         return query_fields(await exchange.whole(PAGE_FORM_BYTES_MAX, None))
 
 
 def _over(transport: Local | Remote) -> Relay:
-    """A relay over a transport that is there already."""
+    """Return a relay over an open transport."""
     relay = Relay.__new__(Relay)
     relay.transport = transport
     return relay
 
 
 def _may(exchange: Exchange, kind: type[Any]) -> bool:
-    """Whether the caller's key is for a kind of verb."""
+    """Return True if the caller's key allows a kind of verb."""
     caller = exchange.relay.stores.caller
     if caller is None:
         return True
@@ -323,21 +326,23 @@ def _sent_headers(sent: BytesReply) -> Headers:
 
 
 def _json_path(exchange: Exchange) -> str:
-    """The address of the same as JSON."""
+    """Return the address of the current page as JSON."""
     query = exchange.scope["query_string"].decode("latin-1")
     path = quote(exchange.scope["path"]).removesuffix(_JSON_END)
     return f"{path}{_JSON_END}{f'?{query}' if query else ''}"
 
 
 def _in_session(root: str, text: str) -> str:
-    """Return the address of a page within a session; the home page for what is no page of ours."""
+    """Return the address of a page within a session, or of the home page if it is not one of
+    ours.
+    """
     is_ours = text.startswith("/ui/") and not set(text) & set("\r\n\\") and text.isascii()
     _, rest = split_session(text.removeprefix("/ui/")) if is_ours else ("", "")
     return root if rest.startswith("enter") else root + rest
 
 
 def _bare(root: str) -> dict[str, Any]:
-    """What the frame of a page needs that shows no screen."""
+    """Return the template values of a page without a screen."""
     return {
         "screen": None,
         "places": (),

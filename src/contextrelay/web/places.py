@@ -1,4 +1,4 @@
-"""Places: which screen is at which address under /ui/, and which change each form asks for."""
+"""Routes of the page: the screen of each address under /ui/, and the change of each form."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Made = TypeVar("Made")
 
 
 class Places(Generic[Made]):
-    """Functions by address; `{name}` stands for one part of it."""
+    """Functions by address pattern; `{name}` matches one path segment."""
 
     def __init__(self, made: Mapping[str, Callable[[PageVisit], Made]]) -> None:
         self._made = {tuple(path.split("/")): make for path, make in made.items()}
 
     def find(self, path: str) -> tuple[Callable[[PageVisit], Made], dict[str, str]] | None:
-        """The function for an address, and what the names in that stand for."""
+        """Return the function of an address and the values of its `{name}` parts, or None."""
         parts = tuple(path.split("/"))
         for pattern, make in self._made.items():
             if len(pattern) == len(parts):

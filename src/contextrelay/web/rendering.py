@@ -1,6 +1,7 @@
-"""Drawing: pictures as inline SVG; colours are classes of the style, for both schemes.
+"""Rendering: templates, their filters, and charts and graphs as inline SVG.
 
-Rule: a text goes in through `format` of Markup, which escapes it; templates take what comes out.
+Rule: text is inserted with `format` of Markup, which escapes it; templates insert the result.
+Colours are classes of the style sheet, for light and dark mode.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from contextrelay.model.artifact import Artifact
 
 PAGE_MARKDOWNS_MAX = 16
 PAGE_TREE_ITEMS = 100
-# How far a JSON value is unfolded, across and down.
+# Maximum depth and number of items of a JSON tree.
 PAGE_TREE_DEPTH = 6
-# Of a text that a screen shows whole: a report, a log of a step.
+# Maximum size of a text that a screen shows whole: a report, or the log of a step.
 PAGE_TEXT_CHARS = 20_000
 
 
@@ -38,7 +39,7 @@ _BAR_HEIGHT, _LABEL_WIDTH, _AMOUNT_WIDTH, _LABEL_CHARS = 26, 110, 90, 16
 
 
 def bars(rows: Sequence[tuple[str, int, str]], room: int = 220) -> Markup:
-    """Amounts as bars: a label, a number and the class of its colour each."""
+    """Draw a bar chart; each row has a label, a number and the class of its colour."""
     most = max((abs(amount) for _, amount, _ in rows), default=0) or 1
     said = ", ".join(f"{label} {amount:,}" for label, amount, _ in rows)
     lines = [
@@ -70,7 +71,7 @@ def bars(rows: Sequence[tuple[str, int, str]], room: int = 220) -> Markup:
 
 
 class Box(NamedTuple):
-    """A node of a graph: a name, a line below it, where it leads and the class of its state."""
+    """A node of a graph: its name, a second line, its link, and the class of its state."""
 
     name: str
     label: str = ""
@@ -79,7 +80,7 @@ class Box(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """From one node to another."""
+    """An edge between two nodes of a graph."""
 
     start: str
     stop: str
@@ -92,13 +93,13 @@ _CHARS = 22
 
 
 def rows_of(names: Sequence[str], pairs: Sequence[tuple[str, str]]) -> list[list[str]]:
-    """Names in rows, each below those before it, as far as there is no cycle."""
+    """Arrange names in rows, each below its predecessors; edges that close a cycle are ignored."""
     depth = dict.fromkeys(names, 0)
     seen: list[tuple[str, str]] = []
     for start, stop in pairs:
         if start != stop and not _leads(seen, stop, start):
             seen.append((start, stop))
-    for _ in names:  # At most as many rounds as there are rows.
+    for _ in names:  # There are at most as many rounds as rows.
         moved = False
         for start, stop in seen:
             if depth[stop] <= depth[start]:
@@ -112,7 +113,7 @@ def rows_of(names: Sequence[str], pairs: Sequence[tuple[str, str]]) -> list[list
 
 
 def _leads(pairs: Sequence[tuple[str, str]], start: str, stop: str) -> bool:
-    """Whether there is a way from one to the other."""
+    """Return True if a path leads from one name to another."""
     reached, open_names = {start}, [start]
     while open_names:
         name = open_names.pop()
@@ -124,7 +125,9 @@ def _leads(pairs: Sequence[tuple[str, str]], start: str, stop: str) -> bool:
 
 
 def graph(rows: Sequence[Sequence[str]], boxes: Mapping[str, Box], edges: Sequence[Edge]) -> Markup:
-    """Boxes in rows, with lines from one to another; each box is a link that a key can reach."""
+    """Draw boxes in rows with edges between them; each box is a link that the keyboard can
+    reach.
+    """
     wide = max(len(row) for row in rows) * (_BOX + _ACROSS) - _ACROSS + 2 * _ROOM
     high = len(rows) * (_HIGH + _DOWN) - _DOWN + 2 * _ROOM
     corner: dict[str, tuple[int, int]] = {}
@@ -152,7 +155,7 @@ _ARROW = Markup(
 def _edge(edge: Edge, corner: Mapping[str, tuple[int, int]]) -> Markup:
     (left, top), (right, bottom) = corner[edge.start], corner[edge.stop]
     is_down = bottom > top
-    # Who gives back goes up on the right of who gave down.
+    # A return goes up on the right of the edge that went down.
     aside = 0 if is_down else _BOX // 4
     x1, x2 = left + _BOX // 2 + aside, right + _BOX // 2 + aside
     y1, y2 = (top + _HIGH, bottom) if is_down else (top, bottom + _HIGH)
@@ -198,7 +201,7 @@ _ELSEWHERE = ("http://", "https://", "mailto:")
 
 @lru_cache(PAGE_MARKDOWNS_MAX)
 def rendered(text: str) -> Markup:
-    """A text in Markdown as HTML that can do nothing."""
+    """Render Markdown as safe HTML."""
     return Markup(_parser().render(spell_hidden(text)))
 
 
@@ -232,39 +235,39 @@ PLACES = (
     ("search", "search", "Search"),
     ("health", "health", "Health"),
 )
-"""The menu: a name, an address below the root of the page, a label."""
+"""The menu: a name, an address below the root of the page, and a label."""
 
 NOTES = {
     "restored": "Restored: the old version is now the newest.",
     "forked": "Forked: this is the new thread.",
     "published": "Published.",
-    "pinned": "Pinned: it stays until it is removed.",
-    "unpinned": "Unpinned: it expires again.",
+    "pinned": "Pinned: it stays until it is deleted.",
+    "unpinned": "Unpinned: it can expire again.",
     "decided": "Decided.",
-    "cancelled": "Cancelled: what was under way was ended.",
-    "resumed": "Resumed: it goes on in the background.",
+    "cancelled": "Cancelled: running steps were stopped.",
+    "resumed": "Resumed in the background.",
     "changed": "Changed.",
-    "swept": "Swept: what was due is gone.",
+    "swept": "Cleanup done.",
 }
-"""What a screen says after a change, by the name that stands in its address."""
+"""Messages shown after a change, by the name in the address."""
 
 
 class Fields(dict[str, str]):
-    """The fields of a query; one that is not there is empty."""
+    """The fields of a query; a missing one is empty."""
 
     def __missing__(self, name: str) -> str:
         return ""
 
 
 def _shown(value: Any) -> Any:
-    """Any value as a template puts it in."""
+    """Format a value for a template."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return spell_hidden(value)
     return "" if value is None else value
 
 
 def agent(name: str) -> int:
-    """The colour of an agent: the same everywhere."""
+    """Return the colour number of an agent, the same on every page."""
     return hashlib.sha256(name.encode(errors="replace")).digest()[0] % AGENT_COLOURS
 
 
@@ -273,7 +276,7 @@ def tokens_of(artifact: Artifact) -> str:
 
 
 def at(moment: datetime | None) -> Markup:
-    """A time: how long ago it was, with the exact one to point at."""
+    """Format a time as its age, with the exact time as a tooltip."""
     if moment is None:
         return Markup("never")
     left_s = (moment - datetime.now(UTC)).total_seconds()
@@ -283,7 +286,7 @@ def at(moment: datetime | None) -> Markup:
 
 
 def marked(text: str, words: Sequence[str]) -> Markup:
-    """A text in which some words are marked, wherever they begin."""
+    """Mark the words that start with one of some words in a text."""
     if not words:
         return escape(spell_hidden(text))
     either = re.compile(rf"\b({'|'.join(map(re.escape, words))})\w*", re.IGNORECASE)
@@ -300,12 +303,12 @@ def cut(text: str, chars: int = PAGE_TEXT_CHARS) -> str:
 
 
 def pretty(value: Any) -> str:
-    """A value as JSON over several lines, cut where it is long."""
+    """Format a value as indented JSON, cut if it is long."""
     return cut(format(encode(value), indent=2).decode())
 
 
 def with_query(path: str, query: dict[str, str], **changed: Any) -> str:
-    """An address with its query, in which some fields are others."""
+    """Return an address with its query, after changing some of the fields."""
     fields = {**query, **{name: str(value) for name, value in changed.items()}}
     kept = {name: value for name, value in fields.items() if value not in ("", "None")}
     return f"{path}?{urlencode(kept)}" if kept else path
@@ -357,5 +360,5 @@ ENVIRONMENT = _environment()
 
 
 def render(template: str, **values: Any) -> bytes:
-    """A template as bytes; half of a pair of surrogates, which cannot be written, is spelled."""
+    """Render a template to bytes; lone surrogates, which have no UTF-8 form, are spelled out."""
     return ENVIRONMENT.get_template(template).render(**values).encode(errors="replace")

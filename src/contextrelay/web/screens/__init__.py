@@ -1,1 +1,1 @@
-"""Screens: each asks a few verbs and says which template shows their answers."""
+"""Screens: each runs a few verbs and names the template for their results."""

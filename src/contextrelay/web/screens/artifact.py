@@ -1,6 +1,7 @@
-"""An artifact: what it is, and pieces of it; its body never comes whole.
+"""Artifacts: a list, and one artifact with a view of a part of its body.
 
-Rule: somebody's HTML and pictures go only where they can do nothing: a sandboxed frame, an image.
+Rule: foreign HTML and pictures are shown only where they are harmless: in a sandboxed frame, or as
+an image.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from contextrelay.model.artifact import Artifact
 from contextrelay.verbs import Pull
 from contextrelay.web.screen import BytesReply, Done, PageVisit, Screen
 
-# Lines of a body on one screen.
+# Lines of a body per screen.
 PAGE_LINES = 200
 PAGE_TABLE_ROWS = 100
-# Of a Markdown text that is shown rendered: hostile ones take about a second of that much.
+# Maximum size of Markdown to render; hostile text of this size takes about a second.
 PAGE_MARKDOWN_BYTES = 32 * KIB
 PAGE_MATCHES = 50
 PAGE_HEX_BYTES = 4_096
-# Of an image, or of HTML in its frame.
+# Maximum size of an image, or of HTML in its frame.
 PAGE_FRAME_BYTES_MAX = 2 * MIB
-# Of a sealed body that a browser opens.
+# Maximum size of an encrypted body that the browser decrypts.
 PAGE_SEALED_BYTES_MAX = 16 * MIB
 
 
@@ -44,7 +45,7 @@ Answer = dict[str, Any]
 
 
 def artifacts(visit: PageVisit) -> Screen:
-    """Artifacts, newest first, by name, type or thread."""
+    """List artifacts, newest first, filtered by name, type or thread."""
     asked = {name: given for name in ("name", "type", "thread") if (given := visit.text(name))}
     listing = visit.relay.list(PAGE_ROWS, visit.text("after"), **asked)  # pyright: ignore[reportArgumentType] (checked there)
     options = [f"--{flag} {display.quoted(given)}" for flag, given in asked.items()]
@@ -62,13 +63,13 @@ def artifacts(visit: PageVisit) -> Screen:
 
 
 def artifact(visit: PageVisit) -> Screen:
-    """What an artifact is, its outline, and one view of its body."""
+    """Show an artifact, its outline, and one view of its body."""
     ref = visit.ref()
     peeked = visit.relay.peek(ref)
     views = _views(peeked)
     view = visit.text("view") or views[0]
     if view not in views:
-        raise NotFound(f"there is no view {view[:40]!r} of it", f"take one of {', '.join(views)}")
+        raise NotFound(f"unknown view {view[:40]!r}", f"views: {', '.join(views)}")
     short = display.short(ref)
     command, body = _BODIES[view](visit, peeked) if view in _BODIES else (f"relay peek {short}", {})
     answer: Answer = {
@@ -99,7 +100,7 @@ def artifact(visit: PageVisit) -> Screen:
 
 
 def _views(peeked: Artifact) -> list[str]:
-    """The ways to look at a body, the best first."""
+    """Return the views of a body, the best first."""
     if peeked.sealed:
         return ["sealed"]
     first = {"json": "tree", "csv": "table", "html": "frame", "markdown": "read"}.get(peeked.type)
@@ -122,7 +123,7 @@ def _unless_refused(ask: Any) -> Any:
 
 
 def _read(visit: PageVisit, peeked: Artifact) -> tuple[str, Answer]:
-    """The beginning of a Markdown text, as it is meant to be read."""
+    """Return the beginning of a Markdown text, rendered."""
     text = visit.relay.pull(peeked.ref, 0, PAGE_MARKDOWN_BYTES).decode(errors="replace")
     is_whole = peeked.size_bytes <= PAGE_MARKDOWN_BYTES
     answer = {"text": text if is_whole else text.rpartition("\n")[0], "is_whole": is_whole}
@@ -130,7 +131,7 @@ def _read(visit: PageVisit, peeked: Artifact) -> tuple[str, Answer]:
 
 
 def _lines(visit: PageVisit, peeked: Artifact) -> tuple[str, Answer]:
-    """Some lines, numbered, with what comes before and after them."""
+    """Return a page of numbered lines, with links to the previous and the next page."""
     total = peeked.preview.line_count
     first = visit.number("line", 1, least=1)
     first = max(1, min(first, total or 1))
@@ -148,7 +149,7 @@ def _lines(visit: PageVisit, peeked: Artifact) -> tuple[str, Answer]:
 
 
 def _tree(visit: PageVisit, peeked: Artifact) -> tuple[str, Answer]:
-    """A JSON document to unfold, from a pointer on."""
+    """Return a JSON document as a tree, from a pointer on."""
     pointer = visit.text("pointer")
     if peeked.size_bytes > PAGE_FRAME_BYTES_MAX:
         piece = visit.relay.slice(peeked.ref, json_pointer=pointer, tokens_max=PAGE_PIECE_TOKENS)
@@ -157,13 +158,13 @@ def _tree(visit: PageVisit, peeked: Artifact) -> tuple[str, Answer]:
         try:
             value = find(decode(visit.relay.pull(peeked.ref)), parse(pointer))
         except (DecodeError, UnicodeError, RecursionError) as error:
-            raise Invalid(f"it is no JSON: {error}", "look at its lines") from error
+            raise Invalid(f"not valid JSON: {error}", "use the view Lines") from error
         answer = {"pointer": pointer, "value": value, "piece": None}
     return f"relay get {display.short(peeked.ref)} --json-pointer {display.quoted(pointer)}", answer
 
 
 def _table(visit: PageVisit, peeked: Artifact) -> tuple[str, Answer]:
-    """Rows and columns of a table."""
+    """Return rows and columns of a table."""
     start = visit.number("row", 0)
     columns = tuple(each for each in visit.text("columns").split(",") if each)
     span = f"{start}:{start + PAGE_TABLE_ROWS}"
@@ -181,7 +182,7 @@ def _table(visit: PageVisit, peeked: Artifact) -> tuple[str, Answer]:
 
 
 def _grep(visit: PageVisit, peeked: Artifact) -> tuple[str, Answer]:
-    """Lines in which a pattern is found."""
+    """Return the lines that match a pattern."""
     pattern, short = visit.text("pattern"), display.short(peeked.ref)
     if not pattern:
         return f"relay grep PATTERN {short}", {"found": None, "later": 0}
@@ -202,7 +203,7 @@ def _grep(visit: PageVisit, peeked: Artifact) -> tuple[str, Answer]:
 
 
 def _search(visit: PageVisit, peeked: Artifact) -> tuple[str, Answer]:
-    """Passages that answer a query in words."""
+    """Return the passages that match a query."""
     query, short = visit.text("words"), display.short(peeked.ref)
     if not query:
         return f"relay search WORDS --ref {short}", {"hits": None}
@@ -211,7 +212,7 @@ def _search(visit: PageVisit, peeked: Artifact) -> tuple[str, Answer]:
 
 
 def _diff(visit: PageVisit, peeked: Artifact) -> tuple[str, Answer]:
-    """What differs from another artifact."""
+    """Return the differences from another artifact."""
     other, short = visit.text("other").strip(), display.short(peeked.ref)
     if not other:
         return f"relay diff OTHER {short}", {"differing": None, "like": _like(visit, peeked)}
@@ -221,7 +222,7 @@ def _diff(visit: PageVisit, peeked: Artifact) -> tuple[str, Answer]:
 
 
 def _like(visit: PageVisit, peeked: Artifact) -> list[Artifact]:
-    """Others of the same name."""
+    """Return other artifacts with the same name."""
     if not peeked.name:
         return []
     listed = visit.relay.list(PAGE_ROWS, name=peeked.name).artifacts
@@ -229,7 +230,7 @@ def _like(visit: PageVisit, peeked: Artifact) -> list[Artifact]:
 
 
 def _hex(visit: PageVisit, peeked: Artifact) -> tuple[str, Answer]:
-    """Some bytes, as they are."""
+    """Return a page of bytes in hexadecimal."""
     start = visit.number("byte", 0) // 16 * 16
     body = visit.relay.pull(peeked.ref, start, start + PAGE_HEX_BYTES)
     rows = [
@@ -260,7 +261,7 @@ _BODIES = {
 
 
 class OutlinePart(NamedTuple):
-    """A part of a line of an outline, and the line of the body that it leads to; 0 for none."""
+    """A part of an outline line, and the line of the body that it links to; 0 for none."""
 
     text: str
     line: int
@@ -270,7 +271,7 @@ _HEAD = re.compile(r"^(?:x\d+ )?(\d{1,9})(?: x\d+)?[:,]")
 # Not the seconds of a time of day.
 _PLACE = re.compile(r"(?<!\d:\d\d):(\d{1,9})(?=,? |$)")
 _ONE_PLACE = frozenset({"markdown", "html", "text", "log", "table", "json"})
-"""Kinds whose outlines have one place a line, at its end; those of code may have several."""
+"""Kinds whose outlines have one location per line, at its end; code may have several."""
 
 
 def _outlined(text: str, kind: str) -> Iterator[list[OutlinePart]]:
@@ -283,7 +284,7 @@ def _outlined(text: str, kind: str) -> Iterator[list[OutlinePart]]:
         for place in _PLACE.finditer(line):
             if kind in _ONE_PLACE and place.end() < len(line):
                 continue
-            # What is said of a name, behind its place, is no part of the next.
+            # Details after the location of a name are not part of the next name.
             comma = line.find(", ", at, place.end())
             if at and comma < 0:
                 continue
@@ -294,22 +295,22 @@ def _outlined(text: str, kind: str) -> Iterator[list[OutlinePart]]:
         yield [*parts, OutlinePart(line[at:], 0)]
 
 
-# Bytes for the browser
+# Responses of bytes
 
 
 def image(visit: PageVisit) -> BytesReply:
-    """A picture, which as an image runs nothing and loads nothing."""
+    """Return a picture; as an image it can run and load nothing."""
     peeked = visit.relay.peek(visit.ref(), shown_chars=0)
     if peeked.media_type not in IMAGES or peeked.sealed:
-        raise Invalid("it is no picture that a browser shows", "look at it otherwise")
+        raise Invalid("not an image that browsers show", "choose another view")
     return BytesReply(body=_small(visit, peeked), media_type=peeked.media_type, is_framed=True)
 
 
 def frame(visit: PageVisit) -> BytesReply:
-    """Somebody's HTML, for the sandboxed frame."""
+    """Return foreign HTML, for the sandboxed frame."""
     peeked = visit.relay.peek(visit.ref(), shown_chars=0)
     if peeked.type != "html" or peeked.sealed:
-        raise Invalid("it is no HTML", "look at its lines")
+        raise Invalid("not HTML", "use the view Lines")
     return BytesReply(
         body=_small(visit, peeked), media_type="text/html; charset=utf-8", is_framed=True
     )
@@ -318,17 +319,20 @@ def frame(visit: PageVisit) -> BytesReply:
 def _small(visit: PageVisit, peeked: Artifact) -> bytes:
     if peeked.size_bytes > PAGE_FRAME_BYTES_MAX:
         raise TooLarge(
-            f"it has {display.size(peeked.size_bytes)}, too much for a page",
-            f"get it: relay pull {display.short(peeked.ref)} -o FILE",
+            f"{display.size(peeked.size_bytes)} is too large for a page",
+            f"use: relay pull {display.short(peeked.ref)} -o FILE",
         )
     return visit.relay.pull(peeked.ref)
 
 
 def sealed(visit: PageVisit) -> BytesReply:
-    """The sealed bytes, which the browser opens: the key is never sent here."""
+    """Return the encrypted bytes, which the browser decrypts: the key is never sent here."""
     peeked = visit.relay.peek(visit.ref(), shown_chars=0)
     if peeked.sealed is None or peeked.size_bytes > PAGE_SEALED_BYTES_MAX:
-        raise TooLarge("a browser cannot open it here", "relay pull URL, with all behind the #")
+        raise TooLarge(
+            "the browser cannot decrypt this content",
+            "use: relay pull URL, with the whole part after the #",
+        )
     body = visit.relay.transport.ask(Pull(peeked.ref)).whole()
     return BytesReply(body=body, media_type="application/octet-stream")
 
@@ -337,14 +341,14 @@ def sealed(visit: PageVisit) -> BytesReply:
 
 
 def pin(visit: PageVisit) -> Done:
-    """Keep it until it is removed."""
+    """Pin an artifact."""
     ref = visit.ref()
     visit.relay.pin(ref)
     return Done(to=visit.link("a", ref), note="pinned")
 
 
 def unpin(visit: PageVisit) -> Done:
-    """Let it expire again."""
+    """Unpin an artifact."""
     ref = visit.ref()
     visit.relay.unpin(ref)
     return Done(to=visit.link("a", ref), note="unpinned")

@@ -1,4 +1,4 @@
-"""Home: what was saved, what is new, and what expires soon."""
+"""Screens of lists: home, threads, search, channels, handoffs and health."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from contextrelay.model.thread import ThreadView
 from contextrelay.web.rendering import Box, Edge, bars, graph, rows_of
 from contextrelay.web.screen import Done, PageVisit, Screen
 
-# How long after its last event a thread is marked as live.
+# A thread with an event within this time is marked as live.
 PAGE_LIVE_S = 60
 PAGE_HITS = 25
 PAGE_GRAPH_EDGES = 120
-# Signals of a channel on one screen.
+# Signals of a channel per screen.
 PAGE_SIGNALS = 200
-# What expires within it is shown as what expires soon.
+# Artifacts that expire within this time are listed as expiring soon.
 PAGE_EXPIRING_S = 6 * 3600
 PAGE_KEYS = 50
 
@@ -48,7 +48,7 @@ _SHARES, _SHARE_ROOM = 10, 150
 
 
 def home(visit: PageVisit) -> Screen:
-    """The savings of the store, its newest threads and artifacts."""
+    """Show the savings of the store, and its newest threads and artifacts."""
     relay = visit.relay
     threads = relay.threads(_NEWEST).threads
     artifacts = relay.list(_NEWEST).artifacts
@@ -101,12 +101,12 @@ def _by(shares: list[Share]) -> str:
 
 
 def left(visit: PageVisit) -> Done:
-    """Signing out is done where the cookie is."""
+    """Sign out; the cookie is deleted by the caller."""
     return Done(to="/ui/")
 
 
 def live_among(threads: Iterable[ThreadView]) -> list[str]:
-    """The ids of those that changed just now."""
+    """Return the ids of the threads that changed recently."""
     now = datetime.now(UTC)
     return [
         each.thread_id for each in threads if (now - each.updated_at).total_seconds() < PAGE_LIVE_S
@@ -114,7 +114,7 @@ def live_among(threads: Iterable[ThreadView]) -> list[str]:
 
 
 def threads(visit: PageVisit) -> Screen:
-    """Threads, newest first, by name, state or agent."""
+    """List threads, newest first, filtered by name, state or agent."""
     fields = {"text": "text", "state": "status", "agent": "agent"}
     asked = {fields[name]: given for name in fields if (given := visit.text(name).strip())}
     listing = visit.relay.threads(PAGE_ROWS, visit.text("after"), **asked)  # pyright: ignore[reportArgumentType] (checked there)
@@ -134,12 +134,12 @@ def threads(visit: PageVisit) -> Screen:
 
 
 _THREADS = 10
-# What a ref, the beginning of one, or a URL ends with.
+# The end of a ref, of the beginning of one, or of a URL.
 _REF = re.compile(r"(^|/)[0-9a-f-]{6,}(#|$)")
 
 
 def search(visit: PageVisit) -> Screen:
-    """Passages by words, threads by name, and the artifact whose ref begins so."""
+    """Search passages by words, threads by name, and artifacts by the beginning of a ref."""
     words, kind = visit.text("q").strip(), visit.text("type")
     command = f"relay search {display.quoted(words)}" if words else "relay search WORDS"
     answer: dict[str, Any] = {
@@ -162,7 +162,7 @@ def search(visit: PageVisit) -> Screen:
 
 
 def _named(visit: PageVisit, words: str) -> list[ThreadView]:
-    """Threads with the words in their names, or whose id begins so."""
+    """Return the threads whose name contains the words or whose id begins with them."""
     if len(words) > LABEL_CHARS_MAX:
         return []
     return visit.relay.threads(_THREADS, text=words).threads
@@ -178,7 +178,7 @@ def _ref(visit: PageVisit, words: str) -> str:
 
 
 def channels(visit: PageVisit) -> Screen:
-    """Channels, by name."""
+    """List channels by name."""
     listing = visit.relay.channels(PAGE_ROWS, visit.text("after"))
     return Screen(
         template="channels",
@@ -190,10 +190,10 @@ def channels(visit: PageVisit) -> Screen:
 
 
 def channel(visit: PageVisit) -> Screen:
-    """The signals of a channel after a point, oldest first; the newest unless one is given."""
+    """Show the signals of a channel after a seq, oldest first; by default the newest."""
     name = visit.text("name")
     if not name:
-        raise Invalid("no channel is named", "choose one: /ui/channels")
+        raise Invalid("missing channel name", "choose a channel: /ui/channels")
     head = visit.relay.signals(name).head
     after = visit.number("after", max(0, head - PAGE_ROWS))
     page = visit.relay.signals(name, after, PAGE_SIGNALS)
@@ -220,13 +220,13 @@ def publish(visit: PageVisit) -> Done:
     """Send a message to a channel."""
     name, message = visit.text("name"), visit.text("message")
     if not message.strip():
-        raise Invalid("the message is empty", "write something")
+        raise Invalid("empty message", "write a message")
     visit.relay.once(visit.once).publish(name, message, visit.by)
     return Done(to=visit.link(f"channel?{urlencode({'name': name})}"), note="published")
 
 
 def handoffs(visit: PageVisit) -> Screen:
-    """Handoffs, newest first, and a graph of these."""
+    """List handoffs, newest first, with a graph of them."""
     to, is_open = visit.text("to") or None, visit.text("open") == "on"
     listing = visit.relay.handoffs(to, None, is_open, PAGE_ROWS, visit.text("after"))
     return Screen(
@@ -244,7 +244,9 @@ def handoffs(visit: PageVisit) -> Screen:
 
 
 def _graph(visit: PageVisit, lines: list[HandoffLine]) -> str:
-    """Agents, and how often each gave to which; the busiest, where there are many."""
+    """Draw the agents and the number of handoffs between them; only the busiest if there are
+    many.
+    """
     given = Counter((each.giver, each.to) for each in reversed(lines)).most_common(PAGE_GRAPH_EDGES)
     agents = list(dict.fromkeys(agent for pair, _ in given for agent in pair))
     agents = agents[:PAGE_GRAPH_NODES_MAX]
@@ -257,7 +259,7 @@ def _graph(visit: PageVisit, lines: list[HandoffLine]) -> str:
 
 
 def handoff(visit: PageVisit) -> Screen:
-    """A handoff: its ask, its package with what was kept and dropped and why, and its refs."""
+    """Show a handoff: its task, its package with the reason for each block, and its refs."""
     ref = visit.ref()
     view = visit.relay.handoff(ref)
     return Screen(
@@ -270,14 +272,14 @@ def handoff(visit: PageVisit) -> Screen:
 
 
 class _Looked(NamedTuple):
-    """What the doctor looks at."""
+    """The relay and address that the doctor checks."""
 
     relay: Relay
     address: str | None
 
 
 def health(visit: PageVisit) -> Screen:
-    """Sizes, settings, keys; with `doctor`, what that finds."""
+    """Show sizes, settings and keys; with `doctor`, also its findings."""
     answer: dict[str, Any] = {
         "store": None,
         "is_limited": False,
@@ -309,7 +311,7 @@ def _settings(visit: PageVisit) -> Any:
 
 
 def _keys(visit: PageVisit) -> list[dict[str, Any]]:
-    """Keys and what was done with each; of the first, where there are many."""
+    """Return the first keys with their usage."""
     if not visit.is_admin:
         return []
     listed: list[Key] = _unless_forbidden(lambda: visit.relay.keys(PAGE_KEYS).keys) or []
@@ -324,6 +326,6 @@ def _unless_forbidden(ask: Any) -> Any:
 
 
 def sweep(visit: PageVisit) -> Done:
-    """Expire what is due, a little at a time."""
+    """Delete some of the expired artifacts."""
     visit.relay.sweep(QUICK_SWEEP_ITEMS, is_deep=False)
     return Done(to=visit.link("health"), note="swept")

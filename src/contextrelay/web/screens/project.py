@@ -1,8 +1,9 @@
-"""The board of a project: its brief, todos by column, decisions and state.
+"""The project board: brief, todos by status, decisions and state.
 
-`relay ui` has that of its folder. A server shows what a project copied into its thread, to read.
+`relay ui` shows the project of its folder. A server shows, read-only, what a project has copied
+into its thread.
 
-Rule: every edit goes through the project's own files, locks and checks.
+Rule: every edit uses the project's own files, locks and checks.
 """
 
 from __future__ import annotations
@@ -31,11 +32,13 @@ _MOVES = {
     "unblock": ("blocked",),
     "cancel": ("pending", "in_progress", "blocked"),
 }
-"""What a todo may be made to do, by where it stands."""
+"""The actions on a todo, and the statuses in which each is possible."""
 
 
 def board(visit: PageVisit) -> Screen:
-    """The project of the folder in which the page was started; on a server, of a thread."""
+    """Show the project of the folder in which the page was started; on a server, that of a
+    thread.
+    """
     if not visit.is_own:
         return _shared(visit)
     project = _project(visit)
@@ -79,7 +82,7 @@ def _screen(texts: ProjectTexts, name: str, command: str, more: dict[str, Any]) 
 
 
 def _shared(visit: PageVisit) -> Screen:
-    """What a project says of itself in its thread, to read; without one that is named, a list."""
+    """Show, read-only, a project from its thread; list the projects if no thread is given."""
     named = visit.text("thread") if is_ref(visit.text("thread")) else ""
     projects = [] if named else visit.relay.threads(PAGE_ROWS, text=THREAD_NAME).threads
     if not named and len(projects) != 1:
@@ -105,7 +108,9 @@ def _shared(visit: PageVisit) -> Screen:
 
 def _project(visit: PageVisit) -> Project:
     if not visit.folder:
-        raise Forbidden("a server shows projects to read", "edit it in its folder: relay ui")
+        raise Forbidden(
+            "projects are read-only on a server", "edit the project in its folder: relay ui"
+        )
     found = Project.find(visit.folder)
     link = link_at(found.folder, visit.address, lambda: visit.relay) if visit.address else None
     return Project(found.folder, link=link, by=visit.by)
@@ -115,7 +120,7 @@ def add_todo(visit: PageVisit) -> Done:
     """Add a todo."""
     title = visit.text("title").strip()
     if not title:
-        raise Invalid("a todo has a title", "write one")
+        raise Invalid("missing title", "a todo needs a title")
     _project(visit).todos.add(title, priority=visit.text("priority") or "medium")
     return Done(to=visit.link("project"), note="changed")
 
@@ -124,7 +129,7 @@ def move_todo(visit: PageVisit) -> Done:
     """Start, complete, block, unblock or cancel a todo."""
     move, todo, note = visit.text("move"), visit.text("todo"), visit.text("note")
     if move not in _MOVES:
-        raise Invalid(f"{move[:40]!r} cannot be done to a todo", f"one of {', '.join(_MOVES)}")
+        raise Invalid(f"unknown action {move[:40]!r}", f"actions: {', '.join(_MOVES)}")
     getattr(_project(visit).todos, move)(todo, note)
     return Done(to=visit.link("project"), note="changed")
 
@@ -133,7 +138,7 @@ def decide(visit: PageVisit) -> Done:
     """Append a decision."""
     title = visit.text("title").strip()
     if not title:
-        raise Invalid("a decision has a title", "write one")
+        raise Invalid("missing title", "a decision needs a title")
     parts = {name: given for name in ("context", "decision") if (given := visit.text(name).strip())}
     _project(visit).decide(title, **parts)
     return Done(to=visit.link("project"), note="changed")

@@ -1,7 +1,7 @@
-"""Pipelines: runs, and one of them as a graph with how each step stands.
+"""Pipeline runs: a list, and one run as a graph with the status of each step.
 
-Rule: what runs commands on this machine is asked for only in `relay ui`, by who owns it. On a
-server the command is shown; there a step can be approved or rejected, which only writes that down.
+Rule: only the owner can run commands on this machine, in `relay ui`. A server shows the command
+instead; there a step can be approved or rejected, which only records the decision.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from contextrelay.web.screen import Done, PageVisit, Screen
 
 
 def runs(visit: PageVisit) -> Screen:
-    """The newest runs."""
+    """List the newest runs."""
     return Screen(
         template="runs",
         title="Pipelines",
@@ -34,7 +34,7 @@ def runs(visit: PageVisit) -> Screen:
 
 
 def run(visit: PageVisit) -> Screen:
-    """A run: its graph, its steps, what each took, and what can be done now."""
+    """Show a run: its graph, its steps with their costs, and the possible actions."""
     _, view = visit.thread()
     shown, steps = pipeline_runs.show_with_steps(visit.relay, view.thread_id)
     waiting = [name for name, step in shown.steps.items() if step.status == "waiting"]
@@ -69,18 +69,18 @@ def _graph(shown: PipelineRun, steps: dict[str, Step]) -> str:
 
 
 def decide(visit: PageVisit) -> Done:
-    """Approve or reject a step that waits."""
+    """Approve or reject a waiting step."""
     _, view = visit.thread()
     verdict = visit.text("verdict")
     if verdict not in ("approve", "reject"):
-        raise Invalid("neither approved nor rejected", "choose one of the two")
+        raise Invalid("missing decision", "choose approve or reject")
     decision = ApprovalDecision(verdict == "approve", visit.by, visit.text("reason"))
     pipeline_runs.decided(visit.relay, view.thread_id, visit.text("step"), decision)
     return Done(to=visit.link("r", view.thread_id), note="decided")
 
 
 def cancel(visit: PageVisit) -> Done:
-    """End a run."""
+    """Cancel a run."""
     _, view = visit.thread()
     _check_own(visit)
     pipeline_runs.cancel(visit.relay, view.thread_id, visit.by)
@@ -88,7 +88,7 @@ def cancel(visit: PageVisit) -> Done:
 
 
 def resume(visit: PageVisit) -> Done:
-    """Go on with a run, in a process of its own: it does not end with this server."""
+    """Resume a run in a separate process, which outlives this server."""
     _, view = visit.thread()
     home = _check_own(visit)
     words = ["--store", str(home), "pipeline", "resume", view.thread_id, "--by", visit.by]
@@ -114,5 +114,8 @@ def _home(visit: PageVisit) -> Any:
 
 def _check_own(visit: PageVisit) -> Any:
     if not _is_own(visit):
-        raise Forbidden("a server runs no commands for a page", "do it there: relay pipeline")
+        raise Forbidden(
+            "runs cannot be cancelled or resumed on a server",
+            "run relay pipeline on the machine of the run",
+        )
     return _home(visit)

@@ -1,4 +1,4 @@
-"""A thread: its timeline, its state at any version, and what changed between two."""
+"""A thread: its timeline, its state at any version, and the changes between two versions."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from contextrelay.report.trace_page import trace_lines
 from contextrelay.verbs import ReadHeader
 from contextrelay.web.screen import Done, PageVisit, Screen
 
-# Events of a thread's timeline on one screen.
+# Events of a timeline per screen.
 PAGE_EVENTS = 100
-# Of the newest calls of a model, those whose exchange a trace shows.
+# Number of newest model calls whose request and response a trace shows.
 PAGE_EXCHANGES = 5
-# Changes between two versions of a state on one screen; more are counted.
+# Changes between two versions per screen; further ones are counted.
 PAGE_CHANGES_MAX = 200
 
 
@@ -34,7 +34,7 @@ class Mark(NamedTuple):
     sign: str
     shape: str
     to: str
-    """Where it leads; "" for nowhere."""
+    """The link of the mark, or ""."""
     version: int
     by: str
     said: str
@@ -48,7 +48,7 @@ class DifferenceLine(NamedTuple):
 
 
 def thread(visit: PageVisit) -> Screen:
-    """A thread at a version: what the model sees of it, and what changed since another."""
+    """Show a thread at a version: its header, and the changes since another version."""
     handle, view = visit.thread()
     version = min(visit.number("v", view.version, least=1), view.version)
     other = min(visit.number("with", max(1, version - 1), least=1), view.version)
@@ -112,7 +112,7 @@ def _screen(
 
 
 def _lines(handle: Thread, changes: Changes) -> Iterator[DifferenceLine]:
-    """A difference as people read it, with what was there before."""
+    """Yield the lines of a difference, with old values."""
     if not changes.operations:
         return
     shown = changes.operations[:PAGE_CHANGES_MAX]
@@ -134,7 +134,7 @@ _SECTIONS = {
 
 
 def _sections(header: dict[str, Any]) -> Iterator[tuple[str, list[str], int]]:
-    """The lists of a header: a name, the items, and how many there are in all."""
+    """Yield the lists of a header: a name, the items, and the total number."""
     for name, field in _SECTIONS.items():
         items: list[Any] = header.get(field, [])
         total = len(items) + header["omitted"].get(name, 0)
@@ -173,7 +173,7 @@ def _mark(visit: PageVisit, numbered: Numbered) -> Mark:
 
 
 def state(visit: PageVisit) -> Screen:
-    """The whole state at a version, to unfold."""
+    """Show the whole state at a version, as a tree."""
     handle, view = visit.thread()
     version = min(visit.number("v", view.version, least=1), view.version)
     command = f"relay state show {display.short(view.thread_id)}@v{version}"
@@ -182,7 +182,7 @@ def state(visit: PageVisit) -> Screen:
 
 
 def events(visit: PageVisit) -> Screen:
-    """Everything that happened, by pages; the newest page unless another is asked for."""
+    """Show a page of the events; by default the newest."""
     handle, view = visit.thread()
     after = visit.number("after", max(0, view.events - PAGE_ROWS))
     page = handle.events(after, PAGE_ROWS)
@@ -197,7 +197,7 @@ def events(visit: PageVisit) -> Screen:
 
 
 def trace(visit: PageVisit) -> Screen:
-    """What models did in it, call by call."""
+    """Show the model calls of a thread."""
     handle, view = visit.thread()
     traced = handle.trace()
     lines = trace_lines(visit.relay, traced, PAGE_EXCHANGES)
@@ -207,7 +207,7 @@ def trace(visit: PageVisit) -> Screen:
 
 
 def report(visit: PageVisit) -> Screen:
-    """The thread written down to read."""
+    """Show the report of a thread."""
     handle, view = visit.thread()
     gathered = gather(handle)
     drawn = {"written": _joined(report_lines(gathered))}
@@ -216,7 +216,7 @@ def report(visit: PageVisit) -> Screen:
 
 
 def _joined(lines: Iterator[str]) -> Markup:
-    """Lines of report, which escapes every text in them."""
+    """Join the lines of a report, in which all text is escaped."""
     return Markup("\n".join(lines))
 
 
@@ -224,7 +224,7 @@ def _joined(lines: Iterator[str]) -> Markup:
 
 
 def restore(visit: PageVisit) -> Done:
-    """Make an old version the newest."""
+    """Restore an earlier version."""
     handle, view = visit.thread()
     version = visit.number("version", 0, least=1)
     handle.once(visit.once).restore(version, visit.by)
@@ -232,7 +232,7 @@ def restore(visit: PageVisit) -> Done:
 
 
 def fork(visit: PageVisit) -> Done:
-    """Begin a thread with the state of this one, at a version."""
+    """Create a thread from the state of this one, at a version."""
     handle, view = visit.thread()
     version = visit.number("version", view.version, least=1)
     made = handle.once(visit.once).fork(version, visit.text("name") or None, visit.by)

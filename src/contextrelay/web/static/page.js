@@ -1,5 +1,5 @@
-// What the page does beyond reading: keys, copying, live parts, signing in by a code.
-// Rule: nothing of what artifacts hold is ever made into HTML here.
+// Interactive parts of the page: keyboard shortcuts, copying, live updates, sign-in by code.
+// Rule: content of artifacts is never turned into HTML here.
 (() => {
   "use strict";
   const all = (selector, from = document) => [...from.querySelectorAll(selector)];
@@ -16,11 +16,11 @@
       await navigator.clipboard.writeText(text);
       say(`Copied ${text.length > 60 ? "it" : text}`);
     } catch {
-      say("The browser does not let this page copy.");
+      say("The browser does not allow copying.");
     }
   };
 
-  // Signing in by the code behind the #, which is sent nowhere but in the form.
+  // Sign in by the code after the #, which is only sent in the form.
   const enter = one("#enter");
   const code = new URLSearchParams(location.hash.slice(1)).get("code");
   if (enter && code) {
@@ -49,14 +49,14 @@
     const pause = event.target.closest("[data-pause]");
     if (pause) {
       isPaused = !isPaused;
-      pause.textContent = isPaused ? "Go on" : "Pause";
+      pause.textContent = isPaused ? "Resume" : "Pause";
       if (!isPaused) for (const part of all("[data-news]")) htmx.trigger(part, "news");
     }
     if (event.target.closest("#keys-open")) one("#keys").showModal();
   });
 
-  // Live parts: a stream says that there is news, and htmx fetches them. What is under the pointer
-  // or has the focus stays as it is.
+  // Live parts: a stream announces news, and htmx fetches the part. An element under the pointer
+  // or with the focus is not replaced.
   let isPaused = false;
   const streams = new Map();
   const listen = () => {
@@ -76,16 +76,16 @@
     if (timed && isBusy(event.detail.elt)) event.preventDefault();
     if (document.hidden && timed) event.preventDefault();
   });
-  // A thread that grows while it is looked at: the slider reaches what is new.
+  // If a thread gets new versions, extend the slider to them.
   const stretch = () => {
     const timeline = one("#timeline[data-versions]");
     if (timeline) for (const each of all(".travel input")) each.max = timeline.dataset.versions;
   };
   document.addEventListener("htmx:afterSettle", () => { listen(); follow(); stretch(); });
-  document.addEventListener("htmx:responseError", () => say("That did not work. Reload the page to see why."));
+  document.addEventListener("htmx:responseError", () => say("The request failed. Reload the page for details."));
   document.addEventListener("htmx:sendError", () => say("The relay does not answer."));
 
-  // A list that grows at its end is kept at its end, for who is there.
+  // Follow the end of a growing list if the page is scrolled to it.
   let wasAtEnd = true;
   const atEnd = () => innerHeight + scrollY >= document.documentElement.scrollHeight - 80;
   document.addEventListener("htmx:beforeSwap", () => { wasAtEnd = atEnd(); });
@@ -136,7 +136,7 @@
     }
   });
 
-  // The two controls of a version are one.
+  // The slider and the number of a version show the same value.
   document.addEventListener("input", (event) => {
     if (event.target.matches("#version, #version-number")) {
       const other = one(event.target.id === "version" ? "#version-number" : "#version");

@@ -1,5 +1,5 @@
-// Opening what is sealed, in the browser: the key stands behind the # of the address, or is typed,
-// and is sent nowhere. Formats k1 (Fernet) and k2 (docs/security.md). What is opened is shown as text.
+// Decryption in the browser: the key comes from the part after the # of the address, or is typed,
+// and is never sent. Formats k1 (Fernet) and k2 (docs/security.md). The content is shown as text.
 (() => {
   "use strict";
   const box = document.querySelector("#sealed");
@@ -8,13 +8,13 @@
   const say = (text) => { part("said").textContent = text; };
   const subtle = globalThis.crypto && crypto.subtle;
   if (!subtle) {
-    say("This browser opens seals only on https or on this machine: use the command below.");
+    say("Browsers decrypt only over https or on this machine: use the command below.");
     return;
   }
   const LINES = 200, HEADER = 16, CHUNK = 65536 + 16, MAGIC = [0x89, 0x72, 0x65, 0x6c, 0x61, 0x79, 0x6b, 0x32, 16];
   const fromBase64 = (text) => Uint8Array.from(atob(text.replace(/-/g, "+").replace(/_/g, "/")), (char) => char.charCodeAt(0));
   const fromHex = (text) => Uint8Array.from(text.match(/../g) || [], (pair) => parseInt(pair, 16));
-  const wrong = () => new Error("This key does not open it, or it was changed.");
+  const wrong = () => new Error("Wrong key, or the content was changed.");
 
   const openFernet = async (body, key) => {
     const token = fromBase64(new TextDecoder().decode(body));
@@ -47,7 +47,7 @@
     return opened;
   };
 
-  // What a reader cannot see is written out, as everywhere (content/untrusted/hidden_chars.py).
+  // Invisible characters are written out, as everywhere (content/untrusted/hidden_chars.py).
   const hidden = new RegExp(box.dataset.hidden, "gu");
   const spelled = (text) => text.replace(hidden, (char) => `<U+${char.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}>`);
   let lines = [], shown = 0;
@@ -60,13 +60,13 @@
     const found = /(?:^|#)(key|k2)=([A-Za-z0-9_.=-]+)$/.exec(text.trim());
     const format = box.dataset.format;
     if (!found || (found[1] === "key") !== (format === "k1")) {
-      say(`That is no key for it: it begins with #${format === "k1" ? "key" : "k2"}=`);
+      say(`Invalid key: it must begin with #${format === "k1" ? "key" : "k2"}=`);
       return;
     }
-    say("Opening…");
+    say("Decrypting…");
     try {
       const reply = await fetch(box.dataset.body, { credentials: "same-origin" });
-      if (!reply.ok) throw new Error("It cannot be had from the relay: it may be too large. Use the command below.");
+      if (!reply.ok) throw new Error("The relay did not return the content; it may be too large. Use the command below.");
       const body = new Uint8Array(await reply.arrayBuffer());
       const parts = await (format === "k1" ? openFernet : openChunks)(body, found[2]);
       const whole = new Uint8Array(await new Blob(parts).arrayBuffer());
@@ -75,10 +75,10 @@
       shown = 0;
       part("text").hidden = false;
       more();
-      say(`Opened here: ${whole.length.toLocaleString("en")} bytes.`);
+      say(`Decrypted here: ${whole.length.toLocaleString("en")} bytes.`);
       part("said").className = "good";
     } catch (error) {
-      say(error instanceof TypeError ? "It is open, and no text: use the command below." : error.name === "OperationError" ? wrong().message : error.message);
+      say(error instanceof TypeError ? "Decrypted, but the content is not text: use the command below." : error.name === "OperationError" ? wrong().message : error.message);
     }
   };
 
