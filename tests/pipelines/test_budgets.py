@@ -58,7 +58,7 @@ def test_the_time_of_a_budget_goes_on_when_a_run_is_resumed(relay: Relay, tmp_pa
     ended = run(relay, tmp_path, text)
 
     assert ended.status == "stopped"
-    assert ended.reason == "its time is up: 1.5 s"
+    assert ended.reason == "time limit exceeded: 1.5 s"
     again = runs.resume(relay, ended.run)
     assert again.status == "stopped"
     assert again.duration_ms >= ended.duration_ms

@@ -109,7 +109,7 @@ def test_a_dry_run_and_a_check_run_nothing(shell: Shell) -> None:
     checked = shell.run("pipeline", "validate", "review.yaml")
 
     assert "plan  prompt echo" in plan.stdout.decode()
-    assert checked.stdout == b"review.yaml is right: 3 steps\n"
+    assert checked.stdout == b"review.yaml is valid (3 steps)\n"
     assert shell.run("pipeline", "list").stdout == b""
 
 
@@ -137,7 +137,7 @@ def test_a_failed_run_ends_with_1_and_is_retried(shell: Shell) -> None:
     again = shell.run("pipeline", "retry", run, "test")
 
     assert failed.returncode == 1
-    hint = f"next: repair its cause, then: relay pipeline retry {run[:8]} test"
+    hint = f"next: fix the cause, then: relay pipeline retry {run[:8]} test"
     assert hint in failed.stdout.decode()
     assert again.returncode == 0
     assert shell.run("pipeline", "resume", run).returncode == 0
@@ -146,7 +146,7 @@ def test_a_failed_run_ends_with_1_and_is_retried(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("run", "missing.yaml"), 3, b"there is no file missing.yaml"),
+        (("run", "missing.yaml"), 3, b"file not found: missing.yaml"),
         (("run", "review.yaml", "--input", "tpoic=x"), 2, b"did you mean topic?"),
         (("run", "review.yaml", "--on", "dask://127.0.0.1:1"), 2, b"--store http://HOST:PORT"),
         (("cancel", "ffffff"), 3, b"see: relay pipeline list"),
@@ -208,8 +208,8 @@ def test_a_broken_save_is_reported_and_watched_until_it_is_repaired(shell: Shell
         first = [running.line() for _ in range(2)]
         assert "waiting for a change" in [running.note(), running.note()][1]
         file.write_text("name: say\nsteps:\n  say: {exec: [\n")
-        assert "no YAML" in running.note()
-        assert "repair the line" in running.note()
+        assert "invalid YAML" in running.note()
+        assert "fix the line" in running.note()
         assert "waiting for a change" in running.note()
         file.write_text("name: say\nsteps:\n  repaired: {exec: [echo, two]}\n")
         second = [running.line() for _ in range(2)]
@@ -269,7 +269,7 @@ def test_what_is_under_way_is_shown_as_running_until_the_run_is_cancelled(shell:
 
     assert "1 running" not in cancelled
     assert cancelled.splitlines()[0].endswith(" s")
-    assert cancelled.count("next: go on with: relay pipeline resume") == 1
+    assert cancelled.count("next: resume with: relay pipeline resume") == 1
     assert {view["status"] for view in end["steps"].values()} == {"pending"}
     assert set(end["steps"]) == set(standing()) == {"a", "each[0]", "each", "b"}
     assert set(standing().values()) == {"pending"}

@@ -15,10 +15,10 @@ STEP = "name: p\nsteps:\n  a: "
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (b"name: p\ndescription: \xc3\xbc\xff", "p.yaml:2:15: no UTF-8"),
+        (b"name: p\ndescription: \xc3\xbc\xff", "p.yaml:2:15: not valid UTF-8"),
         (b"name: p\n#" + b"\xc3\xbc" * PIPELINE_BYTES_MAX, "p.yaml:2:"),
-        (f"budget: {{price: 1}}\n{STEP}{{prompt: hi, model: echo}}".encode(), "p.yaml:4:26: the"),
-        (f"{STEP}{{exec: ''}}".encode(), "p.yaml:3:13: exec: an empty command"),
+        (f"budget: {{price: 1}}\n{STEP}{{prompt: hi, model: echo}}".encode(), 'p.yaml:4:26: step "a": unknown'),
+        (f"{STEP}{{exec: ''}}".encode(), "p.yaml:3:13: exec: empty command"),
     ],
 )
 def test_what_cannot_be_run_is_refused_by_a_check_with_its_place(

@@ -38,8 +38,8 @@ steps:
 """,
     )
 
-    assert reason(ended, "hangs") == "sh took longer than 0.3 s"
-    assert reason(ended, "deaf") == "sleep took longer than 0.3 s"
+    assert reason(ended, "hangs") == "sh exceeded its time limit of 0.3 s"
+    assert reason(ended, "deaf") == "sleep exceeded its time limit of 0.3 s"
     assert end_leftovers(ended.run) == 0
 
 
@@ -54,22 +54,22 @@ def test_children_that_a_step_leaves_behind_end_with_it(relay: Relay, tmp_path: 
 @pytest.mark.parametrize(
     ("step", "said"),
     [
-        ('{exec: "kill -KILL $$"}', "sh was ended by SIGKILL"),
+        ('{exec: "kill -KILL $$"}', "sh was killed by SIGKILL"),
         ("{exec: [no-such-program-here]}", "'no-such-program-here' was not found"),
         ('{python: "no_such_module:act"}', "ModuleNotFoundError"),
         ('{python: "work:raises"}', "work:raises raised ValueError: bad luck"),
         ('{python: "work:ends"}', "work:ends ended its process (7)"),
-        ('{python: "work:hangs", timeout: 1s}', "work:hangs took longer than 1 s"),
+        ('{python: "work:hangs", timeout: 1s}', "work:hangs exceeded its time limit of 1 s"),
         ("{cap: no.such}", "no.such"),
         ('{foreach: "{{inputs.many}}", exec: [echo]}', "foreach over 100,000 items"),
         ('{exec: [echo, "{{inputs.word.inside}}"]}', "{{inputs.word.inside}} has no value"),
         (
             "{exec: 'head -c 9000000 /dev/zero; echo 1', out: {schema: {type: integer}}}",
-            "the result has 9,000,002 bytes: at most 8,388,608 are checked by out.schema",
+            "the result has 9,000,002 bytes; out.schema allows at most 8,388,608",
         ),
-        ('{prompt: hello, model: "echo", refs: ["{{inputs.word}}"]}', "is no ref"),
-        ('{exec: [echo, "{{inputs.nul}}"]}', "{{inputs.nul}} has a NUL character"),
-        ('{exec: [echo], env: {X: "{{inputs.nul}}"}}', "{{inputs.nul}} has a NUL character"),
+        ('{prompt: hello, model: "echo", refs: ["{{inputs.word}}"]}', "is not a ref"),
+        ('{exec: [echo, "{{inputs.nul}}"]}', "{{inputs.nul}} contains a NUL character"),
+        ('{exec: [echo], env: {X: "{{inputs.nul}}"}}', "{{inputs.nul}} contains a NUL character"),
     ],
 )
 def test_a_step_that_fails_says_why(relay: Relay, tmp_path: Path, step: str, said: str) -> None:
@@ -122,15 +122,15 @@ def test_a_pipeline_that_includes_itself_is_refused_with_its_place(tmp_path: Pat
     (tmp_path / "a.yaml").write_text("name: a\nsteps:\n  b: {pipeline: b.yaml}\n")
     (tmp_path / "b.yaml").write_text("name: b\nsteps:\n  x: {exec: [x]}\n  a: {pipeline: a.yaml}\n")
 
-    with pytest.raises(Invalid, match=r"b\.yaml:4:17: a cycle: .*a\.yaml includes .*b\.yaml"):
+    with pytest.raises(Invalid, match=r"b\.yaml:4:17: circular include: .*a\.yaml includes .*b\.yaml"):
         Pipeline.load(tmp_path / "a.yaml")
 
 
 @pytest.mark.parametrize(
     ("step", "column", "said"),
     [
-        ("{pipeline: missing.yaml}", 17, "there is no file"),
-        ("{pipeline: inner.yaml}", 6, "inner needs word"),
+        ("{pipeline: missing.yaml}", 17, "file not found"),
+        ("{pipeline: inner.yaml}", 6, "missing input 'word' of inner"),
         ("{pipeline: inner.yaml, inputs: {wort: x}}", 38, "inner has no input 'wort'"),
     ],
 )
@@ -149,7 +149,7 @@ def test_an_included_file_is_checked_before_anything_runs(
 
 @pytest.mark.parametrize(
     ("inputs", "said"),
-    [({}, "the input topic is missing"), ({"topic": 3}, "topic has to be text")],
+    [({}, "missing input 'topic'"), ({"topic": 3}, "invalid topic: expected text")],
 )
 def test_inputs_are_checked_before_anything_runs(
     relay: Relay, tmp_path: Path, inputs: dict[str, Any], said: str
@@ -168,5 +168,5 @@ def test_a_price_budget_refuses_models_without_a_known_price(relay: Relay, tmp_p
     """Promise X4."""
     text = "budget: {price: 1}\nsteps:\n  ask: {prompt: hello, model: echo}\n"
 
-    with pytest.raises(Invalid, match=r"pipeline\.yaml:4:31: .*the price of echo:echo-1 is not"):
+    with pytest.raises(Invalid, match=r"pipeline\.yaml:4:31: .*unknown price of echo:echo-1"):
         run(relay, tmp_path, text)

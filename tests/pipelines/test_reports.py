@@ -39,7 +39,7 @@ def test_every_failure_is_shown_with_what_to_do(shell: Shell) -> None:
     assert summary[1].startswith("  a: 'no-such-program' was not found")
     assert summary[1].endswith("(check the name, or install it)")
     assert summary[2].startswith("  b: work.py:2: work:act raised ZeroDivisionError")
-    assert summary[3] == "  c: sh ended with exit status 3: one (run it by itself to see more)"
+    assert summary[3] == "  c: sh exited with status 3: one (run the command alone for details)"
     assert summary[4].startswith("  next: ")
 
 
@@ -59,10 +59,10 @@ def test_what_is_not_here_is_noted_by_a_check(shell: Shell) -> None:
         assert [note.partition(": ")[0] for note in notes] == [
             *("p.yaml:3:12", "p.yaml:4:15", "p.yaml:5:15", "p.yaml:7:13")
         ]
-        assert "there is no capability nocap" in notes[0]
-        assert "there is no module nomod" in notes[1]
+        assert "capability nocap not found" in notes[0]
+        assert "module nomod not found" in notes[1]
         assert "did you mean act?" in notes[2]
-        assert "there is no program no-such-program" in notes[3]
+        assert "program no-such-program not found" in notes[3]
     assert "note: p.yaml:3:12" in shell.run("pipeline", "validate", "p.yaml").stdout.decode()
 
 
@@ -89,8 +89,8 @@ def test_a_file_is_read_from_stdin(shell: Shell) -> None:
     right = shell.run("pipeline", "validate", "-", stdin=b"name: p\nsteps: {a: {exec: [echo]}}\n")
     wrong = shell.run("pipeline", "validate", "-", stdin=b"name: p\nstep: {a: {exec: [echo]}}\n")
 
-    assert right.stdout == b"- is right: 1 step\n"
-    assert wrong.stderr.startswith(b"error: -:2:1: a pipeline has no 'step'")
+    assert right.stdout == b"- is valid (1 step)\n"
+    assert wrong.stderr.startswith(b"error: -:2:1: unknown field 'step'")
 
 
 def test_a_step_that_ignores_being_asked_to_end_is_killed_once(
@@ -101,7 +101,7 @@ def test_a_step_that_ignores_being_asked_to_end_is_killed_once(
         relay, tmp_path, "steps:\n  deaf: {exec: \"trap '' TERM; sleep 1000\", timeout: 100ms}\n"
     )
 
-    assert reason(ended, "deaf") == "sh took longer than 0.1 s"
+    assert reason(ended, "deaf") == "sh exceeded its time limit of 0.1 s"
 
 
 def drawn(shell: Shell, term: str, rows: int) -> str:

@@ -192,7 +192,7 @@ steps:
         "soft": "failed",
         "goes_on": "done",
     }
-    assert reason(ended, "bad") == "sh ended with exit status 3: no"
+    assert reason(ended, "bad") == "sh exited with status 3: no"
     assert "retry" in ended.hint
 
 
@@ -259,9 +259,9 @@ steps:
 
     assert result(relay, ended, "learns") == '{"n":1}'
     assert relay.peek(ended.steps["learns"].ref or "").name == "number.json"
-    assert "no JSON" in reason(ended, "never")
+    assert "not valid JSON" in reason(ended, "never")
     assert (tmp_path / "never").read_text() == "once\n" * 2
-    assert "no JSON" in reason(ended, "said")
+    assert "not valid JSON" in reason(ended, "said")
 
 
 def test_results_of_prompts_are_cached_by_content_and_commands_only_where_it_says_so(

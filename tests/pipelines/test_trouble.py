@@ -177,7 +177,7 @@ def test_a_callback_that_raises_does_not_end_the_run(relay: Relay, tmp_path: Pat
 
 def test_a_name_is_given_to_one_step(relay: Relay) -> None:
     """Promise X4."""
-    with pytest.raises(Invalid, match="there is a step 'a' already"):
+    with pytest.raises(Invalid, match="step 'a' already exists"):
         Pipeline("p").step("a", exec=["echo"]).step("a", exec=["true"])
 
 
@@ -209,7 +209,7 @@ def test_the_bound_of_a_fan_out_is_named_where_it_is_passed(relay: Relay, tmp_pa
 
     ended = run(relay, tmp_path, text, n=["x"] * (FOREACH_ITEMS_MAX + 1))
 
-    assert "10,001 items: at most 10,000" in reason(ended, "a")
+    assert "10,001 items: the limit is 10,000" in reason(ended, "a")
     assert "split the list" in ended.steps["a"].hint
     assert "split the list" in runs.show(relay, ended.run).steps["a"].hint
 
@@ -226,7 +226,7 @@ def test_a_fan_out_that_goes_on_says_which_items_failed(relay: Relay, tmp_path: 
 
     assert statuses(ended)["b"] == "done"
     assert ended.steps["a"].status == "done"
-    assert reason(ended, "a").startswith("1 of 3 items failed: sh ended with exit status 1")
+    assert reason(ended, "a").startswith("1 of 3 items failed: sh exited with status 1")
 
 
 def test_many_items_that_cannot_begin_are_no_deep_stack(relay: Relay, tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Pipelines run: steps as a graph, each result an artifact, every end of a step an event."""
+"""Pipelines: a graph of steps; each result is an artifact, and the end of each step an event."""

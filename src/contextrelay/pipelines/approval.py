@@ -1,4 +1,4 @@
-"""Approvals: a step that waits until somebody decides, by a command or by a signal on a channel."""
+"""Approvals: steps that wait for a decision, by a command or by a signal on a channel."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from contextrelay.verbs import DecideStep, FinishStep, ReadSignals
 
 
 class ApprovalDecision(NamedTuple):
-    """What somebody decided, and who."""
+    """A decision, and who made it."""
 
     is_approved: bool
     by: str = "you"
     reason: str = ""
     channel: str | None = None
-    """Where a signal decided, and its seq."""
+    """The channel and seq of the signal that decided, if it was one."""
     signal: int = 0
 
 
 def decide(relay: Relay, run: str, step: str, decision: ApprovalDecision) -> None:
-    """Write a decision: from then on the step is done, or failed.
+    """Record a decision; the step is then done or failed.
 
     Raises:
-        Conflict: somebody else has decided it.
+        Conflict: the step was already decided.
     """
     verb = DecideStep(
         thread=run,
@@ -49,12 +49,12 @@ def decide(relay: Relay, run: str, step: str, decision: ApprovalDecision) -> Non
 
 
 class _Wait:
-    """One step that waits."""
+    """A waiting step."""
 
     def __init__(self, unit: Unit, ends_s: float | None, after: int) -> None:
         self.unit, self.ends_s = unit, ends_s
         self.after = after
-        """The seq of the newest signal that was there before, or is read."""
+        """The seq of the newest signal that is older than the step or has been read."""
 
 
 class Waits:
@@ -68,9 +68,10 @@ class Waits:
         return bool(self._waits)
 
     def begin(self, unit: Unit, question: str, before: StepRecord | None) -> str:
-        """Write that a step waits, unless a run that was killed has; its time goes on from then.
+        """Record that a step waits; after a killed run, its timeout continues from the first
+        record.
 
-        How it is decided is returned.
+        Returns the way to decide it.
         """
         step, hint = unit.node.step, f"relay pipeline approve {self._run[:8]} {unit.key}"
         since_s = time.time() if before is None else before.at.timestamp()
@@ -94,22 +95,23 @@ class Waits:
         return hint
 
     def listen(self) -> None:
-        """Look for decisions on the channels of steps, and for time that is up; write them down."""
+        """Read decisions from the channels of steps, and record decisions and timeouts."""
         for key, wait in self._waits.items():
             decision = self._signalled(wait)
             if decision is None and wait.ends_s is not None and time.time() >= wait.ends_s:
                 timeout_s = wait.unit.node.step.timeout_s
                 decision = ApprovalDecision(
-                    False, "pipeline", f"nobody decided within {timeout_s:g} s"
+                    False, "pipeline", f"no decision within {timeout_s:g} s"
                 )
             if decision is not None:
-                with suppress(Conflict):  # Somebody else was faster: their event counts.
+                with suppress(Conflict):  # A concurrent decision was first, and counts.
                     decide(self._relay, self._run, key, decision)
 
     def _signalled(self, wait: _Wait) -> ApprovalDecision | None:
-        """What a signal decides, whose message is `{"step": STEP, "approve": true or false}`.
+        """Return the decision in a signal with the message `{"step": STEP, "approve": true or
+        false}`.
 
-        It may say the `run`, where several have that channel, and the `reason`.
+        The message may name the `run`, if several runs share the channel, and a `reason`.
         """
         channel = wait.unit.node.step.channel
         if channel is None:
@@ -118,7 +120,7 @@ class Waits:
         for signal in page:
             wait.after = signal.seq
             message: Any = signal.message
-            if isinstance(message, str):  # As `relay publish` sends it.
+            if isinstance(message, str):  # The form in which `relay publish` sends it.
                 with suppress(DecodeError):
                     message = decode(message)
             if not is_object(message) or message.get("step") != wait.unit.key:
@@ -133,7 +135,7 @@ class Waits:
         return None
 
     def decided(self, record: RunRecord) -> list[tuple[Unit, StepRecord]]:
-        """The steps that wait no longer, and how they were decided."""
+        """Return the steps that no longer wait, with their final records."""
         over = [
             (wait.unit, record.steps[key])
             for key, wait in self._waits.items()

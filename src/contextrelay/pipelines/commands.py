@@ -1,4 +1,4 @@
-"""A run on the screen: one line a step, redrawn on a terminal, printed as it ends where piped."""
+"""The pipeline commands, and the display of a run: one line per step, redrawn on a terminal."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _TICK_S = 0.1
 
 
 def step_line(view: StepView, sign: str = "", elapsed_s: float | None = None) -> str:
-    """One step in one line: how it stands, its time, tokens and price, its ref or the reason."""
+    """Format a step as one line: status, time, tokens, price, and ref or reason."""
     sign = sign or _SIGNS.get(view.status, "◻")
     parts = [f"{sign} {display.clean(view.step)}", f"{view.kind} {view.status}"]
     duration_s = elapsed_s if elapsed_s is not None else view.duration_ms / 1000
@@ -63,11 +63,11 @@ def step_line(view: StepView, sign: str = "", elapsed_s: float | None = None) ->
 
 
 def price(amount: str | None) -> str:
-    return "price not known" if amount is None else f"${amount}"
+    return "price unknown" if amount is None else f"${amount}"
 
 
 def summary(run: PipelineRun) -> list[str]:
-    """How a run stands, in a few lines, with the next step."""
+    """Format the status of a run as a few lines, with the next step."""
     count: dict[str, int] = {}
     for view in run.steps.values():
         if "[" not in view.step and "/" not in view.step:
@@ -86,7 +86,7 @@ def summary(run: PipelineRun) -> list[str]:
 
 
 class View:
-    """Shows a run while it goes on."""
+    """The live display of a run."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -112,12 +112,12 @@ class View:
             self._draw(is_last=True)
 
     def begin(self, run: str, name: str) -> None:
-        """Say which run it is, to those who read lines."""
+        """Print the id of the run in JSON output."""
         if self._console.is_json:
             self._line(PipelineRun(run=run, name=name, status="running", steps={}), "")
 
     def hear(self, view: StepView) -> None:
-        """Take in how a step stands now."""
+        """Record and print the new status of a step."""
         with self._lock:
             self._views[view.step] = view
             self._began_s.setdefault(view.step, time.monotonic())
@@ -127,7 +127,7 @@ class View:
             self._line(view, step_line(view))
 
     def _line(self, value: object, human: str) -> None:
-        """Print a line; where nobody reads them any more (`| head`), the run goes on without."""
+        """Print a line; if stdout was closed (`| head`), the run continues without output."""
         if self._is_read:
             try:
                 self._console.line(value, human)
@@ -139,9 +139,10 @@ class View:
             self._draw()
 
     def _draw(self, is_last: bool = False) -> None:
-        """Draw every step; until the last time no more than there is room for.
+        """Draw the steps; before the last call, no more than fit on the screen.
 
-        Those that are under way and the newest, then: what scrolled away cannot be redrawn.
+        Lines that have scrolled off cannot be redrawn, so running steps and the newest ones are
+        shown.
         """
         size = shutil.get_terminal_size()
         with self._lock:
@@ -166,19 +167,19 @@ class View:
         self._lines = len(lines)
 
 
-_many = whole(1, PIPELINE_PARALLEL_MAX, f"is out of range: take 1 to {PIPELINE_PARALLEL_MAX}")
-_FILE = arg("file", metavar="FILE", help="a pipeline in YAML; - is stdin")
+_many = whole(1, PIPELINE_PARALLEL_MAX, f"is out of range: use 1 to {PIPELINE_PARALLEL_MAX}")
+_FILE = arg("file", metavar="FILE", help="a pipeline in YAML; - for stdin")
 _RUN = arg("run", metavar="RUN", help="the id of a run, or its beginning")
-_STEP = arg("step", metavar="STEP", help="a step of it, as `show` names it")
-_ON = arg("--on", metavar="URL", help="where steps are done: dask://HOST:8786 (this machine)")
-_FORCE = arg("--force", action="store_true", help="also where another machine began it")
+_STEP = arg("step", metavar="STEP", help="a step, as named by relay pipeline show")
+_ON = arg("--on", metavar="URL", help="where steps run: dask://HOST:8786 (default: this machine)")
+_FORCE = arg("--force", action="store_true", help="even if another machine started the run")
 _INPUT = arg(
     "--input",
     type=pair,
     action="append",
     default=[],
     metavar="NAME=VALUE",
-    help="an input; NAME=@FILE stores the file and gives its ref",
+    help="an input; NAME=@FILE stores the file and passes its ref",
 )
 
 
@@ -186,24 +187,36 @@ _INPUT = arg(
     _FILE,
     _INPUT,
     arg(
-        "-m", "--model", metavar="PROVIDER[:MODEL]", help="for every prompt, instead of the file's"
+        "-m",
+        "--model",
+        metavar="PROVIDER[:MODEL]",
+        help="model of every prompt, overriding the file",
     ),
-    arg("--parallel", type=_many, default=PIPELINE_PARALLEL_DEFAULT, help="steps at once (4)"),
-    arg("--dry-run", action="store_true", help="check it and show what would be run"),
-    arg("--watch", action="store_true", help="run it again whenever a file of it changes"),
+    arg(
+        "--parallel",
+        type=_many,
+        default=PIPELINE_PARALLEL_DEFAULT,
+        help="maximum parallel steps (4)",
+    ),
+    arg(
+        "--dry-run",
+        action="store_true",
+        help="check the pipeline and print the plan without running it",
+    ),
+    arg("--watch", action="store_true", help="run again whenever one of its files changes"),
     _ON,
-    by("who runs it"),
+    by("the author of the run"),
 )
 def pipeline_run(args: Namespace, console: Console) -> None:
-    """Run a pipeline to its end; each step is shown as it ends. Exit code 1 where it failed.
+    """Run a pipeline, and print each step when it ends; exit 1 if the run failed.
 
-    With --json each event is a line, and the last one is the whole run.
+    With --json each event is one line, and the last line is the whole run.
     """
     if args.dry_run:
         _show_plan(args, console)
         return
     if args.watch and args.file == STDIN:
-        raise Invalid("stdin does not change", "give a file to --watch")
+        raise Invalid("--watch needs a file", "pass the path of the pipeline")
     pipeline = Pipeline.load(args.file)
     seen = pipeline.definition().files
     while True:
@@ -212,7 +225,7 @@ def pipeline_run(args: Namespace, console: Console) -> None:
             return
         pipeline = None
         while pipeline is None:
-            console.note("waiting for a change; Ctrl-C ends it")
+            console.note("waiting for a change; press Ctrl-C to stop")
             try:
                 while (now := {name: _now(name) for name in seen}) == seen:
                     time.sleep(WATCH_S)
@@ -223,7 +236,7 @@ def pipeline_run(args: Namespace, console: Console) -> None:
                 pipeline = Pipeline.load(args.file)
                 _inputs(args, console, pipeline.check())
                 seen = pipeline.definition().files
-            except (Invalid, NotFound) as error:  # The next change may repair it.
+            except (Invalid, NotFound) as error:  # The next change may fix it.
                 pipeline = None
                 console.fail(error)
 
@@ -243,7 +256,7 @@ def _run_once(args: Namespace, console: Console, pipeline: Pipeline) -> Pipeline
 
 
 def _now(name: str) -> str | None:
-    """What a file of a pipeline says now; None where it cannot be read."""
+    """Return the text of a pipeline file, or None if it cannot be read."""
     try:
         return read_text(Path(name))
     except (Invalid, NotFound):
@@ -252,7 +265,7 @@ def _now(name: str) -> str | None:
 
 @contextmanager
 def _ended_politely() -> Generator[None]:
-    """Let SIGTERM and SIGHUP cancel a run as Ctrl-C does, so that its children end with it."""
+    """Make SIGTERM and SIGHUP cancel a run like Ctrl-C, so that its child processes are stopped."""
     before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
     for each in before:
         signal.signal(each, signal.default_int_handler)
@@ -264,7 +277,7 @@ def _ended_politely() -> Generator[None]:
 
 
 def _inputs(args: Namespace, console: Console, main: Checked) -> dict[str, Any]:
-    """The inputs that are given: read as their types say, files stored."""
+    """Return the given inputs, parsed by their types; files are stored."""
     given: dict[str, Any] = {}
     for name, text in args.input:
         taken = main.inputs.get(name)
@@ -277,9 +290,7 @@ def _inputs(args: Namespace, console: Console, main: Checked) -> dict[str, Any]:
                 with path.open("rb") as file:
                     given[name] = console.relay.push(file, name=path.name).ref
             except OSError as error:
-                raise Invalid(
-                    f"{path} cannot be read: {error.strerror}", "check the path"
-                ) from error
+                raise Invalid(f"cannot read {path}: {error.strerror}", "check the path") from error
         elif taken is not None and taken.type == "ref":
             given[name] = display.resolve(console.relay, text)
         else:
@@ -297,7 +308,7 @@ def _show_plan(args: Namespace, console: Console) -> None:
         for name, step in main.steps.items()
     ]
     answer = {"name": main.name, "inputs": inputs, "steps": steps, "notes": notes}
-    lines = [f"{main.name}: {display.count(len(steps), 'step')}, nothing is run"]
+    lines = [f"{main.name}: {display.count(len(steps), 'step')} (dry run)"]
     lines += (f"  {name} = {value!r}" for name, value in inputs.items())
     console.answer(answer, [*lines, *_graph(main, as_text).splitlines(), *_shown(notes)])
 
@@ -312,12 +323,12 @@ def _show_end(console: Console, result: PipelineRun) -> None:
         console.exit_code = 130 if result.reason == "interrupted" else 1
 
 
-# Files
+# Pipeline files
 
 
 @takes(_FILE)
 def pipeline_validate(args: Namespace, console: Console) -> None:
-    """Check a pipeline and the files that it includes; nothing is run."""
+    """Check a pipeline and the files that it includes, without running it."""
     pipeline = Pipeline.load(args.file)
     main, notes = pipeline.check(), _missing(console, pipeline)
     answer = {
@@ -326,12 +337,12 @@ def pipeline_validate(args: Namespace, console: Console) -> None:
         "inputs": list(main.inputs),
         "notes": notes,
     }
-    right = f"{args.file} is right: {display.count(len(main.steps), 'step')}"
+    right = f"{args.file} is valid ({display.count(len(main.steps), 'step')})"
     console.answer(answer, [right, *_shown(notes)])
 
 
 def _missing(console: Console, pipeline: Pipeline) -> list[str]:
-    """What steps name that is not here."""
+    """Return notes on what the steps need and this machine lacks."""
     checked = pipeline.definition().pipelines().values()
     has_capabilities = any(step.kind == "cap" for each in checked for step in each.steps.values())
     relay = console.relay if has_capabilities else None
@@ -345,12 +356,12 @@ def _shown(notes: list[str]) -> list[str]:
 @takes(
     _FILE,
     one_of(
-        arg("--svg", action="store_true", help="as a picture"),
-        arg("--mermaid", action="store_true", help="for tools that draw Mermaid"),
+        arg("--svg", action="store_true", help="print an SVG image"),
+        arg("--mermaid", action="store_true", help="print a Mermaid diagram"),
     ),
 )
 def pipeline_graph(args: Namespace, console: Console) -> None:
-    """Show the graph of a pipeline: as text, as SVG, or for Mermaid."""
+    """Print the graph of a pipeline as text, SVG or Mermaid."""
     main = Pipeline.load(args.file).check()
     drawn = _graph(main, as_svg if args.svg else as_mermaid if args.mermaid else as_text)
     needs = {name: list(step.needs) for name, step in main.steps.items()}
@@ -363,7 +374,7 @@ def _graph(main: Checked, draw: Any) -> str:
 
 
 def _label(step: Step) -> str:
-    """What a step is, in a few words."""
+    """Return a short description of a step."""
     what = step.target or step.model or ""
     each = " for each" if step.foreach is not None else ""
     return f"{step.kind}{f' {what}' if what else ''}{each}"
@@ -374,7 +385,7 @@ def _label(step: Step) -> str:
 
 @takes(LIMIT)
 def pipeline_list(args: Namespace, console: Console) -> None:
-    """List runs, newest first."""
+    """List pipeline runs, newest first."""
     listed = runs.list_runs(console.relay, args.limit)
     lines = [
         f"{display.short(run.run)}  {run.status:9}  {display.clean(run.name)}"
@@ -388,7 +399,7 @@ def pipeline_list(args: Namespace, console: Console) -> None:
 
 @takes(_RUN)
 def pipeline_show(args: Namespace, console: Console) -> None:
-    """Show a run: every step, how it stands, what it took and the ref of its result."""
+    """Show a run: the status, cost and result ref of each step."""
     run = runs.show(console.relay, _run(console, args))
     console.answer(run, [*(step_line(view) for view in run.steps.values()), *summary(run)])
 
@@ -398,9 +409,9 @@ def _run(console: Console, args: Namespace) -> str:
         view = thread_argument.find(console.relay, args.run)
     except NotFound as error:
         shown = display.clean(args.run)
-        raise NotFound(f"there is no run {shown}", "see: relay pipeline list") from error
+        raise NotFound(f"run not found: {shown}", "see: relay pipeline list") from error
     if view.kind != "pipeline":
-        raise Invalid(f"{args.run} is no run of a pipeline", "see: relay pipeline list")
+        raise Invalid(f"{args.run} is not a pipeline run", "see: relay pipeline list")
     return view.thread_id
 
 
@@ -411,24 +422,26 @@ _GOING_ON = (
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="tokens, price or time instead of the file's",
+        help="tokens, price or time, overriding the budget of the file",
     ),
-    arg("--parallel", type=_many, default=None, help="steps at once (as it was begun)"),
+    arg(
+        "--parallel", type=_many, default=None, help="maximum parallel steps (default: as started)"
+    ),
     _ON,
     _FORCE,
-    by("who goes on with it"),
+    by("the author"),
 )
 
 
 @takes(_RUN, *_GOING_ON)
 def pipeline_resume(args: Namespace, console: Console) -> None:
-    """Go on with a run that was killed, cancelled or stopped: what is done is not run again."""
+    """Resume a run that was killed, cancelled or stopped; completed steps are not run again."""
     _go_on(args, console)
 
 
 @takes(_RUN, _STEP, *_GOING_ON)
 def pipeline_retry(args: Namespace, console: Console) -> None:
-    """Run a step again, with all that depends on it."""
+    """Run a step again, and all steps that depend on it."""
     _go_on(args, console, args.step)
 
 
@@ -451,34 +464,37 @@ def _go_on(args: Namespace, console: Console, step: str | None = None) -> None:
     _show_end(console, result)
 
 
-@takes(_RUN, by("who cancels it"))
+@takes(_RUN, by("the author"))
 def pipeline_cancel(args: Namespace, console: Console) -> None:
-    """End a run: what is under way is ended politely, then by force. It can be resumed."""
+    """Cancel a run: running steps are terminated, then killed. The run can be resumed."""
     run = runs.cancel(console.relay, _run(console, args), args.by)
     console.answer(run, summary(run))
 
 
-@takes(_RUN, _STEP, by("as whom: stands behind your own name"))
+@takes(_RUN, _STEP, by("the approver, added to your own name"))
 def pipeline_approve(args: Namespace, console: Console) -> None:
-    """Let a step that waits for a decision go on."""
+    """Approve a waiting step."""
     _decide(args, console, ApprovalDecision(True, _decider(args)))
 
 
 @takes(
     _RUN,
     _STEP,
-    arg("reason", metavar="REASON", help="why not"),
-    by("as whom: stands behind your own name"),
+    arg("reason", metavar="REASON", help="the reason"),
+    by("the approver, added to your own name"),
 )
 def pipeline_reject(args: Namespace, console: Console) -> None:
-    """Let a step that waits for a decision fail."""
+    """Reject a waiting step, which then fails."""
     _decide(args, console, ApprovalDecision(False, _decider(args), args.reason))
 
 
 def _decider(args: Namespace) -> str:
-    """Who decides: the user of this machine, and as whom; on a server their key comes before."""
+    """Return the name of the approver: the user of this machine and --by.
+
+    A server puts the name of the key before it.
+    """
     try:
-        user = getpwuid(os.getuid()).pw_name  # What the environment says can be anything.
+        user = getpwuid(os.getuid()).pw_name  # The environment variable USER can be forged.
     except KeyError:
         user = f"user {os.getuid()}"
     return named(user, args.by)

@@ -1,4 +1,6 @@
-"""What a run writes of itself: ends that no task writes, what lasts, and how it ended."""
+"""The records that a run itself writes: ends of steps without a task, long tasks, and its own
+end.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,14 @@ from contextrelay.pipelines.graph import Graph, StepResult, Unit
 from contextrelay.pipelines.record import StepRecord
 from contextrelay.verbs import FinishStep, NotePipeline
 
-# A step that takes longer is written down as running, for those who look; a run that waits says
-# daily that it goes on, so that it is not taken for one that was killed.
+# A step that takes longer is recorded as running, for observers. A waiting run records once a day
+# that it is alive, so that it is not considered killed.
 STEP_SHOWN_S = 1.0
 RUN_ALIVE_S = 86_400
 
 
 OF_THE_STORE = (Conflict, Unavailable, Full, Limited)
-"""What ends a run, to be gone on with. Any other error is that of the step in which it comes up."""
+"""Errors that stop the run, which can be resumed. Any other error fails its step."""
 
 
 def failed(error: RelayError) -> StepResult:
@@ -34,10 +36,10 @@ def failed(error: RelayError) -> StepResult:
 
 
 def write_end(relay: Relay, run: str, unit: Unit, result: StepResult, body: Any) -> StepResult:
-    """Write an end; what came of it. A result that is gone before it is written is a failure.
+    """Record the end of a step and return its result. A result that is already gone is a failure.
 
     Raises:
-        RelayError: the store does not take it.
+        RelayError: the store refused the record.
     """
     step = unit.node.step
     detail: dict[str, Any] = {"kind": step.kind}
@@ -71,7 +73,7 @@ def write_end(relay: Relay, run: str, unit: Unit, result: StepResult, body: Any)
 
 
 class Lasting:
-    """Tasks that are under way for long, written down for those who look."""
+    """Tasks that take long, recorded for observers."""
 
     def __init__(self, relay: Relay, run: str) -> None:
         self._relay, self._run = relay, run
@@ -85,13 +87,13 @@ class Lasting:
         self._begun.pop(unit.key, None)
 
     def show(self) -> None:
-        """Write what is under way for long; and daily that the run goes on."""
+        """Record the tasks that take long; once a day also record that the run is alive."""
         now_s = time.monotonic()
         for key, (unit, since_s) in list(self._begun.items()):
             if now_s > since_s + STEP_SHOWN_S:
                 del self._begun[key]
                 detail = {"kind": unit.node.step.kind}
-                with suppress(Conflict):  # It has just ended.
+                with suppress(Conflict):  # The task has just ended.
                     self._relay.transport.ask(
                         FinishStep(thread=self._run, step=key, status="running", detail=detail)
                     )
@@ -101,7 +103,7 @@ class Lasting:
 
 
 def write_run_end(relay: Relay, result: PipelineRun, graph: Graph) -> None:
-    """Write how a run ended, and what it took."""
+    """Record the status and the cost of a finished run."""
     names = (node.status if node.status in FINAL else "pending" for node in graph.nodes.values())
     ended = RunEnded(
         status=cast("EndStatus", result.status),
@@ -115,6 +117,6 @@ def write_run_end(relay: Relay, result: PipelineRun, graph: Graph) -> None:
 
 
 def result_of(record: StepRecord) -> StepResult:
-    """How a step ended, by its event."""
+    """Return the result of a step from its record."""
     detail = record.detail
     return StepResult(detail.status, detail.ref, record.by, detail.reason, detail.hint)

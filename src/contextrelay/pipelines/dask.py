@@ -1,7 +1,7 @@
-"""Tasks on the workers of a Dask cluster: only refs travel, the content is in a store they share.
+"""Tasks on the workers of a Dask cluster: only refs are sent; the content is in a shared store.
 
-Each worker opens the store by its address, with the key in its own environment, and looks there
-whether the run was cancelled. A task whose worker is lost is done by another, with the same key.
+Each worker opens the store by its address, with the key in its own environment, and polls it for a
+cancellation of the run. If a worker is lost, another one runs its task with the same key.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _SHARED = ("redis:", "rediss:", "valkey:", "valkeys:", "postgres:", "postgresql:
 
 
 class Dask:
-    """Gives tasks to a scheduler of Dask."""
+    """A runner that submits tasks to a Dask scheduler."""
 
     def __init__(self, relay: Relay, on: str, address: str | None) -> None:
         self._address = None if address is None else for_workers(address)
-        """Where workers open the store: passwords stay here, they have their own."""
+        """The address of the store for workers, without a password: workers have their own."""
         if address is None or not (is_server(address) or address.startswith(_SHARED)):
             raise Invalid(
                 f"workers of {on} cannot open {self._address or 'a store in memory'}",
-                "use a store that they reach: --store http://HOST:PORT, after relay serve",
+                "use a store that they can reach: --store http://HOST:PORT, with relay serve",
             )
         try:
             from distributed import Client
@@ -56,9 +56,7 @@ class Dask:
                 set_as_default=False,
             )
         except (OSError, TimeoutError, ValueError) as error:
-            raise Unavailable(
-                f"no scheduler answers at {on}", "start it: dask scheduler"
-            ) from error
+            raise Unavailable(f"no Dask scheduler at {on}", "start it: dask scheduler") from error
         self._relay = relay
         self._futures: dict[str, Any] = {}
         self._thread = ""
@@ -76,9 +74,9 @@ class Dask:
         future.add_done_callback(report)
 
     def stop(self) -> None:
-        """Let workers hear that the run is cancelled; what they have not begun is dropped."""
+        """Drop tasks that have not started; workers notice the cancellation in the store."""
         if self._futures:
-            with suppress(RelayError):  # The store may be what is in trouble.
+            with suppress(RelayError):  # The store may be the cause of the problem.
                 self._relay.transport.ask(CancelPipeline(thread=self._thread, by="pipeline"))
 
     def close(self) -> None:
@@ -87,20 +85,22 @@ class Dask:
 
 def _outcome(future: Any) -> StepView | BaseException:
     if future.cancelled():
-        return StepView(step="", kind="", status="cancelled", reason="the scheduler dropped it")
+        return StepView(
+            step="", kind="", status="cancelled", reason="the scheduler dropped the task"
+        )
     try:
         return future.result()
     except RelayError as error:
         return error
     except Exception as error:
         return Unavailable(
-            f"a worker did not do its task: {type(error).__name__}: {error}"[:500],
-            "go on with: relay pipeline resume RUN",
+            f"a worker failed to run its task: {type(error).__name__}: {error}"[:500],
+            "resume with: relay pipeline resume RUN",
         )
 
 
 def for_workers(address: str) -> str:
-    """An address without its password, which is not sent over the network."""
+    """Return an address without its password, which is not sent over the network."""
     return _PASSWORD.sub(r"\1@", address)
 
 
@@ -108,7 +108,7 @@ def for_workers(address: str) -> str:
 
 
 def work(task: Task) -> StepView:
-    """Do a task on a worker."""
+    """Run a task on a worker."""
     assert task.address is not None
     relay = _relay(task.address)
     stop, over = Event(), Event()
@@ -121,7 +121,7 @@ def work(task: Task) -> StepView:
 
 
 def _watch(relay: Relay, thread: str, stop: Event, over: Event) -> None:
-    """Look whether the run is cancelled while a task of it is done."""
+    """Poll for a cancellation of the run while one of its tasks is running."""
     after = 0
     while not over.wait(RUN_LOOK_S):
         with suppress(RelayError):

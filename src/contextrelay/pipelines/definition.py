@@ -1,4 +1,4 @@
-"""Definitions: a pipeline's file with the files that it includes, read, checked and kept as one."""
+"""Definitions: a pipeline file with the files it includes, read, checked and stored together."""
 
 from __future__ import annotations
 
@@ -32,38 +32,38 @@ PIPELINE_FILES_DEEP_MAX = 8
 
 
 Hear = Callable[[StepView], object]
-"""What is called with a step as it begins and ends."""
+"""A callback that receives a step when it starts and when it ends."""
 STDIN = "-"
 
 
 class Definition(Struct, frozen=True):
-    """What a run is made of, as it was when it began: so it can go on whatever became of files."""
+    """The files of a run as they were at its start, so that it can be resumed after they change."""
 
     main: str
     files: dict[str, str]
-    """Texts by path; `main` is one of them."""
+    """File contents by path; `main` is one of the paths."""
     folder: str
-    """Where these paths are looked for, if they do not begin at the root."""
+    """The folder that relative paths refer to."""
 
     def pipelines(self) -> dict[str, PipelineGraph]:
-        """Every pipeline, by the path of its file.
+        """Return every pipeline by the path of its file.
 
         Raises:
-            Invalid: something in one of them is wrong.
+            Invalid: a file is invalid.
         """
         return _Reader(lambda path: self.files[str(path)]).read(Path(self.main))
 
 
 class Started(Struct, frozen=True):
-    """What is stored of a run when it begins."""
+    """What is stored when a run starts."""
 
     definition: Definition
     inputs: dict[str, Any]
     model: str | None = None
-    """Answers every prompt, whatever the file says."""
+    """The model of every prompt, overriding the file."""
 
     def pipelines(self) -> dict[str, PipelineGraph]:
-        """Every pipeline by the path of its file, as this run has it."""
+        """Return every pipeline by the path of its file, with the model of this run."""
         pipelines = self.definition.pipelines()
         if self.model is None:
             return pipelines
@@ -80,21 +80,21 @@ class Started(Struct, frozen=True):
 
 
 def read_started(body: bytes) -> Started:
-    """What a run began with.
+    """Decode what was stored when a run started.
 
     Raises:
-        Broken: it cannot be read.
+        Broken: it cannot be decoded.
     """
     try:
         return decode(body, type=Started)
     except (DecodeError, ValidationError) as error:
         raise Broken(
-            f"the definition of the run cannot be read: {error}", "run it again"
+            f"cannot read the definition of the run: {error}", "run the pipeline again"
         ) from error
 
 
 class Setting(Struct, frozen=True, kw_only=True):
-    """What a run is given besides its pipeline."""
+    """The parameters of a run apart from its pipeline."""
 
     pipelines: dict[str, PipelineGraph]
     main: PipelineGraph
@@ -102,20 +102,20 @@ class Setting(Struct, frozen=True, kw_only=True):
     inputs: dict[str, Any]
     parallel: int
     models: dict[str, str]
-    """For each model that steps name, "" for none: the one that answers, as PROVIDER:MODEL."""
+    """The model, as PROVIDER:MODEL, for each model that steps name; "" is the default."""
     address: str | None
     hear: Hear
     budget: RunBudget
     has_own_budget: bool
-    """Whether the budget was given when the run was gone on with: it is then the only one."""
+    """True if the budget was overridden when the run was resumed; it is then the only one."""
 
 
 def load(path: str | os.PathLike[str]) -> Definition:
-    """Read a file and all that it includes, and check them.
+    """Read a file and everything that it includes, and check them.
 
     Raises:
-        NotFound: there is no such file.
-        Invalid: something in one of them is wrong; with file, line and column.
+        NotFound: a file does not exist.
+        Invalid: a file is invalid; the message has the file, line and column.
     """
     main = Path(path)
     reader = _Reader(read_text)
@@ -124,42 +124,42 @@ def load(path: str | os.PathLike[str]) -> Definition:
 
 
 def with_included(made: Definition) -> Definition:
-    """A definition that was made in code, with the files that it includes."""
+    """Return a definition made in code together with the files that it includes."""
     reader = _Reader(lambda path: made.files.get(str(path)) or read_text(path))
     reader.read(Path(made.main))
     return replace(made, files=reader.files)
 
 
 def read_text(path: Path) -> str:
-    """What a file says; of one that is too long the beginning.
+    """Return the text of a file; only its beginning if the file is too long.
 
     Raises:
-        NotFound: there is no such file.
-        Invalid: it cannot be read, or is no text.
+        NotFound: the file does not exist.
+        Invalid: it cannot be read, or is not text.
     """
     if str(path) == STDIN:
         return sys.stdin.buffer.read(PIPELINE_BYTES_MAX + 1).decode(errors="replace")
     try:
-        # A pipe would be waited for.
+        # Reading a pipe would block.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise Invalid(f"{path} is no file", "give the path of a pipeline")
+                raise Invalid(f"{path} is not a file", "pass the path of a pipeline file")
             raw = file.read(PIPELINE_BYTES_MAX + 1)
     except FileNotFoundError as error:
-        raise NotFound(f"there is no file {path}", "give the path of a pipeline") from error
+        raise NotFound(f"file not found: {path}", "pass the path of a pipeline file") from error
     except OSError as error:
-        raise Invalid(f"{path} cannot be read: {error.strerror}", "check the path") from error
+        raise Invalid(f"cannot read {path}: {error.strerror}", "check the path") from error
     if len(raw) > PIPELINE_BYTES_MAX:
-        return raw.decode(errors="replace")  # Too long, which the reader of it says.
+        return raw.decode(errors="replace")  # Too long, which the YAML reader reports.
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
         place = place_behind(raw[: error.start].decode())
-        refuse(str(path), place, f"no UTF-8: {error.reason}", "save it as UTF-8")
+        refuse(str(path), place, f"not valid UTF-8: {error.reason}", "save it as UTF-8")
 
 
 class _Reader:
-    """Reads pipelines, each once, and refuses one that includes itself."""
+    """A reader of pipelines that reads each file once and refuses circular includes."""
 
     def __init__(self, text_of: Callable[[Path], str]) -> None:
         self._text_of = text_of
@@ -187,14 +187,14 @@ class _Reader:
         place = node.field("pipeline")
         if str(path) in above:
             chain = " includes ".join((*above[above.index(str(path)) :], str(path)))
-            refuse(pipeline.file, place, f"a cycle: {chain}", "take this step out")
+            refuse(pipeline.file, place, f"circular include: {chain}", "remove this step")
         if len(above) >= PIPELINE_FILES_DEEP_MAX:
-            deep = f"more than {PIPELINE_FILES_DEEP_MAX} files deep"
-            refuse(pipeline.file, place, deep, "put steps into one file")
+            deep = f"more than {PIPELINE_FILES_DEEP_MAX} levels of included files"
+            refuse(pipeline.file, place, deep, "merge some of the files")
         try:
             inner = self._pipeline(path, above)
         except NotFound as error:
-            refuse(pipeline.file, place, f"the step {step.name}: {error.message}", error.hint)
+            refuse(pipeline.file, place, f'step "{step.name}": {error.message}', error.hint)
         given: Mapping[str, Any] = step.args or {}
         for name in given:
             if name not in inner.inputs:
@@ -205,19 +205,19 @@ class _Reader:
             if taken.default is UNSET and taken.name not in given:
                 hint = f"add inputs: {{{taken.name}: ...}}"
                 at = node.field("inputs")
-                refuse(pipeline.file, at, f"{inner.name} needs {taken.name}", hint)
+                refuse(pipeline.file, at, f"missing input {taken.name!r} of {inner.name}", hint)
 
 
 def included_path(pipeline: PipelineGraph, step: Step) -> Path:
-    """The file that a step includes, next to its own."""
+    """Return the path of the file that a step includes, relative to its own file."""
     return Path(os.path.normpath(Path(pipeline.file).parent / step.target))
 
 
 def check_inputs(pipeline: PipelineGraph, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs of a run, with defaults.
+    """Return the inputs of a run, with defaults.
 
     Raises:
-        Invalid: one is not known, missing, or of another type.
+        Invalid: an input is unknown, missing, or of the wrong type.
     """
     for name in given:
         if name not in pipeline.inputs:
@@ -228,7 +228,7 @@ def check_inputs(pipeline: PipelineGraph, given: Mapping[str, Any]) -> dict[str,
         if name in given:
             inputs[name] = check_input(taken, given[name])
         elif taken.default is UNSET:
-            raise Invalid(f"the input {name} is missing", f"give it: --input {name}=VALUE")
+            raise Invalid(f"missing input {name!r}", f"pass it: --input {name}=VALUE")
         else:
             inputs[name] = taken.default
     check_json(inputs, f"an input of {pipeline.name}", STEP_JSON_BYTES_MAX)
@@ -236,7 +236,7 @@ def check_inputs(pipeline: PipelineGraph, given: Mapping[str, Any]) -> dict[str,
 
 
 def typed_input(taken: Input | None, text: str) -> Any:
-    """A value as somebody types it, read as the input's type; what cannot be is left a text."""
+    """Parse a typed value by the type of its input; return it as text if it does not match."""
     if taken is None or taken.type in ("text", "ref"):
         return text
     if taken.type == "list" and not text.lstrip().startswith("["):
@@ -245,7 +245,7 @@ def typed_input(taken: Input | None, text: str) -> Any:
 
 
 def typed(text: str) -> Any:
-    """A value as somebody types it: JSON, or else a text."""
+    """Parse a typed value as JSON; return it as text if it is not valid JSON."""
     try:
         return decode(text)
     except (DecodeError, RecursionError):

@@ -1,13 +1,13 @@
-"""Templates: `{{steps.plan.ref}}` in a text, and nothing cleverer.
+"""Templates and conditions: `{{steps.plan.ref}}` in a text, and simple comparisons.
 
 A value is a root (`inputs`, `steps`, `item`, `run`) followed by names and indexes:
 `{{inputs.topic}}`, `{{steps.plan.json.items[0].title}}`, `{{item}}`. There are no calls, no
-attributes and no expressions: what is looked up is a JSON document that the runner made.
+attributes and no expressions: values are looked up in a JSON document that the runner made.
 
-`{{{{` stands for `{{` as it is.
+`{{{{` stands for a literal `{{`.
 
-Rule: a template is parsed once, when the pipeline is read. What a value holds is never parsed
-again, so an input that looks like a template is a text.
+Rule: a template is parsed once, when the pipeline is read. The content of a value is never parsed
+again, so an input that looks like a template stays text.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ CONDITION_DEPTH_MAX = 32
 
 ROOTS = ("inputs", "steps", "item", "run")
 STEP_FIELDS = ("ref", "refs", "preview", "json", "status", "by")
-"""What is known of a finished step: its artifact, of a fan-out all of them; who approved it."""
+"""The known fields of a finished step: its artifact (of a fan-out, all of them), and its approver.
+"""
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_-]*"
 _VALUE = re.compile(rf"({_NAME})((?:\.{_NAME}|\[[0-9]{{1,6}}\])*)")
@@ -38,7 +39,7 @@ _OPEN, _CLOSE = "{{", "}}"
 
 
 class Value(Struct, frozen=True):
-    """What stands between the braces: a root, and the way from it."""
+    """A reference to a value: a root, and the path from it."""
 
     root: str
     path: tuple[str | int, ...] = ()
@@ -49,7 +50,7 @@ class Value(Struct, frozen=True):
 
 
 class Template(Struct, frozen=True):
-    """A text with values in it, in order."""
+    """A text with values, in order."""
 
     parts: tuple[str | Value, ...]
 
@@ -58,37 +59,42 @@ class Template(Struct, frozen=True):
 
     @property
     def lone_value(self) -> Value | None:
-        """The value, where the template is nothing but one: it then keeps its type."""
+        """Return the value if the template consists of nothing else; its type is then kept."""
         only = self.parts[0] if len(self.parts) == 1 else None
         return only if isinstance(only, Value) else None
 
 
 def parse_value(text: str) -> Value:
-    """Read what stands between braces, or in a condition.
+    """Parse the text between braces, or a value in a condition.
 
     Raises:
-        Invalid: it is no value.
+        Invalid: the text is not a value.
     """
     match = _VALUE.fullmatch(text.strip())
     if match is None:
         raise Invalid(
-            f"{shown(text.strip())} is no value",
-            "write one such as inputs.topic, steps.plan.ref or item.name; no calls, no operators;"
-            " {{{{ for braces as they are",
+            f"invalid value {shown(text.strip())}",
+            "use a value such as inputs.topic, steps.plan.ref or item.name, without calls or "
+            "operators;"
+            " {{{{ for literal braces",
         )
     parts = [name or int(index) for name, index in _PART.findall(match[2])]
     if match[1] not in ROOTS:
-        raise Invalid(f"{shown(match[1])} is not known", f"begin with {', '.join(ROOTS)}")
+        raise Invalid(
+            f"unknown value {shown(match[1])}", f"a value starts with one of: {', '.join(ROOTS)}"
+        )
     if len(parts) > TEMPLATE_PATH_MAX:
-        raise Invalid(f"{shown(text.strip())} is too deep", f"at most {TEMPLATE_PATH_MAX} steps")
+        raise Invalid(
+            f"value too deep: {shown(text.strip())}", f"at most {TEMPLATE_PATH_MAX} parts"
+        )
     return Value(match[1], tuple(parts))
 
 
 def parse_template(text: str) -> Template:
-    """Read a text with values in double braces.
+    """Parse a text with values in double braces.
 
     Raises:
-        Invalid: braces are not closed, or hold no value.
+        Invalid: braces are not closed, or contain no valid value.
     """
     return Template(tuple(_parts(text)))
 
@@ -102,8 +108,8 @@ def _parts(text: str) -> Iterator[str | Value]:
             continue
         stop = text.find(_CLOSE, start)
         if stop < 0:
-            hint = "close it, or write {{{{ for braces as they are"
-            raise Invalid("{{ without }}", hint, {"value": number})
+            hint = "close them with }}, or write {{{{ for literal braces"
+            raise Invalid("unclosed {{", hint, {"value": number})
         if start > place:
             yield text[place:start]
         try:
@@ -118,10 +124,10 @@ def _parts(text: str) -> Iterator[str | Value]:
 
 
 def look_up(value: Value, known: Mapping[str, Any]) -> Any:
-    """The value in what is known.
+    """Return the value in the known document.
 
     Raises:
-        Invalid: it is not there.
+        Invalid: there is no such value.
     """
     found: Any = dict(known)
     for part in (value.root, *value.path):
@@ -129,8 +135,8 @@ def look_up(value: Value, known: Mapping[str, Any]) -> Any:
         is_there = part < len(here) if is_list(here) and isinstance(part, int) else False
         if not is_there and not (is_object(here) and part in here):
             raise Invalid(
-                f"{{{{{value}}}}} has no value: there is no {shown(str(part))}",
-                "look at what the step before gave: relay pipeline show RUN",
+                f"{{{{{value}}}}} has no value: {shown(str(part))} not found",
+                "check the result of the step before: relay pipeline show RUN",
             )
         found = found[part]
     return found
@@ -151,13 +157,13 @@ _SIGNS = ("==", "!=", *_ORDERS, "in")
 
 
 class Literally(Struct, frozen=True):
-    """A value that is written in the condition."""
+    """A literal in a condition."""
 
     value: Any
 
 
 class Comparison(Struct, frozen=True):
-    """Two values and what is asked of them."""
+    """A comparison of two values."""
 
     sign: str
     left: Expression
@@ -165,7 +171,7 @@ class Comparison(Struct, frozen=True):
 
 
 class BooleanExpression(Struct, frozen=True):
-    """`and`, `or`, or `not` (which has one part)."""
+    """An expression of `and`, `or`, or `not` (which has one part)."""
 
     word: Literal["and", "or", "not"]
     parts: tuple[Expression, ...]
@@ -175,7 +181,7 @@ Expression = Value | Literally | Comparison | BooleanExpression
 
 
 def values_of(expression: Expression) -> list[Value]:
-    """Every value that a condition looks up."""
+    """Return every value that a condition looks up."""
     match expression:
         case Value():
             return [expression]
@@ -188,12 +194,12 @@ def values_of(expression: Expression) -> list[Value]:
 
 
 def check_kinds(expression: Expression, kind_of: Callable[[Value], str | None]) -> None:
-    """Refuse a comparison that can never be made, or never hold, by the kinds of its sides.
+    """Refuse a comparison that cannot be evaluated or can never be true, by the kinds of its sides.
 
-    `kind_of` a value: text, number, boolean, list, object; None where it is not known before a run.
+    `kind_of` returns text, number, boolean, list or object, or None if it is unknown before a run.
 
     Raises:
-        Invalid: there is one.
+        Invalid: there is such a comparison.
     """
     if isinstance(expression, BooleanExpression):
         for part in expression.parts:
@@ -213,7 +219,10 @@ def check_kinds(expression: Expression, kind_of: Callable[[Value], str | None]) 
             is_wrong = {left, right} - {None} not in (set(), {"text"}, {"number"})
     if is_wrong:
         said = f"{left or 'a value'} {expression.sign} {right or 'a value'}"
-        raise Invalid(f"this cannot hold: {said}", "compare like with like; an input has a type:")
+        raise Invalid(
+            f"this comparison is never true: {said}",
+            "compare values of the same type; an input has a type:",
+        )
 
 
 _TEXTS = ("text", None)
@@ -233,10 +242,10 @@ _KINDS = ((str, "text"), (bool, "boolean"), ((int, float), "number"), (list, "li
 
 
 def holds(expression: Expression, known: Mapping[str, Any]) -> bool:
-    """Whether a condition holds.
+    """Return True if a condition is true.
 
     Raises:
-        Invalid: a value is not there, or two cannot be compared.
+        Invalid: a value does not exist, or two values cannot be compared.
     """
     return bool(_evaluate(expression, known))
 
@@ -273,24 +282,24 @@ def _compare(sign: str, left: Any, right: Any) -> bool:
                 return _ORDERS[sign](left, right)
     except TypeError:
         kinds = f"{type(left).__name__} {sign} {type(right).__name__}"
-        raise Invalid(f"cannot be compared: {kinds}", "compare numbers, or texts") from None
+        raise Invalid(f"cannot compare: {kinds}", "compare numbers or texts") from None
 
 
 def parse_condition(text: str) -> Expression:
-    """Read a condition.
+    """Parse a condition.
 
     Raises:
-        Invalid: it is none, or too long or too deep.
+        Invalid: it is malformed, too long or too deep.
     """
     if len(text) > CONDITION_CHARS_MAX:
-        raise Invalid("the condition is too long", f"at most {CONDITION_CHARS_MAX} characters")
+        raise Invalid("condition too long", f"at most {CONDITION_CHARS_MAX} characters")
     if "{{" in text:
         bare = re.sub(r"\{\{\s*|\s*\}\}", "", text)
-        raise Invalid("a condition names values without braces", f"write {bare}", {"value": 0})
+        raise Invalid("values in a condition have no braces", f"use: {bare}", {"value": 0})
     reader = _Reader(_tokens(text))
     expression = reader.joined("or", 0)
     if (left := reader.peek()) is not None:
-        raise Invalid(f"{shown(left)} is one too many", "join two conditions by and, or")
+        raise Invalid(f"unexpected {shown(left)}", "join two conditions with and, or")
     return expression
 
 
@@ -301,7 +310,7 @@ def _tokens(text: str) -> list[str]:
         match = _TOKEN.match(text, place)
         if match is None:
             raise Invalid(
-                f"{shown(text[place:].strip()[:20])} is not understood",
+                f"invalid syntax: {shown(text[place:].strip()[:20])}",
                 "use values, literals, == != < <= > >= in, and, or, not, parentheses",
             )
         tokens.append(match[0].strip())
@@ -310,7 +319,7 @@ def _tokens(text: str) -> list[str]:
 
 
 class _Reader:
-    """Reads tokens from the first to the last; `or` binds least, then `and`, `not`, a sign."""
+    """A parser of conditions; `or` binds weakest, then `and`, `not`, comparisons."""
 
     def __init__(self, tokens: list[str]) -> None:
         self._tokens = tokens
@@ -322,7 +331,7 @@ class _Reader:
     def _take(self) -> str:
         token = self.peek()
         if token is None:
-            raise Invalid("the condition ends too early", "finish it, or leave it out")
+            raise Invalid("incomplete condition", "complete it, or omit it")
         self._place += 1
         return token
 
@@ -338,7 +347,7 @@ class _Reader:
 
     def _negated(self, depth: int) -> Expression:
         if depth > CONDITION_DEPTH_MAX:
-            raise Invalid("the condition is too deep", "make it two steps")
+            raise Invalid("condition too deep", "split it into two steps")
         if self.peek() == "not":
             self._place += 1
             return BooleanExpression("not", (self._negated(depth + 1),))
@@ -354,7 +363,7 @@ class _Reader:
         if token == "(":
             inner = self.joined("or", depth + 1)
             if self._take() != ")":
-                raise Invalid("( without )", "close it")
+                raise Invalid("unclosed (", "add )")
             return inner
         if token == "[":
             return Literally(self._list())
@@ -364,10 +373,12 @@ class _Reader:
         values: list[Any] = []
         while (token := self._take()) != "]":
             if (literal := _literal(token)) is None:
-                raise Invalid(f"{shown(token)} in a list", "lists have texts in quotes, numbers")
+                raise Invalid(
+                    f"unexpected {shown(token)} in a list", "lists contain quoted texts and numbers"
+                )
             values.append(literal.value)
             if self.peek() != "]" and self._take() != ",":
-                raise Invalid("a list without its commas", "write ['a', 'b']")
+                raise Invalid("missing comma in a list", "for example ['a', 'b']")
         return values
 
 

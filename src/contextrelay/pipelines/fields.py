@@ -1,4 +1,4 @@
-"""Fields of the pipeline language: of each its meaning, its JSON Schema, and how it is read."""
+"""The fields of the pipeline language: the description, JSON Schema and parser of each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 
 
 class Field(NamedTuple):
-    """One field: what it means, its JSON Schema, and the function that reads a plain value."""
+    """A field: its description, its JSON Schema, and the function that parses a plain value."""
 
     meaning: str
     schema: dict[str, Any]
@@ -37,7 +37,7 @@ class Field(NamedTuple):
 
 
 def nested(value: Any) -> Any:
-    """Marks a field that has a table of its own."""
+    """Mark a field that has its own table."""
     return value
 
 
@@ -45,31 +45,31 @@ def anything(value: Any) -> Any:
     return value
 
 
-# Readers: a plain value in, what a Step holds out, Invalid where it is not that
+# Parsers: take a plain value, return the value for a Step, or raise Invalid
 
 
 def text(value: Any) -> str:
     if not isinstance(value, str):
-        raise Invalid(f"{shown(str(value)[:40])} is no text", "put it in quotes")
+        raise Invalid(f"expected text, got {shown(str(value)[:40])}", "put it in quotes")
     return value
 
 
 def word(value: Any) -> str:
-    """A text that says something."""
+    """Parse a text that is not blank."""
     if not text(value).strip():
-        raise Invalid("this is empty", "write something, or leave it out")
+        raise Invalid("empty value", "write a text, or omit the field")
     return value
 
 
 def fixed(value: Any) -> str:
-    """A text that is taken as it is written."""
+    """Parse a text that may not contain values."""
     if "{{" in word(value):
-        raise Invalid(f"{shown(value[:40])}: no value can stand here", "write it out")
+        raise Invalid(f"values are not allowed here: {shown(value[:40])}", "write the text itself")
     return value
 
 
 def name(value: Any) -> str:
-    """A text that can be the name of a thread, an artifact or a channel."""
+    """Parse a name of a thread, an artifact or a channel."""
     return check_label(fixed(value), "this", NAME_CHARS_MAX)
 
 
@@ -94,7 +94,7 @@ def templates(value: Any) -> tuple[Template, ...]:
 
 
 def _at(step: str | int, read: Callable[[Any], Result], value: Any) -> Result:
-    """Read a part of a value; a fault of it says on which way it is."""
+    """Parse a part of a value; an error gets the path to the part."""
     try:
         return read(value)
     except Invalid as error:
@@ -103,42 +103,42 @@ def _at(step: str | int, read: Callable[[Any], Result], value: Any) -> Result:
 
 
 def words(value: Any) -> tuple[str, ...]:
-    """A list of texts; figures in it are taken as they are written."""
+    """Parse a list of texts; numbers are taken as written."""
     if not isinstance(value, list):
-        raise Invalid("this is no list", "write [a, b], or - a below it")
+        raise Invalid("expected a list", "write [a, b], or - a below it")
     items = cast("list[Any]", value)
     for index, each in enumerate(items):
         if not isinstance(each, str | int | float) or isinstance(each, bool):
-            raise Invalid("a word that is no text", "put it in quotes", {"at": [index]})
+            raise Invalid("expected text in the list", "put it in quotes", {"at": [index]})
     return tuple(map(str, items))
 
 
 def command(value: Any) -> Template | tuple[Template, ...]:
-    """A list of words, or one line for the shell.
+    """Parse a command: a list of words, or one line for the shell.
 
-    A value is one whole argument or a part of one, behind a program that the file names. A line is
-    taken as it is written: what is in it is code, so values reach it in variables alone.
+    In a list, a value is an argument or a part of one, after a fixed program. A line is code and is
+    taken literally, so values reach it only through environment variables.
     """
     read = parse_template(value) if isinstance(value, str) else templates(value)
     first = value if isinstance(value, str) else str(value[0]) if value else ""
     if not first.strip():
         at = {} if isinstance(value, str) else {"at": [0]}
-        raise Invalid("an empty command", "name the program first", at)
+        raise Invalid("empty command", "start with the program", at)
     if isinstance(read, Template) and (used := read.values()):
         raise Invalid(
-            f"{{{{{used[0]}}}}} stands in a line for the shell",
+            f"{{{{{used[0]}}}}} is not allowed in a shell line",
             f'add env: {{VALUE: "{{{{{used[0]}}}}}"}} and write "$VALUE" in the line; or write the'
             " command as a list",
             {"value": 0},
         )
     if not isinstance(read, Template) and (used := read[0].values()):
-        what = f"{{{{{used[0]}}}}} would be the program that is run"
-        raise Invalid(what, "name the program, and pass the value behind it", {"at": [0]})
+        what = f"{{{{{used[0]}}}}} cannot be the program"
+        raise Invalid(what, "name the program, and pass the value as an argument", {"at": [0]})
     return read
 
 
 def arguments(value: Any) -> Any:
-    """A document whose texts are templates."""
+    """Parse a document whose texts are templates."""
     if isinstance(value, str):
         return parse_template(value)
     if isinstance(value, dict):
@@ -151,7 +151,7 @@ def arguments(value: Any) -> Any:
 
 def mapping(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise Invalid("this is no mapping", "write name: value below it")
+        raise Invalid("expected a mapping", "write name: value below it")
     return cast("dict[str, Any]", value)
 
 
@@ -160,16 +160,16 @@ def environment(value: Any) -> dict[str, Template]:
     for name, each in mapping(value).items():
         if not _ENV_NAME.fullmatch(name):
             at = {"at": [name]}
-            raise Invalid(f"{shown(name)} is no name of a variable", "letters, digits and _", at)
+            raise Invalid(f"invalid variable name {shown(name)}", "use letters, digits and _", at)
         if name in _OURS:
-            raise Invalid(f"{name} is set by relay", "take another name", {"at": [name]})
+            raise Invalid(f"{name} is reserved", "use another name", {"at": [name]})
         plain = str(each) if type(each) in (int, float) else each
         read[name] = _at(name, template, plain)
     return read
 
 
 def each_of(value: Any) -> Template | tuple[Any, ...]:
-    """A list as it stands, or one value that holds it."""
+    """Parse a literal list, or a single value that contains the list."""
     if isinstance(value, list):
         items = cast("list[Any]", value)
         if len(items) > FOREACH_ITEMS_MAX:
@@ -177,15 +177,17 @@ def each_of(value: Any) -> Template | tuple[Any, ...]:
         return tuple(items)
     read = template(value)
     if read.lone_value is None:
-        raise Invalid("foreach takes a list, or one value", "write [a, b] or {{steps.NAME.json}}")
+        raise Invalid(
+            "foreach needs a list, or a single value", "write [a, b] or {{steps.NAME.json}}"
+        )
     return read
 
 
 def duration(value: Any) -> float:
-    """Seconds: a number, or a text such as 30s, 5m, 2h."""
+    """Parse a duration in seconds: a number, or a text such as 30s, 5m, 2h."""
     match = _DURATION.fullmatch(str(value).strip()) if type(value) is not bool else None
     if match is None:
-        raise Invalid(f"{shown(str(value)[:40])} is no time", "write 30s, 5m or 2h")
+        raise Invalid(f"invalid duration {shown(str(value)[:40])}", "use for example 30s, 5m or 2h")
     seconds = float(match[1]) * _UNITS_S[match[2] or "s"]
     if not 0 < seconds <= STEP_S_MAX:
         raise Invalid(f"{shown(str(value)[:40])} is out of range", f"at most {STEP_S_MAX:,} s")
@@ -193,7 +195,7 @@ def duration(value: Any) -> float:
 
 
 def cache(value: Any) -> int | None:
-    """`off`, `on`, or how long a result is kept."""
+    """Parse `off`, `on`, or the time for which a result is cached."""
     if value in (False, "off"):
         return 0
     if value in (True, "on"):
@@ -203,7 +205,7 @@ def cache(value: Any) -> int | None:
 
 def function(value: Any) -> str:
     if not _FUNCTION.fullmatch(text(value)):
-        raise Invalid(f"{shown(value)} names no function", "write package.module:function")
+        raise Invalid(f"invalid function {shown(value)}", "use package.module:function")
     return value
 
 
@@ -211,7 +213,8 @@ def _number(least: int, most: int) -> Callable[[Any], int]:
     def read(value: Any) -> int:
         if type(value) is not int or not least <= value <= most:
             raise Invalid(
-                f"{shown(str(value)[:40])} is out of range", f"a whole number, {least} to {most:,}"
+                f"{shown(str(value)[:40])} is out of range",
+                f"use an integer from {least} to {most:,}",
             )
         return value
 
@@ -220,14 +223,16 @@ def _number(least: int, most: int) -> Callable[[Any], int]:
 
 def _amount(value: Any) -> float:
     if type(value) not in (int, float) or not 0 < value <= 1_000_000:
-        raise Invalid(f"{shown(str(value)[:40])} is no amount", "write dollars, such as 0.50")
+        raise Invalid(f"invalid amount {shown(str(value)[:40])}", "use dollars, for example 0.50")
     return float(value)
 
 
 def _one_of(*allowed: str) -> Callable[[Any], str]:
     def read(value: Any) -> str:
         if value not in allowed:
-            raise Invalid(f"{shown(str(value)[:40])} is not known", f"one of {', '.join(allowed)}")
+            raise Invalid(
+                f"invalid value {shown(str(value)[:40])}", f"use one of: {', '.join(allowed)}"
+            )
         return value
 
     return read
@@ -253,32 +258,32 @@ def _integer(least: int, most: int) -> dict[str, Any]:
 # Tables
 
 TOP: Mapping[str, Field] = {
-    "name": Field("What the pipeline is called", _TEXT, name, is_required=True),
-    "description": Field("What it is for", _TEXT, text),
-    "inputs": Field("What a run is given", {}, nested),
-    "defaults": Field("For steps that do not say", {}, nested),
-    "budget": Field("Past it a run stops cleanly", {}, nested),
+    "name": Field("Name of the pipeline", _TEXT, name, is_required=True),
+    "description": Field("Description of the pipeline", _TEXT, text),
+    "inputs": Field("Inputs of a run", {}, nested),
+    "defaults": Field("Defaults for all steps", {}, nested),
+    "budget": Field("Limits after which a run stops", {}, nested),
     "steps": Field("The steps, by name", {}, nested, is_required=True),
 }
 INPUT: Mapping[str, Field] = {
-    "type": Field("Of the value", {"enum": [*_INPUT_TYPES]}, _one_of(*_INPUT_TYPES)),
-    "default": Field("Where none is given", {}, anything),
-    "description": Field("What it is for", _TEXT, text),
+    "type": Field("Type of the value", {"enum": [*_INPUT_TYPES]}, _one_of(*_INPUT_TYPES)),
+    "default": Field("Default value", {}, anything),
+    "description": Field("Description of the input", _TEXT, text),
 }
 BUDGET: Mapping[str, Field] = {
-    "tokens": Field("Tokens in and out", _integer(1, RUN_TOKENS_MAX), _number(1, RUN_TOKENS_MAX)),
+    "tokens": Field(
+        "Input and output tokens", _integer(1, RUN_TOKENS_MAX), _number(1, RUN_TOKENS_MAX)
+    ),
     "price": Field("US dollars", {"type": "number", "exclusiveMinimum": 0}, _amount),
-    "time": Field("How long, as 10m", _TIME, duration),
+    "time": Field("Duration, for example 10m", _TIME, duration),
 }
 OUT: Mapping[str, Field] = {
-    "name": Field("Of the artifact", _TEXT, file_name),
-    "type": Field("Of the artifact", {"enum": [*_TYPES]}, _one_of(*_TYPES)),
+    "name": Field("Name of the artifact", _TEXT, file_name),
+    "type": Field("Type of the artifact", {"enum": [*_TYPES]}, _one_of(*_TYPES)),
     "schema": Field("JSON Schema of the result", {"type": "object"}, mapping),
 }
-_RETRIES = Field(
-    "How often it is tried again", _integer(0, STEP_RETRIES_MAX), _number(0, STEP_RETRIES_MAX)
-)
-_TIMEOUT = Field("How long it may take, as 30s", _TIME, duration)
+_RETRIES = Field("Number of retries", _integer(0, STEP_RETRIES_MAX), _number(0, STEP_RETRIES_MAX))
+_TIMEOUT = Field("Time limit, for example 30s", _TIME, duration)
 _MODEL = Field("PROVIDER[:MODEL]", _TEXT, text)
 DEFAULTS: Mapping[str, Field] = {
     "model": _MODEL,
@@ -286,59 +291,61 @@ DEFAULTS: Mapping[str, Field] = {
     "retries": _RETRIES,
 }
 STEP: Mapping[str, Field] = {
-    "needs": Field("Steps that come before", {"type": ["string", "array"]}, _names),
-    "when": Field("Runs only where this holds", {"type": ["string", "boolean"]}, condition),
-    "foreach": Field("Once for each item", {"type": ["string", "array"]}, each_of),
+    "needs": Field("Steps that must end before", {"type": ["string", "array"]}, _names),
+    "when": Field("Run the step only if this is true", {"type": ["string", "boolean"]}, condition),
+    "foreach": Field("Run the step for each item", {"type": ["string", "array"]}, each_of),
     "max_parallel": Field(
-        "Items at once", _integer(1, PIPELINE_PARALLEL_MAX), _number(1, PIPELINE_PARALLEL_MAX)
+        "Maximum parallel items",
+        _integer(1, PIPELINE_PARALLEL_MAX),
+        _number(1, PIPELINE_PARALLEL_MAX),
     ),
     "retries": _RETRIES,
     "timeout": _TIMEOUT,
-    "cache": Field("off, on, or how long", {"type": ["string", "number", "boolean"]}, cache),
+    "cache": Field("off, on, or a duration", {"type": ["string", "number", "boolean"]}, cache),
     "env": Field("Environment variables", {"type": "object"}, environment),
-    "out": Field("What becomes of the result", {}, nested),
+    "out": Field("The result: name, type, schema", {}, nested),
     "on_failure": Field(
-        "Whether the rest goes on",
+        "Stop the run, or continue",
         {"enum": ["stop", "continue"]},
         _one_of("stop", "continue"),
     ),
 }
-_REFS = Field("Refs whose previews are shown", _WORDS, templates)
-_SYSTEM = Field("The system text", _TEXT, template)
+_REFS = Field("Refs to show as previews", _WORDS, templates)
+_SYSTEM = Field("System prompt", _TEXT, template)
 _ARGS = Field("Arguments; texts are templates", {"type": "object"}, arguments)
 KINDS: Mapping[str, Mapping[str, Field]] = {
     "prompt": {
-        "prompt": Field("What a model is asked", _TEXT, question, is_required=True),
+        "prompt": Field("Prompt for a model", _TEXT, question, is_required=True),
         "model": _MODEL,
         "system": _SYSTEM,
         "refs": _REFS,
     },
     "cli": {
-        "cli": Field("The program of an agent", _TEXT, fixed, is_required=True),
-        "prompt": Field("What the agent is asked", _TEXT, question, is_required=True),
-        "args": Field("Its arguments", _WORDS, templates),
+        "cli": Field("Command-line agent", _TEXT, fixed, is_required=True),
+        "prompt": Field("Prompt for the agent", _TEXT, question, is_required=True),
+        "args": Field("Arguments of the agent", _WORDS, templates),
         "refs": _REFS,
     },
     "exec": {
         "exec": Field(
-            "A command: words, or a line for sh -c",
+            "Command: a list of words, or a line for sh -c",
             {"type": ["string", "array"]},
             command,
             is_required=True,
         ),
     },
-    "cap": {"cap": Field("A capability", _TEXT, fixed, is_required=True), "args": _ARGS},
+    "cap": {"cap": Field("Capability", _TEXT, fixed, is_required=True), "args": _ARGS},
     "python": {
         "python": Field("module:function", _TEXT, function, is_required=True),
         "args": _ARGS,
     },
     "pipeline": {
-        "pipeline": Field("Another file", _TEXT, fixed, is_required=True),
+        "pipeline": Field("Path of another pipeline", _TEXT, fixed, is_required=True),
         "inputs": _ARGS,
     },
     "approve": {
-        "approve": Field("What is to be decided", _TEXT, question, is_required=True),
-        "channel": Field("Where a decision may be signalled", _TEXT, name),
+        "approve": Field("Question to decide", _TEXT, question, is_required=True),
+        "channel": Field("Channel for decisions by signal", _TEXT, name),
     },
 }
 
@@ -347,7 +354,7 @@ SCHEMA_ID = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema of a pipeline file, for editors."""
+    """Return the JSON Schema of a pipeline file, for editors."""
 
     def mapping(table: Mapping[str, Field], **parts: Any) -> dict[str, Any]:
         return {

@@ -1,7 +1,7 @@
-"""Graphs of a run: how each step of a pipeline stands, and which have to wait for which.
+"""Graphs of a run: the status of each step of a pipeline, and the dependencies between steps.
 
-A run has one graph, and one more for each pipeline that a step includes; the steps of an included
-one have the name of that step in front of theirs.
+A run has one graph, and another for each pipeline that a step includes; the keys of included steps
+are prefixed with the name of that step.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextrelay.pipelines.steps.values import Scope, StepSummary
 
 
 class StepResult(NamedTuple):
-    """How a step, or an item of a fan-out, ended."""
+    """The result of a step, or of an item of a fan-out."""
 
     status: StepStatus
     ref: str | None = None
@@ -28,7 +28,7 @@ class StepResult(NamedTuple):
 
 
 class GraphNode:
-    """One step of a graph."""
+    """A step of a graph."""
 
     def __init__(self, step: Step, prefix: str) -> None:
         self.step = step
@@ -38,7 +38,7 @@ class GraphNode:
         self.items: list[Any] = []
         self.results: dict[int, StepResult] = {}
         self.begun = 0
-        """How many items were begun."""
+        """The number of started items."""
 
     @property
     def is_fan_out(self) -> bool:
@@ -49,7 +49,7 @@ class GraphNode:
         return self.begun - len(self.results)
 
     def joined(self) -> tuple[StepResult, list[str | None] | None]:
-        """How a fan-out ends whose items are all over: their refs, in order, are its result."""
+        """Return the result of a completed fan-out, and the refs of its items in order."""
         results = [self.results[index] for index in range(len(self.items))]
         failed = [each for each in results if each.status == "failed"]
         reason = ""
@@ -84,10 +84,10 @@ class Graph:
             for need in step.needs:
                 self.followers[need].append(name)
         self.left = len(self.nodes)
-        """How many steps are not over."""
+        """The number of steps that have not ended."""
 
     def scope(self, run: str, name: str, step: Step, item: Any = None) -> Scope:
-        """What the values of a step are looked up in: what it needs, and no more."""
+        """Return the scope of the values of a step, restricted to the steps that it needs."""
         steps = {
             need: StepSummary(node.status, node.result.ref, node.result.by or None, node.is_fan_out)
             for need in step.needs
@@ -96,11 +96,13 @@ class Graph:
         return Scope(self.inputs, steps, {"id": run, "name": name}, item)
 
     def leaves(self) -> list[GraphNode]:
-        """The steps that no other follows: what they give is the pipeline's result."""
+        """Return the steps without dependents; their results are the result of the pipeline."""
         return [node for name, node in self.nodes.items() if not self.followers[name]]
 
     def ended(self) -> tuple[StepResult, dict[str, str | None] | None]:
-        """How the step ends that includes this pipeline: with what its last steps gave."""
+        """Return the result of the step that includes this pipeline, from the results of the
+        leaves.
+        """
         if failures := self.failures():
             first = failures[0].result
             reason = f"{failures[0].key} failed: {first.reason}"
@@ -111,13 +113,13 @@ class Graph:
         return StepResult("done"), {node.step.name: node.result.ref for node in leaves}
 
     def spend(self, view: StepView) -> None:
-        """Count what a step took, here and in the pipelines that this one is in."""
+        """Add the cost of a step to this pipeline and the pipelines that include it."""
         self.spent.add(view)
         if self.parent is not None:
             self.parent.graph.spend(view)
 
     def over(self) -> Over | None:
-        """What of a budget is used up: of this pipeline, or of one that it is in."""
+        """Return the exceeded budget of this pipeline or of one that includes it, or None."""
         if over := self.spent.over(self.budget):
             return self._named(over)
         above = None if self.parent is None else self.parent.graph.over()
@@ -127,14 +129,14 @@ class Graph:
         time_s = self.budget.time_s
         if time_s is None or time.monotonic() - self.began_s <= time_s:
             return None
-        return self._named(Over("time", f"its time is up: {time_s:g} s", f"{2 * time_s:g}s"))
+        return self._named(Over("time", f"time limit exceeded: {time_s:g} s", f"{2 * time_s:g}s"))
 
     def _named(self, over: Over) -> Over:
         name = f"{self.prefix[:-1]}: " if self.prefix else ""
         return over._replace(text=name + over.text)
 
     def failures(self) -> list[GraphNode]:
-        """The steps because of which the pipeline failed."""
+        """Return the steps that made the pipeline fail."""
         return [
             node
             for node in self.nodes.values()
@@ -143,7 +145,7 @@ class Graph:
 
 
 class Unit(NamedTuple):
-    """What is begun at once: a step, or one item of a fan-out."""
+    """A unit of work: a step, or one item of a fan-out."""
 
     graph: Graph
     node: GraphNode
@@ -159,7 +161,7 @@ class Unit(NamedTuple):
 
 
 def never_runs(step: Step, pipeline: PipelineGraph, status: Mapping[str, str]) -> str:
-    """Return why a step can no longer run, or an empty string. `status` has all that is over."""
+    """Return why a step can no longer run, or "". `status` has every step that has ended."""
     uses = {
         str(value.path[0])
         for value in values_in(step)
@@ -176,7 +178,7 @@ def never_runs(step: Step, pipeline: PipelineGraph, status: Mapping[str, str]) -
 
 
 def _failed_before(step: Step, pipeline: PipelineGraph, status: Mapping[str, str]) -> str:
-    """Return the failed step that stops this one, also through steps that it skipped."""
+    """Return the failed step that stops this one, directly or through skipped steps, or ""."""
     to_check = list(reversed(step.needs))
     seen: set[str] = set()
     while to_check:
@@ -187,7 +189,7 @@ def _failed_before(step: Step, pipeline: PipelineGraph, status: Mapping[str, str
         if status[need] == "failed" and pipeline.steps[need].on_failure == "stop":
             return need
         if status[need] == "skipped":
-            # A condition skips a step only if nothing stops it, so this finds failures alone.
+            # A condition skips a step only if no failure stops it, so only failures are found here.
             to_check += reversed(pipeline.steps[need].needs)
     return ""
 

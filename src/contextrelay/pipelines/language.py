@@ -1,4 +1,4 @@
-"""Tables: a mapping of the file, read by the fields that it may have."""
+"""The pipeline language: reads a file into a checked graph of steps, and draws graphs."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ PIPELINE_STEPS_MAX = 2_000
 
 
 class Table:
-    """A mapping of the file, read by a table of its fields."""
+    """A mapping in the file, parsed by a table of its fields."""
 
     def __init__(
         self, file: str, node: YamlNode, what: str, table: Mapping[str, fields.Field]
     ) -> None:
         if not isinstance(node.value, dict):
-            refuse(file, node.place, f"{what} is no mapping", f"write {next(iter(table))}: ...")
+            refuse(file, node.place, f"{what} must be a mapping", f"write {next(iter(table))}: ...")
         self.file = file
         self.node = node
         self.table = table
         for name in node.keys:
             if name not in table:
                 meant = suggestion(name, table)
-                refuse(file, node.keys[name], f"{what} has no {shown(name)}", meant)
+                refuse(file, node.keys[name], f"unknown field {shown(name)} in {what}", meant)
         for name, field in table.items():
             if field.is_required and name not in node.keys:
-                refuse(file, node.place, f"{what} without {name}:", f"add {name}: to it")
+                refuse(file, node.place, f"missing field {name!r} in {what}", f"add {name}:")
 
     def values(self) -> dict[str, Any]:
-        """The fields that are there, read."""
+        """Return the parsed values of the fields."""
         return {
             name: _read(self.file, node, name, self.table[name])
             for name, node in self.node.items()
@@ -62,16 +62,21 @@ class Table:
         return Table(self.file, node, what, table)
 
     def entries(self, name: str) -> list[tuple[str, YamlNode]]:
-        """A mapping of names that the pipeline chooses."""
+        """Return the entries of a mapping whose names the pipeline chooses."""
         node: YamlNode | None = self.node.value.get(name)
         if node is None or node.value is None:
             return []
         if not isinstance(node.value, dict):
-            refuse(self.file, node.place, f"{name} is no mapping", f"write {name}: and NAME: below")
+            refuse(
+                self.file,
+                node.place,
+                f"{name} must be a mapping",
+                f"write {name}: and NAME: below it",
+            )
         for each in node.keys:
             if not fields.NAME.fullmatch(each):
-                hint = "letters, digits, - and _, a letter first, at most 64"
-                refuse(self.file, node.keys[each], f"{shown(each)} is no name", hint)
+                hint = "use letters, digits, - and _; at most 64, starting with a letter"
+                refuse(self.file, node.keys[each], f"invalid name {shown(each)}", hint)
         return node.items()
 
     def place_of(self, name: str) -> SourcePosition:
@@ -86,20 +91,20 @@ def _read(file: str, node: YamlNode, name: str, field: fields.Field) -> Any:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """What was meant by a name that is not known."""
+    """Return a hint for an unknown name: the closest known one, or all of them."""
     names = list(known)
     near = get_close_matches(name, names, 1)
-    return f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+    return f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
 
 
 Kind = Literal["prompt", "cli", "exec", "cap", "python", "pipeline", "approve"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-"""Where a wrapped agent is given its prompt, in its words."""
+"""The kinds of steps."""
 InputType = Literal["text", "number", "integer", "boolean", "list", "object", "ref"]
 
 
 class Input(Struct, frozen=True, kw_only=True):
-    """Something that is given to a run; without a default it has to be."""
+    """An input of a run; required if it has no default."""
 
     name: str
     type: InputType = "text"
@@ -108,7 +113,7 @@ class Input(Struct, frozen=True, kw_only=True):
 
 
 class RunBudget(Struct, frozen=True, kw_only=True):
-    """What a run may spend before it is stopped."""
+    """The limits on what a run may spend."""
 
     tokens: int | None = None
     price: float | None = None
@@ -117,7 +122,7 @@ class RunBudget(Struct, frozen=True, kw_only=True):
 
 
 class Out(Struct, frozen=True, kw_only=True):
-    """What a step's result is called, its type, and the JSON Schema that it has to fit."""
+    """The name, the type and the JSON Schema of a step's result."""
 
     name: str | None = None
     type: ArtifactType | None = None
@@ -125,44 +130,46 @@ class Out(Struct, frozen=True, kw_only=True):
 
 
 class Step(Struct, frozen=True, kw_only=True):
-    """One step: what it does, after which others, and how."""
+    """A step: its kind, its parameters and its dependencies."""
 
     name: str
     kind: Kind
     place: SourcePosition
     target: str = ""
-    """The program of `cli`, the capability of `cap`, `module:function`, the file of `pipeline`."""
+    """The program of `cli`, the capability of `cap`, `module:function`, or the file of `pipeline`.
+    """
     text: Template | None = None
-    """The prompt of `prompt` and `cli`, the question of `approve`, the shell line of `exec`."""
+    """The prompt of `prompt` and `cli`, the question of `approve`, or the shell line of `exec`."""
     words: tuple[Template, ...] = ()
-    """The command of `exec`, the arguments of `cli`."""
+    """The command of `exec`, or the arguments of `cli`."""
     args: Any = None
-    """The arguments of `cap` and `python`, the inputs of `pipeline`; texts in it are templates."""
+    """The arguments of `cap` and `python`, or the inputs of `pipeline`; texts in it are templates.
+    """
     refs: tuple[Template, ...] = ()
     system: Template | None = None
     model: str | None = None
     channel: str | None = None
     needs: tuple[str, ...] = ()
-    """The steps that come before: those it names, and those whose results it uses."""
+    """The steps that must end before: those in `needs`, and those whose results are used."""
     when: Expression | None = None
     foreach: Template | tuple[Any, ...] | None = None
     max_parallel: int | None = None
     retries: int = 0
     timeout_s: float | None = None
     cache_s: int | None = None
-    """How long a result is kept for a run with the same inputs; 0 is off, None the kind's own."""
+    """The cache lifetime of a result; 0 disables the cache, None is the default of the kind."""
     env: dict[str, Template] = {}
     out: Out = Out()
     on_failure: Literal["stop", "continue"] = "stop"
 
     @property
     def is_filtered(self) -> bool:
-        """Whether `when` is asked for each item of a fan-out by itself."""
+        """Return True if `when` is evaluated for each item of a fan-out."""
         return self.when is not None and any(each.root == "item" for each in values_of(self.when))
 
 
 class PipelineGraph(Struct, frozen=True, kw_only=True):
-    """A graph of steps, checked; `steps` in an order in which they can be run."""
+    """A checked graph of steps; `steps` is in topological order."""
 
     name: str
     file: str
@@ -171,25 +178,25 @@ class PipelineGraph(Struct, frozen=True, kw_only=True):
     budget: RunBudget = RunBudget()
     steps: dict[str, Step]
     nodes: dict[str, YamlNode]
-    """What the file says of each step, for the places of faults."""
+    """The YAML node of each step, for error positions."""
 
 
 def read_pipeline(text: str, file: str) -> PipelineGraph:
-    """Read a pipeline.
+    """Parse a pipeline.
 
     Raises:
-        Invalid: something in it is wrong; the message has file, line and column.
+        Invalid: the file is invalid; the message has the file, line and column.
         TooLarge: the file is too long, too deep, or has too many values.
     """
     root = read_yaml(text, file)
-    top = Table(file, root, "a pipeline", fields.TOP)
+    top = Table(file, root, "the pipeline", fields.TOP)
     inputs = {name: _input(file, name, node) for name, node in top.entries("inputs")}
     defaults = _renamed(top.part("defaults", "defaults", fields.DEFAULTS).values())
-    budget = _renamed(top.part("budget", "a budget", fields.BUDGET).values())
+    budget = _renamed(top.part("budget", "the budget", fields.BUDGET).values())
     nodes = dict(top.entries("steps"))
     steps = {name: _step(file, name, node, defaults) for name, node in nodes.items()}
     if not steps:
-        refuse(file, top.place_of("steps"), "there are no steps", "add one under steps:")
+        refuse(file, top.place_of("steps"), "no steps", "add a step under steps:")
     if len(steps) > PIPELINE_STEPS_MAX:
         refuse(file, top.place_of("steps"), f"more than {PIPELINE_STEPS_MAX} steps", "use foreach")
     for step in steps.values():
@@ -208,15 +215,17 @@ def read_pipeline(text: str, file: str) -> PipelineGraph:
 
 
 def read_budget(given: Mapping[str, Any], before: RunBudget) -> RunBudget | None:
-    """A budget whose fields stand instead of those of another one; None where none is given.
+    """Return a budget whose given fields override those of another, or None if none is given.
 
     Raises:
-        Invalid: there is no such field, or its value is none.
+        Invalid: a field is unknown, or its value is invalid.
     """
     read: dict[str, Any] = {}
     for name, value in given.items():
         if name not in fields.BUDGET:
-            raise Invalid(f"a budget has no {shown(name)}", suggestion(name, fields.BUDGET))
+            raise Invalid(
+                f"unknown field {shown(name)} in a budget", suggestion(name, fields.BUDGET)
+            )
         try:
             read[name] = fields.BUDGET[name].read(value)
         except Invalid as error:
@@ -226,7 +235,7 @@ def read_budget(given: Mapping[str, Any], before: RunBudget) -> RunBudget | None
 
 def _input(file: str, name: str, node: YamlNode) -> Input:
     if not isinstance(node.value, dict):
-        # A short form: `topic: orders` is an input with a default.
+        # Short form: `topic: orders` is an input with a default.
         kinds: dict[Any, InputType] = {
             bool: "boolean",
             int: "integer",
@@ -237,7 +246,7 @@ def _input(file: str, name: str, node: YamlNode) -> Input:
         return Input(
             name=name, type=kind, default=node.plain() if node.value is not None else UNSET
         )
-    read = Table(file, node, f"the input {name}", fields.INPUT).values()
+    read = Table(file, node, f'input "{name}"', fields.INPUT).values()
     made = Input(name=name, **read)
     if not isinstance(made.default, UnsetType):
         try:
@@ -248,10 +257,10 @@ def _input(file: str, name: str, node: YamlNode) -> Input:
 
 
 def check_input(taken: Input, value: Any) -> Any:
-    """A value for an input; texts are read as the input's type where they can be.
+    """Check a value for an input, and return it.
 
     Raises:
-        Invalid: it is not of that type.
+        Invalid: it has the wrong type.
     """
     checks: dict[str, Callable[[Any], bool]] = {
         "text": lambda each: isinstance(each, str),
@@ -264,7 +273,10 @@ def check_input(taken: Input, value: Any) -> Any:
     }
     if not checks[taken.type](value):
         got = shown(str(value)[:40])
-        raise Invalid(f"{taken.name} has to be {taken.type}, not {got}", f"give it as {taken.type}")
+        raise Invalid(
+            f"invalid {taken.name}: expected {taken.type}, got {got}",
+            f"pass a value of type {taken.type}",
+        )
     return value
 
 
@@ -274,10 +286,12 @@ def _renamed(read: Mapping[str, Any], also: Mapping[str, str] = {}) -> dict[str,
 
 
 class _KindFields(NamedTuple):
-    """How the fields that only one kind has go into a `Step`."""
+    """The mapping of the fields of one kind to the fields of `Step`."""
 
     main: str
-    """Where what stands behind the kind's own name goes; `exec` decides by its type."""
+    """The `Step` field for the value of the kind's own name; `exec` decides by the type of the
+    value.
+    """
     renamed: Mapping[str, str]
 
 
@@ -295,7 +309,7 @@ _KIND_FIELDS: dict[Kind, _KindFields] = {
 def _step(file: str, name: str, node: YamlNode, defaults: Mapping[str, Any]) -> Step:
     kind = _kind(file, name, node)
     table = {**fields.KINDS[kind], **fields.STEP}
-    mapping = Table(file, node, f"the step {name} ({kind})", table)
+    mapping = Table(file, node, f'step "{name}" ({kind})', table)
     main, renamed = _KIND_FIELDS[kind]
     made = _renamed(mapping.values(), renamed)
     first = made.pop(kind)
@@ -312,21 +326,30 @@ def _step(file: str, name: str, node: YamlNode, defaults: Mapping[str, Any]) -> 
 
 def _kind(file: str, name: str, node: YamlNode) -> Kind:
     if not isinstance(node.value, dict):
-        refuse(file, node.place, f"the step {name} is no mapping", "write prompt: ... below it")
-    # `cli` has a field `prompt` of its own.
+        refuse(
+            file,
+            node.place,
+            f'step "{name}" must be a mapping',
+            "write for example prompt: ... below it",
+        )
+    # `cli` also has a field named `prompt`.
     found = [kind for kind in KINDS if kind in node.keys]
     if "cli" in found:
         found = ["cli", *(kind for kind in found if kind not in ("cli", "prompt"))]
     if len(found) != 1:
         known = [*KINDS, *fields.STEP]
         strange = [each for each in node.keys if each not in known]
-        hint = f"give it one of {', '.join(KINDS)}"
+        hint = "add one of these fields" if not found else "keep one of them"
         if not found and strange and (near := get_close_matches(strange[0], KINDS, 1)):
             hint = f"did you mean {near[0]}?"
-        what = "has none" if not found else f"has {' and '.join(found)}"
+        what = (
+            f"needs one of: {', '.join(KINDS)}"
+            if not found
+            else f"has more than one kind: {' and '.join(found)}"
+        )
         wrong = found[-1] if found else strange[0] if strange else ""
         place = node.keys.get(wrong, node.place)
-        refuse(file, place, f"the step {name} {what} of its kinds", hint)
+        refuse(file, place, f'step "{name}" {what}', hint)
     return cast("Kind", found[0])
 
 
@@ -342,7 +365,7 @@ def _out(file: str, step: Table) -> Out:
 
 
 def values_in(step: Step) -> list[Value]:
-    """Every value that a step uses."""
+    """Return every value that a step uses."""
     found = [] if step.when is None else values_of(step.when)
     templates = [step.text, step.system, *step.words, *step.refs, *step.env.values()]
     if isinstance(step.foreach, Template):
@@ -364,7 +387,7 @@ def _templates_in(args: Any) -> list[Template]:
 
 
 def _place_of_need(node: YamlNode, need: str) -> SourcePosition:
-    """Where a step names another one that comes before it."""
+    """Return the position at which a step names another step that it needs."""
     for scalar in node.value["needs"].scalars() if "needs" in node.keys else ():
         if scalar.value == need:
             return scalar.place
@@ -372,7 +395,7 @@ def _place_of_need(node: YamlNode, need: str) -> SourcePosition:
 
 
 def _place_of_value(node: YamlNode, is_meant: Callable[[Value], bool]) -> SourcePosition:
-    """Where a step uses a value: in a template, or in its condition."""
+    """Return the position at which a step uses a value, in a template or in its condition."""
     for name, part in node.items():
         for scalar in part.scalars():
             if scalar.braces and name != "when":
@@ -387,41 +410,41 @@ def _place_of_value(node: YamlNode, is_meant: Callable[[Value], bool]) -> Source
 def _check_names(
     file: str, step: Step, node: YamlNode, inputs: Mapping[str, Input], steps: Mapping[str, Step]
 ) -> None:
-    """Refuse what a step names and nobody has."""
+    """Refuse references to unknown steps, inputs and results."""
     for need in step.needs:
         if need not in steps:
-            message = f"the step {step.name}: there is no step {shown(need)}"
+            message = f'step "{step.name}": unknown step {shown(need)}'
             refuse(file, _place_of_need(node, need), message, suggestion(need, steps))
     for value in values_in(step):
 
         def wrong(message: str, hint: str, value: Value = value) -> None:
             place = _place_of_value(node, lambda each: each == value)
-            refuse(file, place, f"the step {step.name}: {message}", hint)
+            refuse(file, place, f'step "{step.name}": {message}', hint)
 
         first = str(value.path[0]) if value.path else ""
         if value.root == "item" and step.foreach is None:
-            wrong("{{item}} without foreach:", "add foreach: to the step")
+            wrong("{{item}} needs foreach:", "add foreach: to the step")
         elif value.root == "inputs" and first not in inputs:
-            wrong(f"there is no input {shown(first)}", suggestion(first, inputs or ["none"]))
+            wrong(f"unknown input {shown(first)}", suggestion(first, inputs or ["none"]))
         elif value.root == "steps" and (len(value.path) < 2 or value.path[1] not in STEP_FIELDS):
             known = ", ".join(f"{{{{steps.{first}.{field}}}}}" for field in STEP_FIELDS)
-            wrong(f"{{{{{value}}}}} is no result of a step", f"there are {known}")
+            wrong(f"{{{{{value}}}}} is not a result of a step", f"use one of {known}")
         elif value.root == "run" and value.path not in (("id",), ("name",)):
-            wrong(f"{{{{{value}}}}} is not known", "there are {{run.id}} and {{run.name}}")
+            wrong(f"unknown value {{{{{value}}}}}", "use {{run.id}} or {{run.name}}")
     if step.when is not None:
         try:
             check_kinds(step.when, lambda value: _kind_of(value, inputs))
         except Invalid as error:
             refuse(
-                file, node.field("when"), f"the step {step.name}: when: {error.message}", error.hint
+                file, node.field("when"), f'step "{step.name}": when: {error.message}', error.hint
             )
     if step.max_parallel is not None and step.foreach is None:
-        message = f"the step {step.name}: max_parallel without foreach:"
-        refuse(file, node.keys["max_parallel"], message, "add foreach:, or leave it out")
+        message = f'step "{step.name}": max_parallel needs foreach:'
+        refuse(file, node.keys["max_parallel"], message, "add foreach:, or remove max_parallel")
 
 
 def _kind_of(value: Value, inputs: Mapping[str, Input]) -> str | None:
-    """The kind of a value, where it is known before a run."""
+    """Return the type of a value, or None if it is unknown before a run."""
     if value.root == "inputs" and len(value.path) == 1:
         kind = inputs[str(value.path[0])].type
         return {"ref": "text", "integer": "number"}.get(kind, kind)
@@ -439,22 +462,22 @@ _LABEL_CHARS_MAX = 22
 def order(
     file: str, needs: Mapping[str, Sequence[str]], place_of: Callable[[str, str], SourcePosition]
 ) -> list[str]:
-    """Names, each after those that it needs, otherwise in the order of the file.
+    """Return the names in topological order, otherwise in the order of the file.
 
-    `place_of`: where a step names one that it needs.
+    `place_of` returns the position at which a step names one that it needs.
 
     Raises:
-        Invalid: steps need each other; the message shows the cycle.
+        Invalid: the steps form a cycle, which the message shows.
     """
     sorter = TopologicalSorter(needs)
     try:
         sorter.prepare()
     except CycleError as error:
-        # graphlib gives each step before the one that it is needed by.
+        # graphlib lists each step before the step that needs it.
         cycle: list[str] = list(reversed(error.args[1]))
         shown = " needs ".join(cycle)
         place = place_of(cycle[0], cycle[1])
-        refuse(file, place, f"a cycle: {shown}", "take one of these out of needs:")
+        refuse(file, place, f"circular dependency: {shown}", "remove one of these from needs:")
     rank = {name: number for number, name in enumerate(needs)}
     done: list[str] = []
     while sorter.is_active():
@@ -465,7 +488,10 @@ def order(
 
 
 def layers(needs: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """The steps in rows: each in the first row below all that it needs. `needs` is in order."""
+    """Return the steps in rows, each in the first row below everything it needs.
+
+    `needs` is in topological order.
+    """
     depth: dict[str, int] = {}
     for name, before in needs.items():
         depth[name] = 1 + max((depth[each] for each in before), default=-1)
@@ -476,7 +502,7 @@ def layers(needs: Mapping[str, Sequence[str]]) -> list[list[str]]:
 
 
 def as_text(needs: Mapping[str, Sequence[str]], labels: Mapping[str, str]) -> str:
-    """One line a step, indented by its row: what it is, and what it waits for."""
+    """Draw the graph as text: a line per step, indented by its row, with its dependencies."""
     lines: list[str] = []
     for row, names in enumerate(layers(needs)):
         for name in names:
@@ -486,11 +512,11 @@ def as_text(needs: Mapping[str, Sequence[str]], labels: Mapping[str, str]) -> st
 
 
 def as_mermaid(needs: Mapping[str, Sequence[str]], labels: Mapping[str, str]) -> str:
-    """The graph for tools that draw Mermaid."""
+    """Draw the graph as a Mermaid diagram."""
     number = {name: f"s{index}" for index, name in enumerate(needs)}
     lines = ["flowchart TD"]
     for name in needs:
-        # In Mermaid's own notation a quote cannot be escaped but by its code.
+        # Mermaid cannot escape a quote except by its character code.
         label = f"{name}: {labels[name]}".replace('"', "#quot;")
         lines.append(f'  {number[name]}["{label}"]')
     lines += (f"  {number[before]} --> {number[name]}" for before, name in _edges(needs))
@@ -502,7 +528,7 @@ def as_svg(
     labels: Mapping[str, str],
     colours: Mapping[str, str] | None = None,
 ) -> str:
-    """The graph as a picture; `colours` of the boxes by name."""
+    """Draw the graph as SVG; `colours` has the colours of the boxes by name."""
     rows = layers(needs)
     most = max(map(len, rows))
     across, down = _BOX_WIDTH + _GAP_ACROSS, _BOX_HEIGHT + _GAP_DOWN

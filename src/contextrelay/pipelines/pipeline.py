@@ -1,4 +1,4 @@
-"""Pipelines in Python: read from a file or built in code, then run, resumed, cancelled, decided."""
+"""Pipelines in Python: loaded from a file or built in code, then run."""
 
 from __future__ import annotations
 
@@ -42,8 +42,9 @@ DASK = "dask://"
 class Pipeline:
     """A graph of steps: `Pipeline.load("review.yaml").run(relay, {"topic": "orders"})`.
 
-    Or the same in code: `Pipeline("review", inputs={"topic": "orders"})`, then `step` by step with
-    the fields that a file has. What is wrong is refused when it is checked, before anything runs.
+    To build the same in code, create `Pipeline("review", inputs={"topic": "orders"})` and call
+    `step` with the fields of each step. Errors are raised when the pipeline is checked, before
+    anything runs.
     """
 
     def __init__(self, name: str, **top: Any) -> None:
@@ -52,47 +53,53 @@ class Pipeline:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a pipeline from a YAML file, with the files that it includes.
+        """Load a pipeline from a YAML file, with the files that it includes.
 
         Raises:
-            NotFound: there is no such file.
-            Invalid: something in it is wrong; with file, line and column.
+            NotFound: the file does not exist.
+            Invalid: a file is invalid; the message has the file, line and column.
         """
         pipeline = cls("")
         pipeline._definition = load(path)
         return pipeline
 
     def step(self, name: str, **fields: Any) -> Self:
-        """Add a step: one of prompt, cli, exec, cap, python, pipeline, approve, and its fields."""
+        """Add a step with one of prompt, cli, exec, cap, python, pipeline, approve, and its other
+        fields.
+        """
         if self._definition is not None:
-            raise Invalid("this pipeline is a file's", "add the step to the file")
+            raise Invalid(
+                "cannot add a step to a pipeline loaded from a file", "add the step to the file"
+            )
         if name in self._document["steps"]:
-            raise Invalid(f"there is a step {name!r} already", "give this one another name")
+            raise Invalid(f"step {name!r} already exists", "use another name")
         self._document["steps"][name] = fields
         return self
 
     def definition(self) -> Definition:
-        """The files that it is made of, checked.
+        """Return the checked files of the pipeline.
 
         Raises:
-            Invalid: something in it is wrong.
+            Invalid: the pipeline is invalid.
         """
         if self._definition is not None:
             return self._definition
-        # JSON is YAML too; the name of a file says where commands run: here.
+        # JSON is valid YAML. The file name sets the folder of commands: the current one.
         file = f"{self._document['name']}.json"
         try:
             text = format(encode(self._document)).decode()
         except TypeError as error:
-            raise Invalid(f"a field has no form in JSON: {error}", "use plain values") from error
+            raise Invalid(
+                f"a field is not JSON-serializable: {error}", "use plain values"
+            ) from error
         made = Definition(file, {file: text}, os.getcwd())
         return with_included(made)
 
     def check(self) -> Checked:
-        """The pipeline as it is run.
+        """Return the checked graph of the pipeline.
 
         Raises:
-            Invalid: something in it is wrong.
+            Invalid: the pipeline is invalid.
         """
         definition = self.definition()
         pipelines = definition.pipelines()
@@ -110,21 +117,22 @@ class Pipeline:
         by: str = "you",
         hear: Hear | None = None,
     ) -> PipelineRun:
-        """Run it to its end. `hear` is called with each step as it begins and ends.
+        """Run the pipeline to its end. `hear` is called with each step when it starts and when it
+        ends.
 
-        `on`: where its tasks are done, as `dask://host:8786`; else in this process. `model`: what
-        answers every prompt, whatever the file says.
+        `on`: where its tasks run, for example `dask://host:8786`; by default in this process.
+        `model`: the model of every prompt, overriding the file.
 
         Raises:
-            Invalid: something in it, or an input, is wrong; nothing was run.
-            RelayError: the store does not answer; go on with `resume`.
+            Invalid: the pipeline or an input is invalid; nothing was run.
+            RelayError: the store is not available; continue with `resume`.
         """
         given = inputs or {}
         return Begun(relay, self, given, parallel=parallel, on=on, model=model, by=by).go(hear)
 
 
 class Begun:
-    """A run that is begun: it has a thread, and goes on by `go`."""
+    """A started run: it has a thread, and `go` runs it to its end."""
 
     def __init__(
         self,
@@ -195,9 +203,9 @@ def go(
 
 
 def address_of(relay: Relay) -> str | None:
-    """Where a relay is, for processes that open it; None for one in memory.
+    """Return the address of a relay for processes that open it, or None for a store in memory.
 
-    Of a server of Redis or PostgreSQL it has the user, the password and the options, too.
+    For Redis and PostgreSQL it includes the user, the password and the options.
     """
     if isinstance(relay.transport, Local):
         engine = relay.transport.stores.engine
@@ -209,7 +217,9 @@ def address_of(relay: Relay) -> str | None:
 
 def check_parallel(parallel: int) -> None:
     if not 1 <= parallel <= PIPELINE_PARALLEL_MAX:
-        raise Invalid(f"{parallel} steps at once", f"take 1 to {PIPELINE_PARALLEL_MAX}")
+        raise Invalid(
+            f"invalid number of parallel steps: {parallel}", f"use 1 to {PIPELINE_PARALLEL_MAX}"
+        )
 
 
 def models_of(
@@ -218,12 +228,13 @@ def models_of(
     own_budget: RunBudget | None = None,
     is_run: bool = True,
 ) -> dict[str, str]:
-    """The models that answer, as PROVIDER:MODEL, by what steps name.
+    """Return the models, as PROVIDER:MODEL, by the names that steps use.
 
-    Without `is_run` a key that is missing here is no fault of the file.
+    Without `is_run`, a missing API key is not an error.
 
     Raises:
-        Invalid: there is no such provider; or the budget is a price, and that of one is not known.
+        Invalid: a provider is unknown, or there is a price budget and the price of a model is
+        unknown.
     """
     models: dict[str, str] = {}
     budgets = [own_budget] if own_budget else [each.budget for each in pipelines.values()]
@@ -242,14 +253,15 @@ def models_of(
                 refuse(
                     pipeline.file,
                     node.field("model" if step.kind == "prompt" else "cli"),
-                    f"the step {step.name}: the price of {models.get(named, model)} is not known",
-                    "leave out budget: price:, take another model, or say its price: prices.json",
+                    f'step "{step.name}": unknown price of {models.get(named, model)}',
+                    "remove price: from the budget, use another model, or add its price to "
+                    "prices.json",
                 )
     return models
 
 
 def _answers(transport: Any, pipeline: Checked, step: Step, is_run: bool) -> str:
-    """The model that answers a step."""
+    """Return the model of a step."""
     try:
         provider = chosen_provider(transport, step.model)
     except Forbidden:
@@ -258,7 +270,7 @@ def _answers(transport: Any, pipeline: Checked, step: Step, is_run: bool) -> str
         return step.model or ""
     except Invalid as error:
         place = pipeline.nodes[step.name].field("model")
-        refuse(pipeline.file, place, f"the step {step.name}: {error.message}", error.hint)
+        refuse(pipeline.file, place, f'step "{step.name}": {error.message}', error.hint)
     return f"{provider.name}:{provider.model}"
 
 
@@ -266,9 +278,7 @@ def runner_on(relay: Relay, parallel: int, on: str | None) -> Runner:
     if on is None:
         return Threads(relay, parallel)
     if not on.startswith(DASK):
-        raise Invalid(
-            f"there is no way to run on {on!r}", f"write {DASK}HOST:8786, or leave it out"
-        )
+        raise Invalid(f"unknown runner {on!r}", f"use {DASK}HOST:8786, or omit it")
     from contextrelay.pipelines.dask import Dask
 
     return Dask(relay, on, address_of(relay))

@@ -1,4 +1,4 @@
-"""What a run took so far, and whether that is past a budget."""
+"""The record of a run: the status of its steps, its costs, and exceeded budgets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from contextrelay.verbs import ReadEvents
 
 
 class Over(NamedTuple):
-    """What of a budget is used up, and how much of it would let the run go on for as long again."""
+    """An exceeded budget field, and the value that would allow the same amount again."""
 
     field: str
     text: str
@@ -39,7 +39,7 @@ class Over(NamedTuple):
 
 
 class RunSpent:
-    """What a run, or a pipeline in it, took so far."""
+    """The costs of a run, or of a pipeline in it."""
 
     def __init__(self) -> None:
         self.tokens_in = self.tokens_out = 0
@@ -59,18 +59,20 @@ class RunSpent:
         }
 
     def over(self, budget: RunBudget) -> Over | None:
-        """What of a budget is used up; None where nothing is."""
+        """Return the exceeded field of a budget, or None."""
         tokens = self.tokens_in + self.tokens_out
         if budget.tokens is not None and tokens > budget.tokens:
-            used = f"{tokens:,} tokens of {budget.tokens:,} are used"
+            used = f"budget exceeded: {tokens:,} of {budget.tokens:,} tokens used"
             return Over("tokens", used, str(tokens + budget.tokens))
         if budget.price is None or self.price == 0:
             return None
         if self.price is None:
-            return Over("price", f"what was spent of ${budget.price:g} is not known", "MORE")
+            return Over(
+                "price", f"budget of ${budget.price:g}: the amount spent is unknown", "MORE"
+            )
         if self.price <= Decimal(str(budget.price)):
             return None
-        used = f"${spell_price(self.price)} of ${budget.price:g} is used"
+        used = f"budget exceeded: ${spell_price(self.price)} of ${budget.price:g} spent"
         return Over("price", used, f"{float(self.price) + budget.price:g}")
 
 
@@ -78,16 +80,16 @@ CANCEL = "pipeline.cancel"
 
 
 class RunnerIdentity(RunnerProcess, frozen=True):
-    """The process that runs a pipeline: to see whether it is still there."""
+    """The identity of the process that runs a pipeline, to check whether it is alive."""
 
     @property
     def is_here(self) -> bool:
-        """Whether it is one of this machine, since it was started."""
+        """Return True if the process was started on this machine since its last boot."""
         return self.host == _host()
 
     @property
     def is_alive(self) -> bool:
-        """Whether it is on this machine, and still runs."""
+        """Return True if the process is on this machine and still running."""
         return self.is_here and _began(self.pid) == self.began
 
 
@@ -96,17 +98,18 @@ def this_runner() -> RunnerIdentity:
 
 
 def _host() -> str:
-    """This machine, until it is started again."""
+    """Return an identifier of this machine and its current boot."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     return f"{platform.node()} {boot.read_text().strip() if boot.exists() else ''}".strip()
 
 
 def _began(pid: int) -> str:
-    """When a process began, as its machine counts; "" where there is none, or a dead one."""
+    """Return the start time of a process in units of its machine; "" if it is gone or a zombie."""
     try:
-        # Behind the name, which may hold anything: its state, and as the 20th field its start.
+        # The process name may contain anything; after it come the state, and as field 20 the start
+        # time.
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        # Killed, and not yet waited for by who started it.
+        # A zombie: killed, but not yet waited for by its parent.
         return "" if fields[0] in "ZX" else fields[19]
     except OSError:
         pass
@@ -120,7 +123,7 @@ def _began(pid: int) -> str:
 
 
 class StepRecord(Struct, frozen=True, kw_only=True):
-    """How a step stands, by its newest event."""
+    """The status of a step, from its newest event."""
 
     detail: StepDetail
     by: str
@@ -136,31 +139,31 @@ class StepRecord(Struct, frozen=True, kw_only=True):
 
 
 class RunRecord:
-    """A run by its events, in order."""
+    """A run, replayed from its events in order."""
 
     def __init__(self, run: str) -> None:
         self.run = run
         self.seq = 0
         self.begun: RunStarted | None = None
-        """What its first event says; None for a thread that is no run."""
+        """The content of its first event; None if the thread is not a run."""
         self.broken = ""
-        """Which of its events is invalid, and why; "" if none is."""
+        """The number and the error of an invalid event, or ""."""
         self.steps: dict[str, StepRecord] = {}
         self.retried: list[tuple[str, StepRecord]] = []
-        """What was run again since: it was paid for, too."""
+        """Former results of steps that were run again; their costs still count."""
         self.runner: RunnerIdentity | None = None
         self.status: RunStatus = "running"
         self.started_at: datetime | None = None
         self.end: RunEnded | None = None
         self.budget: dict[str, Any] = {}
-        """What it was gone on with instead of the budget in its file."""
+        """The budget given at the last resume, which overrides that of the file."""
         self.used_s = 0.0
-        """How long it ran, until it was last stopped."""
+        """The time that it has run, up to its last stop."""
         self._since: datetime | None = None
         self._last: datetime | None = None
 
     def take(self, numbered: Numbered) -> None:
-        """Follow one event. An invalid one makes the run a broken one, and says nothing else."""
+        """Apply one event. An invalid event marks the run as broken and is otherwise ignored."""
         self.seq = numbered.seq
         try:
             self._take(numbered.event)
@@ -174,7 +177,7 @@ class RunRecord:
             case "pipeline.started":
                 begun = convert(event.detail, RunStarted)
                 if self.begun is not None:
-                    raise ValidationError("it began before")
+                    raise ValidationError("the run was already started")
                 self.begun, self.started_at = begun, event.at
                 self._goes_on(event, begun.runner)
             case "pipeline.resumed":
@@ -199,7 +202,7 @@ class RunRecord:
         self._since = event.at
 
     def _stopped(self) -> None:
-        """Count the time of a process that ended: of one that was killed until its last event."""
+        """Add the time of a process that ended; for a killed one, up to its last event."""
         if self._since is not None and self._last is not None:
             self.used_s += (self._last - self._since).total_seconds()
         self._since = self._last = None
@@ -209,14 +212,14 @@ class RunRecord:
             if before := self.steps.pop(detail.step, None):
                 self.retried.append((detail.step, before))
             return
-        if not detail.decided_by:  # A decision may come when nothing runs.
+        if not detail.decided_by:  # A decision may arrive while no process runs.
             self._last = event.at
         by = detail.decided_by or (writer(event) if detail.kind == "approve" else event.by)
         self.steps[detail.step] = StepRecord(detail=detail, by=by, at=event.at)
 
     @property
     def state(self) -> RunStatus:
-        """How it stands: one that nobody runs any more was stopped by something else."""
+        """Return the status; a run without a living process was killed."""
         if self.broken:
             return "broken"
         if self.status != "running":
@@ -231,20 +234,20 @@ def plain_runner() -> dict[str, Any]:
 
 
 def read_record(relay: Relay, run: str) -> RunRecord:
-    """All that the events of a run say.
+    """Return the record of a run.
 
     Raises:
-        NotFound: the thread is no run of a pipeline.
+        NotFound: the thread is not a pipeline run.
     """
     record = RunRecord(run)
     follow(relay, record)
     if record.begun is None and not record.broken:
-        raise NotFound(f"{run} is no run of a pipeline", "see: relay pipeline list")
+        raise NotFound(f"{run} is not a pipeline run", "see: relay pipeline list")
     return record
 
 
 def follow(relay: Relay, record: RunRecord) -> list[Numbered]:
-    """Take in the events that are new; what they are."""
+    """Apply the new events of a run, and return them."""
     news: list[Numbered] = []
     while page := relay.transport.ask(ReadEvents(record.run, record.seq, LIST_ITEMS_MAX)).events:
         for each in page:

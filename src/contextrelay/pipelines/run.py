@@ -1,8 +1,8 @@
-"""A run: what may begin is begun, what ends lets others begin, until nothing is left.
+"""The runner of a pipeline: it starts the steps whose dependencies have ended, until none is left.
 
-Rule: one thread decides at a time, under the run's lock: the one whose task has just ended, so that
-a chain goes on in one thread, or that of the run. What it knows is what the events of the run's
-thread say, so that a run that was killed at any moment goes on where its events end.
+Rule: only one thread decides at a time, under the run's lock: the thread whose task has just ended,
+so that a chain of steps continues in one thread, or the thread of the run. All state comes from the
+events of the run's thread, so a run that was killed at any moment resumes where its events end.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _ENDS = re.compile(r"[\[/]")
 
 
 class _Part(NamedTuple):
-    """One part of a key, as `review[3]` in `sub/review[3]/plan`, and where it stands."""
+    """One part of a step key, such as `review[3]` in `sub/review[3]/plan`, and its step."""
 
     pipeline: PipelineGraph
     prefix: str
@@ -66,10 +66,10 @@ def run_again(
     pipelines: Mapping[str, PipelineGraph],
     steps: Mapping[str, StepRecord],
 ) -> list[str]:
-    """The keys of what is to be run again, each before those that it depends on.
+    """Return the keys of the steps to run again, each before those that it depends on.
 
-    So a crash between two of them leaves nothing that is over and depends on what is not. Of a step
-    with parts of which one is named, those that failed are run again too.
+    The order makes a crash safe: no finished step ever depends on an unfinished one. If the key
+    names a part of a step, the failed parts of that step are run again too.
 
     Raises:
         NotFound: there is no such step, or no such part of it.
@@ -79,8 +79,12 @@ def run_again(
         begun = [
             each for each in steps if each.startswith(f"{parts[-1].prefix}{parts[-1].step.name}[")
         ]
-        hint = f"there are {begun[0]} to {begun[-1]}" if begun else "none of its items was begun"
-        raise NotFound(f"no item {key} was begun", hint)
+        hint = (
+            f"started items: {begun[0]} to {begun[-1]}"
+            if begun
+            else "none of its items was started"
+        )
+        raise NotFound(f"item {key} was not started", hint)
     seeds = [parts]
     if len(parts) > 1 or parts[0].has_index:
         top = parts[0].step.name
@@ -99,7 +103,7 @@ def run_again(
             wholes.update(part.prefix + name for name in followers[at])
             holders.update((part.prefix + part.step.name, part.key))
         wholes.add(seed[-1].key)
-    # A step is written down after all that it depends on, and one with parts after those.
+    # A step is recorded after everything that it depends on, and a step with parts after its parts.
     return [each for each in reversed(list(steps)) if each in holders or _is_in(each, wholes)]
 
 
@@ -110,18 +114,18 @@ def _parts(key: str, main: PipelineGraph, pipelines: Mapping[str, PipelineGraph]
         if found:
             above = found[-1]
             if above.step.kind != "pipeline":
-                raise NotFound(f"there is no {key}: {above.key} has no steps in it", _SHOW)
+                raise NotFound(f"{key} not found: {above.key} has no nested steps", _SHOW)
             if above.step.foreach is not None and not above.has_index:
-                raise NotFound(f"there is no {key}", f"say of which item: {above.key}[0]/{text}")
+                raise NotFound(f"{key} not found", f"name an item: {above.key}[0]/{text}")
             pipeline = pipelines[str(included_path(pipeline, above.step))]
             prefix = f"{above.key}/"
         match = _PART.fullmatch(text)
         step = None if match is None else pipeline.steps.get(match[1])
         if match is None or step is None:
             near = suggestion(_ENDS.split(text)[0], pipeline.steps)
-            raise NotFound(f"there is no step {key!r}", near)
+            raise NotFound(f"unknown step {key!r}", near)
         if match[2] is not None and step.foreach is None:
-            raise NotFound(f"there is no {key}: {prefix}{step.name} has no items", _SHOW)
+            raise NotFound(f"{key} not found: {prefix}{step.name} has no items", _SHOW)
         found.append(_Part(pipeline, prefix, step, match[2] is not None, f"{prefix}{text}"))
     return found
 
@@ -130,16 +134,17 @@ _SHOW = "see: relay pipeline show RUN"
 
 
 def _followers(pipeline: PipelineGraph, name: str) -> list[str]:
-    """The steps that depend on one, also by others."""
+    """Return the steps that depend on a step, directly or indirectly."""
     again = {name}
-    for each, step in pipeline.steps.items():  # in order: what it needs was looked at
+    # in topological order, so the dependencies of a step come first
+    for each, step in pipeline.steps.items():
         if again.intersection(step.needs):
             again.add(each)
     return sorted(again - {name})
 
 
 def _is_in(key: str, wholes: set[str]) -> bool:
-    """Whether a key is one of these, or that of a part of one."""
+    """Return True if a key is one of these or a part of one."""
     return key in wholes or any(key[: end.start()] in wholes for end in _ENDS.finditer(key))
 
 
@@ -147,7 +152,7 @@ WHEN = "when: does not hold"
 
 
 class ActiveRun:
-    """One run of a pipeline, in this process."""
+    """A run of a pipeline in this process."""
 
     def __init__(self, relay: Relay, record: RunRecord, setting: Setting, runner: Runner) -> None:
         self._relay, self._record, self._setting = relay, record, setting
@@ -161,7 +166,7 @@ class ActiveRun:
         self._lasting = Lasting(relay, record.run)
         self._looked_s = time.monotonic()
         self._is_stopped = self._is_cancelled = False
-        """Whether nothing new is begun any more."""
+        """Set when nothing new may be started."""
         self._end: tuple[RunStatus, str] | None = None
         self._over: Over | None = None
         self._error: BaseException | None = None
@@ -174,12 +179,12 @@ class ActiveRun:
     # The loop
 
     def go(self) -> PipelineRun:
-        """Run to the end; what came of it.
+        """Run to the end and return the result.
 
         Raises:
-            Conflict: another process has taken this run over.
-            RelayError: the store does not answer.
-            Exception: what `hear` raised; the run went on to its end without it.
+            Conflict: another process has taken over the run.
+            RelayError: the store is not available.
+            Exception: the callback `hear` raised it; the run itself was completed.
         """
         for key, record in self._record.steps.items():
             if record.status != "running":
@@ -206,7 +211,9 @@ class ActiveRun:
             raise self._error
         result = self._finish()
         if self._hear_error is not None:
-            self._hear_error.add_note(f"run {result.run} went on without it: {result.status}")
+            self._hear_error.add_note(
+                f"run {result.run} continued without the callback: {result.status}"
+            )
             raise self._hear_error
         return result
 
@@ -216,7 +223,7 @@ class ActiveRun:
         return self._is_stopped or not (self._ready or self._waits)
 
     def _decide(self) -> None:
-        """Take the reports that are there, unless another thread is at it, which then does."""
+        """Process the pending reports, unless another thread is doing so."""
         while not self._reports.empty() and self._lock.acquire(blocking=False):
             try:
                 self._go_on()
@@ -229,7 +236,7 @@ class ActiveRun:
                 self._lock.release()
 
     def _go_on(self) -> None:
-        """Take what was reported, and begin what may begin."""
+        """Process the reports, and start what can be started."""
         while not self._reports.empty():
             unit, outcome = self._reports.get()
             self._under_way -= 1
@@ -240,16 +247,18 @@ class ActiveRun:
     def _take(self, unit: Unit, outcome: StepView | BaseException) -> None:
         self._lasting.ended(unit)
         if isinstance(outcome, Conflict):
-            # Somebody was faster, as a worker that was taken for lost: what they wrote counts.
+            # Another worker ended the task first, for example one considered lost; its record
+            # counts.
             follow(self._relay, self._record)
             before = self._record.steps.get(unit.key)
             if before is not None and before.is_final:
                 outcome = view_of(unit.key, before)
         if isinstance(outcome, BaseException):
-            self._error = self._error or outcome  # What is not written down is not done.
+            # A result that could not be recorded does not count.
+            self._error = self._error or outcome
             self._stop()
             return
-        if outcome.status == "cancelled":  # A worker may hear of it first.
+        if outcome.status == "cancelled":  # A worker may notice the cancellation first.
             self._end = self._end or ("cancelled", outcome.reason)
             self._stop()
             return
@@ -260,7 +269,7 @@ class ActiveRun:
         self._check_budget(unit.graph)
 
     def _look(self) -> None:
-        """Now and then: has somebody cancelled or decided, is the time up?"""
+        """Poll for cancellations, decisions and time limits."""
         if time.monotonic() < self._looked_s + RUN_LOOK_S:
             return
         self._waits.listen()
@@ -278,7 +287,7 @@ class ActiveRun:
         self._looked_s = time.monotonic()
 
     def cancel(self, reason: str) -> None:
-        """End the run: what is under way is ended, and may be done again by a resume."""
+        """Cancel the run; running steps are stopped and repeated by a resume."""
         self._end = self._end or ("cancelled", reason)
         self._is_cancelled = True
         self._stop()
@@ -287,10 +296,10 @@ class ActiveRun:
         self._is_stopped = True
         self._runner.stop()
 
-    # What may begin
+    # Starting steps
 
     def _begin_graph(self, graph: Graph) -> None:
-        """Take what is over from the record, and look at the rest."""
+        """Apply the recorded ends of steps to a graph, and open the steps that can start."""
         if graph.budget.time_s is not None:
             self._timed.append(graph)
         if not graph.prefix or graph.budget != RunBudget():
@@ -326,7 +335,7 @@ class ActiveRun:
                 self._write_end(Unit(graph, node), failed(error))
 
     def _open(self, graph: Graph, node: GraphNode) -> None:
-        """All that a step needs is over: begin it, or skip it."""
+        """Start or skip a step whose dependencies have all ended."""
         step = node.step
         status = {name: each.status for name, each in graph.nodes.items()}
         reason = never_runs(step, graph.pipeline, status)
@@ -342,7 +351,7 @@ class ActiveRun:
         self._fill(graph, node)
 
     def _fill(self, graph: Graph, node: GraphNode) -> None:
-        """Begin as many items as may be under way; those that are over are taken as they are."""
+        """Start as many items as allowed; items that have ended keep their results."""
         most = node.step.max_parallel or len(node.items)
         while node.begun < len(node.items) and node.under_way < most and not self._is_stopped:
             unit = Unit(graph, node, node.begun)
@@ -396,7 +405,7 @@ class ActiveRun:
         )
 
     def _pump(self) -> None:
-        """Give tasks to the runner, as many as may be under way."""
+        """Submit as many tasks to the runner as may run at a time."""
         while self._ready and self._under_way < self._setting.parallel and not self._is_stopped:
             unit = self._ready.popleft()
             step = unit.node.step
@@ -415,14 +424,14 @@ class ActiveRun:
             self._runner.submit(task, partial(self._report, unit))
 
     def _report(self, unit: Unit, outcome: StepView | BaseException) -> None:
-        """Take note of the end of a task, and go on from there, in the thread that did it."""
+        """Report the end of a task, and continue from there in the thread that ran it."""
         self._reports.put((unit, outcome))
         self._decide()
 
-    # What is over
+    # Ends of steps
 
     def _ended(self, unit: Unit, result: StepResult) -> None:
-        """A step, or an item of one, is over, and written down as such."""
+        """Update the graph after the recorded end of a step or an item."""
         graph, node = unit.graph, unit.node
         if unit.item_index is not None:
             node.results[unit.item_index] = result
@@ -438,21 +447,21 @@ class ActiveRun:
             self._graph_over(graph)
 
     def _graph_over(self, graph: Graph) -> None:
-        """A pipeline is over; of an included one, that ends the step that includes it."""
+        """End a pipeline; for an included one, also end the step that includes it."""
         if graph.parent is not None:
             self._write_end(graph.parent, *graph.ended())
 
     def _write_end(self, unit: Unit, result: StepResult, body: Any = None) -> None:
-        """Write the end of what this thread itself decides, and go on from it."""
+        """Record an end that this thread decided, and continue from it."""
         ended = write_end(self._relay, self._record.run, unit, result, body)
         view = self._view(unit, ended.status, ended.ref, ended.by, ended.reason)
         self._heard(replace(view, hint=ended.hint))
         self._ended(unit, ended)
 
-    # What it takes
+    # Budget
 
     def _check_budget(self, graph: Graph) -> None:
-        """Past a budget a run begins nothing more; what is under way comes to its end."""
+        """Stop starting steps if a budget is exceeded; running steps may finish."""
         over = graph.over()
         if over and (self._ready or self._opened or self._under_way or self._waits):
             self._past(over)
@@ -463,7 +472,7 @@ class ActiveRun:
         self._is_stopped = True
 
     def _finish(self) -> PipelineRun:
-        """Write how the run ended, and what it took."""
+        """Record the status and the costs of the run."""
         failures = self._graph.failures()
         status, reason = self._end or ("done", "")
         if self._end is None and failures:
@@ -482,7 +491,7 @@ class ActiveRun:
         write_run_end(self._relay, result, self._graph)
         return result
 
-    # What is shown
+    # Callbacks
 
     def _view(
         self, unit: Unit, status: StepStatus | str, ref: str | None, by: str = "", reason: str = ""
@@ -496,7 +505,7 @@ class ActiveRun:
             try:
                 self._setting.hear(view)
             except Exception as error:
-                # It is somebody's own code, and no reason to leave steps half done.
+                # An error in the callback is no reason to abandon running steps.
                 self._hear_error = error
 
 
@@ -504,34 +513,36 @@ Done = Callable[[StepView | BaseException], None]
 
 
 class Runner(Protocol):
-    """Does tasks, as many at once as it was made for."""
+    """A runner of tasks, with a bounded number at a time."""
 
     def submit(self, task: Task, done: Done) -> None:
-        """Begin a task; `done` is called with its outcome, in any thread."""
+        """Start a task; `done` is called with its outcome, in any thread."""
         ...
 
     def stop(self) -> None:
-        """End what is under way: politely, then by force."""
+        """Terminate the running tasks, then kill them."""
         ...
 
     def close(self) -> None: ...
 
 
 class Threads:
-    """A thread for each task under way; commands and functions are processes of their own."""
+    """A runner with one thread per running task; commands and functions run in separate
+    processes.
+    """
 
     def __init__(self, relay: Relay, parallel: int) -> None:
         self._place = Workplace(relay, PythonPool(), Event())
         self._threads = ThreadPoolExecutor(parallel, "relay-step")
         self._next = local()
-        """Of a thread that reports the end of a task: `jobs`, what it does then."""
+        """Per thread that reports the end of a task: `jobs`, the tasks it runs next."""
         self._run: str | None = None
 
     def submit(self, task: Task, done: Done) -> None:
         self._run = task.thread
         jobs: list[tuple[Task, Done]] | None = getattr(self._next, "jobs", None)
         if jobs is not None and not jobs:
-            jobs.append((task, done))  # Another thread would have to be woken first.
+            jobs.append((task, done))  # Faster than waking another thread.
         else:
             self._threads.submit(self._work, task, done)
 

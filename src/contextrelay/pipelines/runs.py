@@ -1,4 +1,4 @@
-"""Runs that are there: resumed, retried, cancelled, decided, shown and listed."""
+"""Existing runs: resume, retry, cancel, decide, show and list."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ def resume(
     hear: Hear | None = None,
     step: str | None = None,
 ) -> PipelineRun:
-    """Go on with a run that was killed, cancelled or stopped: only what is not over is run.
+    """Resume a run that was killed, cancelled or stopped; only unfinished steps are run.
 
-    `budget` has the fields of a file's, which it replaces; those of included files end with it.
-    `step`: one to run again first, with all that depends on it.
+    `budget` has the fields of a file's budget and replaces it, also those of included files.
+    `step`: run this step again first, with everything that depends on it.
 
     Raises:
-        NotFound: it is no run of a pipeline, or has no such step.
-        Forbidden: somebody else began it, or it is a copy of a run.
-        Broken: its events or its definition are not as they were written.
-        Conflict: another process runs it.
-        Invalid: that is no budget.
+        NotFound: it is not a pipeline run, or has no such step.
+        Forbidden: the run was started by someone else, or is a copy of a run.
+        Broken: its events or its definition were changed.
+        Conflict: another process is running it.
+        Invalid: the budget is invalid.
     """
     record = read_record(relay, run)
     _check_free(record, is_forced)
@@ -78,14 +78,15 @@ def resume(
         by=by,
     )
     try:
-        # By a key of where the run stood: of two who resume it there, one is refused.
+        # The key contains the position of the run: of two processes that resume it there, one is
+        # refused.
         relay.transport.ask(verb, key=f"resume {run} {record.seq}")
     except Forbidden:
         raise
     except Refused:
-        hint = f"watch it: relay pipeline show {run[:8]}"
-        raise Conflict("another process resumed it at the same time", hint) from None
-    # Only now that the run is ours: before, the steps under way may be those of another.
+        hint = f"see its progress: relay pipeline show {run[:8]}"
+        raise Conflict("another process resumed the run at the same time", hint) from None
+    # Only after taking over the run: before, running steps could belong to another process.
     end_leftovers(run)
     for key in again:
         relay.transport.ask(FinishStep(thread=run, step=key, status="pending", by=by))
@@ -95,17 +96,17 @@ def resume(
 
 
 def _started(relay: Relay, record: RunRecord) -> tuple[RunStarted, Started]:
-    """What a run began with, by the event that its owner wrote.
+    """Return the start event, written by the owner of the run, and the stored definition.
 
     Raises:
-        Broken: an event of it is invalid, or its definition is not the one it began with.
+        Broken: an event is invalid, or the definition is not the one the run started with.
     """
     begun = record.begun
     if begun is None or record.broken:
         raise Broken(f"the run is broken: {record.broken}", _AGAIN)
     body = relay.pull(begun.definition)
     if hashlib.sha256(body).hexdigest() != begun.sha256:
-        raise Broken("the definition is not the one that the run began with", _AGAIN)
+        raise Broken("the definition is not the one that the run started with", _AGAIN)
     return begun, read_started(body)
 
 
@@ -113,40 +114,41 @@ _AGAIN = "run the pipeline again: relay pipeline run FILE"
 
 
 def _check_free(record: RunRecord, is_forced: bool) -> None:
-    """Refuse to go on with a run that another process runs."""
+    """Refuse to resume a run that another process is running."""
     runner = record.runner
     if record.status != "running" or runner is None or is_forced:
         return
     if runner.is_alive and runner.pid != os.getpid():
         raise Conflict(
-            f"process {runner.pid} runs it", f"watch it: relay pipeline show {record.run[:8]}"
+            f"process {runner.pid} is running it",
+            f"see its progress: relay pipeline show {record.run[:8]}",
         )
     if not runner.is_here:
         raise Conflict(
-            f"it was begun on {runner.host.partition(' ')[0]}, and has not ended",
-            "if that machine is gone: --force",
+            f"it was started on {runner.host.partition(' ')[0]} and has not ended",
+            "if that machine is gone, use --force",
         )
 
 
 def retry(relay: Relay, run: str, step: str, *, by: str = "you", **options: Any) -> PipelineRun:
-    """Run a step again, and all that depends on it, then what else is left.
+    """Run a step again with everything that depends on it, then the remaining steps.
 
     Raises:
-        NotFound: there is no such step, or no such part of one.
+        NotFound: there is no such step, or no such part of it.
     """
     return resume(relay, run, by=by, step=step, **options)
 
 
 def cancel(relay: Relay, run: str, by: str = "you") -> PipelineRun:
-    """End a run: its process ends what is under way; where that is gone, only this is written.
+    """Cancel a run through its process; if the process is gone, only record the cancellation.
 
     Raises:
-        Conflict: it is over.
-        Unavailable: its process does not answer.
+        Conflict: the run has ended.
+        Unavailable: its process does not respond.
     """
     record = read_record(relay, run)
     if record.status != "running":
-        raise Conflict(f"the run is over: {record.status}", f"see: relay pipeline show {run[:8]}")
+        raise Conflict(f"the run has ended: {record.status}", f"see: relay pipeline show {run[:8]}")
     relay.transport.ask(CancelPipeline(thread=run, by=by))
     runner = record.runner
     until_s = time.monotonic() + RUN_CANCEL_S_MAX
@@ -155,7 +157,7 @@ def cancel(relay: Relay, run: str, by: str = "you") -> PipelineRun:
         if record.status != "running" or time.monotonic() > until_s:
             break
         time.sleep(RUN_LOOK_S)
-    follow(relay, record)  # Its process may have ended since, and written so.
+    follow(relay, record)  # Its process may have ended in the meantime and recorded it.
     if record.status == "running":
         end_leftovers(run)
         relay.transport.ask(CancelPipeline(thread=run, is_gone=True, by=by))
@@ -163,11 +165,11 @@ def cancel(relay: Relay, run: str, by: str = "you") -> PipelineRun:
 
 
 def decided(relay: Relay, run: str, step: str, decision: ApprovalDecision) -> StepView:
-    """Approve or reject a step that waits.
+    """Approve or reject a waiting step, and return its view.
 
     Raises:
-        NotFound: no such step waits.
-        Conflict: it was decided before.
+        NotFound: the step is not waiting.
+        Conflict: it was already decided.
     """
     record = read_record(relay, run)
     waiting = [key for key, each in record.steps.items() if each.status == "waiting"]
@@ -175,30 +177,32 @@ def decided(relay: Relay, run: str, step: str, decision: ApprovalDecision) -> St
         before = record.steps.get(step)
         if before is not None and before.detail.kind == "approve":
             raise Conflict(
-                f"{step} is {before.status} already, by {before.by}",
+                f"{step} is already {before.status}, by {before.by}",
                 f"see: relay pipeline show {run[:8]}",
             )
-        hint = f"these do: {', '.join(waiting)}" if waiting else "nothing in this run waits"
-        raise NotFound(f"no step {step!r} waits for a decision", hint)
+        hint = (
+            f"waiting steps: {', '.join(waiting)}" if waiting else "no step of this run is waiting"
+        )
+        raise NotFound(f"step {step!r} is not waiting for a decision", hint)
     decide(relay, run, step, decision)
     follow(relay, record)
     return shown_run(record).steps[step]
 
 
 def show(relay: Relay, run: str) -> PipelineRun:
-    """A run as it stands.
+    """Return the current state of a run.
 
     Raises:
-        NotFound: it is no run of a pipeline.
+        NotFound: it is not a pipeline run.
     """
     return show_with_steps(relay, run)[0]
 
 
 def show_with_steps(relay: Relay, run: str) -> tuple[PipelineRun, Mapping[str, Step]]:
-    """A run as it stands, and the steps of its pipeline as they are written.
+    """Return the current state of a run, and the steps of its pipeline as defined.
 
     Raises:
-        NotFound: it is no run of a pipeline.
+        NotFound: it is not a pipeline run.
     """
     record = read_record(relay, run)
     shown = shown_run(record)
@@ -206,7 +210,8 @@ def show_with_steps(relay: Relay, run: str) -> tuple[PipelineRun, Mapping[str, S
         return shown, {}
     definition = read_started(relay.pull(record.begun.definition)).definition
     steps = definition.pipelines()[definition.main].steps
-    begun = {re.split(r"[\[/]", key)[0] for key in shown.steps}  # Those with parts that are there.
+    # The steps of which a part has started.
+    begun = {re.split(r"[\[/]", key)[0] for key in shown.steps}
     for name, step in steps.items():
         if name not in shown.steps:
             is_begun = shown.status == "running" and name in begun
@@ -216,7 +221,7 @@ def show_with_steps(relay: Relay, run: str) -> tuple[PipelineRun, Mapping[str, S
 
 
 def list_runs(relay: Relay, limit: int = 20) -> Sequence[PipelineRun]:
-    """The newest runs, without their steps."""
+    """Return the newest runs, without their steps."""
     runs: list[PipelineRun] = []
     for view in relay.threads(limit, kind="pipeline").threads:
         record = RunRecord(view.thread_id)
@@ -228,7 +233,7 @@ def list_runs(relay: Relay, limit: int = 20) -> Sequence[PipelineRun]:
         except Broken as error:
             record.broken = record.broken or str(error)
         if record.begun is None and not record.broken:
-            continue  # It is being begun just now.
+            continue  # It is just being started.
         run = shown_run(record)
         runs.append(run if run.name else replace(run, name=view.name or ""))
     return runs

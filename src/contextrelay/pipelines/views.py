@@ -1,4 +1,4 @@
-"""How a run and its steps are shown, by their events."""
+"""Views of a run and its steps, made from their events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FAILURES_SHOWN = 10
 
 
 def view_of(key: str, record: StepRecord) -> StepView:
-    """A step as its newest event shows it."""
+    """Return the view of a step from its newest event."""
     detail = record.detail
     return StepView(
         step=key,
@@ -33,24 +33,26 @@ def view_of(key: str, record: StepRecord) -> StepView:
 
 
 def paid(record: RunRecord) -> list[StepView]:
-    """All that took something: how the steps stand, and what was run again since."""
+    """Return the views of everything with a cost: current results, and those that were run
+    again.
+    """
     return [view_of(key, step) for key, step in (*record.steps.items(), *record.retried)]
 
 
 def next_step(
     status: RunStatus, run: str, failures: list[GraphNode], over: Over | None = None
 ) -> str:
-    """What to do after a run ended so."""
+    """Return the next step for the user after a run has ended."""
     short = run[:8]
     match status:
         case "failed" if failures:
             again = f"relay pipeline retry {short} {failures[0].key}"
-            return f"repair its cause, then: {again}; a file that was changed is a new run"
+            return f"fix the cause, then: {again}; if a file changed, start a new run"
         case "cancelled" | "killed":
-            return f"go on with: relay pipeline resume {short}"
+            return f"resume with: relay pipeline resume {short}"
         case "stopped":
             more = f"{over.field if over else 'tokens'}={over.more if over else 'MORE'}"
-            return f"go on with a larger budget: relay pipeline resume {short} --budget {more}"
+            return f"resume with a larger budget: relay pipeline resume {short} --budget {more}"
         case "broken":
             return f"see its events: relay thread events {short}; run the pipeline again"
         case _:
@@ -58,7 +60,7 @@ def next_step(
 
 
 def reasons(failures: list[GraphNode]) -> str:
-    """Why a run failed: of each step that did, a line with what to do about it."""
+    """Return why a run failed: one line per failed step, with its hint."""
     lines: list[str] = []
     for node in failures[:FAILURES_SHOWN]:
         said = (node.result.reason.splitlines() or [""])[0]
@@ -69,7 +71,7 @@ def reasons(failures: list[GraphNode]) -> str:
 
 
 def shown_run(record: RunRecord) -> PipelineRun:
-    """A run by its events."""
+    """Return the view of a run from its record."""
     end = record.end
     views = {key: view_of(key, step) for key, step in record.steps.items()}
     if record.state != "running":
@@ -91,7 +93,7 @@ def shown_run(record: RunRecord) -> PipelineRun:
 
 
 def all_views(graph: Graph, views: Mapping[str, StepView]) -> dict[str, StepView]:
-    """Every step of a run that nobody runs, also those that were never begun."""
+    """Return the views of all steps of a run without a process, including those never started."""
     every = {key: left(view) for key, view in views.items()}
     for node in graph.nodes.values():
         view = StepView(step=node.key, kind=node.step.kind, status="pending")
@@ -100,5 +102,5 @@ def all_views(graph: Graph, views: Mapping[str, StepView]) -> dict[str, StepView
 
 
 def left(view: StepView) -> StepView:
-    """A step of a run that nobody runs: what was under way is to be done again."""
+    """Return the view of a step of a run without a process; a running step is pending again."""
     return replace(view, status="pending") if view.status == "running" else view

@@ -1,7 +1,7 @@
-"""YAML with places: a document becomes nodes that know their line and column.
+"""YAML with positions: a document is parsed into nodes that know their line and column.
 
-Rule: a document means what it shows. Aliases, anchors, tags, duplicate keys and second documents
-are refused, `yes` and `on` are words, and size, depth and number of nodes are bounded before
+Rule: a document means what it shows. Aliases, anchors, tags, duplicate keys and multiple documents
+are refused, `yes` and `on` are texts, and size, depth and the number of nodes are checked before
 anything is built.
 """
 
@@ -40,24 +40,24 @@ _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
 
 
 class SourcePosition(NamedTuple):
-    """Where something stands, counted from 1."""
+    """A position in a file, counted from 1."""
 
     line: int
     column: int
 
 
 class YamlNode(Struct, frozen=True):
-    """A value and its place: a scalar, a list of nodes, or a mapping of names to nodes."""
+    """A value and its position: a scalar, a list of nodes, or a mapping of names to nodes."""
 
     value: Any
     place: SourcePosition
     keys: dict[str, SourcePosition] = {}
-    """Where the names of a mapping stand."""
+    """The positions of the names of a mapping."""
     braces: tuple[SourcePosition, ...] = ()
-    """Where each value of a text stands: its `{{`."""
+    """The positions of the values in a text: of each `{{`."""
 
     def plain(self) -> Any:
-        """The value without places."""
+        """Return the value without positions."""
         if isinstance(self.value, dict):
             return {name: node.plain() for name, node in self.items()}
         if isinstance(self.value, list):
@@ -71,7 +71,7 @@ class YamlNode(Struct, frozen=True):
         return list(self.value)
 
     def scalars(self) -> Iterator[YamlNode]:
-        """Every scalar in it, in order."""
+        """Yield all scalars in the node, in order."""
         if not isinstance(self.value, dict | list):
             yield self
             return
@@ -80,11 +80,13 @@ class YamlNode(Struct, frozen=True):
             yield from node.scalars()
 
     def field(self, name: str) -> SourcePosition:
-        """Where the value of a name stands; where there is none, the whole."""
+        """Return the position of the value of a name, or of the node if there is none."""
         return dict(self.items())[name].place if name in self.keys else self.place
 
     def place_in(self, details: Mapping[str, Any]) -> SourcePosition:
-        """The place of a fault: `at` is the way to it, `value` which of a text's values it is."""
+        """Return the position of an error: `at` is the path to it, `value` the index of a text's
+        value.
+        """
         node: Any = self
         for step in details.get("at", ()):
             try:
@@ -97,10 +99,10 @@ class YamlNode(Struct, frozen=True):
 
 
 def refuse(file: str, place: SourcePosition, message: str, hint: str) -> NoReturn:
-    """Refuse a document at a place of it.
+    """Refuse a document with an error at a position.
 
     Raises:
-        Invalid: always; the message begins with file, line and column.
+        Invalid: always; the message begins with the file, line and column.
     """
     raise Invalid(f"{file}:{place.line}:{place.column}: {message}", hint, _where(file, place))
 
@@ -110,23 +112,23 @@ def _where(file: str, place: SourcePosition) -> dict[str, object]:
 
 
 def place_behind(text: str) -> SourcePosition:
-    """The place behind a text that a file begins with."""
+    """Return the position after a text at the beginning of a file."""
     return SourcePosition(text.count("\n") + 1, len(text) - text.rfind("\n"))
 
 
 def read_yaml(text: str, file: str) -> YamlNode:
-    """Read a document that is a mapping.
+    """Parse a document that is a mapping.
 
     Raises:
-        Invalid: it is no YAML, or has what is refused here; with file, line and column.
-        TooLarge: it is too long, too deep or has too many values.
+        Invalid: it is not valid YAML or uses a refused feature; with file, line and column.
+        TooLarge: it is too long, too deep, or has too many values.
     """
     raw = text.encode(errors="replace")
     if len(raw) > PIPELINE_BYTES_MAX:
         place = place_behind(raw[:PIPELINE_BYTES_MAX].decode(errors="ignore"))
         raise TooLarge(
             f"{file}:{place.line}:{place.column}: longer than {PIPELINE_BYTES_MAX:,} bytes",
-            "make it two files",
+            "split the file",
             _where(file, place),
         )
     try:
@@ -135,14 +137,14 @@ def read_yaml(text: str, file: str) -> YamlNode:
         mark = getattr(error, "problem_mark", None)
         place = SourcePosition(mark.line + 1, mark.column + 1) if mark else SourcePosition(1, 1)
         if _has_tab(text, place):
-            refuse(file, place, "a tab in the indentation", "indent with spaces")
+            refuse(file, place, "tab in the indentation", "indent with spaces")
         problem = getattr(error, "problem", None) or str(error)
         refuse(
-            file, place, f"no YAML: {problem}", "repair the line; quote texts with : or # in them"
+            file, place, f"invalid YAML: {problem}", "fix the line; quote texts that contain : or #"
         )
     if node is None or not isinstance(node.value, dict):
         place = node.place if node else SourcePosition(1, 1)
-        refuse(file, place, "this is no pipeline", "begin with name: and steps:")
+        refuse(file, place, "not a pipeline", "start with name: and steps:")
     return node
 
 
@@ -152,7 +154,7 @@ def _has_tab(text: str, place: SourcePosition) -> bool:
 
 
 class _Builder:
-    """Builds nodes from a parser's events; depth and number are checked as they come."""
+    """A builder of nodes from parser events; it checks depth and number as they arrive."""
 
     def __init__(self, file: str, text: str) -> None:
         self._file = file
@@ -166,7 +168,12 @@ class _Builder:
             if isinstance(event, DocumentStartEvent):
                 documents += 1
                 if documents > 1:
-                    refuse(self._file, _place(event), "a second document", "one pipeline a file")
+                    refuse(
+                        self._file,
+                        _place(event),
+                        "multiple documents in one file",
+                        "use one file per pipeline",
+                    )
             elif isinstance(event, NodeEvent):
                 root = self._node(event, events, 1)
         return root
@@ -176,15 +183,20 @@ class _Builder:
         self._nodes += 1
         if self._nodes > PIPELINE_NODES_MAX or depth > PIPELINE_DEPTH_MAX:
             raise TooLarge(
-                f"{self._file}:{place.line}:{place.column}: deeper than {PIPELINE_DEPTH_MAX}, "
+                f"{self._file}:{place.line}:{place.column}: more than {PIPELINE_DEPTH_MAX} levels, "
                 f"or more than {PIPELINE_NODES_MAX:,} values",
-                "make it two pipelines",
+                "split the pipeline",
                 _where(self._file, place),
             )
         self._refuse_marks(event, place)
         match event:
             case ScalarEvent(value=text) if "\0" in text:
-                refuse(self._file, place, "a NUL character", "leave it out: no command can take it")
+                refuse(
+                    self._file,
+                    place,
+                    "NUL character",
+                    "remove it: it cannot be passed to a command",
+                )
             case ScalarEvent():
                 return YamlNode(_scalar(event), place, braces=self._braces(event, place))
             case SequenceStartEvent():
@@ -193,14 +205,14 @@ class _Builder:
                 return self._mapping(events, place, depth)
 
     def _braces(self, event: Any, place: SourcePosition) -> tuple[SourcePosition, ...]:
-        """Where each value of a scalar stands: its `{{` is written so, however that is quoted."""
+        """Return the positions of each `{{` in a scalar, whatever its quoting."""
         if "{{" not in event.value:
             return ()
         source = self._text[event.start_mark.index : event.end_mark.index]
         found: list[SourcePosition] = []
         for match in re.finditer(r"\{\{(\{\{)?", source):
             if match[1]:
-                continue  # Braces as they are.
+                continue  # Literal braces.
             line, column = place_behind(source[: match.start()])
             found.append(
                 SourcePosition(
@@ -211,9 +223,9 @@ class _Builder:
 
     def _refuse_marks(self, event: Any, place: SourcePosition) -> None:
         if isinstance(event, AliasEvent) or event.anchor:
-            refuse(self._file, place, "aliases and anchors are not taken", "write it out")
+            refuse(self._file, place, "aliases and anchors are not allowed", "write out the value")
         if getattr(event, "tag", None) and not isinstance(event, AliasEvent):
-            refuse(self._file, place, f"the tag {shown(event.tag)}", "leave it out: no tags here")
+            refuse(self._file, place, f"tags are not allowed: {shown(event.tag)}", "remove the tag")
 
     def _list(self, events: Iterator[Event], depth: int) -> list[YamlNode]:
         values: list[YamlNode] = []
@@ -226,14 +238,16 @@ class _Builder:
         keys: dict[str, SourcePosition] = {}
         while not isinstance(event := next(events), MappingEndEvent):
             if not isinstance(event, ScalarEvent):
-                refuse(self._file, _place(event), "a key that is no word", "write name: value")
+                refuse(self._file, _place(event), "a key must be a text", "write name: value")
             key = self._node(event, events, depth + 1)
             name = event.value
             if name == "<<":
-                refuse(self._file, key.place, "the merge key << is not taken", "write it out")
+                refuse(
+                    self._file, key.place, "the merge key << is not allowed", "write out the fields"
+                )
             if name in values:
-                again = f"{shown(name)} is there already, at line {keys[name].line}"
-                refuse(self._file, key.place, again, "keep one of the two")
+                again = f"duplicate key {shown(name)}, first at line {keys[name].line}"
+                refuse(self._file, key.place, again, "remove one of them")
             values[name] = self._node(next(events), events, depth + 1)
             keys[name] = key.place
         return YamlNode(values, place, keys)
@@ -244,13 +258,13 @@ def _place(event: Any) -> SourcePosition:
 
 
 def _scalar(event: Any) -> Any:
-    """The value of a scalar: quoted ones are texts, plain ones as in JSON."""
+    """Return the value of a scalar: quoted ones are texts, plain ones as in JSON."""
     text: str = event.value
     if event.style:
         return text
     if text in _WORDS:
         return _WORDS[text]
-    # A figure of many digits is a word: int() of it would take long, and nobody means it.
+    # A number with many digits stays a text: int() would be slow, and it is not meant as a number.
     if len(text) <= 20 and _INTEGER.fullmatch(text):
         return int(text)
     if len(text) <= 30 and _FLOAT.fullmatch(text) and isfinite(float(text)):

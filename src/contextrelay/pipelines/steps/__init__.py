@@ -1,1 +1,1 @@
-"""What steps do: each kind of step in one try, its values, its processes, and its end."""
+"""Steps: the kinds of steps, their values, their processes and their results."""

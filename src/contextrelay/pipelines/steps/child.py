@@ -1,7 +1,7 @@
-"""Processes that a step leaves behind: found by its key in their environment, and ended.
+"""Child processes of steps, and the processes they leave behind.
 
-What left its group, as a daemon does, is found so too. Only where processes show their
-environment, as on Linux.
+Leftover processes are found by the step's key in their environment, even if they left the process
+group as daemons do. This requires an operating system that shows environments, such as Linux.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _POLL_S = 0.02
 
 
 def end_leftovers(run: str) -> int:
-    """End what is left of a run on this machine; how many processes that were."""
+    """End the leftover processes of a run on this machine, and return their number."""
     return _end(f"\0{KEY_VARIABLE}={run}/".encode())
 
 
 def end_step(step_key: str) -> int:
-    """End what is left of a step, or of an item of one; how many processes that were."""
+    """End the leftover processes of a step or of an item, and return their number."""
     return _end(f"\0{KEY_VARIABLE}={step_key}\0".encode())
 
 
 def _end(mark: bytes) -> int:
-    """End politely, and after a while by force, those whose environment has this mark."""
+    """Terminate, then kill, the processes whose environment contains a mark."""
     found = marked = _marked(mark)
     for number in (signal.SIGTERM, signal.SIGKILL):
         until_s = time.monotonic() + STEP_GRACE_S
@@ -68,23 +68,23 @@ _LOOK_S = 0.1
 
 
 class Cancelled(RelayError):
-    """The run was cancelled while a step was under way."""
+    """The run was cancelled while a step was running."""
 
 
 class Ended(NamedTuple):
-    """How a command ended, and the last that it wrote to stderr."""
+    """The exit status of a command, and the end of its stderr."""
 
     exit_status: int
     errors: str
 
     def reason(self, command: str) -> str:
-        """Why that is a failure, in one line and what the command said."""
+        """Describe the failure with the last output of the command."""
         name = os.path.basename(command)
         if self.exit_status > KILLED:
             number = self.exit_status - KILLED
             with suppress(ValueError):
-                return f"{name} was ended by {signal.Signals(number).name}{self._said}"
-        return f"{name} ended with exit status {self.exit_status}{self._said}"
+                return f"{name} was killed by {signal.Signals(number).name}{self._said}"
+        return f"{name} exited with status {self.exit_status}{self._said}"
 
     @property
     def _said(self) -> str:
@@ -100,11 +100,12 @@ def run_child(
     take: Callable[[bytes], None],
     stdin: int | None = None,
 ) -> Ended:
-    """Run a command; `take` is given what it prints.
+    """Run a command; `take` receives its output.
 
     Raises:
         NotFound, Refused: it cannot be started.
-        Failed: it took too long; Cancelled where the run was.
+        Failed: it exceeded its time limit.
+        Cancelled: the run was cancelled.
     """
     try:
         running = subprocess.Popen(
@@ -133,24 +134,24 @@ def run_child(
 
 
 class StepDeadline:
-    """Until when something may take, and whether the run is cancelled before that."""
+    """The time limit of an operation, which a cancellation of the run also ends."""
 
     def __init__(self, timeout_s: float | None, stop: Event, what: str) -> None:
         self._ends_s = None if timeout_s is None else time.monotonic() + timeout_s
         self._timeout_s, self._stop, self._what = timeout_s, stop, what
 
     def check(self) -> None:
-        """Raise where the time is up, or the run is cancelled."""
+        """Raise if the time limit was exceeded or the run was cancelled."""
         if self._stop.is_set():
-            raise Cancelled("the run was cancelled", "go on with: relay pipeline resume RUN")
+            raise Cancelled("the run was cancelled", "resume with: relay pipeline resume RUN")
         if self._ends_s is not None and time.monotonic() >= self._ends_s:
             raise Failed(
-                f"{os.path.basename(self._what)} took longer than {self._timeout_s:g} s",
-                "give it more time: timeout: 10m",
+                f"{os.path.basename(self._what)} exceeded its time limit of {self._timeout_s:g} s",
+                "increase the limit, for example timeout: 10m",
             )
 
     def left_s(self) -> float:
-        """How long to wait before the next look."""
+        """Return the time until the next check."""
         if self._ends_s is None:
             return _LOOK_S
         return max(0.0, min(_LOOK_S, self._ends_s - time.monotonic()))
@@ -180,7 +181,8 @@ def _read(
                 else:
                     errors += piece
                     del errors[: -2 * STEP_ERROR_BYTES_KEPT]
-            # What it left behind may hold the pipes open for long: what it wrote is all here.
+            # Leftover processes may keep the pipes open; the output of the command itself is
+            # complete.
             if is_over and not ready:
                 return
             is_over = running.poll() is not None
@@ -193,9 +195,9 @@ def _read(
 
 
 def end_group(pid: int, poll: Callable[[], int | None] = lambda: None) -> None:
-    """End a process and all in its group: politely, and after a while by force.
+    """Terminate, then kill, a process and its group.
 
-    `poll` takes note of the end of a child of ours, which else stays in its group.
+    `poll` reaps a child of ours, which otherwise stays in its group as a zombie.
     """
     for number, wait_s in ((signal.SIGTERM, STEP_GRACE_S), (signal.SIGKILL, STEP_KILLED_S)):
         try:

@@ -1,6 +1,7 @@
-"""What steps need of where they run: programs, modules, capabilities; and what is missing here.
+"""The kinds of steps: how each runs, and what it needs that this machine lacks.
 
-A file is not wrong for it: another machine may have it, or a step before may bring it.
+A missing program, module or capability does not make a file invalid: another machine may have it,
+or an earlier step may install it.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ from contextrelay.verbs import Invoke
 PIPELINE_MODULE_BYTES_MAX = MIB
 
 
-# A module is foreign code: it is searched for a name, neither run nor parsed. One that makes names
-# in such ways may have any.
+# A module is foreign code: it is searched for a name, but neither run nor parsed. A module that
+# defines names dynamically may have any name.
 _MADE = re.compile(r"\bimport[ \t]*\(?[ \t]*\*|\b(?:__getattr__|globals|vars|exec|setattr)\b")
 _DEFINED = re.compile(r"^(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)", re.MULTILINE)
 
@@ -62,9 +63,9 @@ _DEFINED = re.compile(r"^(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)", re.MULTILINE
 def missing_here(
     relay: Relay | None, pipelines: Iterable[PipelineGraph], folder: Path
 ) -> list[str]:
-    """What steps name that is not here, each with its place; nothing is run or imported.
+    """Return what steps need and this machine lacks, with positions; nothing is run or imported.
 
-    `relay`: where capabilities are invoked, if that is known. `folder`: where files are looked for.
+    `relay`: where capabilities are invoked, if known. `folder`: the folder of relative paths.
     """
     found: list[str] = []
     for pipeline in pipelines:
@@ -83,9 +84,7 @@ def _missing(relay: Relay | None, step: Step, folder: Path) -> str:
         case "cap" if relay is not None:
             known = [each.name for each in relay.capabilities().capabilities]
             if step.target not in known:
-                return (
-                    f"there is no capability {step.target} here; {suggestion(step.target, known)}"
-                )
+                return f"capability {step.target} not found; {suggestion(step.target, known)}"
         case "cli":
             return _program(step.target, folder)
         case "exec" if step.words:
@@ -97,25 +96,25 @@ def _missing(relay: Relay | None, step: Step, folder: Path) -> str:
 
 def _program(name: str, folder: Path) -> str:
     path = str(folder / name) if "/" in name else name
-    return "" if shutil.which(path) else f"there is no program {name} here"
+    return "" if shutil.which(path) else f"program {name} not found"
 
 
 def _function(target: str, folder: Path) -> str:
     module, _, name = target.partition(":")
     file = module_file(module, folder)
     if file is None:
-        return f"there is no module {module} here: put it next to the file, or install it"
+        return f"module {module} not found: put it next to the pipeline file, or install it"
     if file.suffix != ".py" or not file.is_file():
         return ""
     try:
         with file.open("rb") as opened:
             body = opened.read(PIPELINE_MODULE_BYTES_MAX)
     except OSError as error:
-        return f"the module {module} cannot be read: {error}"
+        return f"cannot read module {module}: {error}"
     text, is_cut = body.decode(errors="replace"), len(body) == PIPELINE_MODULE_BYTES_MAX
     if is_cut or _MADE.search(text) or re.search(rf"\b{re.escape(name)}\b", text):
         return ""
-    return f"the module {module} has no {name}; {suggestion(name, set(_DEFINED.findall(text)))}"
+    return f"module {module} has no {name}; {suggestion(name, set(_DEFINED.findall(text)))}"
 
 
 Result = TypeVar("Result")
@@ -126,7 +125,7 @@ before you rely on it."""
 SYSTEM = f"You do one step of a pipeline, and answer with its result alone. {_RULES}"
 
 
-# A model
+# Prompts
 
 
 def _prompt(place: Workplace, task: Task, values: Values, complaint: str) -> StepOutput:
@@ -168,7 +167,7 @@ def _prompt(place: Workplace, task: Task, values: Values, complaint: str) -> Ste
 
 
 def _words(task: Task, values: Values, complaint: str) -> str:
-    """What a model or an agent is asked, with the form that the answer has to have."""
+    """Return the prompt for a model or an agent, with the required form of the answer."""
     assert task.step.text is not None
     words = values.prompt(task.step.text)
     if task.step.out.schema is not None:
@@ -180,7 +179,7 @@ def _words(task: Task, values: Values, complaint: str) -> str:
 
 
 def _shown_refs(task: Task, values: Values) -> tuple[tuple[str, ...], str]:
-    """The refs whose previews are shown, and a line with those that there is no room for."""
+    """Return the refs to show as previews, and a line with those over the limit."""
     refs = values.refs(task.step.refs)
     left = refs[BUNDLE_PREVIEWS_MAX:]
     more = f"\n\n{len(left)} more refs, not shown: {' '.join(left)}" if left else ""
@@ -188,7 +187,7 @@ def _shown_refs(task: Task, values: Values) -> tuple[tuple[str, ...], str]:
 
 
 def _within(act: Callable[[], Result], deadline: StepDeadline) -> Result:
-    """Do what cannot be ended from outside; when its time is up, what comes of it is dropped."""
+    """Run a function that cannot be interrupted; after the time limit, its result is dropped."""
     done, outcome = Event(), list[Result | BaseException]()
 
     def work() -> None:
@@ -256,7 +255,7 @@ def _command(
     stdin: int | None,
     complaint: str,
 ) -> tuple[StepOutput, str]:
-    """Run a command to its end: its output, and the beginning of that as text."""
+    """Run a command to its end; return its output, and the beginning of the output as text."""
     output = StoredOutput(place.relay.transport, f"{task.step.name} result", task.step_key)
     head = bytearray()
 
@@ -273,7 +272,7 @@ def _command(
         if ended.exit_status:
             said = ended.errors or head[-STEP_ERROR_BYTES_KEPT:].decode(errors="replace")
             reason = ended._replace(errors=said).reason(words[0])
-            raise Failed(reason, "run it by itself to see more")
+            raise Failed(reason, "run the command alone for details")
         if output.trouble is not None:
             raise output.trouble
     except BaseException:
@@ -300,7 +299,7 @@ def _python(place: Workplace, task: Task, values: Values, complaint: str) -> Ste
     return StepOutput(body=returned.body, media_type=returned.media_type)
 
 
-# A capability
+# Capabilities
 
 
 def _cap(place: Workplace, task: Task, values: Values, complaint: str) -> StepOutput:

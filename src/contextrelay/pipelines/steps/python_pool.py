@@ -1,7 +1,7 @@
-"""Processes for `python` steps: started when first needed, used again, ended with the run.
+"""Processes for `python` steps: started at first use, reused, and ended with the run.
 
-A function runs in a process of its own so that it can be ended when its time is up, and so that
-functions really run at once; a process takes the next function when it is done with one.
+A function runs in a separate process so that it can be killed at its time limit, and so that
+functions run in parallel; a process takes the next function when it has finished one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MODULE = "contextrelay.pipelines.steps.python_worker"
 
 
 class Returned(Struct, frozen=True):
-    """What a function returned."""
+    """The return value of a function."""
 
     body: bytes
     has_result: bool = True
@@ -38,7 +38,7 @@ class Returned(Struct, frozen=True):
 
 
 class PythonPool:
-    """The processes of one run, or of one machine that works for it."""
+    """The processes of one run, or of one worker machine."""
 
     def __init__(self) -> None:
         self._idle: list[_Worker] = []
@@ -56,7 +56,8 @@ class PythonPool:
         """Call a function in a process.
 
         Raises:
-            Failed: it raised, its process ended, or its time was up; Cancelled if the run was.
+            Failed: it raised, its process ended, or it exceeded its time limit.
+            Cancelled: the run was cancelled.
         """
         deadline = StepDeadline(timeout_s, stop, function)
         with self._lock:
@@ -91,24 +92,25 @@ class PythonPool:
 
 
 class _Worker:
-    """One process, and the reply that is waited for."""
+    """A process, and the reply that is awaited from it."""
 
     def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
         self.folder = folder
         self.is_usable = True
         self.has_children = True
-        """Whether the last function may have started processes."""
+        """True if the last function may have started processes."""
         self._errors = TemporaryFile()  # noqa: SIM115 (until end)
-        # Its own key is that of no step, so that it is not ended with what a function left behind.
+        # Its own key belongs to no step, so that it is not ended with a function's leftover
+        # processes.
         key = env[KEY_VARIABLE].partition("/")[0] + "/"
-        # The folder comes into its path when it has all that it needs itself (-P): what is there
-        # may have the name of anything.
+        # The folder is added to its path after its own imports (-P): files in the folder may have
+        # the name of any module.
         self._running = subprocess.Popen(
             [sys.executable, "-P", "-m", _MODULE, str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            # What a step sets is for its own functions: it comes with each call.
+            # The environment of a step is for its own functions, and is sent with each call.
             env={**os.environ, KEY_VARIABLE: key},
             cwd=folder,
             start_new_session=True,
@@ -124,22 +126,22 @@ class _Worker:
             status = self._running.wait()
             raise Failed(
                 f"{request['function']} ended its process ({status}): {self._said()}",
-                "see what it does",
+                "check the function",
             )
         self.is_usable = True
         header: dict[str, Any] = decode(reply[0])
         self.has_children = header["has_children"]
         if "error" in header:
             what = f"{header['at']}{request['function']} raised {header['error']}"
-            raise Failed(what, "repair the function")
+            raise Failed(what, "fix the function")
         return Returned(reply[1], header["has_result"], header.get("media_type"))
 
     def _asked(self, request: bytes, deadline: StepDeadline) -> tuple[bytes, bytes] | None:
-        """The reply to a request, which comes at once when it comes; None where there is none."""
+        """Return the reply to a request as soon as it arrives, or None if the process ended."""
         assert self._running.stdin is not None
         assert self._running.stdout is not None
         write_message(self._running.stdin, request)
-        # A thread that waits for it instead would cost as much again as the call.
+        # Waiting in another thread would double the cost of a call.
         while not select([self._running.stdout], [], [], deadline.left_s())[0]:
             deadline.check()
         header = read_message(self._running.stdout)
@@ -159,7 +161,7 @@ class _Worker:
 
 
 def module_sha256(function: str, folder: Path) -> str | None:
-    """The hash of the file that a function is in; None where there is none. Nothing is imported."""
+    """Return the hash of a function's file, or None if there is none. Nothing is imported."""
     file = module_file(function.partition(":")[0], folder)
     try:
         return None if file is None else hashlib.sha256(file.read_bytes()).hexdigest()
@@ -168,7 +170,7 @@ def module_sha256(function: str, folder: Path) -> str | None:
 
 
 def module_file(module: str, folder: Path) -> Path | None:
-    """The file that a module is in; None where there is none. Nothing is imported."""
+    """Return the file of a module, or None if there is none. Nothing is imported."""
     path: Sequence[str] | None = [str(folder), *sys.path]
     spec: ModuleSpec | None = None
     name = ""

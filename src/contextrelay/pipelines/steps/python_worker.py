@@ -1,6 +1,8 @@
-"""The process that runs functions of `python` steps, one after the other, until its stdin ends.
+"""The process that runs the functions of `python` steps, one after the other, until stdin is
+closed.
 
-Rule: what a function prints goes to stderr; stdout carries replies alone. It imports little.
+Rule: output of functions goes to stderr; stdout carries replies only. Imports are kept to a
+minimum.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ def main() -> None:
 
 
 def _set_environment(wanted: dict[str, str]) -> None:
-    """Let the environment be this; what is so already is not set again, which costs."""
+    """Set the environment; unchanged variables are skipped, because setting them is slow."""
     now = dict(os.environ)
     for name in now.keys() - wanted.keys():
         del os.environ[name]
@@ -56,7 +58,7 @@ def _call(function: str, args: dict[str, Any]) -> Any:
 
 
 def _place(error: BaseException, folder: str) -> str:
-    """Where in a file of the pipeline's folder an error was raised, as FILE:LINE: ."""
+    """Return the position of an error in the pipeline's folder as "FILE:LINE: ", or ""."""
     place, trace = "", error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
@@ -67,7 +69,7 @@ def _place(error: BaseException, folder: str) -> str:
 
 
 def _result(value: Any) -> tuple[dict[str, Any], bytes]:
-    """What a function returned: how it is to be stored, and its bytes."""
+    """Return how a return value is stored, and its bytes."""
     if value is None:
         return {"has_result": False}, b""
     if isinstance(value, bytes | bytearray):
@@ -75,12 +77,12 @@ def _result(value: Any) -> tuple[dict[str, Any], bytes]:
     if isinstance(value, str):
         return {"has_result": True}, value.encode()
     plain = to_builtins(value)
-    dumps(plain, allow_nan=False)  # Which has no form in JSON, and would become null.
+    dumps(plain, allow_nan=False)  # NaN has no JSON form and would become null.
     return {"has_result": True, "media_type": "application/json"}, encode(plain)
 
 
 def read_message(stream: IO[bytes]) -> bytes | None:
-    """The next message of a stream, which begins with its size; None at its end."""
+    """Return the next length-prefixed message of a stream, or None at its end."""
     size = stream.read(_SIZE_BYTES)
     if len(size) < _SIZE_BYTES:
         return None
@@ -89,7 +91,7 @@ def read_message(stream: IO[bytes]) -> bytes | None:
 
 
 def write_message(stream: IO[bytes], *bodies: bytes) -> None:
-    """Write messages, at once."""
+    """Write length-prefixed messages in one call."""
     for body in bodies:
         stream.write(len(body).to_bytes(_SIZE_BYTES) + body)
     stream.flush()

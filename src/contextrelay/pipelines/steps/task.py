@@ -1,7 +1,7 @@
-"""Tasks: one step, or one item of a fan-out, done wherever a runner puts it; only refs travel.
+"""Tasks: one step, or one item of a fan-out, run by any runner; only refs are sent.
 
-Rule: a task ends by `FinishStep`, which stores its result with its event. Until that is committed
-it may be done again, with the same key; after that never.
+Rule: a task ends with `FinishStep`, which stores its result and its event together. Until that is
+committed, the task may be run again with the same key; afterwards never.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from contextrelay.runs.output import StoredOutput
 from contextrelay.runs.prices import since_ms
 from contextrelay.verbs import FindResult, FinishStep, KeepResult
 
-# Between two tries of a step, doubled each time; and from asking it to end until it is killed,
-# and from there until nobody waits for it any more.
+# The delay between two attempts, doubled each time; the time from terminating a process until it is
+# killed, and from there until nothing waits for it.
 STEP_BACKOFF_S = 0.5
 STEP_BACKOFF_S_MAX = 30.0
 
@@ -52,25 +52,25 @@ _CACHE_KEY_CHARS = 32
 
 
 class Task(Struct, frozen=True, kw_only=True):
-    """What is to be done: a step with what it needs to know, and where."""
+    """A unit of work: a step with everything that it needs."""
 
     thread: str
     key: str
-    """Names the step in its run: `plan`, `review[3]`, `sub/plan`."""
+    """The key of the step in its run: `plan`, `review[3]`, `sub/plan`."""
     step: Step
     scope: Scope
     folder: str
-    """Where commands are run, and modules are looked for: that of the pipeline's file."""
+    """The folder of commands and modules: that of the pipeline's file."""
     address: str | None = None
     model: str | None = None
 
     @property
     def step_key(self) -> str:
-        """The same for every try of this step in this run."""
+        """Return the key of the step, the same for every attempt in this run."""
         return f"{self.thread}/{self.key}"
 
     def env(self) -> dict[str, str]:
-        """What a command of the step finds in its environment, besides what is there already."""
+        """Return the variables that are added to the environment of the step's command."""
         own = {
             KEY_VARIABLE: self.step_key,
             "RELAY_RUN": self.thread,
@@ -83,7 +83,7 @@ class Task(Struct, frozen=True, kw_only=True):
 
 
 class StepOutput(Struct, frozen=True, kw_only=True):
-    """What one try of a step brought: bytes, or an artifact that is stored already, or nothing."""
+    """The output of one attempt: bytes, a stored artifact, or nothing."""
 
     output: StoredOutput | None = None
     body: bytes | None = None
@@ -94,33 +94,34 @@ class StepOutput(Struct, frozen=True, kw_only=True):
     detail: dict[str, Any] = {}
 
     def whole(self) -> bytes:
-        """All of it, to be looked into."""
+        """Return the whole output as bytes."""
         if self.output is not None:
             return self.output.whole()
         return self.body or b""
 
 
 class Workplace(Struct, frozen=True):
-    """Where a task is done: the relay there, its processes, and whether the run was cancelled."""
+    """The place where a task runs: its relay, its processes, and the cancellation of the run."""
 
     relay: Relay
     pool: PythonPool
     stop: Event
     is_elsewhere: bool = False
-    """Whether it may be another machine than that of the pipeline's file."""
+    """True if it may be a machine without the pipeline's file."""
 
 
 Try = Callable[[Workplace, Task, Values, str], StepOutput]
 
 
 def perform(place: Workplace, task: Task, tries: Mapping[str, Try]) -> StepView:
-    """Do a task to its end, which is then an event of the run; `tries` by kind of step.
+    """Run a task to its end, and record the end; `tries` has a function for each kind of step.
 
-    It is done, failed, or `cancelled`: then nothing of it is written, and it may be done again.
+    The status is done, failed, or `cancelled`; a cancelled task is not recorded and may be run
+    again.
 
     Raises:
-        Conflict: somebody else has ended this step.
-        RelayError: the store does not answer.
+        Conflict: the step was already ended by another worker.
+        RelayError: the store is not available.
     """
     so_far, step, values = SoFar(), task.step, Values(place.relay, task.scope)
     try:
@@ -129,7 +130,7 @@ def perform(place: Workplace, task: Task, tries: Mapping[str, Try]) -> StepView:
         cache_key = _cache_key(task, values, used) if _is_cached(step) else ""
         found = place.relay.transport.ask(FindResult(cache_key)) if cache_key else []
         if found:
-            with suppress(NotFound, Gone):  # It went meanwhile: it is made again.
+            with suppress(NotFound, Gone):  # It was deleted in the meantime: create it again.
                 return _finish(place, task, StepOutput(ref=found[0].ref), so_far, refs_in)
         made = _made(place, task, values, tries[step.kind], so_far)
         ended = _finish(place, task, made, so_far, refs_in)
@@ -141,14 +142,15 @@ def perform(place: Workplace, task: Task, tries: Mapping[str, Try]) -> StepView:
             return StepView(step=task.key, kind=step.kind, status=status, reason=error.message)
         return _fail(place, task, error, so_far)
     if cache_key and ended.ref is not None:
-        with suppress(RelayError):  # It is done, whether or not the next run finds it.
+        # The step is done, even if the next run cannot find its cached result.
+        with suppress(RelayError):
             keep = KeepResult(cache_key, ended.ref, step.cache_s or TTL_S_MAX)
             place.relay.transport.ask(keep)
     return ended
 
 
 class SoFar:
-    """How often a task was tried, and what all of that took."""
+    """The attempts of a task and their total cost."""
 
     def __init__(self) -> None:
         self._started_s = time.monotonic()
@@ -156,12 +158,12 @@ class SoFar:
         self._spent = RunSpent()
 
     def take(self, made: StepOutput) -> None:
-        """Count what a try took, also where its result is not used."""
+        """Add the cost of an attempt, even if its result is not used."""
         took = {name: made.detail[name] for name in _COSTS if name in made.detail}
         self._spent.add(StepView(step="", kind="", status="", **took))
 
     def detail(self) -> dict[str, Any]:
-        """What its event says of it."""
+        """Return the costs as event fields."""
         return {
             "attempts": self.attempts,
             "duration_ms": since_ms(self._started_s),
@@ -173,7 +175,7 @@ _COSTS = ("tokens_in", "tokens_out", "price")
 
 
 def _made(place: Workplace, task: Task, values: Values, once: Try, so_far: SoFar) -> StepOutput:
-    """Try until there is a result that fits, as often as the step says."""
+    """Retry until there is a valid result, up to the limit of the step."""
     step = task.step
     complaint, is_warned, left = "", False, step.retries
     while True:
@@ -198,7 +200,7 @@ def _made(place: Workplace, task: Task, values: Values, once: Try, so_far: SoFar
 
 
 def _is_cached(step: Step) -> bool:
-    """Whether results are kept here: those of capabilities have a cache of their own."""
+    """Return True if results are cached here; capabilities have their own cache."""
     if step.kind == "cap":
         return False
     return step.kind == "prompt" if step.cache_s is None else step.cache_s > 0
@@ -215,14 +217,14 @@ def _cache_key(task: Task, values: Values, used: list[Value]) -> str:
 
 
 class _Misfit(RelayError):
-    """A result is not what the step's schema says."""
+    """The result does not match the schema of the step."""
 
 
 def _fitting(step: Step, made: StepOutput) -> StepOutput:
-    """A result that was checked by the step's schema.
+    """Return the output after checking it against the schema of the step.
 
     Raises:
-        _Misfit: it does not fit.
+        _Misfit: it does not match.
     """
     if step.out.schema is None:
         return made
@@ -232,21 +234,21 @@ def _fitting(step: Step, made: StepOutput) -> StepOutput:
     if made.output is not None:
         made.output.close()
     if is_too_long:
-        bound = f"at most {STEP_JSON_BYTES_MAX:,} are checked by out.schema"
-        raise _Misfit(f"the result has {size_bytes:,} bytes: {bound}", "answer with less")
+        bound = f"out.schema allows at most {STEP_JSON_BYTES_MAX:,}"
+        raise _Misfit(f"the result has {size_bytes:,} bytes; {bound}", "return a shorter result")
     try:
         document = decode(_bare(body))
         check_value(document, step.out.schema, "the result")
     except (DecodeError, UnicodeError, RecursionError) as error:
-        raise _Misfit(f"the result is no JSON: {error}", "answer with JSON alone") from error
+        raise _Misfit(f"the result is not valid JSON: {error}", "answer with JSON only") from error
     except Invalid as error:
-        raise _Misfit(f"{error.message}, as out.schema says", error.hint) from error
+        raise _Misfit(f"{error.message} (out.schema)", error.hint) from error
     json = "application/json"
     return replace(made, output=None, body=_canonical.encode(document), media_type=json)
 
 
 def _bare(body: bytes) -> bytes:
-    """JSON without the Markdown fence that models put around it."""
+    """Remove the Markdown fence that models put around JSON."""
     text = body.strip()
     if text.startswith(b"```") and text.endswith(b"```") and b"\n" in text:
         return text.partition(b"\n")[2][:-3]
@@ -256,7 +258,7 @@ def _bare(body: bytes) -> bytes:
 def _finish(
     place: Workplace, task: Task, made: StepOutput, so_far: SoFar, refs_in: list[str]
 ) -> StepView:
-    """Store what a step brought, with the event that it is done."""
+    """Store the output of a step together with its final event."""
     sources = list(dict.fromkeys((*refs_in, *made.sources)))
     detail = {
         "kind": task.step.kind,
@@ -289,7 +291,7 @@ def _finish(
 
 
 def _view(task: Task, status: str, detail: Mapping[str, Any], ref: str | None = None) -> StepView:
-    """A task that is over, as its event says."""
+    """Return the view of a task that has ended."""
     shown = {name: detail[name] for name in _SHOWN if name in detail}
     return StepView(step=task.key, kind=task.step.kind, status=status, ref=ref, **shown)
 
@@ -298,7 +300,7 @@ _SHOWN = ("by", "reason", "hint", "is_cached", *_COSTS, "duration_ms")
 
 
 def _fail(place: Workplace, task: Task, error: RelayError, so_far: SoFar) -> StepView:
-    """Write that a step failed, and why."""
+    """Record that a step failed, and why."""
     detail = {
         "kind": task.step.kind,
         "key": task.step_key,
@@ -313,15 +315,15 @@ def _fail(place: Workplace, task: Task, error: RelayError, so_far: SoFar) -> Ste
 
 
 def folder_of(place: Workplace, task: Task) -> Path:
-    """The folder of the pipeline's file; on another machine that has none, the current one.
+    """Return the folder of the pipeline's file; on another machine without it, the current folder.
 
     Raises:
-        NotFound: it is no longer there. A command is never run where it was not meant to.
+        NotFound: it no longer exists. A command is never run in another folder instead.
     """
     folder = Path(task.folder)
     if folder.is_dir():
         return folder
     if place.is_elsewhere:
         return Path.cwd()
-    hint = "put it back and resume, or run the pipeline from where it is now"
-    raise NotFound(f"the pipeline's folder {folder} is gone", hint)
+    hint = "restore the folder and resume, or run the pipeline from its new folder"
+    raise NotFound(f"the pipeline's folder {folder} no longer exists", hint)

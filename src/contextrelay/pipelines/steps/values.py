@@ -1,7 +1,7 @@
-"""Values of a step: looked up in what is known of the run, and put where they are used.
+"""The values of a step: looked up in the results of the run, and inserted where they are used.
 
-Rule: a value is data wherever it goes. In a prompt it is fenced, in a shell line it is a variable,
-in a list of words it is part of one word; nothing in it is parsed again.
+Rule: a value is always data. It is fenced in a prompt, a variable in a shell line, and part of one
+word in a list of words; its content is never parsed again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from contextrelay.pipelines.language import Step
 
 
 class StepSummary(Struct, frozen=True):
-    """What is known of a step that is over: small, so that it can travel."""
+    """A summary of a finished step, small enough to be sent to workers."""
 
     status: str
     ref: str | None = None
@@ -40,7 +40,7 @@ class StepSummary(Struct, frozen=True):
 
 
 class Scope(Struct, frozen=True):
-    """What the values of a step may be looked up in. Content is behind refs, and read when used."""
+    """The scope of the values of a step. Content stays behind refs and is read when it is used."""
 
     inputs: dict[str, Any]
     steps: dict[str, StepSummary]
@@ -49,7 +49,7 @@ class Scope(Struct, frozen=True):
 
 
 class Values:
-    """Looks values up; what is behind refs is read from the relay, once."""
+    """A lookup of values; the content of each ref is read from the relay once."""
 
     def __init__(self, relay: Relay, scope: Scope) -> None:
         self._relay = relay
@@ -57,10 +57,10 @@ class Values:
         self._read: dict[str, Any] = {}
 
     def get(self, value: Value) -> Any:
-        """What a value is.
+        """Return a value.
 
         Raises:
-            Invalid: it is not there, or is not JSON where JSON is asked for.
+            Invalid: it does not exist, or is not JSON although JSON is required.
         """
         known: dict[str, Any] = {"inputs": self._scope.inputs, "run": self._scope.run}
         if value.root == "item":
@@ -71,7 +71,7 @@ class Values:
         return look_up(value, known)
 
     def _known(self, values: Iterable[Value]) -> dict[str, Any]:
-        """The document that a condition is evaluated on, with these values in it."""
+        """Return the document in which a condition is evaluated."""
         steps: dict[str, dict[str, Any]] = {}
         for value in values:
             if value.root == "steps":
@@ -81,11 +81,13 @@ class Values:
         return {**known, "item": self._scope.item}
 
     def hold(self, when: Expression | None) -> bool:
-        """Whether a condition holds; none does."""
+        """Return True if a condition is true or None."""
         return when is None or holds(when, self._known(values_of(when)))
 
     def field(self, name: str, field: str) -> dict[str, Any]:
-        """One field of what is known of a step, by its name; empty where it has none."""
+        """Return one field of a step's summary as a mapping; empty if the step has no such
+        field.
+        """
         step = self._scope.steps.get(name)
         if step is None:
             return {}
@@ -96,18 +98,19 @@ class Values:
         if field == "refs":
             return {field: self.json(step.ref) if step.is_fan_out else [step.ref]}
         if field == "preview":
-            # As in $(...): the end of its last line is no part of what a step says.
+            # As in $(...), the final line break is not part of the text.
             return {field: self._relay.peek(step.ref).preview.text.removesuffix("\n")}
         return {field: step.ref if field == "ref" else self.json(step.ref)}
 
     def json(self, ref: str) -> Any:
-        """The JSON document behind a ref."""
+        """Return the JSON document behind a ref."""
         if ref not in self._read:
             try:
                 self._read[ref] = decode(self._body(ref))
             except (DecodeError, UnicodeError, RecursionError) as error:
                 raise Invalid(
-                    f"{ref} is no JSON: {error}", "let the step before answer with JSON: out.schema"
+                    f"{ref} is not valid JSON: {error}",
+                    "make the step before return JSON: out.schema",
                 ) from error
         return self._read[ref]
 
@@ -116,19 +119,20 @@ class Values:
         if size_bytes > STEP_JSON_BYTES_MAX:
             raise TooLarge(
                 f"{ref} has {size_bytes:,} bytes",
-                f"at most {STEP_JSON_BYTES_MAX:,} are read for a value; pass the ref instead",
+                f"at most {STEP_JSON_BYTES_MAX:,} bytes are allowed in a value; pass the ref "
+                "instead",
             )
         return self._relay.pull(ref)
 
     def sha256(self, ref: str) -> str | None:
-        """The hash of what is behind a ref; None where it only looks like one."""
+        """Return the hash of the content of a ref, or None if the text is not an existing ref."""
         try:
             return self._relay.peek(ref).sha256
         except (NotFound, Gone):
             return None
 
     def refs_in(self, used: Iterable[Value]) -> list[str]:
-        """The refs that these values name."""
+        """Return the refs in these values."""
         found: dict[str, None] = {}
         for value in used:
             if value.root == "steps":
@@ -143,7 +147,7 @@ class Values:
         return list(found)
 
     def items(self, foreach: Template | tuple[Any, ...]) -> list[Any]:
-        """What a step fans out over: a list, or the JSON array or the lines of a text or ref.
+        """Return the items of a fan-out: a list, or the JSON array or lines of a text or ref.
 
         Raises:
             TooLarge: there are too many.
@@ -154,26 +158,27 @@ class Values:
             found = _array(text)
         if not is_list(found):
             raise Invalid(
-                f"foreach over a {type(found).__name__}", "give a list, lines, or a JSON array"
+                f"foreach cannot iterate over a {type(found).__name__}",
+                "pass a list, lines, or a JSON array",
             )
         if len(found) > FOREACH_ITEMS_MAX:
             raise TooLarge(
-                f"foreach over {len(found):,} items: at most {FOREACH_ITEMS_MAX:,}",
-                "split the list, or let a step take many at once",
+                f"foreach over {len(found):,} items: the limit is {FOREACH_ITEMS_MAX:,}",
+                "split the list, or handle several items per step",
             )
         return found
 
-    # Where values go
+    # Rendering
 
     def text(self, template: Template, shown: Callable[[Any], str] | None = None) -> str:
-        """A template with its values in it; `shown` says how each is written."""
+        """Render a template; `shown` formats each value."""
         write = shown or as_text
         return "".join(
             part if isinstance(part, str) else write(self.get(part)) for part in template.parts
         )
 
     def prompt(self, template: Template) -> str:
-        """A template for a model: what others wrote is fenced; refs and figures are as they are."""
+        """Render a template for a model: foreign text is fenced; refs and numbers are not."""
         parts: list[str] = []
         for part in template.parts:
             if isinstance(part, str):
@@ -188,7 +193,7 @@ class Values:
         return "".join(parts)
 
     def document(self, args: Any) -> Any:
-        """Arguments with their values; a text that is one value alone keeps its type."""
+        """Render arguments; a text that is a single value keeps the type of the value."""
         if isinstance(args, Template):
             return self.get(_lone(args)) if args.lone_value else self.text(args)
         if is_object(args):
@@ -196,29 +201,32 @@ class Values:
         return [self.document(each) for each in args] if is_list(args) else args
 
     def refs(self, templates: Iterable[Template]) -> list[str]:
-        """The refs that a step shows; a value may be a list of them."""
+        """Return the refs that a step shows; a value may be a list of refs."""
         found: list[str] = []
         for template in templates:
             value = self.document(template)
             for each in value if is_list(value) else [value]:
                 if each is None:
-                    continue  # An item of a fan-out that failed.
+                    continue  # A failed item of a fan-out.
                 if not _is_ref(each):
-                    raise Invalid(f"{str(each)[:80]!r} is no ref", "give {{steps.NAME.ref}}")
+                    raise Invalid(f"{str(each)[:80]!r} is not a ref", "pass {{steps.NAME.ref}}")
                 found.append(each)
         return list(dict.fromkeys(found))
 
     def word(self, template: Template) -> str:
-        """A template for a command: a word of it, or a variable.
+        """Render a word of a command, or a variable.
 
         Raises:
-            Invalid: a value has a NUL in it, which no command can be given.
+            Invalid: a value contains a NUL, which cannot be passed to a command.
         """
         text = self.text(template)
         if "\0" in text:
             name = next(part for part in template.values() if "\0" in as_text(self.get(part)))
             hint = "pass the ref, and let the command pull it"
-            raise Invalid(f"{{{{{name}}}}} has a NUL character, which no command can take", hint)
+            raise Invalid(
+                f"{{{{{name}}}}} contains a NUL character, which cannot be passed to a command",
+                hint,
+            )
         return text
 
 
@@ -232,7 +240,7 @@ def _is_ref(value: Any) -> bool:
 
 
 def as_text(value: Any) -> str:
-    """A value as text: JSON where it is none; refs in a list one a line."""
+    """Format a value as text: JSON if it is not a text, and one ref per line."""
     if isinstance(value, str):
         return value
     if is_list(value) and value and all(isinstance(each, str) for each in value):
@@ -258,7 +266,7 @@ _NOT_CONTENT = (
 
 
 def fingerprint(step: Step, values: Values, used: Iterable[Value]) -> dict[str, Any]:
-    """What a result is made of: the step's definition, and what its values hold by content."""
+    """Return the inputs of a result: the definition of the step, and the hashes of its values."""
 
     def by_content(value: Any) -> Any:
         if _is_ref(value):
