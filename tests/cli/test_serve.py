@@ -126,9 +126,9 @@ def test_beyond_this_machine_it_asks_everybody_for_a_key(shell: Shell) -> None:
     ("words", "says"),
     [
         (["--store", "memory:", "serve", "--workers", "2"], "cannot share a store in memory"),
-        (["--store", "http://127.0.0.1:1", "serve"], "is a server already"),
+        (["--store", "http://127.0.0.1:1", "serve"], "is a server, not a store"),
         (["serve", "--port", "65536"], "is no port"),
-        (["serve", "--port", "0", "--public-url", "relay.example.com"], "is no URL of a server"),
+        (["serve", "--port", "0", "--public-url", "relay.example.com"], "invalid public URL"),
         (["serve", "--port", "0", "--host", "no.such.host.invalid"], "is no address"),
     ],
 )

@@ -122,7 +122,9 @@ def test_a_pipeline_that_includes_itself_is_refused_with_its_place(tmp_path: Pat
     (tmp_path / "a.yaml").write_text("name: a\nsteps:\n  b: {pipeline: b.yaml}\n")
     (tmp_path / "b.yaml").write_text("name: b\nsteps:\n  x: {exec: [x]}\n  a: {pipeline: a.yaml}\n")
 
-    with pytest.raises(Invalid, match=r"b\.yaml:4:17: circular include: .*a\.yaml includes .*b\.yaml"):
+    with pytest.raises(
+        Invalid, match=r"b\.yaml:4:17: circular include: .*a\.yaml includes .*b\.yaml"
+    ):
         Pipeline.load(tmp_path / "a.yaml")
 
 

@@ -270,7 +270,7 @@ def test_one_caller_does_not_fill_the_temporary_folder(
 
     monkeypatch.setattr(bounds.shutil, "disk_usage", usage)
     status, text = reply(served, head(served, "/push", token, 3_000_000))
-    assert (status, text) == (507, b"the server has no room to take in this body")
+    assert (status, text) == (507, b"not enough space on the server to receive this body")
     chunk = b"%x\r\n" % 1_000_000 + b"a" * 1_000_000 + b"\r\n"
     assert reply(served, head(served, "/push", token, None), chunk * 3)[0] == 507
     with Raw(served.port, LATE_S_MAX) as raw:

@@ -1,1 +1,1 @@
-"""HTTP: agents on other machines and in other languages reach the same store."""
+"""The HTTP server: access to a store from other machines and languages."""

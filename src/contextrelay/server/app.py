@@ -1,8 +1,7 @@
-"""The HTTP door: from a request to the function that answers it, and from an error to its reply.
+"""The HTTP application: routes requests to handlers, and turns errors into responses.
 
-Rule: a handler parses, asks one verb, replies. Only here are errors turned into replies: plain text
-on the routes of seed 000, problem+json everywhere else; a fault of our own is logged, and answered
-without details.
+Rule: a handler parses, runs one verb, replies. Errors become responses only here: plain text on the
+routes of seed 000, problem+json on all others; a bug is logged and answered without details.
 """
 
 from __future__ import annotations
@@ -56,14 +55,14 @@ if TYPE_CHECKING:
     from contextrelay.a2a.http_binding import A2AMount as Agents
 
 SERVER_THREADS_MAX = 32
-# JSON beyond what is parsed on the event loop, each in memory whole.
+# Larger JSON bodies are parsed off the event loop; each is held in memory as a whole.
 LARGE_JSON_AT_ONCE_MAX = 4
 
 
 log = logging.getLogger("contextrelay.http")
 
 UNKNOWN = 401
-# The verbs that may wait for something new.
+# Verbs that may wait for new data.
 _WAITING: dict[type[Verb[Any]], Handler] = {
     ReadSignals: signals.read_signals,
     ReadEvents: thread_events.read_events,
@@ -71,7 +70,7 @@ _WAITING: dict[type[Verb[Any]], Handler] = {
 
 
 class A2AOptions(Struct, frozen=True):
-    """Which agents a server has, where it is found, and its gRPC address, if it has one."""
+    """The agents of a server, its public address, and its gRPC address, if it has one."""
 
     agents: tuple[str, ...]
     origin: str
@@ -79,7 +78,7 @@ class A2AOptions(Struct, frozen=True):
 
 
 class ServerContext:
-    """What every handler works with."""
+    """The shared context of all handlers."""
 
     def __init__(
         self,
@@ -92,7 +91,7 @@ class ServerContext:
         identity: Identity | None = None,
     ) -> None:
         self.relay = local
-        """The owner's; a request has its own as `exchange.relay`."""
+        """The relay of the owner; a request uses `exchange.relay`."""
         self.guard = guard
         identity = identity or Identity()
         self.callers = Callers(local, needs_token, identity.verify())
@@ -118,7 +117,7 @@ class ServerContext:
 
 
 def _a2a(door: ServerContext, options: A2AOptions) -> Agents:
-    """The agents of a server, answering on its paths."""
+    """Return the A2A agents of a server."""
     from contextrelay.a2a import http_binding
 
     agents = http_binding.A2AMount(door.hub, options.agents, options.grpc_address)
@@ -127,7 +126,7 @@ def _a2a(door: ServerContext, options: A2AOptions) -> Agents:
 
 
 class App:
-    """The ASGI application; `open_door` is called once its event loop runs."""
+    """The ASGI application; `open_door` is called when the event loop runs."""
 
     def __init__(
         self, open_door: Callable[[], ServerContext], bounds: ServerBounds | None = None
@@ -136,7 +135,9 @@ class App:
         self.bounds = bounds or ServerBounds()
         self.incoming = IncomingBodies(self.bounds.held_bytes, self.bounds.uploads)
         self.lingering: dict[Any, None] = {}
-        """Connections that are only read from, so that their last answer is seen, oldest first."""
+        """Connections that are still read until the client has seen its last response, oldest
+        first.
+        """
         self.door: ServerContext | None = None
         self.quick: Quick | None = None
 
@@ -162,7 +163,7 @@ class App:
                 place, exchange.values = found
             exchange.visitor = await _visitor(exchange, place)
             if place is None:
-                raise NotFound("there is nothing at this path", "see /openapi.json for what is")
+                raise NotFound("path not found", "see /openapi.json for all paths")
             handler = _handler(place, exchange.method)
             if exchange.visitor.key is None:
                 await handler(exchange)
@@ -172,9 +173,11 @@ class App:
         except ClientLeft:
             return
         except asyncio.CancelledError:
-            # The key was revoked; or the server ends, and this took longer than it waits.
+            # The key was revoked, or the server is shutting down and this request took too long.
             if not exchange.status:
-                ending = Unavailable("the server ends", "ask again, here or elsewhere")
+                ending = Unavailable(
+                    "the server is shutting down", "retry, here or at another server"
+                )
                 await _refuse(exchange, place, exchange.ended or ending)
             elif exchange.ended is not None:
                 await exchange.cut()
@@ -192,12 +195,12 @@ class App:
                 door.spans.add(begun, path, *figures, parent)
 
     def end_waits(self) -> None:
-        """End all waits for news; from any thread, and from a signal handler."""
+        """End all waits for new data; called from any thread or a signal handler."""
         if self.door is not None:
             self.door.hub.close()
 
     async def _live(self, receive: Receive, send: Send) -> None:
-        """Open the store when the server starts, and close it when the last request is done."""
+        """Open the store at startup, and close it after the last request."""
         await receive()
         try:
             loop = asyncio.get_running_loop()
@@ -230,7 +233,7 @@ class App:
 
 
 async def _sweep(relay: AsyncLocal) -> None:
-    """Sweep now and then, also where nobody pushes: signals may wait to be sent."""
+    """Sweep periodically, even without pushes: signals may be waiting to be sent."""
     while True:
         await in_thread(relay.sweep_if_due)
         await asyncio.sleep(SWEEP_EVERY_S)
@@ -248,12 +251,12 @@ def _handler(place: RoutedPath, method: str) -> Handler:
 
         return options
     raise NotAllowed(
-        f"{method} is not answered here", f"use {place.allowed()}", {"allow": place.allowed()}
+        f"method {method} is not allowed here", f"use {place.allowed()}", {"allow": place.allowed()}
     )
 
 
 async def _visitor(exchange: Exchange, place: RoutedPath | None) -> Visitor:
-    """The caller; the owner on paths that need no token."""
+    """Return the caller; the owner for paths that need no token."""
     if place is not None and (place.path in OPEN or place.is_open):
         return exchange.door.callers.owner
     if place is not None and place.is_page:
@@ -276,19 +279,19 @@ def _ending(exchange: Exchange) -> Callable[[RelayError], None]:
 
 
 def _bearer(exchange: Exchange) -> bytes:
-    """How a client is asked for a token, and where it learns whom to get one from."""
+    """Return the WWW-Authenticate challenge, with the address of the resource metadata."""
     if not exchange.door.auth_servers:
         return b"Bearer"
     return f'Bearer resource_metadata="{exchange.origin}{RESOURCE}"'.encode()
 
 
 async def _refuse(exchange: Exchange, place: RoutedPath | None, error: Exception) -> None:
-    """Answer with an error; where the answer was begun, the connection has to end."""
+    """Send an error response; if a response has already started, close the connection."""
     if not isinstance(error, RelayError):
-        log.error("a fault of ours in %s", place.path if place else "?", exc_info=error)
-        error = Broken("something went wrong here", "the server's log says what")
+        log.error("unexpected error in %s", place.path if place else "?", exc_info=error)
+        error = Broken("internal error", "see the server's log")
     if exchange.status:
-        log.warning("cut off in the middle of an answer: %s", error)
+        log.warning("response cut off: %s", error)
         await exchange.cut()
         return
     if place is not None and place.is_page:
@@ -296,7 +299,7 @@ async def _refuse(exchange: Exchange, place: RoutedPath | None, error: Exception
         return
     more = [(b"cache-control", b"no-store")]
     if error.status == UNKNOWN:
-        # A browser asks a person for the token, as for a password.
+        # Makes a browser ask for the token like a password.
         scheme = b'Basic realm="relay"' if exchange.accepts("text/html") else _bearer(exchange)
         more.append((b"www-authenticate", scheme))
         if place is not None and place.unknown:

@@ -1,11 +1,11 @@
-"""Authentication: from the token of a request to its caller, with the store as the caller sees it.
+"""Authentication: from the token of a request to its caller, and the store with its permissions.
 
-A token that was found valid is cached. Its key is read from the ledger again after KEY_TRUSTED_S,
-and at once after a notification that it changed. Requests and streams that are open when a key is
-revoked or expires are ended.
+A valid token is cached. Its key is read from the ledger again after KEY_TRUSTED_S, and at once
+after a notification that it changed. When a key is revoked or expires, its open requests and
+streams are ended.
 
-Rule: without a token the caller is the owner, where that is allowed at all; a wrong token is
-refused. A token appears in no error and no log.
+Rule: a request without a token is from the owner, where that is allowed at all; an invalid token is
+refused. No error and no log contains a token.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from contextrelay.model.key import Key
 from contextrelay.model.names import KEYS, key_log
 from contextrelay.verbs import CountUse, Verb
 
-# Tokens of which a server process remembers that they are good, and for how long it does without
-# asking the ledger: to ask each time would double what a small pull costs.
+# Cached valid tokens per process, and how long one is trusted without reading the ledger: a read
+# for every request would double the cost of a small pull.
 KEYS_REMEMBERED_MAX = 10_000
 KEY_TRUSTED_S = 0.005
-# An identity provider is asked about a token it knew after this.
+# Interval after which an identity provider is asked again about a cached token.
 TOKEN_TRUSTED_S = 60.0
-# Wrong tokens that one address may send in a minute, and of how many addresses that is counted.
+# Invalid tokens allowed per address and minute, and the number of addresses that are counted.
 WRONG_TOKENS_PER_MINUTE = 60
 WRONG_ADDRESSES_MAX = 10_000
-# How often servers write down what was done with which key.
+# Interval in which servers write the usage of keys.
 USAGE_EVERY_S = 1
 
 
@@ -53,12 +53,12 @@ Headers = list[tuple[bytes, bytes]]
 End = Callable[[RelayError], None]
 
 RESOURCE = "/.well-known/oauth-protected-resource"
-"""Where clients learn which identity provider gives tokens for this server."""
+"""The path where clients learn which identity provider issues tokens for this server."""
 OPEN = frozenset({"/", "/health", "/healthz", "/readyz", "/version", RESOURCE, f"{RESOURCE}/mcp"})
 """Paths that need no token."""
 MISSING = "Missing or invalid API key"
 RETRY_AFTER = "retry_after"
-# Notifications may come by the thousand: they are looked at together.
+# Notifications may arrive by the thousand, so they are processed in batches.
 _REST_S = 0.01
 
 
@@ -83,9 +83,9 @@ class Visitor:
 
     def __init__(self, relay: AsyncLocal, found: FoundKey = _OWNER) -> None:
         self.relay = relay
-        """The store as the caller sees it."""
+        """The store with the permissions of the caller."""
         self.found = found
-        """The key and its record, as they were found valid."""
+        """The key and its record, as validated."""
         self.key = key = found.key
         self.log = "" if key is None else key_log(key.id)
         self.checked_s = self.verified_s = monotonic()
@@ -100,7 +100,7 @@ class Visitor:
 
     @contextmanager
     def staying(self, end: End) -> Generator[None]:
-        """Call `end` if the key becomes invalid while inside."""
+        """Call `end` if the key becomes invalid inside the context."""
         self._open.add(end)
         if self._is_sent_away:
             end(unknown())
@@ -115,9 +115,9 @@ class Visitor:
             end(unknown())
 
     def pace(self, now_ms: int) -> float:
-        """Take one of the key's requests per minute; returns the seconds to wait if none is left.
+        """Take one of the key's requests per minute; return the seconds to wait if none is left.
 
-        It is counted as a use either way.
+        It counts as a use in both cases.
         """
         self.used_ms = now_ms
         self._counts[0] += 1
@@ -125,10 +125,10 @@ class Visitor:
         return 0.0 if caller is None else caller.pace(now_ms)
 
     def check(self, verb: Verb[Any]) -> None:
-        """Check a verb before its body is read.
+        """Check the permission for a verb before its body is read.
 
         Raises:
-            Forbidden: the key may not ask it.
+            Forbidden: the key does not allow the verb.
         """
         caller = self.relay.stores.caller
         if caller is not None:
@@ -139,7 +139,7 @@ class Visitor:
         self._counts[2] += bytes_out
 
     def take_counts(self) -> dict[str, int]:
-        """The counts since the last call; empty where there is nothing to count."""
+        """Return the counts since the last call; empty if there are none."""
         counts, self._counts = self._counts, [0, 0, 0]
         return (
             dict(zip(("requests", "bytes_in", "bytes_out"), counts, strict=True))
@@ -158,7 +158,7 @@ class Callers:
         verify: Callable[[str], Key | None] | None = None,
     ) -> None:
         self._verify = verify
-        """What a token is good for that is no key of the store; None where none other is."""
+        """Identity of an external token, or None if no verifier is configured."""
         self.owner = Visitor(relay)
         self.needs_token = needs_token
         self._relay = relay
@@ -167,18 +167,19 @@ class Callers:
         self._visitors: dict[str, Visitor] = {}
         self._usage_lock = threading.Lock()
         self._unwritten: list[tuple[str, Counter[str], int]] = []
-        """Key id, counts and time of the last use, of what the ledger does not have yet."""
+        """Usage not yet in the ledger: key id, counts and time of the last use."""
         self._wrong: BoundedCache[str, Bucket] = BoundedCache(WRONG_ADDRESSES_MAX)
         self._stop_listening: Callable[[], None] = lambda: None
         self._watching: asyncio.Task[None] | None = None
 
-    # Letting in
+    # Admission
 
     async def admit(self, token: str | None, address: str) -> Visitor:
-        """The caller with a token.
+        """Return the caller for a token.
 
         Raises:
-            Forbidden: the token is missing or wrong. Limited: too many requests, or wrong tokens.
+            Forbidden: the token is missing or invalid.
+            Limited: too many requests, or too many invalid tokens.
         """
         if token is None:
             if self.needs_token:
@@ -193,11 +194,13 @@ class Callers:
         if visitor.key is None or visitor.key.requests_per_minute is None:
             visitor.pace(now_ms)
         elif wait_s := await self._read(lambda: visitor.pace(now_ms)):
-            raise _too_often("this key asks more often than it may", wait_s)
+            raise _too_often("rate limit exceeded for this key", wait_s)
         return visitor
 
     def at_once(self, token: str | None) -> Visitor | None:
-        """As `admit` where it need not wait and nothing is wrong; else None. It counts no use."""
+        """Return the result of `admit` if it needs no wait and is no error, else None; counts no
+        use.
+        """
         if token is None:
             return None if self.needs_token else self.owner
         visitor = self._visitors.get(token)
@@ -225,20 +228,22 @@ class Callers:
         return True
 
     def _is_same(self, visitor: Visitor) -> bool:
-        if not visitor.found.row:  # An identity provider's: it is asked again after a while.
+        # A token of an identity provider, which is verified again after a while.
+        if not visitor.found.row:
             return monotonic() - visitor.verified_s < TOKEN_TRUSTED_S
         return visitor.found.is_current(self._stores)
 
     async def _found(self, token: str, is_asking: bool = True) -> Visitor | None:
-        """Read a token's key and cache its caller; None if it is unknown, revoked or expired.
+        """Return the caller for a token and cache it; None if the key is unknown, revoked or
+        expired.
 
-        `is_asking`: whether an identity provider is asked about what is no key.
+        `is_asking`: ask an identity provider about a token that is not a key.
         """
         found = await self._read(lambda: find_key(self._stores, token))
         if found is None and self._verify is not None and is_asking:
             verify = self._verify
             found = FoundKey(b"", await in_thread(lambda: verify(token)))
-        # Only now: another request may have found it while this one read.
+        # Checked again: another request may have cached it during the read.
         known = self._visitors.get(token)
         key = None if found is None else found.key
         if found is None or key is None or not is_good(key, self._stores.now_ms()):
@@ -258,7 +263,7 @@ class Callers:
         return visitor
 
     async def _forget_some(self) -> None:
-        """Forget the key that was cached first, unless something is open under it."""
+        """Evict the oldest cached key that has nothing open."""
         if len(self._visitors) <= KEYS_REMEMBERED_MAX:
             return
         oldest = next(iter(self._visitors))
@@ -269,37 +274,37 @@ class Callers:
             await self._keep_usage([visitor])
 
     def _is_pausing(self, address: str) -> bool:
-        """Whether too many wrong tokens came from an address just now."""
+        """Return True if an address has recently sent too many invalid tokens."""
         now_ms = self._stores.now_ms()
         return spend(self._wrong.get(address), WRONG_TOKENS_PER_MINUTE, now_ms)[1] > 0
 
     def _wrong_token(self, address: str) -> RelayError:
-        """The error for a wrong token; after many of them from one address, to wait."""
+        """Return the error for an invalid token; after too many from one address, a rate limit."""
         now_ms = self._stores.now_ms()
         bucket, wait_s = spend(self._wrong.get(address), WRONG_TOKENS_PER_MINUTE, now_ms)
         self._wrong.keep(address, bucket)
         if wait_s:
-            return _too_often("too many wrong tokens came from this address", wait_s)
+            return _too_often("too many invalid tokens from this address", wait_s)
         return unknown()
 
     # Revoked and expired keys
 
     def start(self) -> None:
-        """Begin to watch keys; in the event loop that serves."""
+        """Start to watch keys; call it in the event loop of the server."""
         self._loop = asyncio.get_running_loop()
         self._news = asyncio.Event()
         self._stop_listening = self._ledger.listen(self._hear)
         self._watching = self._loop.create_task(self._watch())
 
     async def stop(self) -> None:
-        """Store the counts; in the event loop, when all is answered."""
+        """Store the counts; call it in the event loop after the last response."""
         if self._watching is not None:
             self._watching.cancel()
         self._stop_listening()
         await self._keep_usage(list(self._visitors.values()))
 
     def _hear(self, heard: str | None) -> None:
-        """Take a notification of the ledger, in any thread."""
+        """Handle a notification of the ledger, in any thread."""
         if heard is None or heard.startswith(KEYS):
             with suppress(RuntimeError):  # The loop is closed.
                 self._loop.call_soon_threadsafe(self._doubt, heard)
@@ -323,11 +328,11 @@ class Callers:
                     kept_s = monotonic()
                     await self._keep_usage(list(self._visitors.values()))
             except RelayError as error:
-                log.warning("cannot look after keys: %s", error)
+                log.warning("cannot check the cached keys: %s", error)
             await asyncio.sleep(_REST_S)
 
     async def _look(self) -> None:
-        """End what is open under keys that are not valid any more."""
+        """End what is open under keys that are no longer valid."""
         staying = [(token, each) for token, each in self._visitors.items() if each.is_staying]
         if not staying:
             return
@@ -339,7 +344,7 @@ class Callers:
                 await self._found(token)
 
     async def _keep_usage(self, visitors: list[Visitor]) -> None:
-        """Write the counts of keys; those that cannot be written now are written later."""
+        """Write the counts of keys; counts that cannot be written now are kept for later."""
         with self._usage_lock:
             for visitor in visitors:
                 if (
@@ -359,18 +364,19 @@ class Callers:
                 answer(self._stores, CountUse(key_id, counts, used_ms))
                 del uses[key_id]
         except RelayError as error:
-            log.warning("cannot write the usage of keys; trying again later: %s", error)
-        finally:  # Here and not where it is awaited: that may be cancelled while this goes on.
+            log.warning("cannot write the usage of keys; retrying later: %s", error)
+        # In this thread, because the awaiting task may be cancelled before the write is done.
+        finally:
             with self._usage_lock:
                 self._unwritten += [(key_id, *use) for key_id, use in uses.items()]
 
     async def _read(self, read: Callable[[], Result]) -> Result:
-        """Read the ledger, in a thread if that may wait."""
+        """Read the ledger, in a thread if the read may block."""
         return await in_thread(read) if self._ledger.reads_wait else read()
 
 
 def _by_key(uses: list[tuple[str, Counter[str], int]]) -> dict[str, tuple[Counter[str], int]]:
-    """Sum up uses, so that those of a key are written once."""
+    """Merge the uses of each key, so that each key is written once."""
     summed: dict[str, tuple[Counter[str], int]] = {}
     for key_id, counts, used_ms in uses:
         before, before_ms = summed.get(key_id, (Counter[str](), 0))
@@ -379,12 +385,12 @@ def _by_key(uses: list[tuple[str, Counter[str], int]]) -> dict[str, tuple[Counte
 
 
 def _is_alike(known: Key | None, now: Key) -> bool:
-    """Whether a key is for the same as before; one that was verified again has another date."""
+    """Return True if both keys grant the same; a token verified again has another date."""
     return known is not None and replace(known, created_at=now.created_at) == now
 
 
 def token_in(headers: Headers) -> str | None:
-    """The token of a request, right or wrong; None if it has none, "" if it has two."""
+    """Return the token of a request, valid or not; None if there is none, "" if there are two."""
     found = [value for name, value in headers if name == b"authorization"]
     if not found:
         return None
@@ -392,7 +398,7 @@ def token_in(headers: Headers) -> str | None:
 
 
 def token_of(authorization: bytes) -> str:
-    """The bearer token, or the Basic password, of an Authorization header; "" if it has neither."""
+    """Return the bearer token or Basic password of an Authorization header, or ""."""
     if authorization.startswith(b"Bearer "):
         return authorization[7:].strip().decode("latin-1")
     scheme, _, value = authorization.partition(b" ")
@@ -405,20 +411,20 @@ def token_of(authorization: bytes) -> str:
 
 
 def address_in(scope: MutableMapping[str, Any]) -> str:
-    """The address of a request's sender; "" where it is not known."""
+    """Return the address of a request's client, or "" if it is unknown."""
     client = scope.get("client")
     return client[0] if client else ""
 
 
 def unknown() -> Forbidden:
-    """The error for a missing or wrong token."""
+    """Return the error for a missing or invalid token."""
     return Forbidden(
         MISSING,
-        "send one as `Authorization: Bearer TOKEN`; who runs this relay makes it: relay keys new",
+        "send `Authorization: Bearer TOKEN`; ask the administrator for a key (relay keys new)",
         status=401,
     )
 
 
 def _too_often(what: str, wait_s: float) -> Limited:
     seconds = int(wait_s) + 1
-    return Limited(what, f"wait {seconds} s, then ask again", {RETRY_AFTER: seconds})
+    return Limited(what, f"retry after {seconds} s", {RETRY_AFTER: seconds})

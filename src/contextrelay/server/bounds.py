@@ -1,9 +1,9 @@
-"""The bounds of a server process, and how much room bodies on their way in take of it.
+"""Limits of a server process, and accounting of the request bodies that it is receiving.
 
-Each body has a bound of its own; these are the bounds of all that one caller sends at a time, and
-of all that a process takes in. A caller is a key, or an address where no key is asked for.
+Each body has its own limit; these limits apply to all bodies that one caller sends at a time, and
+to all that a process receives. A caller is a key, or an address if no key is required.
 
-Rule: who passes a bound is refused at once, and what one caller sends leaves room for the others.
+Rule: a caller over a limit is refused at once, and one caller never uses up the room of others.
 """
 
 from __future__ import annotations
@@ -27,37 +27,37 @@ from contextrelay.limits import (
 )
 from contextrelay.server.auth import RETRY_AFTER
 
-# How long a client may take to send its headers.
+# Time limit for a client to send its headers.
 HEAD_S_MAX = 10
-# A body comes at this pace at least, looked at every BODY_IDLE_S, and is all here after BODY_S_MAX.
+# The minimum pace of a body, checked every BODY_IDLE_S, and its total time limit BODY_S_MAX.
 BODY_IDLE_S = 30
-# One caller takes at most this part of the room that the temporary folder has.
+# The maximum share of the free space in the temporary folder for one caller.
 UPLOADS_ROOM_SHARE = 2
 UPLOAD_RETRY_S = 2
 
 
 class ServerBounds(Struct, frozen=True, kw_only=True):
-    """How long one server process waits for a client, and how much it takes on at a time."""
+    """Timeouts and limits of one server process."""
 
     head_s: float = HEAD_S_MAX
-    """From a connection's first moment, or a request's first byte, to the end of its headers."""
+    """From the start of a connection, or the first byte of a request, to the end of its headers."""
     body_s: float = BODY_IDLE_S
-    """In which as much of a body has to come as its pace demands, or its end."""
+    """The interval in which a body must keep its pace or end."""
     read_s: float = SLOW_READER_S
-    """In which some of a reply has to be read: `READ_PACE_BYTES`."""
+    """The interval in which a client must read `READ_PACE_BYTES` of a response."""
     connections: int = CONNECTIONS_MAX
     held_bytes: int = HELD_BODIES_BYTES_MAX
-    """Of bodies that are held in memory until they are whole."""
+    """Bodies held in memory until they are complete."""
     uploads: int = UPLOADS_MAX
-    """Bodies on their way in, at a time."""
+    """Bodies received at a time."""
 
 
-# What is counted of bodies on their way in, for each caller and for all.
+# The quantities counted for received bodies, per caller and in total.
 UPLOADS, MEMORY_BYTES, FILE_BYTES = range(3)
 
 
 class IncomingBodies:
-    """The bodies that one server process is taking in."""
+    """The bodies that one server process is receiving."""
 
     def __init__(self, memory_bytes_max: int, uploads_max: int = UPLOADS_MAX) -> None:
         self._bounds = (
@@ -65,13 +65,13 @@ class IncomingBodies:
             (memory_bytes_max, min(HELD_BY_ONE_BYTES_MAX, memory_bytes_max)),
             (UPLOADS_BYTES_MAX, UPLOADS_BY_ONE_BYTES_MAX),
         )
-        """The most for all callers together and for one, of each that is counted."""
+        """The limits of each quantity, for all callers together and for one."""
         self._all = [0, 0, 0]
         self._by_caller: dict[str, list[int]] = {}
 
     @property
     def held_bytes(self) -> int:
-        """The size of what is held in memory and in files."""
+        """Return the total size held in memory and in files."""
         return self._all[MEMORY_BYTES] + self._all[FILE_BYTES]
 
     @property
@@ -79,10 +79,11 @@ class IncomingBodies:
         return self._all[UPLOADS]
 
     def begin(self, caller: str, announced_bytes: int, in_file: bool) -> IncomingBody:
-        """Count one more body; `announced_bytes` is 0 where its size is not known.
+        """Count one more body; `announced_bytes` is 0 if its size is unknown.
 
         Raises:
-            Limited: the caller sends too much at a time. Unavailable: all callers together do.
+            Limited: the caller exceeds its share.
+            Unavailable: all callers together exceed the limit.
             Full: the temporary folder has no room for it.
         """
         own = self._by_caller.get(caller) or [0, 0, 0]
@@ -100,13 +101,13 @@ class IncomingBodies:
         all_max, by_one_max = self._bounds[counted]
         if self._all[counted] + amount > all_max:
             raise Unavailable(
-                f"{self._all[counted]:,} {unit} are being taken in already",
-                "try again later",
+                f"too many uploads: {self._all[counted]:,} {unit} are being received",
+                "retry later",
                 {RETRY_AFTER: UPLOAD_RETRY_S},
             )
         if own[counted] + amount > by_one_max:
             raise Limited(
-                f"{own[counted]:,} {unit} are being taken in from you already",
+                f"too many uploads by this caller: {own[counted]:,} {unit} are being received",
                 "send fewer at a time",
                 {RETRY_AFTER: UPLOAD_RETRY_S},
             )
@@ -127,7 +128,7 @@ class IncomingBodies:
 
 
 class IncomingBody:
-    """One body on its way in, until its request is answered."""
+    """A body that is being received, until its request is answered."""
 
     __slots__ = ("_caller", "_counts", "_incoming", "_own")
 
@@ -138,23 +139,23 @@ class IncomingBody:
         self._counts = [1, 0, 0]
 
     def put(self, size_bytes: int, counted: int = MEMORY_BYTES) -> None:
-        """Make room in memory, or for FILE_BYTES in the temporary folder.
+        """Reserve memory, or FILE_BYTES in the temporary folder.
 
         Raises:
-            Limited, Unavailable, Full: there is none.
+            Limited, Unavailable, Full: there is no room.
         """
         self._incoming.check(self._own, counted, size_bytes)
         self._incoming.add(self._own, counted, size_bytes)
         self._counts[counted] += size_bytes
 
     def end(self) -> None:
-        """Give all of it back."""
+        """Release everything that was reserved."""
         self._incoming.end(self._caller, self._own, self._counts)
 
 
 def no_room() -> RelayError:
-    """The error for a temporary folder that is full."""
+    """Return the error for a full temporary folder."""
     return Full(
-        "the server has no room to take in this body",
-        "small ones are still taken; who runs this relay gives its temporary folder more room",
+        "not enough space on the server to receive this body",
+        "send a smaller body; the administrator can enlarge the temporary folder",
     )

@@ -1,6 +1,6 @@
-"""serve and mcp: a relay server over HTTP, until a signal ends it, or MCP on stdin and stdout.
+"""serve and mcp: run a relay server over HTTP, or an MCP server on stdin and stdout.
 
-Rule: whatever can be wrong is found before it says that it listens.
+Rule: all options are checked before the server reports that it is listening.
 """
 
 from __future__ import annotations
@@ -34,74 +34,80 @@ _PORT_MAX = 65_535
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 
 
-port_number = whole(0, _PORT_MAX, f"is no port: take 1 to {_PORT_MAX}, or 0 for a free one")
+port_number = whole(0, _PORT_MAX, f"is not a valid port: use 1 to {_PORT_MAX}, or 0 for a free one")
 _WORKERS = whole(
-    1, SERVER_WORKERS_MAX, f"is no number of processes: take 1 to {SERVER_WORKERS_MAX}"
+    1, SERVER_WORKERS_MAX, f"is not a valid number of processes: use 1 to {SERVER_WORKERS_MAX}"
 )
 
 
 _SERVES = (
-    arg("--host", default="127.0.0.1", help="where to listen (127.0.0.1)"),
+    arg("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)"),
+    arg("--port", type=port_number, default=PORT, help=f"port ({PORT}); 0 for any free port"),
     arg(
-        "--port", type=port_number, default=PORT, help=f"the port ({PORT}); 0 for any that is free"
+        "--public-url",
+        default="",
+        metavar="URL",
+        help="public URL of the server, if it differs from its address",
     ),
-    arg("--public-url", default="", metavar="URL", help="how it is called, if not by its address"),
     arg(
         "--allow-host",
         action="append",
         default=[],
         metavar="HOST",
-        help="another name that requests may call it by",
+        help="another host name to accept in requests",
     ),
     arg(
         "--blobs",
         metavar="ADDRESS",
-        help="where large bodies go: a folder, s3://bucket/prefix, gs:// or az://; said once",
+        help=(
+            "where to store large bodies: a folder, s3://bucket/prefix, gs:// or az://; set once "
+            "per store"
+        ),
     ),
-    arg("--workers", type=_WORKERS, default=1, metavar="N", help="how many processes (1)"),
-    arg("--require-token", action="store_true", help="ask for a key on this machine too"),
+    arg("--workers", type=_WORKERS, default=1, metavar="N", help="number of processes (1)"),
+    arg("--require-token", action="store_true", help="require a key on this machine too"),
     arg(
         "--token",
         choices=("auto",),
-        help="auto: make an admin key if there is none, and print its token once",
+        help="auto: create an admin key if there is none, and print its token once",
     ),
     arg(
         "--auth-server",
         action="append",
         default=[],
         metavar="URL",
-        help="an identity provider whose tokens are taken, named to clients (RFC 9728)",
+        help="an identity provider whose tokens are accepted (RFC 9728)",
     ),
     arg(
         "--token-verifier",
         default="",
         metavar="MODULE:FUNCTION",
-        help="what knows the tokens that are no keys of the store",
+        help="function that verifies tokens other than keys of the store",
     ),
     arg(
         "--agent",
         action="append",
         default=[],
         metavar="NAME=KIND:WHAT",
-        help="an agent to serve by A2A: cli:BIN, model:PROVIDER, py:MODULE:FUNCTION,"
+        help="an agent to serve over A2A: cli:BIN, model:PROVIDER, py:MODULE:FUNCTION,"
         " bridge:CHANNEL; may be repeated",
     ),
     arg(
         "--grpc-port",
         type=port_number,
         metavar="PORT",
-        help="serve the agents over gRPC there, too",
+        help="also serve the agents over gRPC on this port",
     ),
 )
 
 
-@takes(*_SERVES, arg("--a2a", action="store_true", help="serve agents by A2A, too"))
+@takes(*_SERVES, arg("--a2a", action="store_true", help="also serve agents over A2A"))
 def serve(args: Namespace, console: Console) -> None:
-    """Serve a store over HTTP until Ctrl-C or SIGTERM; what was begun is answered first.
+    """Serve a store over HTTP until Ctrl-C or SIGTERM; open requests are answered first.
 
-    Prints its URL when it listens, with --json {"url", "store", "workers", "pid"}. The store is
-    that of --store, else of RELAY_HOME, else ~/.relay: CONTEXTRELAY_URL is for those who ask.
-    A caller beyond this machine needs a key, also one that comes by a proxy (--public-url,
+    Prints the URL when the server listens, with --json {"url", "store", "workers", "pid"}. The
+    store is set by --store, or else by RELAY_HOME; the default is ~/.relay. CONTEXTRELAY_URL is for
+    clients only. Callers from other machines need a key, also through a proxy (--public-url,
     --allow-host): see relay keys new, or --token auto.
     """
     _serve(args, console, tuple(args.agent) if args.a2a or args.agent else None)
@@ -109,10 +115,10 @@ def serve(args: Namespace, console: Console) -> None:
 
 @takes(*_SERVES)
 def a2a_serve(args: Namespace, console: Console) -> None:
-    """Serve agents by A2A 1.0, and the store that their tasks are kept in, as relay serve does.
+    """Serve agents over A2A 1.0, and the store of their tasks as relay serve does.
 
-    Each has its card and its root under /a2a/NAME; the card of the first is also at the well-known
-    place. Without --agent, tasks go to the agent behind relay bridge start.
+    Each agent has its card and its root under /a2a/NAME; the card of the first is also at the
+    well-known path. Without --agent, tasks go to the agent behind relay bridge start.
     """
     _serve(args, console, tuple(args.agent))
 
@@ -142,7 +148,8 @@ def _serve(args: Namespace, console: Console, agents: tuple[str, ...] | None) ->
     listener: socket.socket = serving.listen(options)
     with listener:
         port: int = listener.getsockname()[1]
-        serving.application(options)  # Its names are checked before it is said to listen.
+        # The names of agents are checked before the server reports that it is listening.
+        serving.application(options)
         store, made = _store_of(address, args, needs_token)
         first = None if made is None else _kept(made)
         options = replace(options, port=port, first_key=first)
@@ -153,9 +160,9 @@ def _serve(args: Namespace, console: Console, agents: tuple[str, ...] | None) ->
 def serve_until_ended(
     serving: ModuleType, options: Any, listener: socket.socket, show: Callable[[], None]
 ) -> None:
-    """Say by `show` that it listens, and serve until a signal ends it."""
-    # A signal that comes before the server listens to them is kept until it does. The server
-    # raises it once more when it has ended: that is ours, and the ordinary end.
+    """Serve until a signal; `show` is called when the server is listening."""
+    # A signal that arrives before the server handles signals stays pending until then. The server
+    # raises it again after its end, which is the normal end here.
     signal.pthread_sigmask(signal.SIG_BLOCK, serving.END_SIGNALS)
     for each in serving.END_SIGNALS:
         signal.signal(each, lambda number, frame: None)
@@ -163,32 +170,34 @@ def serve_until_ended(
         show()
         serving.run(options, listener)
     except SystemExit as ended:
-        raise Unavailable("the server did not start", "see what it said") from ended
+        raise Unavailable("the server did not start", "see the messages above") from ended
 
 
 def _check_grpc(args: Namespace, agents: tuple[str, ...] | None) -> None:
-    """Refuse a port for gRPC that nothing would be served on, or that nobody could know."""
+    """Refuse a gRPC port without agents, or without a known number."""
     if agents is None:
-        raise Invalid("only agents are served over gRPC", "name one: --a2a, or --agent NAME=...")
+        raise Invalid("gRPC needs an agent to serve", "add --a2a, or --agent NAME=...")
     if not args.grpc_port:
-        raise Invalid("gRPC needs a port of its own", "name one: --grpc-port 8788")
+        raise Invalid("gRPC needs a fixed port of its own", "for example --grpc-port 8788")
     import_door("contextrelay.a2a.grpc_binding", "gRPC", "grpc")
 
 
 def _store_address(args: Namespace, console: Console) -> str:
     address = console.store or default_address()
     if address.lower().startswith(("http://", "https://")):
-        raise Invalid(f"{address} is a server already", "name a store to serve: --store FOLDER")
+        raise Invalid(
+            f"{address} is a server, not a store", "name a store to serve: --store FOLDER"
+        )
     if address.startswith("memory:") and args.workers > 1:
         raise Invalid(
             f"{args.workers} processes cannot share a store in memory",
-            "use --workers 1, or a store that they share: --store FOLDER",
+            "use --workers 1, or a store that processes can share: --store FOLDER",
         )
     return address
 
 
 def import_door(module: str, name: str, extra: str) -> ModuleType:
-    """Import a door whose packages are an extra.
+    """Import the module of a server whose dependencies are an extra.
 
     Raises:
         Unavailable: they are not installed.
@@ -205,9 +214,9 @@ def import_door(module: str, name: str, extra: str) -> ModuleType:
 
 
 def _reaches_others(args: Namespace) -> bool:
-    """Whether it is to listen beyond this machine, or has a name there.
+    """Return True if the server listens beyond this machine, or has a name there.
 
-    Then somebody passes on to it what others ask, as a proxy does that speaks TLS.
+    With a name, it gets requests of other machines through a proxy.
     """
     if any(_is_known_elsewhere(each) for each in (args.public_url, *args.allow_host) if each):
         return True
@@ -215,15 +224,15 @@ def _reaches_others(args: Namespace) -> bool:
         found = socket.getaddrinfo(args.host, args.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise Invalid(
-            f"{args.host[:80]!r} is no address of this machine", "take --host 127.0.0.1"
+            f"{args.host[:80]!r} is not an address of this machine", "use --host 127.0.0.1"
         ) from error
-    # Without the name of an interface, which an IPv6 address may end with.
+    # Without the interface name that an IPv6 address may end with.
     addresses = [ip_address(str(each[4][0]).partition("%")[0]) for each in found]
     return not all(address.is_loopback for address in addresses)
 
 
 def _is_known_elsewhere(name: str) -> bool:
-    """Whether a URL or a host names more than this machine."""
+    """Return True if a URL or a host is known beyond this machine."""
     try:
         host = urlsplit(name if "://" in name else f"//{name}").hostname
         return host != "localhost" and not ip_address(host or "").is_loopback
@@ -232,12 +241,12 @@ def _is_known_elsewhere(name: str) -> bool:
 
 
 def _store_of(address: str, args: Namespace, needs_token: bool) -> tuple[str, IssuedKey | None]:
-    """Open the store once, so that what is wrong with it is found here.
+    """Open the store once, so that errors are found early.
 
-    Where it is, and its first key, if one was wanted and there was none.
+    Returns its address, and its first key if one was requested and there was none.
 
     Raises:
-        Invalid: nobody has a key, and all who ask need one.
+        Invalid: callers need a key, and there is none.
     """
     store = Local(open_stores(address, None, args.blobs))
     engine = store.stores.engine
@@ -248,8 +257,8 @@ def _store_of(address: str, args: Namespace, needs_token: bool) -> tuple[str, Is
             made = store.ask(NewKey(name="relay serve", scope="admin"))
         elif needs_token and not valid:
             raise Invalid(
-                "callers have to have a key, and nobody has one",
-                "start it with --token auto, or make one: relay keys new --scope admin",
+                "a key is required, but the store has none",
+                "start with --token auto, or create a key: relay keys new --scope admin",
             )
     finally:
         store.close()
@@ -280,14 +289,14 @@ def _show_start(
 ) -> None:
     processes = display.count(args.workers, "process", "processes")
     answer = {"url": url, "store": store, "workers": args.workers, "pid": os.getpid()}
-    lines = [f"{url}  serves {store}  {processes}  Ctrl-C ends it"]
+    lines = [f"{url}  serves {store}  {processes}; press Ctrl-C to stop"]
     plain = url
     if made is not None:
         answer["token"] = made.token
-        lines.append(f"  its admin key, shown once: export CONTEXTRELAY_API_KEY={made.token}")
+        lines.append(f"  admin key (not shown again): export CONTEXTRELAY_API_KEY={made.token}")
         plain = f"{url}\n{made.token}"
     elif args.token is not None:
-        console.note("an admin key is there already; for another: relay keys new --scope admin")
+        console.note("an admin key already exists; for another: relay keys new --scope admin")
     lines.append(
         f"  next: export CONTEXTRELAY_URL={url} · relay push FILE · relay subscribe CHANNEL"
     )
@@ -299,13 +308,13 @@ def _show_start(
         "--tools",
         default="",
         metavar="NAMES",
-        help="offer more tools: all, or threads, handoff, signals, project, artifacts",
+        help="list more tools: all, or threads, handoff, signals, project, artifacts",
     )
 )
 def mcp(args: Namespace, console: Console) -> None:
-    """Serve MCP on stdin and stdout until stdin is closed; agents start this, not people.
+    """Run an MCP server on stdin and stdout until stdin is closed; agents start this command.
 
-    The store is that of --store, else of CONTEXTRELAY_URL (a server, with CONTEXTRELAY_API_KEY),
-    else of RELAY_HOME, else ~/.relay. A running server has MCP over HTTP too, at /mcp.
+    The store is set by --store, or else by CONTEXTRELAY_URL (a server, with CONTEXTRELAY_API_KEY),
+    or RELAY_HOME; the default is ~/.relay. A running server also has MCP over HTTP, at /mcp.
     """
     import_door("contextrelay.mcp.stdio", "MCP", "mcp").run(console.address, args.tools)

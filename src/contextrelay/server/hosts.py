@@ -1,12 +1,12 @@
-"""The guard: which Host and Origin a request may name.
+"""The guard: checks the Host and Origin headers of requests.
 
-A page in a browser can send requests to any address, and its own name may be made to lead here (DNS
-rebinding). That it cannot forge these two headers is what keeps it out of a relay on loopback.
+A page in a browser can send requests to any address, and may make its own name resolve to this
+server (DNS rebinding). It cannot forge these two headers, so they keep it out of a relay on
+loopback.
 
-Rule: a Host is compared whole, but for the port of a loopback name, which ssh, docker and proxies
-change. The address to which a connection came is always ours: probes and scrapers call by it, and
-no page has a number as its name but the one that is there. An Origin is that of the very request,
-or the public URL's.
+Rule: a Host is compared completely, except for the port of a loopback name, which ssh, docker and
+proxies change. The address of the connection is always accepted: probes and scrapers use it, and no
+foreign page has it as its name. An Origin must be that of the request itself, or of the public URL.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Guard(Struct, frozen=True):
     """The names of this server."""
 
     hosts: frozenset[bytes]
-    """`host:port`, in lower case, as a Host header spells it."""
+    """Each as `host:port` in lower case, as in a Host header."""
     public_url: str = ""
     public_origin: str = ""
 
     def is_ours(self, host: bytes) -> bool:
-        """Whether a Host, in lower case, names this server."""
+        """Return True if a Host, in lower case, names this server."""
         return host in self.hosts or _LOOPBACK.fullmatch(host) is not None
 
     def origin(
@@ -47,31 +47,31 @@ class Guard(Struct, frozen=True):
         scheme: str,
         came_to: tuple[str, int | None] | None = None,
     ) -> str:
-        """The address of this server as the client calls it, without a slash at the end.
+        """Return the address of this server as the client calls it, without a trailing slash.
 
-        `came_to` is the address and port of this machine to which the connection was made.
+        `came_to` is the local address and port of the connection.
 
         Raises:
-            Misdirected: the Host is not one of ours; Forbidden: the Origin is not that of the Host.
+            Misdirected: the Host is not this server.
+            Forbidden: the Origin differs from the Host.
         """
         host, origin = _only(headers, b"host"), _only(headers, b"origin")
         if host is None or not (host == _spelled(came_to) or self.is_ours(host.encode("latin-1"))):
             raise Misdirected(
-                f"this is not the server {(host or '')[:200]!r}",
-                "call it by the name it was started with, or start it with --allow-host",
+                f"unknown host {(host or '')[:200]!r}",
+                "use the name that the server was started with, or start it with --allow-host",
             )
         own = f"{scheme}://{host}"
         if origin is not None and _plain(origin) not in (_plain(own), self.public_origin or None):
             raise Forbidden(
-                "pages of another origin may not ask here",
-                "open the page of this server; behind a proxy that speaks TLS, start it with "
-                "--public-url",
+                "requests from pages of another origin are not allowed",
+                "open the page of this server; behind a TLS proxy, start it with --public-url",
             )
         return self.public_url or own
 
 
 def _spelled(came_to: tuple[str, int | None] | None) -> str | None:
-    """An address of this machine as a Host header has it; None for a socket in a folder."""
+    """Format a local address as in a Host header; None for a Unix socket."""
     if came_to is None or came_to[1] is None:
         return None
     address, port = came_to
@@ -81,20 +81,20 @@ def _spelled(came_to: tuple[str, int | None] | None) -> str | None:
 def _only(headers: list[tuple[bytes, bytes]], name: bytes) -> str | None:
     found = [value for each, value in headers if each == name]
     if len(found) > 1:
-        raise Invalid(f"there are two {name.decode().title()} headers", "send one")
+        raise Invalid(f"duplicate {name.decode().title()} header", "send it once")
     return found[0].decode("latin-1").lower() if found else None
 
 
 def _plain(origin: str) -> str:
-    """An origin without the port that its scheme has anyway."""
+    """Return an origin without the default port of its scheme."""
     return origin.removesuffix(_DEFAULT_PORTS.get(origin.partition("://")[0], "\0"))
 
 
 def guard(host: str, port: int, public_url: str = "", allowed: tuple[str, ...] = ()) -> Guard:
-    """The guard of a server that listens on an address.
+    """Return the guard of a server that listens on an address.
 
     Raises:
-        Invalid: the public URL is none.
+        Invalid: the public URL is malformed.
     """
     literal = f"[{host}]" if ":" in host else host
     hosts = {f"{literal.lower()}:{port}"} | ({literal.lower()} if port == 80 else set[str]())
@@ -106,7 +106,7 @@ def guard(host: str, port: int, public_url: str = "", allowed: tuple[str, ...] =
         parts = urlsplit(public_url)
         if parts.scheme not in _DEFAULT_PORTS or not parts.hostname or parts.query:
             raise Invalid(
-                f"{public_url!r} is no URL of a server", "write it like https://relay.example.com"
+                f"invalid public URL {public_url!r}", "for example https://relay.example.com"
             )
         public_origin = _plain(f"{parts.scheme}://{parts.netloc.lower().rstrip(':')}")
         name = public_origin.partition("://")[2]
@@ -117,7 +117,7 @@ def guard(host: str, port: int, public_url: str = "", allowed: tuple[str, ...] =
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is this machine's alone; a name that merely looks so is not."""
+    """Return True if a host is a loopback address or localhost; similar names are not."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:

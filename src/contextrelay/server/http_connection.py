@@ -1,9 +1,9 @@
-"""The HTTP protocol of one connection: uvicorn's, with bounds that it leaves to others.
+"""The HTTP protocol of one connection: that of uvicorn, with additional limits.
 
-Rule: headers are bounded in size and in time, a reply in the time it may lie unread; a client that
-passes a bound is answered if that is possible, and cut off. From a client that is answered while it
-still sends, the server reads on for a while and drops what comes: to close at once may lose the
-answer.
+Rule: headers are limited in size and time, a response in the time it may stay unread. A client over
+a limit gets a response if possible, and is then disconnected. If a client is answered while it is
+still sending, the server reads on for a while and discards the data: closing at once could lose the
+response.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from contextrelay.server.security_headers import NO_MORE_LINES, SAFE_LINES
 if TYPE_CHECKING:
     from contextrelay.server.app import App
 
-# What a client has to read of a reply in SLOW_READER_S.
+# Bytes of a response that a client must read in SLOW_READER_S.
 READ_PACE_BYTES = KIB
 LINGER_S_MAX = 30
 LINGER_IDLE_S = 5
@@ -49,24 +49,24 @@ class Protocol(HttpToolsProtocol):
     """Runs while the client has to read something."""
     _head_bytes = 0
     _unparsed_bytes = 0
-    """What came since the last whole header."""
+    """Bytes received since the last complete header."""
     _unread_bytes = 0
     _is_new = True
     _is_in_head = True
     _is_in_body = False
     _is_one_too_many = False
     _active_s = 0.0
-    """When something came last."""
+    """The time of the last received data."""
     _is_answered = False
-    """Whether the request that is being read was answered by seed000_fast already."""
+    """True if the request that is being read was already answered by the fast path."""
     _running: RequestResponseCycle | None = None
-    """The request that is being answered, or was last."""
+    """The request that is being answered, or was answered last."""
     _refusal = b""
-    """The last answer, sent once the requests before are answered."""
+    """The final response, sent after those of earlier requests."""
     _is_to_linger = False
-    """Whether the answer that is being given is the last."""
+    """True if the current response is the last."""
     _linger_end_s = 0.0
-    """Until when what comes is read and dropped; 0 while it is not."""
+    """The time until which data is read and discarded; 0 if it is not."""
     _linger_bytes_max = LINGER_ENDLESS_BYTES_MAX
     _dropped_bytes = 0
 
@@ -85,14 +85,14 @@ class Protocol(HttpToolsProtocol):
         self._stop_idle_timer()
         self._served.lingering.pop(self, None)
         super().connection_lost(exc)
-        # uvicorn notifies the request that came last, which may still wait for its turn.
+        # uvicorn notifies the latest request, which may still be waiting for its turn.
         self.pipeline.clear()
         if self._running is not None and not self._running.response_complete:
             self._running.disconnected = True
             self._running.message_event.set()
 
     def eof_received(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Keep the connection for the reply, if all that it takes is here."""
+        """Keep the connection open for the response if the request is complete."""
         running = self._running
         if self._linger_end_s or running is None or not self._is_busy:
             return False
@@ -110,8 +110,8 @@ class Protocol(HttpToolsProtocol):
     def _served(self) -> App:
         return cast("App", self.app)  # pyright: ignore[reportUnknownMemberType]
 
-    # One timer watches for idleness. To stop and start it for every request, as uvicorn does, costs
-    # as much as finding an artifact.
+    # A single timer checks for idleness. Stopping and starting it for every request, as uvicorn
+    # does, costs as much as finding an artifact.
 
     def _unset_keepalive_if_required(self) -> None:
         self._active_s = self.loop.time()
@@ -134,7 +134,7 @@ class Protocol(HttpToolsProtocol):
         self.timeout_keep_alive_task = self.loop.call_later(seconds, handler)
 
     def _end(self) -> None:
-        """Close; a client that has not read the last reply by now will not."""
+        """Close the connection; a client that has not read the last response by now will not."""
         if self.transport.get_write_buffer_size():
             self.transport.abort()
         else:
@@ -173,14 +173,14 @@ class Protocol(HttpToolsProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         self._count(len(name) + len(value))
         if not self._is_in_head:
-            return  # After the body: what passed for headers before it cannot be changed any more.
-        # The parser leaves white space at the end, which is no part of a value (RFC 9110, 5.5).
+            return  # Trailers: the headers before the body can no longer be changed.
+        # The parser keeps trailing whitespace, which is not part of a value (RFC 9110, 5.5).
         value = value.strip(b" \t")
         super().on_header(name, value)
         if len(self.headers) > HEADERS_IN_MAX:
             self._refuse_and_stop(431, "Request Header Fields Too Large")
         if self.headers[-1][0] == b"transfer-encoding" and value.lower() != b"chunked":
-            # The end of its body is not known.
+            # The end of the body would be ambiguous.
             self._refuse_and_stop(400, "Bad Request")
 
     def on_headers_complete(self) -> None:
@@ -195,7 +195,9 @@ class Protocol(HttpToolsProtocol):
             super().on_headers_complete()
 
     def _is_absolute(self) -> bool:
-        """Whether the target names the same server as the Host does, which is checked later."""
+        """Return True if the target is absolute and names the same server as Host, which is checked
+        later.
+        """
         host = next((value for name, value in self.headers if name == b"host"), b"")
         start = self.url[: len(b"http://") + len(host) + 1].lower()
         return start.rstrip(b"/") == b"http://" + host.lower() and bool(host)
@@ -206,7 +208,7 @@ class Protocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def _answer_quickly(self) -> bool:
-        """Answer at once if nothing is in the way of it; whether that was done."""
+        """Answer on the fast path if nothing prevents it; return True if done."""
         if self._is_busy or self.flow.write_paused:
             return False
         if self.parser.get_method() != b"GET" or not self.parser.should_keep_alive():
@@ -229,7 +231,7 @@ class Protocol(HttpToolsProtocol):
                 self._watch_idle(self.timeout_keep_alive)
             return
         if not self._is_busy and self.cycle and self.cycle.scope is self.scope:
-            # It was answered before, and the rest of it dropped.
+            # It was already answered, and the rest of it discarded.
             self._watch_sending(self.timeout_keep_alive, self._end)
         super().on_message_complete()
 
@@ -245,7 +247,7 @@ class Protocol(HttpToolsProtocol):
         if self.transport.is_closing():
             self._watch_reading(self.transport.get_write_buffer_size() > 0)
         elif self._is_in_body and not self._is_in_head:
-            # It was answered before all of it came: the rest is dropped, but not for ever.
+            # It was answered before it was complete: the rest is discarded, for a limited time.
             self._watch_sending(self._bounds.body_s, self._end)
 
     # Lingering
@@ -257,14 +259,14 @@ class Protocol(HttpToolsProtocol):
         return self._running is not None and self._running.more_body
 
     def linger(self, is_endless: bool) -> None:
-        """Once the answer that was begun is sent, read on for a while, so that it is seen."""
+        """Read on for a while after the current response, so that the client receives it."""
         assert self._running is not None
         self._linger_bytes_max = LINGER_ENDLESS_BYTES_MAX if is_endless else LINGER_BYTES_MAX
-        self._running.keep_alive = True  # Else it is closed as soon as the answer is sent.
+        self._running.keep_alive = True  # Otherwise it is closed as soon as the response is sent.
         self._is_to_linger = True
 
     def _begin_to_linger(self) -> None:
-        """Close the way out, and read on until the client has left or a bound is passed."""
+        """Close the sending side, and read until the client disconnects or a limit is passed."""
         self._stop_idle_timer()
         if self._linger_end_s or self.transport.is_closing():
             return
@@ -300,7 +302,7 @@ class Protocol(HttpToolsProtocol):
     # Upgrades
 
     def _should_upgrade(self) -> bool:
-        # A client with an answer to come, or to read, cannot turn to another protocol.
+        # A client with a pending response cannot switch to another protocol.
         return (
             not self._is_busy
             and not self.flow.write_paused
@@ -310,25 +312,26 @@ class Protocol(HttpToolsProtocol):
         )
 
     def handle_websocket_upgrade(self) -> None:
-        # From here on another protocol has the connection, with timers of its own.
+        # From here on another protocol owns the connection, with its own timers.
         self._stop_idle_timer()
         self._watch_sending(0.0)
         self._watch_reading(False)
         super().handle_websocket_upgrade()
 
     def _unsupported_upgrade_warning(self) -> None:
-        # What follows is in a protocol that is not spoken here.
+        # The following data is in an unsupported protocol.
         if self._is_busy:
             self.cycle.keep_alive = False
 
-    # Bounds
+    # Limits
 
     def _watch_head(self) -> None:
         self._watch_sending(self._bounds.head_s, self._is_late)
 
     def _is_late(self) -> None:
         if self._is_busy:
-            self._watch_head()  # Perhaps it is not even read: an answer goes first.
+            # The request may not even be read yet: the response before it goes first.
+            self._watch_head()
         elif self._is_new:
             self.transport.close()
         else:
@@ -371,7 +374,7 @@ class Protocol(HttpToolsProtocol):
             self._refuse_and_stop(431, "Request Header Fields Too Large")
 
     def _refuse_and_stop(self, status: int, reason: str, more: bytes = b"") -> None:
-        """Refuse from inside the parser, which the error ends."""
+        """Refuse from inside the parser, which the exception ends."""
         self._refuse(status, reason, more)
         raise ValueError(reason)
 
@@ -379,7 +382,7 @@ class Protocol(HttpToolsProtocol):
         self._refuse(400, "Bad Request")
 
     def _refuse(self, status: int, reason: str, more: bytes = b"") -> None:
-        """Answer with an error and close, when the requests before are answered."""
+        """Send a final response and close, after the responses of earlier requests."""
         if self._refusal or self.transport.is_closing():
             return
         first_line = f"HTTP/1.1 {status} {reason}\r\n".encode()
@@ -387,7 +390,7 @@ class Protocol(HttpToolsProtocol):
         if not self._is_busy:
             self._say_last(self._refusal)
         elif self.cycle.more_body and not self.pipeline:
-            # It is the body of the request that is being answered which is wrong.
+            # The error is in the body of the request that is being answered.
             self._say_last(b"" if self.cycle.response_started else self._refusal)
             self.cycle.disconnected = True
             self.cycle.message_event.set()
@@ -398,6 +401,6 @@ class Protocol(HttpToolsProtocol):
 
 
 def _spelled(data: bytes) -> bytes:
-    """Percent-encode a first request line that is no ASCII, as the published client sends it."""
+    """Percent-encode a first request line that is not ASCII, as sent by the published client."""
     line, end, rest = data.partition(b"\r\n")
     return data if line.isascii() else quote(line, safe=bytes(range(128))).encode() + end + rest

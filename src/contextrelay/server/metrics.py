@@ -1,10 +1,10 @@
 """Metrics: requests, bytes and listeners, counted per process, and GET /metrics for Prometheus.
 
-Every figure is one number in one long row, whose order follows from the paths alone. One process
-keeps its row in memory. Several keep theirs in mapped files, so that each of them can give the sum
-of all. A process that replaces a dead one counts on in its file.
+All figures are numbers in one row, whose order depends on the paths only. A single process keeps
+its row in memory. Several processes keep theirs in mapped files, so that each can return the sum of
+all. A process that replaces a dead one continues in its file.
 
-Rule: counting costs about a microsecond; whatever takes longer is done at GET /metrics.
+Rule: counting takes about a microsecond; everything slower is done at GET /metrics.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from contextrelay.store.engine import DATABASE_NAME
 
 NAME = "contextrelay"
 NO_PLACE = "(none)"
-"""The route of unknown paths: what clients make up may not become labels."""
+"""The route of unknown paths: text made up by clients must not become a label."""
 OTHER = "(other)"
-"""The methods and statuses that are not counted each by itself."""
+"""The methods and statuses that are not counted separately."""
 
 STATUSES = tuple(int(status) for status in HTTPStatus)
 BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 30.0)
 
-# Figures that belong to no route, by their index in the row.
+# Figures without a route, by their index in the row.
 IN_FLIGHT, SUBSCRIBERS, PUSHES, SIGNALS = range(4)
 _GAUGES = (IN_FLIGHT, SUBSCRIBERS)
 _FREE_FIGURES = 4
 
-# The figures of one route follow: how many took how long, then these. Then its statuses by method.
+# Then the figures of each route: a histogram of durations, these figures, and statuses by method.
 _NANOSECONDS = len(BOUNDS_S) + 1
 _BYTES_IN, _BYTES_OUT, _ROUTE = _NANOSECONDS + 1, _NANOSECONDS + 2, _NANOSECONDS + 3
 
@@ -57,13 +57,13 @@ _STATUS_INDEX = {status: index for index, status in enumerate(STATUSES)}
 
 
 class Metrics:
-    """The figures of one process, and the way to those of all."""
+    """The figures of one process, and access to those of all."""
 
     def __init__(self, paths: Paths, folder: str = "") -> None:
         self.routes: dict[str, int] = {}
-        """Where in the row the figures of a path begin."""
+        """The index in the row where the figures of a path start."""
         self.methods: dict[tuple[str, str], int] = {}
-        """Where in the row the statuses of a path and method begin."""
+        """The index in the row where the statuses of a path and method start."""
         size = _FREE_FIGURES
         for path, methods in _counted(paths):
             self.routes[path] = size
@@ -76,21 +76,23 @@ class Metrics:
         self._numbers = self._file.numbers if self._file else [0] * size
 
     def begin(self) -> int:
-        """Count a request in; returns what `end` takes as `begun`."""
+        """Count a request in flight; return the `begun` argument for `end`."""
         self._numbers[IN_FLIGHT] += 1
         return perf_counter_ns()
 
     def end(
         self, begun: int, path: str, method: str, status: int, bytes_in: int, bytes_out: int
     ) -> None:
-        """Count an answered request; its status is 0 where the client left before the answer."""
+        """Count an answered request; its status is 0 if the client disconnected before the
+        response.
+        """
         self.count(begun, path, method, status, bytes_in, bytes_out)
         self._numbers[IN_FLIGHT] -= 1
 
     def count(
         self, begun: int, path: str, method: str, status: int, bytes_in: int, bytes_out: int
     ) -> None:
-        """Count a request that was answered at once, so that it never was in flight."""
+        """Count a request that was answered at once and therefore never in flight."""
         took_ns = perf_counter_ns() - begun
         numbers = self._numbers
         route = self.routes[path]
@@ -104,22 +106,22 @@ class Metrics:
             numbers[route + _BYTES_OUT] += bytes_out
 
     def add(self, figure: int, amount: int = 1) -> None:
-        """Count what belongs to no route."""
+        """Add to a figure that has no route."""
         self._numbers[figure] += amount
 
     def totals(self) -> list[int]:
-        """The row of all processes together."""
+        """Return the sum of the rows of all processes."""
         rows = _rows(Path(self._folder)) if self._folder else [list(self._numbers)]
         return [sum(column) for column in zip(*rows, strict=True)]
 
     def close(self) -> None:
         if self._file is not None:
-            self._numbers = [0] * len(self._numbers)  # A late count does no harm.
+            self._numbers = [0] * len(self._numbers)  # A late count is harmless.
             self._file.close()
 
 
 def _counted(paths: Paths) -> Iterator[tuple[str, list[str]]]:
-    """Every route with the methods that are counted, in the same order in every process."""
+    """Yield every route with its counted methods, in the same order in every process."""
     yield NO_PLACE, [OTHER]
     for path, place in sorted(paths.places.items()):
         head = {"HEAD"} if "GET" in place.methods else set[str]()
@@ -127,14 +129,14 @@ def _counted(paths: Paths) -> Iterator[tuple[str, list[str]]]:
 
 
 class _File:
-    """A row in a file that others can read; only the process that holds its lock writes there."""
+    """A row in a mapped file; only the process that holds its lock writes to it."""
 
     def __init__(self, folder: Path, size: int) -> None:
         self._handle = _locked_file(folder)
         os.ftruncate(self._handle, 8 * size)
         self._map = mmap.mmap(self._handle, 8 * size)
         self.numbers = memoryview(self._map).cast("q")
-        self._clear_gauges()  # What a dead process had open is closed.
+        self._clear_gauges()  # A dead process has nothing open.
 
     def _clear_gauges(self) -> None:
         for gauge in _GAUGES:
@@ -158,12 +160,12 @@ def _locked_file(folder: Path) -> int:
             return handle
         os.close(handle)
     raise Invalid(
-        "there are too many processes to count", f"the limit is {WORKERS_MAX}; start fewer workers"
+        "too many processes for the metrics", f"the limit is {WORKERS_MAX}; start fewer workers"
     )
 
 
 def _rows(folder: Path) -> list[list[int]]:
-    """The row of each process; a file that is just being made counts for nothing yet."""
+    """Return the rows of all processes; incomplete files are skipped."""
     rows = [list(memoryview(each.read_bytes()).cast("q")) for each in sorted(folder.iterdir())]
     size = max(map(len, rows), default=0)
     return [row for row in rows if len(row) == size]
@@ -173,10 +175,10 @@ def _rows(folder: Path) -> list[list[int]]:
 
 
 async def scrape(exchange: Exchange) -> None:
-    """What the server did, for Prometheus: in the format that Accept names."""
+    """Return the metrics of the server for Prometheus, in the format named by Accept."""
     key = exchange.visitor.key
     if key is not None and not key.is_owners:
-        raise Forbidden("figures are those of the whole store", "use a key that is for all of it")
+        raise Forbidden("metrics cover the whole store", "use a key without restrictions")
     encoder, media_type = choose_encoder(exchange.header("accept"))
 
     def text() -> bytes:
@@ -189,7 +191,7 @@ async def scrape(exchange: Exchange) -> None:
 
 
 class _Collected(Collector):
-    """Figures as metric families."""
+    """The figures as metric families."""
 
     def __init__(self, metrics: Metrics, stores: Stores) -> None:
         self._metrics = metrics
@@ -201,7 +203,7 @@ class _Collected(Collector):
         for kind, name, documentation, figure in _FREE:
             yield kind(f"{NAME}_{name}", documentation, totals[figure])
         yield from _store_sizes(self._stores)
-        about = GaugeMetricFamily(f"{NAME}_build_info", "Which version runs.", labels=["version"])
+        about = GaugeMetricFamily(f"{NAME}_build_info", "Running version.", labels=["version"])
         about.add_metric([build().version], 1)
         yield about
 
@@ -210,24 +212,24 @@ _FREE = (
     (
         GaugeMetricFamily,
         "http_requests_in_flight",
-        "Requests that are being answered now.",
+        "Requests in flight.",
         IN_FLIGHT,
     ),
     (
         GaugeMetricFamily,
         "subscribers",
-        "Who waits for news now: WebSockets, streams of events, long-polls.",
+        "Open WebSockets, event streams and long polls.",
         SUBSCRIBERS,
     ),
-    (CounterMetricFamily, "pushes", "Artifacts that came over HTTP.", PUSHES),
-    (CounterMetricFamily, "signals", "Signals that came over HTTP.", SIGNALS),
+    (CounterMetricFamily, "pushes", "Artifacts pushed over HTTP.", PUSHES),
+    (CounterMetricFamily, "signals", "Signals sent over HTTP.", SIGNALS),
 )
 
 
 def _by_route(metrics: Metrics, totals: list[int]) -> Iterator[Metric]:
-    """What was counted by route, of the routes that were asked for at all."""
+    """Yield the metrics of each route that has had requests."""
     requests = CounterMetricFamily(
-        f"{NAME}_http_requests", "Requests answered.", labels=["route", "method", "status"]
+        f"{NAME}_http_requests", "Answered requests.", labels=["route", "method", "status"]
     )
     for (path, method), start in metrics.methods.items():
         counts = totals[start : start + len(STATUSES) + 1]
@@ -236,15 +238,13 @@ def _by_route(metrics: Metrics, totals: list[int]) -> Iterator[Metric]:
                 requests.add_metric([path, method, str(status)], count)
     seconds = HistogramMetricFamily(
         f"{NAME}_http_request_seconds",
-        "From a request's headers to the end of its answer, waits for news included.",
+        "Time from the headers of a request to the end of its response, including waits.",
         labels=["route"],
     )
     bytes_in = CounterMetricFamily(
-        f"{NAME}_http_received_bytes", "Bodies of requests.", labels=["route"]
+        f"{NAME}_http_received_bytes", "Request bodies.", labels=["route"]
     )
-    bytes_out = CounterMetricFamily(
-        f"{NAME}_http_sent_bytes", "Bodies of answers.", labels=["route"]
-    )
+    bytes_out = CounterMetricFamily(f"{NAME}_http_sent_bytes", "Response bodies.", labels=["route"])
     bounds = [*map(str, BOUNDS_S), "+Inf"]
     for path, start in metrics.routes.items():
         figures = totals[start : start + _ROUTE]
@@ -257,7 +257,7 @@ def _by_route(metrics: Metrics, totals: list[int]) -> Iterator[Metric]:
 
 
 def _store_sizes(stores: Stores) -> Iterator[Metric]:
-    """The sizes that take the same time to find, however much is in the store."""
+    """Yield the sizes that can be read in constant time."""
     home = stores.engine.home
     if home is None:
         return
@@ -265,7 +265,7 @@ def _store_sizes(stores: Stores) -> Iterator[Metric]:
     size_bytes = sum(path.stat().st_size for path in files if path.exists())
     yield GaugeMetricFamily(f"{NAME}_store_ledger_bytes", "Size of the ledger.", size_bytes)
     yield GaugeMetricFamily(
-        f"{NAME}_store_free_bytes", "Room left on the store's disk.", shutil.disk_usage(home).free
+        f"{NAME}_store_free_bytes", "Free space on the store's disk.", shutil.disk_usage(home).free
     )
 
 

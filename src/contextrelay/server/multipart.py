@@ -1,9 +1,9 @@
-"""Forms: a multipart/form-data body, read as it comes.
+"""Forms: a streaming parser of multipart/form-data bodies.
 
 One part is the content, the others are short fields, before or after it.
 
-Rule: nothing in a form is unbounded: not its parts, not what stands before them, not its fields;
-and it is whole, or it is refused.
+Rule: everything in a form is bounded: its parts, their headers and its fields. An incomplete form
+is refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from contextrelay.server.request import Exchange
 from contextrelay.server.request_body import Upload
 from contextrelay.verbs import Push
 
-# A form: how many parts it has, what its fields take, and what stands before each part.
+# Limits of a form: its parts, the size of its fields, and the headers of a part.
 FORM_PARTS_MAX = 20
 FORM_FIELD_BYTES_MAX = 64 * KIB
 FORM_HEADERS_MAX = 8
@@ -30,12 +30,12 @@ FORM_BOUNDARY_BYTES_MAX = 70
 MULTIPART = "multipart/form-data"
 CONTENT_PARTS = ("file", "content")
 
-# The client gets its warnings as errors.
+# The parser's warnings become errors for the client.
 logging.getLogger("python_multipart").setLevel(logging.ERROR)
 
 
 class Form:
-    """What a form brought."""
+    """A parsed form."""
 
     def __init__(self, content: Upload) -> None:
         self.fields: dict[str, str] = {}
@@ -43,7 +43,7 @@ class Form:
         self.has_content = False
         self.file_name: str | None = None
         self.media_type: str | None = None
-        """What the part with the content says of itself."""
+        """The media type that the content part declares."""
 
     def close(self) -> None:
         self.content.close()
@@ -53,7 +53,8 @@ async def read_form(exchange: Exchange, content_bytes_max: int) -> Form:
     """Read a form; the caller closes it.
 
     Raises:
-        Invalid: it is no whole form, or has no content; TooLarge: a part passes its bound.
+        Invalid: the form is incomplete, malformed or has no content.
+        TooLarge: a part exceeds its limit.
     """
     parsing = _Parsing(_boundary(exchange), content_bytes_max, Upload(exchange.make_room))
     bytes_max = content_bytes_max + FORM_PARTS_MAX * (
@@ -74,21 +75,21 @@ def _boundary(exchange: Exchange) -> bytes:
     boundary = parse_options_header(exchange.header("content-type"))[1].get(b"boundary", b"")
     if not 0 < len(boundary) <= FORM_BOUNDARY_BYTES_MAX:
         raise Invalid(
-            "the form has no boundary that can be used",
-            f"Content-Type names one of 1 to {FORM_BOUNDARY_BYTES_MAX} characters",
+            "invalid form boundary",
+            f"Content-Type must have a boundary of 1 to {FORM_BOUNDARY_BYTES_MAX} characters",
         )
     return boundary
 
 
 class _Parsing:
-    """The callbacks of the parser, and what they have collected."""
+    """The callbacks of the parser, and the data that they collect."""
 
     def __init__(self, boundary: bytes, content_bytes_max: int, content: Upload) -> None:
         self.form = Form(content)
         self._content_bytes_max = content_bytes_max
         self._content_bytes = 0
         self._met: list[bytes] = []
-        """Content that was parsed and not taken yet."""
+        """Parsed content that was not taken yet."""
         self._parts = 0
         self._headers: dict[str, bytes] = {}
         self._header_name = self._header_value = b""
@@ -112,24 +113,24 @@ class _Parsing:
         )
 
     def feed(self, part: bytes) -> list[bytes]:
-        """Parse a part of the body; returns the content in it."""
+        """Parse a part of the body and return the content in it."""
         try:
             self._parser.write(part)
         except FormParserError as error:
-            raise Invalid(f"the form cannot be read: {error}", "send multipart/form-data") from None
+            raise Invalid(f"malformed form: {error}", "send multipart/form-data") from None
         met, self._met = self._met, []
         return met
 
     def check_whole(self) -> None:
         if not self._is_whole:
-            raise Invalid("the form ends too early", "end it with its boundary and two hyphens")
+            raise Invalid("incomplete form", "end it with its boundary and two hyphens")
         if not self.form.has_content:
             raise Invalid("file field required", f"name a part {' or '.join(CONTENT_PARTS)}")
 
     def _begin(self) -> None:
         self._parts += 1
         if self._parts > FORM_PARTS_MAX:
-            raise TooLarge("the form has too many parts", f"send at most {FORM_PARTS_MAX}")
+            raise TooLarge("too many parts in the form", f"the limit is {FORM_PARTS_MAX}")
         self._headers = {}
         self._value = b""
 
@@ -147,17 +148,17 @@ class _Parsing:
         kind, options = parse_options_header(self._headers.get("content-disposition", b""))
         if kind != b"form-data" or b"name" not in options:
             raise Invalid("a part of the form has no name", "give each part a name")
-        self._part = _text(options[b"name"], "a part's name")
+        self._part = _text(options[b"name"], "the name of a part")
         if self._part in self.form.fields:
-            raise Invalid(f"{self._part[:80]!r} stands twice in the form", "send each part once")
+            raise Invalid(f"duplicate part {self._part[:80]!r}", "send each part once")
         if self._part not in CONTENT_PARTS:
             return
         if self.form.has_content:
-            raise Invalid("the form has content twice", f"send one of {', '.join(CONTENT_PARTS)}")
+            raise Invalid("duplicate content part", f"send one of {', '.join(CONTENT_PARTS)}")
         self.form.has_content = True
         if b"filename" in options:
             # Some clients send a whole path; its last part is the name.
-            name = _text(options[b"filename"], "the file's name").rpartition("/")[2]
+            name = _text(options[b"filename"], "the file name").rpartition("/")[2]
             self.form.file_name = name or None
         media_type = self._headers.get("content-type", b"").decode("latin-1").strip()
         self.form.media_type = media_type or None
@@ -170,7 +171,7 @@ class _Parsing:
             self._met.append(data[start:end])
             return
         if len(self._value) + end - start > FORM_FIELD_BYTES_MAX:
-            raise _over(f"the field {self._part[:80]!r}", FORM_FIELD_BYTES_MAX)
+            raise _over(f"field {self._part[:80]!r}", FORM_FIELD_BYTES_MAX)
         self._value += data[start:end]
 
     def _end(self) -> None:
@@ -185,14 +186,14 @@ def _text(raw: bytes, what: str) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError:
-        raise Invalid(f"{what} is no UTF-8", "encode the form as UTF-8") from None
+        raise Invalid(f"{what} is not valid UTF-8", "encode the form as UTF-8") from None
 
 
 def _over(what: str, bytes_max: int) -> TooLarge:
-    return TooLarge(f"{what} is longer than {bytes_max:,} bytes", f"the limit is {bytes_max:,}")
+    return TooLarge(f"{what} is too long", f"the limit is {bytes_max:,}")
 
 
 def content_too_large(bytes_max: int) -> TooLarge:
-    """The error for content over the limit, in the words of seed 002."""
+    """Return the error for content over the limit, with the text of seed 002."""
     limit = f"{bytes_max // MIB}MB" if bytes_max >= MIB else f"{bytes_max} bytes"
     return TooLarge(f"artifact exceeds {limit} limit", f"the limit is {bytes_max:,} bytes")

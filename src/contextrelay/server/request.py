@@ -1,7 +1,7 @@
-"""An exchange: one HTTP request, and the way to answer it.
+"""An exchange: one HTTP request, and its response.
 
-Rule: nothing is read beyond its bound, nor before it is known that its sender may send it: a body
-is read only for a verb that its reader names. A slow sender holds nothing but a connection.
+Rule: nothing is read beyond its limit, or before its sender is known to have the permission: a body
+is read only for a verb that the caller may use. A slow sender occupies nothing but a connection.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 BODY_BYTES_PER_S_MIN = 16 * KIB
 BODY_S_MAX = 3_600
-# A body up to this size is here with its headers, mostly: taking it in costs less than asking first
-# whether its thread is there and its quota has room.
+# A body up to this size usually arrives together with its headers: receiving it is cheaper than
+# first checking its thread and its quota.
 ASKED_FIRST_BYTES_MIN = 64 * KIB
-# A body of unknown length is held against its key's quota after every so many bytes.
+# Interval, in bytes, at which a body of unknown length is checked against the quota of its key.
 QUOTA_CHECK_BYTES = 256 * KIB
 
 
@@ -47,17 +47,17 @@ Headers = list[tuple[bytes, bytes]]
 JSON = b"application/json"
 TEXT = b"text/plain; charset=utf-8"
 _KEY_HEADER = KEY_HEADER.encode()
-# Keys of the scope, shared with the connection. ENDED: the client sends no more, with the function
-# that closes the connection. WAITS: the exchange only waits, so that ENDED means the client left.
+# Keys of the scope, shared with the connection. ENDED: the client sends no more; the value is the
+# function that closes the connection. WAITS: the exchange only waits, so ENDED means a disconnect.
 ENDED = "contextrelay.ended"
 WAITS = "contextrelay.waits"
 CONNECTION = "contextrelay.connection"
-# Core makes a copy of these before it reads them.
+# Core copies these before reading them.
 _COPIED = (ImportThread, Restore)
 
 
 class TimedOut(RelayError):
-    """The client stopped in the middle of its request."""
+    """The client stopped sending its request."""
 
     code, status = "timed_out", 408
 
@@ -67,7 +67,7 @@ class ClientLeft(Exception):
 
 
 class Exchange:
-    """A request as it is read, a reply as it is sent."""
+    """A request and its response."""
 
     __slots__ = (
         "_body_s",
@@ -90,7 +90,7 @@ class Exchange:
     )
 
     visitor: Visitor
-    """The caller; set before anything is done for it."""
+    """The caller; set before anything is done for the request."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Exchange:
         self.door = door
         self.scope = scope
         self.values: dict[str, str] = {}
-        """What the names in the path stand for."""
+        """The values of the `{name}` parts of the path."""
         self._body_s = body_s
         self._incoming = incoming
         self._held: IncomingBody | None = None
@@ -112,70 +112,71 @@ class Exchange:
         self.method: str = scope.get("method", "GET")
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.status = 0
-        """Of the answer; 0 before it is begun."""
+        """The status of the response; 0 before it has started."""
         self.bytes_in = self.bytes_out = 0
         self.origin = ""
-        """The address of this server as the client calls it; set once the Host was checked."""
+        """The address of this server as the client calls it; set after the Host was checked."""
         self.ended: RelayError | None = None
-        """Why it was ended before it was done, if it was."""
+        """Why the exchange was ended early, if it was."""
         self._receive = receive
         self._send = send
 
     @property
     def relay(self) -> AsyncLocal:
-        """The store as the caller sees it."""
+        """Return the store with the permissions of the caller."""
         relay = self.visitor.relay
         if self.header(READER_HEADER) == PERSON:
             return relay.over(replace(relay.stores, is_counted=False))
         return relay
 
-    # Reading
+    # Request
 
     def header(self, name: str) -> str:
-        """The value of a header; "" where there is none."""
+        """Return the value of a header, or ""."""
         return self.headers.get(name.encode(), b"").decode("latin-1")
 
     def key(self) -> str:
-        """The idempotency key; "" where there is none.
+        """Return the idempotency key, or "".
 
         Raises:
-            Invalid: it is empty, which would look like none.
+            Invalid: it is empty, which would look like a missing one.
         """
         if self.headers.get(_KEY_HEADER) == b"":
-            raise Invalid("the idempotency key is empty", "give one, or leave the header out")
+            raise Invalid("empty idempotency key", "send a value, or omit the header")
         return self.header(KEY_HEADER)
 
     def segments(self) -> list[str]:
-        """The parts of the path, each decoded once.
+        """Return the segments of the path, each decoded once.
 
         Raises:
-            Invalid: a part is no UTF-8.
+            Invalid: a segment is not valid UTF-8.
         """
         raw: bytes = self.scope["raw_path"]
         return [decoded(part) for part in raw.split(b"/")[1:]]
 
     def query(self) -> dict[str, str]:
-        """The fields of the query.
+        """Return the fields of the query.
 
         Raises:
-            Invalid: it is no UTF-8, has too many fields, or one twice.
+            Invalid: it is not valid UTF-8, has too many fields, or has a duplicate field.
         """
         return query_fields(self.scope["query_string"])
 
     def media_type(self) -> str:
-        """The Content-Type, without parameters."""
+        """Return the Content-Type without parameters."""
         return self.header("content-type").partition(";")[0].strip().lower()
 
     def accepts(self, media_type: str) -> bool:
-        """Whether the client asks for a media type by name."""
+        """Return True if the Accept header lists a media type by name."""
         asked = self.header("accept").lower()
         return any(part.partition(";")[0].strip() == media_type for part in asked.split(","))
 
     async def whole(self, bytes_max: int, kind: type[Verb[Any]] | None) -> bytes:
-        """The request's body in one piece, for a verb, or for any that the caller may ask.
+        """Return the whole request body, for a verb, or for any verb that the caller may use.
 
         Raises:
-            Refused: the caller may not ask the verb; Full: nor store so much.
+            Refused: the caller may not use the verb.
+            Full: the quota of the caller has no room for it.
             TooLarge: it is longer than `bytes_max`; most of it was not read.
             Limited, Unavailable: there is no room for it now.
         """
@@ -187,15 +188,15 @@ class Exchange:
         return b"".join(parts)
 
     async def upload(self, bytes_max: int, kind: type[Verb[Any]], is_bare: bool = False) -> Upload:
-        """The request's body, in memory while it is small and in a file from there on.
+        """Receive the request body, in memory if it is small, otherwise in a file.
 
-        `is_bare`: it is content and nothing else, so that its size is known beforehand.
+        `is_bare`: the body is the content only, so its size is known beforehand.
 
         Raises:
-            As `whole`; Full also where the temporary folder has no room.
+            As `whole`; Full also if the temporary folder has no room.
         """
         upload = Upload(self.make_room)
-        # Where no length was announced, the quota is looked at again as the content comes.
+        # Without an announced length, the quota is checked again while the content arrives.
         checked_bytes = bytes_max if self._announced_bytes() is not None or not is_bare else 0
         try:
             async for part in self.parts(bytes_max, kind, is_bare=is_bare):
@@ -215,13 +216,15 @@ class Exchange:
         in_file: bool = True,
         is_bare: bool = False,
     ) -> AsyncIterator[bytes]:
-        """The request's body as it comes, at a pace.
+        """Yield the request body as it arrives, with a minimum pace.
 
         Raises:
-            As `whole`; TimedOut: it comes too slowly. ClientLeft: it comes no more.
+            As `whole`.
+            TimedOut: the body arrives too slowly.
+            ClientLeft: the client disconnected.
         """
         message = await self._opened(bytes_max, kind, in_file, is_bare)
-        # Only waiting for the client counts, not what is done with what came.
+        # Only the wait for the client counts, not the processing of the data.
         left_s, paced_bytes, all_left_s = self._body_s, self.bytes_in, float(BODY_S_MAX)
         pace_bytes = self._body_s * BODY_BYTES_PER_S_MIN
         while True:
@@ -242,12 +245,12 @@ class Exchange:
 
     @property
     def asks_first(self) -> bool:
-        """Whether the caller and its quota are to be checked before the body is read."""
+        """Return True if the caller and its quota are checked before the body is read."""
         announced = self._announced_bytes()
         return announced is None or announced > ASKED_FIRST_BYTES_MIN or b"expect" in self.headers
 
     def _announced_bytes(self) -> int | None:
-        """The length of the body; None where it is not announced."""
+        """Return the announced length of the body, or None."""
         if b"transfer-encoding" in self.headers:
             return None
         return int(self.headers.get(b"content-length", 0))
@@ -260,9 +263,9 @@ class Exchange:
     async def _opened(
         self, bytes_max: int, kind: type[Verb[Any]] | None, in_file: bool, is_bare: bool
     ) -> MutableMapping[str, Any]:
-        """The first message of a body, once nothing is in the way of taking it in.
+        """Return the first message of a body, after all checks have passed.
 
-        Only this answers `Expect: 100-continue`.
+        Only this call answers `Expect: 100-continue`.
         """
         caller = self.visitor.relay.stores.caller
         if caller is not None and kind is not None:
@@ -283,7 +286,7 @@ class Exchange:
         return message
 
     def make_room(self, size_bytes: int) -> None:
-        """Make room in the temporary folder for a part of the body."""
+        """Reserve room in the temporary folder for a part of the body."""
         self._holding().put(self._copies * size_bytes, FILE_BYTES)
 
     def _holding(self, expected_bytes: int = 0, in_file: bool = True) -> IncomingBody:
@@ -294,16 +297,16 @@ class Exchange:
         return self._held
 
     def let_go(self) -> None:
-        """Give back the room of its body: it is answered."""
+        """Release the room of the body after the response."""
         if self._held is not None:
             self._held.end()
             self._held = None
 
     async def _next_message(self, seconds: float) -> tuple[MutableMapping[str, Any], float]:
-        """The next part of the body, and how long it took.
+        """Return the next part of the body, and how long it took.
 
         Raises:
-            TimedOut: none came.
+            TimedOut: no part arrived.
         """
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
@@ -312,12 +315,12 @@ class Exchange:
                 return await self._receive(), loop.time() - begun_s
         except TimeoutError:
             raise TimedOut(
-                f"the body comes more slowly than {BODY_BYTES_PER_S_MIN:,} bytes a second",
-                "send it without a pause",
+                f"the body is slower than {BODY_BYTES_PER_S_MIN:,} bytes per second",
+                "send it without pauses",
             ) from None
 
     async def until_left(self) -> None:
-        """Return when the client has gone, or can be expected to have."""
+        """Return when the client has disconnected, or is assumed to have."""
         self.scope[WAITS] = True
         if (leave := self.scope.get(ENDED)) is not None:
             leave()
@@ -325,17 +328,17 @@ class Exchange:
             pass
 
     async def cut(self) -> None:
-        """End the connection, so that the client sees that the answer is not whole."""
+        """Close the connection, so that the client notices the incomplete response."""
         connection: Connection = self.scope[CONNECTION]
         connection.cut()
         await self.until_left()
 
-    # Answering
+    # Response
 
     async def reply(
         self, status: int, body: bytes, media_type: bytes, more: Iterable[tuple[bytes, bytes]] = ()
     ) -> None:
-        """Answer in one piece."""
+        """Send a whole response."""
         await self.start(
             status, [(b"content-length", b"%d" % len(body)), (b"content-type", media_type), *more]
         )
@@ -345,10 +348,10 @@ class Exchange:
     async def refuse(
         self, status: int, body: bytes, media_type: bytes, more: Iterable[tuple[bytes, bytes]] = ()
     ) -> None:
-        """Answer in one piece; where much of the body is still to come, the connection ends.
+        """Send a whole error response; if much of the body is still unread, the connection ends.
 
-        A client that sends all of its body before it reads sees the answer, too. The rest of a
-        short body is dropped as it comes, unless it is too slow.
+        A client that sends its whole body before it reads gets the response too. The rest of a
+        short body is discarded as it arrives, unless it is too slow.
         """
         connection: Connection = self.scope[CONNECTION]
         is_short = not self.asks_first and status != TimedOut.status
@@ -375,7 +378,7 @@ class Exchange:
 
 
 def query_fields(raw: bytes) -> dict[str, str]:
-    """The fields of a query, as `Exchange.query` gives them."""
+    """Return the fields of a query, as `Exchange.query` does."""
     if not raw:
         return {}
     try:
@@ -386,20 +389,22 @@ def query_fields(raw: bytes) -> dict[str, str]:
             max_num_fields=QUERY_FIELDS_MAX,
         )
     except ValueError:
-        raise Invalid("the query cannot be read", "percent-encode it as UTF-8") from None
+        raise Invalid("malformed query", "percent-encode it as UTF-8") from None
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        raise Invalid("a field stands twice in the query", "send each field once")
+        raise Invalid("duplicate query field", "send each field once")
     return fields
 
 
 def decoded(part: bytes) -> str:
-    """A part of a path, percent-decoded once."""
+    """Percent-decode a path segment once."""
     try:
         return (unquote_to_bytes(part) if b"%" in part else part).decode()
     except UnicodeDecodeError:
-        raise Invalid("the path is no UTF-8", "percent-encode it as UTF-8") from None
+        raise Invalid("the path is not valid UTF-8", "percent-encode it as UTF-8") from None
 
 
 def _too_long(bytes_max: int) -> TooLarge:
-    return TooLarge(f"the body is longer than {bytes_max:,} bytes", "send less, or in parts")
+    return TooLarge(
+        f"the body is longer than {bytes_max:,} bytes", "send less, or send it in parts"
+    )

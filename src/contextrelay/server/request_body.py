@@ -1,7 +1,7 @@
-"""Uploads: a request's body on its way in.
+"""Uploads: request bodies that are being received.
 
-A small one stays in memory; a larger one goes to a file without a name, so that memory stays flat
-and no thread waits for a slow client: core gets a body only once it is all here.
+A small body stays in memory; a larger one goes to an unnamed file, so that memory use stays flat
+and no thread waits for a slow client: core gets a body only after it is complete.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Upload:
-    """What came so far; `make_room` is asked before anything is written to a file."""
+    """The data received so far; `make_room` is called before anything is written to a file."""
 
     __slots__ = ("_file", "_make_room", "_parts", "_waiting_bytes", "size_bytes")
 
@@ -33,10 +33,11 @@ class Upload:
         self._file: IO[bytes] | None = None
 
     async def take(self, part: bytes) -> None:
-        """Take in some more.
+        """Append a part of the body.
 
         Raises:
-            Full: there is no room for it. Limited, Unavailable: not now.
+            Full: there is no room for it.
+            Limited, Unavailable: there is no room for it now.
         """
         self.size_bytes += len(part)
         self._waiting_bytes += len(part)
@@ -57,18 +58,18 @@ class Upload:
         self._waiting_bytes = 0
 
     def body(self) -> bytes | Iterator[bytes]:
-        """The body, as core takes one; once."""
+        """Return the body in the form that core takes; only once."""
         if self._file is None:
             return b"".join(self._parts)
         return self._chunks(self._file)
 
     def whole(self) -> bytes:
-        """The body in one piece; once."""
+        """Return the whole body; only once."""
         body = self.body()
         return body if isinstance(body, bytes) else b"".join(body)
 
     def _chunks(self, file: IO[bytes]) -> Iterator[bytes]:
-        """What the file has, then what never went there."""
+        """Yield the contents of the file, then the part that is still in memory."""
         file.seek(0)
         while chunk := file.read(CHUNK_BYTES):
             yield chunk
@@ -77,11 +78,11 @@ class Upload:
 
     def close(self) -> None:
         if self._file is not None:
-            with suppress(OSError):  # What could not be written is not missed.
+            with suppress(OSError):  # Data that could not be written is no longer needed.
                 self._file.close()
 
 
 def _trouble(error: OSError) -> RelayError:
     if error.errno in _NO_ROOM:
         return no_room()
-    return Unavailable("the server cannot take in this body now", "try again later")
+    return Unavailable("the server cannot receive this body now", "retry later")

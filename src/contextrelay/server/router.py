@@ -1,9 +1,9 @@
-"""Paths: which function answers which method on which path, and the types that it takes.
+"""Routing: the handler of each method and path, and the types of its request and response.
 
-Rule: what OpenAPI says of an endpoint is made of its types and of the handler's docstring.
+Rule: the OpenAPI description of an endpoint is made from its types and the handler's docstring.
 
-`{name}` stands for one part of a path, and `{name...}` at the end for all the rest, slashes and
-all. A part that is written out goes before one that stands for any.
+`{name}` matches one path segment, and `{name...}` at the end matches the rest including slashes. A
+literal segment has precedence over a placeholder.
 """
 
 from __future__ import annotations
@@ -22,51 +22,51 @@ if TYPE_CHECKING:
 Handler = Callable[["Exchange"], Awaitable[None]]
 
 RELAY, PLAIN_THREADS, SERVER = "relay", "threads, plain", "server"
-"""Tags: the paths of seed 000, those of seed 002, and those about the server itself."""
+"""Tags: the paths of seed 000, those of seed 002, and those of the server itself."""
 UNKNOWN = "invalid or missing API token"
-"""Seed 002's error text for a missing or wrong token."""
+"""Seed 002's error text for a missing or invalid token."""
 WRITES = (KEY_HEADER, FROM_HEADER)
 """The headers of requests that write."""
 
 
 class NotAllowed(RelayError):
-    """The path is there, but not for this method."""
+    """The path exists, but does not support this method."""
 
     code, status = "method_not_allowed", 405
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
-    """One method on one path that is not a verb's own."""
+    """A method on a path that is not a verb."""
 
     http: str
-    """Like "POST /threads"."""
+    """For example "POST /threads"."""
     handler: Handler
     id: str = ""
-    """In OpenAPI, where it is not the handler's name."""
+    """The OpenAPI operation id, if it is not the handler's name."""
     tag: str = PLAIN_THREADS
     query: type[Struct] | None = None
-    """Its fields are the query's; those that the path names are left out."""
+    """The type with the query fields; those in the path are left out."""
     takes: Any = None
     """The type of the JSON body."""
     takes_bytes: bool = False
-    """Whether the body may be anything else, too."""
+    """If True, other bodies than JSON are accepted too."""
     form: type[Struct] | None = None
-    """The fields of a form, where that is taken as well; the content is in its part `file`."""
+    """The type with the form fields, if forms are accepted; the content is in the part `file`."""
     gives: Any = None
-    """The type of the JSON reply; a tuple where it may be one of several."""
+    """The type of the JSON response; a tuple of alternatives."""
     status: int = 200
     also: dict[int, tuple[str, ...]] = {}
-    """More replies: statuses, and the media types that each may come with."""
+    """Further responses: statuses with their media types."""
     headers: tuple[str, ...] = ()
-    """Request headers that matter here."""
+    """Relevant request headers."""
     fails: tuple[int, ...] = ()
-    """HTTP statuses of its errors, besides those that follow from its method and path."""
+    """Error statuses apart from those that follow from the method and the path."""
     takes_token: bool = False
-    """Whether the token may be in the query: a browser can send no header with it."""
+    """True if the token may be in the query: browsers cannot send headers with this request."""
 
     @property
     def name(self) -> str:
-        """In OpenAPI: new_thread is newThread."""
+        """Return the OpenAPI name: new_thread becomes newThread."""
         first, *rest = self.handler.__name__.split("_")
         return self.id or first + "".join(map(str.title, rest))
 
@@ -80,7 +80,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
 
 class RoutedPath:
-    """One path: what can be done there."""
+    """A path with the handlers of its methods."""
 
     __slots__ = (
         "has_text_errors",
@@ -96,24 +96,24 @@ class RoutedPath:
         self.path = path
         self.methods: dict[str, Handler] = {}
         self.has_text_errors = False
-        """Whether errors here are plain text, as seed 000 has them."""
+        """True if errors are plain text, as in seed 000."""
         self.unknown = ""
-        """The error text for a missing or wrong token, where it is not the usual one."""
+        """The error text for a missing or invalid token, if it differs from the usual one."""
         self.takes_token = False
-        """Whether the token may be in the query."""
+        """True if the token may be in the query."""
         self.is_open = False
-        """Whether it needs no token."""
+        """True if no token is needed."""
         self.is_page = False
-        """Whether it is for browsers: signed in by a cookie, and errors are pages."""
+        """True for pages: sign-in by cookie, and errors as HTML."""
 
     def allowed(self) -> str:
-        """The value of an Allow header."""
+        """Return the value of the Allow header."""
         head = ["HEAD"] if "GET" in self.methods else []
         return ", ".join(sorted([*self.methods, *head, "OPTIONS"]))
 
 
 class Paths:
-    """A tree of path parts."""
+    """A tree of path segments."""
 
     def __init__(self) -> None:
         self._root: dict[str, Any] = {}
@@ -131,14 +131,14 @@ class Paths:
             name = ("..." if part.endswith("...}") else "{}") if part.startswith("{") else part
             node = node.setdefault(name, {})
         place = self.places.setdefault(path, RoutedPath(path))
-        assert method not in place.methods, f"{method} {path} is answered twice"
+        assert method not in place.methods, f"duplicate route {method} {path}"
         place.methods[method] = handler
-        assert node.get("/", place) is place, f"{path} is spelled in two ways"
+        assert node.get("/", place) is place, f"{path} has two names for one segment"
         node["/"] = place
         return place
 
     def find(self, parts: list[str]) -> tuple[RoutedPath, dict[str, str]] | None:
-        """The place of a path and what its names stand for."""
+        """Return the route of a path and the values of its placeholders, or None."""
         found = self._find(self._root, parts, 0)
         if found is None:
             return None

@@ -1,7 +1,7 @@
-"""Headers that keep a browser from trusting a reply more than it should.
+"""Security headers of responses.
 
-Rule: `SAFE` is on every reply, also on those that no handler of ours wrote: the server adds it. A
-page adds what `page` gives, and runs nothing but what is named there.
+Rule: `SAFE` is on every response, including those of uvicorn: the server adds it. A page also has
+the headers of `page`, which allow only the named style and script.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ SAFE = [
 SAFE_BYTES: Headers = [(name.encode(), value.encode()) for name, value in SAFE]
 SAFE_LINES = "".join(f"{name}: {value}\r\n" for name, value in SAFE).encode()
 NO_MORE_LINES = b"connection: close\r\ncontent-length: 0\r\n\r\n"
-"""The end of the last, empty answer on a connection."""
+"""The end of the last, empty response on a connection."""
 
 
 def page(style: str = "", script: str = "") -> Headers:
-    """The headers of a page whose only style and script are these texts, inside it."""
+    """Return the headers of a page with only this inline style and script."""
     policy = (
         "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
         f"; img-src data:{_only('style', style)}{_only('script', script)}"

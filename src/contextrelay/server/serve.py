@@ -1,6 +1,6 @@
 """Serving: one or several processes on one socket, over one store.
 
-Rule: it listens before it says so, and ends only when what it accepted is answered.
+Rule: the server listens before it reports so, and ends only after answering what it accepted.
 """
 
 from __future__ import annotations
@@ -44,29 +44,28 @@ except ImportError:  # Windows has no such limits.
     resource = None
 
 FRAME_BYTES_IN_MAX = 64 * KIB
-# Of the files that a process may have open, those that are not for connections.
+# The open files of a process that are reserved for other purposes than connections.
 FILES_KEPT = 256
 SOCKET_BACKLOG = 2_048
 SHUTDOWN_S_MAX = 10
 
 
 OPTIONS_VARIABLE = "CONTEXTRELAY_SERVE"
-"""How the options reach the processes of a server with several."""
+"""The variable that passes the options to the processes of a server."""
 END_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 STORE = "the server's own"
-"""The address of the store in reports: where it is on this machine is nobody's business."""
+"""The address of the store in reports: its location on this machine is private."""
 
-# How long a thread that stores a push may keep the event loop waiting: Python's 5 ms show in the
-# slowest answers to others.
+# The thread switch interval: Python's 5 ms would show in the slowest responses during pushes.
 SWITCH_S = 0.0005
-# After so many new objects Python looks for cycles among them: its 700 are a few requests, of which
-# nearly all objects go by themselves, and the search took 4 % of a push.
+# The threshold of the cyclic garbage collector: the default of 700 objects is a few requests,
+# nearly all objects are freed without it, and the collections took 4 % of a push.
 GARBAGE_OBJECTS = 20_000
 
 
 class ServeOptions(Struct, frozen=True, kw_only=True):
-    """How a server is to be run."""
+    """The options of a server."""
 
     store: str | None = None
     host: str = "127.0.0.1"
@@ -75,25 +74,25 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     allowed_hosts: tuple[str, ...] = ()
     workers: int = 1
     needs_token: bool = False
-    """Whether a key is needed also on loopback; elsewhere it always is."""
+    """If True, a key is required on loopback too; elsewhere it always is."""
     first_key: KeptKey | None = None
-    """A key to make, for a store that is gone with its process."""
+    """A key to create, for a store that only exists in this process."""
     a2a: tuple[str, ...] | None = None
-    """Agents to serve by A2A, NAME=KIND:WHAT; () for the usual one, None for no A2A."""
+    """Agents to serve over A2A, as NAME=KIND:WHAT; () for the default one, None for no A2A."""
     identity: Identity = Identity()
     grpc_port: int | None = None
-    """Where the agents are served over gRPC, too."""
+    """The port on which the agents are also served over gRPC."""
     bounds: ServerBounds = ServerBounds()
     page: PageOptions = field(default_factory=PageOptions)
     figures: str = ""
-    """The folder in which several processes count together; `run` makes it."""
+    """The folder of the shared metrics of several processes; created by `run`."""
 
 
 def listen(options: ServeOptions) -> socket.socket:
-    """Take the port, before anything else is done.
+    """Bind the port, before anything else is done.
 
     Raises:
-        Invalid: it cannot be had.
+        Invalid: the port is not available.
     """
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     listener = socket.socket(family)
@@ -103,8 +102,8 @@ def listen(options: ServeOptions) -> socket.socket:
     except OSError as error:
         listener.close()
         raise Invalid(
-            f"{options.host}:{options.port} cannot be listened on: {error.strerror or error}",
-            "choose another with --port, or --port 0 for any that is free",
+            f"cannot listen on {options.host}:{options.port}: {error.strerror or error}",
+            "choose another port with --port, or --port 0 for any free one",
         ) from error
     listener.listen(SOCKET_BACKLOG)
     listener.set_inheritable(True)
@@ -112,8 +111,8 @@ def listen(options: ServeOptions) -> socket.socket:
 
 
 def application(options: ServeOptions) -> App:
-    """The application of one process; the store is opened when it starts."""
-    options.identity.verify()  # What is wrong with it is said before it listens.
+    """Return the application of one process; the store is opened at startup."""
+    options.identity.verify()  # Raises errors before the server listens.
     watch = guard(options.host, options.port, options.public_url, options.allowed_hosts)
 
     def open_door() -> ServerContext:
@@ -144,7 +143,7 @@ def _a2a(options: ServeOptions) -> A2AOptions:
 
 
 def _affordable(bounds: ServerBounds) -> ServerBounds:
-    """No more connections and uploads than this process may open files, less the store's."""
+    """Limit connections and uploads to the open files that the store leaves."""
     if resource is None:
         return bounds
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -160,12 +159,12 @@ def _allow_files() -> None:
     if resource is None:
         return
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # macOS says infinite, and means less.
+    with suppress(ValueError, OSError):  # macOS reports no limit, but has one.
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def from_environment() -> App:
-    """The application of one process of several; uvicorn's own server calls it."""
+    """Return the application of one process of several; called by uvicorn."""
     quiet_logs()
     _tune()
     app = application(decode(os.environ[OPTIONS_VARIABLE], type=ServeOptions))
@@ -175,13 +174,13 @@ def from_environment() -> App:
 
 
 def _tune() -> None:
-    """Set up the interpreter for many short requests."""
+    """Tune the interpreter for many short requests."""
     sys.setswitchinterval(SWITCH_S)
     gc.set_threshold(GARBAGE_OBJECTS)
 
 
 def _end_waits_first(app: App, number: int) -> None:
-    """On a signal, end all waits as `Server` does, then call the handler that was there."""
+    """On a signal, end all waits as `Server` does, then call the previous handler."""
     then = signal.getsignal(number)
 
     def end(sig: int, frame: FrameType | None) -> None:
@@ -193,7 +192,7 @@ def _end_waits_first(app: App, number: int) -> None:
 
 
 def run(options: ServeOptions, listener: socket.socket) -> None:
-    """Serve until a signal ends it."""
+    """Serve until a signal arrives."""
     _allow_files()
     if options.workers == 1:
         _tune()
@@ -208,7 +207,7 @@ def run(options: ServeOptions, listener: socket.socket) -> None:
 
 
 def _hear_signals() -> None:
-    """Unblock signals, now that they have handlers: our parent may have blocked them."""
+    """Unblock signals, which the parent may have blocked, after their handlers are installed."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, END_SIGNALS)
 
 
@@ -237,7 +236,7 @@ def config(app: App | str, workers: int = 1) -> uvicorn.Config:
 
 
 class Server(uvicorn.Server):
-    """A server that ends all waits for news before it waits for open requests."""
+    """A uvicorn server that ends all waits for new data before it waits for open requests."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         _hear_signals()
@@ -254,7 +253,7 @@ class Server(uvicorn.Server):
 
 
 def quiet_logs() -> None:
-    """Say only what somebody should know; on stderr."""
+    """Set up logging: warnings and errors only, on stderr."""
     handler = logging.StreamHandler()
     handler.setFormatter(_Lines("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
@@ -263,7 +262,7 @@ def quiet_logs() -> None:
 
 
 class _Lines(logging.Formatter):
-    """One line a message, whatever a request put into it, and nothing that acts on a terminal."""
+    """A formatter that writes one line per message, without sequences that control a terminal."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
         return super().formatMessage(record).replace("\r", "\\r").replace("\n", "\\n")

@@ -1,9 +1,9 @@
-"""Verbs that may take long, each in a thread of its own, so that they hold up nobody else.
+"""Slow verbs, each in its own thread, so that they delay no other requests.
 
-Those that go through the whole store are refused where too many run; those that look into bodies,
-which end soon (bounded/bodies.py), wait their turn.
+Verbs that scan the whole store are refused if too many are running; verbs that look into bodies,
+which are short (bounded/bodies.py), wait for their turn.
 
-Rule: they are few at once, and a server that ends does not wait for them: the threads end with it.
+Rule: their number is limited, and a server that stops does not wait for them.
 """
 
 from __future__ import annotations
@@ -17,31 +17,32 @@ from contextrelay.client.transport.local import AsyncLocal
 from contextrelay.errors import Unavailable
 from contextrelay.verbs import Body, Verb
 
-# Requests that take long: capabilities, backups, whole-store checks; and that look into bodies.
+# Limits of slow requests: capabilities, backups and scans of the store; and those that look into
+# bodies.
 SLOW_AT_ONCE_MAX = 16
 LOOKS_AT_ONCE_MAX = 8
 
 
 class SlowPool:
-    """The long requests of one server."""
+    """The slow requests of one server."""
 
     def __init__(self) -> None:
         self._long = asyncio.Semaphore(SLOW_AT_ONCE_MAX)
         self._looks = asyncio.Semaphore(LOOKS_AT_ONCE_MAX)
 
     async def look(self, relay: AsyncLocal, verb: Verb[Any], body: Body, key: str) -> Any:
-        """Answer a verb that looks into bodies, as soon as there are not too many others."""
+        """Run a verb that looks into bodies, as soon as few enough others are running."""
         return await self._in_own_thread(relay, verb, body, key, self._looks)
 
     async def ask(self, relay: AsyncLocal, verb: Verb[Any], body: Body, key: str) -> Any:
-        """Answer a verb that goes through the whole store.
+        """Run a verb that scans the whole store.
 
         Raises:
-            Unavailable: too many such requests are being answered.
+            Unavailable: too many such requests are running.
         """
         if self._long.locked():
             raise Unavailable(
-                f"{SLOW_AT_ONCE_MAX} requests that take long are being answered", "ask again later"
+                f"{SLOW_AT_ONCE_MAX} slow requests are already running", "retry later"
             )
         return await self._in_own_thread(relay, verb, body, key, self._long)
 
@@ -53,9 +54,10 @@ class SlowPool:
         future: asyncio.Future[Any] = loop.create_future()
 
         def give(reply: Any, error: BaseException | None) -> None:
-            turns.release()  # Only now: the thread works on where its client has left.
+            # Released only now: the thread keeps working after its client has disconnected.
+            turns.release()
             if future.done():
-                return  # Its client is gone, or the server ends.
+                return  # The client disconnected, or the server is stopping.
             if error is not None:
                 future.set_exception(error)
             else:
@@ -67,7 +69,7 @@ class SlowPool:
                 reply = relay.answer(verb, body, key)
             except Exception as raised:
                 error = raised
-            with suppress(RuntimeError):  # The loop is closed: nobody waits any more.
+            with suppress(RuntimeError):  # The loop is closed, and nobody waits for the result.
                 loop.call_soon_threadsafe(give, reply, error)
 
         threading.Thread(target=work, name="relay-slow", daemon=True).start()

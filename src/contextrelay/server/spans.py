@@ -1,7 +1,7 @@
-"""Spans: one per request, exported as the OTEL_* variables say.
+"""OpenTelemetry spans: one per request, exported as configured by the OTEL_* variables.
 
 A span has the route, verb, status, duration and sizes of a request. It has no path, query, ref,
-body, key or address. Where the environment names no exporter, there is no `Spans`.
+body, key or address. Without an exporter in the environment there is no `Spans`.
 
 Rule: a request never waits for the exporter. Spans wait in the SDK's bounded queue; when it is full
 they are dropped, and the log says so.
@@ -28,7 +28,7 @@ _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT
 
 
 def open_spans() -> Spans | None:
-    """Open the exporter that the environment names, or return None."""
+    """Open the exporter named by the environment, or return None."""
     is_off = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
     if is_off or not any(name in os.environ for name in _ENDPOINTS):
         return None
@@ -37,7 +37,7 @@ def open_spans() -> Spans | None:
 
         exporter = open_exporter()
     except RelayError as error:
-        log.warning("no spans are sent: %s; %s", error, error.hint)
+        log.warning("spans are not exported: %s; %s", error, error.hint)
         return None
     return Spans(exporter) if exporter is not None else None
 
@@ -61,7 +61,7 @@ class Spans:
         self._verbs = {
             (route.path, route.method): route.verb.__name__ for route in routes() if not route.name
         }
-        # Durations are measured by another clock than that of the calendar.
+        # Durations come from a monotonic clock, start times from the system clock.
         self._offset_ns = time_ns() - perf_counter_ns()
 
     def add(
@@ -74,7 +74,7 @@ class Spans:
         bytes_out: int,
         traceparent: bytes = b"",
     ) -> None:
-        """Record a request that was answered just now; status 0 means that the client left."""
+        """Record a request that was just answered; status 0 means that the client disconnected."""
         method = method if method in _METHODS else "_OTHER"
         route = "" if path == NO_PLACE else path
         verb = self._verbs.get((path, "GET" if method == "HEAD" else method))
@@ -98,5 +98,5 @@ class Spans:
         span.end(perf_counter_ns() + self._offset_ns)
 
     def close(self) -> None:
-        """Export the spans that wait, and stop."""
+        """Export the queued spans, and stop."""
         self._provider.shutdown()

@@ -1,14 +1,14 @@
-"""Tokens that an identity provider made: whose they are, and what the caller may do with them.
+"""Tokens of identity providers: their owner and permissions.
 
-A server that is started with a verifier, `MODULE:FUNCTION`, asks it about every token that is no
-key of its store. It returns None for a token that is not good, else what it is good for:
+A server that is started with a verifier, `MODULE:FUNCTION`, calls it for every token that is not a
+key of its store. It returns None for an invalid token, otherwise the identity and permissions:
 
     def verify(token):
         return {"subject": "ada", "scope": "write", "tenant": "acme", "expires_at": 1800000000}
 
-Clients find the provider by the metadata of RFC 9728, at /.well-known/oauth-protected-resource.
+Clients find the provider in the metadata of RFC 9728, at /.well-known/oauth-protected-resource.
 
-Rule: a verifier runs in a thread; what it returns is checked as any input is.
+Rule: a verifier runs in a thread; its result is validated like any input.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from contextrelay.server.router import SERVER, Endpoint
 
 log = logging.getLogger("contextrelay.http")
 
-_HINT = "name a function that takes a token, like --token-verifier package.module:verify"
+_HINT = "name a function that takes a token, for example --token-verifier package.module:verify"
 
 
 class Verified(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a verifier says of a good token."""
+    """The result of a verifier for a valid token."""
 
     subject: Annotated[str, Meta(min_length=1, max_length=LABEL_CHARS_MAX)]
     scope: Scope = "read"
@@ -46,20 +46,22 @@ class Verified(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class TokenVerifier:
-    """A function of somebody else's that knows tokens."""
+    """A verifier function from outside this package."""
 
     def __init__(self, name: str) -> None:
         module, _, function = name.partition(":")
         try:
             found: Any = getattr(importlib.import_module(module), function)
         except (ImportError, AttributeError, ValueError) as error:
-            raise Invalid(f"no token verifier {name[:120]!r}: {error}", _HINT) from error
+            raise Invalid(
+                f"cannot load the token verifier {name[:120]!r}: {error}", _HINT
+            ) from error
         if not callable(found):
-            raise Invalid(f"the token verifier {name[:120]!r} is no function", _HINT)
+            raise Invalid(f"the token verifier {name[:120]!r} is not a function", _HINT)
         self._verify: Callable[[str], Any] = found
 
     def key_of(self, token: str) -> Key | None:
-        """What a token is good for, as a key would be; None if it is not good. Takes its time.
+        """Return the identity of a token as a key, or None if it is invalid. May be slow.
 
         Raises:
             Unavailable: the verifier failed.
@@ -75,10 +77,10 @@ class TokenVerifier:
                 else datetime.fromtimestamp(verified.expires_at, UTC)
             )
         except Exception as error:
-            what = "answered wrongly" if isinstance(error, MsgspecError) else "failed"
+            what = "returned an invalid result" if isinstance(error, MsgspecError) else "failed"
             log.exception("the token verifier %s", what)
             raise Unavailable(
-                "the identity provider does not answer as it should", "the server's log says why"
+                "the identity provider failed to verify the token", "see the server's log"
             ) from error
         named = f"{verified.tenant or ''}|{verified.subject}".encode()
         return Key(
@@ -96,24 +98,24 @@ class TokenVerifier:
 
 
 class Identity(Struct, frozen=True, kw_only=True):
-    """The identity providers of a server, and the function that knows their tokens."""
+    """The identity providers of a server, and the verifier of their tokens."""
 
     servers: tuple[str, ...] = ()
     verifier: str = ""
 
     def verify(self) -> Callable[[str], Key | None] | None:
-        """What asks about a token; None if nobody does.
+        """Return the function that verifies tokens, or None if none is configured.
 
         Raises:
-            Invalid: there is no such function, or providers without one.
+            Invalid: the function cannot be loaded, or there are providers without one.
         """
         if self.servers and not self.verifier:
-            raise Invalid("tokens of an identity provider cannot be checked", _HINT)
+            raise Invalid("an identity provider needs a token verifier", _HINT)
         return TokenVerifier(self.verifier).key_of if self.verifier else None
 
 
 class Metadata(Struct, frozen=True, kw_only=True):
-    """Of a protected resource, as RFC 9728 has it."""
+    """The metadata of a protected resource (RFC 9728)."""
 
     resource: str
     authorization_servers: tuple[str, ...]
@@ -123,10 +125,13 @@ class Metadata(Struct, frozen=True, kw_only=True):
 
 
 async def protected_resource(exchange: Exchange) -> None:
-    """Which identity provider gives tokens for this server (RFC 9728); 404 if none does."""
+    """Return the identity provider of this server (RFC 9728); 404 if there is none."""
     servers = exchange.door.auth_servers
     if not servers:
-        raise NotFound("this server knows its callers by keys of its own", "relay keys new")
+        raise NotFound(
+            "this server has no identity provider; it uses its own keys",
+            "create a key: relay keys new",
+        )
     resource = exchange.origin + exchange.scope["path"].removeprefix(RESOURCE)
     await exchange.reply_json(Metadata(resource=resource, authorization_servers=servers))
 

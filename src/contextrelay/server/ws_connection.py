@@ -1,8 +1,9 @@
-"""The WebSocket protocol of one connection: uvicorn's, with a way to write frames as they are.
+"""The WebSocket protocol of one connection: that of uvicorn, with a way to write encoded frames.
 
-A frame that goes to many is made once, so it is written past the library that would make it again.
-Rule: nothing is kept for a client that does not read. Its buffer is bounded, its writer waits, and
-when it is cut off, the connection ends soon, whether the rest was read or not.
+A frame for many listeners is encoded once and written without the library, which would encode it
+again.
+Rule: nothing is kept for a client that does not read. Its buffer is bounded and its writer waits;
+after a cut-off the connection ends soon, whether the rest was read or not.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from websockets.http11 import Request
 
 from contextrelay.server.security_headers import NO_MORE_LINES, SAFE_LINES
 
-# How long who was cut off may take to read that it was.
+# Time for a client to read the reason of its cut-off.
 CUT_S_MAX = 10
 
 
@@ -23,7 +24,7 @@ _NO_HANDSHAKE = b"HTTP/1.1 400 Bad Request\r\n" + SAFE_LINES + NO_MORE_LINES
 
 
 class Socket(WebSocketsSansIOProtocol):
-    """One connection; in its scope's extensions it shows itself."""
+    """A connection, which handlers find in the extensions of its scope."""
 
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)
@@ -34,7 +35,7 @@ class Socket(WebSocketsSansIOProtocol):
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self.conn.handshake_exc is not None and not self.handshake_initiated:
-            # It was good HTTP, but is past the bounds of a handshake.
+            # It was valid HTTP, but exceeds the limits of a handshake.
             self.close_sent = True
             self.transport.write(_NO_HANDSHAKE)
             self.transport.close()
@@ -42,11 +43,11 @@ class Socket(WebSocketsSansIOProtocol):
     async def send(self, message: ASGISendEvent) -> None:
         await super().send(message)
         if self.initial_response is not None and self.close_sent:
-            # It was refused with an answer, so to return now is no fault.
+            # It was refused with a response, so returning now is not an error.
             self.handshake_complete = True
 
     def handle_text(self, event: Frame) -> None:
-        """Drop what clients send: nothing reads it."""
+        """Discard data from clients: nothing reads it."""
 
     handle_bytes = handle_cont = handle_text
 
@@ -54,26 +55,26 @@ class Socket(WebSocketsSansIOProtocol):
         if self.writable.is_set():
             super().handle_ping()
         else:
-            self.conn.data_to_send()  # A client that does not read gets no answer; drop it.
+            self.conn.data_to_send()  # A client that does not read gets no answer, so drop it.
 
     @property
     def is_gone(self) -> bool:
-        """Whether the client is gone."""
+        """Return True if the client has disconnected."""
         return self.close_sent or self.transport.is_closing()
 
     def write(self, frames: bytes) -> bool:
-        """Write whole frames; returns whether the client is there and keeps up."""
+        """Write whole frames; return True if the client is connected and keeps up."""
         if self.is_gone:
             return False
         self.transport.write(frames)
         return self.writable.is_set()
 
     async def written(self) -> None:
-        """Return when the client has caught up, or left."""
+        """Return when the client has caught up or disconnected."""
         await self.writable.wait()
 
     def cut(self, code: int, reason: str) -> None:
-        """Close without waiting for the client: what it does not read soon is lost."""
+        """Close without waiting for the client; unread data is lost."""
         if self.is_gone:
             return
         self.conn.send_close(code, reason)

@@ -19,7 +19,7 @@ def test_a_field_that_is_nearly_one_of_ours_is_warned_of(
     reply = web.post("/push", json={"data": "x", "unrelated": 1, field: "ci"})
 
     assert reply.status_code == 200
-    assert reply.json()["warnings"] == [f'there is no "{field}" here: did you mean "{meant}"?']
+    assert reply.json()["warnings"] == [f'unknown field "{field}": did you mean "{meant}"?']
     assert reply.headers["x-relay-warning"] == reply.json()["warnings"][0]
 
 

@@ -1,4 +1,4 @@
-"""Endpoints as OpenAPI describes them: by their types and the docstrings of their handlers."""
+"""OpenAPI operations of endpoints, made from their types and the docstrings of their handlers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _HEADERS: dict[str, Json] = {
     FROM_HEADER: FROM,
     "range": RANGE,
     "if-none-match": TAGS_HELD,
-    "if-match": header("if-match", STRING, 'Like "v7".'),
+    "if-match": header("if-match", STRING, 'For example "v7".'),
     "last-event-id": LAST_EVENT,
 }
 
@@ -42,7 +42,7 @@ SchemaOf = Callable[[Any], Json]
 
 
 def types(endpoint: Endpoint) -> list[Any]:
-    """Every type that an endpoint takes or gives."""
+    """Return every type in the requests and responses of an endpoint."""
     kinds = (endpoint.query, endpoint.takes, endpoint.form, *_gives(endpoint))
     return [kind for kind in kinds if kind is not None]
 
@@ -53,9 +53,9 @@ def _gives(endpoint: Endpoint) -> tuple[Any, ...]:
 
 
 def operation(endpoint: Endpoint, schema_of: SchemaOf, fields_of: SchemaOf) -> ApiOperation:
-    """An endpoint as an operation.
+    """Return the operation of an endpoint.
 
-    `schema_of` gives the schema of a type, maybe as a `$ref`; `fields_of` the same written out.
+    `schema_of` returns the schema of a type, possibly a `$ref`; `fields_of` returns it written out.
     """
     text = cleandoc(endpoint.handler.__doc__ or "")
     summary, _, description = text.partition("\n\n")

@@ -1,6 +1,6 @@
 """The manual: GET /docs, the OpenAPI document as a page for people.
 
-Rule: one page, no script, nothing from elsewhere; all it says is in the document.
+Rule: a single page without scripts and external content; everything in it comes from the document.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ small { opacity: .75; }
 
 
 def written(document: Json) -> Iterator[str]:
-    """The page of a document, piece by piece."""
+    """Yield the page of a document in parts."""
     about = document["info"]
     yield (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(about['title'])}: HTTP</title><style>{STYLE}</style></head><body>"
         f"<header><h1>{escape(about['title'])}</h1><small>HTTP API, version "
-        f'{escape(about["version"])}; <a href="/openapi.json">as OpenAPI</a>, '
-        '<a href="/ui/">the page</a></small></header>'
+        f'{escape(about["version"])}; <a href="/openapi.json">OpenAPI</a>, '
+        '<a href="/ui/">web page</a></small></header>'
     )
     yield _paragraphs(about["description"])
     yield "<nav>"
@@ -99,9 +99,9 @@ def _operation(document: Json, path: str, method: str, operation: Json) -> Itera
                 each.get("description", ""),
             )
             for name, each in fields.get("properties", {}).items()
-        ] or [("the body", media_type, _kind(fields), "")]
+        ] or [("body", media_type, _kind(fields), "")]
     if rows:
-        yield _table(("Takes", "in", "which is", ""), rows)
+        yield _table(("Parameter", "in", "type", ""), rows)
     replies = {
         status: _resolved(document, reply) for status, reply in operation["responses"].items()
     }
@@ -111,13 +111,13 @@ def _operation(document: Json, path: str, method: str, operation: Json) -> Itera
         if status < "400"
     ]
     if good:
-        yield _table(("Answers", "with", "which is", ""), good)
+        yield _table(("Status", "content", "type", ""), good)
     yield from _errors({status: reply for status, reply in replies.items() if status >= "400"})
     yield "</div></details>"
 
 
 def _errors(replies: Json) -> Iterator[str]:
-    """What may go wrong, folded up: it is much the same everywhere."""
+    """Yield the table of errors, collapsed because it is similar for all operations."""
     if not replies:
         return
     kinds = dict.fromkeys(kind for reply in replies.values() for kind in reply.get("content", {}))
@@ -125,14 +125,15 @@ def _errors(replies: Json) -> Iterator[str]:
     said += f", as {' or '.join(kinds)}" if kinds else ""
     yield f"<details><summary><span>{escape(said)}</span></summary><div>"
     yield _table(
-        ("Answers", ""), [(status, reply["description"]) for status, reply in replies.items()]
+        ("Status", ""), [(status, reply["description"]) for status, reply in replies.items()]
     )
     yield "</div></details>"
 
 
-# The address that the page came from goes in its place.
+# Replaced by the address of the page.
 ORIGIN = "http://relay.invalid"
-# What a line needs, and its schema does not require: fields of the query, of JSON, and headers.
+# Needed on a command line although the schema does not require them: query and JSON fields,
+# headers.
 _EXAMPLES: dict[str, Json] = {
     "Slice": {"lines": "1:20"},
     "AddEvent": {"type": "note.added"},
@@ -147,7 +148,7 @@ _ACCEPT: dict[str, str] = {
 
 
 def curl(path: str, method: str, operation: Json) -> str:
-    """A line for a shell that asks it; what stands in capitals is to be filled in."""
+    """Return a curl command line for an operation, with placeholders in capitals."""
     name = operation["operationId"]
     target = re.sub(r"\{(\w+)\}", lambda found: found[1].upper(), path)
     words = ["curl"] + ([] if method in ("GET", "POST") else ["--request", method])
@@ -184,7 +185,7 @@ def _example(name: str, schema: Json) -> Any:
     return kinds.get(schema.get("type", ""), name.upper())
 
 
-# Pieces
+# Parts
 
 
 def _held(parameter: Json) -> Json:
@@ -205,7 +206,7 @@ def _reply_kind(reply: Json) -> str:
 
 
 def _kind(schema: Json) -> str:
-    """A schema in a few words."""
+    """Describe a schema in a few words."""
     if "$ref" in schema:
         return schema["$ref"].rpartition("/")[2]
     if "anyOf" in schema:
@@ -241,7 +242,7 @@ def _paragraphs(text: str) -> str:
 
 
 def _spelled(text: str) -> str:
-    """Text in which backquotes mark code."""
+    """Escape a text and mark the code between backquotes."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 

@@ -1,7 +1,7 @@
-"""OpenAPI: the HTTP API described for machines: GET /openapi.json.
+"""GET /openapi.json: the OpenAPI document of the HTTP API.
 
-Operations of verbs come from the table of routes and from the verbs' own types, all others from the
-types of their endpoints.
+Operations of verbs are made from the table of routes and the types of the verbs, all others from
+the types of their endpoints.
 """
 
 from __future__ import annotations
@@ -50,47 +50,46 @@ from contextrelay.server.streams import signals, thread_events
 from contextrelay.verbs.routes import FRAMED, JSON_PATCH, Route, reply_type, routes
 from contextrelay.web import mount
 
-ABOUT = f"""Content goes in once; small refs travel; look before you load; state is patched, never
-re-sent.
+ABOUT = f"""Store content once, pass small refs, read only what you need, and patch shared state.
 
-`HEAD` is answered wherever `GET` is, and `OPTIONS` names the methods of a path. Another method gets
-405 with `Allow`. Errors are problems (RFC 9457) with the message in `error` and the next step in
+`HEAD` works wherever `GET` does, and `OPTIONS` lists the methods of a path. Other methods get 405
+with `Allow`. Errors are problems (RFC 9457) with the message in `error` and the next step in
 `hint`; on the routes of tag `relay` they are plain text. A write with the header `Idempotency-Key`
-(up to {KEY_CHARS_MAX} printable characters) is done once in a day, however often it is sent.
+(up to {KEY_CHARS_MAX} printable characters) is done once within a day, however often it is sent.
 
-Names, labels and other texts of one line hold no control characters and no half of a surrogate
-pair: 400. An integer in JSON may have a fraction of zero, as 1.0; in a query it is digits alone.
+Names, labels and other single-line texts must not contain control characters or lone surrogates
+(400). An integer in JSON may be written with a zero fraction, as 1.0; in a query only with digits.
 
-A caller is known by a token: `Authorization: Bearer TOKEN`. A server on loopback may do without.
+Callers authenticate with `Authorization: Bearer TOKEN`. A server on loopback may not require it.
 
-`{FRAMED}` is one line of JSON and bytes behind it. A request that brings a body comes framed, its
-fields on that line, or bare, with its fields in the query. A reply with a body is framed for those
-who accept that, and bare for the rest."""
+`{FRAMED}` is one line of JSON followed by bytes. A request with a body is either framed, with its
+fields in that line, or bare, with its fields in the query. A response with a body is framed if the
+client accepts that, and bare otherwise."""
 
 _IN_QUERY_AS_JSON = {"object", "array"}
 
 
 TAGS = {
     "relay": "Push once, pass a URL. Errors are plain text.",
-    "artifacts": "Content and what describes it, by ref.",
-    "threads": "Execution contexts and their state.",
-    "channels": "Signals: who listens learns of pushes and messages.",
-    "capabilities": "What can be invoked by name, its results cached.",
-    "keys": "Who may ask, for what, and what they did.",
-    "store": "Looking after the store.",
+    "artifacts": "Content and metadata, by ref.",
+    "threads": "Threads and their state.",
+    "channels": "Signals: notifications of pushes and messages.",
+    "capabilities": "Named capabilities with cached results.",
+    "keys": "Keys: their scopes and usage.",
+    "store": "Maintenance of the store.",
     "threads, plain": "Threads under the paths of relay's own clients.",
     "server": "Health, version, documents, metrics.",
 }
 
 
 async def show(exchange: Exchange) -> None:
-    """This document."""
+    """Return this document."""
     body = _spelled()
     await reply_tagged(exchange, body, JSON, _tag_of(body), [(b"cache-control", b"no-cache")])
 
 
 async def show_page(exchange: Exchange) -> None:
-    """This document, for people."""
+    """Return this document as a page for people."""
     body = _page().replace(manual.ORIGIN.encode(), escape(exchange.origin).encode())
     headers = page(style=manual.STYLE)
     await reply_tagged(exchange, body, b"text/html; charset=utf-8", _tag_of(body), headers)
@@ -136,12 +135,12 @@ ENDPOINTS = [
         also={200: ("text/html",), 304: ()},
     ),
 ]
-"""All that is answered here and is not a verb's own."""
+"""All endpoints that are not verbs."""
 
 
 @cache
 def document() -> Json:
-    """The whole document."""
+    """Return the whole document."""
     of_verbs = routes()
     kinds: list[Any] = [route.verb for route in of_verbs]
     kinds += [reply_type(route.verb) for route in of_verbs]
@@ -184,20 +183,20 @@ def document() -> Json:
 def _add(paths: dict[str, Json], operation: ApiOperation) -> None:
     at = paths.setdefault(operation.path, {})
     method = operation.method.lower()
-    assert method not in at, f"{operation.method} {operation.path} is described twice"
+    assert method not in at, f"duplicate operation {operation.method} {operation.path}"
     at[method] = operation.described()
 
 
-# The operations of verbs
+# Operations of verbs
 
 
 def _operation(route: Route, asked: Json, reply: Json) -> ApiOperation:
-    # JSON says null where Python says None.
+    # JSON uses null where Python uses None.
     text = re.sub(r"\bNone\b", "null", cleandoc(route.verb.__doc__ or ""))
     summary, _, description = text.partition("\n\n")
     if route.verb is verbs.PatchState:
-        # In words: of a list next to an object, openapi-python-client makes code that fails.
-        description += f"\n\nA bare list of operations is taken as `{JSON_PATCH}` (RFC 6902)."
+        # Only in words: openapi-python-client generates broken code for a list or an object.
+        description += f"\n\nA bare list of operations is accepted as `{JSON_PATCH}` (RFC 6902)."
     return ApiOperation(
         method=route.method,
         path=route.path,
@@ -220,16 +219,16 @@ def _tag(route: Route) -> str:
 
 
 def _parameters(route: Route, asked: Json) -> list[Json]:
-    """What stands in the path, the query and the headers."""
+    """Return the parameters in the path, the query and the headers."""
     properties: Json = asked["properties"]
     parameters = [in_path(name, _without_null(properties[name])) for name in route.in_path]
-    # Many pushes come framed only.
+    # Batches of pushes are always framed.
     if route.in_query or (route.takes_body and route.verb is not verbs.PushMany):
         required: list[str] = asked["required"] if route.in_query else []
         parameters += [
             _in_query(name, schema, name in required)
             for name, schema in properties.items()
-            # A grep of one ref is in no thread.
+            # A grep of one ref has no thread.
             if name not in (*route.in_path, *(("thread",) if route.name == "GrepOne" else ()))
         ]
     if route.verb.traits.waits:
@@ -242,7 +241,7 @@ def _parameters(route: Route, asked: Json) -> list[Json]:
 
 
 def _in_query(name: str, schema: Json, is_required: bool) -> Json:
-    """A field in the query; what is no text, number or truth value is JSON there."""
+    """Return a query field; anything but text, numbers and booleans is JSON there."""
     kinds = {
         each.get("type", "$ref" in each and "object") for each in (schema, *schema.get("anyOf", ()))
     }
@@ -264,7 +263,7 @@ def _body(route: Route, asked: Json) -> Json | None:
         "additionalProperties": False,
     }
     if route.takes_body:
-        # Generated clients take the first type that they know.
+        # Generated clients use the first type that they support.
         bare: Json = {OCTETS: {"schema": BYTES}}
         framed: Json = {FRAMED: {"schema": BYTES, "x-first-line": fields}}
         return {"required": route.verb is verbs.PushMany, "content": {**bare, **framed}}
@@ -284,7 +283,7 @@ def _replies(route: Route, reply: Json) -> dict[str, Json]:
 
 
 def _errors(route: Route) -> tuple[int, ...]:
-    """The statuses of what can go wrong."""
+    """Return the possible error statuses of a route."""
     traits = route.verb.traits
     may = {400, 403, 421, 500, 503, *traits.fails}
     if "{ref}" in route.path or "{thread}" in route.path:
@@ -306,7 +305,7 @@ def _errors(route: Route) -> tuple[int, ...]:
 
 
 def _written_out(schema: Json, components: Json) -> Json:
-    """A schema without a `$ref` at its top, or at those of its alternatives."""
+    """Resolve a `$ref` at the top of a schema or of its alternatives."""
     if "$ref" in schema:
         return _cleaned(components[schema["$ref"].rpartition("/")[2]])
     if "anyOf" in schema:
@@ -315,22 +314,22 @@ def _written_out(schema: Json, components: Json) -> Json:
 
 
 def _cleaned(schema: Json) -> Json:
-    """A schema whose description is not indented as in the code."""
+    """Return a schema with its description dedented."""
     if "description" not in schema:
         return schema
     return {**schema, "description": cleandoc(schema["description"])}
 
 
 def _without_null(schema: Json) -> Json:
-    """A schema of a part of a path, which is always there."""
+    """Return the schema of a path parameter without null."""
     kinds = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
     return kinds[0] if len(kinds) == 1 else schema
 
 
 def _with_items(value: Any) -> Any:
-    """A schema whose arrays say what they hold in `items` alone, as generators of clients expect.
+    """Return a schema whose arrays use `items` only, as required by client generators.
 
-    A pair of integers has `prefixItems` and `items: false` otherwise.
+    A pair of integers would otherwise have `prefixItems` and `items: false`.
     """
     if isinstance(value, list):
         return [_with_items(each) for each in cast("list[Any]", value)]
@@ -346,7 +345,7 @@ def _with_items(value: Any) -> Any:
 
 
 def _used(schemas: dict[str, Json], paths: Any) -> dict[str, Json]:
-    """The schemas that something refers to."""
+    """Return the schemas that are referenced."""
     wanted = _references([paths, PROBLEMS])
     used: dict[str, Json] = {}
     while wanted:

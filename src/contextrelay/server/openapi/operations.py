@@ -1,4 +1,4 @@
-"""Operations: one method on one path, as OpenAPI describes it, and the pieces that they share."""
+"""Operations: one method on one path in OpenAPI, and the parts that operations share."""
 
 from __future__ import annotations
 
@@ -23,57 +23,57 @@ Json = dict[str, Any]
 TEXT = "text/plain"
 
 STATUSES = {
-    400: "The request is wrong in itself.",
-    401: "The caller is not known: the token is missing, wrong, expired or revoked.",
-    402: "The quota of the key is used up; what is stored can still be read.",
-    403: "The key is not for this, or a page of another origin asks.",
-    404: "There is no such thing.",
-    405: "The path is there, but not for this method.",
-    406: "The client does not accept what there is.",
-    408: "The client stopped in the middle of its request.",
-    409: "Others changed it meanwhile, or a condition does not hold.",
-    410: "It is gone: `gone_at` and `reason` say when and why.",
-    412: "If-Match does not name the version of now.",
-    413: "The request passes a limit, which the hint names.",
-    415: "The body is said to be something else than what is taken.",
-    416: "The range lies behind the end.",
+    400: "Invalid request.",
+    401: "Missing, invalid, expired or revoked token.",
+    402: "The quota of the key is used up; reads still work.",
+    403: "The key does not allow this, or the request comes from a page of another origin.",
+    404: "Not found.",
+    405: "Method not allowed on this path.",
+    406: "No representation matches the Accept header.",
+    408: "The client stopped sending its request.",
+    409: "Conflict with a concurrent change, or a failed condition.",
+    410: "Gone; `gone_at` and `reason` say when and why.",
+    412: "If-Match does not match the current version.",
+    413: "The request exceeds a limit, which the hint names.",
+    415: "Unsupported media type of the body.",
+    416: "The range is not within the content.",
     421: "The request is for another host.",
-    422: "What it leads to is not allowed, or its key was used for another request.",
-    423: "It is sealed, and its key is not here: look into it in a client.",
-    426: "Only a WebSocket can be opened here.",
-    429: "What was asked is counted, and the count is used up; `retry-after` may say until when.",
-    500: "The store is damaged, or the server is at fault.",
-    502: "A capability, or a server that it asks, did not answer as it should.",
-    503: "The store does not answer now; the same request may succeed later.",
-    507: "No room is left; reads and removals still work.",
+    422: "The target is not allowed, or the idempotency key was used for another request.",
+    423: "The content is encrypted and the key is not here; read it with a client.",
+    426: "This path is for WebSockets only.",
+    429: "A rate or count limit is used up; `retry-after` may say for how long.",
+    500: "The store is damaged, or an internal error occurred.",
+    502: "A capability, or a server that it called, returned an invalid response.",
+    503: "The store is unavailable; a retry may succeed later.",
+    507: "No space left; reads and deletions still work.",
 }
 _SUCCESSES = {
     "200": "Done.",
     "201": "Made.",
-    "202": "Taken; there is nothing to answer.",
-    "206": "A range of it.",
-    "304": "The client has it already.",
-    "307": "A browser is sent to the page.",
-    "308": "It is at /ui/.",
+    "202": "Accepted, without a response.",
+    "206": "A range of the content.",
+    "304": "The client already has the content.",
+    "307": "Redirect of browsers to the page.",
+    "308": "Redirect to /ui/.",
 }
 
 ASKED_ALWAYS = (401, 429)
-"""What may come of the caller's key, on every path."""
+"""Error statuses of every path, caused by the caller's key."""
 SECURITY_SCHEMES: Json = {
     "bearer": {
         "type": "http",
         "scheme": "bearer",
-        "description": "A token, as relay keys new says it.",
+        "description": "A token, as printed by relay keys new.",
     },
     "basic": {"type": "http", "scheme": "basic", "description": "The token as the password."},
     "token": {"type": "apiKey", "in": "query", "name": "token"},
 }
 SECURITY: list[Json] = [{"bearer": []}, {"basic": []}, {}]
-"""The last one: a server on loopback may do without."""
+"""The last one, because a server on loopback may not require a token."""
 STREAM_SECURITY: list[Json] = [{"bearer": []}, {"token": []}, {"basic": []}, {}]
 
 PROBLEM: Json = {
-    "description": "What went wrong (RFC 9457), and what to do now.",
+    "description": "The error (RFC 9457), with a hint on the next step.",
     "type": "object",
     "properties": {name: {"type": "integer" if name == "status" else "string"} for name in MEMBERS},
     "required": list(MEMBERS),
@@ -93,10 +93,14 @@ PROBLEMS: Json = {
     for status in STATUSES
 }
 PROBLEMS["HeadTooLong"] = {
-    "description": f"The URL and the headers pass {HEADER_BYTES_IN_MAX:,} bytes, or there are more "
-    f"than {HEADERS_IN_MAX} headers."
+    "description": (
+        f"The URL and the headers exceed {HEADER_BYTES_IN_MAX:,} bytes, or there are more than "
+        f"{HEADERS_IN_MAX} headers."
+    )
 }
-"""Every error; those of seed 000's routes are text, unless the request got nowhere near them."""
+"""Every error; on the routes of seed 000 they are text, unless the request was refused before
+routing.
+"""
 
 
 class ApiOperation(Struct, frozen=True, kw_only=True):
@@ -111,14 +115,14 @@ class ApiOperation(Struct, frozen=True, kw_only=True):
     parameters: list[Json] = []
     body: Json | None = None
     replies: dict[str, Json]
-    """From a status to what comes with it: media types, each with a schema."""
+    """The content of each status: media types with their schemas."""
     errors: tuple[int, ...] = ()
     has_text_errors: bool = False
     is_stream: bool = False
-    """Whether the token may be in the query, for who cannot send it otherwise."""
+    """True if the token may be in the query, for clients that cannot send headers."""
 
     def described(self) -> Json:
-        """As OpenAPI has it."""
+        """Return the operation as OpenAPI JSON."""
         replies = {
             status: {
                 "description": _SUCCESSES.get(status) or STATUSES[int(status)],
@@ -145,7 +149,7 @@ class ApiOperation(Struct, frozen=True, kw_only=True):
         }
 
 
-# Pieces
+# Parts
 
 
 def in_path(name: str, schema: Json) -> Json:
@@ -168,25 +172,25 @@ def as_json(schema: Json) -> Json:
 KEY = header(
     KEY_HEADER,
     {"type": "string", "pattern": r"^[!-~](?:[ -~]*[!-~])?$", "maxLength": KEY_CHARS_MAX},
-    "By this the request is done once, however often it is sent.",
+    "Idempotency key: requests with the same key are done once.",
 )
 WAIT = query(
     "wait",
     {"type": "number", "minimum": 0, "maximum": WAIT_S_MAX},
-    "Seconds to wait until there is something new.",
+    "Seconds to wait for new data.",
 )
 
 
 STRING: Json = {"type": "string"}
-TAGS_HELD = header("if-none-match", STRING, "Tags of what the client has.")
-RANGE = header("range", STRING, "One range of bytes, like bytes=0-99.")
+TAGS_HELD = header("if-none-match", STRING, "Entity tags of the client's copies.")
+RANGE = header("range", STRING, "A single byte range, for example bytes=0-99.")
 FROM = header(
     FROM_HEADER,
     {"type": "string", "pattern": OPTIONAL_LABEL_PATTERN, "maxLength": LABEL_CHARS_MAX},
     "The name of the caller.",
 )
 LAST_EVENT = header(
-    "last-event-id", {"type": "string", "pattern": "^[0-9]{1,18}$"}, "Goes on there."
+    "last-event-id", {"type": "string", "pattern": "^[0-9]{1,18}$"}, "Continue after this event."
 )
 
 READS = (400, 403, 421, 500, 503)
@@ -195,4 +199,4 @@ WRITES = (*READS, 408, 413, 422, 507)
 BYTES: Json = {"type": "string", "format": "binary"}
 OCTETS = "application/octet-stream"
 ANY_BYTES: Json = {OCTETS: {"schema": BYTES}, "*/*": {"schema": BYTES}}
-"""Bytes of any type; generators of clients know the first name."""
+"""Bytes of any type; client generators support the first name."""

@@ -1,1 +1,1 @@
-"""HTTP routes: /v1, and the seeds' own paths."""
+"""HTTP routes: /v1, and the paths of the seeds."""

@@ -1,6 +1,6 @@
-"""Seed 000's routes: push, pull and peek, spelled exactly as clients written by others expect.
+"""Seed 000's routes: push, pull and peek, exactly as existing clients expect them.
 
-Errors here are plain text, with the seed's own words where it has some.
+Errors are plain text, with the texts of the seed where it has them.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from contextrelay.server.routes.v1 import ask, count
 from contextrelay.verbs import Peek, Pull, Push
 from contextrelay.verbs.routes import FROM_HEADER
 
-# Of the fields of a JSON push that are not known, and may be misspelled.
+# Maximum number of unknown fields of a JSON push that are checked for misspellings.
 PUSH_NAMES_MAX = 10
 PUSH_NAMES_BYTES_MAX = 65_536
 
 
 NOT_FOUND = "Context not found or expired"
-# Content types that say nothing about the content: the defaults of HTTP tools.
+# Content types without information: the defaults of HTTP tools.
 SAY_NOTHING = ("", "application/octet-stream", "application/x-www-form-urlencoded")
 
 
@@ -60,12 +60,12 @@ _Text = Annotated[Raw, Meta(description="A string; anything else is ignored.")]
 _Object = Annotated[Raw, Meta(description="An object; anything else is ignored.")]
 _Ttl = Annotated[Raw, _or_null({"type": "integer", "minimum": 1, "maximum": TTL_S_MAX})]
 _Thread = Annotated[Raw, _or_null({"type": "string", "pattern": REF_PATTERN})]
-_Name = Annotated[Raw, Meta(description="What to call it, as report.md.")]
+_Name = Annotated[Raw, Meta(description="A file name, for example report.md.")]
 _Type = Annotated[Raw, Meta(description=f"One of {', '.join(get_args(ArtifactType))}.")]
 
 
 class PushBody(Struct):
-    """What a JSON push may hold, not read yet: only what is small and of the right kind is."""
+    """The fields of a JSON push, not decoded yet: only small ones of the right type are."""
 
     data: Annotated[Raw, Meta(extra_json_schema={"type": "string", "minLength": 1})]
     channel: _Text | UnsetType = UNSET
@@ -94,9 +94,9 @@ class _Asked(NamedTuple):
 
 
 async def push(exchange: Exchange) -> None:
-    """Store content and get a URL for it.
+    """Store content and return its URL.
 
-    As JSON, with what is said of it; or bare, whatever it is.
+    The body is JSON with content and metadata, or the bare content.
     """
     door = exchange.door
     body_bytes_max = door.relay.stores.settings.body_bytes_max
@@ -137,7 +137,7 @@ async def _push_json(exchange: Exchange, upload: Upload, by: str) -> tuple[_Aske
         asked = _from_json(upload.whole(), by)
         relay, key = exchange.relay, exchange.key()
         return asked, await exchange.door.pushing.push(relay, asked.verb, asked.body, key)
-    # JSON has to be in memory whole; how much of it there is at once is bounded.
+    # JSON is held in memory as a whole; the total amount at a time is limited.
     async with exchange.door.large_json:
         asked = await in_thread(lambda: _from_json(upload.whole(), by))
         relay, key = exchange.relay, exchange.key()
@@ -145,7 +145,7 @@ async def _push_json(exchange: Exchange, upload: Upload, by: str) -> tuple[_Aske
 
 
 def _from_json(raw: bytes, by: str) -> _Asked:
-    """What a JSON push asks for, by the seed's rules: odd metadata and channels are ignored."""
+    """Decode a JSON push by the seed's rules: metadata and channels of wrong types are ignored."""
     try:
         sent = _sent.decode(raw)
     except ValidationError:
@@ -164,35 +164,34 @@ def _from_json(raw: bytes, by: str) -> _Asked:
         thread=_thread(sent.thread or _NULL),
         name=_description("name", sent.name, _name, _NAME_NEEDS, warnings),
         type=_description("type", sent.type, _type, _TYPE_NEEDS, warnings),
-        # The seed's clients seal, and have no way to say so.
+        # The seed's clients encrypt, but have no field to say so.
         sealed="k1" if is_k1(body[:HEAD_BYTES_MAX], len(body)) else None,
     )
     return _Asked(verb, body, [*warnings, *_misspelled(raw, sent)])
 
 
 def _misspelled(raw: bytes, sent: PushBody) -> list[str]:
-    """Warn of fields that are nearly one of ours, where that one is missing.
+    """Return warnings for fields that look like misspellings of missing known ones.
 
-    The seed ignores what it does not know, so a signal to a misspelled channel would be lost in
-    silence.
+    The seed ignores unknown fields, so a signal to a misspelled channel would be lost silently.
     """
     known = {name: getattr(sent, name) for name in sent.__struct_fields__}
     given_bytes = sum(len(value) for value in known.values() if value is not UNSET)
     if len(raw) - given_bytes > PUSH_NAMES_BYTES_MAX:
-        return []  # Each name would become an object; nobody who means well sends so many.
+        return []  # Each name becomes an object; no legitimate client sends so many.
     fields = _names.decode(raw)
     missing = [name for name in known if name not in fields]
     unknown = [name[:NAME_CHARS_COMPARED] for name in fields if name not in known]
     close = ((name, _close_to(name.lower(), missing)) for name in unknown[:PUSH_NAMES_MAX])
     return [
-        f'there is no {json.dumps(name)} here: did you mean "{meant}"?'
+        f'unknown field {json.dumps(name)}: did you mean "{meant}"?'
         for name, meant in close
         if meant
     ]
 
 
 def _close_to(name: str, fields: list[str]) -> str | None:
-    """The field that a name begins with, or the beginning of, or is spelled much like."""
+    """Return the field that shares a beginning with a name or is spelled similarly."""
     for field in fields:
         if name.startswith(field) or (len(name) > 3 and field.startswith(name)):
             return field
@@ -200,12 +199,12 @@ def _close_to(name: str, fields: list[str]) -> str | None:
 
 
 def _first(raw: Raw) -> bytes:
-    """The first character of a value, by which its kind is known."""
+    """Return the first character of a value, which identifies its type."""
     return bytes(memoryview(raw)[:1])
 
 
 def _read(raw: Raw) -> Any:
-    """A value of the body, of which only now anything is made."""
+    """Decode a value of the body."""
     try:
         return decode(raw)
     except (DecodeError, UnicodeDecodeError, RecursionError):
@@ -216,7 +215,7 @@ def _metadata(raw: Raw) -> dict[str, Any]:
     if _first(raw) != b"{":
         return {}
     if len(raw) > JSON_ESCAPE_RATIO_MAX * METADATA_BYTES_MAX:
-        raise TooLarge(f"the metadata is longer than {METADATA_BYTES_MAX:,} bytes")
+        raise TooLarge(f"metadata too long: the limit is {METADATA_BYTES_MAX:,} bytes")
     return _read(raw)
 
 
@@ -224,7 +223,7 @@ def _text(raw: Raw) -> str | None:
     if _first(raw) != b'"':
         return None
     if len(raw) > JSON_ESCAPE_RATIO_MAX * CHANNEL_CHARS_MAX + len('""'):
-        raise Invalid(f"the channel is longer than {CHANNEL_CHARS_MAX} characters")
+        raise Invalid(f"channel too long: the limit is {CHANNEL_CHARS_MAX} characters")
     return _read(raw) or None
 
 
@@ -246,7 +245,7 @@ def _thread(raw: Raw) -> str | None:
 
 
 _Described = TypeVar("_Described", str, ArtifactType)
-# Decoders are made once: to look a type up takes longer than to decode a name.
+# Decoders are created once: looking up a type takes longer than decoding a name.
 _name = Decoder[str | None](verbs.Name | None)
 _type = Decoder[ArtifactType | None](ArtifactType | None)
 _NAME_NEEDS = f"1 to {NAME_CHARS_MAX} characters"
@@ -260,7 +259,9 @@ def _description(
     needs: str,
     warnings: list[str],
 ) -> _Described | None:
-    """A name or a type, which the seed does not know: a wrong one is left out, and warned of."""
+    """Decode a name or a type, which the seed does not know; ignore an invalid one with a
+    warning.
+    """
     if raw is UNSET:
         return None
     try:
@@ -270,11 +271,11 @@ def _description(
         pass
     except (DecodeError, UnicodeDecodeError, RecursionError):
         raise Invalid("Invalid JSON body") from None
-    warnings.append(f'this "{field}" was left out: it has to be {needs}')
+    warnings.append(f'ignored "{field}": expected {needs}')
     return None
 
 
-# A time to live and a thread's id, with room for how JSON may spell them.
+# Decoders of a TTL and a thread id, with room for any JSON spelling.
 _SMALL_BYTES_MAX = 300
 
 
@@ -282,14 +283,14 @@ _SMALL_BYTES_MAX = 300
 
 
 class PullQuery(Struct):
-    raw: Annotated[str, Meta(description="1: the bare bytes.")] = ""
+    raw: Annotated[str, Meta(description="1: return the bare bytes.")] = ""
     full: Annotated[str, Meta(description="1: if it is gone, say when and why.")] = ""
 
 
 async def pull(exchange: Exchange) -> None:
-    """Get content back.
+    """Return content.
 
-    Text comes as `{data, metadata}`, anything else bare, as all does with raw=1.
+    Text is returned as `{data, metadata}`; other content, and everything with raw=1, as bare bytes.
     """
     query = convert(exchange.query(), PullQuery)
     verb = Pull(_ref(exchange))
@@ -301,11 +302,11 @@ async def pull(exchange: Exchange) -> None:
 
 
 class PeekQuery(Struct):
-    full: Annotated[str, Meta(description="1: everything that describes it.")] = ""
+    full: Annotated[str, Meta(description="1: return all fields.")] = ""
 
 
 async def peek(exchange: Exchange) -> None:
-    """See what content is before you load it: its metadata alone, with full=1 everything."""
+    """Describe content without loading it: its metadata, or with full=1 all fields."""
     is_full = convert(exchange.query(), PeekQuery).full == "1"
     try:
         asked = Peek(_ref(exchange), is_full=is_full, shown_chars=None if is_full else 0)
@@ -317,7 +318,7 @@ async def peek(exchange: Exchange) -> None:
 
 
 class Described(Struct):
-    """An artifact as `?full=1` shows it."""
+    """The response to `?full=1`."""
 
     metadata: dict[str, Any]
     size: int
@@ -353,7 +354,7 @@ def _ref(exchange: Exchange) -> str:
 
 
 async def _refuse_gone(exchange: Exchange, is_full: bool, error: NotFound | Gone) -> None:
-    """Answer 404 in the seed's words; with `?full=1`, when and why the artifact went."""
+    """Answer 404 with the seed's text; with `?full=1`, say when and why the artifact went."""
     if is_full and isinstance(error, Gone):
         await exchange.reply_json({**error.details, "error": error.message}, error.status)
         return

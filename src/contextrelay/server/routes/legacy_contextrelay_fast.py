@@ -1,9 +1,9 @@
-"""Quick answers: pulls and peeks of small bodies, given between two reads of the socket.
+"""The fast path: pulls and peeks of small bodies, answered without a task.
 
-A task, an ASGI scope and two awaited sends cost several times what the ledger does; a request that
-needs none of them gets its reply at once. Everything else, errors too, goes the ordinary way.
+A task, an ASGI scope and two awaited sends cost several times as much as the ledger; requests that
+need none of them are answered directly. All others, and all errors, take the normal path.
 
-Rule: the same verbs, the same bytes: a quick answer is the ordinary one, sooner.
+Rule: the same verbs and the same bytes as the normal path.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from contextrelay.server.app import ServerContext
 
 Pair = tuple[bytes, bytes]
-"""The head of a reply and its body, to be sent one after the other."""
+"""The head and the body of a response, sent one after the other."""
 
 _REF_END = len("/pull/") + 36
-# With one of these a request is not an everyday one.
+# A request with one of these headers takes the normal path.
 _UNUSUAL = frozenset(
     {
         b"range",
@@ -53,7 +53,7 @@ _UNUSUAL = frozenset(
 
 
 class Quick:
-    """What a connection asks before it makes a task."""
+    """The fast path of a connection."""
 
     def __init__(self, door: ServerContext) -> None:
         self._door = door
@@ -61,14 +61,14 @@ class Quick:
         stores = door.relay.stores
         self._guard = door.guard
         self._spans = door.spans
-        # Replies share the allowance of the bodies that they are made of.
+        # Responses share the cache limit of the bodies they are made from.
         self._replies = stores.warm.contents
         settings = stores.settings
-        # A pull that renews a lease writes.
+        # A pull that renews a TTL writes.
         self.is_possible = not stores.ledger.reads_wait and not settings.extend_on_read
 
     def answer(self, target: bytes, headers: list[tuple[bytes, bytes]]) -> Pair | None:
-        """The reply to a GET, if it can be given at once."""
+        """Return the response to a GET if it can be given at once, or None."""
         ref = target[6:_REF_END].decode("ascii", "replace")
         query = target[_REF_END:]
         if query not in (b"", b"?raw=1") or not is_ref(ref):
@@ -126,7 +126,7 @@ class Quick:
     def _pull(self, stores: Stores, ref: str, is_raw: bool, packed: bool) -> Pair | None:
         known = self._replies.get(("raw", ref)) or self._replies.get(("text", ref))
         artifact = known[0] if known else answer(stores, Peek(ref, shown_chars=0))
-        # Decided before it is pulled: a pull is counted, and the ordinary way pulls once more.
+        # Checked before the pull: a pull is counted, and the normal path would pull again.
         if artifact.size_bytes > INLINE_BODY_BYTES_MAX:
             return None
         is_raw = is_raw or not artifact.is_text
@@ -145,8 +145,8 @@ class Quick:
             body = b'{"data":' + encode(body.decode()) + metadata_end(artifact)
         return self._keep(kind, artifact, _pair(headers, body))
 
-    # What one agent asks for, its colleagues ask for too. A description that was read again out of
-    # the same row is the same object, so a reply is good for as long as that is so.
+    # Several agents often ask for the same content. A description read from an unchanged row is the
+    # same object, so a cached response is valid as long as the object is.
 
     def _kept(self, kind: str, artifact: Artifact) -> Pair | None:
         known = self._replies.get((kind, artifact.ref))
@@ -158,7 +158,7 @@ class Quick:
         return pair
 
 
-# What an entry takes besides its bytes, about.
+# The approximate overhead of a cache entry.
 _ENTRY_BYTES = 500
 
 

@@ -1,10 +1,10 @@
-"""Pushing: bodies that arrive side by side are stored side by side, in one commit.
+"""Batched pushes: bodies that arrive at the same time are stored in one commit.
 
-Few threads work while there is work: what arrives during one sync to disk is prepared meanwhile,
-and goes into the next, so under load a push costs neither a thread's turn nor a sync of its own.
-Bodies too large for a row have a lane of their own, so that small ones do not wait for their files.
+A few threads do the work: what arrives during a sync to disk is prepared meanwhile and joins the
+next commit, so under load a push needs neither its own thread switch nor its own sync. Bodies too
+large for a row have a separate lane, so that small ones do not wait for their files.
 
-Rule: a push is answered when it is stored, and gets its own answer, also when it shared a commit.
+Rule: a push is answered after it is stored, and gets its own answer even in a shared commit.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from contextrelay.model.artifact import Artifact
 from contextrelay.verbs import Body, Push
 
 PUSHES_TOGETHER_MAX = 256
-# Threads of small pushes: one prepares a batch while that of another is synced.
+# Threads for small pushes: one prepares a batch while that of another is synced.
 SMALL_PUSHERS_MAX = 2
-# Threads of pushes too large for a row: one hashes while the files of another are synced.
+# Threads for pushes too large for a row: one hashes while the files of another are synced.
 LARGE_PUSHERS_MAX = 2
 
 
@@ -38,7 +38,7 @@ class Pushing:
         self._large = _Lane(LARGE_PUSHERS_MAX, KEEPERS_MAX)
 
     async def push(self, relay: AsyncLocal, verb: Push, body: Body, key: str) -> Artifact:
-        """Store a body. Streams, and those into a thread or with a key, are stored alone."""
+        """Store a body. Streams, and pushes into a thread or with a key, are stored separately."""
         if (
             not isinstance(body, bytes)
             or len(body) > INLINE_BODY_BYTES_MAX
@@ -50,7 +50,7 @@ class Pushing:
 
 
 class _Lane:
-    """Pushes that wait for each other, and the threads that work on them."""
+    """A queue of pushes, and the threads that work on it."""
 
     def __init__(self, pushers_max: int, together_max: int) -> None:
         self._threads = ThreadPoolExecutor(pushers_max, "relay-push")
@@ -68,7 +68,7 @@ class _Lane:
             is_short = self._pushers < self._pushers_max
             self._pushers += is_short
         if is_short:
-            # Begun behind the requests that have arrived as well, so that they share its commit.
+            # Scheduled after the requests that have already arrived, so that they share its commit.
             loop.call_soon(lambda: self._threads.submit(self._work, loop))
         return await future
 
@@ -86,14 +86,14 @@ class _Lane:
                 replies = batch[0][0].answer_pushes(asked)
             except Exception as error:
                 replies = [error] * len(batch)
-            with suppress(RuntimeError):  # The loop is closed: nobody waits any more.
+            with suppress(RuntimeError):  # The loop is closed, and nobody waits for the result.
                 loop.call_soon_threadsafe(_give, batch, replies)
 
 
 def _give(batch: list[Waiting], answers: Sequence[Artifact | BaseException]) -> None:
     for (_, _, _, future), answer in zip(batch, answers, strict=True):
         if future.done():
-            continue  # Its client is gone.
+            continue  # The client disconnected.
         if isinstance(answer, BaseException):
             future.set_exception(answer)
         else:

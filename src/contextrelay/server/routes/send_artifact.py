@@ -1,7 +1,7 @@
-"""Content: an artifact's bare bytes over HTTP, whole or a range, tagged by their hash.
+"""Responses with content: an artifact's bytes, whole or a range, tagged by their hash.
 
-Rule: what somebody pushed is never trusted by a browser: it is served as what it says it is, may
-not be guessed to be anything else, and runs nothing.
+Rule: a browser must not trust pushed content: it is served with its own media type, without
+sniffing and without scripts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COMPRESS_BYTES_MIN = KIB
 
 BYTES = "application/octet-stream"
 CHOSEN = (b"vary", b"accept, accept-encoding")
-"""One URL has several forms, and these headers of a request choose. Each has a tag of its own."""
+"""A URL has several representations, chosen by these request headers. Each has its own tag."""
 OWN = (b"cache-control", b"private, no-cache")
 UNTRUSTED: Headers = [(b"content-security-policy", b"sandbox; default-src 'none'"), OWN]
 PACKED = (b"content-encoding", b"gzip")
@@ -36,20 +36,20 @@ _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
 
 class NoSuchRange(RelayError):
-    """The range lies behind the end."""
+    """The range is not within the content."""
 
     code, status = "no_such_range", 416
 
 
-# The ways in which a pull is answered
+# Representations
 
 
 class ReplyForm(Struct, frozen=True):
-    """How a body is answered: with which headers, a tag of its own, and around what."""
+    """The representation of a body: its headers, its tag, and its encoding."""
 
     headers: Callable[[Artifact], Headers]
     parts: Callable[[Artifact, AsyncIterator[bytes]], AsyncIterator[bytes]] | None = None
-    """What the bytes become; None: they are sent as they are, also by range."""
+    """The encoder of the bytes; None sends them unchanged, and allows ranges."""
 
 
 def raw_headers(artifact: Artifact) -> Headers:
@@ -67,18 +67,19 @@ def raw_headers(artifact: Artifact) -> Headers:
 
 def envelope_headers(artifact: Artifact) -> Headers:
     headers: Headers = [(b"content-type", TEXT), CHOSEN, OWN]
-    if not artifact.metadata:  # The tag names the content, and metadata may differ for the same.
+    # The tag names the content, and metadata may differ for the same content.
+    if not artifact.metadata:
         headers.append((b"etag", b'"%s-e"' % artifact.sha256.encode()))
     return headers
 
 
 def metadata_end(artifact: Artifact) -> bytes:
-    """What follows the text in an envelope."""
+    """Return the part of an envelope after the text."""
     return b',"metadata":' + encode(artifact.metadata) + b"}"
 
 
 async def _envelope(artifact: Artifact, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Each piece of the text is escaped by itself."""
+    """Encode a text as an envelope, chunk by chunk."""
     reader = codecs.getincrementaldecoder("utf-8")()
     yield b'{"data":"'
     async for part in parts:
@@ -107,7 +108,7 @@ FRAMED_FORM = ReplyForm(_framed_headers, _framed)
 
 
 def pull_form(exchange: Exchange, artifact: Artifact, offers: tuple[ReplyForm, ...]) -> ReplyForm:
-    """The form in which a pull is answered, of those that a route offers besides bare bytes."""
+    """Return the representation for a pull, from those that a route offers besides bare bytes."""
     if FRAMED_FORM in offers and exchange.accepts(FRAMED):
         return FRAMED_FORM
     if ENVELOPE_FORM in offers and artifact.is_text and not exchange.accepts(BYTES):
@@ -119,9 +120,9 @@ def pull_form(exchange: Exchange, artifact: Artifact, offers: tuple[ReplyForm, .
 
 
 async def send_artifact(exchange: Exchange, verb: Pull, *offers: ReplyForm) -> None:
-    """Answer with a body, bare or in a form that is offered and that the client asks for.
+    """Send a body, bare or in an offered representation that the client accepts.
 
-    200, 206 for a range, 304 if the client has it.
+    200, 206 for a range, 304 if the client already has the content.
     """
     stream = await exchange.relay.ask(verb)
     artifact = stream.value
@@ -130,7 +131,7 @@ async def send_artifact(exchange: Exchange, verb: Pull, *offers: ReplyForm) -> N
     start, stop = min(verb.start, size), size if verb.stop is None else min(verb.stop, size)
     headers = form.headers(artifact)
     is_bare = form is BARE_FORM
-    # A range is one of the bytes as they are.
+    # A range refers to the unencoded bytes.
     is_range = is_bare and b"range" in exchange.headers
     if not is_range and wants_gzip(exchange, headers, stop - start):
         headers = packed_headers(headers)
@@ -151,7 +152,7 @@ async def send_artifact(exchange: Exchange, verb: Pull, *offers: ReplyForm) -> N
 
 
 def packed_headers(headers: Headers) -> Headers:
-    """The headers of the same, packed: it has another tag, and no ranges."""
+    """Return the headers of the compressed form, which has another tag and no ranges."""
     packed = [
         (name, value[:-1] + b'-gz"' if name == b"etag" else value)
         for name, value in headers
@@ -163,7 +164,7 @@ def packed_headers(headers: Headers) -> Headers:
 async def reply_tagged(
     exchange: Exchange, body: bytes, media_type: bytes, tag: bytes, more: Headers
 ) -> None:
-    """Answer in one piece, or with 304 where the client has it already."""
+    """Send a whole response, or 304 if the client already has it."""
     headers = [(b"etag", tag), *more]
     if not has_tag(exchange, tag):
         await exchange.reply(200, body, media_type, headers)
@@ -173,7 +174,7 @@ async def reply_tagged(
 
 
 def has_tag(exchange: Exchange, tag: bytes) -> bool:
-    """Whether the client has the content already."""
+    """Return True if the client already has the content."""
     asked = exchange.headers.get(b"if-none-match")
     if asked is None:
         return False
@@ -183,7 +184,7 @@ def has_tag(exchange: Exchange, tag: bytes) -> bool:
 
 
 def _range(exchange: Exchange, tag: bytes, size: int) -> tuple[int, int] | None:
-    """The bytes start:stop that are asked for; None for all, also where several ranges are."""
+    """Return the requested range start:stop; None for all, also if several ranges are requested."""
     asked = exchange.header("range")
     if not asked or exchange.headers.get(b"if-range", tag) != tag:
         return None
@@ -199,7 +200,7 @@ def _range(exchange: Exchange, tag: bytes, size: int) -> tuple[int, int] | None:
         start, stop = int(first), min(size, int(last) + 1) if last else size
     if start >= size:
         raise NoSuchRange(
-            f"the content has {size} bytes", "ask for a range within them", {"size": size}
+            f"the content has {size} bytes", "request a range within it", {"size": size}
         )
     return start, stop
 
@@ -212,7 +213,7 @@ async def _send_body(
     headers: Headers,
     size_bytes: int,
 ) -> None:
-    """Send a body of so many bytes in a form: at once where it is small, else as it is read.
+    """Send a body in a representation: at once if it is small, otherwise while it is read.
 
     Its first chunk is read before the status is sent: a missing body is an error, not a broken 200.
     """
@@ -239,14 +240,14 @@ async def _send_body(
 
 
 async def whole(exchange: Exchange, stream: Stream[Any]) -> bytes:
-    """A small body: read at once where reading does not wait."""
+    """Return a small body; read it directly if reading does not block."""
     if exchange.door.relay.stores.ledger.reads_wait:
         return await exchange.door.relay.whole(stream)
     return stream.whole()
 
 
 async def chunks(exchange: Exchange, stream: Stream[Any], size_bytes: int) -> AsyncIterator[bytes]:
-    """An artifact's body in pieces, each read at once where reading does not wait."""
+    """Yield an artifact's body in chunks, each read directly if reading does not block."""
     if size_bytes <= INLINE_BODY_BYTES_MAX:
         yield await whole(exchange, stream)
     elif not exchange.door.relay.stores.ledger.reads_wait:
@@ -258,7 +259,7 @@ async def chunks(exchange: Exchange, stream: Stream[Any], size_bytes: int) -> As
 
 
 async def begun(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Return the same parts, the first of which was read."""
+    """Return the same parts after reading the first of them."""
     first = await anext(parts, b"")
 
     async def all_parts() -> AsyncIterator[bytes]:
@@ -281,7 +282,7 @@ def wants_gzip(exchange: Exchange, headers: Headers, size_bytes: int) -> bool:
 
 
 def is_worth_packing(headers: Headers, size_bytes: int) -> bool:
-    """Whether content of the type in the headers, and of that size, gets smaller."""
+    """Return True if content of this type and size is worth compressing."""
     if size_bytes < COMPRESS_BYTES_MIN:
         return False
     media_type = next(value for name, value in headers if name == b"content-type").decode("latin-1")
@@ -289,7 +290,7 @@ def is_worth_packing(headers: Headers, size_bytes: int) -> bool:
 
 
 async def gzipped(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Compress as the parts come; the fastest level, which is most of the gain."""
+    """Compress parts as they arrive, at the fastest level, which has most of the gain."""
     packer = zlib.compressobj(1, zlib.DEFLATED, 31)
     async for part in parts:
         for start in range(0, len(part), INLINE_BODY_BYTES_MAX):

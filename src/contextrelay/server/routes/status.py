@@ -1,4 +1,4 @@
-"""Status: health, readiness, version, and the start page."""
+"""Status routes: health, readiness, version, and the start page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from contextrelay.server.request import TEXT, Exchange, Headers
 from contextrelay.server.router import SERVER, Endpoint, Handler
 from contextrelay.verbs import ListThreads
 
-# How long the store may take to answer before the server says that it is not ready.
+# Time limit for the store to answer before the server reports that it is not ready.
 READY_S_MAX = 5
 
 
@@ -26,7 +26,7 @@ class Status(Struct, frozen=True):
 
 
 async def root(exchange: Exchange) -> None:
-    """Say that this is a relay; browsers are sent to its page."""
+    """Return the name of the service; browsers are redirected to its page."""
     vary = (b"vary", b"accept")
     if exchange.accepts("text/html"):
         place = [(b"location", b"/ui/"), vary, *FRESH]
@@ -36,25 +36,27 @@ async def root(exchange: Exchange) -> None:
 
 
 async def health(exchange: Exchange) -> None:
-    """Whether the server runs; for its store there is /readyz."""
+    """Return ok if the server is running; for its store see /readyz."""
     await exchange.reply_json(Status("ok"), more=FRESH)
 
 
 async def ready(exchange: Exchange) -> None:
-    """Whether requests can be answered now: the store is there, and the server is to stay."""
+    """Return ok if requests can be answered: the store is available, and no shutdown is in
+    progress.
+    """
     if exchange.door.hub.is_closing:
-        raise Unavailable("the server is shutting down", "ask another one")
+        raise Unavailable("the server is shutting down", "use another server")
     try:
         await asyncio.wait_for(exchange.door.relay.ask(ListThreads(1)), READY_S_MAX)
     except TimeoutError:
         raise Unavailable(
-            f"the store does not answer within {READY_S_MAX} s", "see whether its engine runs"
+            f"the store did not answer within {READY_S_MAX} s", "check that its engine is running"
         ) from None
     await exchange.reply_json(Status("ready"), more=FRESH)
 
 
 async def version(exchange: Exchange) -> None:
-    """Which version this is, of which commit, built when."""
+    """Return the version, its commit and its build date."""
     await exchange.reply_json(await in_thread(build), more=FRESH)
 
 

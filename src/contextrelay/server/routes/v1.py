@@ -1,4 +1,4 @@
-"""Verbs over HTTP: everything under /v1/, by the table of routes."""
+"""The routes under /v1/: one per verb, from the table of routes."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ from contextrelay.verbs.routes import (
     route_of,
 )
 
-# JSON up to this size is read on the event loop: a thread costs more than it.
+# JSON up to this size is parsed on the event loop: a thread would cost more.
 ASKED_AT_ONCE_BYTES_MAX = 64 * KIB
 
 
 def answering(route: Route) -> Handler:
-    """The function that answers a verb on its route."""
+    """Return the handler of a verb on its route."""
     if route.verb is Pull:
         return _pull
     if route.takes_body:
@@ -82,7 +82,7 @@ def answering(route: Route) -> Handler:
         json = None
         if not route.in_query:
             await _check_named(exchange, exchange.values.get("thread"))
-            # A patch may bring a whole state; all others are small.
+            # A patch may contain a whole state; all other verbs are small.
             bytes_max = JSON_BODY_BYTES_MAX if route.verb is PatchState else ASKED_BYTES_MAX
             json = await exchange.whole(bytes_max, route.verb)
 
@@ -107,7 +107,7 @@ def _who(exchange: Exchange) -> str:
 
 
 async def ask(exchange: Exchange, verb: Verb[Any], body: Body = b"", key: str | None = None) -> Any:
-    """Ask the relay, with the idempotency key that is given, else the one of the request."""
+    """Run a verb, with the given idempotency key or that of the request."""
     key = exchange.key() if key is None else key
     if verb.traits.slow:
         reply = await exchange.door.slow_pool.ask(exchange.relay, verb, body, key)
@@ -120,7 +120,7 @@ async def ask(exchange: Exchange, verb: Verb[Any], body: Body = b"", key: str | 
 
 
 def count(metrics: Metrics, verb: Verb[Any]) -> None:
-    """Count what came with a verb that was answered."""
+    """Count the data of an answered verb."""
     if isinstance(verb, Push):
         metrics.add(PUSHES)
         if verb.channel is not None:
@@ -133,10 +133,10 @@ def count(metrics: Metrics, verb: Verb[Any]) -> None:
 
 
 async def _check_named(exchange: Exchange, thread: str | None, handoff: str | None = None) -> None:
-    """Refuse a long body for what is not there before it is read.
+    """Refuse a long body for a missing thread or handoff before the body is read.
 
     Raises:
-        NotFound, Gone: there is no such thread or handoff.
+        NotFound, Gone: the thread or handoff does not exist.
     """
     if thread is not None and exchange.asks_first:
         await exchange.relay.ask(ShowThread(thread))
@@ -151,19 +151,19 @@ def _bytes_max(exchange: Exchange, route: Route) -> int:
 
 
 def _bare(route: Route, exchange: Exchange) -> Verb[Any] | None:
-    """A verb with its fields in the query; None where it comes framed, on the body's first line.
+    """Return a verb with its fields from the query, or None if it is framed.
 
-    Many pushes come framed only, whatever they are called.
+    Batches of pushes are always framed, whatever their content type.
     """
     if exchange.media_type() != FRAMED and route.verb is not PushMany:
         return read(route, exchange.values, exchange.query(), None, _who(exchange))
     if exchange.scope["query_string"]:
-        raise Invalid("a framed request has its fields on its first line", "leave out the query")
+        raise Invalid("a framed request must not have a query", "put the fields on its first line")
     return None
 
 
 def _framed(route: Route, exchange: Exchange, upload: Upload) -> tuple[Verb[Any], Body]:
-    """A verb and the body that came with it."""
+    """Return a framed verb and its body."""
     body = upload.body()
     chunks = iter((body,) if isinstance(body, bytes) else body)
     line, rest = _line(chunks)
@@ -174,7 +174,7 @@ def _framed(route: Route, exchange: Exchange, upload: Upload) -> tuple[Verb[Any]
 
 
 def _line(chunks: Iterator[bytes]) -> tuple[bytes, bytes]:
-    """The first line of a stream, and what came with it of the rest."""
+    """Return the first line of a stream, and the data that was read after it."""
     start = b""
     for chunk in chunks:
         start += chunk
@@ -183,7 +183,7 @@ def _line(chunks: Iterator[bytes]) -> tuple[bytes, bytes]:
             return line, rest
         if len(start) > JSON_BODY_BYTES_MAX:
             break
-    raise Invalid("there is no line of JSON before the body", f"see {FRAMED} in the documentation")
+    raise Invalid("missing line of JSON before the body", f"see {FRAMED} in the documentation")
 
 
 def _after(rest: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -209,7 +209,7 @@ async def _reply(exchange: Exchange, route: Route, reply: Any) -> None:
 
 
 async def _pull(exchange: Exchange) -> None:
-    """A body: framed for our own clients, else bare, with ranges and tags."""
+    """Send a body: framed for our own clients, otherwise bare, with ranges and tags."""
     verb = read(route_of(Pull), exchange.values, exchange.query(), None, _who(exchange))
     assert isinstance(verb, Pull)
     await send_artifact(exchange, verb, FRAMED_FORM)

@@ -1,1 +1,1 @@
-"""Streams: WebSockets, server-sent events and long-polls."""
+"""Streams: WebSockets, server-sent events and long polls."""

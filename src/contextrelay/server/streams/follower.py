@@ -1,6 +1,6 @@
-"""A follower of a channel: no more than the seq of what it was sent last.
+"""A follower of a channel, which stores only the seq of the last signal that it sent.
 
-Rule: while all is taken at once, no task wakes up for it: the hub hands over what is new.
+Rule: as long as a client keeps up, no task wakes up for it: the hub hands over new signals.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from contextrelay.server.streams.hub import Hub, Watch
 
 Take = Callable[[bytes], bool]
-"""Takes a batch; returns whether it can take more."""
+"""A function that takes a batch, and returns True if it can take more."""
 
 
 class Follower:
-    """One listener of a channel."""
+    """A listener of a channel."""
 
     __slots__ = (
         "_channel",
@@ -41,22 +41,22 @@ class Follower:
         self._encoder: Encoder = encoder
         self._take: Take | None = None
         self._is_full = False
-        """Whether what the hub handed over last was not taken at once."""
+        """True if the last batch of the hub was not taken completely."""
         self._woken = asyncio.Event()
         self.seq = 0
 
     async def begin(self, after: int | None) -> int:
-        """Begin after a seq, or at the head; returns the seq where it begins."""
+        """Start after a seq, or at the head; return the starting seq."""
         head = await self._hub.begin(self._watch)
         self.seq = head if after is None else after
         return self.seq
 
     async def next(self) -> bytes:
-        """Wait for what comes next; b"" when the server closes."""
+        """Wait for the next batch; return b"" when the server closes."""
         watch = self._watch
         while not self._hub.is_closing and not self._is_full:
             tail = watch.tail
-            assert tail is not None, "it was not begun"
+            assert tail is not None, "the follower was not started"
             head = tail.head
             if self.seq != head:
                 found = tail.after(self.seq, self._origin, self._encoder)
@@ -67,14 +67,14 @@ class Follower:
                 if found is not None:
                     self.seq = found.seq
                     return found.text
-            # Unless it moved while the log was read, in which there was nothing then: the tail may
-            # be behind what the log had when this one began.
+            # Unless it moved while the log was read and found empty: the tail may be behind what
+            # the log contained when this follower started.
             if tail is watch.tail and tail.head == head:
                 await self._news()
         return b""
 
     async def hand_to(self, take: Take) -> bool:
-        """Hand over what comes until `take` returns False; False when the server closes."""
+        """Pass batches to `take` until it returns False; return False when the server closes."""
         self._take = take
         try:
             while text := await self.next():
@@ -97,7 +97,7 @@ class Follower:
             self._watch.idle.pop(self, None)
 
     def offer(self) -> None:
-        """Take what is new from the tail, or wake up to read the log."""
+        """Take new signals from the tail, or wake up to read the log."""
         tail, take = self._watch.tail, self._take
         if self._woken.is_set() or tail is None or take is None:
             return

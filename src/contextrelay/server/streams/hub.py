@@ -1,10 +1,10 @@
-"""The hub: all listeners of a server wait for news of logs here; one read of a log serves them all.
+"""The hub: all listeners of a server wait here for new entries of logs; one read serves them all.
 
-It listens to the ledger once. A notification makes it read that log, if anybody waits for it, and
-wake those who do. A followed channel has a tail (tails.py), which the hub lengthens.
+It has a single subscription to the ledger. After a notification it reads that log if it has
+listeners, and wakes them. A channel with followers has a tail (tails.py), which the hub extends.
 
-Rule: a notification may be lost, so every watched log is polled now and then anyway. A read is
-bounded, and none of them takes the event loop for long.
+Rule: notifications may be lost, so every watched log is also polled periodically. Reads are
+bounded, and none of them blocks the event loop for long.
 """
 
 from __future__ import annotations
@@ -35,35 +35,35 @@ log = logging.getLogger("contextrelay.http")
 
 Result = TypeVar("Result")
 
-# After polling all logs it rests this many times as long as that took: a fifth of a core at most.
+# After polling all logs it sleeps this many times as long: a fifth of a core at most.
 LOOK_REST = 4
 LOOK_REST_S_MIN = 0.002
 HANDED_OUT_AT_ONCE = 1_000
 
 
 class Watch:
-    """One log with listeners."""
+    """A log with listeners."""
 
     __slots__ = ("channel", "idle", "listeners", "log", "news", "seen", "space", "tail")
 
     def __init__(self, log: str, space: Stores) -> None:
         self.log = log
-        """Its full name in the store, tenant included."""
+        """The full name of the log in the store, including the tenant."""
         self.space = space
         """The tenant's part of the store."""
         self.listeners = 0
         self.news = asyncio.Event()
         self.idle: dict[Follower, None] = {}
-        """Followers that have it all, and take what comes at once."""
+        """Followers that are up to date, and take new signals directly."""
         self.channel: str | None = None
-        """Its name, if it has followers."""
+        """The name of the channel, if it has followers."""
         self.tail: Tail | None = None
         self.seen = -1
-        """The last seq that was seen, where it has no tail."""
+        """The last seq that was seen, if there is no tail."""
 
     @property
     def head(self) -> int:
-        """The last seq that was seen."""
+        """Return the last seq that was seen."""
         return self.seen if self.tail is None else self.tail.head
 
     def wake(self) -> None:
@@ -86,10 +86,10 @@ class Hub:
         self._stop_listening: Callable[[], None] = lambda: None
         self.is_closing = False
         self.counted: Callable[[int], None] = lambda amount: None
-        """Called with 1 for each listener that comes, with -1 for each that leaves."""
+        """Called with 1 for each new listener, and with -1 for each that ends."""
 
     def start(self) -> None:
-        """Begin to listen; in the event loop that is to serve."""
+        """Subscribe to the ledger; call it in the event loop of the server."""
         self._loop = asyncio.get_running_loop()
         self._some_heard = asyncio.Event()
         self._unsure = asyncio.Event()
@@ -101,12 +101,12 @@ class Hub:
         ]
 
     def close(self) -> None:
-        """End all waits; from any thread, and from a signal handler."""
-        with suppress(RuntimeError):  # The loop is closed: nobody waits any more.
+        """End all waits; called from any thread or a signal handler."""
+        with suppress(RuntimeError):  # The loop is closed, and nobody waits any more.
             self._loop.call_soon_threadsafe(self._end_waits)
 
     def stop(self) -> None:
-        """Stop listening; in the event loop, when all is answered."""
+        """End the subscription; call it in the event loop after the last response."""
         self._end_waits()
         for task in self._tasks:
             task.cancel()
@@ -124,15 +124,17 @@ class Hub:
 
     @contextmanager
     def _watching(self, stores: Stores, log: str, channel: str | None = None) -> Generator[Watch]:
-        """Count as a listener of a log while inside.
+        """Count as a listener of a log inside the context.
 
         Raises:
-            Unavailable: there are too many listeners, or the server closes.
+            Unavailable: there are too many listeners, or the server is closing.
         """
         if self.listeners >= LISTENERS_MAX or self.is_closing:
             raise Unavailable(
-                "the server is closing" if self.is_closing else f"{LISTENERS_MAX:,} listen already",
-                "try again later, or at another server of this store",
+                "the server is closing"
+                if self.is_closing
+                else f"too many listeners ({LISTENERS_MAX:,})",
+                "retry later, or at another server of this store",
             )
         space = stores
         if stores.caller is not None:
@@ -156,17 +158,18 @@ class Hub:
                     self._tails_bytes -= watch.tail.size_bytes
 
     async def wait_for(self, stores: Stores, log: str, after: int, timeout_s: float) -> bool:
-        """Wait until a log has facts after a seq; False if the time is up or the server closes.
+        """Wait until a log has events after a seq; return False at the timeout or when the server
+        closes.
 
-        Permission to read the log was checked by the read before.
+        The permission to read the log was checked by the read before.
 
         Raises:
-            Unavailable: there are too many listeners, or the server closes.
+            Unavailable: there are too many listeners, or the server is closing.
         """
         with self._watching(stores, log) as watch, suppress(TimeoutError):
             head = await self._read(lambda: self._stores.ledger.last(watch.log))
             async with asyncio.timeout(timeout_s):
-                # What came while the head was read was perhaps notified before it.
+                # An event that arrived while the head was read may have been notified before.
                 while max(head, watch.head) <= after and not self.is_closing:
                     await watch.news.wait()
                     head = watch.head
@@ -177,11 +180,12 @@ class Hub:
     def following(
         self, stores: Stores, channel: str, origin: str, encoder: Encoder
     ) -> Generator[Follower]:
-        """Follow a channel; `origin` is the address of this server, as this listener calls it.
+        """Follow a channel; `origin` is the address of this server as the listener calls it.
 
         Raises:
-            Invalid: a channel cannot have this name; Unavailable: there are too many listeners.
-            Refused: the caller may not read it.
+            Invalid: the name of the channel is invalid.
+            Unavailable: there are too many listeners.
+            Refused: the caller may not read the channel.
         """
         log = channel_log(check_channel(channel))
         if stores.caller is not None:
@@ -189,10 +193,10 @@ class Hub:
         with self._watching(stores, log, channel) as watch:
             yield Follower(self, watch, channel, origin, encoder)
 
-    # Hearing
+    # Notifications
 
     def _hear(self, log: str | None) -> None:
-        """Take a notification of the ledger, in any thread."""
+        """Handle a notification of the ledger, in any thread."""
         if log is None:
             news = self._unsure
         elif log in self._watched:
@@ -204,11 +208,11 @@ class Hub:
                 return
         else:
             return
-        with suppress(RuntimeError):  # The loop is closed: nobody waits any more.
+        with suppress(RuntimeError):  # The loop is closed, and nobody waits any more.
             self._loop.call_soon_threadsafe(news.set)
 
     async def _attend(self) -> None:
-        """Read logs as they are notified."""
+        """Read the logs that notifications name."""
         while True:
             await self._some_heard.wait()
             self._some_heard.clear()
@@ -217,10 +221,10 @@ class Hub:
             try:
                 await self._look(heard)
             except Exception:
-                log.exception("a fault of ours in the hub")
+                log.exception("unexpected error in the hub")
 
     async def _look_around(self) -> None:
-        """Poll all logs: when a notification does not say which, and now and then."""
+        """Poll all logs: periodically, and after a notification without a name."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_EVERY_S):
@@ -233,24 +237,24 @@ class Hub:
                     await self._look(await self._changed(logs[start : start + LOOK_LOGS_MAX]))
                     await asyncio.sleep(0)
             except Exception:
-                log.exception("a fault of ours in the hub")
+                log.exception("unexpected error in the hub")
             took_s = self._loop.time() - began_s
             await asyncio.sleep(max(LOOK_REST_S_MIN, LOOK_REST * took_s))
 
     async def _changed(self, logs: list[str]) -> list[str]:
-        """Those of some logs whose head moved."""
+        """Return the logs whose head has moved."""
         known = {each: self._watched[each].head for each in logs if each in self._watched}
         last = self._stores.ledger.last
         try:
             return await self._read(lambda: [each for each in known if last(each) != known[each]])
         except RelayError as error:
-            log.warning("cannot look for news: %s", error)
+            log.warning("cannot poll for new events: %s", error)
             return []
 
-    # Looking
+    # Reading
 
     async def _look(self, logs: Iterable[str]) -> None:
-        """Read what is new in some logs, and wake their listeners."""
+        """Read the new entries of some logs, and wake their listeners."""
         watches = [watch for each in logs if (watch := self._watched.get(each)) is not None]
         if not watches:
             return
@@ -260,8 +264,8 @@ class Hub:
                 lambda: [self._news_of(watch, after) for watch, after in asked]
             )
         except RelayError as error:
-            # The head that is known stays behind, so the next poll reads it again.
-            log.warning("cannot read news: %s", error)
+            # The known head stays behind, so the next poll reads it again.
+            log.warning("cannot read new events: %s", error)
             return
         for (watch, after), news in zip(asked, found, strict=True):
             if isinstance(news, int):
@@ -272,9 +276,9 @@ class Hub:
                 for number, follower in enumerate(tuple(watch.idle), 1):
                     follower.offer()
                     if number % HANDED_OUT_AT_ONCE == 0:
-                        await asyncio.sleep(0)  # Others get their turn.
+                        await asyncio.sleep(0)  # Let other tasks run.
             elif watch.tail is not None and watch.tail.head != news.head:
-                # Another read was faster, but this one saw more.
+                # Another read was faster, but this one has more.
                 self._hear(watch.log)
 
     def _news_of(self, watch: Watch, after: int | None) -> SignalPage | int:
@@ -285,7 +289,7 @@ class Hub:
         except (Unavailable, Unconfirmed):
             raise
         except RelayError as error:
-            # What is wrong with one channel keeps no news from the others.
+            # An error in one channel must not delay the others.
             log.warning("cannot read the channel %r: %s", watch.channel, error)
             return SignalPage(signals=[], head=after)
 
@@ -295,7 +299,7 @@ class Hub:
             return
         self._tails_bytes -= tail.size_bytes
         if notices[0].seq < tail.head:
-            # The channel was forgotten and starts over: each listener finds its gap in the log.
+            # The channel was deleted and starts over: each listener finds its gap in the log.
             watch.tail = Tail(page.head)
         else:
             tail.add(notices)
@@ -310,17 +314,18 @@ class Hub:
         watch.wake()
 
     async def _read(self, read: Callable[[], Result]) -> Result:
-        """Read the ledger, in a thread if that may wait."""
+        """Read the ledger, in a thread if the read may block."""
         return await in_thread(read) if self._stores.ledger.reads_wait else read()
 
     # For followers
 
     async def begin(self, watch: Watch) -> int:
-        """The head of a channel; its tail begins there if it has none yet."""
+        """Return the head of a channel; its tail starts there if it has none yet."""
         head = await self._read(lambda: self._stores.ledger.last(watch.log))
         if watch.tail is None:
             watch.tail = Tail(head)
-            # What came while the head was read was notified before there was a tail to lengthen.
+            # A signal that arrived while the head was read was notified before there was a tail to
+            # extend.
             self._hear(watch.log)
         return head
 
@@ -329,7 +334,7 @@ class Hub:
 
 
 def _page_of(stores: Stores, channel: str, after: int, limit: int) -> SignalPage:
-    """Signals of a channel after a seq; a damaged one comes back as a gap."""
+    """Return signals of a channel after a seq; a damaged one becomes a gap."""
     try:
         return answer(stores, ReadSignals(channel, after, limit))
     except Broken:

@@ -1,7 +1,7 @@
-"""Signals over HTTP: WebSockets, server-sent events and long-polls.
+"""Signals over HTTP: WebSockets, server-sent events and long polls.
 
-Rule: a listener costs one entry in the hub and nothing else. It is let go the moment its client
-leaves, the server closes, or it stops reading; it resumes by the seq of what it got last.
+Rule: a listener costs one entry in the hub and nothing else. It ends as soon as its client
+disconnects, the server closes, or the client stops reading; it resumes by the last seq it received.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ INTERNAL_ERROR = 1011
 NOT_ALLOWED = 1008
 
 TOKEN = "token"
-"""The query field for a browser's token: it can send no header with these."""
+"""The query field for a browser's token, because browsers send no headers with these requests."""
 
 
 # WebSockets
 
 
 async def websocket(door: ServerContext, scope: Scope, receive: Receive, send: Send) -> None:
-    """Send what is signalled on a channel, from now on or after a seq."""
+    """Send the signals of a channel, new ones or those after a seq."""
     await receive()
     try:
         scheme = "https" if scope["scheme"] == "wss" else "http"
@@ -79,7 +79,7 @@ async def websocket(door: ServerContext, scope: Scope, receive: Receive, send: S
             if is_accepted:
                 socket.cut(NOT_ALLOWED, error.message)
 
-        # From here on, before anything is waited for: its key may end at any time.
+        # Registered before the first await: the key may become invalid at any time.
         with (
             visitor.staying(end),
             door.hub.following(stores, asked.channel, origin, tails.frame) as follower,
@@ -97,7 +97,7 @@ async def websocket(door: ServerContext, scope: Scope, receive: Receive, send: S
 def _asked(scope: Scope, query: dict[str, str]) -> ReadSignals:
     path: bytes = scope["raw_path"]
     if not path.startswith(SOCKETS) and path != SOCKETS[:-1]:
-        raise NotFound("there is no WebSocket here", "open /ws/CHANNEL")
+        raise NotFound("no WebSocket at this path", "open /ws/CHANNEL")
     channel = decoded(path[len(SOCKETS) :])
     if not channel:
         raise Invalid("Missing channel", "open /ws/CHANNEL")
@@ -105,7 +105,7 @@ def _asked(scope: Scope, query: dict[str, str]) -> ReadSignals:
 
 
 async def _follow(follower: Follower, socket: Socket, receive: Receive) -> None:
-    """Write what comes until the client leaves; what it sends is read and dropped."""
+    """Send signals until the client disconnects; data from the client is read and discarded."""
     writing = asyncio.create_task(_write(follower, socket))
     try:
         while (await receive())["type"] != "websocket.disconnect":
@@ -123,10 +123,10 @@ async def _write(follower: Follower, socket: Socket) -> None:
     except TimeoutError:
         socket.cut(TRY_AGAIN_LATER, f"too slow; resume with ?after={follower.seq}")
     except RelayError as error:
-        log.warning("cannot go on with a subscriber: %s", error)
-        socket.cut(TRY_AGAIN_LATER, f"try again; resume with ?after={follower.seq}")
+        log.warning("cannot continue a subscription: %s", error)
+        socket.cut(TRY_AGAIN_LATER, f"retry; resume with ?after={follower.seq}")
     except Exception:
-        log.exception("a fault of ours in a WebSocket")
+        log.exception("unexpected error in a WebSocket")
         socket.cut(INTERNAL_ERROR, f"resume with ?after={follower.seq}")
 
 
@@ -140,11 +140,10 @@ async def _refuse(send: Send, error: RelayError) -> None:
 
 
 async def subscribe(exchange: Exchange) -> None:
-    """Hear of every push to a channel, over a WebSocket.
+    """Subscribe to a channel over a WebSocket.
 
-    Each signal is a text frame: `{url, ts, seq, from}` of a push, `{message, ts, seq, from}` of a
-    message, `{gap: [from, to]}` where some are no longer kept. The channel is all the rest of the
-    path.
+    Each signal is a text frame: `{url, ts, seq, from}` for a push, `{message, ts, seq, from}` for a
+    message, `{gap: [from, to]}` if some are no longer stored. The channel is the rest of the path.
     """
     if not exchange.values["channel"]:
         raise Invalid("Missing channel", "open /ws/CHANNEL")
@@ -153,15 +152,15 @@ async def subscribe(exchange: Exchange) -> None:
 
 
 async def no_channel(exchange: Exchange) -> None:
-    """Answers that a channel is missing."""
+    """Report a missing channel."""
     raise Invalid("Missing channel", "open /ws/CHANNEL")
 
 
-# Streams of events
+# Event streams
 
 
 async def stream_signals(exchange: Exchange) -> None:
-    """The signals of a channel as they come, as server-sent events."""
+    """Stream the signals of a channel as server-sent events."""
     asked = _signals_after(exchange.values["channel"], resumed(exchange))
     hub, stores = exchange.door.hub, exchange.relay.stores
     with hub.following(stores, asked.channel, exchange.origin, tails.event) as follower:
@@ -170,7 +169,7 @@ async def stream_signals(exchange: Exchange) -> None:
 
 
 def resumed(exchange: Exchange) -> dict[str, str]:
-    """The query, with the Last-Event-ID of a client that reconnects by itself."""
+    """Return the query, with the Last-Event-ID of a client that reconnects automatically."""
     query = exchange.query()
     query.pop(TOKEN, None)
     last = exchange.header("last-event-id")
@@ -178,7 +177,7 @@ def resumed(exchange: Exchange) -> dict[str, str]:
 
 
 async def stream(exchange: Exchange, seq: int, following: Callable[[], Awaitable[bytes]]) -> None:
-    """Send what follows until there is no more, or the client leaves."""
+    """Send batches until there are no more, or the client disconnects."""
     headers = [
         (b"content-type", EVENT_STREAM.encode()),
         (b"cache-control", b"no-store"),
@@ -189,7 +188,7 @@ async def stream(exchange: Exchange, seq: int, following: Callable[[], Awaitable
     if exchange.method == "HEAD":
         await exchange.send(b"", more=False)
         return
-    # An id alone is no event, but the client knows from then on where to resume.
+    # An id without data is not an event, but tells the client where to resume.
     await exchange.send(b"id: %d\n\n" % seq)
 
     async def sending() -> None:
@@ -208,11 +207,11 @@ async def stream(exchange: Exchange, seq: int, following: Callable[[], Awaitable
     await unless_left(exchange, sending())
 
 
-# Long-polls
+# Long polls
 
 
 async def read_signals(exchange: Exchange) -> None:
-    """A page of signals; with `wait`, once there is something in it or the time is up."""
+    """Return a page of signals; with `wait`, wait until it has signals or the time is up."""
     query = exchange.query()
     wait_s = take_wait_s(query)
     asked = read(route_of(ReadSignals), exchange.values, query, None, "")
@@ -229,10 +228,10 @@ async def read_signals(exchange: Exchange) -> None:
 
 
 def take_wait_s(query: dict[str, str]) -> float:
-    """Take out of a query how long to wait.
+    """Remove the wait time from a query and return it.
 
     Raises:
-        Invalid: it is no such time.
+        Invalid: it is not a valid wait time.
     """
     given = query.pop("wait", "0")
     try:
@@ -240,15 +239,15 @@ def take_wait_s(query: dict[str, str]) -> float:
     except ValueError:
         wait_s = -1.0
     if not 0 <= wait_s <= WAIT_S_MAX:
-        raise Invalid(f"wait is {given[:80]!r}", f"write seconds, from 0 to {WAIT_S_MAX}")
+        raise Invalid(f"invalid wait time {given[:80]!r}", f"use seconds, from 0 to {WAIT_S_MAX}")
     return wait_s
 
 
 async def unless_left(exchange: Exchange, doing: Coroutine[Any, Any, Any]) -> Any:
-    """The result of something that takes long; cancel it the moment the client leaves.
+    """Await a slow operation; cancel it as soon as the client disconnects.
 
     Raises:
-        ClientLeft: it did.
+        ClientLeft: the client disconnected.
     """
     done = asyncio.create_task(doing)
     left = asyncio.create_task(exchange.until_left())
@@ -264,20 +263,20 @@ async def unless_left(exchange: Exchange, doing: Coroutine[Any, Any, Any]) -> An
 
 
 def _signals_after(channel: str, query: dict[str, str]) -> ReadSignals:
-    """The read that a listener's query asks for.
+    """Return the read for a listener's query.
 
     Raises:
-        Invalid: the channel's name or a field is wrong.
+        Invalid: the name of the channel or a field is invalid.
     """
     if extra := query.keys() - {"after", TOKEN}:
-        raise Invalid(f"there is no {min(extra)[:80]!r} here", "it takes: after")
+        raise Invalid(f"unknown field {min(extra)[:80]!r}", "fields: after")
     fields = {name: value for name, value in query.items() if name != TOKEN}
     asked = read(route_of(ReadSignals), {"channel": channel}, fields, None, "")
     assert isinstance(asked, ReadSignals)
     return asked
 
 
-_Seq = Annotated[Index, Meta(description="The seq of the last one that was heard.")]
+_Seq = Annotated[Index, Meta(description="The seq of the last signal received.")]
 
 
 class AfterQuery(Struct):
@@ -285,9 +284,9 @@ class AfterQuery(Struct):
 
 
 class SocketQuery(Struct):
-    """As text: without an upgrade it is not looked at."""
+    """As text, because it is only parsed after an upgrade."""
 
-    after: Annotated[str, Meta(description="The seq of the last one that was heard.")] = ""
+    after: Annotated[str, Meta(description="The seq of the last signal received.")] = ""
 
 
 ENDPOINTS = [

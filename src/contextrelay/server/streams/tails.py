@@ -1,11 +1,11 @@
-"""Tails: the newest signals of a channel, encoded once for all who listen.
+"""Tails: the newest signals of a channel, encoded once for all listeners.
 
 A tail reaches from `start` to `head`, as far as this server has read the channel's log. A listener
-is only a number, the seq of what was last sent: within the tail it finds what comes next here, and
-outside of it, in the log.
+is only the seq of its last signal: within the tail it finds the next signals here, otherwise in the
+log.
 
-Rule: a signal is read and encoded once, however many listen; and a tail may be cut short at any
-time, because the log has it all.
+Rule: a signal is read and encoded once, for any number of listeners; a tail may be cut at any time,
+because the log is complete.
 """
 
 from __future__ import annotations
@@ -24,21 +24,23 @@ from contextrelay.model.signal import Signal, SignalPage
 
 
 class Batch(Struct, frozen=True, gc=False):
-    """Some notices in one piece, and the seq of the last one."""
+    """Several encoded notices, and the seq of the last one."""
 
     text: bytes
     seq: int
 
 
 class Notice(Struct, frozen=True, gc=False):
-    """A signal on its way out, or a gap where signals are no longer kept."""
+    """A signal to send, or a gap of signals that are no longer stored."""
 
     seq: int
     signal: Signal | None
     gap: tuple[int, int] | None = None
 
     def fields(self, origin: str) -> dict[str, Any]:
-        """Its JSON; `origin` is the address of this server, as the listener calls it."""
+        """Return the JSON fields; `origin` is the address of this server as the listener
+        calls it.
+        """
         signal = self.signal
         if signal is None:
             return {"gap": self.gap}
@@ -54,18 +56,18 @@ Encoder = Callable[[Notice, str], bytes]
 
 
 def frame(notice: Notice, origin: str) -> bytes:
-    """As a WebSocket's text frame."""
+    """Encode a notice as a WebSocket text frame."""
     return Frame(Opcode.TEXT, encode(notice.fields(origin))).serialize(mask=False)
 
 
 def event(notice: Notice, origin: str) -> bytes:
-    """As a server-sent event."""
+    """Encode a notice as a server-sent event."""
     kind = b"event: gap\n" if notice.signal is None else b""
     return b"id: %d\n%sdata: %s\n\n" % (notice.seq, kind, encode(notice.fields(origin)))
 
 
 def notices_of(page: SignalPage) -> list[Notice]:
-    """A page's signals, and the gap before them."""
+    """Return the signals of a page, after a notice of the gap before them."""
     notices = [Notice(signal.seq, signal) for signal in page.signals]
     if page.gap is not None:
         notices.insert(0, Notice(page.gap[1], None, page.gap))
@@ -73,7 +75,7 @@ def notices_of(page: SignalPage) -> list[Notice]:
 
 
 def batch(notices: Iterable[Notice], origin: str, encoder: Encoder) -> Batch:
-    """The first of some notices in one piece: as many as a tail may hold, and at least one."""
+    """Encode the first of some notices: as many as a tail may hold, and at least one."""
     parts: list[bytes] = []
     size_bytes = seq = 0
     for each in notices:
@@ -97,7 +99,7 @@ class Tail:
         self._batches: dict[tuple[int, str, Encoder], Batch] = {}
 
     def add(self, notices: Iterable[Notice]) -> None:
-        """Append what came next in the log."""
+        """Append the next notices of the log."""
         self._batches.clear()
         for each in notices:
             size_bytes = len(frame(each, ""))
@@ -107,7 +109,7 @@ class Tail:
         self._keep(TAIL_SIGNALS_MAX, TAIL_BYTES_MAX)
 
     def clear(self) -> None:
-        """Hold nothing: a listener that is behind the head reads the log."""
+        """Drop everything: a listener behind the head reads the log."""
         self._batches.clear()
         self._keep(0, 0)
 
@@ -118,7 +120,7 @@ class Tail:
             self.size_bytes -= size_bytes
 
     def after(self, seq: int, origin: str, encoder: Encoder) -> Batch | None:
-        """What comes after a seq; None where the tail does not reach."""
+        """Return the notices after a seq, or None if the tail does not reach back to it."""
         if not self.start <= seq < self.head:
             return None
         key = (seq, origin, encoder)
@@ -126,6 +128,6 @@ class Tail:
         if found is None:
             later = list(takewhile(lambda each: each[0].seq > seq, reversed(self._notices)))
             found = batch((each for each, _ in reversed(later)), origin, encoder)
-            # One is kept for most listeners, who are all at the same seq.
+            # Cached for most listeners, who are all at the same seq.
             self._batches = {key: found}
         return found

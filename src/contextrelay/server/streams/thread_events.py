@@ -1,6 +1,6 @@
-"""Events of a thread over HTTP: by page, by long-poll, and as server-sent events.
+"""Events of a thread over HTTP: by page, by long poll, and as server-sent events.
 
-Seed 002's path gives them under the seed's names; with `Accept: text/event-stream` as they come.
+Seed 002's path returns them in the seed's form, also as a stream with `Accept: text/event-stream`.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ from contextrelay.verbs.routes import read, route_of
 
 
 async def list_events(exchange: Exchange) -> None:
-    """Events of a thread after the one with an id, oldest first.
+    """List the events of a thread after an id, oldest first.
 
-    With `Accept: text/event-stream` they come as server-sent events, and go on as they happen.
+    With `Accept: text/event-stream` they are streamed as server-sent events, followed by new
+    events.
     """
     thread = thread_of(exchange)
     query = fitted(resumed(exchange), EventsQuery, "the query", strict=False)
@@ -44,7 +45,9 @@ async def list_events(exchange: Exchange) -> None:
 
 
 async def read_events(exchange: Exchange) -> None:
-    """A page of a thread's events; with `wait`, once there is one or the time is up."""
+    """Return a page of a thread's events; with `wait`, wait until it has events or the time
+    is up.
+    """
     query = exchange.query()
     seconds = take_wait_s(query)
     asked = read(route_of(ReadEvents), exchange.values, query, None, "")
@@ -59,7 +62,7 @@ async def read_events(exchange: Exchange) -> None:
 
 
 async def stream_events(exchange: Exchange) -> None:
-    """The events of a thread as they come, as server-sent events."""
+    """Stream the events of a thread as server-sent events."""
     asked = read(route_of(ReadEvents), exchange.values, resumed(exchange), None, "")
     assert isinstance(asked, ReadEvents)
     page = await exchange.relay.ask(asked)
@@ -72,7 +75,7 @@ async def _stream(
     page: EventPage,
     reply: Callable[[Numbered], Any],
 ) -> None:
-    """Send a page of events, and then those that follow."""
+    """Send a page of events, followed by new ones."""
     seq = asked.after
 
     async def following() -> bytes:

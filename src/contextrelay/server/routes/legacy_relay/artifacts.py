@@ -1,4 +1,4 @@
-"""Artifacts over HTTP, as seed 002's clients put and get them, as JSON or in forms."""
+"""Artifact routes of seed 002, with JSON or forms."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ from contextrelay.verbs import ListThreadArtifacts, Peek, Pull, Push
 
 
 class NotAcceptable(RelayError):
-    """The client does not accept what there is."""
+    """No representation matches the Accept header."""
 
     code, status = "not_acceptable", 406
 
 
-# Putting
+# Writing
 
 
 async def put_artifact(exchange: Exchange) -> None:
-    """Put content into a thread: as JSON, or as a form with the content in the part `file`."""
+    """Store content in a thread: as JSON, or as a form with the content in the part `file`."""
     thread = thread_of(exchange)
     await check_there(exchange, thread)
     bytes_max = exchange.door.relay.stores.settings.body_bytes_max
@@ -85,7 +85,7 @@ async def put_artifact(exchange: Exchange) -> None:
 
 
 async def _sent(exchange: Exchange, bytes_max: int) -> ArtifactBody:
-    """What a JSON body says; of a large one nothing is made but the content."""
+    """Decode a JSON body; of a large one only the content is decoded."""
     json_bytes_max = JSON_ESCAPE_RATIO_MAX * bytes_max + METADATA_BYTES_MAX
     try:
         upload = await exchange.upload(json_bytes_max, Push)
@@ -114,10 +114,12 @@ def _large(raw: bytes) -> ArtifactBody:
     try:
         sent = decode(raw, type=LargeArtifactBody)
         if len(sent.metadata) > JSON_ESCAPE_RATIO_MAX * METADATA_BYTES_MAX:
-            raise TooLarge(f"the metadata is longer than {METADATA_BYTES_MAX:,} bytes", "send less")
+            raise TooLarge(
+                f"metadata too long: the limit is {METADATA_BYTES_MAX:,} bytes", "send less"
+            )
         metadata = decode(sent.metadata, type=dict[str, Any])
     except ValidationError as error:
-        raise Invalid(f"the body is not what it has to be: {error}", "see /docs") from None
+        raise Invalid(f"invalid body: {error}", "see /docs") from None
     except (DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Invalid("invalid request body", f"send a JSON object in UTF-8: {error}") from None
     fields = ArtifactBody.__struct_fields__
@@ -126,7 +128,7 @@ def _large(raw: bytes) -> ArtifactBody:
 
 
 def _from_form(form: Form, thread: str, exchange: Exchange) -> Push:
-    """What a form asks for; its fields go before what the part with the content says."""
+    """Return the push of a form; its fields override the headers of the content part."""
     fields = fitted(form.fields, ArtifactForm)
     return Push(
         name=fields.name or form.file_name,
@@ -139,7 +141,7 @@ def _from_form(form: Form, thread: str, exchange: Exchange) -> Push:
 
 
 def _from_json(sent: ArtifactBody, thread: str, exchange: Exchange) -> Push:
-    """What JSON asks for; bytes in base64, which are ours, are looked at where it says nothing."""
+    """Return the push of a JSON body; if it has no type, base64 content is inspected."""
     is_text = sent.encoding == "utf-8"
     return Push(
         name=sent.name or None,
@@ -159,14 +161,16 @@ def _content(sent: ArtifactBody) -> bytes:
     try:
         return b64decode(sent.content, validate=True)
     except (binascii.Error, ValueError):
-        raise Invalid("content is no base64", "encode it by RFC 4648, with padding") from None
+        raise Invalid(
+            "content is not valid base64", "encode it as in RFC 4648, with padding"
+        ) from None
 
 
-# Getting
+# Reading
 
 
 async def list_artifacts(exchange: Exchange) -> None:
-    """The artifacts of a thread, newest first, and how many more there are."""
+    """List the artifacts of a thread, newest first, with the number of further ones."""
     thread = thread_of(exchange)
     verb = ListThreadArtifacts(thread, query_of(exchange, ArtifactsQuery).limit)
     artifacts = await ask_of(exchange, thread, verb)
@@ -175,7 +179,7 @@ async def list_artifacts(exchange: Exchange) -> None:
 
 
 async def get_artifact(exchange: Exchange) -> None:
-    """What describes an artifact; with `?raw=1` its bytes."""
+    """Return the description of an artifact; with `?raw=1` its bytes."""
     query = query_of(exchange, RawQuery)
     artifact = await _artifact(exchange)
     if query.raw == "1":
@@ -185,7 +189,7 @@ async def get_artifact(exchange: Exchange) -> None:
 
 
 async def get_content(exchange: Exchange) -> None:
-    """The bytes of an artifact, for clients that accept `application/octet-stream`."""
+    """Return the bytes of an artifact, for clients that accept `application/octet-stream`."""
     if not exchange.accepts(BYTES):
         raise NotAcceptable(f"raw content requires Accept: {BYTES}", "send that header")
     artifact = await _artifact(exchange)
@@ -193,10 +197,11 @@ async def get_content(exchange: Exchange) -> None:
 
 
 async def _artifact(exchange: Exchange) -> Artifact:
-    """The artifact that a path names, if it is in the thread that the path names.
+    """Return the artifact of a path, if the thread of the path holds it.
 
     Raises:
-        NotFound: it is not; Gone: it was there.
+        NotFound: the thread does not hold it.
+        Gone: it was deleted or has expired.
     """
     thread = thread_of(exchange) if "thread" in exchange.values else None
     if thread is not None:
@@ -213,14 +218,14 @@ async def _artifact(exchange: Exchange) -> Artifact:
 
 
 async def _holds(exchange: Exchange, thread: str | None, ref: str) -> bool:
-    """Whether a thread refers to an artifact that was put elsewhere: among its newest."""
+    """Return True if a thread holds an artifact that was stored elsewhere, among its newest."""
     assert thread is not None
     held = await exchange.relay.ask(ListThreadArtifacts(thread, LIST_ITEMS_MAX))
     return any(each.ref == ref for each in held)
 
 
 def _unknown_artifact() -> NotFound:
-    return NotFound("artifact not found", "see what there is with GET /threads/{id}/artifacts")
+    return NotFound("artifact not found", "list them with GET /threads/{id}/artifacts")
 
 
 _BYTES_REPLIES = {206: ("*/*",), 304: ()}

@@ -1,7 +1,7 @@
-"""Bodies: what clients of seed 002 send and get, as types; OpenAPI is made of them.
+"""Request and response types of seed 002's routes; OpenAPI is made from them.
 
-Rule: a field of the seed keeps its name, its type and its text here. Fields of ours may stand next
-to it, and what is sent with a field that nobody knows is refused.
+Rule: a field of the seed keeps its name, type and text. Our own fields may be added, and a request
+with an unknown field is refused.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from contextrelay.verbs import Cursor, Index
 OptionalLabel = (
     Annotated[str, Meta(max_length=LABEL_CHARS_MAX, pattern=OPTIONAL_LABEL_PATTERN)] | None
 )
-"""An empty one counts as none: the seed's clients send that by default."""
+"""An empty label counts as none: the seed's clients send it by default."""
 VersionText = Annotated[str, Meta(pattern="^v?[1-9][0-9]{0,11}$")]
 
-# What is sent
+# Requests
 
 
 class NewThreadBody(Struct, forbid_unknown_fields=True):
@@ -89,7 +89,7 @@ class ArtifactBody(ArtifactForm, forbid_unknown_fields=True, kw_only=True):
 
 
 class LargeArtifactBody(ArtifactBody, forbid_unknown_fields=True, kw_only=True):
-    """The same, with metadata that is read only once its size is known."""
+    """The same, with metadata that is decoded only after its size was checked."""
 
     metadata: Raw = Raw(b"{}")  # pyright: ignore[reportIncompatibleVariableOverride]
 
@@ -114,11 +114,11 @@ class RenderBody(Struct, forbid_unknown_fields=True):
     user: str | None = None
 
 
-# What comes back
+# Responses
 
 
 class Thread(ThreadView, frozen=True, kw_only=True):
-    """A thread, under the seed's names as well."""
+    """A thread, with additional fields named as in the seed."""
 
     name: str  # pyright: ignore[reportIncompatibleVariableOverride]
     state_ref: str
@@ -132,7 +132,7 @@ class ThreadPage(Struct, frozen=True):
 
 
 class ThreadArtifact(Artifact, frozen=True, kw_only=True):
-    """What describes an artifact, under the seed's names as well."""
+    """The description of an artifact, with additional fields named as in the seed."""
 
     name: str  # pyright: ignore[reportIncompatibleVariableOverride]
     artifact_ref: str
@@ -214,7 +214,7 @@ def artifact_reply(artifact: Artifact) -> ThreadArtifact:
 
 
 def event_reply(thread: str, numbered: Numbered) -> ThreadEvent:
-    """An event under the seed's names; its id is its place in the thread's log."""
+    """Return an event in the seed's form; its id is its seq in the thread's log."""
     event = numbered.event
     return ThreadEvent(str(numbered.seq), thread, event.type, _payload(event), event.at)
 

@@ -1,4 +1,4 @@
-"""Capabilities over HTTP, as seed 002's clients invoke them."""
+"""Capability routes of seed 002."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from contextrelay.verbs import Invoke, ListCapabilities, Peek, Pull
 
 
 async def invoke(exchange: Exchange) -> None:
-    """Run a capability in a thread, or take its cached result."""
+    """Run a capability in a thread, or return its cached result."""
     given = await json_of(exchange, Invoke, ASKED_BYTES_MAX)
     if is_object(given):
         sent_fields = {name: each for name, each in given.items() if each is not None}
@@ -37,7 +37,7 @@ async def invoke(exchange: Exchange) -> None:
     sent = fitted(given, InvokeBody)
     name = sent.capability or sent.name
     if not name or sent.name not in ("", name):
-        raise Invalid("capability is required", "send the name of one: see GET /cap/list")
+        raise Invalid("capability is required", "send the name of a capability: see GET /cap/list")
     if not sent.thread_id:
         raise Invalid("thread_id is required", "send the id of a thread: see GET /threads")
     thread = checked_thread(sent.thread_id)
@@ -92,11 +92,11 @@ _PREVIEWS: dict[str, Callable[..., Awaitable[dict[str, Any]]]] = {
     "retrieval.search": _search_preview,
     "http.fetch": _fetch_preview,
 }
-"""Those of the seed's own capabilities; of others, the preview of the result."""
+"""The previews of the seed's own capabilities; others have a generic preview."""
 
 
 async def list_capabilities(exchange: Exchange) -> None:
-    """What can be invoked by name, with the arguments each takes."""
+    """List the capabilities with their arguments."""
     await exchange.reply_json(await ask(exchange, ListCapabilities()))
 
 

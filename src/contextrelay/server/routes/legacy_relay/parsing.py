@@ -1,7 +1,7 @@
-"""Parsing: what a request to seed 002's routes says, read strictly and once.
+"""Parsing of requests to seed 002's routes.
 
-Rule: JSON that two readers could understand differently is refused, and so are unknown fields; a
-thread that is not there, or cannot be, is `thread not found` everywhere.
+Rule: ambiguous JSON and unknown fields are refused; a thread that does not exist, or has an invalid
+id, is `thread not found` everywhere.
 """
 
 from __future__ import annotations
@@ -25,57 +25,57 @@ from contextrelay.verbs.routes import FROM_HEADER
 Kind = TypeVar("Kind", bound=Struct)
 Reply = TypeVar("Reply")
 
-# A body up to this size is parsed on the event loop: a thread costs more than it.
+# A body up to this size is parsed on the event loop: a thread would cost more.
 _PARSED_AT_ONCE_BYTES = 16 * 1024
 _VERSION = re.compile(r"v?([1-9][0-9]{0,11})")
 
 
 async def json_of(exchange: Exchange, verb: type[Verb[Any]], bytes_max: int) -> Any:
-    """The JSON value of a request's body, for a verb; an empty object where there is no body.
+    """Return the JSON value of a request body, for a verb; an empty object if there is no body.
 
     Raises:
-        Refused: the caller may not ask the verb.
-        Invalid: it is no JSON, or not one that all readers understand alike.
-        TooLarge: it is longer than that.
+        Refused: the caller may not use the verb.
+        Invalid: it is not valid JSON, or is ambiguous.
+        TooLarge: it is longer than `bytes_max`.
     """
     return await parsed(await exchange.whole(bytes_max, verb), bytes_max)
 
 
 async def parsed(raw: bytes, bytes_max: int) -> Any:
-    """The JSON value of a body, read strictly."""
+    """Parse the JSON value of a body strictly."""
     if len(raw) <= _PARSED_AT_ONCE_BYTES:
         return read_json(raw, "the body", bytes_max) if raw.strip() else {}
     return await in_thread(lambda: read_json(raw, "the body", bytes_max))
 
 
 async def fields_of(exchange: Exchange, kind: type[Kind], verb: type[Verb[Any]]) -> Kind:
-    """The JSON object of a request's body, for a verb; an empty one where there is no body."""
+    """Return the JSON object of a request body, for a verb; an empty object if there is no body."""
     return fitted(await json_of(exchange, verb, ASKED_BYTES_MAX), kind)
 
 
 def query_of(exchange: Exchange, kind: type[Kind]) -> Kind:
-    """The fields of a request's query."""
+    """Return the fields of a request's query."""
     return fitted(exchange.query(), kind, "the query", strict=False)
 
 
 def fitted(value: Any, kind: type[Kind], what: str = "the body", strict: bool = True) -> Kind:
-    """A value as the type that it has to be of.
+    """Convert a value to a type.
 
     Raises:
-        Invalid: it is something else.
+        Invalid: it does not match the type.
     """
     try:
         return from_json(value, kind) if strict else convert(value, kind, strict=False)
     except ValidationError as error:
         takes = ", ".join(kind.__struct_encode_fields__)
-        raise Invalid(complaint(kind, error, what), f"{what} may have: {takes}") from None
+        raise Invalid(complaint(kind, error, what), f"fields of {what}: {takes}") from None
 
 
 def thread_of(exchange: Exchange) -> str:
-    """The thread that a path names.
+    """Return the thread id of a path.
 
     Raises:
-        NotFound: it cannot be the id of one.
+        NotFound: it is not a valid id.
     """
     return checked_thread(exchange.values["thread"])
 
@@ -87,19 +87,19 @@ def checked_thread(text: str) -> str:
 
 
 def version_of(text: str) -> int:
-    """A version as people and refs write it: 7, or v7.
+    """Parse a version, written 7 or v7.
 
     Raises:
         Invalid: it is neither.
     """
     match = _VERSION.fullmatch(text)
     if match is None:
-        raise Invalid(f"{text[:40]!r} is no version", "write it like 7 or v7")
+        raise Invalid(f"invalid version {text[:40]!r}", "for example 7 or v7")
     return int(match[1])
 
 
 def caller(exchange: Exchange, by: str | None = None) -> str:
-    """The name that a caller gives, else that of the seed."""
+    """Return the name that the caller gave, or the default of the seed."""
     return by or exchange.header(FROM_HEADER) or "api"
 
 
@@ -110,10 +110,10 @@ async def ask_of(
     body: Body = b"",
     key: str | None = None,
 ) -> Reply:
-    """Ask something about a thread.
+    """Run a verb on a thread.
 
     Raises:
-        NotFound: there is no such thread, in the seed's words; or something else is not there.
+        NotFound: the thread does not exist, with the seed's text; or something else does not exist.
     """
     try:
         return await ask(exchange, verb, body, key)
@@ -126,7 +126,8 @@ async def check_there(exchange: Exchange, thread: str) -> ThreadView:
     """Refuse an unknown thread before more is done.
 
     Raises:
-        NotFound: in the seed's words; Gone: it was removed.
+        NotFound: it does not exist, with the seed's text.
+        Gone: it was deleted.
     """
     try:
         return await exchange.relay.ask(ShowThread(thread))
@@ -135,4 +136,4 @@ async def check_there(exchange: Exchange, thread: str) -> ThreadView:
 
 
 def _unknown_thread() -> NotFound:
-    return NotFound("thread not found", "see what there is with GET /threads")
+    return NotFound("thread not found", "list them with GET /threads")

@@ -1,4 +1,4 @@
-"""A thread written down over HTTP: as a report, which becomes an artifact of it; as messages."""
+"""Report and message routes of seed 002: a thread as a stored report, or as messages."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Reply = TypeVar("Reply")
 
 
 async def report(exchange: Exchange) -> None:
-    """Write a thread down as an artifact: state, decisions, artifacts, timeline, savings."""
+    """Store a report of a thread as an artifact: state, decisions, artifacts, timeline, savings."""
     thread = thread_of(exchange)
     await check_there(exchange, thread)
     sent = await fields_of(exchange, ReportBody, PutReport)
@@ -59,7 +59,7 @@ async def report(exchange: Exchange) -> None:
 
 
 class _Here(Thread):
-    """A thread of this server's store, for what reads it in a thread of execution of its own."""
+    """A thread of this server's store, for code that runs in a separate OS thread."""
 
     def __init__(self, local: Local, thread: str) -> None:
         self.transport = local
@@ -76,9 +76,9 @@ def _written(thread: Thread, form: str) -> tuple[bytes, Stats]:
 
 
 async def render(exchange: Exchange) -> None:
-    """A thread as messages for a model: its header, then the previews of its last artifacts.
+    """Return a thread as messages for a model: its header, then the previews of its last artifacts.
 
-    With `fenced=1` each preview stands in a fence that names it as untrusted data.
+    With `fenced=1` each preview is fenced and labelled as untrusted data.
     """
     thread = thread_of(exchange)
     query = query_of(exchange, RenderQuery)
@@ -102,7 +102,7 @@ class _State(Struct):
 
 
 async def _described(exchange: Exchange, ref: str) -> Artifact | tuple[str, str]:
-    """An artifact, or what became of it."""
+    """Return an artifact, or the status of a missing one."""
     try:
         return await ask(exchange, Peek(ref))
     except (Gone, NotFound) as error:

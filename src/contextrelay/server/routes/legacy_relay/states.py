@@ -1,7 +1,7 @@
-"""States over HTTP: the document, its header, and patches under the conditions a client sets.
+"""State routes of seed 002: the document, its header, and conditional patches.
 
 Rule: `If-Match` is a condition of HTTP and fails with 412; `expected` and `test` are conditions of
-the patch and fail with 409. Both are decided where the patch is done, never before it.
+the patch and fail with 409. Both are checked when the patch is applied, never before.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _STRONG = re.compile(r'"v([1-9][0-9]{0,11})"')
 
 
 class Unmatched(Conflict):
-    """The state is not at the version that `If-Match` names."""
+    """The state is not at the version of `If-Match`."""
 
     code, status = "unmatched", 412
 
@@ -48,7 +48,7 @@ class Unmatched(Conflict):
 
 
 async def read_state(exchange: Exchange) -> None:
-    """The whole state as it is, or was at a version."""
+    """Return the whole state, at any version."""
     thread = thread_of(exchange)
     verb = ReadState(thread, _asked_version(exchange))
     view: StateView = await ask_of(exchange, thread, verb)
@@ -56,9 +56,10 @@ async def read_state(exchange: Exchange) -> None:
 
 
 async def read_header(exchange: Exchange) -> None:
-    """The bounded view of a state, byte for byte as it goes into a prompt.
+    """Return the bounded header of a state, byte for byte as in a prompt.
 
-    At most 2,048 bytes; the reply header `X-Relay-Truncated: true` says that some was left out.
+    At most 2,048 bytes; the response header `X-Relay-Truncated: true` says that parts were left
+    out.
     """
     thread = thread_of(exchange)
     verb = ReadHeader(thread, _asked_version(exchange))
@@ -89,7 +90,7 @@ async def _reply(exchange: Exchange, document: bytes, version: int, more: Header
 async def patch_state(exchange: Exchange) -> None:
     """Change a state by JSON Patch operations: all of them, or none.
 
-    With `If-Match: "v7"` only version 7 is patched: else 412.
+    With `If-Match: "v7"` the patch applies only to version 7; otherwise it fails with 412.
     """
     thread = thread_of(exchange)
     if exchange.asks_first:
@@ -97,7 +98,7 @@ async def patch_state(exchange: Exchange) -> None:
     try:
         raw = await exchange.whole(JSON_BODY_BYTES_MAX, PatchState)
         if not raw.strip():
-            raise Invalid("there is none", 'send [{"op": "add", "path": ..., "value": ...}]')
+            raise Invalid("empty body", 'send [{"op": "add", "path": ..., "value": ...}]')
         sent = await parsed(raw, JSON_BODY_BYTES_MAX)
     except (Refused, TooLarge):
         raise
@@ -116,7 +117,7 @@ async def _patched(exchange: Exchange, thread: str, sent: Any) -> Patched:
     named = version_of(patch.expected) if isinstance(patch.expected, str) else patch.expected
     tags = _tags(exchange)
     if tags is not None and patch.merge:
-        raise Invalid("If-Match and merge exclude each other", "send one of them")
+        raise Invalid("If-Match and merge cannot be combined", "send one of them")
     expected, is_tagged = named, False
     if tags is not None:
         expected, is_tagged = await _matched(exchange, thread, tags, named)
@@ -132,16 +133,16 @@ async def _patched(exchange: Exchange, thread: str, sent: Any) -> Patched:
 
 
 def _failed(error: Invalid) -> Invalid:
-    """A refused patch in the seed's words: 400 also where a path is not there."""
+    """Return a refused patch with the seed's text, and status 400 even for a missing path."""
     status = 400 if MISSING in error.details else error.status
     return type(error)(f"patch failed: {error.message}", error.hint, error.details, status)
 
 
 def _tags(exchange: Exchange) -> set[str] | None:
-    """The tags of If-Match; None where there is none, or any will do.
+    """Return the tags of If-Match, or None if it is missing or `*`.
 
     Raises:
-        Invalid: it is no list of tags.
+        Invalid: it is not a list of tags.
     """
     asked = exchange.header("if-match").strip()
     if asked in ("", "*"):
@@ -155,17 +156,17 @@ def _tags(exchange: Exchange) -> set[str] | None:
         tags.add(match[1])
         start = match.end()
     if start < len(asked):
-        raise Invalid("If-Match is no list of tags", 'write it like If-Match: "v7"')
+        raise Invalid("If-Match is not a list of tags", 'for example If-Match: "v7"')
     return tags
 
 
 async def _matched(
     exchange: Exchange, thread: str, tags: set[str], named: int | None
 ) -> tuple[int, bool]:
-    """The version at which the patch is to be done, and whether it is If-Match that says so.
+    """Return the version for the patch, and True if it comes from If-Match.
 
     Raises:
-        Unmatched: it is not one of several, or none of ours.
+        Unmatched: none of the tags is the current version.
     """
     versions = [int(match[1]) for tag in tags if (match := _STRONG.fullmatch(tag))]
     if len(versions) == 1 and named in (None, versions[0]):
@@ -173,7 +174,7 @@ async def _matched(
     now = (await check_there(exchange, thread)).version
     if now not in versions:
         raise Unmatched(
-            f"thread {thread} is at version {now}, which If-Match does not name",
+            f"thread {thread} is at version {now}, which does not match If-Match",
             "read the state again, then patch that version",
             {"version": now},
         )
@@ -181,7 +182,7 @@ async def _matched(
 
 
 def _in_http(error: Conflict | NotFound, is_tagged: bool) -> RelayError:
-    """A refusal by a version as HTTP has it: 412 where If-Match named another one, else 409."""
+    """Return a version conflict as an HTTP error: 412 if it comes from If-Match, else 409."""
     is_other_version = isinstance(error, NotFound) or "changed" in error.details
     kind = Unmatched if is_tagged and is_other_version else Conflict
     return kind(error.message, error.hint, error.details)

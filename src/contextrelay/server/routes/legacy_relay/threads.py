@@ -1,4 +1,4 @@
-"""Seed 002's routes: threads, and with them everything that is in a thread."""
+"""Thread routes of seed 002, and the list of all its routes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from contextrelay.verbs import ListThreads, NewThread, ShowThread
 
 
 async def new_thread(exchange: Exchange) -> None:
-    """Make a thread, its state at version 1."""
+    """Create a thread, with its state at version 1."""
     sent = await fields_of(exchange, NewThreadBody, NewThread)
     verb = NewThread(sent.name or None, caller(exchange, sent.by))
     made: ThreadView = await ask(exchange, verb)
@@ -34,14 +34,14 @@ async def new_thread(exchange: Exchange) -> None:
 
 
 async def list_threads(exchange: Exchange) -> None:
-    """List threads, newest first; `after` is the `next` of the page before."""
+    """List threads, newest first; `after` is the `next` of the previous page."""
     query = query_of(exchange, ThreadsQuery)
     page: ThreadListing = await ask(exchange, ListThreads(query.limit, query.after))
     await exchange.reply_json(ThreadPage([thread_reply(each) for each in page.threads], page.next))
 
 
 async def show_thread(exchange: Exchange) -> None:
-    """A thread as it stands."""
+    """Return a thread."""
     thread = thread_of(exchange)
     view: ThreadView = await ask_of(exchange, thread, ShowThread(thread))
     await exchange.reply_json(thread_reply(view))
