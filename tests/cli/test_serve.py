@@ -75,7 +75,7 @@ def test_where_a_key_is_needed_it_does_not_start_while_nobody_has_one(
     code, error = shell.fails("serve", *words, "--port", str(free_port()))
 
     assert code == 2
-    assert "nobody has one" in error
+    assert "the store has none" in error
     assert "--token auto" in error
     assert "relay keys new" in error
 
@@ -107,7 +107,7 @@ def test_token_auto_makes_an_admin_key_and_shows_it_once(shell: Shell, store: st
         with shell.started("serve", "--port", "0", "--token", "auto", "--json") as server:
             again = json.loads(server.line())
             assert "token" not in again
-            assert "there already" in server.note()
+            assert "already exists" in server.note()
             assert (status_of(again["url"]), status_of(again["url"], text["token"])) == (401, 200)
 
 
@@ -127,9 +127,9 @@ def test_beyond_this_machine_it_asks_everybody_for_a_key(shell: Shell) -> None:
     [
         (["--store", "memory:", "serve", "--workers", "2"], "cannot share a store in memory"),
         (["--store", "http://127.0.0.1:1", "serve"], "is a server, not a store"),
-        (["serve", "--port", "65536"], "is no port"),
+        (["serve", "--port", "65536"], "is not a valid port"),
         (["serve", "--port", "0", "--public-url", "relay.example.com"], "invalid public URL"),
-        (["serve", "--port", "0", "--host", "no.such.host.invalid"], "is no address"),
+        (["serve", "--port", "0", "--host", "no.such.host.invalid"], "is not an address"),
     ],
 )
 def test_wrong_use_is_reported_before_it_listens(shell: Shell, words: list[str], says: str) -> None:
