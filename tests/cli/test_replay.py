@@ -32,7 +32,7 @@ def test_a_replay_by_the_record_is_shown(shell: Shell, log: str) -> None:
     shown = shell.out("replay", "work", human=True)
     fork = shell.out("replay", "work").strip()
 
-    assert shown.startswith("1 run replayed by the record, no model called, v1 to v3, into ")
+    assert shown.startswith("1 run replayed from the record, no model called, v1 to v3, into ")
     assert "the states are equal" in shown
     assert shell.json("thread", "show", fork)["name"] == "work replay"
 
@@ -91,4 +91,4 @@ def test_files_are_compared_if_that_is_asked_for(shell: Shell) -> None:
 
     assert done.returncode == 1
     assert b"relay_read" in done.stderr
-    assert b"'a.txt' is another now" in done.stderr
+    assert b"'a.txt' has changed" in done.stderr

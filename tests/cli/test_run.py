@@ -88,7 +88,7 @@ def test_a_dry_run_is_the_same_bytes_and_changes_nothing(shell: Shell) -> None:
 
     assert first == again
     assert "the port is 8080" in first
-    assert "price not known without a cache" in first
+    assert "price unknown without a cache" in first
     names = [part["name"] for part in as_json["parts"]]
     assert names == ["tools", "system", "preview", "header", "user"]
     assert as_json["tokens"] == sum(part["tokens"] for part in as_json["parts"])
@@ -197,16 +197,16 @@ def test_a_failed_run_is_an_error_with_a_next_step(shell: Shell) -> None:
     done = shell.run("say it now", "-m", "echo")
 
     assert done.returncode == 1
-    assert b"error: unavailable, by script" in done.stderr
+    assert b"error: unavailable (scripted)" in done.stderr
     assert shell.json("state", "show")["version"] == 1
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("ask", "hello", "-m", "nobody"), "there is no provider 'nobody'"),
+        (("ask", "hello", "-m", "nobody"), "unknown provider 'nobody'"),
         (("ask", "hello", "-m", "echo", "--ref", "abcdef"), "no ref starts with"),
-        (("run", "-m", "echo"), "there are no words"),
+        (("run", "-m", "echo"), "missing prompt"),
         (("ask", "x", "-t", "nowhere", "-m", "echo"), "nowhere"),
     ],
 )
@@ -229,7 +229,7 @@ def test_chat_asks_again_and_again(shell: Shell) -> None:
 
     assert done.returncode == 0
     assert done.stdout == b"hello\nand now\n"
-    assert b"there is no /nothing" in done.stderr
+    assert b"unknown command /nothing" in done.stderr
     asked = [
         each["event"]["detail"]
         for each in shell.json("events", "--limit", "100")
@@ -255,7 +255,7 @@ def test_ctrl_c_ends_the_answer_and_what_came_is_kept(shell: Shell) -> None:
         code, rest, notes = running.ended(signal.SIGINT)
 
     assert (code, rest) == (130, "")
-    assert "interrupted; what came is kept" in notes
+    assert "interrupted; partial answer stored" in notes
     types = [each["event"]["type"] for each in shell.json("events", "--limit", "100")]
     assert "run.interrupted" in types
     ref = shell.json("state", "show")["artifacts"][-1]["ref"]

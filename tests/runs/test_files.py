@@ -61,7 +61,7 @@ def test_a_model_lists_and_reads_tracked_files_each_stored_as_a_ref(folder: Path
     assert "README.md" not in said[1]
     assert "The port is 8080." in said[2]
     assert said[3] == said[2]
-    assert all(text.startswith("error: git tracks no file") for text in said[4:])
+    assert all(text.startswith("error: git does not track") for text in said[4:])
     (ref,) = result.source_refs
     assert thread.relay.peek(ref).metadata["path"] == "README.md"
     assert thread.relay.pull(ref) == (folder / "README.md").read_bytes()
@@ -83,7 +83,7 @@ def test_links_that_came_since_are_not_followed(folder: Path, tmp_path: Path) ->
     (folder / "src").symlink_to(outside)
 
     for path in files.paths():
-        with pytest.raises(Invalid, match="cannot be read"):
+        with pytest.raises(Invalid, match="cannot read"):
             files.read(path)
 
 
@@ -96,7 +96,7 @@ def test_what_is_no_plain_file_of_a_fair_size_is_refused(folder: Path) -> None:
 
     with pytest.raises(TooLarge):
         files.read("README.md")
-    with pytest.raises(Invalid, match="no regular file"):
+    with pytest.raises(Invalid, match="not a regular file"):
         files.read("src/app.py")
     with pytest.raises(NotFound):
         files.read("src")
@@ -112,7 +112,7 @@ def test_a_folder_without_git_offers_no_files(tmp_path: Path) -> None:
     called = next(each.event for each in thread.events() if each.event.type == "run.called")
     assert called.detail["tools"][0]["is_error"] is True
     (tmp_path / ".git").mkdir()
-    with pytest.raises(Failed, match="git lists no files here"):
+    with pytest.raises(Failed, match="git cannot list files here"):
         TrackedFiles(tmp_path).paths()
 
 

@@ -122,7 +122,7 @@ def test_a_replay_says_at_which_step_a_tool_shows_something_else(thread: Thread,
 
     assert step is not None
     assert (step.run, step.round, step.tool) == ("r1", 1, "relay_get")
-    assert step.reason == "it shows something else now"
+    assert step.reason == "the result has changed"
 
 
 def test_a_dry_run_writes_nothing(asked: Thread) -> None:

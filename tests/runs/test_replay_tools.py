@@ -59,7 +59,7 @@ def test_a_note_that_would_get_another_id_diverges(thread: Thread) -> None:
     record(thread, "relay_state", {"facts": [{"text": "the port is taken"}]}, noted)
 
     assert (step(thread).tool, step(thread).round) == ("relay_state", 1)
-    assert step(thread).reason == "it would be noted otherwise now"
+    assert step(thread).reason == "the note would differ now"
 
 
 def test_notes_of_several_rounds_among_those_of_others_hold(thread: Thread) -> None:
@@ -87,7 +87,7 @@ def test_a_document_that_is_not_what_was_put_diverges(thread: Thread) -> None:
     record(thread, "relay_put", {"content": "# Plan"}, f"stored as {ref}", ref)
 
     assert (step(thread).tool, step(thread).ref) == ("relay_put", ref)
-    assert step(thread).reason == "what is stored is not what it put"
+    assert step(thread).reason == "the stored content differs from the recorded content"
 
 
 @pytest.mark.parametrize("tool", ["relay_put", "relay_read"])
@@ -96,7 +96,7 @@ def test_a_record_that_does_not_fit_together_diverges(thread: Thread, tool: str)
     record(thread, tool, {"x": 1}, "done", asked="no_such_tool")
 
     assert step(thread).tool == tool
-    assert "another was asked for" in step(thread).reason
+    assert "another tool was requested" in step(thread).reason
 
 
 def test_files_are_compared_where_a_folder_is_given(thread: Thread, folder: Path) -> None:
@@ -111,7 +111,7 @@ def test_files_are_compared_where_a_folder_is_given(thread: Thread, folder: Path
 
     assert thread.replay().diverged is None
     assert step(thread, files=folder).tool == "relay_read"
-    assert step(thread, files=folder).reason == "'a.txt' is another now"
+    assert step(thread, files=folder).reason == "'a.txt' has changed"
     (folder / "c.txt").write_text("new\n")
     subprocess.run(["git", "add", "."], cwd=folder, check=True)
     assert step(thread, files=folder).tool == "relay_files"

@@ -1,8 +1,8 @@
-"""Prompt bundles: what a model is sent about a thread.
+"""Prompt bundles: the content about a thread that is sent to a model.
 
 Rule: a bundle does not grow with the thread, and the same state gives the same bytes. Every part is
-cut by a limit in limits.py. What changes least comes first (system, previews, turns), so that a
-provider's prompt cache holds for the longest prefix; the header and the user's words come last.
+cut by a limit in limits.py. The most stable parts come first (system, previews, turns), so that a
+provider's prompt cache covers the longest prefix; the header and the user's prompt come last.
 """
 
 from __future__ import annotations
@@ -45,28 +45,30 @@ on it, and name the refs that you used. Keep what the next agent has to know wit
 
 FORMAT = "com.relay.bundle.v1"
 REQUEST = "\n\n## Request\n\n"
-"""Stands before the user's words; the header before it is JSON in one line, and cannot hold it."""
+"""Separates the header from the user's prompt; the header is one line of JSON and cannot contain
+it.
+"""
 _CUT = "…"
 
 
 class Turn(Struct, frozen=True):
-    """Something that was said in the thread before: by the user, or by a model."""
+    """An earlier message in the thread, by the user or by a model."""
 
     role: Literal["user", "assistant"]
     text: str
 
 
 class BundlePart(NamedTuple):
-    """One part of a bundle by name, as text."""
+    """A named part of a bundle, as text."""
 
     name: str
     text: str
     is_stable: bool
-    """Whether a prompt cache may hold it: it stays the same from one run to the next."""
+    """True if it stays the same from run to run, so that a prompt cache may hold it."""
 
 
 class Bundle(Struct, frozen=True, kw_only=True):
-    """What is sent, part by part, and the refs that it shows."""
+    """The parts sent to a model, and the refs that they show."""
 
     system: str
     previews: tuple[str, ...] = ()
@@ -78,19 +80,21 @@ class Bundle(Struct, frozen=True, kw_only=True):
 
     @property
     def context(self) -> str:
-        """The previews and what was packed, as one text."""
+        """Return the previews and the packed context as one text."""
         shown = (*self.previews, *([self.packed] if self.packed else []))
         return "## Artifacts\n\n" + "\n\n---\n\n".join(shown) if shown else ""
 
     @property
     def question(self) -> str:
-        """The last message: the header of the thread, if it is shown, then the user's words."""
+        """Return the last message: the header of the thread, if it is shown, then the user's
+        prompt.
+        """
         if not self.header:
             return REQUEST.lstrip() + self.user if self.context else self.user
         return f"## Thread\n\n{self.header}{REQUEST}{self.user}"
 
     def messages(self) -> list[Turn]:
-        """The messages after the system text; roles alternate, as some providers demand."""
+        """Return the messages after the system text; roles alternate, as some providers require."""
         turns = [Turn("user", self.context)] if self.context else []
         turns += [*self.turns, Turn("user", self.question)]
         joined: list[Turn] = []
@@ -101,7 +105,7 @@ class Bundle(Struct, frozen=True, kw_only=True):
         return joined
 
     def parts(self) -> list[BundlePart]:
-        """Every part that is there, in the order in which it is sent."""
+        """Return the non-empty parts in the order in which they are sent."""
         every = [
             BundlePart("system", self.system, True),
             *(BundlePart("preview", text, True) for text in self.previews),
@@ -113,7 +117,7 @@ class Bundle(Struct, frozen=True, kw_only=True):
         return [part for part in every if part.text]
 
     def json(self) -> bytes:
-        """The bundle as a JSON document, the same bytes for the same bundle."""
+        """Encode the bundle as JSON; equal bundles give equal bytes."""
         messages = [to_builtins(turn) for turn in self.messages()]
         document = {"$schema": FORMAT, **to_builtins(self), "messages": messages}
         return format(encode(document), indent=2) + b"\n"
@@ -129,12 +133,12 @@ def build_bundle(
     turns: Sequence[Turn] = (),
     is_brief: bool = False,
 ) -> Bundle:
-    """Put a bundle together; `artifacts` newest first, of which the first few are shown.
+    """Build a bundle; `artifacts` are newest first, and only the first few are shown.
 
-    `is_brief`: with no more about each than its name and size.
+    `is_brief`: show only the name and the size of each.
 
     Raises:
-        Invalid: the user's words or the system text are empty or too long.
+        Invalid: the prompt or the system text is empty or too long.
     """
     _check(user, "the prompt", BUNDLE_USER_BYTES_MAX)
     _check(system, "the system text", BUNDLE_SYSTEM_BYTES_MAX)
@@ -152,16 +156,16 @@ def build_bundle(
 
 def _check(text: str, what: str, bytes_max: int) -> None:
     if not text.strip():
-        raise Invalid(f"{what} is empty", "write what the model is to do")
+        raise Invalid(f"empty {what.removeprefix('the ')}", "write what the model should do")
     if len(text.encode(errors="replace")) > bytes_max:
         raise Invalid(
             f"{what} is longer than {bytes_max:,} bytes",
-            "store it with relay push, and give its ref with --ref",
+            "store it with relay push, and pass its ref with --ref",
         )
 
 
 def _cut(turn: Turn) -> str:
-    """A turn within its bound; what a model said may be hostile, and is defused."""
+    """Cut a turn to its limit; text of a model may be hostile and is defused."""
     text = turn.text if turn.role == "user" else defuse(turn.text).text
     raw = text.encode(errors="replace")
     if len(raw) <= BUNDLE_TURN_BYTES_MAX:
@@ -175,7 +179,7 @@ class GatheredBundle(Struct, frozen=True):
     bundle: Bundle
     version: int
     sources: tuple[str, ...]
-    """The artifacts that it shows anything of."""
+    """The artifacts of which it shows a part."""
 
 
 def gather(
@@ -186,16 +190,16 @@ def gather(
     budget_tokens: int | None = None,
     is_alone: bool = False,
 ) -> Flow[GatheredBundle]:
-    """Put the bundle of a thread together, with these refs before its own newest artifacts.
+    """Gather the bundle of a thread, with these refs before its own newest artifacts.
 
-    `is_alone`: nothing of the thread is shown, only these refs.
+    `is_alone`: show only these refs and nothing of the thread.
 
     Raises:
-        NotFound, Gone: there is no such thread, or a ref that is named is not there.
-        Invalid: the words are empty or too long, or too many refs are named.
+        NotFound, Gone: the thread or a ref does not exist.
+        Invalid: the prompt is empty or too long, or there are too many refs.
     """
     if len(refs) > BUNDLE_PREVIEWS_MAX:
-        raise Invalid(f"{len(refs)} refs are named", f"at most {BUNDLE_PREVIEWS_MAX}")
+        raise Invalid(f"too many refs: {len(refs)}", f"the limit is {BUNDLE_PREVIEWS_MAX}")
     if is_alone:
         named = yield from _peeked(refs)
         bundle = build_bundle(b"", named, user, system=system or SYSTEM, is_brief=True)
@@ -225,7 +229,7 @@ def _peeked(refs: tuple[str, ...]) -> Flow[list[Shown]]:
 
 
 def _shown(refs: list[str]) -> Flow[list[Shown]]:
-    """Artifacts to show; one that is gone is a ref and what became of it."""
+    """Return the artifacts to show; a missing one is shown as its ref with its status."""
     shown: list[Shown] = []
     for ref in refs:
         try:
@@ -236,10 +240,10 @@ def _shown(refs: list[str]) -> Flow[list[Shown]]:
 
 
 def _turns(header: dict[str, Any]) -> Flow[tuple[list[Turn], list[str]]]:
-    """What was asked and answered last, oldest first, and the refs of the answers.
+    """Return the last questions and answers, oldest first, and the refs of the answers.
 
-    The last actions name answers, and an answer says what was asked: so no log has to be searched,
-    and a fork knows what was said before it.
+    The last actions name answers, and an answer contains its question: no log needs to be searched,
+    and a fork knows the conversation before it.
     """
     turns: list[Turn] = []
     answers: list[str] = []
@@ -258,17 +262,17 @@ def _turns(header: dict[str, Any]) -> Flow[tuple[list[Turn], list[str]]]:
 
 
 class PartSize(Struct, frozen=True):
-    """A part of what is sent, and its tokens."""
+    """The size of a part in tokens."""
 
     name: str
     tokens: int
     is_stable: bool
-    """Whether a prompt cache may hold it."""
+    """True if a prompt cache may hold it."""
     text: str
 
 
 class Estimated(Struct, frozen=True, kw_only=True):
-    """What one call would send, and what reading it would cost."""
+    """The estimated tokens and input price of one call."""
 
     bundle: Bundle
     parts: list[PartSize]
@@ -276,14 +280,14 @@ class Estimated(Struct, frozen=True, kw_only=True):
     tokenizer: str
     model: str
     price: str | None
-    """Of the input, in US dollars, without a cache; None where no price is known."""
+    """The input price in US dollars without a cache; None if it is unknown."""
     price_cached_first: str | None
-    """With a cache, the time that it is written."""
+    """With a cache, for the call that writes it."""
     price_cached: str | None
-    """With a cache, from then on."""
+    """With a cache, for later calls."""
 
     def view(self) -> dict[str, Any]:
-        """The estimate as --json shows it."""
+        """Return the estimate as --json prints it."""
         fields: dict[str, Any] = to_builtins(self)
         del fields["bundle"]
         return {**fields, "refs": list(self.bundle.refs)}
@@ -292,9 +296,9 @@ class Estimated(Struct, frozen=True, kw_only=True):
 def estimate_bundle(
     bundle: Bundle, provider: Provider, has_files: bool, prices: Mapping[str, Rates]
 ) -> Estimated:
-    """Count what a bundle takes, with the tools that go with it."""
+    """Estimate the tokens of a bundle together with its tools."""
     tools = encode(tools_with(has_files)).decode()
-    # A cache ends with a message: in one with the words, nothing of it is held.
+    # A cache ends at a message boundary, so the message with the prompt is never cached.
     is_apart = len(bundle.messages()) > 1
     parts = [PartSize("tools", count_tokens(tools), True, tools)]
     for part in bundle.parts():

@@ -1,9 +1,9 @@
-"""A child process: started at once, its output read as it comes, signals passed on.
+"""A child process: started at once, read as it writes, with signals forwarded.
 
-Rule: the child decides when it ends, and how. A signal that reaches us goes on to it; we end with
-its exit status, which is 128 and the signal's number where one killed it, as in a shell.
+Rule: the child decides when and how it ends. Signals are forwarded to it, and we exit with its exit
+status: 128 plus the signal number if a signal killed it, as in a shell.
 
-This file imports little: a command is started before anything else is loaded.
+This module imports little: the command is started before anything else is imported.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 NOT_FOUND, NOT_EXECUTABLE, KILLED = 127, 126, 128
-# The terminal sends these to all processes in front of it, so also to a child that shares it.
+# A terminal sends these to all foreground processes, including a child that shares it.
 _FROM_KEYS = (signal.SIGINT, signal.SIGQUIT)
 _PASSED_ON = (*_FROM_KEYS, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _READ_BYTES = 64 * 1024
-# Python ignores these; a command expects them as they are by default.
+# Python ignores these signals; a command expects their default actions.
 _AS_USUAL = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 class Signals:
-    """Our signals, as bytes to be read in a loop, until `restore`."""
+    """A handler of our signals as bytes to read in a loop, until `restore`."""
 
     def __init__(self) -> None:
         self.reader, self._writer = os.pipe()
@@ -41,13 +41,13 @@ class Signals:
         self._before: dict[int, Any] = {
             each: signal.signal(each, _heard)
             for each in wanted
-            # What is ignored, as by nohup, stays so, for the child too.
+            # An ignored signal, as with nohup, stays ignored, also for the child.
             if signal.getsignal(each) != signal.SIG_IGN
         }
         self._wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
 
     def taken(self) -> bytes:
-        """The numbers of the signals that came."""
+        """Return the numbers of the received signals."""
         try:
             return os.read(self.reader, _READ_BYTES)
         except BlockingIOError:
@@ -62,17 +62,18 @@ class Signals:
 
 
 def _heard(number: int, frame: object) -> None:
-    """Do nothing: that the signal came is written to the pipe."""
+    """Do nothing: the signal has been written to the pipe."""
 
 
 class Child:
-    """A command that was started, and its output."""
+    """A started command and its output."""
 
     def __init__(self, words: list[str], stdin: int | None = None, is_shown: bool = False) -> None:
-        """Start a command. `stdin`: a file for it to read, else ours.
+        """Start a command. `stdin`: a file for its input, by default ours.
 
-        Its output is stdout and stderr in one stream. `is_shown`: it is stdout alone, to be passed
-        on to ours; where that is a terminal, the command has one too, so that colours stay.
+        The output is stdout and stderr as one stream. With `is_shown` it is stdout only, to be
+        forwarded to ours; if that is a terminal, the command gets a terminal too, so that colours
+        are kept.
 
         Raises:
             NotFound: there is no such command (exit status 127).
@@ -98,10 +99,10 @@ class Child:
             os.close(writer)
         self.exit_status: int | None = None
         self.is_interrupted = False
-        """Whether a signal ended it, or was passed on to it."""
+        """True if a signal ended it or was forwarded to it."""
 
     def output(self) -> Iterator[bytes]:
-        """Yield its output as it comes, and wait for its end."""
+        """Yield its output as it is written, and wait for its end."""
         try:
             yield from self._read()
             while self.exit_status is None:
@@ -122,8 +123,8 @@ class Child:
                 yield piece
             elif reader in ready:
                 self._pass_on()
-                # A process that it left behind may hold the pipe open for long: what it wrote
-                # until its end is all here.
+                # A leftover process may keep the pipe open for long; the output of the command
+                # itself is complete.
                 if self.exit_status is not None and not select.select([output], [], [], 0)[0]:
                     return
 
@@ -148,7 +149,7 @@ class Child:
                     self.send(number)
 
     def _shares_terminal(self) -> bool:
-        """Whether the terminal sends signals to the child itself."""
+        """Return True if the terminal sends signals to the child directly."""
         for file in (0, 1, 2):
             try:
                 return os.tcgetpgrp(file) == os.getpgrp()
@@ -157,7 +158,7 @@ class Child:
         return False
 
     def send(self, number: int) -> None:
-        """Send it a signal, if it is still there."""
+        """Send a signal if the child is still running."""
         if self.exit_status is None:
             os.kill(self.pid, number)
 
@@ -175,10 +176,10 @@ class Child:
 
 
 def _terminal() -> tuple[int, int]:
-    """A terminal for a command, of the size of ours: the end that we read, and the command's."""
+    """Return a pseudo-terminal of the size of ours: our end, and that of the command."""
     ours, theirs = os.openpty()
     settings = termios.tcgetattr(theirs)
-    settings[1] &= ~termios.OPOST  # Ours does that, once; what is stored is as it was written.
+    settings[1] &= ~termios.OPOST  # Our own terminal does that; the stored output is unprocessed.
     termios.tcsetattr(theirs, termios.TCSANOW, settings)
     _copy_size(ours)
     return ours, theirs
@@ -188,11 +189,11 @@ def _copy_size(terminal: int) -> None:
     try:
         termios.tcsetwinsize(terminal, termios.tcgetwinsize(1))
     except (OSError, termios.error):
-        return  # It stays as it was.
+        return  # The size stays unchanged.
 
 
 def check_command(command: str) -> None:
-    """Let a command pass that could be started, before anything is changed for it.
+    """Check that a command can be started, before anything is changed for it.
 
     Raises:
         NotFound: there is no such command (exit status 127).
@@ -207,16 +208,22 @@ def check_command(command: str) -> None:
 
 
 def not_started(command: str, error: OSError | ValueError) -> Invalid | NotFound:
-    """The error for a command that cannot be started, with the exit status that shells have."""
+    """Return the error for a command that cannot be started, with the exit status that shells
+    use.
+    """
     if isinstance(error, FileNotFoundError):
-        place = "there is no such file" if "/" in command else "it is on no folder of PATH"
-        missing = NotFound(f"{command!r} was not found: {place}", "check the name, or install it")
+        place = "no such file" if "/" in command else "not on PATH"
+        missing = NotFound(
+            f"command not found: {command!r} ({place})", "check the name, or install it"
+        )
         missing.exit_code = NOT_FOUND
         return missing
     why = getattr(error, "strerror", None) or str(error)
     if getattr(error, "errno", None) == errno.E2BIG:
-        return Refused(f"the words for {command!r} are too long", "use --pass stdin or --pass file")
-    hint = "make it executable: chmod +x FILE; or run it by its interpreter: sh FILE"
-    refused = Refused(f"{command!r} cannot be executed: {why}", hint)
+        return Refused(
+            f"the arguments of {command!r} are too long", "use --pass stdin or --pass file"
+        )
+    hint = "make it executable: chmod +x FILE; or run it with its interpreter: sh FILE"
+    refused = Refused(f"cannot execute {command!r}: {why}", hint)
     refused.exit_code = NOT_EXECUTABLE
     return refused

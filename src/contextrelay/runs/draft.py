@@ -1,8 +1,8 @@
-"""Drafts: what a model wants to change in the state of its thread, until its answer is there.
+"""Drafts: the changes that a model makes to the state of its thread, before its answer is stored.
 
 Rule: nothing of a draft is written before the run ends. It is a list of entries, not of operations:
-those are made again for the version that they are committed to, so that ids stay unique and places
-right, also where others change the thread.
+operations are made for the version to which they are committed, so that ids stay unique and paths
+valid after concurrent changes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class NewFact(Struct, frozen=True, forbid_unknown_fields=True):
 
 class DraftDecision(Struct, frozen=True, forbid_unknown_fields=True):
     text: Text
-    reasons: Annotated[_Texts, Meta(description="Short codes, such as SAFE.")] = []
+    reasons: Annotated[_Texts, Meta(description="Short codes, for example SAFE.")] = []
     evidence: Annotated[_Texts, Meta(description="Refs of artifacts.")] = []
 
 
@@ -57,7 +57,7 @@ class RelayState(Struct, frozen=True, forbid_unknown_fields=True):
     questions: Annotated[_Texts, Meta(description="Open questions to add.")] = []
     steps: Annotated[_Texts, Meta(description="Next steps to add.")] = []
     resolve: Annotated[
-        _Texts, Meta(description="Ids of questions that are answered and steps that are done.")
+        _Texts, Meta(description="Ids of answered questions and completed steps.")
     ] = []
 
     def entries(self) -> list[NewEntry]:
@@ -78,25 +78,25 @@ class RelayState(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Draft(Struct, frozen=True):
-    """What a run changes besides its answer."""
+    """The changes of a run besides its answer."""
 
     entries: tuple[NewEntry, ...] = ()
     resolved: tuple[str, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
-    """What the model has stored, to be listed in the state."""
+    """Artifacts that the model stored, to be listed in the state."""
 
     def __bool__(self) -> bool:
         return bool(self.entries or self.resolved or self.artifacts)
 
     def with_state(self, asked: RelayState) -> Draft:
-        """This draft, and what the model asks for now.
+        """Return this draft with the changes that the model requests now.
 
         Raises:
-            Invalid: it asks for nothing, or for too much in one run.
+            Invalid: there are no changes, or too many in one run.
         """
         entries = asked.entries()
         if not entries and not asked.resolve:
-            raise Invalid("this changes nothing", "give facts, decisions, questions or steps")
+            raise Invalid("no changes", "pass facts, decisions, questions or steps")
         drafted = replace(
             self,
             entries=(*self.entries, *entries),
@@ -114,14 +114,15 @@ class Draft(Struct, frozen=True):
         count = len(self.entries) + len(self.resolved) + len(self.artifacts)
         if count > DRAFT_ENTRIES_MAX:
             raise Invalid(
-                f"{count} changes in one run", f"at most {DRAFT_ENTRIES_MAX}: keep what matters"
+                f"too many changes in one run: {count}",
+                f"the limit is {DRAFT_ENTRIES_MAX}: keep what matters",
             )
 
     def operations(self, state: State, at: str) -> tuple[list[str], list[Any]]:
-        """The ids of the entries and the patch that makes this draft of a state, which it changes.
+        """Apply the draft to a state; return the ids of the entries and the patch.
 
         Raises:
-            NotFound: what is to be resolved is not there.
+            NotFound: an entry to resolve does not exist.
         """
         ids: list[str] = []
         done: list[Operation] = []
@@ -136,7 +137,7 @@ class Draft(Struct, frozen=True):
         return ids, [to_builtins(each) for each in done]
 
     def listed(self) -> list[dict[str, Any]]:
-        """The draft as events show it."""
+        """Return the draft in the form of events."""
         return [
             *({"kind": each.kind, "text": each.text} for each in self.entries),
             *({"kind": "resolve", "id": id} for id in self.resolved),
@@ -150,11 +151,11 @@ def _applied(holder: list[State], operations: list[Operation]) -> list[Operation
 
 
 def commit(verb: FinishRun, body: bytes, draft: Draft, sources: list[str]) -> Flow[Artifact]:
-    """Finish a run on the newest version; again, where others change the state meanwhile.
+    """Finish a run on the newest version; retry after concurrent changes of the state.
 
     Raises:
-        Refused: what is drafted is not allowed any more.
-        Unavailable: others keep changing the thread.
+        Refused: the draft is no longer allowed.
+        Unavailable: concurrent changes continued.
     """
     for _ in range(RETRIES_MAX):
         operations: list[Any] = []
@@ -173,11 +174,11 @@ def commit(verb: FinishRun, body: bytes, draft: Draft, sources: list[str]) -> Fl
             if left == sources:
                 raise
             sources = left
-    raise Unavailable(f"others keep changing thread {verb.thread}", "try again")
+    raise Unavailable(f"too many concurrent changes of thread {verb.thread}", "retry")
 
 
 def committed(thread: str, run: str) -> Flow[Artifact | None]:
-    """The answer of a run that is finished; None where the newest events have none."""
+    """Return the answer of a finished run, or None if the newest events have none."""
     view: ThreadView = yield ShowThread(thread)
     after = max(0, view.events - RUN_EVENTS_LOOKED_AT)
     page: EventPage = yield ReadEvents(thread, after, RUN_EVENTS_LOOKED_AT)
@@ -188,7 +189,7 @@ def committed(thread: str, run: str) -> Flow[Artifact | None]:
 
 
 def _there(refs: list[str]) -> Flow[list[str]]:
-    """Those of some refs that are still there: others may remove what a model has read."""
+    """Return the refs that still exist: others may delete what a model has read."""
     there: list[str] = []
     for ref in refs:
         try:

@@ -1,7 +1,7 @@
-"""The end of `relay exec`: the output is stored, and printed as it is or as a digest.
+"""The end of `relay exec`: the output is stored, and printed in full or as a digest.
 
-Rule: the command's output is never lost to a trouble of ours. Where it cannot be stored it is
-printed all the same, the trouble goes to stderr, and the exit status stays that of the command.
+Rule: an error of ours never loses output of the command. If it cannot be stored it is printed, the
+error goes to stderr, and the exit status stays that of the command.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COMMAND_CHARS_SHOWN = 300
 def finish_started(
     options: ExecOptions, child: Child, first: bytes, pieces: Iterator[bytes]
 ) -> int:
-    """Finish a command that was started before this file was loaded; the exit status."""
+    """Finish a command that was started before this module was imported; return the exit status."""
 
     def act(console: Console) -> None:
         console.obey(options)
@@ -45,7 +45,7 @@ def finish_started(
 
 
 class _Kept(NamedTuple):
-    """What became of the output."""
+    """The stored output, or the error that prevented storing it."""
 
     artifact: Artifact | None
     trouble: RelayError | None
@@ -58,7 +58,7 @@ def finish(
     pieces: Iterator[bytes],
     thread: str | None = None,
 ) -> None:
-    """Keep what a command prints until it ends, store it, and print what there is room for."""
+    """Collect the output of a command until it ends, store it, and print what fits."""
     began_s = time.monotonic()
     run = _Run(options.command, thread, os.urandom(8).hex())
     plain = _plain(options)
@@ -97,7 +97,7 @@ class _Printed(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """A command as a run of a thread, or outside of any."""
+    """A command as a run of a thread, or outside of any thread."""
 
     command: list[str]
     thread: str | None
@@ -117,7 +117,9 @@ class _Run(NamedTuple):
             )
 
     def verb(self, ended: _Ended, parts: tuple[str, ...]) -> Verb[Artifact]:
-        """What stores the output: in the thread with what was done, or by itself."""
+        """Return the verb that stores the output, in the thread with a record of the run, or
+        alone.
+        """
         name = _name(self.command)
         detail: dict[str, Any] = {
             "command": self.line,
@@ -151,7 +153,7 @@ def _stored(output: StoredOutput, run: _Run, ended: _Ended) -> _Kept:
 
 
 def _plain(options: ExecOptions) -> Callable[[bytes], None]:
-    """What prints output as it is: beside the answer, where stdout is for JSON."""
+    """Return the function that prints output: to stderr if stdout is for JSON."""
 
     def write(piece: bytes) -> None:
         stream = sys.stderr if options.json else sys.stdout
@@ -164,11 +166,11 @@ def _plain(options: ExecOptions) -> Callable[[bytes], None]:
 def _show(
     options: ExecOptions, console: Console, ended: _Ended, printed: _Printed, kept: _Kept
 ) -> None:
-    """Print the output if there is room for it, else its digest; then the trouble, if any.
+    """Print the output if it fits, otherwise its digest; then the error, if any.
 
-    What is not stored is printed all the same, however long it is.
+    Output that is not stored is printed, however long it is.
     """
-    # Imported here: most output is short and is not counted.
+    # Imported here, because most output is short and is not counted.
     from contextrelay.content.tokens import count_tokens as count
 
     output, digest = printed
@@ -176,7 +178,7 @@ def _show(
     whole: bytes | None = None
     if digest.size_bytes <= tokens_max * PIECE_BYTES_PER_TOKEN and not output.is_spilled:
         whole = output.whole()
-        # A token is a byte at least.
+        # A token has at least one byte.
         if len(whole) > tokens_max and count(whole.decode(errors="replace")) > tokens_max:
             whole = None
     ref = kept.artifact.ref if kept.artifact else None
@@ -200,7 +202,7 @@ def _show(
         }
         console.answer(answer, "")
     elif is_lost:
-        pass  # It is printed.
+        pass  # It has been printed.
     elif whole is not None:
         sys.stdout.buffer.write(whole)
         sys.stdout.buffer.flush()
@@ -211,12 +213,12 @@ def _show(
 
 
 def _last_line(ended: _Ended, digest: OutputDigest, ref: str | None) -> str:
-    """What a digest ends with: how the command ended, how much it printed, and where that is."""
+    """Return the last line of a digest: exit status, size, and the commands to read the output."""
     errors = f", {digest.error_count:,} with errors"
     if digest.is_searched and not digest.error_count:
         errors = ""
     if not digest.is_searched:
-        errors += f" (looked for in the first {OUTPUT_SEARCHED_BYTES_MAX // MIB} MiB)"
+        errors += f" (searched in the first {OUTPUT_SEARCHED_BYTES_MAX // MIB} MiB)"
     said = f"exit {ended.exit_status}, {digest.line_count:,} lines{errors}"
     if ref is None:
         return f"[{said}; not stored]"

@@ -1,4 +1,6 @@
-"""The options of `relay exec`, read without the parser, which takes longer to load than to run."""
+"""The options of `relay exec`, parsed without the parser, whose import is slower than the
+command.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from contextrelay.runs.child_process import Child
 
 
 class ExecOptions:
-    """The options of `relay exec`, by the names that the parser gives them."""
+    """The options of `relay exec`, named as by the parser."""
 
     def __init__(self) -> None:
         self.json = self.quiet = self.no_color = False
@@ -24,7 +26,7 @@ _FLAGS = {"--json": "json", "-q": "quiet", "--quiet": "quiet", "--no-color": "no
 
 
 def read_options(words: list[str]) -> ExecOptions | None:
-    """What the words after `exec` say; None where that is for the parser to judge."""
+    """Parse the words after `exec`; return None if the full parser is needed."""
     options = ExecOptions()
     left = iter(words)
     for word in left:
@@ -48,20 +50,22 @@ def _is_number(text: str) -> bool:
 
 
 def run(words: list[str]) -> int | None:
-    """Run the command that is in the words after `exec`; its exit status, None if it is unclear."""
+    """Run the command after `exec` and return its exit status; None if the full parser is
+    needed.
+    """
     options = read_options(words)
     if options is None or os.environ.get("RELAY_THREAD"):
         return None
     try:
         child = Child(options.command)
     except RelayError:
-        return None  # The parser's way leads to the same error, and shows it.
+        return None  # The full parser leads to the same error and prints it.
     pieces = child.output()
     first = next(pieces, b"")
     if not first and child.exit_status is not None and not options.json:
         return child.exit_status
 
-    # The store is loaded while the command runs.
+    # The store is imported while the command runs.
     from contextrelay.cli.console import load_msgspec
 
     load_msgspec()

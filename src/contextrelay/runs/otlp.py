@@ -1,11 +1,11 @@
-"""Runs as OpenTelemetry spans, with the attribute names of its GenAI conventions.
+"""Runs as OpenTelemetry spans, with the attribute names of the GenAI conventions.
 
-A run is one trace: the run, and in it the calls of a model and the tools. Ids are hashes of the
-run's id, so a run that is exported twice is the same trace. Prompts, answers and refs are not
-exported, except the ref of the run's answer.
+A run is one trace: the run, and in it the model calls and the tools. Ids are hashes of the run's
+id, so exporting a run twice gives the same trace. Prompts, answers and refs are not exported,
+except the ref of the run's answer.
 
 Rule: times come from the events. A call is recorded once, after its tools, so a call and its tools
-are laid out end to end before that moment, never before the run began.
+are laid out end to end before that moment, never before the start of the run.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _RETRIED = (429, 502, 503, 504)
 
 
 class SpanFactory:
-    """Makes the spans of one process: they share a resource and a scope."""
+    """A factory of spans that share a resource and a scope."""
 
     def __init__(self) -> None:
         self._resource = Resource.create(
@@ -168,16 +168,16 @@ def otlp_json(spans: list[ReadableSpan]) -> bytes:
     for resource in document.get("resourceSpans", ()):
         for scope in resource["scopeSpans"]:
             for span in scope["spans"]:
-                # OTLP's JSON has ids in hex, where protobuf's has base64.
+                # Ids are hex in OTLP's JSON, but base64 in protobuf's.
                 for name in {"traceId", "spanId", "parentSpanId"} & span.keys():
                     span[name] = b64decode(span[name]).hex()
     return encode(document) + b"\n"
 
 
 class Sender:
-    """Sends spans to a URL by OTLP over HTTP, as the OTEL_* variables say.
+    """A sender of spans by OTLP over HTTP, configured by the OTEL_* variables.
 
-    OTEL_EXPORTER_OTLP_HEADERS may hold a key: it is sent only to the origin that it was set for.
+    OTEL_EXPORTER_OTLP_HEADERS may contain a key: it is sent only to the origin that it was set for.
     """
 
     def __init__(self, url: str) -> None:
@@ -192,7 +192,7 @@ class Sender:
             self._exporter = OTLPSpanExporter(endpoint=parts.geturl(), session=self._session)
 
     def send(self, spans: Iterable[ReadableSpan]) -> None:
-        """Send spans; the exporter retries where that can help.
+        """Send spans, with retries by the exporter.
 
         Raises:
             Unavailable, Forbidden, Failed: they were not accepted.
@@ -213,17 +213,17 @@ class Sender:
     def _problem(self) -> RelayError:
         status = self._session.last_status
         if status is None:
-            return Unavailable(f"{self.url} does not answer", _URL_HINT)
-        message = f"{self.url} answers {status}"
+            return Unavailable(f"{self.url} does not respond", _URL_HINT)
+        message = f"{self.url} responded with status {status}"
         if status in (401, 403):
             return Forbidden(message, f"set {HEADERS} to its credentials")
         if status in _RETRIED:
-            return Unavailable(message, "send again later")
+            return Unavailable(message, "retry later")
         return Failed(message, _URL_HINT)
 
 
 class BoundedSession(requests.Session):
-    """A session that follows no redirect and reads no body of a reply."""
+    """A session that follows no redirects and reads no response bodies."""
 
     def __init__(self, host: str) -> None:
         super().__init__()
@@ -244,7 +244,7 @@ class BoundedSession(requests.Session):
 
 
 def open_exporter() -> SpanExporter | None:
-    """Open the OTLP exporter that the environment names, or return None if it names none.
+    """Open the OTLP exporter named by the environment, or return None if there is none.
 
     Raises:
         Invalid: the endpoint is not a URL, or the protocol is not supported.
@@ -263,7 +263,7 @@ def open_exporter() -> SpanExporter | None:
         module = import_module("opentelemetry.exporter.otlp.proto.grpc.trace_exporter")
     except ImportError as error:
         raise Invalid(
-            "the OTLP protocol grpc needs another package",
+            "the OTLP protocol grpc requires another package",
             "pip install opentelemetry-exporter-otlp-proto-grpc, or set"
             " OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf and the port to 4318",
         ) from error

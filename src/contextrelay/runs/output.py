@@ -1,9 +1,9 @@
-"""Output: what a command prints, kept until it ends, then stored under one ref.
+"""Output of a command: collected until it ends, then stored under one ref.
 
-Rule: memory does not grow with it, and no byte of it is lost. Up to OUTPUT_MEMORY_BYTES are held in
-memory, the rest in a file without a name. What is longer than the largest body is stored in parts
-as it comes, and joined at the end; where we are killed before that, the parts are there for a day.
-The file keeps all of it until the end, so that it can be printed where the store fails.
+Rule: memory use does not grow with the output, and no byte is lost. Up to OUTPUT_MEMORY_BYTES are
+held in memory, the rest in an unnamed file. Output over the largest body size is stored in parts as
+it arrives, and joined at the end; if the process is killed before, the parts exist for a day. The
+file keeps the whole output until the end, so that it can be printed if the store fails.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Stored = TypeVar("Stored")
 
 
 class StoredOutput:
-    """A stream of bytes on its way into a store."""
+    """A stream of bytes that is being stored."""
 
     def __init__(
         self,
@@ -33,9 +33,9 @@ class StoredOutput:
         about: str,
         spill: Callable[[bytes], object] | None = None,
     ) -> None:
-        """`about` is what its parts have in common: who finds them can put them together.
+        """`about` is in the metadata of all parts, so that they can be put together.
 
-        `spill`: where the bytes go as soon as the temporary folder has no room for them.
+        `spill` receives the bytes once the temporary folder is full.
         """
         self._transport = transport
         self._name, self._about, self._spill = name, about, spill
@@ -44,16 +44,16 @@ class StoredOutput:
         self._spooled_bytes = 0
         self.size_bytes = 0
         self.is_spilled = False
-        """Whether the temporary folder was full: `spill` has had all of it."""
+        """True if the temporary folder was full: `spill` has received everything."""
         self._part_bytes_max = BODY_BYTES_MAX
         if isinstance(transport, Local):
             self._part_bytes_max = transport.stores.settings.body_bytes_max
         self._parts: list[str] = []
         self.trouble: RelayError | None = None
-        """Why it cannot be stored."""
+        """The error that prevents storing it."""
 
     def add(self, piece: bytes) -> None:
-        """Take in the next piece; what goes wrong is kept in `trouble`."""
+        """Append the next piece; an error is kept in `trouble`."""
         self.size_bytes += len(piece)
         if not self.is_spilled:
             try:
@@ -69,11 +69,11 @@ class StoredOutput:
 
     @property
     def _rest_bytes(self) -> int:
-        """How much of it is in no part yet."""
+        """Return the size that is in no stored part yet."""
         return self._spooled_bytes - len(self._parts) * self._part_bytes_max
 
     def _write(self, piece: bytes) -> None:
-        """Add a piece to the spool: all of it, or nothing that counts."""
+        """Append a piece to the spool, completely or not at all."""
         if not self._is_file and self._spooled_bytes + len(piece) > OUTPUT_MEMORY_BYTES:
             self._move_to_file()
         self._spool.seek(self._spooled_bytes)
@@ -83,7 +83,7 @@ class StoredOutput:
     def _move_to_file(self) -> None:
         from tempfile import TemporaryFile
 
-        # Without a buffer: what was written is there, whatever the next write comes to.
+        # Unbuffered: what was written is in the file, whatever happens to the next write.
         file = TemporaryFile(buffering=0)  # noqa: SIM115 (until close)
         try:
             for chunk in self.chunks():
@@ -107,7 +107,7 @@ class StoredOutput:
         self.trouble = self.trouble or error
 
     def _store_part(self) -> None:
-        """Store the next part. The command goes on, also where that fails."""
+        """Store the next part. The command continues even if that fails."""
         number = len(self._parts) + 1
         part = Push(
             name=f"part {number} of {self._name}",
@@ -118,17 +118,17 @@ class StoredOutput:
         start = len(self._parts) * self._part_bytes_max
         try:
             if len(self._parts) == PARTS_MAX:
-                raise TooLarge("the output is too long", f"at most {PARTS_MAX} parts are kept")
+                raise TooLarge("the output is too long", f"the limit is {PARTS_MAX} parts")
             chunks = self.chunks(start, start + self._part_bytes_max)
             self._parts.append(self._transport.ask(part, chunks).ref)
         except RelayError as error:
             self._fail(error)
 
     def store(self, make: Callable[[tuple[str, ...]], Verb[Stored]]) -> Stored:
-        """Store all of it by the verb that is made with its parts.
+        """Store everything with the verb that is made from its parts.
 
         Raises:
-            RelayError: it could not be stored; what became a part expires after a day.
+            RelayError: it could not be stored; its parts expire after a day.
         """
         if self.trouble is not None:
             raise self.trouble
@@ -139,7 +139,7 @@ class StoredOutput:
         return stored
 
     def whole(self) -> bytes:
-        """All of it, in memory: for what is known to be short.
+        """Return the whole output in memory, for output that is known to be short.
 
         Raises:
             RelayError: the temporary folder had no room for it.
@@ -149,7 +149,7 @@ class StoredOutput:
         return b"".join(self.chunks())
 
     def chunks(self, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
-        """What is kept, from `start` to `stop`."""
+        """Yield the collected bytes from `start` to `stop`."""
         self._spool.seek(start)
         left = (self._spooled_bytes if stop is None else stop) - start
         while left > 0 and (chunk := self._spool.read(min(CHUNK_BYTES, left))):
@@ -167,8 +167,8 @@ def _write_all(file: IO[bytes], piece: bytes) -> None:
 
 
 def no_room(error: OSError) -> Full:
-    """The error for a temporary folder that does not take what is written."""
+    """Return the error for a temporary folder that cannot be written."""
     return Full(
-        f"the temporary folder cannot hold the output: {error.strerror or error}",
-        "make room in it, or set TMPDIR to a folder that has room",
+        f"cannot write the output to the temporary folder: {error.strerror or error}",
+        "free some space in it, or set TMPDIR to another folder",
     )

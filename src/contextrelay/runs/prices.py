@@ -1,7 +1,7 @@
-"""Prices: what a call of a model costs, in US dollars.
+"""Prices: the cost of model calls, in US dollars.
 
-Rule: a price that is not known is None, never 0. The table holds the vendors' own list prices, as
-of its date, of models whose price was found; `read_prices` puts an owner's prices over it.
+Rule: an unknown price is None, never 0. The table has the vendors' list prices as of its date, for
+models whose prices were found; `read_prices` overrides it with the owner's prices.
 """
 
 from __future__ import annotations
@@ -29,24 +29,25 @@ PRICES_BYTES_MAX = 256 * KIB
 
 PRICES_DATE = "2026-11-16"
 MILLION = 1_000_000
-# What vendors append to a model's name: the day of the snapshot that answered.
+# The suffix of a model name with the date of its snapshot.
 _SNAPSHOT = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2})")
 
 
 class Rates(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Prices of one model, each for a million tokens."""
+    """Prices of one model, per million tokens."""
 
     input: Decimal
     output: Decimal
     cache_read: Decimal | None = None
     cache_write: Decimal | None = None
     input_tokens_max: int | None = None
-    """Up to how long a prompt these hold for; a longer one pays `above`, for all of its tokens."""
+    """The longest prompt for these rates; a longer one is priced with `above`, for all its tokens.
+    """
     above: Rates | None = None
 
 
 class CallCost(Protocol):
-    """What a call took: `input` is all that was read, from a cache or not."""
+    """The tokens of a call: `input` is everything read, cached or not."""
 
     @property
     def input(self) -> int: ...
@@ -59,7 +60,7 @@ class CallCost(Protocol):
 
 
 class Estimate(NamedTuple):
-    """What one call would cost: without a cache, and with one, the first time and later."""
+    """The price of one call without a cache, and with one for the first and for later calls."""
 
     uncached: Decimal | None
     first: Decimal | None
@@ -67,7 +68,9 @@ class Estimate(NamedTuple):
 
 
 def price(spent: CallCost, model: str, table: Mapping[str, Rates]) -> Decimal | None:
-    """What a call cost; None where the price of the model, or of a part of it, is not known."""
+    """Return the price of a call; None if the price of the model, or of a part of it, is
+    unknown.
+    """
     rates = _rates(model, spent.input, table)
     if rates is None:
         return None
@@ -97,7 +100,7 @@ def estimate(
     model: str,
     table: Mapping[str, Rates],
 ) -> Estimate:
-    """What a prompt would cost of which the first `stable_tokens` may come from a cache."""
+    """Estimate the price of a prompt of which the first `stable_tokens` may be cached."""
     whole = stable_tokens + fresh_tokens
     return Estimate(
         price(_Guess(whole, output_tokens), model, table),
@@ -107,17 +110,17 @@ def estimate(
 
 
 def read_prices(text: bytes) -> dict[str, Rates]:
-    """The table with an owner's prices over it: JSON, rates by the name of a model.
+    """Return the table overridden by an owner's prices: JSON with rates by model name.
 
     Raises:
-        Invalid: it is none such.
+        Invalid: the JSON is invalid.
     """
     try:
         own = decode(text, type=dict[str, Rates], strict=False)
     except (ValidationError, ValueError) as error:
         raise Invalid(
-            f"the prices cannot be read: {error}",
-            'write them as {"MODEL": {"input": "2.50", "output": "10"}}, dollars a million tokens',
+            f"invalid prices: {error}",
+            'for example {"MODEL": {"input": "2.50", "output": "10"}}, dollars per million tokens',
         ) from error
     _check(own)
     return {**PRICES, **own}
@@ -126,7 +129,8 @@ def read_prices(text: bytes) -> dict[str, Rates]:
 def _check(own: Mapping[str, Rates]) -> None:
     if len(own) > PRICED_MODELS_MAX:
         raise Invalid(
-            f"{len(own):,} models have prices", f"keep to {PRICED_MODELS_MAX:,}: PRICED_MODELS_MAX"
+            f"too many models with prices: {len(own):,}",
+            f"the limit is {PRICED_MODELS_MAX:,} (PRICED_MODELS_MAX)",
         )
     for model, rates in own.items():
         each = (rates.input, rates.output, rates.cache_read, rates.cache_write)
@@ -137,8 +141,8 @@ def _check(own: Mapping[str, Rates]) -> None:
             or not all(rate.is_finite() and 0 <= rate < MILLION for rate in known)
         ):
             raise Invalid(
-                f"{model[:LABEL_CHARS_MAX]!r} has a price that is none",
-                "give dollars for a million tokens, from 0 on",
+                f"invalid price of {model[:LABEL_CHARS_MAX]!r}",
+                "use dollars per million tokens, at least 0",
             )
 
 
@@ -169,11 +173,11 @@ def _banded(low: Rates, input_tokens_max: int, above: Rates | None) -> Rates:
     )
 
 
-# GPT-6: a prompt of more tokens pays twice for all input, and half as much again for output.
+# GPT-6: for longer prompts, all input costs twice as much, and output half as much again.
 _GPT_SHORT = 272_000
 
-# input, output, cache read, cache write (of a cache that holds for minutes). Sources: the vendors'
-# pages on prices and models; docs/providers.md names them.
+# input, output, cache read, cache write (of a cache with a lifetime of minutes). Sources: the
+# vendors' pages on prices and models, listed in docs/providers.md.
 PRICES: Mapping[str, Rates] = MappingProxyType(
     {
         "claude-fable-5-1": _of("10", "50", "0.25", "12.50"),
@@ -201,7 +205,7 @@ PRICES: Mapping[str, Rates] = MappingProxyType(
         "gpt-6-sol": _banded(
             _of("2", "10", "0.20", "2.50"), _GPT_SHORT, _of("4", "15", "0.40", "5")
         ),
-        # Longer prompts cost more: how much was not found.
+        # The higher price of longer prompts was not found.
         "gpt-6.1-terra": _banded(_of("1", "5", "0.05", "1.25"), _GPT_SHORT, None),
         "gpt-6-luna": _banded(
             _of("0.10", "0.50", "0.01", "0.125"), _GPT_SHORT, _of("0.20", "0.75", "0.02", "0.25")
@@ -214,10 +218,10 @@ PRICES_NAME = "prices.json"
 
 
 def prices_here(environ: Mapping[str, str]) -> Mapping[str, Rates]:
-    """The table, with `prices.json` of RELAY_HOME (else ~/.relay) over it.
+    """Return the table, overridden by `prices.json` of RELAY_HOME (default: ~/.relay).
 
     Raises:
-        Invalid: the file cannot be used.
+        Invalid: the file is invalid.
     """
     home = home_folder(environ)
     path = None if home is None else home / PRICES_NAME
@@ -226,7 +230,7 @@ def prices_here(environ: Mapping[str, str]) -> Mapping[str, Rates]:
     except FileNotFoundError:
         return PRICES
     except OSError as error:
-        raise Invalid(f"{path} cannot be read: {error.strerror}", "repair or delete it") from error
+        raise Invalid(f"cannot read {path}: {error.strerror}", "repair or delete it") from error
     if not text:
         return PRICES
     try:
@@ -239,12 +243,12 @@ def _read(path: Path) -> bytes:
     with path.open("rb") as file:
         text = file.read(PRICES_BYTES_MAX + 1)
     if len(text) > PRICES_BYTES_MAX:
-        raise Invalid(f"{path} is too long", f"at most {PRICES_BYTES_MAX:,} bytes")
+        raise Invalid(f"{path} is too long", f"the limit is {PRICES_BYTES_MAX:,} bytes")
     return text
 
 
 class Tally:
-    """Calls, tokens, price and time of a run, as it goes on."""
+    """The running totals of a run: calls, tokens, price and time."""
 
     def __init__(self, prices: Mapping[str, Rates]) -> None:
         self.rounds = 0
@@ -255,7 +259,9 @@ class Tally:
 
     @property
     def price(self) -> str | None:
-        """In US dollars; None where that of a call is not known, or where there was no call."""
+        """Return the price in US dollars; None if that of a call is unknown, or if there was no
+        call.
+        """
         known = [cost for cost in self._costs if cost is not None]
         if not known or len(known) < len(self._costs):
             return None
@@ -277,18 +283,18 @@ class Tally:
         )
 
     def add(self, reply: Reply) -> dict[str, Any]:
-        """Count a call; what its event says of it."""
+        """Add a call, and return its costs as event fields."""
         cost = price(reply.tokens, reply.model, self._prices)
         self._tokens.append(reply.tokens)
         self._costs.append(cost)
         return {**_fields(reply.tokens), "price": spell_price(cost)}
 
     def lose(self) -> None:
-        """Count a call that failed: what it took, nobody says."""
+        """Add a failed call, whose costs are unknown."""
         self._costs.append(None)
 
     def fields(self) -> dict[str, Any]:
-        """What the event at the end of a run says of it."""
+        """Return the totals as fields of the final event of a run."""
         return {
             "rounds": self.rounds,
             **_fields(self.tokens),
@@ -298,7 +304,7 @@ class Tally:
 
 
 def spell_price(price: Decimal | None) -> str | None:
-    """A price as events and results have it: digits, and never an exponent."""
+    """Format a price for events and results, without an exponent."""
     return None if price is None else f"{price.normalize():f}"
 
 

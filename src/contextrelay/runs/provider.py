@@ -1,7 +1,7 @@
-"""The provider protocol: what a model is sent, what it answers, and what that took.
+"""The provider protocol: the request to a model, its answer, and the tokens used.
 
-Rule: a provider translates between these values and its vendor's API, and does nothing else. It
-knows no thread, no ref and no tool by name; it stores nothing and prints nothing.
+Rule: a provider only translates between these values and its vendor's API. It knows no threads,
+refs or tool names; it stores nothing and prints nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Tool(Struct, frozen=True):
 
 
 class ToolCall(Struct, frozen=True):
-    """The model asks for a tool. `arguments` is the JSON text as it came: it may be no JSON."""
+    """A tool call by the model. `arguments` is the JSON text as received: it may be invalid."""
 
     id: str
     name: str
@@ -31,7 +31,7 @@ class ToolCall(Struct, frozen=True):
 
 
 class ToolResult(Struct, frozen=True):
-    """What a tool answered."""
+    """The result of a tool call."""
 
     call_id: str
     text: str
@@ -41,7 +41,8 @@ class ToolResult(Struct, frozen=True):
 class Message(Struct, frozen=True, kw_only=True):
     """One message after the system text.
 
-    The assistant's has text and `calls`; the user's that follows has the `results` of these calls.
+    An assistant message has text and `calls`; the user message after it has the `results` of the
+    calls.
     """
 
     role: Literal["user", "assistant"]
@@ -49,62 +50,65 @@ class Message(Struct, frozen=True, kw_only=True):
     calls: tuple[ToolCall, ...] = ()
     results: tuple[ToolResult, ...] = ()
     native: str = ""
-    """The assistant's message in its provider's own form, as JSON, where that says more than text
-    and calls do: signed or encrypted reasoning, which has to be sent back as it came."""
+    """The assistant message in its provider's own form, as JSON, if that contains more than text
+    and calls: signed or encrypted reasoning, which must be sent back unchanged.
+    """
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
-    """All that one call of a model is sent."""
+    """The whole request of one model call."""
 
     model: str
     system: str
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()
     stable_messages: int = 0
-    """How many of the first messages stay the same from run to run: a prompt cache ends there."""
+    """The number of first messages that are the same from run to run: a prompt cache ends there."""
     output_tokens_max: int
 
 
 class Reply(Struct, frozen=True, kw_only=True):
-    """The answer of one call, whole."""
+    """The complete answer of one call."""
 
     text: str
     calls: tuple[ToolCall, ...] = ()
     stop: Literal["end", "tools", "length", "refused"] = "end"
     model: str
-    """The model that answered, as the provider names it."""
+    """The model that answered, as named by the provider."""
     tokens: Tokens = Tokens()
     native: str = ""
-    """See `Message.native`; empty where text and calls are all there is."""
+    """See `Message.native`; empty if there is only text and calls."""
 
     def message(self) -> Message:
-        """The reply as a message of the conversation that goes on."""
+        """Return the reply as the next message of the conversation."""
         return Message(role="assistant", text=self.text, calls=self.calls, native=self.native)
 
 
 class Provider(Protocol):
-    """Answers prompts. `open_provider` in runs/providers makes one from `NAME[:MODEL]`."""
+    """A model provider. `open_provider` in runs/providers opens one from `NAME[:MODEL]`."""
 
     @property
     def name(self) -> str:
-        """What events, provenance and `-m` call it: `anthropic`, `openai`, `ollama`, `echo`, ..."""
+        """Return the name used in events, provenance and `-m`: `anthropic`, `openai`, `ollama`,
+        `echo`, ...
+        """
         ...
 
     @property
     def model(self) -> str:
-        """The model that is asked: the one that was named, or the provider's default."""
+        """Return the requested model: the given one, or the provider's default."""
         ...
 
     def answer(self, prompt: Prompt) -> Iterator[str | Reply]:
-        """Yield pieces of text as they come, and last the whole `Reply`.
+        """Yield pieces of text as they arrive, and finally the complete `Reply`.
 
-        Transient refusals (429, 503, 529, a lost connection before the first piece) are retried
-        here, with Retry-After. Closing the iterator ends the call.
+        Transient errors (429, 503, 529, a lost connection before the first piece) are retried here,
+        respecting Retry-After. Closing the iterator ends the call.
 
         Raises:
-            Forbidden: there is no key, or it is refused.
-            Invalid: there is no such model, or the provider refuses the request itself.
-            Unavailable: it does not answer, also after retries.
-            Failed: it answers with something unusable, or its stream ends too early.
+            Forbidden: the API key is missing or refused.
+            Invalid: the model does not exist, or the provider refuses the request.
+            Unavailable: the provider does not respond, even after retries.
+            Failed: the response is unusable, or its stream ends too early.
         """
         ...

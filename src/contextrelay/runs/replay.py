@@ -1,8 +1,8 @@
-"""Replay: recorded runs checked step by step, and done again in a copy of their thread.
+"""Replay: recorded runs are checked step by step, and applied to a copy of their thread.
 
-Nothing is asked of a model. Each answer is the recorded one, and what tools showed the model is
-looked at again: a ref that is gone, or a result that is another now, is where the replay diverges.
-The copy then ends before that run; ids, refs and times in it are those of the record.
+No model is called. Each answer is the recorded one, and the results of tools are computed again: if
+a ref is gone or a result has changed, the replay diverges there. The copy then ends before that
+run; its ids, refs and times are those of the record.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ from contextrelay.runs.tools import (
 from contextrelay.runs.trace import CALLED, ENDS, RECEIVED, STARTED, RunReader, call_of
 from contextrelay.verbs import CopyThread, PatchState, Peek, Pull, ReadEvents, ReadState, ShowThread
 
-# Replays: runs that are asked again, and how many at once are looked through word by word.
+# Maximum number of runs that are replayed, and that are compared word by word at a time.
 REPLAY_RUNS_MAX = 10_000
 REPLAY_OPEN_RUNS_MAX = 64
 REPLAY_VERSIONS_TRIED = 20
 
 
 class ReplayOptions(Struct, frozen=True):
-    """How a replay is done."""
+    """Options of a replay."""
 
     is_dry: bool
     by: str
@@ -67,14 +67,14 @@ class ReplayOptions(Struct, frozen=True):
 
 
 class Past(Struct, frozen=True):
-    """An event of a thread, and the version that its state had then."""
+    """An event of a thread, and the version of the state at that time."""
 
     event: Event
     version: int
 
 
 class _Exchange(Struct, frozen=True):
-    """What was answered in one call."""
+    """The recorded answer of one call."""
 
     reply: Reply
     results: tuple[ToolResult, ...] = ()
@@ -83,7 +83,7 @@ class _Exchange(Struct, frozen=True):
 def replay_recorded(
     source: ThreadView, version: int, runs: dict[str, Run], asked: ReplayOptions
 ) -> Flow[Replay]:
-    """Check what was recorded after a version, and copy the thread as far as that holds."""
+    """Check the record after a version, and copy the thread up to the first divergence."""
     thread = source.thread_id
     checking = _Checking(version, ToolChecks(thread, asked.files))
     yield from for_each(past_events(thread, version), checking.check)
@@ -105,7 +105,7 @@ def replay_recorded(
 
 
 def past_events(thread: str, version: int) -> Items[Past]:
-    """The events of a thread after a version, each with the version that it led to."""
+    """Return the events of a thread after a version, each with its resulting version."""
     reached, after = 0, 0
     while True:
         page: list[Numbered] = (yield ReadEvents(thread, after, LIST_ITEMS_MAX)).events
@@ -128,7 +128,7 @@ def _version(event: Event, before: int) -> int:
 
 
 def copy_into(source: ThreadView, version: int, by: str) -> Flow[str]:
-    """Make the thread that a replay goes into."""
+    """Create the thread for a replay."""
     name = f"{source.name} replay"[:LABEL_CHARS_MAX] if source.name else None
     made: ThreadView = yield CopyThread(source.thread_id, version, name, by)
     return made.thread_id
@@ -150,21 +150,21 @@ def _kept(run: Run) -> ReplayedRun:
 
 
 class _Checking:
-    """The check of a thread's record, event by event."""
+    """A check of a thread's record, event by event."""
 
     def __init__(self, version: int, tools: ToolChecks) -> None:
         self._tools = tools
         self._since: dict[str, int] = {}
-        """The version at the last step of runs that have not ended."""
+        """The version at the last step of each unfinished run."""
         self._said: dict[str, list[str]] = {}
-        """What models said in runs that have not ended."""
+        """The answers of the models in each unfinished run."""
         self.version = version
-        """The last one before which everything holds."""
+        """The last version up to which the record is valid."""
         self.held: list[str] = []
         self.diverged: Diverged | None = None
 
     def check(self, past: Past) -> Flow[bool]:
-        """Check an event; whether it is where the record no longer holds."""
+        """Check an event; return True if the record diverges there."""
         event = past.event
         run = event.detail.get("run")
         if isinstance(run, str) and event.type == CALLED:
@@ -184,13 +184,13 @@ class _Checking:
         call = call_of(past.event)
         at = Diverged(run=run, round=call.round)
         if call.exchange is None:
-            return replace(at, reason="what was said is not recorded")
+            return replace(at, reason="the answer was not recorded")
         try:
             exchange = decode((yield (yield Pull(call.exchange))), type=_Exchange)
         except (Gone, NotFound) as error:
             return replace(at, ref=call.exchange, reason=error.message)
         except (DecodeError, UnicodeError, RecursionError) as error:
-            return replace(at, ref=call.exchange, reason=f"the record cannot be read: {error}")
+            return replace(at, ref=call.exchange, reason=f"cannot read the record: {error}")
         if run in self._said or len(self._said) < REPLAY_OPEN_RUNS_MAX:
             self._said.setdefault(run, []).append(exchange.reply.text)
         versions = range(self._since.get(run, past.version), past.version + 1)
@@ -214,7 +214,7 @@ class _Checking:
         return None
 
     def _check_answer(self, run: str, event: Event) -> Flow[Diverged | None]:
-        """Check that an answer is there, and is what the model said."""
+        """Check that an answer exists, and matches the recorded words of the model."""
         said, ref = self._said.pop(run, []), event.detail.get("ref")
         if not isinstance(ref, str):
             return None
@@ -227,17 +227,17 @@ class _Checking:
         for each in said:
             place = text.find(each, place)
             if place < 0:
-                return replace(at, reason="the answer is not what the model said")
+                return replace(at, reason="the answer differs from the recorded words of the model")
             place += len(each)
         return None
 
 
 _AT = "2000-01-01T00:00:00Z"
-"""When a note is made does not decide its id."""
+"""The time of a note does not affect its id."""
 
 
 class Recorded(Struct, frozen=True):
-    """A tool call as it was recorded, and the versions that the state may have had then."""
+    """A recorded tool call, and the possible versions of the state at that time."""
 
     run: str
     use: ToolSpan
@@ -247,28 +247,28 @@ class Recorded(Struct, frozen=True):
 
 
 class ToolChecks:
-    """Checks of one thread. `files`: a folder that the tools for files are compared with."""
+    """The tool checks of one thread. `files`: the folder with which file tools are compared."""
 
     def __init__(self, thread: str, files: TrackedFiles | None) -> None:
         self._thread = thread
         self._files = files
         self._drafts: dict[str, Draft] = {}
-        """What models have noted in runs that have not ended."""
+        """The drafts of models in unfinished runs."""
 
     def trouble(self, done: Recorded) -> Flow[str]:
-        """Why a recorded result does not hold any more; "" where it does."""
+        """Return why a recorded result is no longer valid, or ""."""
         check = _CHECKS.get(done.use.name)
         if check is None:
             return ""
         if done.asked.name != done.use.name:
-            return f"by the record it is {done.use.name}, and another was asked for"
+            return f"the record has {done.use.name}, but another tool was requested"
         try:
             return (yield from check(self, done))
         except RelayError as error:
             return "" if done.result.is_error else error.message
 
     def end(self, run: str) -> None:
-        """Forget the draft of a run."""
+        """Drop the draft of a run."""
         self._drafts.pop(run, None)
 
     def look(self, done: Recorded) -> Flow[str]:
@@ -278,10 +278,10 @@ class ToolChecks:
         is_same = now.is_error and done.result.is_error
         if now.is_error == done.result.is_error:
             is_same = is_same or now.text == done.result.text
-        return "" if is_same else "it shows something else now"
+        return "" if is_same else "the result has changed"
 
     def note(self, done: Recorded) -> Flow[str]:
-        """The same entries, noted in the state of then, have to get the same ids."""
+        """Check that the same entries get the same ids in the state of that time."""
         if done.result.is_error:
             return ""
         asked: RelayState = arguments_of(done.asked)
@@ -289,7 +289,7 @@ class ToolChecks:
         if done.run in self._drafts or len(self._drafts) < REPLAY_OPEN_RUNS_MAX:
             self._drafts[done.run] = draft
         if len(done.versions) > REPLAY_VERSIONS_TRIED:
-            return ""  # Others changed it meanwhile, so that it cannot be said what it met.
+            return ""  # Too many concurrent versions to find the one that it was applied to.
         for version in reversed(done.versions):
             state: Any = decode((yield ReadState(self._thread, version)).state)
             try:
@@ -298,14 +298,18 @@ class ToolChecks:
                 continue
             if noted_text(asked, ids) == done.result.text:
                 return ""
-        return "it would be noted otherwise now"
+        return "the note would differ now"
 
     def put(self, done: Recorded) -> Flow[str]:
         asked: RelayPut = arguments_of(done.asked)
         if done.result.is_error or not done.use.refs:
             return ""
         body: bytes = yield (yield Pull(done.use.refs[0]))
-        return "" if body == asked.content.encode() else "what is stored is not what it put"
+        return (
+            ""
+            if body == asked.content.encode()
+            else "the stored content differs from the recorded content"
+        )
 
     def list_files(self, done: Recorded) -> Flow[str]:
         return "" if self._files is None else (yield from self.look(done))
@@ -317,7 +321,7 @@ class ToolChecks:
         asked: RelayRead = arguments_of(done.asked)
         content: bytes = yield Work(lambda: files.read(asked.path))
         body: bytes = yield (yield Pull(done.use.refs[0]))
-        return "" if body == content else f"{asked.path!r} is another now"
+        return "" if body == content else f"{asked.path!r} has changed"
 
 
 _CHECKS: dict[str, Callable[[ToolChecks, Recorded], Flow[str]]] = {
@@ -329,7 +333,7 @@ _CHECKS: dict[str, Callable[[ToolChecks, Recorded], Flow[str]]] = {
 }
 
 
-# What a version says of itself; no part of a difference.
+# Fields that describe a version; they are ignored in a comparison.
 _OWN = ("$schema", "thread_id", "version", "updated_at", "metrics")
 _MOVES = ("replace", "remove", "move", "copy")
 
@@ -337,7 +341,7 @@ _MOVES = ("replace", "remove", "move", "copy")
 def replay_again(
     source: ThreadView, version: int, runs: dict[str, Run], provider: Provider, how: ReplayOptions
 ) -> Flow[Replay]:
-    """Ask another model what was asked after a version."""
+    """Ask another model the questions recorded after a version."""
     thread = source.thread_id
     fork = yield from copy_into(source, version, how.by)
     asking = _Asking(thread, fork, runs, provider, how)
@@ -364,7 +368,7 @@ def _comparable(thread: str, version: int | None = None) -> Flow[dict[str, Any]]
 
 
 class _Sent(Struct, frozen=True):
-    """Of what a model was sent: the system text."""
+    """The recorded system text of a request."""
 
     system: str
 
@@ -374,7 +378,7 @@ class _RecordedPrompt(Struct, frozen=True):
 
 
 def _system(run: Run) -> Flow[str | None]:
-    """The system text that a run was recorded with; ours, where it is not there any more."""
+    """Return the recorded system text of a run, or the default if it is no longer stored."""
     ref = run.calls[0].exchange if run.calls else None
     if ref is None:
         return None
@@ -392,7 +396,7 @@ _BOUNDS = {
 
 
 def _bounds(detail: dict[str, Any]) -> dict[str, Any]:
-    """The bounds that a run was recorded with, as far as they make sense."""
+    """Return the recorded limits of a run, as far as they are valid."""
     return {
         name: value
         for name, at_most in _BOUNDS.items()
@@ -401,7 +405,7 @@ def _bounds(detail: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Asking:
-    """A thread followed event by event, its runs asked of another model."""
+    """A replay of a thread event by event, with the runs asked of another model."""
 
     def __init__(
         self, thread: str, fork: str, runs: dict[str, Run], provider: Provider, how: ReplayOptions
@@ -410,12 +414,12 @@ class _Asking:
         self._runs, self._provider, self._how = runs, provider, how
         self._words: dict[str, Event] = {}
         self._ended = ""
-        """The run whose patch comes next."""
+        """The run whose patch is expected next."""
         self.asked: list[ReplayedRun] = []
         self.skipped: list[str] = []
 
     def follow(self, past: Past) -> Flow[bool]:
-        """Do again what an event says; never the end of it."""
+        """Repeat an event; always return False."""
         event = past.event
         run = event.detail.get("run")
         known = self._runs.get(run) if isinstance(run, str) else None
@@ -464,18 +468,18 @@ class _Asking:
         )
 
     def _user(self, run: Run) -> Flow[str]:
-        """The words as they were said; long ones are in an artifact."""
+        """Return the recorded prompt; a long one is in an artifact."""
         said = self._words.pop(run.run, None)
         detail: dict[str, Any] = {} if said is None else said.detail
         if isinstance(text := detail.get("text"), str):
             return text
         if not isinstance(ref := detail.get("ref"), str):
-            raise NotFound(f"what run {run.run} was asked is not recorded", "ask it by hand")
+            raise NotFound(f"the prompt of run {run.run} was not recorded", "ask it manually")
         raw: bytes = yield (yield Pull(ref))
         return raw.decode(errors="replace")
 
     def _patch(self, event: Event, version: int) -> Flow[None]:
-        """Do a patch of others again, if what it touches is still what it was."""
+        """Apply a patch of others again, if the values it touches are unchanged."""
         operations: list[Any] = event.detail["operations"]
         try:
             tests = yield from self._tests(convert(operations, list[Operation]), version)
@@ -484,7 +488,7 @@ class _Asking:
             self.skipped.append(f"v{version}: {error.message}")
 
     def _tests(self, operations: list[Operation], version: int) -> Flow[list[Any]]:
-        """Operations that let a patch pass only where it meets what it met before."""
+        """Return test operations that make a patch fail if the values it touches have changed."""
         moved = [each for each in operations if each.op in _MOVES]
         if not moved:
             return []
@@ -495,7 +499,7 @@ class _Asking:
             try:
                 value = find(before, parse(path))
             except RelayError:
-                continue  # It is what this patch itself has put there.
+                continue  # Written by an earlier operation of this patch.
             tests.append({"op": "test", "path": path, "value": value})
         return tests
 
@@ -511,18 +515,18 @@ def replay_thread(
     by: str,
     files: Folder | None,
 ) -> Flow[Replay]:
-    """Do the runs of a thread again that came after a version.
+    """Replay the runs of a thread after a version.
 
     Raises:
         NotFound: there is no such version.
-        Invalid: there are too many runs, or no such provider.
+        Invalid: there are too many runs, or the provider is unknown.
     """
     source: ThreadView = yield ShowThread(thread.id)
     begin = _FIRST_VERSION if version is None else version
     if not _FIRST_VERSION <= begin <= source.version:
         raise NotFound(
             f"thread {thread.id} has no version {begin}; the newest is {source.version}",
-            "see the versions with: relay state log",
+            "list the versions: relay state log",
         )
     asked = ReplayOptions(is_dry, by, tracked_files(files))
     runs = yield from _runs(thread.id, begin)
@@ -536,7 +540,7 @@ def replay_thread(
 
 
 def _runs(thread: str, version: int) -> Flow[dict[str, Run]]:
-    """The runs that began after a version, and have ended."""
+    """Return the finished runs that started after a version."""
     reader = RunReader()
     found: dict[str, Run] = {}
 
@@ -544,7 +548,7 @@ def _runs(thread: str, version: int) -> Flow[dict[str, Run]]:
         found.update({run.run: run for run in reader.read(past.event)})
         if len(found) > REPLAY_RUNS_MAX:
             raise Invalid(
-                f"there are over {REPLAY_RUNS_MAX:,} runs", "begin later: relay replay --from vN"
+                f"more than {REPLAY_RUNS_MAX:,} runs", "start later: relay replay --from vN"
             )
         return False
         yield

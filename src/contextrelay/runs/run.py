@@ -1,4 +1,4 @@
-"""The words of one call of a model as they come, fit to be written and stored."""
+"""A run: a model answers on a thread, calls tools, and its answer is stored with its changes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ RUN_CALLS_MAX = 32
 
 
 class ReplyPieces:
-    """The pieces of one call. They may be closed from a thread other than the one that waits."""
+    """The pieces of one model call. They may be closed from another thread than the one that
+    waits.
+    """
 
     def __init__(self, provider: Provider, prompt: Prompt) -> None:
         self._name = provider.name
@@ -64,10 +66,10 @@ class ReplyPieces:
         self._is_closed = False
 
     def next(self) -> str | Reply | None:
-        """The next piece, or None at the end.
+        """Return the next piece, or None at the end.
 
         Raises:
-            RelayError: as the provider says; Failed for an error that is none of ours.
+            RelayError: an error of the provider; Failed for an error that is not ours.
         """
         with self._lock:
             try:
@@ -75,17 +77,17 @@ class ReplyPieces:
             except RelayError:
                 raise
             except Exception as error:
-                # Its text may quote all that came, and the key with it.
+                # Its text may quote the whole request and the key.
                 raise Failed(
                     f"the provider {self._name} failed with {type(error).__name__}",
-                    "ask again, or another provider: -m",
+                    "retry, or use another provider: -m",
                 ) from None
             finally:
                 if self._is_closed:
                     self._end()
 
     def close(self) -> None:
-        """End the call; where a piece is being waited for, as soon as it comes."""
+        """End the call; if a piece is being awaited, as soon as it arrives."""
         self._is_closed = True
         if self._lock.acquire(blocking=False):
             try:
@@ -100,12 +102,12 @@ class ReplyPieces:
 
 
 def written(text: str) -> str:
-    """A text that can be written: half of a pair of surrogates becomes a question mark."""
+    """Replace lone surrogates in a text by question marks."""
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def spelled(reply: Reply) -> Reply:
-    """A reply that can be written."""
+    """Replace lone surrogates in a reply."""
     calls = tuple(
         ToolCall(written(call.id), written(call.name), written(call.arguments))
         for call in reply.calls
@@ -120,12 +122,12 @@ def spelled(reply: Reply) -> Reply:
 
 
 def cut_bytes(text: str, bytes_max: int) -> str:
-    """As much of a text as fits, in whole characters."""
+    """Cut a text to a number of bytes, at a character boundary."""
     return text.encode(errors="replace")[:bytes_max].decode(errors="ignore")
 
 
 def tokens_in(prompt: Prompt) -> int:
-    """The tokens of a prompt by our own count, without its tools."""
+    """Estimate the tokens of a prompt without its tools."""
     results = (result.text for message in prompt.messages for result in message.results)
     texts = (prompt.system, *(message.text for message in prompt.messages), *results)
     return sum(map(count_tokens, texts))
@@ -139,7 +141,7 @@ _REASON_CHARS_MAX = 2_000
 
 
 class RunOptions(Struct, frozen=True, kw_only=True):
-    """What a run may be given besides the words and the model."""
+    """Options of a run besides the prompt and the model."""
 
     refs: tuple[str, ...] = ()
     system: str | None = None
@@ -151,19 +153,20 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     prices: Mapping[str, Rates] = PRICES
     on_tool: Callable[[ToolUse], object] | None = None
     is_alone: bool = False
-    """Whether nothing of the thread is shown. The model can then look into refs and do nothing
-    else, and its answer is not stored: that is left to the caller."""
+    """True if nothing of the thread is shown. The model can then only read refs, and its answer is
+    not stored: that is left to the caller.
+    """
 
 
 def run_thread(
     thread: str, user: str, provider: Provider, options: RunOptions
 ) -> Items[str | RunResult]:
-    """Ask a model; give its words as they come, and last the result.
+    """Ask a model; yield its words as they arrive, and finally the result.
 
     Raises:
         Refused: the thread is closed.
-        Failed: the model said nothing, or did not come to an end.
-        RelayError: what the provider or the store raises; the event run.failed says so too.
+        Failed: the model gave no answer, or did not finish.
+        RelayError: an error of the provider or the store, also recorded as the event run.failed.
     """
     view: ThreadView = yield verbs.ShowThread(thread)
     if view.status != "open":
@@ -189,7 +192,7 @@ def run_thread(
 
 
 class _Run:
-    """One run while it goes on."""
+    """A run in progress."""
 
     def __init__(
         self, thread: str, user: str, provider: Provider, options: RunOptions, begun: GatheredBundle
@@ -215,12 +218,12 @@ class _Run:
         self._stop: Literal["end", "length", "refused", "interrupted"] = "end"
 
     def close(self) -> None:
-        """End the provider's call, if one goes on."""
+        """End the call of the provider, if one is open."""
         if self._pieces is not None:
             self._pieces.close()
 
     def begin(self) -> Flow[None]:
-        """Keep the user's words, and that the run has begun."""
+        """Record the prompt and the start of the run."""
         refs = list(self._options.refs)
         said: dict[str, Any] = {"text": self._user}
         if len(encode(said)) > EVENT_BYTES_MAX // 2:
@@ -248,7 +251,7 @@ class _Run:
     # Rounds
 
     def rounds(self) -> Steps[None]:
-        """Ask, do what the model asks for, and ask again, until it asks for nothing more."""
+        """Ask the model and run its tool calls, until it makes no more of them."""
         while True:
             self._tally.rounds += 1
             self._called_s = time.monotonic()
@@ -270,8 +273,8 @@ class _Run:
                 return
             if self._tally.rounds >= self._options.rounds_max:
                 raise Failed(
-                    f"the model still asks for tools after {self._tally.rounds} rounds",
-                    "ask for less at once, or allow more: relay config set rounds_max N",
+                    f"the model still calls tools after {self._tally.rounds} rounds",
+                    "ask for less, or raise the limit: relay config set rounds_max N",
                 )
             is_last = self._tally.rounds + 1 == self._options.rounds_max
             if is_last:
@@ -281,10 +284,10 @@ class _Run:
             self._messages = (*self._messages, reply.message(), result)
 
     def _call(self, prompt: Prompt) -> Steps[Reply]:
-        """Give the words of one call as they come; its whole reply.
+        """Yield the words of one call as they arrive, and return its reply.
 
         Raises:
-            Failed: the stream ended without a reply, or there is too much of it.
+            Failed: the stream ended without a reply, or the reply is too long.
         """
         pieces = self._pieces = ReplyPieces(self._provider, prompt)
         size_bytes = 0
@@ -295,24 +298,24 @@ class _Run:
                 self._pieces = None
                 return spelled(piece)
             if piece is None:
-                raise Failed(f"the answer of {self._by} ended before it was whole", "ask again")
+                raise Failed(f"the answer of {self._by} ended early", "retry")
             text = written(piece)
             size_bytes += len(text.encode())
             if size_bytes > RUN_ANSWER_BYTES_MAX:
                 raise Failed(
                     f"the answer is over {RUN_ANSWER_BYTES_MAX:,} bytes",
-                    "ask for parts of it, or for a document by relay_put",
+                    "ask for parts of it, or for a document stored with relay_put",
                 )
             if not text:
-                yield Give([""])  # A step, after which it may be ended.
+                yield Give([""])  # A step, after which the run may be stopped.
                 continue
-            # What is said after a look is a paragraph of its own.
+            # Text after a tool call starts a new paragraph.
             between = "" if self._partial else _between(self._text())
             self._partial.append(text)
             yield Give([between + text])
 
     def _use(self, reply: Reply) -> Flow[tuple[list[dict[str, Any]], tuple[ToolResult, ...]]]:
-        """Use the tools that a reply asks for: what events say of it, and the results."""
+        """Run the tool calls of a reply; return their event fields and their results."""
         uses: list[dict[str, Any]] = []
         results: list[ToolResult] = []
         for index, call in enumerate(reply.calls):
@@ -344,7 +347,7 @@ class _Run:
         results: tuple[ToolResult, ...],
         uses: list[dict[str, Any]],
     ) -> Flow[None]:
-        """Keep a call: what was sent, what came, and what it took."""
+        """Record a call: the request, the reply and the costs."""
         detail = {
             "round": self._tally.rounds,
             "model": reply.model[:LABEL_CHARS_MAX],
@@ -359,16 +362,16 @@ class _Run:
     # Ends
 
     def finish(self, status: Literal["finished", "interrupted"]) -> Flow[RunResult]:
-        """Store the answer, and with it what the model wants to change.
+        """Store the answer together with the changes by the model.
 
         Raises:
-            Failed: the model said nothing.
-            Refused: what it wants to change is not allowed any more.
+            Failed: the model gave no answer.
+            Refused: the changes are no longer allowed.
         """
         text = self._text()
         if not text.strip():
-            reason = "refused to answer" if self._stop == "refused" else "said nothing"
-            raise Failed(f"{self._by} {reason}", "ask in other words, or another model")
+            reason = "refused to answer" if self._stop == "refused" else "gave no answer"
+            raise Failed(f"{self._by} {reason}", "rephrase the prompt, or use another model")
         if self._options.is_alone:
             yield self._note("finished", {"ref": None, **self._totals()}, self._by)
             return self._result(text, None, status)
@@ -389,10 +392,10 @@ class _Run:
         return self._result(text, artifact, status)
 
     def interrupted(self) -> Flow[RunResult]:
-        """Keep what came until the run was stopped, marked so."""
+        """Store the partial answer of a stopped run, and mark it as interrupted."""
         self.close()
         if self._is_finishing:
-            # The answer may be stored already: then it is whole, and not stored twice.
+            # The complete answer may be stored already; then it is not stored twice.
             artifact = yield from committed(self._thread, self.id)
             if artifact is not None:
                 return self._result(self._text(), artifact, "finished")
@@ -418,7 +421,7 @@ class _Run:
         return self._result("", None, "interrupted")
 
     def fail(self, error: RelayError) -> Flow[None]:
-        """Say in an event why the run failed, and what it would have changed."""
+        """Record why the run failed, and the changes that it would have made."""
         self.close()
         if self._prompt is not None:
             self._tally.lose()
@@ -433,7 +436,7 @@ class _Run:
         try:
             yield self._note("failed", detail, self._by)
         except RelayError:
-            return  # The store is what failed: the error itself says so.
+            return  # The store itself failed, which the error says.
 
     def _text(self) -> str:
         joined = ""
@@ -497,17 +500,17 @@ def ask_model(
     by: str = "you",
     on_tool: Callable[[ToolUse], object] | None = None,
 ) -> Items[str | RunResult]:
-    """A run on the thread of a handle, ready to begin.
+    """Prepare a run on the thread of a handle.
 
     Raises:
-        Invalid: there is no such provider, or a value is out of range.
+        Invalid: the provider is unknown, or a value is out of range.
     """
     settings = settings_of(thread.transport)
     rounds = settings.rounds_max if rounds_max is None else rounds_max
     if not 1 <= rounds <= RUN_ROUNDS_MAX:
-        raise Invalid(f"{rounds} rounds", f"take 1 to {RUN_ROUNDS_MAX}")
+        raise Invalid(f"{rounds} rounds", f"use 1 to {RUN_ROUNDS_MAX}")
     if output_tokens_max < 1:
-        raise Invalid(f"{output_tokens_max} tokens are no answer", "allow 1 or more")
+        raise Invalid(f"invalid output_tokens_max: {output_tokens_max}", "use at least 1")
     options = RunOptions(
         refs=tuple(dict.fromkeys(map(parse_ref, refs))),
         system=system,
@@ -525,10 +528,10 @@ def ask_model(
 def chosen_provider(
     transport: Any, model: str | Provider | None, environ: Mapping[str, str] = os.environ
 ) -> Provider:
-    """The provider that is named; else that of the store's settings, else of RELAY_MODEL.
+    """Return the named provider, or that of the store's settings or RELAY_MODEL.
 
     Raises:
-        Invalid: there is none of this name.
+        Invalid: the provider is unknown.
     """
     if model is None or isinstance(model, str):
         return open_provider(model or settings_of(transport, environ).model, environ=environ)
@@ -536,10 +539,10 @@ def chosen_provider(
 
 
 def settings_of(transport: Any, environ: Mapping[str, str] = os.environ) -> Settings:
-    """The settings of a store in this process.
+    """Return the settings of a store for this process.
 
-    Where the thread is on a server, those of RELAY_HOME, as keys and prices: the model is asked
-    from here. The server's own are not asked for.
+    For a thread on a server they are those of RELAY_HOME, like keys and prices, because the model
+    is called from here. The settings of the server are not requested.
     """
     if isinstance(transport, Local | AsyncLocal):
         return transport.stores.settings
@@ -547,7 +550,7 @@ def settings_of(transport: Any, environ: Mapping[str, str] = os.environ) -> Sett
 
 
 def tracked_files(folder: Folder | None) -> TrackedFiles | None:
-    """The files of a folder that a model may read; None where git tracks none there."""
+    """Return the files of a folder that a model may read; None if git tracks none there."""
     if folder is None:
         return None
     path = Path(folder).absolute()

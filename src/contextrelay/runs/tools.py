@@ -1,7 +1,7 @@
-"""The git-tracked files of a folder, for a model to list and read.
+"""The tools of a run, and the git-tracked files that it may list and read.
 
-Rule: nothing outside of what git tracks in the folder is read, and no link is followed, not even
-one that took the place of a folder since. What git runs by a repository's own settings is off.
+Rule: nothing except tracked files is read, and no link is followed, even if it has replaced a
+folder in the meantime. Programs configured in a repository are never run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from contextrelay.runs.provider import Tool, ToolCall, ToolResult
 
 RUN_ARGUMENTS_BYTES_MAX = MIB
 RUN_PIECE_TOKENS_MAX = 8_000
-# Files that git tracks, for a model to read: one, the names of all, and how many are listed.
+# Limits of tracked files: the size of one, the size of all names, and the number listed.
 RUN_FILE_BYTES_MAX = 4 * MIB
 RUN_WHOLE_FILE_BYTES_MAX = 8 * KIB
 RUN_FILES_BYTES_MAX = 8 * MIB
@@ -54,22 +54,22 @@ _GIT = (
     "-c",
     "core.hooksPath=/dev/null",
 )
-# A repository whose objects are elsewhere names what brings them, and that may be any command.
+# A partial clone names the command that fetches its objects, which may be any command.
 _NO_TRANSPORT = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
 
 
 class TrackedFiles:
-    """What git tracks in and below one folder."""
+    """The files that git tracks in a folder and below."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._paths: list[str] | None = None
 
     def paths(self) -> list[str]:
-        """Every tracked file that is no link, relative to the folder, in order.
+        """Return all tracked files that are not links, relative to the folder, in order.
 
         Raises:
-            Failed: git is not there, refuses, or takes too long.
+            Failed: git is not installed, fails, or takes too long.
             TooLarge: there are too many.
         """
         if self._paths is None:
@@ -82,40 +82,40 @@ class TrackedFiles:
         return self._paths
 
     def matching(self, pattern: str) -> list[str]:
-        """Those that a pattern such as `src/*.py` matches; `*` stands for slashes too."""
+        """Return the files that match a pattern such as `src/*.py`; `*` also matches slashes."""
         every = self.paths()
         return [path for path in every if fnmatchcase(path, pattern)] if pattern else every
 
     def read(self, path: str) -> bytes:
-        """The content of a tracked file.
+        """Return the content of a tracked file.
 
         Raises:
             NotFound: git does not track it here.
-            Invalid: it is no regular file now.
+            Invalid: it is not a regular file.
             TooLarge: it is too large to be shown.
         """
         if path not in self.paths():
-            raise NotFound(f"git tracks no file {path!r} here", "list them with relay_files")
+            raise NotFound(f"git does not track {path!r} here", "list them with relay_files")
         try:
             with open(_opened(self._folder, path), "rb") as file:
                 found = os.fstat(file.fileno())
                 if not stat.S_ISREG(found.st_mode):
-                    raise Invalid(f"{path!r} is no regular file", "read another one")
+                    raise Invalid(f"{path!r} is not a regular file", "read another file")
                 content = file.read(RUN_FILE_BYTES_MAX + 1)
         except OSError as error:
-            raise Invalid(f"{path!r} cannot be read: {error.strerror}", "read another") from error
+            raise Invalid(f"cannot read {path!r}: {error.strerror}", "read another file") from error
         if len(content) > RUN_FILE_BYTES_MAX:
-            raise TooLarge(f"{path!r} is too large", f"at most {RUN_FILE_BYTES_MAX:,} bytes")
+            raise TooLarge(f"{path!r} is too large", f"the limit is {RUN_FILE_BYTES_MAX:,} bytes")
         return content
 
 
 def is_tracked_folder(folder: Path) -> bool:
-    """Whether a folder is in the work tree of a repository, by the look of it."""
+    """Return True if a folder appears to be in the work tree of a repository."""
     return any((each / ".git").exists() for each in (folder, *folder.parents))
 
 
 def _listed(folder: Path) -> bytes:
-    """What `git ls-files` says of a folder; bounded, and not for long."""
+    """Return the output of `git ls-files` for a folder, with limits on size and time."""
     command = [*_GIT, "-C", str(folder), "ls-files", "-z", "--stage", "--", "."]
     try:
         with subprocess.Popen(
@@ -131,27 +131,29 @@ def _listed(folder: Path) -> bytes:
                 with suppress(OSError):
                     git.kill()
     except FileNotFoundError as error:
-        raise Failed("git is not installed, so no files are listed", "install git") from error
+        raise Failed("git is not installed, so files cannot be listed", "install git") from error
     except subprocess.TimeoutExpired as error:
-        raise Failed(f"git took over {RUN_FILES_S_MAX} s to list files", "try again") from error
+        raise Failed(f"git took more than {RUN_FILES_S_MAX} s to list files", "retry") from error
     if git.returncode:
-        raise Failed("git lists no files here", "run it in the work tree of a repository")
+        raise Failed("git cannot list files here", "run it in the work tree of a repository")
     if len(found) > RUN_FILES_BYTES_MAX:
         raise TooLarge(
-            f"git tracks {len(found):,} bytes of names here",
-            f"at most {RUN_FILES_BYTES_MAX:,}: run relay in a folder with fewer files",
+            f"git tracks {len(found):,} bytes of file names here",
+            f"the limit is {RUN_FILES_BYTES_MAX:,}: run relay in a folder with fewer files",
         )
     return found
 
 
 def _is_below(path: str) -> bool:
-    """Whether a path leads to a file below the folder, and not to git's own: git adds no other,
-    but who made the index of a repository may have written anything into it."""
+    """Return True if a path is below the folder and not part of .git.
+
+    git adds no other paths, but the index of a foreign repository may contain anything.
+    """
     return not any(part.lower() in ("", ".", "..", ".git") for part in path.split("/"))
 
 
 def _opened(folder: Path, path: str) -> int:
-    """A descriptor of a file below a folder, reached without following any link."""
+    """Open a file below a folder without following links, and return its descriptor."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
     place = os.open(folder, flags & ~os.O_NOFOLLOW | os.O_DIRECTORY)
     *folders, name = path.split("/")
@@ -160,17 +162,17 @@ def _opened(folder: Path, path: str) -> int:
             inner = os.open(each, flags | os.O_DIRECTORY, dir_fd=place)
             os.close(place)
             place = inner
-        # A pipe must not hold us up: whether it is a file is looked at next.
+        # Opening a pipe must not block; the type of the file is checked next.
         return os.open(name, flags | os.O_NONBLOCK, dir_fd=place)
     finally:
         os.close(place)
 
 
 _PREFIX_CHARS_MIN = 6
-# Not a search, which would find what other steps left: a result depends on what it is shown alone.
+# No search here: it finds results of other steps, but a result may depend only on what is shown.
 _LOOKS = ("relay_get",)
 _TokensMax = Annotated[
-    int, Meta(ge=50, le=RUN_PIECE_TOKENS_MAX, description="How long the answer may be.")
+    int, Meta(ge=50, le=RUN_PIECE_TOKENS_MAX, description="Maximum size of the answer.")
 ]
 
 
@@ -181,7 +183,7 @@ class GetArgs(PieceChoice, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 class RelaySearch(Struct, frozen=True, forbid_unknown_fields=True):
     query: Annotated[str, Meta(min_length=1, max_length=QUERY_CHARS_MAX)]
-    ref: Annotated[str, Meta(description="Only in this artifact.")] | None = None
+    ref: Annotated[str, Meta(description="Search only this artifact.")] | None = None
     tokens_max: _TokensMax = PIECE_TOKENS_DEFAULT
 
 
@@ -190,16 +192,20 @@ class RelayPut(Struct, frozen=True, forbid_unknown_fields=True):
     name: (
         Annotated[
             str,
-            Meta(min_length=1, max_length=NAME_CHARS_MAX, description="As of a file: plan.md"),
+            Meta(
+                min_length=1,
+                max_length=NAME_CHARS_MAX,
+                description="A file name, for example plan.md",
+            ),
         ]
         | None
     ) = None
 
 
 class RelayFiles(Struct, frozen=True, forbid_unknown_fields=True):
-    pattern: Annotated[str, Meta(max_length=200, description="Such as src/*.py; none for all.")] = (
-        ""
-    )
+    pattern: Annotated[
+        str, Meta(max_length=200, description="For example src/*.py; default: all.")
+    ] = ""
 
 
 class RelayRead(Struct, frozen=True, forbid_unknown_fields=True):
@@ -208,14 +214,14 @@ class RelayRead(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Used(Struct, frozen=True):
-    """What came of a tool call, and the refs that it was about."""
+    """The result of a tool call, and its refs."""
 
     result: ToolResult
     refs: tuple[str, ...] = ()
 
 
 class Toolbox:
-    """The tools of one run, what they have shown, and the draft that they write."""
+    """The tools of one run, the refs they have shown, and the draft they write."""
 
     def __init__(
         self, thread: str, run: str, by: str, files: TrackedFiles | None, only_looks: bool = False
@@ -227,7 +233,7 @@ class Toolbox:
         self._only_looks = only_looks
         self.draft = Draft()
         self.refs: dict[str, None] = {}
-        """What the model was shown or has read, in order."""
+        """The refs shown to the model or read by it, in order."""
         self._read: dict[str, Artifact] = {}
 
     def tools(self) -> tuple[Tool, ...]:
@@ -235,12 +241,12 @@ class Toolbox:
         return tuple(each for each in offered if not self._only_looks or each.name in _LOOKS)
 
     def use(self, call: ToolCall) -> Flow[Used]:
-        """Do what the model asks for; an error is reported to the model, and ends nothing."""
+        """Run a tool call of the model; an error is returned to the model."""
         takes = {tool.name for tool in self.tools()}
         try:
             if call.name not in takes:
                 raise Invalid(
-                    f"there is no tool {call.name[:80]!r}", f"there are {', '.join(sorted(takes))}"
+                    f"unknown tool {call.name[:80]!r}", f"tools: {', '.join(sorted(takes))}"
                 )
             text, refs = yield from _ACTS[call.name](self, arguments_of(call))
         except RelayError as error:
@@ -250,7 +256,7 @@ class Toolbox:
         self.refs.update(dict.fromkeys(refs))
         return Used(ToolResult(call.id, text), refs)
 
-    # What each does
+    # The tools
 
     def get(self, asked: GetArgs) -> Flow[tuple[str, tuple[str, ...]]]:
         ref = self._known(asked.ref)
@@ -272,7 +278,7 @@ class Toolbox:
         return fenced_piece(shape, ref), (ref,)
 
     def search(self, asked: RelaySearch) -> Flow[tuple[str, tuple[str, ...]]]:
-        # In this thread alone: what is in others was not given to this model.
+        # Only in this thread: other threads were not given to this model.
         ref = None if asked.ref is None else self._known(asked.ref)
         thread = self._thread if ref is None else None
         hits = yield verbs.Search(asked.query, thread, ref, tokens_max=asked.tokens_max)
@@ -321,10 +327,10 @@ class Toolbox:
         return fenced_piece(piece, about), (artifact.ref,)
 
     def _try(self, draft: Draft) -> Flow[list[str]]:
-        """Take a draft where the state may be patched so.
+        """Add to the draft if the state allows the patch.
 
         Raises:
-            Refused: it may not; the draft is as it was.
+            Refused: the state does not allow it; the draft is unchanged.
         """
         state: dict[str, Any] = decode((yield verbs.ReadState(self._thread)).state)
         ids, operations = draft.operations(state, now())
@@ -333,7 +339,7 @@ class Toolbox:
         return ids
 
     def _known(self, text: str) -> str:
-        """A ref, or the beginning of one that was shown in this run."""
+        """Return the ref, given in full or by its beginning if it was shown in this run."""
         text = text.strip()
         if len(text) < 36 and len(text) >= _PREFIX_CHARS_MIN:
             found = [ref for ref in self.refs if ref.startswith(text.lower())]
@@ -348,22 +354,23 @@ _OFFERED: dict[str, tuple[type[Any], _Act, str]] = {
         GetArgs,
         Toolbox.get,
         (
-            "Read a piece of an artifact by its ref, without loading all of it: its outline, lines,"
-            " lines that match a pattern, a place in JSON, a section, a symbol. Without any of"
-            " these: a digest of it."
+            "Read a part of an artifact by its ref, without loading all of it: its outline, lines,"
+            " lines that match a pattern, a place in JSON, a section, a symbol. Without options:"
+            " a digest of it."
         ),
     ),
     "relay_search": (
         RelaySearch,
         Toolbox.search,
-        "Find passages by words, best first, in everything of this thread, or in one artifact.",
+        "Search by words, best passages first, in everything of this thread, or in one artifact.",
     ),
     "relay_state": (
         RelayState,
         Toolbox.note,
         (
-            "Note what the next agent has to know: facts, decisions, open questions, next steps; or"
-            " resolve questions and steps by their ids. It is checked now, and kept with your"
+            "Record what the next agent has to know: facts, decisions, open questions, next "
+            "steps; or"
+            " resolve questions and steps by their ids. It is checked now, and stored with your"
             " answer."
         ),
     ),
@@ -371,7 +378,8 @@ _OFFERED: dict[str, tuple[type[Any], _Act, str]] = {
         RelayPut,
         Toolbox.put,
         (
-            "Store a document, such as a plan or code, as an artifact of the thread; returns its"
+            "Store a document, for example a plan or code, as an artifact of the thread; returns "
+            "its"
             " ref. Your answer itself is stored anyway."
         ),
     ),
@@ -384,7 +392,7 @@ _OFFERED: dict[str, tuple[type[Any], _Act, str]] = {
         RelayRead,
         Toolbox.read_file,
         (
-            "Read one of these files. It is stored as an artifact: look further into it with"
+            "Read one of these files. It is stored as an artifact: read further parts with"
             " relay_get and its ref."
         ),
     ),
@@ -394,7 +402,7 @@ _ACTS = {name: act for name, (_, act, _) in _OFFERED.items()}
 
 
 def tools_with(files: bool) -> tuple[Tool, ...]:
-    """The tools that a model is offered; those for files only where there are some."""
+    """Return the tools offered to a model; file tools only if there are tracked files."""
     return tuple(
         Tool(name, description, _schema(takes))
         for name, (takes, _, description) in _OFFERED.items()
@@ -403,44 +411,45 @@ def tools_with(files: bool) -> tuple[Tool, ...]:
 
 
 def noted_text(asked: RelayState, ids: list[str]) -> str:
-    """What a note is answered with; the last of the ids are those of its own entries."""
+    """Return the answer to a note; the last of the ids are those of its own entries."""
     added = ids[len(ids) - len(asked.entries()) :]
     noted_down = ", ".join([*added, *(f"{id} is done" for id in asked.resolve)])
     return f"noted: {plain_line(noted_down)}; kept with your answer"
 
 
 def arguments_of(call: ToolCall) -> Any:
-    """The arguments of a call, checked.
+    """Return the checked arguments of a call.
 
     Raises:
-        Invalid: they are no JSON, or not what the tool takes.
+        Invalid: they are not valid JSON, or do not match the tool.
     """
     takes = _OFFERED[call.name][0]
-    expected = f"{call.name} takes {', '.join(takes.__struct_fields__)}"
+    expected = f"arguments of {call.name}: {', '.join(takes.__struct_fields__)}"
     if len(call.arguments.encode(errors="replace")) > RUN_ARGUMENTS_BYTES_MAX:
-        raise Invalid("the arguments are too long", f"at most {RUN_ARGUMENTS_BYTES_MAX:,} bytes")
+        raise Invalid("arguments too long", f"the limit is {RUN_ARGUMENTS_BYTES_MAX:,} bytes")
     try:
         given = decode(call.arguments or "{}")
-        if is_object(given):  # Models write null for what they leave out.
+        if is_object(given):  # Models send null for omitted arguments.
             given = {name: value for name, value in given.items() if value is not None}
         return verbs.from_json(given, takes)
     except (DecodeError, ValidationError, UnicodeError, RecursionError) as error:
-        raise Invalid(f"these are no arguments for {call.name}: {error}", expected) from error
+        raise Invalid(f"invalid arguments for {call.name}: {error}", expected) from error
 
 
 def _file_name(path: str) -> str | None:
-    """The last part of a path, where that can be the name of an artifact."""
+    """Return the last part of a path if it is a valid artifact name, or None."""
     name = PurePosixPath(path).name
     is_plain = name == defuse(name).text and name.isprintable() and "\\" not in name
     return name[:NAME_CHARS_MAX] if is_plain else None
 
 
-# Every word of a schema is sent with every call: bounds are checked here, and reported when passed.
+# Schemas are sent with every call and cost tokens: limits are checked here, and reported when
+# exceeded.
 _NOT_SENT = ("title", "default", "minLength", "maxLength", "maxItems")
 
 
 def _schema(takes: type[Any]) -> dict[str, Any]:
-    """The arguments as JSON Schema, whole, without references and unions with null."""
+    """Return the arguments as a JSON Schema without references and unions with null."""
     _, components = schema_components([takes], ref_template="{name}")
 
     def plain(value: Any) -> Any:

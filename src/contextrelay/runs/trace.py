@@ -1,10 +1,10 @@
-"""Runs: put together again from the events of a thread, one after the other.
+"""Traces: runs assembled from the events of a thread.
 
-Anybody who may write to a thread can add events, so a detail may hold anything: what is not of the
-kind that it should be counts as missing, and texts are cut.
+Anybody with write access to a thread can add events, so a detail may contain anything: values of
+the wrong type count as missing, and texts are cut.
 
-Rule: what is kept does not grow with the thread. Runs that have not ended, calls of one run and
-texts are bounded by limits in limits.py; what is left out is counted.
+Rule: memory use does not grow with the thread. Unfinished runs, calls per run and texts are bounded
+by limits in limits.py; what is left out is counted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from contextrelay.verbs import ReadEvents
 TRACE_CALLS_MAX = 64
 TRACE_TOOLS_MAX = 64
 TRACE_REFS_MAX = 16
-# Runs, calls, tools and refs of them, in all: a part takes less than a kilobyte.
+# Maximum number of runs, calls, tools and refs in total: each takes less than a kilobyte.
 TRACE_PARTS_MAX = 100_000
 TRACE_TEXT_CHARS_MAX = 300
 
@@ -48,7 +48,7 @@ _CUT = "…"
 
 
 class Tracing:
-    """A trace while runs are added to it: all are counted, the last few are kept."""
+    """A trace to which runs are added: all are counted, and the last ones are kept."""
 
     def __init__(self, runs_max: int) -> None:
         self._runs_max = runs_max
@@ -71,7 +71,7 @@ class Tracing:
 
 
 def _counted(totals: Totals, run: Run) -> Totals:
-    """The totals with one more run."""
+    """Return the totals with one more run."""
     kept = run.calls
     return replace(
         totals,
@@ -86,7 +86,7 @@ def _counted(totals: Totals, run: Run) -> Totals:
 
 
 def parts(run: Run) -> int:
-    """How much there is of a run, about."""
+    """Return the approximate number of parts of a run."""
     return 1 + len(run.refs) + sum(map(_parts_of_call, run.calls))
 
 
@@ -95,9 +95,9 @@ def _parts_of_call(call: ModelCall) -> int:
 
 
 class RunReader:
-    """Gives each run as soon as an event ends it; `rest` gives those that have not ended.
+    """A reader that returns each run at its end; `rest` returns the unfinished ones.
 
-    Where too much has not ended, the oldest is given as it is.
+    If there are too many unfinished runs, the oldest is returned as it is.
     """
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class RunReader:
         self.parts = 0
 
     def read(self, event: Event) -> Iterator[Run]:
-        """Take in the next event; the run that it ends, if any."""
+        """Process the next event, and yield the run that it ends."""
         is_begin = event.type in (STARTED, RECEIVED)
         if not is_begin and event.type != CALLED and event.type not in ENDS:
             return
@@ -118,7 +118,7 @@ class RunReader:
             self._open[id] = _Open(run=id, number=self._begun, at=event.at, by=event.by)
             self.parts += 1
         if (run := self._open.get(id)) is None:
-            return  # It began before what was read, or nobody began it.
+            return  # The start of the run is missing, or before the events that were read.
         if not run.is_of(event):
             return
         before = run.parts
@@ -130,7 +130,7 @@ class RunReader:
             yield self._close(next(iter(self._open)))
 
     def rest(self) -> Iterator[Run]:
-        """The runs that have begun, and not ended."""
+        """Yield the unfinished runs."""
         while self._open:
             yield self._close(next(iter(self._open)))
 
@@ -141,7 +141,7 @@ class RunReader:
 
 
 class _Open(Struct, kw_only=True):
-    """A run whose end was not read yet."""
+    """An unfinished run."""
 
     run: str
     number: int
@@ -159,7 +159,7 @@ class _Open(Struct, kw_only=True):
     parts: int = 1
 
     def is_of(self, event: Event) -> bool:
-        """Whether who began the run wrote an event: others who may write say nothing of it."""
+        """Return True if the event is by the author of the run; events of others are ignored."""
         if not self.started or event.type == RECEIVED:
             return True
         return event.detail.get(CALLER) == self.started.get(CALLER)
@@ -182,7 +182,7 @@ class _Open(Struct, kw_only=True):
             self.ended, self.ended_at, self.status = event.detail, event.at, ENDS[event.type]
 
     def run_now(self) -> Run:
-        """The run as far as it is known."""
+        """Return the run as far as it is known."""
         started, ended = self.started, self.ended
         return Run(
             run=self.run,
@@ -199,7 +199,7 @@ class _Open(Struct, kw_only=True):
             asked_ref=_ref(self.asked.get("ref")),
             refs=_refs(self.asked.get("refs")),
             ref=_ref(ended.get("ref")),
-            # A wrapped command has no calls that we see: its end says what is known.
+            # The calls of a wrapped command are not visible: its end has what is known.
             usage=self.usage if self.calls else _usage(ended),
             duration_ms=_number(ended.get("duration_ms")) or self.duration_ms,
             calls=tuple(self.calls),
@@ -210,7 +210,7 @@ class _Open(Struct, kw_only=True):
 
 
 def together(one: ModelUsage, other: ModelUsage) -> ModelUsage:
-    """What two took."""
+    """Return the sum of two usages."""
     prices = [Decimal(each.price) for each in (one, other) if each.price is not None]
     return ModelUsage(
         tokens_in=one.tokens_in + other.tokens_in,
@@ -222,7 +222,7 @@ def together(one: ModelUsage, other: ModelUsage) -> ModelUsage:
 
 
 def call_of(event: Event) -> ModelCall:
-    """What an event says of a call."""
+    """Return the call described by an event."""
     detail = event.detail
     uses = _items(detail.get("tools"))
     return ModelCall(
@@ -260,7 +260,7 @@ def _usage(detail: dict[str, Any]) -> ModelUsage:
 
 
 def _number(value: Any) -> int:
-    """A count; a time may be a fraction of milliseconds."""
+    """Return a count; a time may have fractions of milliseconds."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0
     return int(value) if 0 <= value <= _NUMBER_MAX else 0
@@ -287,13 +287,13 @@ def _items(value: Any) -> list[Any]:
 
 
 def trace_thread(thread: str, runs_max: int) -> Flow[Trace]:
-    """The newest runs, and what all of them took.
+    """Return the newest runs, and the totals of all.
 
     Raises:
-        Invalid: more runs are wanted than are kept, or none.
+        Invalid: the number of runs is out of range.
     """
     if not 1 <= runs_max <= TRACE_RUNS_MAX:
-        raise Invalid(f"{runs_max} runs cannot be traced", f"take 1 to {TRACE_RUNS_MAX}")
+        raise Invalid(f"invalid number of runs: {runs_max}", f"use 1 to {TRACE_RUNS_MAX}")
     tracing = Tracing(runs_max)
 
     def add(run: Run) -> Flow[bool]:
@@ -306,7 +306,7 @@ def trace_thread(thread: str, runs_max: int) -> Flow[Trace]:
 
 
 def read_runs(thread: str) -> Items[Run]:
-    """Every run in the order of its end, then those that have not ended."""
+    """Yield every run in the order of its end, then the unfinished ones."""
     reader, after = RunReader(), 0
     while True:
         page: list[Numbered] = (yield ReadEvents(thread, after, LIST_ITEMS_MAX)).events

@@ -1,4 +1,4 @@
-"""Traces as a tree, for people: runs, their calls, and what each tool looked into."""
+"""Traces as a tree for people: runs, their calls, and the refs that each tool read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REFS_SHOWN = 4
 
 
 def tree(trace: Trace, label: str) -> Iterator[str]:
-    """A trace, line by line."""
+    """Yield the lines of a trace."""
     if not trace.totals.runs:
         yield f"{label}: no runs yet"
         yield "  next: relay run --thread THREAD --user TEXT"
@@ -31,13 +31,13 @@ def tree(trace: Trace, label: str) -> Iterator[str]:
     yield f"{label}  {totals(trace.totals)}"
     if trace.runs_left_out:
         earlier = display.count(trace.runs_left_out, "earlier run")
-        yield f"  {earlier} counted, not shown: --limit N, at most {TRACE_RUNS_MAX:,}"
+        yield f"  {earlier} counted, but not shown: use --limit N, at most {TRACE_RUNS_MAX:,}"
     for run in trace.runs:
         yield from ("", *_run(run))
 
 
 def totals(every: Totals) -> str:
-    """What all runs took, in one line."""
+    """Format the totals of all runs as one line."""
     parts = [display.count(every.runs, "run")]
     parts += [
         f"{count:,} {status}"
@@ -110,13 +110,13 @@ def _refs(refs: tuple[str, ...], first: str | None = None) -> str:
 
 
 def tokens(usage: ModelUsage) -> str:
-    """What was read and written; how much of it came from a cache."""
+    """Format the tokens read and written, and those from a cache."""
     cached = f" ({usage.cache_read:,} cached)" if usage.cache_read else ""
     return f"{usage.tokens_in:,} in{cached} · {usage.tokens_out:,} out"
 
 
 def price(usage: ModelUsage, unpriced: int, calls: int) -> str:
-    """A price in dollars; what has none is said, and never 0."""
+    """Format a price in dollars; an unknown price is named, never 0."""
     if usage.price is None:
         return "price unknown" if calls else "no price"
     known = f"${usage.price}"
@@ -133,7 +133,7 @@ _REPLAY_ASKED_CHARS = 60
 
 
 def lines(replay: Replay) -> Iterator[str]:
-    """A replay, line by line."""
+    """Yield the lines of a replay."""
     yield _head(replay)
     shown = replay.runs if replay.is_called else []
     for run in shown[:_RUNS_SHOWN]:
@@ -158,7 +158,7 @@ def _head(replay: Replay) -> str:
     span = f"v{replay.from_version} to v{replay.version}"
     count = display.count(len(replay.runs), "run")
     if replay.fork is not None:
-        how = "asked again" if replay.is_called else "replayed by the record, no model called"
+        how = "asked again" if replay.is_called else "replayed from the record, no model called"
         return f"{count} {how}, {span}, into {replay.fork}"
     would = "would be asked again" if replay.is_called else "checked, no model called"
     return f"{count} {would}, {span}; nothing was written"
@@ -175,7 +175,7 @@ def _replayed_run(run: ReplayedRun) -> Iterator[str]:
 
 
 def diverged(place: Diverged, version: int) -> Iterator[str]:
-    """Where a record no longer holds, and why."""
+    """Yield the place where a record diverges, and the reason."""
     where = f"round {place.round}" if place.round else "its answer"
     tool = f", {display.clean(place.tool)}" if place.tool else ""
     ref = f" of {display.short(place.ref)}" if place.ref else ""

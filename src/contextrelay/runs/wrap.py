@@ -1,7 +1,7 @@
-"""Agents: LLM command lines that are known, and how any of them is given a prompt.
+"""Agents: known LLM command-line tools, and how to pass a prompt to any tool.
 
-Rule: one table. A row says what the command line is called with so that it answers once and ends,
-and how the prompt goes in; the answer is what it writes to stdout, as it comes.
+Rule: one table. A row has the arguments with which a tool answers once and exits, and the way to
+pass the prompt; the answer is its stdout.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ _TITLES = {"user": "User", "assistant": "Assistant"}
 
 
 class AgentCommand(NamedTuple):
-    """How one command line is called."""
+    """How to call a command-line tool."""
 
     words: tuple[str, ...] = ()
-    """What stands before the user's own arguments, unless it is among them."""
+    """Arguments before those of the user, unless the user gives them."""
     passing: Passing = "stdin"
     model_option: str = "--model"
-    """The option that names a model; "" where a model is a word of its own."""
+    """The option for the model; "" if the model is a positional argument."""
     file_option: str = ""
-    """The option that names the file with the prompt."""
+    """The option for the file with the prompt."""
 
 
 AGENTS: dict[str, AgentCommand] = {
@@ -75,12 +75,12 @@ next agent has to know with `relay state add fact TEXT`. Answer the request at t
 
 
 def agent_of(binary: str) -> AgentCommand:
-    """The row of a binary, by its name without a folder; what is not known takes stdin."""
+    """Return the row of a binary, by its name without a folder; unknown tools use stdin."""
     return AGENTS.get(os.path.basename(binary), AgentCommand())
 
 
 def prompt_text(prompt: Prompt) -> str:
-    """All of a prompt as one text, for a command line that takes no more than that."""
+    """Return a whole prompt as one text, for tools that accept nothing else."""
     texts = [message.text for message in prompt.messages]
     if len(texts) > 1:
         titles = (_TITLES[message.role] for message in prompt.messages)
@@ -89,7 +89,7 @@ def prompt_text(prompt: Prompt) -> str:
 
 
 class PreparedCommand(NamedTuple):
-    """A command line that is ready: its words, and the file that it has as stdin, or None."""
+    """A prepared command: its words, and the file for its stdin, or None."""
 
     words: list[str]
     stdin: int | None
@@ -99,7 +99,7 @@ class PreparedCommand(NamedTuple):
 def called(
     binary: str, args: Sequence[str], text: str, passing: Passing | None = None, model: str = ""
 ) -> Generator[PreparedCommand]:
-    """Prepare a call; files that it needs are private, and gone after it."""
+    """Prepare a call; its files are private, and are deleted after it."""
     agent = agent_of(binary)
     before = [each for each in agent.words if each not in args]
     if model:
@@ -134,7 +134,7 @@ _WORDS_SHOWN = 200
 
 
 class Wrapped(NamedTuple):
-    """What is run: a binary with arguments, and how it gets the bundle."""
+    """A tool to run: a binary with arguments, and how it gets the bundle."""
 
     binary: str
     args: list[str]
@@ -148,7 +148,7 @@ class Wrapped(NamedTuple):
 def run_agent(
     console: Console, thread: Thread, user: str, wrapped: Wrapped, refs: tuple[str, ...] = ()
 ) -> None:
-    """Run an agent on a thread; the console has its exit status after that.
+    """Run an agent on a thread; the console then has its exit status.
 
     Raises:
         NotFound, Refused: it cannot be started (127, 126), or the thread is closed.
@@ -179,7 +179,7 @@ def run_agent(
 
 
 def _show(piece: bytes) -> None:
-    """Pass output on as it is: a reader that went away stops no agent."""
+    """Forward output; a closed stdout does not stop the agent."""
     try:
         while piece:
             piece = piece[os.write(1, piece) :]
@@ -200,14 +200,14 @@ def _say(console: Console, run: _Run, child: Child, artifact: Artifact | None) -
         console.answer(answer, "")
     ended = "interrupted" if child.is_interrupted else f"exit status {child.exit_status}"
     if child.exit_status:
-        kept = "nothing came" if ref is None else f"what came is kept: relay pull {ref[:8]}"
+        kept = "no output" if ref is None else f"output stored: relay pull {ref[:8]}"
         console.note(f"{run.by}: {ended}; {kept}")
     elif console.is_human and ref is not None:
         console.note(f"stored: {ref[:8]}")
 
 
 class _Run:
-    """One run while it goes on."""
+    """A run in progress."""
 
     def __init__(
         self, relay: Relay, thread: str, user: str, wrapped: Wrapped, gathered: GatheredBundle
@@ -231,7 +231,7 @@ class _Run:
 
     @property
     def said(self) -> str:
-        """What came so far, up to a length, as text."""
+        """Return the output so far as text, up to a limit."""
         return self._head.decode(errors="replace")
 
     def add(self, piece: bytes) -> None:
@@ -240,7 +240,7 @@ class _Run:
             self._head += piece[: OUTPUT_MEMORY_BYTES - len(self._head)]
 
     def begin(self, refs: tuple[str, ...]) -> None:
-        """Keep the user's words, and that the run has begun."""
+        """Record the prompt and the start of the run."""
         said: dict[str, Any] = {"text": self._user}
         if len(encode(said)) > EVENT_BYTES_MAX // 2:
             push = Push(metadata={"run": self.id}, thread=self._thread)
@@ -259,7 +259,7 @@ class _Run:
         self._ask(NoteRun(thread=self._thread, run=self.id, status=status, detail=detail, by=by))
 
     def end(self, child: Child) -> Artifact | None:
-        """Record the call, and store the answer with what the thread is to know of it."""
+        """Record the call, and store the answer with the changes of the thread."""
         self._record()
         detail = {**self._tally.fields(), "exit_status": child.exit_status}
         if child.is_interrupted and not self._head:
@@ -305,7 +305,7 @@ class _Run:
         )
 
     def fail(self, reason: str, error: str, exit_status: int | None) -> Artifact | None:
-        """Say in an event why the run failed; what came is stored by itself."""
+        """Record why the run failed; the output so far is stored separately."""
         artifact = None
         if self._head:
 

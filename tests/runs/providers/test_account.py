@@ -47,7 +47,7 @@ def test_a_key_may_be_in_a_file_of_its_owner_alone(tmp_path: Path) -> None:
 
     file.chmod(0o640)
 
-    with pytest.raises(Forbidden, match="can be read by others") as raised:
+    with pytest.raises(Forbidden, match="is readable by others") as raised:
         account(tmp_path).key()
     assert "chmod 600" in raised.value.hint
 
@@ -84,10 +84,10 @@ def test_openai_itself_and_others_are_asked_in_their_own_way(tmp_path: Path) -> 
 
     assert isinstance(open_openai("", home), OpenAIResponses)
     assert isinstance(open_openai("m", local), OpenAIChat)
-    with pytest.raises(Invalid, match="which model") as raised:
+    with pytest.raises(Invalid, match="missing model name") as raised:
         open_openai("", local)
     assert "-m openai:MODEL" in raised.value.hint
-    with pytest.raises(Invalid, match="no URL"):
+    with pytest.raises(Invalid, match="invalid URL"):
         open_openai("m", {"OPENAI_BASE_URL": "127.0.0.1:8080"})
 
 

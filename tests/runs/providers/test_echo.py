@@ -65,7 +65,7 @@ def test_a_script_that_is_none_is_refused_with_a_next_step(tmp_path: Path) -> No
     script = tmp_path / "script.json"
     for text in ("{}", "[1]", '[{"said": 1}]', "no json"):
         script.write_text(text)
-        with pytest.raises(Invalid, match="no script for echo"):
+        with pytest.raises(Invalid, match="invalid echo script"):
             open_provider("echo", environ={"RELAY_ECHO_SCRIPT": str(script)})
-    with pytest.raises(Invalid, match="no script for echo"):
+    with pytest.raises(Invalid, match="invalid echo script"):
         open_provider("echo", environ={"RELAY_ECHO_SCRIPT": str(tmp_path / "none.json")})

@@ -126,7 +126,7 @@ def test_a_missing_or_unusable_command_is_a_clear_error(shell: Shell, tmp_path: 
             relay.thread("new")
         status, out, err = shell.run(*options, "--", "no-such-command")
         assert (status, out) == (127, b"")
-        assert b"'no-such-command' was not found" in err
+        assert b"command not found: 'no-such-command'" in err
         assert b"install it" in err
         status, out, err = shell.run(*options, "--", str(plain))
         assert (status, out) == (126, b"")
@@ -137,7 +137,7 @@ def test_a_missing_or_unusable_command_is_a_clear_error(shell: Shell, tmp_path: 
     ("words", "said"),
     [
         (("ls",), b"relay exec -- CMD"),
-        (("--max-tokens", "3", "--", "touch", "ran"), b"take 60 to"),
+        (("--max-tokens", "3", "--", "touch", "ran"), b"use 60 to"),
         (("--thread", "nowhere", "--", "touch", "ran"), b"nowhere"),
     ],
 )
@@ -229,7 +229,7 @@ def test_a_store_that_cannot_be_written_loses_no_output(shell: Shell) -> None:
     status, out, err = shell.run("--", "sh", "-c", "echo kept; exit 5")
 
     assert (status, out) == (5, b"kept\n")
-    assert b"cannot read" in err
+    assert b"config.json cannot be used" in err
 
 
 def test_what_was_stored_is_found_after_relay_itself_was_killed(shell: Shell) -> None:
@@ -337,7 +337,7 @@ def test_a_full_temporary_folder_loses_no_output(shell: Shell, mode: str) -> Non
 
     assert done.returncode == 5
     assert WHOLE in (done.stdout if mode == "plain" else done.stderr)
-    assert b"the temporary folder cannot hold the output" in done.stderr
+    assert b"cannot write the output to the temporary folder" in done.stderr
     if mode == "json":
         assert json.loads(done.stdout)["ref"] is None
 

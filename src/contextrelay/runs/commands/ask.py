@@ -1,7 +1,7 @@
-"""run, ask, chat: a model answers on a thread, its words shown as they come.
+"""run, ask, chat: a model answers on a thread; the answer is shown as it arrives.
 
-Rule: stdout carries the answer, as it is stored; what a terminal would act on is written out there
-(terminal.py). Ctrl-C ends the answer: what came is kept, and the exit code is 130.
+Rule: stdout carries the answer as it is stored; sequences that control a terminal are spelled out
+(terminal.py). Ctrl-C stops the answer: the text so far is stored, and the exit code is 130.
 """
 
 from __future__ import annotations
@@ -29,55 +29,75 @@ from contextrelay.runs.provider import Provider, Tool
 from contextrelay.runs.run import chosen_provider, tracked_files
 
 _INTERRUPTED = 130
-_THREAD = "else RELAY_THREAD, else the last used here, else a new one named after the folder"
+_THREAD = "default: RELAY_THREAD, the last used here, or a new one named after the folder"
 
 
 def _budget(text: str) -> int:
     digits = text.replace("_", "").replace(",", "")
     if not digits.isascii() or not digits.isdigit() or not 1 <= int(digits) <= BUDGET_TOKENS_MAX:
-        raise ArgumentTypeError(f"{text!r} is no number of tokens: write 4000")
+        raise ArgumentTypeError(f"invalid number of tokens {text!r}: for example 4000")
     return int(digits)
 
 
 _OPTIONS = (
     thread_option(_THREAD),
-    arg("-m", "--model", metavar="PROVIDER[:MODEL]", help="else the setting, else RELAY_MODEL"),
-    arg("--ref", action="append", default=[], metavar="REF", help="show this artifact (repeat)"),
-    arg("--budget", type=_budget, metavar="N", help="pack so many tokens of the thread as well"),
-    arg("--system", metavar="TEXT|@FILE", help="in place of our own system text"),
+    arg(
+        "-m",
+        "--model",
+        metavar="PROVIDER[:MODEL]",
+        help="the model (default: the setting `model`, or RELAY_MODEL)",
+    ),
+    arg(
+        "--ref",
+        action="append",
+        default=[],
+        metavar="REF",
+        help="show this artifact to the model; may be repeated",
+    ),
+    arg("--budget", type=_budget, metavar="N", help="also pack this many tokens of the thread"),
+    arg("--system", metavar="TEXT|@FILE", help="replace the default system prompt"),
     arg("--no-files", action="store_true", help="do not offer the files that git tracks here"),
-    arg("--dry-run", action="store_true", help="show what would be sent, its tokens and price"),
-    arg("--dump-rpb", metavar="FILE", help="write what is sent as JSON"),
+    arg(
+        "--dry-run",
+        action="store_true",
+        help="print the request with its tokens and price, without sending it",
+    ),
+    arg("--dump-rpb", metavar="FILE", help="write the request as JSON"),
 )
 
 
-@takes(arg("--user", metavar="TEXT|-", help="the words; - reads them from stdin"), *_OPTIONS)
+@takes(arg("--user", metavar="TEXT|-", help="the prompt; - reads it from stdin"), *_OPTIONS)
 def run(args: Namespace, console: Console) -> None:
-    """Ask a model on a thread: it gets a bounded bundle, and tools to look into refs."""
+    """Ask a model on a thread: it gets a bounded bundle, and tools to read refs."""
     if args.user is None:
-        raise Invalid("there are no words", "give --user TEXT, or --user - to pipe them in")
+        raise Invalid("missing prompt", "pass --user TEXT, or pipe it in with --user -")
     _ask(args, console, _piped() if args.user == "-" else args.user)
 
 
-@takes(arg("words", nargs="*", metavar="WORDS", help="none, or -: from stdin"), *_OPTIONS)
+@takes(
+    arg("words", nargs="*", metavar="WORDS", help="the prompt; none or - reads it from stdin"),
+    *_OPTIONS,
+)
 def ask(args: Namespace, console: Console) -> None:
-    """Ask a model on a thread, with the words as arguments: relay "WORDS" does the same."""
+    """Ask a model on a thread, with the prompt as arguments: relay "WORDS" does the same."""
     words = " ".join(args.words)
     if words in ("", "-"):
         if not words and sys.stdin.isatty():
-            raise Invalid("there are no words", 'write: relay ask "what is this about?"')
+            raise Invalid("missing prompt", 'for example: relay ask "what is this about?"')
         words = _piped()
     _ask(args, console, words)
 
 
 def _piped() -> str:
-    """The words on stdin, one byte more than may be sent at the most: then they are refused."""
+    """Return the prompt on stdin, up to one byte over the limit, so that a longer one is
+    refused.
+    """
     return sys.stdin.buffer.read(BUNDLE_USER_BYTES_MAX + 1).decode(errors="replace")
 
 
 def _ask(args: Namespace, console: Console, words: str) -> None:
     if not words.strip():
-        raise Invalid("there are no words", "write what the model is to do")
+        raise Invalid("empty prompt", "write what the model should do")
     provider = chosen_provider(console.relay.transport, args.model)
     thread = thread_argument.choose_or_make(console, args, may_make=not args.dry_run)
     refs = [display.resolve(console.relay, each) for each in args.ref]
@@ -92,7 +112,7 @@ def _ask(args: Namespace, console: Console, words: str) -> None:
 
 
 def _system(args: Namespace) -> str | None:
-    """The system text that is given, or that is in a file."""
+    """Return the system prompt, given as text or as @FILE."""
     if args.system is None or not args.system.startswith("@"):
         return args.system
     text = bytearray()
@@ -114,7 +134,7 @@ def _answer(
     refs: list[str],
     provider: Provider,
 ) -> RunResult | None:
-    """Show an answer as it comes; None where it was interrupted before a word came."""
+    """Show an answer as it arrives; return None if it was interrupted before its first word."""
     answer = _Words()
     stream = thread.run_stream(
         words,
@@ -143,20 +163,21 @@ def _answer(
 
 
 class _Words:
-    """The words of an answer on stdout, as they come."""
+    """The text of an answer on stdout, as it arrives."""
 
     def __init__(self) -> None:
         self.is_in_line = False
-        """Whether the last line that was written has not ended."""
+        """True if the last line was not ended."""
 
     def write(self, pieces: Iterator[str], is_shown: bool) -> None:
-        """Write pieces, and the end of the last line, whatever ends them."""
+        """Write pieces, and always end the last line."""
         held = ""
         try:
             for piece in pieces:
                 if not is_shown:
                     continue
-                # A carriage return is harmless before a line feed, which may come with the next.
+                # A carriage return is harmless before a line feed, which may come with the next
+                # piece.
                 text = held + piece
                 held = "\r" if text.endswith("\r") else ""
                 text = text.removesuffix("\r")
@@ -181,10 +202,10 @@ def _note_tool(console: Console, use: ToolUse, words: _Words) -> None:
 def _summary(result: RunResult) -> str:
     about = "~" if result.tokens.basis == "estimated" else ""
     cached = f", {result.tokens.cache_read:,} cached" if result.tokens.cache_read else ""
-    kept = "interrupted; what came is kept: " if result.status == "interrupted" else ""
+    kept = "interrupted; partial answer stored: " if result.status == "interrupted" else ""
     if result.ref is None:
-        kept = "interrupted before a word came"
-    cut = ", cut at its limit" if result.stop == "length" else ""
+        kept = "interrupted before the first word"
+    cut = ", truncated at its limit" if result.stop == "length" else ""
     return (
         f"{kept}{display.short(result.ref) if result.ref else ''}  {result.provider}:{result.model}"
         f"  {about}{result.tokens.input:,} tok in{cached}, {about}{result.tokens.output:,} out{cut}"
@@ -194,10 +215,10 @@ def _summary(result: RunResult) -> str:
 
 
 def _price(price: str | None) -> str:
-    return "price not known" if price is None else f"${price}"
+    return "price unknown" if price is None else f"${price}"
 
 
-# What would be sent
+# The estimate
 
 
 def _estimated(
@@ -222,18 +243,18 @@ def _show_estimate(console: Console, estimated: Estimated) -> None:
         text = part.text if part.name != "tools" else _tool_names(part.text)
         lines += [f"── {part.name} · {part.tokens:,} tok ──", text, ""]
     stable = sum(part.tokens for part in estimated.parts if part.is_stable)
-    lines.append(f"{estimated.tokens:,} tok [{estimated.tokenizer}], {stable:,} of them stable")
+    lines.append(f"{estimated.tokens:,} tok [{estimated.tokenizer}], {stable:,} of them cacheable")
     lines.append(f"{estimated.model}: {_price(estimated.price)} without a cache")
     if estimated.price_cached_first is not None:
         lines.append(
-            f"with a cache: {_price(estimated.price_cached_first)} the first time,"
-            f" {_price(estimated.price_cached)} from then on (input alone)"
+            f"with a cache: {_price(estimated.price_cached_first)} for the first call,"
+            f" {_price(estimated.price_cached)} for later calls (input only)"
         )
     console.answer(estimated.view(), lines)
 
 
 def _tool_names(tools: str) -> str:
-    """The tools without their schemas, which --json shows."""
+    """Return the names of the tools; their schemas are in --json."""
     return ", ".join(tool.name for tool in decode(tools, type=list[Tool]))
 
 
@@ -242,7 +263,9 @@ def _tool_names(tools: str) -> str:
 
 @takes(*(each for each in _OPTIONS if each.names[0] not in ("--dry-run", "--dump-rpb")))
 def chat(args: Namespace, console: Console) -> None:
-    """Ask again and again, until /quit; /ref REF shows an artifact, /model NAME takes another."""
+    """Chat with a model until /quit; /ref REF shows it an artifact, /model NAME changes the
+    model.
+    """
     args.dry_run, args.dump_rpb = False, None
     provider = chosen_provider(console.relay.transport, args.model)
     thread = thread_argument.choose_or_make(console, args, may_make=not args.dry_run)
@@ -255,12 +278,12 @@ def chat(args: Namespace, console: Console) -> None:
                 return
             if word == "/ref":
                 refs.append(display.resolve(console.relay, rest.strip()))
-                console.note(f"{display.short(refs[-1])} is shown with the next question")
+                console.note(f"{display.short(refs[-1])} will be shown with the next question")
             elif word == "/model":
                 provider = chosen_provider(console.relay.transport, rest.strip())
-                console.note(f"{provider.name}:{provider.model} answers from now on")
+                console.note(f"model: {provider.name}:{provider.model}")
             elif word.startswith("/"):
-                raise Invalid(f"there is no {word}", "there are /ref REF, /model NAME, /quit")
+                raise Invalid(f"unknown command {word}", "commands: /ref REF, /model NAME, /quit")
             elif line:
                 console.exit_code = 0
                 _answer(args, console, thread, line, refs, provider)
@@ -268,11 +291,11 @@ def chat(args: Namespace, console: Console) -> None:
         except RelayError as error:
             console.fail(error)
         except KeyboardInterrupt:
-            console.note("interrupted before a word came")
+            console.note("interrupted before the first word")
 
 
 def _next_line(console: Console) -> str | None:
-    """What a person types next; None at the end, or at Ctrl-C."""
+    """Return the next line of input; None at its end or at Ctrl-C."""
     if sys.stdin.isatty() and not console.is_quiet:
         print("> ", end="", file=sys.stderr, flush=True)
     try:

@@ -1,4 +1,4 @@
-"""trace, replay: what runs on a thread did, and the same done again."""
+"""trace, replay: the runs of a thread, and their replay."""
 
 from __future__ import annotations
 
@@ -30,14 +30,20 @@ _RUNS_PER_BATCH = 100
 
 @takes(
     *thread_arguments(),
-    arg("--limit", type=items, default=TRACE_RUNS_DEFAULT, metavar="N", help="the newest N (20)"),
+    arg(
+        "--limit",
+        type=items,
+        default=TRACE_RUNS_DEFAULT,
+        metavar="N",
+        help="number of newest runs (20)",
+    ),
     one_of(
-        arg("--html", metavar="FILE", help="a page to keep, with what the models were sent"),
-        arg("--otlp", metavar="FILE|URL", help="every run as OpenTelemetry spans"),
+        arg("--html", metavar="FILE", help="write a page with all requests and answers"),
+        arg("--otlp", metavar="FILE|URL", help="export all runs as OpenTelemetry spans"),
     ),
 )
 def trace(args: Namespace, console: Console) -> None:
-    """Show what runs on a thread did: calls, tools, refs, tokens, price and time."""
+    """Show the runs of a thread: calls, tools, refs, tokens, price and time."""
     chosen = thread_argument.choose_thread(console, args)
     if args.otlp is not None:
         _export(console, chosen, args.otlp)
@@ -58,27 +64,38 @@ def trace(args: Namespace, console: Console) -> None:
 
 @takes(
     *thread_arguments(),
-    arg("--from", dest="version", type=version, metavar="vN", help="only what came after (v1)"),
-    arg("-m", "--model", metavar="PROVIDER[:MODEL]", help="ask another model; else by the record"),
-    arg("--dry-run", action="store_true", help="call and write nothing"),
+    arg(
+        "--from",
+        dest="version",
+        type=version,
+        metavar="vN",
+        help="only runs after this version (v1)",
+    ),
+    arg(
+        "-m",
+        "--model",
+        metavar="PROVIDER[:MODEL]",
+        help="ask another model (default: use the recorded answers)",
+    ),
+    arg("--dry-run", action="store_true", help="make no calls and write nothing"),
     arg(
         "--files",
         action=BooleanOptionalAction,
-        help="compare with the files that git tracks here; another model may read them anyway",
+        help="compare with the files that git tracks here; another model may read them in any case",
     ),
-    by("who replays"),
+    by("the author"),
 )
 def replay(args: Namespace, console: Console) -> None:
-    """Do the runs of a thread again, in a copy of it: by the record, or with another model.
+    """Replay the runs of a thread in a copy of it, with the recorded answers or with another model.
 
-    By the record no model is called; exit 1 where a recorded tool result no longer holds.
+    With the recorded answers no model is called; exit 1 if a recorded tool result has changed.
     """
 
     chosen = thread_argument.choose_thread(console, args)
     has_files = args.model is not None if args.files is None else args.files
     files = Path.cwd() if has_files else None
     if args.files and not is_tracked_folder(Path.cwd()):
-        raise Invalid("git tracks no files here", "go to the folder that the model was asked in")
+        raise Invalid("git tracks no files here", "go to the folder in which the model was asked")
     with console.busy("replaying"):
         done = chosen.thread.replay(args.version, args.model, args.dry_run, args.by, files)
     console.answer(done, trace_display.lines(done), done.fork)
@@ -90,7 +107,7 @@ def replay(args: Namespace, console: Console) -> None:
 
 
 def _show_answers(console: Console, done: Replay) -> None:
-    """Show how the answers of now differ from those of the record."""
+    """Show the differences between the new answers and the recorded ones."""
     pairs = [(run.old_ref, run.new_ref) for run in done.runs]
     for old, new in pairs[:REPLAY_DIFFS_SHOWN]:
         if old is not None and new is not None and old != new:
@@ -98,7 +115,7 @@ def _show_answers(console: Console, done: Replay) -> None:
 
 
 def _export(console: Console, chosen: Chosen, target: str) -> None:
-    """Write or send the spans of every run of a thread, a few runs at a time."""
+    """Write or send the spans of all runs of a thread, a few runs at a time."""
     from contextrelay.runs.otlp import Sender, SpanFactory, otlp_json
 
     count = 0

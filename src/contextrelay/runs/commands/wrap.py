@@ -1,4 +1,4 @@
-"""exec and wrap: any command, and any LLM command line, run with what they print kept."""
+"""exec and wrap: run any command or LLM command-line tool, and store its output."""
 
 from __future__ import annotations
 
@@ -27,27 +27,30 @@ def _tokens(text: str) -> int:
         OUTPUT_TOKENS_MIN <= int(text[:9]) <= OUTPUT_TOKENS_MAX
     ):
         raise ArgumentTypeError(
-            f"{text!r} is out of range: take {OUTPUT_TOKENS_MIN} to {OUTPUT_TOKENS_MAX:,}"
+            f"{text!r} is out of range: use {OUTPUT_TOKENS_MIN} to {OUTPUT_TOKENS_MAX:,}"
         )
     return int(text)
 
 
 @takes(
-    thread_option("record it in a thread; else RELAY_THREAD, else in none"),
+    thread_option("record it in a thread (default: RELAY_THREAD, or none)"),
     arg(
         "--max-tokens",
         type=_tokens,
         default=OUTPUT_TOKENS_DEFAULT,
         metavar="N",
-        help=f"print more than this as a digest ({OUTPUT_TOKENS_DEFAULT:,})",
+        help=f"print a digest of longer output ({OUTPUT_TOKENS_DEFAULT:,})",
     ),
-    arg("command", nargs="*", metavar="-- CMD", help="the command, behind two dashes"),
+    arg("command", nargs="*", metavar="-- CMD", help="the command, after two dashes"),
 )
 def exec_(args: Namespace, console: Console) -> None:
-    """Run any command: its whole output, stdout and stderr as they came, goes to a ref. A short one
-    is printed as it is, of a long one a digest with its error lines. The exit status is kept."""
+    """Run a command and store its whole output, stdout and stderr in order, under one ref.
+
+    Short output is printed; of long output a digest with its error lines. The exit status is that
+    of the command.
+    """
     if not args.command:
-        raise Invalid("no command is named", "write: relay exec -- CMD")
+        raise Invalid("missing command", "use: relay exec -- CMD")
     chosen = thread_argument.thread_if_named(console, args, with_variable=True)
     options = ExecOptions()
     vars(options).update(vars(args))
@@ -57,25 +60,32 @@ def exec_(args: Namespace, console: Console) -> None:
 
 @takes(
     arg("--cli", required=True, metavar="BIN", help=f"{', '.join(AGENTS)}, or any other"),
-    thread_option("else RELAY_THREAD, else the last used here, else a new one"),
-    arg("--user", metavar="TEXT|-", help="what it is to do, - for stdin; else the last of ARGS"),
-    arg("--ref", action="append", default=[], metavar="REF", help="show this artifact (repeat)"),
+    thread_option("default: RELAY_THREAD, the last used here, or a new one"),
+    arg("--user", metavar="TEXT|-", help="the prompt; - for stdin (default: the last of ARGS)"),
+    arg(
+        "--ref",
+        action="append",
+        default=[],
+        metavar="REF",
+        help="show this artifact to the agent; may be repeated",
+    ),
     arg(
         "--pass",
         dest="passing",
         choices=get_args(Passing),
-        help="how the bundle goes in; else as the command line takes it, or by stdin",
+        help="how to pass the bundle (default: as the tool expects it, or stdin)",
     ),
     arg(
         "args",
         nargs="*",
         metavar="-- ARGS",
-        help="its arguments; {bundle} and {bundle_file} in them stand for the bundle",
+        help="its arguments; {bundle} and {bundle_file} are replaced by the bundle",
     ),
 )
 def wrap_run(args: Namespace, console: Console) -> None:
-    """Let an LLM command line work on a thread: it gets the bundle, its output is shown as it
-    comes and stored, and the thread's state says what was done. The exit status is kept."""
+    """Run an LLM command-line tool on a thread: it gets the bundle, its output is shown and stored,
+    and the result is recorded in the thread's state. The exit status is that of the tool.
+    """
     user, words = _user(args)
     check_command(args.cli)
     thread = thread_argument.choose_or_make(console, args)
@@ -84,7 +94,7 @@ def wrap_run(args: Namespace, console: Console) -> None:
 
 
 def _user(args: Namespace) -> tuple[str, list[str]]:
-    """What the agent is to do, and the arguments that are left."""
+    """Return the prompt, and the remaining arguments."""
     words: list[str] = list(args.args)
     if args.user == "-":
         read = sys.stdin.buffer.read(BUNDLE_USER_BYTES_MAX + 1)
@@ -93,5 +103,5 @@ def _user(args: Namespace) -> tuple[str, list[str]]:
         return args.user, words
     has_place = any(BUNDLE in each or BUNDLE_FILE in each for each in words)
     if not words or has_place or words[-1].startswith("-"):
-        raise Invalid("it is not said what the agent is to do", "say --user TEXT")
+        raise Invalid("missing prompt", "pass --user TEXT or pipe it to stdin")
     return words[-1], words[:-1]

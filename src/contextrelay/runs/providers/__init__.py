@@ -1,1 +1,1 @@
-"""Providers: one file each, behind the protocol in runs/provider.py."""
+"""Providers: one module each, behind the protocol in runs/provider.py."""

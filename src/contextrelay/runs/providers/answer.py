@@ -1,4 +1,4 @@
-"""Answers: what a model says, put together from the pieces in which it comes, within bounds."""
+"""Answers of models, assembled from streamed pieces within limits."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from contextrelay.errors import Failed
 from contextrelay.limits import LABEL_CHARS_MAX, MIB
 from contextrelay.runs.provider import Message, Prompt, Reply, Tokens, ToolCall
 
-# What a model says in one call, text and tools together; longer text is cut, and marked so.
+# Maximum size of one answer, text and tool calls together; longer text is cut and marked.
 ANSWER_BYTES_MAX = MIB
 ANSWER_CALLS_MAX = 64
-# The reasoning that comes with an answer, and the blocks or items that an answer has.
+# Limits of the reasoning in an answer, and of the number of its blocks or items.
 THOUGHT_BYTES_MAX = MIB
 ANSWER_BLOCKS_MAX = 1_000
 
@@ -26,7 +26,9 @@ _COUNT_MAX = 2**53
 
 
 class AnswerStream:
-    """One answer while it comes. Text past the bound is cut, and the reply says `length`."""
+    """An answer that is being received. Text over the limit is cut, and the reply has stop
+    `length`.
+    """
 
     def __init__(
         self, prompt: Prompt, provider: str, progress: Callable[[], object] = lambda: None
@@ -44,24 +46,24 @@ class AnswerStream:
 
     @property
     def text(self) -> str:
-        """What was said until now."""
+        """Return the text received so far."""
         return "".join(self._pieces)
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """The tools that are asked for until now."""
+        """Return the tool calls received so far."""
         return tuple(
             ToolCall(each.id or self._id(index), each.name, "".join(each.arguments) or "{}")
             for index, each in enumerate(self._calls.values(), 1)
         )
 
     def _id(self, index: int) -> str:
-        """An id for a call whose provider gives none; another one each round."""
+        """Return an id for a call without one, different in each round."""
         rounds = sum(bool(message.results) for message in self._prompt.messages)
         return f"call_{rounds + 1}_{index}"
 
     def say(self, piece: str) -> str:
-        """Take a piece of text; as much of it as there is room for."""
+        """Append a piece of text, and return the part of it that fits."""
         if not piece:
             return ""
         self._progress()
@@ -74,10 +76,10 @@ class AnswerStream:
         return piece
 
     def think(self, piece: str) -> None:
-        """Count a piece of reasoning, which is no part of the text.
+        """Count a piece of reasoning, which is not part of the text.
 
         Raises:
-            Failed: there is too much of it.
+            Failed: the limit is exceeded.
         """
         if not piece:
             return
@@ -85,26 +87,26 @@ class AnswerStream:
         self._thought_room_bytes -= len(piece.encode(errors="replace"))
         if self._thought_room_bytes < 0:
             raise Failed(
-                f"{self._provider} sends more than {THOUGHT_BYTES_MAX:,} bytes of reasoning",
-                "ask for less at once, or ask another model with -m",
+                f"{self._provider} sent more than {THOUGHT_BYTES_MAX:,} bytes of reasoning",
+                "ask for less, or use another model with -m",
             )
 
     def hold(self, thought: str) -> None:
-        """Count a block or item of the answer, with what it holds besides text and calls.
+        """Count a block or item of the answer, with its content besides text and calls.
 
         Raises:
-            Failed: there are too many.
+            Failed: the limit is exceeded.
         """
         self._blocks += 1
         if self._blocks > ANSWER_BLOCKS_MAX:
             raise Failed(
-                f"{self._provider} sends an answer of more than {ANSWER_BLOCKS_MAX:,} blocks",
-                "run it again, or ask another model with -m",
+                f"{self._provider} sent an answer of more than {ANSWER_BLOCKS_MAX:,} blocks",
+                "run it again, or use another model with -m",
             )
         self.think(thought)
 
     def call(self, key: object, *, id: str = "", name: str = "", arguments: str = "") -> None:
-        """Take a piece of a tool call; pieces of one call have the same key.
+        """Append a piece of a tool call; the pieces of one call have the same key.
 
         Raises:
             Failed: there are too many calls, or they are too long.
@@ -121,21 +123,21 @@ class AnswerStream:
         self._room_bytes -= len(said.encode(errors="replace"))
         if len(self._calls) > ANSWER_CALLS_MAX or self._room_bytes < 0:
             raise Failed(
-                f"{self._provider} asks for more tools at once than can be answered",
-                f"at most {ANSWER_CALLS_MAX} calls, {ANSWER_BYTES_MAX:,} bytes: run it again",
+                f"{self._provider} requested too many tool calls at once",
+                f"the limit is {ANSWER_CALLS_MAX} calls, {ANSWER_BYTES_MAX:,} bytes; run it again",
             )
 
     def reply(
         self, stop: Stop | None, tokens: Tokens | None, native: Callable[[], object] | None = None
     ) -> Reply:
-        """The whole answer. `stop` is None where the stream ended without a word of why.
+        """Return the complete answer. `stop` is None if the stream ended without a reason.
 
         Raises:
             Failed: it ended too early.
         """
         if stop is None and not self.is_cut:
             asked = " in the middle of a tool call" if self._calls else ""
-            raise Failed(f"the answer of {self._provider} broke off{asked}", "run it again")
+            raise Failed(f"the answer of {self._provider} was cut off{asked}", "run it again")
         if self.is_cut:
             stop, tokens = "length", None
         elif self._calls and stop == "end":
@@ -146,18 +148,18 @@ class AnswerStream:
             stop=stop or "end",
             model=str(self.model or self._prompt.model)[:LABEL_CHARS_MAX],
             tokens=tokens if _is_counted(tokens) else self._estimated(),
-            # Only a call's answer goes back to its model.
+            # A call must be answered by its own model only.
             native=encode(native()).decode() if native and self._calls else "",
         )
 
     def _estimated(self) -> Tokens:
-        """By our own count, where the provider gives none."""
+        """Estimate the tokens, if the provider does not report them."""
         said = [self.text, *(call.arguments for call in self.calls)]
         return Tokens(input=tokens_in(self._prompt), output=_tokens(said), basis="estimated")
 
 
 def _is_counted(tokens: Tokens | None) -> TypeGuard[Tokens]:
-    """Return True if a provider's counts can be used; SDKs do not check their types."""
+    """Return True if a provider's token counts are valid; SDKs do not check their types."""
     if tokens is None:
         return False
     counts = (tokens.input, tokens.output, tokens.cache_read, tokens.cache_write)
@@ -173,7 +175,7 @@ class _Call:
 
 
 def native_of(message: Message, model: str) -> Any:
-    """What a message holds in its provider's own form, if it was this model that said it."""
+    """Return a message in its provider's own form, if it is from this model."""
     if not message.native:
         return None
     native = decode(message.native)
@@ -181,7 +183,7 @@ def native_of(message: Message, model: str) -> Any:
 
 
 def parsed(call: ToolCall) -> dict[str, Any]:
-    """The arguments of a call as the object that vendors want, also where they are none."""
+    """Return the arguments of a call as an object, as vendors require, even if they are invalid."""
     try:
         return decode(call.arguments, type=dict[str, Any])
     except (DecodeError, UnicodeEncodeError, RecursionError):
@@ -189,7 +191,7 @@ def parsed(call: ToolCall) -> dict[str, Any]:
 
 
 def tokens_in(prompt: Prompt) -> int:
-    """About how many tokens a prompt takes, by our own count."""
+    """Estimate the tokens of a prompt."""
     texts = [prompt.system, *(encode(tool).decode() for tool in prompt.tools)]
     for message in prompt.messages:
         texts += [message.text, *(call.arguments for call in message.calls)]
@@ -202,7 +204,7 @@ def _tokens(texts: Iterable[str]) -> int:
 
 
 def function_tools(prompt: Prompt) -> list[dict[str, Any]]:
-    """The tools of a prompt in the form that OpenAI's chat has, and Ollama with it."""
+    """Return the tools of a prompt in the form of OpenAI's chat API, which Ollama uses too."""
     return [
         {
             "type": "function",

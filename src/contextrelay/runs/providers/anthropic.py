@@ -1,7 +1,7 @@
-"""The Anthropic provider: Claude, by the vendor's own SDK (the extra `anthropic`).
+"""The Anthropic provider: Claude, through the vendor's SDK (the extra `anthropic`).
 
-What stays the same from call to call is marked for the prompt cache: tools and system text, the
-last stable message, and from the second round on all that was said until then.
+Stable content is marked for the prompt cache: tools and system text, the last stable message, and
+from the second round on the conversation so far.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HOST = "api.anthropic.com"
 
 _CACHED = {"type": "ephemeral"}
 _THOUGHT = ("thinking", "redacted_thinking")
-# What of a block comes in pieces.
+# The fields of a block that arrive in pieces.
 _PIECED = ("text", "thinking", "signature")
 _STOPS: dict[str, Stop] = {
     "tool_use": "tools",
@@ -42,7 +42,7 @@ _STOPS: dict[str, Stop] = {
     "model_context_window_exceeded": "length",
     "refusal": "refused",
 }
-# Errors that come inside a stream have no HTTP status of their own.
+# Errors inside a stream have no HTTP status of their own.
 _STATUSES = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -55,7 +55,7 @@ _STATUSES = {
 
 
 class Anthropic:
-    """Claude."""
+    """A Claude model."""
 
     name = "anthropic"
 
@@ -73,7 +73,7 @@ class Anthropic:
         self._bounds = bounds
 
     def answer(self, prompt: Prompt) -> Iterator[str | Reply]:
-        """Ask Claude."""
+        """Send a prompt to Claude, and yield its answer."""
         from contextrelay.runs.providers.transport import bounded_client
 
         sdk, library = _sdk(), _library()
@@ -138,7 +138,7 @@ def _sdk() -> Any:
         import anthropic
     except ImportError as error:
         raise Unavailable(
-            "the package of Anthropic is not installed",
+            "the anthropic package is not installed",
             f"pip install 'contextrelay[anthropic]'; {NO_KEY_NEEDED}",
         ) from error
     return anthropic
@@ -174,7 +174,7 @@ def _request(prompt: Prompt) -> dict[str, Any]:
 
 
 def _message(message: Message, model: str) -> dict[str, Any]:
-    """A message in the vendor's form; blocks of text that are empty would be refused."""
+    """Return a message in the vendor's form, without empty text blocks, which are refused."""
     content: list[dict[str, Any]] = native_of(message, model) or [
         *(
             {
@@ -195,20 +195,20 @@ def _message(message: Message, model: str) -> dict[str, Any]:
 
 
 def _mark(message: dict[str, Any]) -> None:
-    """The cache reaches up to the end of this message."""
+    """Mark the end of a message as the end of the cached prefix."""
     *before, last = message["content"]
     if last["type"] not in _THOUGHT:
         message["content"] = [*before, {**last, "cache_control": _CACHED}]
 
 
 def _begun(answer: AnswerStream, block: dict[str, Any]) -> dict[str, Any]:
-    """Return a block whose texts are lists of the pieces in which they come."""
+    """Return a block whose texts are lists of their pieces."""
     answer.hold("" if block["type"] in ("text", "tool_use") else encode(block).decode())
     return {name: [value] if name in _PIECED else value for name, value in block.items()}
 
 
 def _take(answer: AnswerStream, key: int, block: dict[str, Any], delta: Any) -> str:
-    """Take a piece of the newest block; what of it is text."""
+    """Append a piece to the newest block, and return the text in it."""
     match delta.type:
         case "text_delta":
             block.setdefault("text", []).append(delta.text)
@@ -229,7 +229,7 @@ def _take(answer: AnswerStream, key: int, block: dict[str, Any], delta: Any) -> 
 def _native(
     model: str, blocks: list[dict[str, Any]], answer: AnswerStream
 ) -> Callable[[], dict[str, Any]] | None:
-    """The blocks as they came, if there is reasoning among them, which has to go back with them."""
+    """Return the blocks as received if they contain reasoning, which must be sent back."""
     if not any(block["type"] in _THOUGHT for block in blocks):
         return None
 
@@ -249,7 +249,7 @@ def _native(
 
 
 def _count(usage: dict[str, int], counted: Any) -> None:
-    """Counts are cumulative: what comes later stands."""
+    """Store token counts; they are cumulative, so later ones replace earlier ones."""
     names = (
         "input_tokens",
         "output_tokens",
@@ -263,7 +263,9 @@ def _count(usage: dict[str, int], counted: Any) -> None:
 
 
 def _tokens(usage: dict[str, int]) -> Tokens | None:
-    """The vendor counts apart what was read: fresh, from the cache, into the cache."""
+    """Return the total token counts; the vendor counts fresh, cached and cache-written input
+    separately.
+    """
     cache_read = usage.get("cache_read_input_tokens", 0)
     cache_write = usage.get("cache_creation_input_tokens", 0)
     return Tokens(

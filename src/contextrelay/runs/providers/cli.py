@@ -1,4 +1,4 @@
-"""The provider `cli:BIN[:MODEL]`: any LLM command line answers, called by agents.py."""
+"""The provider `cli:BIN[:MODEL]`: any LLM command-line tool, called as described in wrap.py."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from contextrelay.runs.providers.registry import ANOTHER
 from contextrelay.runs.wrap import AGENTS, called, prompt_text
 
 _ERROR_BYTES_SHOWN = 1_000
-# How soon a command that says nothing is ended.
+# Interval in which a silent command can be stopped.
 _STEP_MS = 500
 
 
 class CommandLine:
-    """Answers by a command that is run once a call; it is offered no tools of ours."""
+    """A provider that runs a command for each call; it offers none of our tools."""
 
     name = "cli"
 
@@ -35,9 +35,9 @@ class CommandLine:
         self._binary, self._model = binary, model
 
     def answer(self, prompt: Prompt) -> Iterator[str | Reply]:
-        """Yield what it writes to stdout as it comes, then the whole answer.
+        """Yield stdout as it is written, then the complete answer.
 
-        While it says nothing, an empty piece now and then lets it be ended.
+        While the command is silent, empty pieces are yielded so that it can be stopped.
         """
         text = prompt_text(prompt)
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -63,8 +63,8 @@ class CommandLine:
                 errors.seek(max(0, os.fstat(errors.fileno()).st_size - _ERROR_BYTES_SHOWN))
                 said = errors.read().decode(errors="replace").strip() or "".join(pieces).strip()
                 raise Failed(
-                    f"{self._binary} ended with exit status {status}: {said[-_ERROR_BYTES_SHOWN:]}",
-                    f"see whether it works by itself: {self._binary} --help",
+                    f"{self._binary} exited with status {status}: {said[-_ERROR_BYTES_SHOWN:]}",
+                    f"check that it works: {self._binary} --help",
                 )
         answer = "".join(pieces)
         tokens = Tokens(input=count_tokens(text), output=count_tokens(answer), basis="estimated")
@@ -81,12 +81,13 @@ class CommandLine:
 
     def _late(self) -> Unavailable:
         return Unavailable(
-            f"{self._binary} took more than {self._reply_s:,} seconds", f"run it again, {ANOTHER}"
+            f"{self._binary} exceeded its time limit of {self._reply_s:,} seconds",
+            f"run it again, {ANOTHER}",
         )
 
 
 def _end(running: subprocess.Popen[bytes]) -> None:
-    """Kill a command and all that it started, which may hold its output and write on."""
+    """Kill a command and its children, which may keep its output open."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(running.pid, signal.SIGKILL)
     assert running.stdout is not None
@@ -95,7 +96,7 @@ def _end(running: subprocess.Popen[bytes]) -> None:
 
 
 def _chunks(pipe: int) -> Iterator[bytes]:
-    """What is written to a pipe, as it comes; nothing now and then."""
+    """Yield what is written to a pipe, and b"" periodically."""
     poll = select.poll()
     poll.register(pipe)
     while True:
@@ -118,16 +119,16 @@ def _start(words: list[str], stdin: int | None, stderr: int) -> subprocess.Popen
         )
     except FileNotFoundError as error:
         raise Invalid(
-            f"{words[0]!r} was not found on PATH", "install it, or choose another model: -m echo"
+            f"command not found: {words[0]!r}", "install it, or choose another model: -m echo"
         ) from error
     except (OSError, ValueError) as error:
         raise Invalid(
-            f"{words[0]!r} cannot be executed: {error}", "check that it is a program: chmod +x"
+            f"cannot execute {words[0]!r}: {error}", "make it executable: chmod +x FILE"
         ) from error
 
 
 def open_cli(model: str, environ: Mapping[str, str]) -> CommandLine:
-    """The provider of `cli:BIN[:MODEL]`.
+    """Open the provider `cli:BIN[:MODEL]`.
 
     Raises:
         Invalid: no binary is named.
@@ -135,5 +136,5 @@ def open_cli(model: str, environ: Mapping[str, str]) -> CommandLine:
     binary, _, inner = model.partition(":")
     if not binary:
         known = ", ".join(AGENTS)
-        raise Invalid("no command line is named", f"write cli:BIN; known are {known}")
+        raise Invalid("missing command-line tool", f"use cli:BIN; known tools: {known}")
     return CommandLine(binary, inner)

@@ -1,8 +1,8 @@
-"""The echo provider: answers with the request itself, offline, the same words every time.
+"""The echo provider: answers with the request itself, offline and deterministically.
 
-With RELAY_ECHO_SCRIPT, or `Echo(script=...)`, it plays what a model might say: a list with one
-`ScriptLine` a round. The round is counted by the tool results in the prompt, so nothing is kept
-between calls; behind the last line it echoes.
+With RELAY_ECHO_SCRIPT, or `Echo(script=...)`, it plays a script: a list with one `ScriptLine` per
+round. The round is derived from the tool results in the prompt, so no state is kept between calls;
+after the last line it echoes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from contextrelay.runs.bundle import REQUEST
 from contextrelay.runs.provider import Prompt, Reply, Tokens, ToolCall
 from contextrelay.verbs.problems import from_problem
 
-# Of a script that the echo provider plays.
+# Limits of a script for the echo provider.
 ECHO_SCRIPT_BYTES_MAX = 16 * MIB
 
 
@@ -31,14 +31,14 @@ _NO_ERROR = 0
 
 
 class ScriptedCall(Struct, frozen=True, forbid_unknown_fields=True):
-    """A tool call; `arguments` is an object, or text that is sent as it is, JSON or not."""
+    """A tool call; `arguments` is an object, or text that is sent unchanged, valid JSON or not."""
 
     name: str
     arguments: dict[str, Any] | str = {}
 
 
 class ScriptLine(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is said in one round; `error`: the code of the error that ends it instead."""
+    """The answer of one round; `error` is the code of an error that replaces it."""
 
     text: str = ""
     calls: tuple[ScriptedCall, ...] = ()
@@ -47,7 +47,7 @@ class ScriptLine(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Echo:
-    """Answers with the request, or by a script."""
+    """A provider that answers with the request, or from a script."""
 
     name = "echo"
 
@@ -56,12 +56,12 @@ class Echo:
         self._script = tuple(script)
 
     def answer(self, prompt: Prompt) -> Iterator[str | Reply]:
-        """Yield the answer line by line, then whole."""
+        """Yield the answer line by line, then complete."""
         turn = sum(bool(message.results) for message in prompt.messages)
         line = self._script[turn] if turn < len(self._script) else ScriptLine(_request(prompt))
         yield from line.text.splitlines(keepends=True)
         if line.error:
-            raise from_problem({"code": line.error, "error": f"{line.error}, by script"}, _NO_ERROR)
+            raise from_problem({"code": line.error, "error": f"{line.error} (scripted)"}, _NO_ERROR)
         calls = tuple(
             ToolCall(f"call_{turn + 1}_{index}", each.name, _text(each.arguments))
             for index, each in enumerate(line.calls, 1)
@@ -76,10 +76,10 @@ class Echo:
 
 
 def open_echo(model: str, environ: Mapping[str, str]) -> Echo:
-    """The echo provider, with the script that the environment names.
+    """Open the echo provider, with the script named by the environment.
 
     Raises:
-        Invalid: the script cannot be read, or is none.
+        Invalid: the script cannot be read or is invalid.
     """
     path = environ.get(VARIABLE)
     return Echo(model, _read_script(path) if path else ())
@@ -94,13 +94,13 @@ def _read_script(path: str) -> list[ScriptLine]:
         return convert(decode(raw), list[ScriptLine])
     except (OSError, ValueError, ValidationError) as error:
         raise Invalid(
-            f"{path} is no script for echo: {error}",
-            f'write [{{"text": "..."}}] into it, or unset {VARIABLE}',
+            f"invalid echo script {path}: {error}",
+            f'for example [{{"text": "..."}}]; or unset {VARIABLE}',
         ) from error
 
 
 def _request(prompt: Prompt) -> str:
-    """The user's words in the last message that is not about tools."""
+    """Return the user's prompt: the last message that has no tool results."""
     said = [message.text for message in prompt.messages if message.role == "user" and message.text]
     last = said[-1] if said else ""
     _, marked, request = last.partition(REQUEST)

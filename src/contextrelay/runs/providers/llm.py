@@ -1,4 +1,4 @@
-"""The llm provider: any model that the package `llm` knows, where it is installed: `llm:NAME`.
+"""The llm provider: any model of the package `llm`, if it is installed: `llm:NAME`.
 
 Keys, plugins, aliases and retries are those of `llm` (`llm keys`, `llm models`, `llm install`).
 """
@@ -26,20 +26,24 @@ class Llm:
         self.model = model or _sdk().get_default_model()
 
     def answer(self, prompt: Prompt) -> Iterator[str | Reply]:
-        """Ask the model, once. What a plugin raises besides is the caller's to turn into ours."""
+        """Send a prompt once, and yield the answer. Other errors of plugins are converted by the
+        caller.
+        """
         sdk = _sdk()
         model = _found(sdk, prompt.model)
         try:
             yield from self._asked(sdk, model, prompt)
         except sdk.NeedsKeyException as error:
             raise Forbidden(
-                str(error), "llm keys set NAME; without a key: -m ollama, -m echo", status=401
+                str(error),
+                "llm keys set NAME; or use -m ollama or -m echo, which need no key",
+                status=401,
             ) from None
         except sdk.ModelError as error:
             said = str(error)[:PROVIDER_ERROR_CHARS_MAX]
             raise Failed(
-                f"{prompt.model} of llm fails: {said}",
-                f"see whether it works at all: llm -m {prompt.model} hello",
+                f"{prompt.model} of llm failed: {said}",
+                f"check that it works: llm -m {prompt.model} hello",
             ) from error
 
     def _asked(self, sdk: Any, model: Any, prompt: Prompt) -> Generator[str | Reply]:
@@ -70,12 +74,14 @@ def _found(sdk: Any, name: str) -> Any:
     except sdk.UnknownModelError as error:
         known: list[str] = sorted(sdk.get_model_aliases())
         close = get_close_matches(name, known, 3)
-        hint = f"did you mean {', '.join(close)}?" if close else "llm models lists them"
+        hint = f"did you mean {', '.join(close)}?" if close else "see: llm models"
         raise Invalid(f"llm has no model {name!r}", hint, status=404) from error
 
 
 def _request(sdk: Any, model: Any, prompt: Prompt) -> dict[str, Any]:
-    """Earlier messages as they are; a last one of words alone as the prompt, for older plugins."""
+    """Return earlier messages unchanged; a final text-only message as the prompt, for older
+    plugins.
+    """
     names: dict[str, str] = {}
     said: list[Any] = [sdk.system(prompt.system)] if prompt.system else []
     *earlier, last = prompt.messages

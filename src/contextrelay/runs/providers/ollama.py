@@ -1,4 +1,4 @@
-"""The Ollama provider: models on this machine, or on a host of one's own (the extra `ollama`)."""
+"""The Ollama provider: models on this machine or another host (the extra `ollama`)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from contextrelay.runs.providers.transport import (
     unusable,
 )
 
-# The window that Ollama is asked for at least: its own default may be less than a bundle.
+# The minimum context window: the default of Ollama may be smaller than a bundle.
 OLLAMA_WINDOW_TOKENS_MIN = 8_192
 
 
@@ -45,7 +45,7 @@ _NAMES_SHOWN = 5
 
 
 class Ollama:
-    """A model that Ollama runs."""
+    """A model served by Ollama."""
 
     name = "ollama"
 
@@ -64,7 +64,7 @@ class Ollama:
         self._headers: Mapping[str, str] = {}
 
     def answer(self, prompt: Prompt) -> Iterator[str | Reply]:
-        """Ask the model."""
+        """Send a prompt, and yield the answer."""
         from contextrelay.runs.providers.transport import bounded_client
 
         key = self._account.key_if_any()
@@ -83,7 +83,7 @@ class Ollama:
             )
 
     def _heard(self, response: Any) -> None:
-        """Keep the headers: the SDK's errors do not have them."""
+        """Keep the headers, which the SDK's errors lack."""
         self._headers = dict(response.headers)
 
     def _asked(self, client: Any, prompt: Prompt, meter: Meter) -> Generator[str | Reply]:
@@ -116,7 +116,7 @@ class Ollama:
             return unusable(account, error)
         if error.status_code == 404:
             known = account.said(", ".join(_installed(client)))
-            here = f"; here are: {known}" if known else ""
+            here = f"; installed: {known}" if known else ""
             return Refusal(
                 Invalid(f"ollama has no model {model!r}", f"ollama pull {model}{here}", status=404)
             )
@@ -129,7 +129,7 @@ def _sdk() -> Any:
         import ollama
     except ImportError as error:
         raise Unavailable(
-            "the package of Ollama is not installed", "pip install 'contextrelay[ollama]'"
+            "the ollama package is not installed", "pip install 'contextrelay[ollama]'"
         ) from error
     return ollama
 
@@ -141,7 +141,9 @@ def _library() -> Any:
 
 
 def _url(host: str) -> str:
-    """OLLAMA_HOST as Ollama reads it: a host, a port, or a URL; a server's own 0.0.0.0 is here."""
+    """Parse OLLAMA_HOST as Ollama does: a host, a port, or a URL; 0.0.0.0 becomes the loopback
+    address.
+    """
     if not host:
         return URL
     if "://" not in host:
@@ -170,9 +172,10 @@ def _request(prompt: Prompt) -> dict[str, Any]:
 
 
 def _window_tokens(prompt: Prompt) -> int:
-    """A window that prompt and answer fit into: Ollama drops the beginning of what does not.
+    """Return a window that fits the prompt and the answer: Ollama drops the beginning of longer
+    prompts.
 
-    It grows in steps, because a model is loaded again for another window.
+    The window grows in steps, because a model is reloaded for each new window.
     """
     window = OLLAMA_WINDOW_TOKENS_MIN
     needed = tokens_in(prompt) * 5 // 4 + prompt.output_tokens_max
@@ -182,7 +185,9 @@ def _window_tokens(prompt: Prompt) -> int:
 
 
 def _messages(message: Message, model: str, names: Mapping[str, str]) -> list[dict[str, Any]]:
-    """A message in Ollama's form, where each result is a message of its own, by the tool's name."""
+    """Return a message in Ollama's form, in which each result is a separate message with the tool's
+    name.
+    """
     said: list[dict[str, Any]] = [
         {"role": "tool", "tool_name": names.get(result.call_id, ""), "content": result.text}
         for result in message.results
@@ -200,7 +205,7 @@ def _messages(message: Message, model: str, names: Mapping[str, str]) -> list[di
 
 
 def _installed(client: Any) -> list[str]:
-    """The models that are here, a few of them; none where that cannot be found out."""
+    """Return some of the installed models; an empty list if they cannot be listed."""
     try:
         listed: list[Any] = client.list().models[:NAMES_COMPARED_MAX]
     except (_sdk().ResponseError, _library().HTTPError, RelayError, OSError, ValueError):

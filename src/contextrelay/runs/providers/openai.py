@@ -1,4 +1,4 @@
-"""What both languages of OpenAI share: the account, the SDK (the extra `openai`), the errors."""
+"""The OpenAI providers: chat completions and the Responses API (the extra `openai`)."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ MODEL = "gpt-6.1-sol"
 KEY_VARIABLE = "OPENAI_API_KEY"
 URL_VARIABLE = "OPENAI_BASE_URL"
 HOST = "api.openai.com"
-# Servers of one's own mostly want no key, but the SDK does.
+# Self-hosted servers usually require no key, but the SDK does.
 NO_KEY = "none"
-# Errors that come inside a stream have no HTTP status of their own.
+# Errors inside a stream have no HTTP status of their own.
 _STATUSES = {"rate_limit_exceeded": 429, "invalid_api_key": 401, "model_not_found": 404}
 
 
 def openai_account(environ: Mapping[str, str]) -> Account:
-    """OpenAI, or the server at OPENAI_BASE_URL."""
+    """Return the account of OpenAI, or of the server at OPENAI_BASE_URL."""
     url = environ.get(URL_VARIABLE) or f"https://{HOST}/v1"
     return Account("openai", KEY_VARIABLE, url, HOST, environ, URL_VARIABLE)
 
 
 class OpenAIProvider(ABC):
-    """A model behind one of the two languages."""
+    """A model behind one of the two APIs."""
 
     name = "openai"
 
@@ -55,15 +55,15 @@ class OpenAIProvider(ABC):
         self._account = openai_account(environ)
         if not model and not self._account.is_own:
             raise Invalid(
-                f"which model of {self._account.host} to ask is not said",
-                f"name it: -m openai:MODEL ({self._account.url}/models lists them)",
+                f"missing model name for {self._account.host}",
+                f"use -m openai:MODEL; {self._account.url}/models lists the models",
             )
         self.model = model or MODEL
         self._sleep = sleep
         self._bounds = bounds
 
     def answer(self, prompt: Prompt) -> Iterator[str | Reply]:
-        """Ask the model."""
+        """Send a prompt, and yield the answer."""
         from contextrelay.runs.providers.transport import bounded_client
 
         sdk, library = _sdk(), _library()
@@ -97,13 +97,13 @@ class OpenAIProvider(ABC):
             refusal = refused(self._account, model, error.status_code, said, error.response.headers)
         else:
             refusal = refused(self._account, model, _STATUSES.get(code, 500), said, {})
-        if code == "insufficient_quota":  # A 429 that waiting does not help.
+        if code == "insufficient_quota":  # A 429 for which waiting does not help.
             return Refusal(refusal.error)
         return refusal
 
 
 def _message(error: Any) -> str:
-    """What the server says, without what the SDK puts around it."""
+    """Return the server's message without the text that the SDK adds."""
     body: Any = error.body
     try:
         return str(body["message"])
@@ -122,7 +122,7 @@ def _sdk() -> Any:
         import openai
     except ImportError as error:
         raise Unavailable(
-            "the package of OpenAI is not installed",
+            "the openai package is not installed",
             f"pip install 'contextrelay[openai]'; {NO_KEY_NEEDED}",
         ) from error
     return openai
@@ -135,12 +135,12 @@ _STOPS: dict[str, Stop] = {
     "content_filter": "refused",
 }
 
-# Where other servers than OpenAI put the reasoning of a model.
+# The fields in which servers other than OpenAI put reasoning.
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
 class OpenAIChat(OpenAIProvider):
-    """A model behind chat completions."""
+    """A model behind the chat completions API."""
 
     def _asked(self, client: Any, prompt: Prompt, meter: Meter) -> Generator[str | Reply]:
         answer = AnswerStream(prompt, self.name, meter.progress)
@@ -173,7 +173,7 @@ class OpenAIChat(OpenAIProvider):
             messages.append({"role": "system", "content": prompt.system})
         for message in prompt.messages:
             messages += _messages(message)
-        # OpenAI itself has given the old name up, and other servers do not know the new one.
+        # OpenAI has dropped the old name, and other servers do not know the new one.
         bound = "max_completion_tokens" if self._account.is_own else "max_tokens"
         asked: dict[str, Any] = {
             "model": prompt.model,
@@ -187,7 +187,7 @@ class OpenAIChat(OpenAIProvider):
 
 
 class _Calls:
-    """Separates pieces of tool calls: by index, and where a server counts none, by id."""
+    """Groups pieces of tool calls by index, or by id if a server sends no index."""
 
     def __init__(self, answer: AnswerStream) -> None:
         self._answer = answer
@@ -212,7 +212,7 @@ class _Calls:
 
 
 def _messages(message: Message) -> list[dict[str, Any]]:
-    """A message in the vendor's form, where each result is a message of its own."""
+    """Return a message in the vendor's form, in which each result is a separate message."""
     said: list[dict[str, Any]] = [
         {"role": "tool", "tool_call_id": result.call_id, "content": result.text}
         for result in message.results
@@ -250,7 +250,7 @@ class OpenAIResponses(OpenAIProvider):
     """A model behind the Responses API."""
 
     _reasons = True
-    """Whether the model gives its reasoning away, encrypted: some refuse to be asked for it."""
+    """True if the model returns its reasoning, encrypted: some refuse the request for it."""
 
     def _asked(self, client: Any, prompt: Prompt, meter: Meter) -> Generator[str | Reply]:
         answer = AnswerStream(prompt, self.name, meter.progress)
@@ -292,7 +292,9 @@ class OpenAIResponses(OpenAIProvider):
         yield answer.reply(stop, tokens, (lambda: native) if has_reasoned else None)
 
     def _begun(self, client: Any, prompt: Prompt) -> Any:
-        """The events of one answer; a model that does not give its reasoning is asked without."""
+        """Start an answer and return its events; retry without reasoning if the model refuses
+        it.
+        """
         import openai
 
         asked = _request(prompt)
@@ -309,7 +311,7 @@ class OpenAIResponses(OpenAIProvider):
     def _failed(self, event: Any) -> Failed:
         error = event.response.error if event.type == "response.failed" else event
         said = self._account.said(str(error.message) if error else "no reason given")
-        return Failed(f"{self.name} failed while it answered: {said}", "run it again")
+        return Failed(f"{self.name} failed during its answer: {said}", "run it again")
 
 
 def _request(prompt: Prompt) -> dict[str, Any]:
@@ -336,7 +338,9 @@ def _request(prompt: Prompt) -> dict[str, Any]:
 
 
 def _items(message: Message, model: str) -> list[dict[str, Any]]:
-    """A message in the vendor's form, where each call and each result is an item of its own."""
+    """Return a message in the vendor's form, in which each call and each result is a separate
+    item.
+    """
     native = native_of(message, model)
     if native:
         return native
@@ -376,10 +380,10 @@ def _response_tokens(usage: Any) -> Tokens | None:
 
 
 def open_openai(model: str, environ: Mapping[str, str]) -> OpenAIProvider:
-    """The provider for the host that OPENAI_BASE_URL names, else OpenAI itself.
+    """Open the provider for the host of OPENAI_BASE_URL, or for OpenAI.
 
     Raises:
-        Invalid: the URL is none, or no model is named for a host that is not OpenAI.
+        Invalid: the URL is invalid, or no model is named for a host other than OpenAI.
     """
     kind = OpenAIResponses if openai_account(environ).is_own else OpenAIChat
     return kind(model, environ)

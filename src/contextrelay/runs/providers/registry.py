@@ -1,7 +1,7 @@
-"""Accounts: where a provider is reached, and the key that it is asked with.
+"""Accounts and names of providers: their addresses, keys and factories.
 
-Rule: a key is read when a model is asked, is sent to its provider, and goes nowhere else: it is in
-no repr and no error, and is removed by its value from what a provider says.
+Rule: a key is read for a model call and sent only to its provider: it is in no repr and no error,
+and is removed by value from the messages of the provider.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ PROVIDER_KEY_BYTES_MAX = 4 * KIB
 
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-NO_KEY_NEEDED = "without a key: -m ollama for a model on this machine, -m echo to try it offline"
-ANOTHER = "or ask another with -m (ollama and echo need no key)"
-# So many characters in a row of a secret give a part of it away, and so does its end.
+NO_KEY_NEEDED = "without a key, use -m ollama (a local model) or -m echo (offline test)"
+ANOTHER = "or use another with -m (ollama and echo need no key)"
+# This many consecutive characters of a secret reveal a part of it, and so does its end.
 _SECRET_CHARS = 6
 _SECRET_END_CHARS = 4
-# Of a foreign error, what is looked into.
+# The part of a foreign error that is scanned.
 _READ_CHARS = 20 * PROVIDER_ERROR_CHARS_MAX
 
 
 class Account:
-    """One provider as it is reached from here."""
+    """A provider with its address and key."""
 
     def __init__(
         self,
@@ -46,53 +46,57 @@ class Account:
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise Invalid(f"{url!r} is no URL of {name}", "begin it with http:// or https://")
+            raise Invalid(
+                f"invalid URL of {name}: {url!r}", "it must start with http:// or https://"
+            )
         self.name = name
         self.variable = variable
         self.url = url
         self.url_variable = url_variable
         self.host = parts.hostname
         self.is_own = self.host == own_host
-        """Whether it is the vendor itself, not somebody who speaks the same language."""
+        """True for the vendor itself, False for another server with the same API."""
         self._environ = environ
         self._key: str | None = None
         self._password = unquote(parts.password or "")
 
     @property
     def is_local(self) -> bool:
-        """Whether it is on this machine."""
+        """Return True if it is on this machine."""
         return self.host in LOOPBACK
 
     @property
     def key_path(self) -> Path | None:
-        """The file that a key may be in; a vendor's is not for the server at another URL."""
+        """Return the path of the key file, or None; a vendor's key is not used for other
+        servers.
+        """
         home = home_folder(self._environ)
         name = self.name if self.is_own else self.host.replace(":", "-")
         return None if home is None else home / f"{name}.key"
 
     def key(self) -> str:
-        """The key.
+        """Return the API key.
 
         Raises:
-            Forbidden: there is none, or others can read the file that it is in.
+            Forbidden: there is none, or its file is readable by others.
         """
         found = self.key_if_any()
         if found:
             return found
         path = self.key_path
-        file = f", or put it into {path} (chmod 600)" if path else ""
+        file = f", or write it to {path} (chmod 600)" if path else ""
         raise Forbidden(
-            f"{self.name} asks for a key, and there is none",
+            f"no API key for {self.name}",
             f"set {self.variable}{file}; {NO_KEY_NEEDED}",
             status=401,
         )
 
     def key_if_any(self) -> str:
-        """The key of the environment, else that in the file, else "".
+        """Return the key from the environment, or from the file, or "".
 
         Raises:
-            Forbidden: others can read the file that it is in.
-            Invalid: what is there is no key.
+            Forbidden: the file is readable by others.
+            Invalid: the content is not a key.
         """
         if self._key is None:
             self._key = self._find_key()
@@ -105,11 +109,11 @@ class Account:
             key = _key_in(path)
         if not key.isascii() or not key.isprintable() or " " in key:
             place = path or self.variable
-            raise Invalid(f"what is in {place} is no key", "it is one word of plain characters")
+            raise Invalid(f"invalid API key in {place}", "a key is one word of plain characters")
         return key
 
     def said(self, text: str) -> str:
-        """Return what the provider says, cut, without words that hold a part of a secret."""
+        """Return a message of the provider, cut, without words that contain a part of a secret."""
         text = text[:_READ_CHARS]
         for secret in filter(None, (self._key, self._password)):
             text = _without(secret.lower(), text)
@@ -117,7 +121,7 @@ class Account:
 
 
 def _without(secret: str, text: str) -> str:
-    """Return a text with `***` for each word that holds a part of a secret."""
+    """Replace each word that contains a part of a secret by `***`."""
     length = min(_SECRET_CHARS, len(secret))
     parts = {secret[start : start + length] for start in range(len(secret) - length + 1)}
     end = secret[-_SECRET_END_CHARS:]
@@ -131,7 +135,7 @@ def _without(secret: str, text: str) -> str:
 
 
 def home_folder(environ: Mapping[str, str]) -> Path | None:
-    """The folder of RELAY_HOME, else ~/.relay; None where that is an engine and no folder."""
+    """Return the folder of RELAY_HOME, or ~/.relay; None if RELAY_HOME is not a folder."""
     home = environ.get("RELAY_HOME") or "~/.relay"
     if ":" in home:
         return None
@@ -145,16 +149,16 @@ def _key_in(path: Path) -> str:
         with path.open("rb") as file:
             found = os.fstat(file.fileno())
             if os.name == "posix" and stat.S_IMODE(found.st_mode) & 0o077:
-                raise Forbidden(f"{path} can be read by others", f"chmod 600 {path}")
+                raise Forbidden(f"{path} is readable by others", f"chmod 600 {path}")
             raw = file.read(PROVIDER_KEY_BYTES_MAX + 1)
     except FileNotFoundError:
         return ""
     except OSError as error:
-        raise Forbidden(
-            f"{path} cannot be read: {error.strerror}", "repair or delete it"
-        ) from error
+        raise Forbidden(f"cannot read {path}: {error.strerror}", "repair or delete it") from error
     if len(raw) > PROVIDER_KEY_BYTES_MAX:
-        raise Invalid(f"{path} holds more than a key", f"at most {PROVIDER_KEY_BYTES_MAX:,} bytes")
+        raise Invalid(
+            f"{path} is too long for a key", f"the limit is {PROVIDER_KEY_BYTES_MAX:,} bytes"
+        )
     return raw.decode(errors="replace").strip()
 
 
@@ -177,21 +181,21 @@ BUILT_IN: dict[str, str] = {
 
 
 def open_provider(text: str | None, *, environ: Mapping[str, str]) -> Provider:
-    """The provider of `NAME[:MODEL]`; without one that of RELAY_MODEL, else anthropic.
+    """Open the provider `NAME[:MODEL]`; by default that of RELAY_MODEL, or anthropic.
 
     Raises:
-        Invalid: there is no provider of this name, or it cannot be loaded.
-        Forbidden: it needs a key, and there is none.
+        Invalid: the provider is unknown or cannot be loaded.
+        Forbidden: it needs an API key, and there is none.
     """
     text = text or environ.get(VARIABLE) or DEFAULT
     if len(text) > LABEL_CHARS_MAX or not text.isprintable():
-        raise Invalid("that is no name of a model", "write PROVIDER or PROVIDER:MODEL")
+        raise Invalid("invalid model name", "use PROVIDER or PROVIDER:MODEL")
     name, _, model = text.partition(":")
     return _find(name)(model, environ)
 
 
 def provider_names() -> list[str]:
-    """Every provider that can be named, those of packages too."""
+    """Return the names of all providers, including those of other packages."""
     from importlib.metadata import entry_points
 
     return sorted({*BUILT_IN, *(each.name for each in entry_points(group=GROUP))})
@@ -209,7 +213,7 @@ def _find(name: str) -> Opens:
             loaded: Any = entry.load()
         except Exception as error:
             raise Invalid(
-                f"the provider {name} of {entry.value} cannot be loaded: {error}",
+                f"cannot load the provider {name} from {entry.value}: {error}",
                 "update or remove its package",
             ) from error
         return loaded
@@ -217,5 +221,5 @@ def _find(name: str) -> Opens:
 
     known = provider_names()
     close = get_close_matches(name, known, 1, 0.6)
-    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
-    raise Invalid(f"there is no provider {name!r}", hint)
+    hint = f"did you mean {close[0]}?" if close else f"providers: {', '.join(known)}"
+    raise Invalid(f"unknown provider {name!r}", hint)

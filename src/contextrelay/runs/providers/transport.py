@@ -1,6 +1,6 @@
-"""Bounds on one reply of a provider: its bytes and its time, in total and without progress.
+"""The HTTP transport of providers: limits on the size and time of a reply, and retries.
 
-Rule: only a part of the answer is progress. Comments, pings and empty pieces are none.
+Rule: only content of the answer counts as progress, not comments, pings or empty pieces.
 """
 
 from __future__ import annotations
@@ -25,27 +25,26 @@ from contextrelay.limits import CONNECT_S_MAX, MIB, PROVIDER_REPLY_S_MAX
 from contextrelay.runs.provider import Reply
 from contextrelay.runs.providers.registry import ANOTHER, Account
 
-# Providers of models. A call that is refused for now is made again so often, after as long as the
-# provider asks for; where that is longer than this, it is not.
+# Retries: their number, and the longest wait that a provider may ask for.
 PROVIDER_RETRIES_MAX = 5
 PROVIDER_PAUSE_S_MAX = 60
 PROVIDER_BACKOFF_S_MAX = 8
-# How long nothing may come: a model may think, or be loaded, before its first word.
+# The longest silence: a model may think, or be loaded, before its first word.
 PROVIDER_IDLE_S = 300
-# How long, and how many bytes, may come without a part of an answer: comments and empty pieces.
-# One line holds an answer of ANSWER_BYTES_MAX whose characters are all escaped, and what is echoed.
+# The longest time and size without content of the answer: comments and empty pieces. One line can
+# contain an answer of ANSWER_BYTES_MAX with all characters escaped, together with an echo of it.
 PROVIDER_PROGRESS_S_MAX = 900
 PROVIDER_IDLE_BYTES_MAX = 8 * MIB
-# One reply: 128,000 tokens take 40 MB where each has an event of its own.
+# The size of one reply: 128,000 tokens take 40 MB if each has its own event.
 PROVIDER_REPLY_BYTES_MAX = 64 * MIB
 
 
-# Most SDKs need as long for a line without content as for so many bytes of content.
+# Most SDKs need as much time for an empty line as for this many bytes of content.
 _LINE_BYTES = 500
 
 
 class Bounds(Struct, frozen=True, kw_only=True):
-    """What one reply may take. `idle_*`: since the last progress; a line costs 500 bytes."""
+    """Limits of one reply. `idle_*`: since the last progress; a line counts as 500 bytes."""
 
     reply_bytes: int = PROVIDER_REPLY_BYTES_MAX
     reply_s: float = PROVIDER_REPLY_S_MAX
@@ -57,7 +56,7 @@ BOUNDS = Bounds()
 
 
 class Meter:
-    """Counts what one reply takes: bytes, and the time that its reader waits."""
+    """A meter of one reply: its bytes, and the time that its reader waits."""
 
     def __init__(self, name: str, bounds: Bounds) -> None:
         self._name = name
@@ -65,20 +64,20 @@ class Meter:
         self.begin()
 
     def begin(self) -> None:
-        """Start to count the next reply."""
+        """Reset the meter for the next reply."""
         self._bytes = self._idle_bytes = 0
         self._s = self._idle_s = 0.0
 
     def progress(self) -> None:
-        """Note that a part of the answer arrived."""
+        """Record that a part of the answer arrived."""
         self._idle_bytes = 0
         self._idle_s = 0.0
 
     def left_s(self) -> float:
-        """Return the seconds that are left.
+        """Return the remaining seconds.
 
         Raises:
-            Unavailable: none are.
+            Unavailable: the time is used up.
         """
         left_s = min(self._bounds.reply_s - self._s, self._bounds.idle_s - self._idle_s)
         if left_s <= 0:
@@ -86,40 +85,40 @@ class Meter:
         return left_s
 
     def spend(self, waited_s: float) -> None:
-        """Count time."""
+        """Add waiting time."""
         self._s += waited_s
         self._idle_s += waited_s
 
     def take(self, data: bytes) -> None:
-        """Count bytes that arrived.
+        """Add received bytes.
 
         Raises:
-            Failed: there are too many.
+            Failed: the limit is exceeded.
         """
         self._bytes += len(data)
         self._idle_bytes += len(data) + _LINE_BYTES * data.count(b"\n")
         if self._bytes > self._bounds.reply_bytes:
             raise Failed(
                 f"the reply of {self._name} has more than {self._bounds.reply_bytes:,} bytes",
-                f"ask for less at once, {ANOTHER}",
+                f"ask for less, {ANOTHER}",
             )
         if self._idle_bytes > self._bounds.idle_bytes:
             raise Failed(
-                f"{self._name} sends without end, and no part of an answer is in it",
+                f"{self._name} keeps sending data without content",
                 f"run it again, {ANOTHER}",
             )
 
     def late(self) -> Unavailable:
-        """Return the error for a reply whose time is up."""
+        """Return the error for a reply that took too long."""
         bounds = self._bounds
         if bounds.reply_s - self._s < bounds.idle_s - self._idle_s:
             said = f"the reply of {self._name} took more than {bounds.reply_s:,} seconds"
         else:
-            said = f"{self._name} sent no part of an answer for {bounds.idle_s:,} seconds"
+            said = f"{self._name} sent no content for {bounds.idle_s:,} seconds"
         return Unavailable(said, f"run it again, {ANOTHER}")
 
 
-# A connection that carries nothing while a model thinks is kept by routers that see these.
+# TCP keepalive: routers would drop a connection that is silent while a model thinks.
 _KEEP_ALIVE = [
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     *(
@@ -188,7 +187,7 @@ def bounded_client(library: Any, account: Account, bounds: Bounds) -> tuple[dict
 
 
 def _problem(account: Account, status: int, headers: Any) -> RelayError | None:
-    """Return why a reply is not read, by its status and headers, or None."""
+    """Return the error for a reply that must not be read, by its status and headers, or None."""
     if 300 <= status < 400:
         target = urlsplit(str(headers.get("location", "")))
         origin = f"{target.scheme}://{target.netloc.rpartition('@')[2]}"
@@ -201,16 +200,16 @@ def _problem(account: Account, status: int, headers: Any) -> RelayError | None:
     coding = headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("", "identity"):
         return Failed(
-            f"{account.name} at {account.host} compressed its reply ({shown(coding)}), which was "
-            "not asked for",
-            f"turn compression off there, {ANOTHER}",
+            f"{account.name} at {account.host} compressed its reply ({shown(coding)}) without "
+            "being asked to",
+            f"disable compression there, {ANOTHER}",
         )
     return None
 
 
 @contextmanager
 def _translated(library: Any) -> Generator[None]:
-    """Raise the errors of httpcore2 as those of the library, which have the same names."""
+    """Raise errors of httpcore2 as the errors of the same name of the library."""
     try:
         yield
     except (
@@ -227,7 +226,9 @@ def _translated(library: Any) -> Generator[None]:
 
 
 def _pool(url: str, meter: Meter) -> Any:
-    """Return the pool of connections to a URL: through the proxy of the environment, if any."""
+    """Return the connection pool for a URL, through the proxy of the environment if there is
+    one.
+    """
     parts = urlsplit(url)
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
@@ -249,15 +250,15 @@ def _pool(url: str, meter: Meter) -> Any:
         return httpcore2.SOCKSProxy(f"{via.scheme}://{host}", **options)
     if via.scheme not in ("http", "https"):
         raise Invalid(
-            f"a proxy of the scheme {shown(via.scheme)} cannot be used",
-            "set HTTPS_PROXY to a URL that begins with http://, https:// or socks5://",
+            f"unsupported proxy scheme {shown(via.scheme)}",
+            "set HTTPS_PROXY to a URL with http://, https:// or socks5://",
         )
     options["socket_options"] = _KEEP_ALIVE
     return httpcore2.HTTPProxy(f"{via.scheme}://{host}", **options)
 
 
 class _Network(httpcore2.SyncBackend):
-    """Connections whose traffic is counted."""
+    """A network backend that meters traffic."""
 
     def __init__(self, meter: Meter) -> None:
         self._meter = meter
@@ -275,7 +276,7 @@ class _Network(httpcore2.SyncBackend):
 
 
 class _Counted(httpcore2.NetworkStream):
-    """A connection whose traffic is counted."""
+    """A connection that meters traffic."""
 
     def __init__(self, stream: httpcore2.NetworkStream, meter: Meter) -> None:
         self._stream = stream
@@ -295,7 +296,7 @@ class _Counted(httpcore2.NetworkStream):
 
     @contextmanager
     def _timed(self, timeout_s: float | None) -> Generator[float]:
-        """Give the seconds that an operation may take, and count those that it takes."""
+        """Yield the seconds that an operation may take, and count those that it took."""
         left_s = self._meter.left_s()
         allowed_s = left_s if timeout_s is None else min(left_s, timeout_s)
         begun_s = time.monotonic()
@@ -325,12 +326,12 @@ class _Counted(httpcore2.NetworkStream):
 
 
 class Refusal(NamedTuple):
-    """Why there is no answer, and whether asking again may help."""
+    """The reason of a failure, and whether a retry may help."""
 
     error: RelayError
     is_transient: bool = False
     pause_s: float | None = None
-    """How long the provider asks us to wait."""
+    """The wait that the provider asks for."""
 
 
 def answered(
@@ -338,10 +339,11 @@ def answered(
     explain: Callable[[Any], Refusal],
     sleep: Callable[[float], None],
 ) -> Iterator[str | Reply]:
-    """Ask, and ask again after transient refusals; an empty piece says that the answer begins.
+    """Send a request, with retries after transient errors; yield an empty piece when the answer
+    starts.
 
     Raises:
-        RelayError: what `explain` makes of the last failure.
+        RelayError: the result of `explain` for the last failure.
     """
     for retries in range(PROVIDER_RETRIES_MAX + 1):
         has_begun = False
@@ -355,8 +357,8 @@ def answered(
         except RelayError:
             raise
         except Exception as error:
-            # SDKs raise whatever a malformed answer leads to, with parts of it in the text: their
-            # errors are in no traceback either.
+            # SDKs raise various errors for a malformed answer, with parts of it in their text, so
+            # their errors are not chained either.
             refusal = _own(error) or explain(error)
             if has_begun and refusal.is_transient:
                 raise _broken_off(refusal.error) from None
@@ -370,54 +372,56 @@ def answered(
 def refused(
     account: Account, model: str, status: int, said: str, headers: Mapping[str, str]
 ) -> Refusal:
-    """What an answer means that is an error by its HTTP status."""
+    """Return the refusal for an HTTP error status."""
     name, said = account.name, account.said(said)
     if status == 401:
         error = Forbidden(
-            f"{name} refuses the key (401)",
-            f"put a valid one into {account.variable}, {ANOTHER}",
+            f"{name} rejected the API key (401)",
+            f"set a valid one in {account.variable}, {ANOTHER}",
             status=401,
         )
     elif status == 403:
         error = Forbidden(f"{name} does not allow this: {said}", f"use another key, {ANOTHER}")
     elif status == 404:
         error = Invalid(
-            f"{name} has no model {model!r}: {said}", "name another: -m PROVIDER:MODEL", status=404
+            f"{name} has no model {model!r}: {said}",
+            "use another model: -m PROVIDER:MODEL",
+            status=404,
         )
     elif status in {402, 429}:
         error = Limited(
-            f"{name} answers no more for now ({status}): {said}",
-            f"wait, raise its limit, {ANOTHER}",
+            f"rate limit or quota of {name} exceeded ({status}): {said}",
+            f"wait, raise the limit, {ANOTHER}",
         )
         return Refusal(error, status == 429, retry_after_s(headers))
     elif status in {408, 409} or status >= 500:
-        error = Unavailable(f"{name} cannot answer now ({status}): {said}", f"try later, {ANOTHER}")
+        error = Unavailable(f"{name} is unavailable ({status}): {said}", f"retry later, {ANOTHER}")
         return Refusal(error, True, retry_after_s(headers))
     else:
-        error = Invalid(f"{name} refuses the request ({status}): {said}", f"change it, {ANOTHER}")
+        error = Invalid(f"{name} rejected the request ({status}): {said}", f"change it, {ANOTHER}")
     return Refusal(error)
 
 
 def unreached(account: Account, error: BaseException) -> Refusal:
-    """What it means that there was no answer at all; where nobody listens here, nobody will."""
+    """Return the refusal if there was no response; on this machine a retry does not help."""
     said = account.said(str(error) or type(error).__name__)
-    hint = f"{'start it' if account.is_local else 'try later'}, {ANOTHER}"
+    hint = f"{'start it' if account.is_local else 'retry later'}, {ANOTHER}"
     if account.is_local and account.name == "ollama":
-        hint = "start it: ollama serve; or ask another with -m, such as echo"
+        hint = "start it: ollama serve; or use another provider with -m, for example echo"
     is_alone = account.is_local and type(error).__name__ == "ConnectError"
     return Refusal(
-        Unavailable(f"{account.name} at {account.host} does not answer: {said}", hint), not is_alone
+        Unavailable(f"cannot reach {account.name} at {account.host}: {said}", hint), not is_alone
     )
 
 
 def unusable(account: Account, error: Exception) -> Refusal:
-    """Return the refusal for an answer that cannot be read; its error may quote all of it."""
-    said = f"{account.name} sent what is no answer ({type(error).__name__})"
+    """Return the refusal for an unreadable answer; its error may quote all of it."""
+    said = f"{account.name} sent an invalid answer ({type(error).__name__})"
     return Refusal(Failed(said, f"run it again, {ANOTHER}"))
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """How long `Retry-After` asks us to wait: seconds, or until a date."""
+    """Return the wait in `Retry-After`: seconds, or until a date."""
     said = headers.get("retry-after", "").strip()
     try:
         return max(0.0, float(said))
@@ -430,17 +434,17 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 def _pause_s(retries: int, asked_s: float | None) -> float:
-    """As long as was asked for, else longer each time, and not the same for everybody."""
+    """Return the requested wait, or an exponential backoff with jitter."""
     if asked_s is not None:
         return asked_s
     return min(PROVIDER_BACKOFF_S_MAX, 0.5 * 2**retries) * (0.75 + random.random() / 4)
 
 
 def _broken_off(error: RelayError) -> Failed:
-    return Failed(f"the answer broke off: {error.message}", "run it again")
+    return Failed(f"the answer was cut off: {error.message}", "run it again")
 
 
 def _own(error: BaseException) -> Refusal | None:
-    """Return the refusal for an error of the transport that an SDK wrapped in its own, if any."""
+    """Return the refusal of a transport error that an SDK wrapped in its own, or None."""
     cause = error.__cause__
     return Refusal(cause) if isinstance(cause, RelayError) else None
