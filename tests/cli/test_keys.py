@@ -64,7 +64,7 @@ def used(shell: Shell, key_id: str) -> dict[str, int]:
     [
         (["--quota", "much"], "invalid size"),
         (["--rate", "0"], "is not a valid number of requests"),
-        (["--scope", "admin", "--threads", "x"], "an admin key is for all"),
+        (["--scope", "admin", "--threads", "x"], "an admin key cannot be limited"),
     ],
 )
 def test_wrong_use_is_reported_and_makes_nothing(shell: Shell, words: list[str], says: str) -> None:

@@ -102,7 +102,7 @@ def test_what_is_shown_is_bounded_and_the_rest_is_counted(relay: Relay) -> None:
     short = relay.search("needle", limit=50, tokens_max=100)
 
     assert (len(found.hits), found.found) == (5, 40)
-    assert found.left_out == "35 more passages, of less score"
+    assert found.left_out == "35 more passages with lower scores"
     assert 1 <= len(short.hits) < 40
     assert short.spent.tokens <= 100
     assert any("100 tokens" in note for note in short.notes)

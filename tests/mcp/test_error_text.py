@@ -13,8 +13,8 @@ from contextrelay.mcp.tools.toolset import EVERY
     ("hint", "said"),
     [
         (
-            "see what there is with: relay artifact list",
-            "see what there is with: relay_artifact_list",
+            "list the artifacts: relay artifact list",
+            "list the artifacts: relay_artifact_list",
         ),
         ("relay get 1a2b --json-pointer '/a b'", "relay_get url=1a2b json_pointer='/a b'"),
         ("see: relay project task list", "see: relay_project_look what=tasks"),

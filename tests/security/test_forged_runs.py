@@ -46,7 +46,7 @@ from tests.core.keyed import holder, owner, stores_of
 
 
 def forge(relay: Relay, thread: str, type: str, detail: dict[str, Any]) -> None:
-    """Put an event into a log past all verbs, as a store of an earlier version may hold it."""
+    """Put an event into a log past all verbs, as a store by an earlier version may hold it."""
     stores = stores_of(relay)
     append_event(stores, thread, new_event(stores, type, "you", detail))
 
@@ -82,7 +82,7 @@ def test_events_that_are_interpreted_are_added_by_no_writer(start: str) -> None:
     thread = relay.new_thread("work").id
 
     for each in (holder(relay), relay):
-        with pytest.raises(Refused, match="written by relay alone"):
+        with pytest.raises(Refused, match="is reserved"):
             each.transport.ask(AddEvent(thread, f"{start}started", {}))
 
 
@@ -99,7 +99,7 @@ def test_a_writer_changes_nothing_of_a_run_of_another(tmp_path: Path) -> None:
             FinishStep(thread=ended.run, step="test", status="pending"),
             FinishStep(thread=ended.run, step="test", detail={"kind": "exec"}),
         ):
-            with pytest.raises(Forbidden, match="begun by somebody else"):
+            with pytest.raises(Forbidden, match="belongs to another caller"):
                 attacker.transport.ask(verb)
     (tmp_path / "ready").touch()
     again = runs.retry(relay, ended.run, "test")
@@ -115,7 +115,7 @@ def test_a_run_is_resumed_by_who_began_it_alone(tmp_path: Path) -> None:
     run = attacker.transport.ask(BeginPipeline(name="ship"), evil(tmp_path)).thread_id
 
     for other in (relay, holder(relay, scope="admin")):
-        with pytest.raises(Forbidden, match="begun by somebody else"):
+        with pytest.raises(Forbidden, match="belongs to another caller"):
             runs.resume(other, run, is_forced=True)
 
     assert not (tmp_path / "hacked").exists()
@@ -172,7 +172,7 @@ def test_a_run_without_a_known_owner_is_not_resumed(tmp_path: Path) -> None:
     forgotten = Write(thread_log(ended.run), rows=(Row(RowKind.OWNER, ONLY, None),))
     stores_of(relay).ledger.commit(forgotten)
 
-    with pytest.raises(Forbidden, match="of an earlier version"):
+    with pytest.raises(Forbidden, match="by an earlier version"):
         runs.retry(relay, ended.run, "test")
 
     assert runs.show(relay, ended.run).status == "failed"
@@ -210,12 +210,12 @@ def test_what_does_not_wait_is_not_decided() -> None:
     run = waiting(relay)
     decide = DecideStep(thread=run, step="ask", is_approved=True)
 
-    with pytest.raises(NotFound, match="no step 'other' waits"):
+    with pytest.raises(NotFound, match="step 'other' is not waiting"):
         relay.transport.ask(DecideStep(thread=run, step="other", is_approved=True))
-    with pytest.raises(RelayError, match="waits for a decision"):
+    with pytest.raises(RelayError, match="is waiting for a decision"):
         relay.transport.ask(FinishStep(thread=run, step="ask"))
     relay.transport.ask(decide)
-    with pytest.raises(RelayError, match="is done already"):
+    with pytest.raises(RelayError, match="already ended: done"):
         relay.transport.ask(decide)
 
 
@@ -293,7 +293,7 @@ def test_a_signal_that_decides_is_named_by_the_store_and_not_by_the_run() -> Non
     view = runs.decided(ceo, run, "ask", ApprovalDecision(True, channel="rel", signal=signal.seq))
 
     assert view.by == "untrusted-agent as ceo-key as ceo on rel"
-    with pytest.raises(NotFound, match="no signal 9"):
+    with pytest.raises(NotFound, match="signal 9 not found"):
         ceo.transport.ask(
             DecideStep(thread=run, step="ask", is_approved=True, channel="rel", signal=9)
         )

@@ -251,7 +251,7 @@ def test_what_an_earlier_version_left_unfinished_is_named_and_not_erased(
             relay.restore(backup)
 
         assert relay.pull(mine) == b"mine"
-        assert "cut short" in relay.verify().problems[0].what
+        assert "was interrupted" in relay.verify().problems[0].what
 
 
 def test_readers_that_looked_before_see_nothing_of_it(

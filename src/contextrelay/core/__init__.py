@@ -1,7 +1,7 @@
-"""Core: one function a verb, and one way in.
+"""The core package: one function per verb, and one entry point.
 
-All that other packages may import is on this page: opening stores, `answer`, who the caller is, and
-the registration of capabilities. An import-linter contract checks it.
+Everything that other packages may import is exported here: opening stores, `answer`, the caller's
+identity, and the registration of capabilities. An import-linter contract checks this.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name at its first use: this keeps the start of a short command short."""
+    """Import a name on first use, so that short commands start fast."""
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

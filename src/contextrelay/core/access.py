@@ -1,14 +1,15 @@
-"""Access: keys, what each may use, and the one place where a verb is let in.
+"""Access: keys, their permissions and quotas, and the check that every verb passes.
 
-The log `key/<id>` has the row `key`, with the hash of the token, and the row `used`; a fact when it
-is made and when it is revoked wakes those who listen. Counters are a tally of the same name.
-`seen_by` makes the stores that a key sees (spaces.py); every verb asked of them passes
-`Caller.admit`, and its reply passes `shown`. The owner, who opened the store, has no caller and
-passes nothing. The rate that servers share is a row, changed by compare-and-set.
+The log `key/<id>` has the row `key`, with the hash of the token, and the row `used`. A fact is
+appended when the key is created and when it is revoked; it wakes the servers that follow the log.
+Usage counters are a tally of the same name. `seen_by` returns the stores as a key sees them
+(spaces.py). Every verb sent to them passes `Caller.admit`, and its reply passes `shown`. The owner,
+who opened the store, has no caller and is not checked. A rate shared by several servers is a row
+that is changed by compare-and-set.
 
-Rule: a token is never kept. All keys are in the store's own space; an admin of a tenant knows only
-those of that tenant. Bytes are taken from a quota before they are kept, and given back only where
-nothing of them stays.
+Rule: a token is never stored. All keys are in the store's own space; the admin of a tenant sees
+only the keys of that tenant. Bytes are charged to a quota before they are stored, and refunded only
+if nothing was stored.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ from contextrelay.verbs import (
 )
 
 KEY_FORGOTTEN_S = TOMBSTONE_S
-# Of a key's requests a minute a server takes this share at a time from what all servers share.
+# A server reserves this share of a key's requests per minute at a time from the shared rate.
 RATE_SLICES = 100
 
 
@@ -91,7 +92,7 @@ _encoder = Encoder()
 _decoder = Decoder(KeptKey)
 
 
-# Making
+# Creating keys
 
 
 @answers(NewKey)
@@ -100,15 +101,16 @@ def new_key(stores: Stores, verb: NewKey, body: Body) -> IssuedKey:
     if stores.caller is not None and stores.caller.key.tenant is not None:
         tenant = stores.caller.key.tenant
         if verb.tenant not in (None, tenant):
-            raise Forbidden("this key is of another tenant", "leave out the tenant")
+            raise Forbidden("this key belongs to another tenant", "omit the tenant")
     verb, stores = replace(verb, tenant=tenant), stores.root
     if verb.name is not None:
         check_label(verb.name, "name")
     if verb.tenant is not None:
-        check_label(verb.tenant, "tenant")  # Its pattern lets a line end behind it pass.
+        check_label(verb.tenant, "tenant")  # The pattern of check_label accepts a trailing newline.
     if verb.scope == "admin" and (verb.threads or verb.channels):
         raise Invalid(
-            "an admin key is for all threads and channels", "take scope write, or leave them out"
+            "an admin key cannot be limited to threads or channels",
+            "use scope write, or omit the threads and channels",
         )
     token = spell_token(stores.random_bytes(ID_BYTES), stores.random_bytes(SECRET_BYTES))
     now_ms = stores.now_ms()
@@ -132,7 +134,7 @@ def new_key(stores: Stores, verb: NewKey, body: Body) -> IssuedKey:
 
 @answers(KeepKey)
 def keep_key(stores: Stores, verb: KeepKey, body: Body) -> None:
-    with suppress(Stale):  # It is there already.
+    with suppress(Stale):  # It already exists.
         _keep(stores, verb.kept)
 
 
@@ -146,23 +148,23 @@ def _row(kept: KeptKey) -> Row:
     return Row(RowKind.KEY, ONLY, _encoder.encode(kept), due_ms)
 
 
-# Finding
+# Finding keys
 
 
 def key_row(ledger: Reads, key_id: str) -> bytes | None:
-    """Return a key's record: the same bytes for as long as nothing about it changed."""
+    """Return a key's record. The bytes are the same until the key changes."""
     return ledger.get(key_log(key_id), RowKind.KEY, ONLY)
 
 
 def key_in(row: bytes, token: str) -> Key | None:
-    """The key that is kept in a row, if the token is that key's."""
+    """Return the key stored in a row if the token matches it, or None."""
     kept = _kept(row)
-    # In constant time: how much of a hash was right must not be measurable.
+    # Compare in constant time, so that timing reveals nothing about the hash.
     return kept.key if hmac.compare_digest(token_hash(token), kept.sha256) else None
 
 
 def check_key(ledger: Reads, log: str) -> None:
-    """Raise Broken if the key in a log cannot be read."""
+    """Raise Broken if the key in a log cannot be decoded."""
     row = ledger.get(log, RowKind.KEY, ONLY)
     if row is not None:
         _kept(row)
@@ -172,11 +174,14 @@ def _kept(row: bytes) -> KeptKey:
     try:
         return _decoder.decode(row)
     except UNREADABLE as error:
-        raise Broken(f"a key cannot be read: {error}", "make another: relay keys new") from error
+        raise Broken(f"cannot read a key: {error}", "create a new one: relay keys new") from error
 
 
 def current_key(stores: Stores, key: Key) -> Key | None:
-    """Return a key as it is now, None if it ended; an identity provider's has no record here."""
+    """Return the current version of a key, or None if it expired or was revoked.
+
+    A key of an identity provider has no record here and is returned unchanged.
+    """
     row = key_row(stores.root.ledger, key.id)
     now = key if row is None else _kept(row).key
     return now if is_good(now, stores.now_ms()) else None
@@ -197,7 +202,7 @@ def list_keys(stores: Stores, verb: ListKeys, body: Body) -> KeyListing:
 
 
 def _readable(stores: Stores, after: str) -> Iterator[Key]:
-    """Every key that is not damaged: one that is must not keep others from being revoked."""
+    """Yield every readable key: a damaged one must not prevent others from being revoked."""
     for row in _rows(stores, after):
         with suppress(Broken):
             yield _kept(row).key
@@ -207,16 +212,16 @@ def _found(stores: Stores, key_id: str) -> KeptKey:
     row = key_row(stores.root.ledger, key_id)
     kept = None if row is None else _kept(row)
     if kept is None or not _is_known(stores, kept.key):
-        raise NotFound(f"no key {key_id}", "see which there are with: relay keys list")
+        raise NotFound(f"key not found: {key_id}", "list the keys: relay keys list")
     return kept
 
 
 def _is_known(stores: Stores, key: Key) -> bool:
-    """Whether the caller may know of a key."""
+    """Return True if the caller may see a key."""
     return stores.tenant in (None, key.tenant)
 
 
-# Ending
+# Revoking keys
 
 
 @answers(RevokeKey)
@@ -230,7 +235,7 @@ def revoke_key(stores: Stores, verb: RevokeKey, body: Body) -> Key:
     return revoked.key
 
 
-# Use
+# Usage
 
 
 @answers(ReadUsage)
@@ -252,7 +257,7 @@ def read_usage(stores: Stores, verb: ReadUsage, body: Body) -> Usage:
 
 @answers(CountUse)
 def count_use(stores: Stores, verb: CountUse, body: Body) -> None:
-    # The counts come last: a caller repeats what failed.
+    # Counters come last, because a caller repeats a failed request.
     used = Row(RowKind.USED, ONLY, b"%d" % verb.used_ms)
     stores.ledger.commit(Write(key_log(verb.id), rows=(used,)))
     stores.ledger.tally(key_counters(verb.id), verb.counts)
@@ -265,7 +270,7 @@ PUSHED = "pushed_bytes"
 
 
 class Quota:
-    """What one request takes of a key's quota."""
+    """The share of a key's quota that one request uses."""
 
     def __init__(self, key: Key, ledger: Ledger) -> None:
         assert key.quota_bytes is not None
@@ -275,30 +280,31 @@ class Quota:
         self._kept_bytes = 0
 
     def answer(self, function: Answering, stores: Stores, verb: Verb[Any], body: Body) -> Any:
-        """Answer a verb that brings bodies; what is too much is not even read to its end."""
+        """Answer a verb with bodies; stop reading a body that exceeds the quota."""
         is_again = stores.once is not None and stores.once.is_again
         try:
-            # What was asked before may be stored already, and takes nothing then.
+            # A repeated request may be stored already; it then uses no quota.
             body = body if is_again else self._bounded(verb, body)
             return function(replace(stores, quota=self), verb, body)
         except RelayError as error:
-            # All but many pushes take back what they stored, unless they go on when asked again.
+            # A failed request has removed what it stored, except push_many, and a request that
+            # a retry may continue: only then the quota stays charged.
             is_kept = isinstance(verb, PushMany) or isinstance(error, Unavailable | Unconfirmed)
             if not is_kept and not may_go_on(stores, error):
                 self._tally(-self._kept_bytes)
             raise
 
     def check(self, size_bytes: int) -> None:
-        """Refuse what has no room.
+        """Check that there is room for a number of bytes.
 
         Raises:
-            Full: the quota has no room for so many bytes.
+            Full: the quota has no room for them.
         """
         if size_bytes > self._most - self._tally(0):
             raise self._used_up()
 
     def keeping(self, size_bytes: int, keep: Callable[[], Kept | None]) -> Kept | None:
-        """Keep bodies of a size together; None where they were not kept.
+        """Charge bytes to the quota and store bodies; return None if they were not stored.
 
         Raises:
             Full: the quota has no room for them.
@@ -310,7 +316,7 @@ class Quota:
                 raise self._used_up()
             kept = keep()
         except (Unavailable, Unconfirmed):
-            raise  # It may have been done, or be done when it is asked again.
+            raise  # It may have been stored, or may be stored by a retry.
         except RelayError:
             self._tally(-size_bytes)
             raise
@@ -321,9 +327,9 @@ class Quota:
         return kept
 
     def _bounded(self, verb: Verb[Any], body: Body) -> Body:
-        """A body that is not longer than what is left."""
+        """Return a body that is limited to the rest of the quota."""
         if verb.traits.fills == "made":
-            self.check(1)  # There has to be room at all.
+            self.check(1)  # Fail early if nothing is left.
         elif isinstance(body, bytes):
             self.check(len(body))
         else:
@@ -331,7 +337,7 @@ class Quota:
         return body
 
     def _up_to(self, left: int, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        """A body on its way in, which ends where the quota does."""
+        """Yield an incoming body; raise Full when it exceeds the rest of the quota."""
         size_bytes = 0
         for chunk in chunks:
             size_bytes += len(chunk)
@@ -340,14 +346,14 @@ class Quota:
             yield chunk
 
     def _tally(self, size_bytes: int) -> int:
-        """Count bytes, or uncount them; all that are counted now."""
+        """Add to the count of stored bytes, or subtract from it; return the new count."""
         amounts = {PUSHED: size_bytes} if size_bytes else {}
         return self._ledger.tally(self._name, amounts).get(PUSHED, 0)
 
     def _used_up(self) -> Full:
         return Full(
-            f"this would pass the key's quota of {self._most:,} bytes",
-            "what is stored can still be pulled; ask who runs this relay for another key",
+            f"storage quota of this key exceeded: {self._most:,} bytes",
+            "stored content can still be pulled; ask the administrator for another key",
             status=402,
         )
 
@@ -356,7 +362,7 @@ _TRIM_EVERY = 100
 
 
 def rate_of(stores: Stores, key: Key) -> Rate | SharedRate | None:
-    """What counts the requests of a key; None where as many are allowed as come."""
+    """Return the rate limiter of a key, or None if its rate is unlimited."""
     if key.requests_per_minute is None:
         return None
     if stores.engine.is_shared:
@@ -365,20 +371,20 @@ def rate_of(stores: Stores, key: Key) -> Rate | SharedRate | None:
 
 
 class Rate:
-    """The requests of a key in one process."""
+    """The rate limiter of a key within one process."""
 
     def __init__(self, per_minute: int) -> None:
         self._per_minute = per_minute
         self._bucket: Bucket | None = None
 
     def take(self, now_ms: int) -> float:
-        """Take one; the seconds to wait if none is left."""
+        """Take one request; return the seconds to wait if none is left."""
         self._bucket, wait_s = spend(self._bucket, self._per_minute, now_ms)
         return wait_s
 
 
 class SharedRate:
-    """The requests of a key through all servers. Taking one may wait for the engine."""
+    """The rate limiter of a key across all servers. Taking a request may wait for the engine."""
 
     def __init__(self, stores: Stores, key_id: str, per_minute: int) -> None:
         self._ledger = stores.ledger
@@ -389,10 +395,10 @@ class SharedRate:
         self._lock = threading.Lock()
 
     def take(self, now_ms: int) -> float:
-        """Take one; the seconds to wait if none is left.
+        """Take one request; return the seconds to wait if none is left.
 
         Raises:
-            Unavailable: others keep taking.
+            Unavailable: other servers keep changing the shared rate.
         """
         with self._lock:
             if self._taken:
@@ -405,7 +411,7 @@ class SharedRate:
                     with self._lock:
                         self._taken += self._amount - 1
                 return wait_s
-        raise Unavailable("others keep asking with this key", "ask again")
+        raise Unavailable("too many concurrent requests with this key", "try again")
 
     def _try(self, now_ms: int) -> float:
         head = self._ledger.last(self._log)
@@ -422,23 +428,23 @@ class SharedRate:
 
 Reply = TypeVar("Reply")
 
-_HINT = "ask who runs this relay for a key that may"
+_HINT = "ask the administrator for a key with this permission"
 
 
 class FoundKey(Struct, frozen=True):
-    """What the store knows of a token: the record of its key, and the key if the token is right."""
+    """The result of looking up a token: the record of its key, and the key if the token matches."""
 
     row: bytes
-    """The record; empty for a key of an identity provider, of which the store has none."""
+    """The record; empty for a key of an identity provider, which has none in the store."""
     key: Key | None
 
     def is_current(self, stores: Stores) -> bool:
-        """Return whether the key's record is what it was when it was read."""
+        """Return True if the key's record has not changed since it was read."""
         return self.key is not None and key_row(stores.ledger, self.key.id) == self.row
 
 
 def find_key(stores: Stores, token: str) -> FoundKey | None:
-    """Find the key that a token is for, valid or not; None if there is no such key."""
+    """Find the key of a token, valid or not; return None if there is none."""
     key_id = key_id_in(token)
     row = None if key_id is None else key_row(stores.ledger, key_id)
     return None if row is None else FoundKey(row, key_in(row, token))
@@ -450,34 +456,34 @@ def tenant_spaces(stores: Stores) -> list[Stores]:
 
 
 def holder_of(stores: Stores, key: Key) -> Stores | None:
-    """Return the owner's stores as the holder of a key has them now, None if it has ended."""
+    """Return the stores as a key sees them now, or None if it is no longer valid."""
     now = current_key(stores, key)
     return None if now is None else seen_by(stores, now)
 
 
 def seen_by(stores: Stores, key: Key) -> Stores:
-    """The owner's stores as the holder of a key has them."""
-    assert stores.caller is None, "only the owner's stores are seen by others"
+    """Return the owner's stores as a key sees them."""
+    assert stores.caller is None, "seen_by needs the owner's stores"
     space = space_of(stores, key.tenant)
     caller = Caller(key, stores, space)
     if not key.is_limited:
         return replace(space, caller=caller)
     engine = replace(space.engine, ledger=VisibleLedger(space.ledger, key))
-    # Live states and counters are its own: a limited key must not meet what others have read, nor
-    # see what they did.
+    # A limited key has live states and counters of its own: it must not see cached data or the
+    # activity of others.
     live = space.live.within(f"{key.id}|")
     return replace(space, engine=engine, live=live, cache_hits=Count(), caller=caller)
 
 
 class Caller:
-    """The caller of a request: a key, and the stores behind what it sees."""
+    """The caller of a request: a key, and the stores that its view is made from."""
 
     def __init__(self, key: Key, root: Stores, space: Stores) -> None:
         self.key = key
         self.root = root
         """The owner's stores."""
         self.space = space
-        """All that is the tenant's, also what the key is not for."""
+        """The whole space of the tenant, including what the key cannot see."""
         self._rate = rate_of(root, key)
         self._passing: set[type[Verb[Any]]] = set()
 
@@ -486,10 +492,10 @@ class Caller:
         return 0.0 if self._rate is None else self._rate.take(now_ms)
 
     def check_kind(self, kind: type[Verb[Any]]) -> None:
-        """Let a kind of verb pass, before it is known what else it says.
+        """Check that the key may use a kind of verb, before its arguments are known.
 
         Raises:
-            Forbidden: none of that kind is for this key.
+            Forbidden: the key may not use this kind of verb.
         """
         if kind in self._passing:
             return
@@ -498,9 +504,9 @@ class Caller:
             raise Forbidden(said, _HINT)
 
     def check_quota(self, kind: type[Verb[Any]], size_bytes: int, once: str) -> None:
-        """Let a body pass that has at least so many bytes, before it is here.
+        """Check the quota for a body of at least this size, before it is received.
 
-        What was asked before with the same idempotency key passes: it may be stored already.
+        A repeated request with the same idempotency key passes: it may be stored already.
 
         Raises:
             Full: the key's quota has no room for it.
@@ -513,10 +519,10 @@ class Caller:
         Quota(self.key, self.root.ledger).check(least_bytes)
 
     def check(self, verb: Verb[Any]) -> None:
-        """Let a verb pass.
+        """Check that the key may use a verb.
 
         Raises:
-            Forbidden: it is not for this key.
+            Forbidden: the key may not use it.
         """
         kind = type(verb)
         if kind in self._passing:
@@ -525,13 +531,13 @@ class Caller:
         if said is not None:
             raise Forbidden(said, _HINT)
         if not self.key.is_limited:
-            self._passing.add(kind)  # Whatever else it says, it is let in.
+            self._passing.add(kind)  # This kind is allowed with any arguments.
 
     def admit(self, verb: Verb[Any], function: Answering) -> Answering:
-        """Let a verb pass: the function that answers it, within the key's quota.
+        """Return the function that answers a verb within the key's quota.
 
         Raises:
-            Forbidden: it is not for this key.
+            Forbidden: the key may not use the verb.
         """
         self.check(verb)
         if self.key.quota_bytes is None or verb.traits.fills is None:
@@ -543,7 +549,7 @@ class Caller:
         return answer
 
     def shown(self, stores: Stores, reply: Any) -> Any:
-        """A reply as its reader may see it: a limited key gets no refs that it may not see."""
+        """Return a reply without the refs that a limited key may not see."""
         if not self.key.is_limited:
             return reply
         if isinstance(reply, Artifact):
@@ -563,15 +569,15 @@ class Caller:
 
 
 def _touched(verb: Verb[Any]) -> Touched:
-    """What a request names, as far as that matters for limited keys."""
+    """Return the threads, channels and refs that a request names, for the check of limited keys."""
     pushes = verb.items if isinstance(verb, PushMany) else [verb]
     channels = [channel for each in pushes if (channel := getattr(each, "channel", None))]
     if isinstance(verb, GiveHandoff):
         channels = [verb.signal_channel]
-    # An import names none of these: its artifacts are stored before the thread is made.
+    # An import names none of these: its artifacts are stored before the thread is created.
     loose = sum(
         each.traits.fills is not None
-        and not isinstance(each, BeginPipeline)  # Its body goes into the thread that it makes.
+        and not isinstance(each, BeginPipeline)  # Its body goes into the thread that it creates.
         and not any(getattr(each, place, None) for place in ("thread", "channel", "ref"))
         for each in pushes
     )

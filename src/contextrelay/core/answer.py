@@ -1,4 +1,4 @@
-"""The way in: stores are opened, and `answer` answers every verb that is asked of them."""
+"""The entry point: open stores, and answer every verb sent to them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def open_stores(
 ) -> Stores:
     """Open the engine at an address with the given settings, or those in its folder.
 
-    `blobs`: where its large bodies are to be, else with the rest. `is_source`: it is only read, to
-    be moved elsewhere.
+    `blobs`: the address for large bodies, if not with the rest. `is_source`: the store is only
+    read, to be migrated.
     """
     engine = open_engine(address, blobs, is_source=is_source)
     if settings is None:
@@ -37,7 +37,7 @@ def open_stores(
             raise
     stores = Stores(engine, settings)
     if not (engine.is_read_only or is_source):
-        # A store that is locked or full now is looked at when it is opened the next time.
+        # If the store is locked or full now, this is done at the next open.
         with suppress(RelayError):
             if stores.ledger.get(RESTORE, RowKind.FINISHED, ONLY) is None:
                 from contextrelay.core.upgrade import finish_pushes
@@ -47,10 +47,10 @@ def open_stores(
 
 
 def answer(stores: Stores, verb: Verb[Reply], body: Body = b"", key: str = "") -> Reply:
-    """Answer a verb that may come with a body.
+    """Answer a verb, with its body if it has one.
 
-    With an idempotency key it is done once in KEY_KEPT_S, however often it is asked. Whether the
-    caller may ask it is decided in core/access.py.
+    With an idempotency key a request is executed once within KEY_KEPT_S, however often it is sent.
+    core/access.py decides whether the caller may send it.
     """
     kind: type[Verb[Any]] = type(verb)
     bounded = stores.ledger.may_lose and not kind.traits.slow
@@ -65,10 +65,8 @@ _UNBOUNDED = nullcontext()
 
 
 def _damaged(error: Exception) -> Broken:
-    # What is read here was stored: requests are decoded before.
-    return Broken(
-        f"a stored record cannot be read: {error}", "see what is damaged with: relay verify"
-    )
+    # Requests are decoded earlier: a decoding error here is in stored data.
+    return Broken(f"cannot read a stored record: {error}", "check the store: relay verify")
 
 
 def _answer(stores: Stores, verb: Verb[Reply], body: Body, key: str) -> Reply:
@@ -88,7 +86,7 @@ def _admitted(stores: Stores, verb: Verb[Any]) -> Callable[[Stores, Any, Body], 
     """Return the function that answers a verb for the caller of the stores.
 
     Raises:
-        Forbidden: the verb is not for this caller.
+        Forbidden: the caller may not use the verb.
         Unavailable: the store is locked for a restore.
     """
     kind: type[Verb[Any]] = type(verb)
@@ -96,7 +94,7 @@ def _admitted(stores: Stores, verb: Verb[Any]) -> Callable[[Stores, Any, Body], 
         stores.lock_check.refuse_locked(stores.ledger)
     function = ANSWERS.get(kind)
     if function is None:
-        # Imported when it is first asked: this keeps the start of a short command short.
+        # Import on first use, so that short commands start fast.
         import_module(f"contextrelay.core.{kind.traits.answered_in}")
         function = ANSWERS[kind]
     return function if stores.caller is None else stores.caller.admit(verb, function)
@@ -114,14 +112,14 @@ def _count(stores: Stores, verb: Verb[Any], reply: Any) -> None:
     _note(stores, verb, reply)
 
 
-# Pushes that arrive side by side
+# Concurrent pushes
 
 Asked = tuple[Stores, Push, Body, str]
-"""A push as its caller sees the stores, its body, and its idempotency key, "" for none."""
+"""A push: the stores as its caller sees them, the verb, its body, its idempotency key or ""."""
 
 
 def answer_pushes(asked: Sequence[Asked]) -> list[Artifact | RelayError]:
-    """Answer pushes as `answer` does, each by itself; those that may share a commit do so."""
+    """Answer pushes as `answer` does; those that can share a commit do."""
     replies: list[Artifact | RelayError] = []
     groups: dict[str | None, list[tuple[int, Push, bytes]]] = {}
     for index, (stores, verb, body, key) in enumerate(asked):
@@ -147,10 +145,10 @@ _NOT_ANSWERED = Invalid("not answered")
 
 
 def can_share_commit(stores: Stores, verb: Push, key: str) -> bool:
-    """Return whether a push may share a commit with pushes of other callers of its space.
+    """Return True if a push may share a commit with pushes of other callers of its space.
 
-    One into a thread commits with its patch, one with a key or a quota with what is counted there;
-    one with sources or parts may find them gone at its commit.
+    A push into a thread commits with its patch, and a push with a key or a quota with its own rows.
+    The sources or parts of a push may be gone at its commit.
     """
     caller = stores.caller
     return (

@@ -1,12 +1,12 @@
-"""Backups: a whole store as one tar file, and back, into any engine, which is locked meanwhile.
+"""Backups: write a whole store to one tar file, and restore it into any engine.
 
-`blobs/<name>` are the large bodies, `ledger/<number>` pages of logs, `end` what was counted: a
-backup without its end is refused. Facts keep their numbers and rows their due times. The token of
-the lock is a word, and random digits, so that of two who fill a store only the one that began last
-writes. It is kept in the ledger, so a crash leaves it there.
+`blobs/<name>` are the large bodies, `ledger/<number>` pages of logs, `end` the counts: a backup
+without its end is refused. Facts keep their numbers and rows their due times. The store is locked
+during a restore. The token of the lock is a word and random digits, so that of two restores only
+the one that started last writes. The lock is in the ledger, so it remains after a crash.
 
-Rule: a backup is taken from a view that stands still, with blobs held, while others go on writing
-(where the engine has no such view, pause the writers or use the engine's own backup).
+Rule: a backup reads a snapshot, with blobs held, while others go on writing. If the engine has no
+snapshots, pause the writers or use the engine's own backup.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class End(Struct, frozen=True):
     body_bytes: int
 
 
-# Out
+# Backup
 
 
 @answers(Backup)
@@ -86,7 +86,7 @@ def _tar(stores: Stores, created_ms: int) -> Iterator[bytes]:
 
 
 def _pages(view: Reads) -> Iterator[list[BackupPart]]:
-    """The parts of every log, about a megabyte at a time."""
+    """Yield the parts of every log, about a megabyte at a time."""
     page: list[BackupPart] = []
     page_bytes = 0
     for log in walk_logs(view, ""):
@@ -128,15 +128,15 @@ def _padding(size_bytes: int) -> bytes:
     return bytes(-size_bytes % _TAR_BLOCK)
 
 
-# In
+# Restore
 
 
 @answers(Restore)
 def restore(stores: Stores, verb: Restore, body: Body) -> RestoreReport:
-    """Read the whole backup twice: to check it, and, only if all of it is right, to store it.
+    """Read the whole backup twice: first to check it, then, if it is valid, to store it.
 
-    From before the first write until after the last one the ledger is locked. A crash leaves it
-    locked, and the next restore, or one that is abandoned, erases what this one wrote.
+    The ledger is locked from before the first write until after the last one. It stays locked after
+    a crash; the next restore, or `restore --abandon`, erases what this one wrote.
     """
     if verb.is_abandoned:
         return _abandon(stores)
@@ -162,15 +162,15 @@ def restore(stores: Stores, verb: Restore, body: Body) -> RestoreReport:
 
 
 def _abandon(stores: Stores) -> RestoreReport:
-    """Erase what an unfinished restore or migration wrote, and open the store again, empty."""
+    """Erase what an unfinished restore or migration wrote, and unlock the empty store."""
     token = stores.ledger.locked_by()
     if token == UNLOCKED:
         raise Invalid(
-            "no restore or migration is unfinished here", "to begin one: relay restore FILE"
+            "no unfinished restore or migration to abandon", "to start one: relay restore FILE"
         )
     created_at = moment(stores.now_ms())
     word = token.partition(b":")[0] + b":"
-    if word != LOOKING:  # Else it has written nothing yet.
+    if word != LOOKING:  # Otherwise nothing has been written yet.
         token = lock_to_fill(stores, word)
         with lock_token(token):
             clear(stores)
@@ -182,18 +182,20 @@ def _guarded(act: Callable[[], End]) -> End:
     try:
         return act()
     except (tarfile.TarError, DecodeError, EOFError, ValueError, OverflowError) as error:
-        raise Invalid(f"this is no whole backup: {error}", "take another backup file") from error
+        raise Invalid(f"not a valid backup file: {error}", "use another backup file") from error
 
 
 def _read(spool: IO[bytes], check: _Check) -> End:
-    """Go through a backup from its beginning; `check` is shown every member."""
+    """Read a backup from its start and pass every member to `check`."""
     spool.seek(0)
     with tarfile.open(fileobj=spool, mode="r|") as tar:
         for info in tar:
             content = tar.extractfile(info)
             folder, _, name = info.name.partition("/")
             if content is None or not info.isreg() or info.size > _MEMBER_BYTES_MAX:
-                raise Invalid(f"{info.name[:80]!r} has no place in a backup", "check the file")
+                raise Invalid(
+                    f"unexpected member in the backup: {info.name[:80]!r}", "check the file"
+                )
             if folder == "blobs":
                 check.take_blob(name, content, info.size)
             elif folder == "ledger":
@@ -201,12 +203,14 @@ def _read(spool: IO[bytes], check: _Check) -> End:
             elif info.name == "end":
                 return check.take_end(codec.decode(content.read(), type=End))
             else:
-                raise Invalid(f"{info.name[:80]!r} has no place in a backup", "check the file")
-    raise Invalid("this backup was cut short", "take another backup file")
+                raise Invalid(
+                    f"unexpected member in the backup: {info.name[:80]!r}", "check the file"
+                )
+    raise Invalid("the backup is incomplete: its end is missing", "use another backup file")
 
 
 class _Check:
-    """Finds out whether a backup is whole and right, and stores nothing."""
+    """A check that a backup is complete and valid; it stores nothing."""
 
     def __init__(self) -> None:
         self._heads: dict[str, int] = {}
@@ -217,7 +221,10 @@ class _Check:
         for chunk in _chunks(content):
             digest.update(chunk)
         if not BLOB_NAME.fullmatch(name) or digest.hexdigest() != name.partition("-")[0]:
-            raise Broken(f"body {name[:12]!r} in the backup has changed", "take another backup")
+            raise Broken(
+                f"body {name[:12]!r} in the backup does not match its hash",
+                "use another backup file",
+            )
         self._bodies += 1
         self._body_bytes += size_bytes
 
@@ -225,11 +232,20 @@ class _Check:
         for part in parts:
             head = self._heads.get(part.log)
             if not part.log or part.is_first != (head is None) or part.after < 0:
-                raise Invalid(f"{part.log[:40]!r} is out of order in the backup", "take another")
+                raise Invalid(
+                    f"log {part.log[:40]!r} in the backup is out of order",
+                    "use another backup file",
+                )
             if head is not None and part.after != head:
-                raise Invalid(f"{part.log[:40]!r} lacks facts in the backup", "take another")
+                raise Invalid(
+                    f"log {part.log[:40]!r} in the backup has missing facts",
+                    "use another backup file",
+                )
             if any(row.body is None or not row.kind or not row.key for row in part.rows):
-                raise Invalid(f"{part.log[:40]!r} has a bad row in the backup", "take another")
+                raise Invalid(
+                    f"log {part.log[:40]!r} in the backup has an invalid row",
+                    "use another backup file",
+                )
             self._heads[part.log] = part.after + len(part.facts)
 
     def take_end(self, end: End) -> End:
@@ -238,13 +254,15 @@ class _Check:
             self._bodies,
             self._body_bytes,
         ):
-            raise Invalid("this backup lacks a part", "take another backup file")
+            raise Invalid(
+                "the backup is incomplete: its counts do not match", "use another backup file"
+            )
         moment(end.created_ms)
         return end
 
 
 class _Fill(_Check):
-    """Stores a backup that was checked: bodies first, then what points to them."""
+    """The second reading of a checked backup: stores bodies first, then what points to them."""
 
     def __init__(self, stores: Stores) -> None:
         super().__init__()
@@ -260,7 +278,7 @@ class _Fill(_Check):
         ledger = self._stores.ledger
         for part in parts:
             if part.log == RESTORE:
-                continue  # Of the store that was backed up; here it would keep others out.
+                continue  # A lock of the source store; restored, it would lock this one.
             if part.after > ledger.last(part.log):
                 ledger.trim(part.log, part.after + 1)
             ledger.commit(Write(part.log, tuple(part.facts), tuple(part.rows)))
@@ -277,28 +295,28 @@ def _chunks(content: IO[bytes]) -> Iterator[bytes]:
 LOOKING = b"looking:"
 """It is not known yet whether the store was empty: nothing may be erased."""
 FILLING = b"filling:"
-"""The store was empty when it was locked: all that is in it was written by a restore."""
+"""The store was empty when it was locked: everything in it was written by a restore."""
 MIGRATING = b"migrating:"
-"""The same, by a migration; a hash of where it comes from follows."""
+"""The same for a migration; a hash of the source follows."""
 
 _UNFINISHED = {
     FILLING: ("restore", "relay restore FILE"),
-    MIGRATING: ("migration from another store", "relay migrate with the FROM that it began with"),
+    MIGRATING: ("migration from another store", "relay migrate with the same FROM"),
 }
 
 
 def migrating(source: Stores) -> bytes:
-    """The word of a migration from a store: no other one is copied over what this one began."""
+    """Return the lock word of a migration from a store; no other source can continue it."""
     home = source.engine.home
     place = source.engine.address if home is None else str(home.resolve())
     return MIGRATING + hashlib.sha256(place.encode()).hexdigest()[:16].encode() + b":"
 
 
 def lock_to_fill(stores: Stores, word: bytes) -> bytes:
-    """Lock the store against all others, also against one who began the same before.
+    """Lock the store against all other writers, including an earlier attempt of the same restore.
 
     Raises:
-        Conflict: it is not empty, and what is in it was not written by the same.
+        Conflict: it is not empty, and its content was not written by the same restore or migration.
     """
     ledger = stores.ledger
     chance = stores.random_bytes(16).hex().encode()
@@ -306,7 +324,7 @@ def lock_to_fill(stores: Stores, word: bytes) -> bytes:
     if not found.startswith(word):
         _refuse_unfinished(stores, found)
         if found == UNLOCKED:
-            _refuse_content(stores)  # A store that is in use is not locked even for a moment.
+            _refuse_content(stores)  # A store in use must not be locked even for a moment.
         swap_lock(stores, found, LOOKING + chance)
         found = LOOKING + chance
         try:
@@ -315,7 +333,7 @@ def lock_to_fill(stores: Stores, word: bytes) -> bytes:
             unlock(stores, found)
             raise
     swap_lock(stores, found, word + chance)
-    # Readers look at the lock only now and then (core/stores.py).
+    # Readers check the lock only now and then (core/stores.py).
     time.sleep(LOCK_TRUSTED_S)
     return word + chance
 
@@ -326,11 +344,13 @@ def unlock(stores: Stores, token: bytes) -> None:
 
 def swap_lock(stores: Stores, old: bytes, new: bytes) -> None:
     if not stores.ledger.swap_lock(old, new):
-        raise Conflict("another began to fill this store", "let that one finish")
+        raise Conflict(
+            "another restore or migration into this store has started", "wait until it has finished"
+        )
 
 
 def clear(stores: Stores) -> None:
-    """Erase what is in a locked store; the lock, in a log of its own, stays."""
+    """Erase the content of a locked store; the lock, in its own log, remains."""
     for log in [each for each in walk_logs(stores.ledger, "") if each != RESTORE]:
         stores.ledger.drop(log, expect=stores.ledger.last(log))
     if was_cut_short_before(stores.ledger):
@@ -338,7 +358,7 @@ def clear(stores: Stores) -> None:
 
 
 def was_cut_short_before(ledger: Reads) -> bool:
-    """Whether an earlier version's restore was cut short: it left a row that kept nobody out."""
+    """Return True if a restore by an earlier version, which did not lock, was interrupted."""
     return ledger.get(RESTORE, RowKind.UNFINISHED, ONLY) is not None
 
 
@@ -346,8 +366,8 @@ def _refuse_content(stores: Stores) -> None:
     if any(log != RESTORE for log in stores.ledger.logs("", "", 2)):
         raise Conflict(
             "the store is not empty",
-            "fill a new one: relay --store ADDRESS restore FILE, relay migrate FROM ADDRESS; a "
-            "migration goes on only into what --keep-locked left locked",
+            "use a new one: relay --store ADDRESS restore FILE, relay migrate FROM ADDRESS; a "
+            "migration can only continue in a store that --keep-locked left locked",
             place=stores.engine.address,
         )
 
@@ -356,8 +376,8 @@ def _refuse_unfinished(stores: Stores, found: bytes) -> None:
     for word, (name, again) in _UNFINISHED.items():
         if found.startswith(word):
             raise Conflict(
-                f"a {name} into this store is not finished",
-                f"finish it: {again}; or give it up: "
+                f"an earlier {name} into this store is not finished",
+                f"finish it: {again}; or discard it: "
                 f"relay --store {stores.engine.address} restore --abandon",
                 place=stores.engine.address,
             )

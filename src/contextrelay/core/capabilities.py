@@ -1,11 +1,11 @@
-"""Capabilities that this process knows, the function behind each, and the cache of their results.
+"""Capabilities: the registry of this process, and the cache of their results.
 
-They are built in, a user's own by the decorator, or brought by a package through the entry points
-of the group `contextrelay.capabilities`, which are loaded when they are first needed. The log
-`k/<cache key>` has one row `result`, which comes up on the due list when its time is over.
+Capabilities are built in, registered by a user with the decorator, or provided by a package through
+the entry point group `contextrelay.capabilities`, which is loaded on first need. The log
+`k/<cache key>` has one row `result`, which is due when the result expires.
 
-Rule: a name means one thing: a user may redefine a capability of their own, never one built in. An
-entry of the cache is a hint: where its artifact is gone it is a miss, and losing it costs a run.
+Rule: users may replace their own capabilities, never a built-in one. A cache entry is a hint: if
+its artifact is gone it is a miss, and losing it costs only a run.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ANY_ARGS: dict[str, Any] = {"type": "object"}
 
 
 class Call(Struct, frozen=True):
-    """What a capability is run with; those of users see the arguments alone."""
+    """The input of a capability; those of users get only the arguments."""
 
     stores: Stores
     args: dict[str, Any]
@@ -50,7 +50,7 @@ class Call(Struct, frozen=True):
 
 
 class Result(Struct, frozen=True):
-    """What a capability brings, with what describes it."""
+    """The output of a capability, with its description."""
 
     body: bytes
     media_type: str | None = None
@@ -59,7 +59,7 @@ class Result(Struct, frozen=True):
 
 
 class Registered(Struct, frozen=True):
-    """A capability, and what runs it."""
+    """A capability and its function."""
 
     capability: Capability
     run: Callable[[Call], Any]
@@ -67,7 +67,7 @@ class Registered(Struct, frozen=True):
 
 
 class Capabilities(Struct, frozen=True):
-    """Every capability there is, and what is wrong with those that could not be loaded."""
+    """All capabilities, and the errors of those that could not be loaded."""
 
     registered: list[Registered]
     problems: list[str]
@@ -88,13 +88,13 @@ def capability(
     cache_ttl_s: int = CACHE_TTL_S_DEFAULT,
     version: str = "1",
 ) -> Callable[[Function], Function]:
-    """Make a function invocable by name: it takes the arguments as a dict.
+    """Register a function as a capability: it takes the arguments as a dict.
 
-    It returns text, bytes, or a dict or list that is JSON. Change `version` when the results
-    change: those that are cached are then no longer used.
+    It returns text, bytes, or a dict or list that is valid JSON. Change `version` when the results
+    change: results cached for other versions are not used.
 
     Raises:
-        Invalid: the name, the schema or the time is not what it has to be.
+        Invalid: the name, the schema or the cache time is invalid.
     """
 
     def register(function: Function) -> Function:
@@ -107,25 +107,30 @@ def capability(
 
 
 def built_in(described: Capability, run: Callable[[Call], Result]) -> Registered:
-    """A capability of our own, checked as any other."""
+    """Return a built-in capability, checked like any other."""
     check_schema(described.args_schema)
     return Registered(described, run, is_built_in=True)
 
 
 def add(registered: Registered) -> None:
-    """Register a capability, in place of an earlier one of that name."""
+    """Register a capability, replacing an earlier one of that name."""
     name = registered.capability.name
     with _lock:
         there = _registered.get(name)
         if there is not None and there.is_built_in and not registered.is_built_in:
-            raise Invalid(f"{name} is built in", "choose another name, such as my.search")
+            raise Invalid(
+                f"{name} is a built-in capability", "choose another name, such as my.search"
+            )
         if there is None and len(_registered) >= CAPABILITIES_MAX:
-            raise Full(f"{name} is one too many", f"the limit is {CAPABILITIES_MAX} capabilities")
+            raise Full(
+                f"too many capabilities: cannot add {name}",
+                f"the limit is {CAPABILITIES_MAX} capabilities",
+            )
         _registered[name] = registered
 
 
 def find(name: str) -> Registered:
-    """The capability of a name; where none is known, packages are asked for it.
+    """Return the capability of a name; load those of packages if it is not known yet.
 
     Raises:
         NotFound: there is none.
@@ -141,14 +146,12 @@ def find(name: str) -> Registered:
 
     names = [each.capability.name for each in every.registered]
     close = get_close_matches(name, names, 1, 0.5)
-    hint = f"did you mean {close[0]}?" if close else "see what there is with: relay cap list"
-    raise NotFound(
-        f"no capability is called {ascii(name)[1:-1]}", "; ".join([hint, *every.problems])
-    )
+    hint = f"did you mean {close[0]}?" if close else "list the capabilities: relay cap list"
+    raise NotFound(f"capability not found: {ascii(name)[1:-1]}", "; ".join([hint, *every.problems]))
 
 
 def known() -> Capabilities:
-    """Every capability by name, those of installed packages included."""
+    """Return all capabilities by name, including those of installed packages."""
     global _is_loaded
     with _lock:
         if not _is_loaded:
@@ -158,13 +161,13 @@ def known() -> Capabilities:
 
 
 def without_paths(said: str) -> str:
-    """What foreign code said, with file names but without their folders."""
+    """Return a foreign error text with file names but without their folders."""
     return _PATH.sub(lambda found: f"…/{_FOLDERS.sub('', found[0].strip(_QUOTES))}", said)
 
 
 _QUOTES = "'\""
 _FOLDERS = re.compile(r".*[/\\]", re.DOTALL)
-# In quotes, with blanks in it; or without either. What follows a colon or a slash is a URL's.
+# Paths in quotes, with spaces; or unquoted, without. After a colon or a slash it is a URL's.
 _PATH = re.compile(
     r"""'(?:/|[A-Za-z]:\\)[^']*'|"(?:/|[A-Za-z]:\\)[^"]*"|"""
     r"""(?<![\w:/.])(?:/[^\s'"():,;/]+){2,}|(?<!\w)[A-Za-z]:\\[^\s'"():,;]+"""
@@ -172,7 +175,7 @@ _PATH = re.compile(
 
 
 def _load() -> None:
-    """Import what packages bring; one that is broken is listed and does not stop the others."""
+    """Load the capabilities of packages; one that fails is listed and does not stop the others."""
     from importlib.metadata import entry_points
 
     for point in entry_points(group=GROUP):
@@ -193,9 +196,13 @@ def _described(
     version: str,
 ) -> Capability:
     if not _NAME.fullmatch(name) or len(name) > LABEL_CHARS_MAX:
-        raise Invalid(f"{name[:LABEL_CHARS_MAX]!r} is no name", "write it like my.search")
+        raise Invalid(
+            f"invalid capability name {name[:LABEL_CHARS_MAX]!r}", "use a name like my.search"
+        )
     if not 1 <= cache_ttl_s <= TTL_S_MAX:
-        raise Invalid(f"cache_ttl_s of {name} is {cache_ttl_s}", f"take 1 to {TTL_S_MAX} seconds")
+        raise Invalid(
+            f"invalid cache_ttl_s of {name}: {cache_ttl_s}", f"use 1 to {TTL_S_MAX} seconds"
+        )
     if description:
         check_label(description, "description", _DESCRIPTION_CHARS_MAX)
     schema = _ANY_ARGS if args_schema is None else args_schema
@@ -222,7 +229,7 @@ class CachedResult(Struct, frozen=True):
     until_ms: int
 
 
-# As many as the clients of seed 002 expect: 128 bits.
+# 128 bits, the length that clients of seed 002 expect.
 _KEY_CHARS = 32
 _canonical = Encoder(order="sorted")
 _encoder = Encoder()
@@ -230,13 +237,13 @@ _decoder = Decoder(CachedResult)
 
 
 def key_of(tenant: str, capability: Capability, args: dict[str, Any], thread: str | None) -> str:
-    """What a result is found by: the same for the same arguments, in whatever order they come."""
+    """Return the cache key of a call; the order of the arguments does not matter."""
     named = [tenant, capability.name, args, thread, capability.version]
     return hashlib.sha256(_canonical.encode(named)).hexdigest()[:_KEY_CHARS]
 
 
 def find_cached(stores: Stores, key: str) -> Artifact | None:
-    """The artifact that answers, if it is there and its time is not over."""
+    """Return the cached artifact if it exists and has not expired, or None."""
     entry = _read(stores, result_log(key))
     if entry is None or entry.until_ms <= stores.now_ms():
         return None
@@ -247,35 +254,36 @@ def find_cached(stores: Stores, key: str) -> Artifact | None:
 
 
 def keep(stores: Stores, key: str, capability: str, ref: str, ttl_s: int) -> None:
-    """Remember a result for so long."""
+    """Cache a result for `ttl_s` seconds."""
     now_ms = stores.now_ms()
     entry = CachedResult(capability, ref, now_ms, now_ms + ttl_s * 1000)
     row = Row(RowKind.RESULT, ONLY, _encoder.encode(entry), entry.until_ms)
-    with suppress(Full):  # The result is there, whether or not there is room to remember it.
+    # The result is stored; only the cache entry is missing if there is no room.
+    with suppress(Full):
         stores.ledger.commit(Write(result_log(key), rows=(row,)))
 
 
 def count_hit(stores: Stores, capability: str) -> None:
-    """Count that the cache had a result: in this process, and in the store."""
+    """Count a cache hit, in this process and in the store."""
     stores.cache_hits.add()
     with suppress(Full):
         stores.ledger.tally(CACHE_HITS, {capability: 1})
 
 
 def hits(stores: Stores) -> dict[str, int]:
-    """How often the cache had a result, by capability."""
+    """Return the number of cache hits by capability."""
     return stores.ledger.tally(CACHE_HITS, {})
 
 
 def forget_cached(stores: Stores, log: str) -> None:
-    """Forget an entry that is due; a sweep comes here."""
+    """Delete an expired entry; called by a sweep."""
     entry = _read(stores, log)
     if entry is None or entry.until_ms <= stores.now_ms():
         stores.ledger.commit(_forgetting(log))
 
 
 def purge(stores: Stores, capability: str | None) -> int:
-    """Forget every entry, or those of one capability; how many."""
+    """Delete all entries, or those of one capability; return their number."""
     count = 0
     for page in log_pages(stores.ledger, RESULTS):
         chosen = [log for log in page if _is_of(_read(stores, log), capability)]

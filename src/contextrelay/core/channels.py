@@ -1,10 +1,11 @@
-"""Channels: signals are sent, read in order, listed by channel, and deleted when they are old.
+"""Channels: send signals, read them in order, list the channels, and delete old signals.
 
-The log `c/<channel>` has a fact for each signal. Two kinds of its rows come up on the due list:
-`kept`, some signals that are old now; `idle`, a channel that has had none for long.
+The log `c/<channel>` has a fact for each signal. Two kinds of its rows are put on the due list:
+`kept`, for signals that reach their age limit, and `idle`, for a channel that has had no signal for
+long.
 
-Rule: the signal of a push is written in the commit that stores it. A row goes only when what it
-asks for is done, so that a sweep can stop anywhere.
+Rule: the signal of a push is written in the commit that stores it. A row is deleted only after its
+work is done, so that a sweep can stop anywhere.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ from contextrelay.model.signal import (
 from contextrelay.store.ledger import ONLY, Fact, Ledger, Reads, Row, Stale, Write
 from contextrelay.verbs import Body, ListChannels, Publish, ReadSignals
 
-# More signals than are to be kept may be, by one part in so many: trimming each time costs more.
+# A channel may exceed its limit by one part in this many: trimming at each signal costs more.
 SIGNALS_TRIMMED_SHARE = 10
-# The age of signals is measured in so many steps of the time that they are kept.
+# The age of signals is measured in this many steps of their retention time.
 SIGNAL_AGE_STEPS = 24
 
 
@@ -51,7 +52,7 @@ _signal_decoder = Decoder(Signal)
 def publish(stores: Stores, verb: Publish, body: Body) -> Signal:
     check_label(verb.by, "by", LABEL_CHARS_MAX)
     if verb.message is None:
-        raise Invalid("the message is null", "send any other JSON value")
+        raise Invalid("the message is null", "send any JSON value except null")
     check_json(verb.message, "the message", MESSAGE_BYTES_MAX)
     log = channel_log(check_channel(verb.channel))
     now_ms = stores.now_ms()
@@ -66,7 +67,7 @@ def publish(stores: Stores, verb: Publish, body: Body) -> Signal:
 
 
 def _publish_once(stores: Stores, log: str, sent: SentSignal) -> Signal:
-    """Send a signal that has a key, or find it; the head is expected, so that one of two wins."""
+    """Send a signal that has a key, or return the one sent before; the head is expected."""
     with stores.ledger.patience():
         for _ in range(RETRIES_MAX):
             head = stores.ledger.last(log)
@@ -79,11 +80,11 @@ def _publish_once(stores: Stores, log: str, sent: SentSignal) -> Signal:
             with suppress(Stale):
                 trim_surplus(stores, [write], stores.ledger.commit(write))
                 return signal
-    raise Unavailable(f"others keep sending to {log.removeprefix(CHANNELS)!r}", "ask again")
+    raise Unavailable(f"too many concurrent signals on {log.removeprefix(CHANNELS)!r}", "try again")
 
 
 def signal_writes(stores: Stores, made: list[Artifact]) -> list[Write]:
-    """Return the signals of pushes, in order, one write a channel."""
+    """Return the writes with the signals of pushes, in order, one per channel."""
     by_channel: dict[str, list[Artifact]] = {}
     for artifact in made:
         if artifact.channel is not None:
@@ -92,7 +93,7 @@ def signal_writes(stores: Stores, made: list[Artifact]) -> list[Write]:
 
 
 def signal_write(stores: Stores, channel: str, made: list[Artifact]) -> Write:
-    """Return the signals of pushes to one channel."""
+    """Return the write with the signals of pushes to one channel."""
     now_ms = stores.now_ms()
     facts = tuple(
         _encoder.encode(
@@ -109,7 +110,7 @@ def signal_write(stores: Stores, channel: str, made: list[Artifact]) -> Write:
 
 
 def kept_row(stores: Stores, now_ms: int) -> Row:
-    """When the signals of about now will be old. Its key, and so the row, is theirs in common."""
+    """Return the due row for signals of about now; signals of the same step share its key."""
     kept_ms = stores.settings.signal_kept_s * 1000
     step_ms = kept_ms // SIGNAL_AGE_STEPS
     end_ms = (now_ms // step_ms + 1) * step_ms
@@ -117,13 +118,13 @@ def kept_row(stores: Stores, now_ms: int) -> Row:
 
 
 def trim_surplus(stores: Stores, writes: list[Write], heads: list[int]) -> None:
-    """Forget the oldest signals of a channel that has too many, once in so many signals."""
+    """Delete the oldest signals of a channel that has too many, once in a number of signals."""
     kept_max = stores.settings.signals_kept_max
     step = max(1, kept_max // SIGNALS_TRIMMED_SHARE)
     for write, head in zip(writes, heads, strict=True):
         is_turn = head // step > (head - len(write.facts)) // step
         if is_turn and head > kept_max:
-            with suppress(RelayError):  # The signal is sent; the next turn trims for this one too.
+            with suppress(RelayError):  # The signal is sent; the next trim removes these too.
                 stores.ledger.trim(write.log, head - kept_max + 1)
 
 
@@ -138,7 +139,7 @@ def _new_id(stores: Stores) -> str:
 def read_signals(stores: Stores, verb: ReadSignals, body: Body) -> SignalPage:
     log = channel_log(check_channel(verb.channel))
     for _ in range(RETRIES_MAX):
-        # The head first: what comes between the two reads is no gap.
+        # Read the head first: signals that arrive between the two reads are not a gap.
         head = stores.ledger.last(log)
         if verb.after is None:
             return SignalPage(signals=[], head=head)
@@ -147,8 +148,10 @@ def read_signals(stores: Stores, verb: ReadSignals, body: Body) -> SignalPage:
         if not (facts and stores.ledger.may_lose) or _stay(stores.ledger, log, facts):
             break
     else:
-        raise Unavailable(f"channel {verb.channel} changes faster than it is read", "try again")
-    # The last one that is not kept, if any: of none kept, all up to the head.
+        raise Unavailable(
+            f"channel {verb.channel!r} changes faster than it can be read", "try again"
+        )
+    # The last deleted signal, if any; if all are deleted, that is the head.
     missed = facts[0].seq - 1 if facts else head
     gap = None
     if missed > after or verb.after > head:
@@ -161,29 +164,29 @@ def read_signals(stores: Stores, verb: ReadSignals, body: Body) -> SignalPage:
 
 
 def _stay(ledger: Ledger, log: str, facts: list[Fact]) -> bool:
-    """Whether facts are still there once they were confirmed: a fail-over takes back what was not.
+    """Return True if facts are still in the log after confirmation: a fail-over may revert them.
 
-    Else a listener would have heard it, and would miss what gets its number.
+    Otherwise a subscriber would receive them, and miss the facts that get their numbers.
 
     Raises:
-        Unconfirmed: replicas are away, so nobody knows.
+        Unconfirmed: replicas are unreachable, so it cannot be known.
     """
     ledger.confirm(log)
     return ledger.read(log, facts[0].seq - 1, len(facts)) == facts
 
 
 def decoded(fact: Fact, channel: str) -> SentSignal:
-    """The signal in a fact.
+    """Decode the signal in a fact.
 
     Raises:
-        Broken: it cannot be read.
+        Broken: it cannot be decoded.
     """
     try:
         return _decoder.decode(fact.body)
     except UNREADABLE as error:
         raise Broken(
-            f"signal {fact.seq} of channel {channel!r} cannot be read: {error}",
-            f"go on after {fact.seq}; see what else is damaged with: relay verify",
+            f"cannot read signal {fact.seq} of channel {channel!r}: {error}",
+            f"continue after {fact.seq}; check the store: relay verify",
         ) from error
 
 
@@ -200,20 +203,20 @@ def list_channels(stores: Stores, verb: ListChannels, body: Body) -> ChannelList
 
 
 def _view(ledger: Reads, log: str) -> ChannelView | None:
-    """A channel, if a signal was ever sent to it: a push may only have named it."""
+    """Return a channel if a signal was ever sent to it, or None: a push may have only named it."""
     head = ledger.last(log)
     if not head:
         return None
     name = log.removeprefix(CHANNELS)
     newest = ledger.read(log, head - 1, 1)
     last_at = None
-    with suppress(Broken):  # verify reports a signal that is damaged.
+    with suppress(Broken):  # verify reports a damaged signal.
         last_at = moment(decoded(newest[0], name).ts) if newest else None
     return ChannelView(name=name, head=head, last_at=last_at)
 
 
 def apply_retention(stores: Stores, log: str, row: Row) -> None:
-    """Do what a due row of a channel asks for."""
+    """Do the work of a channel's due row."""
     if row.kind == RowKind.KEPT:
         _forget_old(stores, log, row)
     elif row.kind == RowKind.IDLE:
@@ -223,9 +226,9 @@ def apply_retention(stores: Stores, log: str, row: Row) -> None:
 def _forget_old(stores: Stores, log: str, row: Row) -> None:
     kept_ms = stores.settings.signal_kept_s * 1000
     now_ms = stores.now_ms()
-    # The head first: what comes after it is not old.
+    # Read the head first: signals after it are not old.
     head = stores.ledger.last(log)
-    # The first signal that is not old.
+    # The first signal to keep.
     old_ms = now_ms - kept_ms
     facts = walk_facts(stores.ledger, log)
     oldest = next((fact for fact in facts if _sent_ms(fact, log) > old_ms), None)
@@ -234,10 +237,10 @@ def _forget_old(stores: Stores, log: str, row: Row) -> None:
     end_ms = int(row.key)
     if oldest is None:
         idle = Row(RowKind.IDLE, ONLY, b"%d" % head, end_ms + TOMBSTONE_S * 1000)
-        with suppress(Stale):  # There is a new signal, which has a row of its own.
+        with suppress(Stale):  # There is a new signal, which has its own row.
             stores.ledger.commit(Write(log, rows=(idle,), expect=head))
     elif (sent_ms := _sent_ms(oldest, log)) < end_ms:
-        # The settings keep signals longer than they did when these were sent.
+        # The retention time was increased since these were sent.
         later_ms = sent_ms + kept_ms + kept_ms // SIGNAL_AGE_STEPS
         done = Row(RowKind.KEPT, row.key, b"", later_ms)
     stores.ledger.commit(Write(log, rows=(done,)))
@@ -247,13 +250,13 @@ def _sent_ms(fact: Fact, log: str) -> int:
     try:
         return decoded(fact, log.removeprefix(CHANNELS)).ts
     except Broken:
-        return 0  # Nobody can read it: it is as good as old.
+        return 0  # An unreadable signal counts as old.
 
 
 def _forget_idle(stores: Stores, log: str, row: Row) -> None:
     head = stores.ledger.last(log)
     if head != int(row.body or b"0"):
-        # There were signals since; the last of them will bring this row back.
+        # There were signals since; the row of the last one is due later.
         stores.ledger.commit(Write(log, rows=(Row(RowKind.IDLE, ONLY, None),)))
     else:
         with suppress(Stale):

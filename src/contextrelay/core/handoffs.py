@@ -1,11 +1,12 @@
-"""Handoffs: given by one agent, accepted by another, listed, and explained.
+"""Handoffs: given by one agent, accepted by another, listed and shown.
 
-A handoff is an artifact of its thread; its bytes are what the receiver reads. It goes into the
+A handoff is an artifact of its thread; its bytes are what the receiver reads. It is added to the
 thread in one write with the refs that it hands over. The thread's log has a row `accepted` for each
-receiver, in one write with the event. What is derived from it in its thread came of it.
+receiver, in one write with the event. Artifacts of the thread that are derived from it are its
+results.
 
-Rule: the text that a handoff comes to is never over its budget, and what was left out is listed
-with the way to get it.
+Rule: the text of a handoff is never over its budget. What was left out is listed with the command
+that gets it.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ from contextrelay.verbs import (
 )
 
 HANDOFF_OUTLINE_TOKENS_MAX = 200
-# Of an ask, in listings and events.
+# Length of the ask in listings and events.
 ASK_SHOWN_CHARS_MAX = 200
 
 
@@ -81,7 +82,7 @@ def give(stores: Stores, verb: GiveHandoff, body: Body) -> HandoffView:
         detail = {"ref": artifact.ref, "to": verb.to, "ask": verb.ask[:ASK_SHOWN_CHARS_MAX]}
         return (new_event(stores, "handoff.given", verb.by, detail),)
 
-    # Asked again with a key, it is what was given the first time.
+    # A repeated request with the same key gets the first handoff.
     artifact = pushed_before(stored, verb.thread)
     if artifact is None:
         handoff = _made(stores, verb)
@@ -127,7 +128,7 @@ def _push(verb: GiveHandoff, handoff: Handoff) -> Push:
 
 
 class _Summary(Struct, frozen=True):
-    """What an artifact's metadata say of the handoff that it is."""
+    """The metadata of a handoff's artifact."""
 
     giver: str = field(name="from")
     to: str = ""
@@ -140,7 +141,7 @@ def _plain(text: str) -> str:
 
 
 def _handed(stores: Stores, artifact: Artifact, share_tokens: int, is_late: bool) -> HandedRef:
-    """A ref with as much of an outline as has room; where it is late, by lines."""
+    """Return a ref with as much of its outline as fits; past the deadline, an outline by lines."""
     outline, tokens = "", artifact.size_bytes // 4
     if artifact.sealed is None and artifact.is_text:
         tokens = looked_into(stores, artifact, is_late).whole.tokens
@@ -158,18 +159,18 @@ def _handed(stores: Stores, artifact: Artifact, share_tokens: int, is_late: bool
 
 
 def _filled(handoff: Handoff, found: Candidates, verb: GiveHandoff) -> Handoff:
-    """A handoff with the package that fits; the text it comes to is measured, not guessed.
+    """Return a handoff with the package that fits; the length of its text is measured.
 
     Raises:
-        BudgetTooSmall: what must be in it takes more.
+        BudgetTooSmall: the required content does not fit.
     """
     reserve = _text_tokens(handoff) + _LEFT_OUT_TOKENS
     for _ in range(RETRIES_MAX):
         if reserve >= verb.budget_tokens:
             raise BudgetTooSmall(
-                f"the ask and {len(handoff.refs)} refs take {reserve} tokens of"
+                f"the ask and {len(handoff.refs)} refs take {reserve} tokens, the budget is"
                 f" {verb.budget_tokens}",
-                "give a larger budget, fewer refs or a shorter ask",
+                "pass a larger budget, fewer refs or a shorter ask",
             )
         budget = Budget(verb.budget_tokens, reserve, EACH_TOKENS)
         package = pack(found.blocks, verb.ask, budget, pins=verb.pins, digests=found.digests)
@@ -182,7 +183,7 @@ def _filled(handoff: Handoff, found: Candidates, verb: GiveHandoff) -> Handoff:
         if over <= 0:
             return filled
         reserve += over
-    raise BudgetTooSmall(f"nothing fits into {verb.budget_tokens} tokens", "give a larger budget")
+    raise BudgetTooSmall(f"nothing fits into {verb.budget_tokens} tokens", "pass a larger budget")
 
 
 _LEFT_OUT_TOKENS = 60
@@ -195,7 +196,7 @@ def _text_tokens(handoff: Handoff) -> int:
 
 
 def _kept(package: Package) -> Package:
-    """A package without what was dropped, which the handoff lists instead."""
+    """Return a package without its dropped blocks, which the handoff lists instead."""
     kept = {block.id for block in package.blocks}
     reasons = {name: reason for name, reason in package.reasons.items() if name in kept}
     return replace(package, dropped=(), reasons=reasons)
@@ -225,14 +226,14 @@ def _left_out(package: Package, handoff: Handoff) -> tuple[LeftOut, ...]:
 
 
 def _get(block: Block, handoff: Handoff) -> str:
-    """The command that gets what was left out."""
+    """Return the command that gets what was left out."""
     ref = block.metadata.get("ref")
     if isinstance(ref, str):
         return f"relay get {ref} --outline"
     return f"relay state show {handoff.state_ref}"
 
 
-# Taking
+# Accepting
 
 
 @answers(AcceptHandoff)
@@ -240,20 +241,22 @@ def accept(stores: Stores, verb: AcceptHandoff, body: Body) -> HandoffView:
     check_label(verb.by, "by")
     view = _view(stores, verb.ref)
     thread, key = view.handoff.thread, f"{verb.ref} {verb.by}"
-    # Who is given something may say that it was taken, also where the thread is not for its key;
-    # who made something up that looks like a handoff may not.
+    # A receiver may accept a handoff even if its key cannot see the thread. An artifact that only
+    # looks like a handoff cannot be accepted: no thread holds the event.
     home = stores.space
     if home.ledger.get(thread_log(thread), RowKind.ARTIFACT, verb.ref) is None:
-        raise NotFound(f"no thread has given {verb.ref}", "see them with: relay handoff list")
+        raise NotFound(
+            f"{verb.ref} was not given in any thread", "list the handoffs: relay handoff list"
+        )
 
     def check(live: Live) -> None:
         if home.ledger.get(thread_log(thread), RowKind.ACCEPTED, key) is not None:
-            raise Conflict(f"{verb.by} has accepted {verb.ref}")
+            raise Conflict(f"{verb.by} has already accepted {verb.ref}")
 
     accepted = Accepted(by=verb.by, at=moment(stores.asked_ms()))
     row = Row(RowKind.ACCEPTED, key, _encoder.encode(accepted))
     event = new_event(stores, "handoff.accepted", verb.by, {"ref": verb.ref})
-    with suppress(Conflict):  # Who takes it again gets the same.
+    with suppress(Conflict):  # Accepting again returns the same.
         append_event(home, thread, event, (row,), check)
     return replace(view, accepted=_accepted(stores, thread, verb.ref))
 
@@ -263,8 +266,8 @@ def give_back(stores: Stores, verb: ReturnHandoff, body: Body) -> Artifact:
     handoff = _view(stores, verb.ref).handoff
     if stores.ledger.get(thread_log(handoff.thread), RowKind.THREAD, ONLY) is None:
         raise NotFound(
-            f"the thread of handoff {verb.ref} is not there for you",
-            f"push the result to a channel of your own, or to handoff/{handoff.giver}",
+            f"no access to the thread of handoff {verb.ref}",
+            f"push the result to your own channel, or to handoff/{handoff.giver}",
         )
     return push_with_events(
         stores,
@@ -304,14 +307,14 @@ def list_handoffs(stores: Stores, verb: ListHandoffs, body: Body) -> HandoffList
 
 
 def _line(stores: Stores, entry: CatalogEntry) -> HandoffLine | None:
-    """A handoff in brief; None for what is gone, not finished, or only calls itself one."""
+    """Return a handoff in brief, or None if it is gone, unfinished, or not a handoff."""
     ref, artifact = entry.ref, find_readable(stores.ledger, entry.ref)
     if artifact is None or artifact.thread is None or is_over(artifact, stores.now_ms()):
         return None
     if in_ms(artifact.created_at) != entry.created_ms:
-        return None  # It was asked again, with a key, and done at another time: see there.
+        return None  # A repeated request finished it under another time: that entry is listed.
     if stores.space.ledger.get(thread_log(artifact.thread), RowKind.ARTIFACT, ref) is None:
-        return None  # It is not in its thread yet, or that is gone.
+        return None  # It is not in its thread yet, or the thread is gone.
     try:
         summary = convert(artifact.metadata.get("handoff"), _Summary)
     except ValidationError:
@@ -342,18 +345,18 @@ def _view(stores: Stores, ref: str) -> HandoffView:
 
 def _read(stores: Stores, artifact: Artifact) -> Handoff:
     if artifact.media_type != HANDOFF_MEDIA_TYPE:
-        raise Invalid(f"{artifact.ref} is no handoff", "see them with: relay handoff list")
+        raise Invalid(f"{artifact.ref} is not a handoff", "list the handoffs: relay handoff list")
     body = b"".join(read_body(stores, artifact))
     try:
         return _decoder.decode(body)
     except UNREADABLE as error:
         raise Invalid(
-            f"{artifact.ref} is no handoff: {error}", "pull it to see what it is"
+            f"{artifact.ref} is not a valid handoff: {error}", "pull it to see its content"
         ) from error
 
 
 def _accepted(stores: Stores, thread: str, ref: str) -> tuple[Accepted, ...]:
-    """Who took a handoff; the rows are in the thread's log, written with the events."""
+    """Return who accepted a handoff; the rows are in the thread's log, written with the events."""
     prefix = f"{ref} "
     rows = walk_rows(stores.space.ledger, thread_log(thread), RowKind.ACCEPTED, prefix)
     own = takewhile(lambda row: row.key.startswith(prefix), rows)
@@ -362,7 +365,7 @@ def _accepted(stores: Stores, thread: str, ref: str) -> tuple[Accepted, ...]:
 
 
 def _returned(stores: Stores, thread: str, ref: str) -> tuple[str, ...]:
-    """What came of a handoff: what was derived from it and is in the giver's thread."""
+    """Return the results of a handoff: artifacts derived from it in the giver's thread."""
     made = [
         artifact
         for row in walk_rows(stores.ledger, artifact_log(ref), RowKind.DERIVED)

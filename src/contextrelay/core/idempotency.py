@@ -1,13 +1,13 @@
-"""Idempotency: a request that has a key is done once, however often it is asked, crash or not.
+"""Idempotency: a request with a key is executed once, however often it is sent, even after a crash.
 
-The log `o/<hash of the key>` has a row `asked`: what was asked, and a seed. It is the first write
-of the request's first commit, so that nothing is done under a key before that is written down. A
-retry finds it. Refs and thread ids are made of the seed, so they are the same again, and what is
-there already is found under them; a change to a log is found by the row `once` in the same write.
-Draws that must never repeat, like the names of blobs, are not made of it.
+The log `o/<hash of the key>` has a row `asked` with a hash of the request and a seed. It is the
+first write of the request's first commit, so that nothing happens under a key before the request is
+recorded. A retry finds it. Refs and thread ids are derived from the seed, so a retry derives the
+same ones and finds what is stored under them. A change to a log is found by the row `once` in the
+same write. Names that must never repeat, like those of blobs, are not derived from it.
 
-Rule: a row `once` outlives the row `asked` that leads to it, and has an id made of its seed. So a
-key is either known with all that was done under it, or forgotten, and then asks for something new.
+Rule: a row `once` outlives the row `asked` that leads to it, and has an id derived from its seed.
+So a key is either known with everything done under it, or forgotten, and then starts a new request.
 """
 
 from __future__ import annotations
@@ -40,30 +40,32 @@ from contextrelay.verbs import Body, Verb
 
 Reply = TypeVar("Reply")
 
-# Deterministic: the same request is spelled the same by every client.
+# Deterministic: every client encodes the same request to the same bytes.
 _encoder = Encoder(order="deterministic")
 
 
 class Once(Struct, frozen=True):
-    """A request that has a key: what its ids are made of, and whether it was asked before."""
+    """A request with a key: the seed of its ids, and whether it was received before."""
 
     log: str
     seed: bytes
     at_ms: int
-    """When it was first asked."""
+    """When it was first received."""
     is_again: bool
     part: str = ""
-    """Which of its steps, where each has to be done once."""
+    """The step of the request, where each step has to be done once."""
     takes_any: bool = False
-    """Whether the body of a first time stands in for this one's: where running again makes it."""
+    """Whether a retry may return an earlier result with a different body, where the body is created
+    again by each attempt.
+    """
 
     @property
     def id(self) -> str:
-        """What its rows are called."""
+        """The id of its rows."""
         return self._made("once").hex()
 
     def ref(self, what: str) -> str:
-        """The same for the same seed, step and purpose; to be guessed by nobody."""
+        """Return a ref that depends only on seed, step and purpose, and cannot be guessed."""
         return new_ref(self._made(f"ref {what}"))
 
     def _made(self, what: str) -> bytes:
@@ -75,7 +77,7 @@ class Once(Struct, frozen=True):
 
 
 def step(stores: Stores, part: str, takes_any: bool = False) -> Stores:
-    """Stores for one step of a request, with ids and rows of its own; the same without a key."""
+    """Return stores for one step of a request, with its own ids; unchanged without a key."""
     once = stores.once
     if once is None:
         return stores
@@ -83,7 +85,7 @@ def step(stores: Stores, part: str, takes_any: bool = False) -> Stores:
 
 
 def once_rows(stores: Stores, answer: bytes) -> tuple[Row, ...]:
-    """Rows for the write that does it, with the answer for a retry; none without a key."""
+    """Return the rows to write with a change, with the answer for a retry; none without a key."""
     if stores.once is None:
         return ()
     due_ms = stores.once.at_ms + (KEY_KEPT_S + UNFINISHED_PUSH_S) * 1000
@@ -91,29 +93,29 @@ def once_rows(stores: Stores, answer: bytes) -> tuple[Row, ...]:
 
 
 def answered_before(stores: Stores, log: str) -> bytes | None:
-    """What was written with the change to a log, if this request has made it already."""
+    """Return the answer stored with an earlier change to a log by this request, or None."""
     if stores.once is None:
         return None
     found = stores.ledger.get(log, RowKind.ONCE, stores.once.id)
     if found is None:
         return None
     stores.ledger.confirm(log)
-    # Read again: a fail-over may have taken back what was read before it.
+    # Read again: a fail-over may have reverted what was read before.
     return stores.ledger.get(log, RowKind.ONCE, stores.once.id)
 
 
 def reply_before(stores: Stores) -> bytes | None:
-    """The reply that an earlier time of this request has kept, if it got that far."""
+    """Return the reply that an earlier attempt of this request has stored, or None."""
     return None if stores.once is None else answered_before(stores, stores.once.log)
 
 
 def keep_reply(stores: Stores, reply: bytes) -> bytes:
-    """Keep a reply that could not be made again the same; the one to give: the first that is kept.
+    """Store a reply that cannot be derived again; return the first one stored.
 
-    Nothing is kept without a key.
+    Nothing is stored without a key.
     """
     if stores.once is not None:
-        # The log has one fact, from when it was asked; the second is the first reply.
+        # The log has one fact, of the request; the second is the first reply.
         rows = once_rows(stores, reply)
         try:
             stores.ledger.commit(Write(stores.once.log, (b"",), rows, expect=1))
@@ -123,16 +125,18 @@ def keep_reply(stores: Stores, reply: bytes) -> bytes:
 
 
 def may_go_on(stores: Stores, error: RelayError) -> bool:
-    """Whether the same request, asked again or at the same time, may go on where this one failed.
+    """Return True if a retry, or the same request sent in parallel, may continue after this error.
 
-    What is stored so far is then left to it, or else to a sweep.
+    Content stored so far is then left to it, or else to a sweep.
     """
     return stores.once is not None and not isinstance(error, Invalid | NotFound | Gone)
 
 
 def other_request() -> Refused:
-    """The error for a key that was used for something else."""
-    return Refused("this key was used for another request", "use a new key for a new request")
+    """Return the error for a key that was used for a different request."""
+    return Refused(
+        "this key was already used for a different request", "use a new key for a new request"
+    )
 
 
 # Requests with a key
@@ -145,12 +149,12 @@ def answer_once(
     key: str,
     function: Callable[[Stores, Any, Body], Reply],
 ) -> Reply:
-    """Answer a verb that has a key: do it, or find what was done.
+    """Answer a verb that has a key: execute it, or return the earlier result.
 
     Raises:
-        Invalid: it cannot be a key.
+        Invalid: the key is invalid.
         Refused: the key was used for another request.
-        Unavailable: the same is being done just now.
+        Unavailable: the same request is in progress.
     """
     check_idempotency_key(key)
     if not verb.traits.keyed:
@@ -171,25 +175,25 @@ def answer_once(
         try:
             return function(replace(stores, engine=engine, once=once), verb, body)
         except Unavailable:
-            # Another was first. Nothing was done here; a body that streams is used up, though.
+            # Another attempt was first. Nothing was done here, but a streamed body is consumed.
             if not claiming.is_late or not isinstance(body, bytes):
                 raise
-    raise Unavailable("others keep asking with this key", "ask again")
+    raise Unavailable("too many concurrent requests with this key", "try again")
 
 
 def was_asked(stores: Stores, caller: str, key: str) -> bool:
-    """Whether the holder of an access key has asked something with an idempotency key before."""
+    """Return True if the holder of an access key has used an idempotency key before."""
     return _find_asked(stores.ledger, _log(caller, key)) is not None
 
 
 def _log(caller: str | None, key: str) -> str:
-    # Keys of different callers never meet: a new line is in none of them.
+    # Keys of different callers never collide: none of them contains a newline.
     named = key if caller is None else f"{caller}\n{key}"
     return request_log(hashlib.sha256(named.encode()).hexdigest())
 
 
 class _Asked(Struct, frozen=True):
-    """What the first request has written down."""
+    """What the first request has recorded."""
 
     digest: bytes
     seed: bytes
@@ -201,16 +205,16 @@ def _find_asked(ledger: Reads, log: str) -> _Asked | None:
     try:
         return None if row is None else msgpack.decode(row, type=_Asked)
     except UNREADABLE as error:
-        raise Broken(f"{log} cannot be read: {error}", "use a new key") from error
+        raise Broken(f"cannot read {log}: {error}", "use a new key") from error
 
 
 class _Claiming(LedgerView):
-    """A ledger whose first commit begins by writing down what was asked."""
+    """A ledger whose first commit starts by recording the request."""
 
     def __init__(self, inner: Ledger, log: str, asked: _Asked) -> None:
         super().__init__(inner)
         self.is_late = False
-        """Whether another has written it down first."""
+        """Whether another attempt recorded it first."""
         row = Row(RowKind.ASKED, ONLY, msgpack.encode(asked), asked.at_ms + KEY_KEPT_S * 1000)
         self._claim = Write(log, (b"",), (row,), expect=0)
         self._is_claimed = False
@@ -225,7 +229,7 @@ class _Claiming(LedgerView):
                 raise  # The claim was not written either.
             self.is_late = True
             raise Unavailable(
-                "the same request is being done just now", "ask again with the same key"
+                "the same request is in progress", "try again with the same key"
             ) from stale
         self._is_claimed = True
         return heads

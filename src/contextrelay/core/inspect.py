@@ -1,11 +1,11 @@
-"""Inspection: parts of bodies, outlines, digests and tokens, greps, and differences of bodies.
+"""Inspection: slices, outlines, digests, token counts, greps and diffs of bodies.
 
-The log `b/<sha256>` has a row `looked` for each type, media type and ending of a name that the
-content is pushed with, because an outline depends on them, and for each tenant. The rows go when
-the content goes.
+The log `b/<sha256>` has a row `looked` for each type, media type and name suffix that the content
+was pushed with, because an outline depends on them, and for each tenant. The rows are deleted with
+the content.
 
-Rule: a row is a shortcut: where it cannot be read or written, the body is looked into again. A grep
-ends: time and the number of artifacts have limits, and the answer says whether it got to the end.
+Rule: a row is only a cache: if it cannot be read or written, the body is inspected again. A grep is
+limited in time and number of artifacts, and the answer says whether it was complete.
 """
 
 from __future__ import annotations
@@ -90,27 +90,27 @@ def slice_one(stores: Stores, verb: Slice, body: Body) -> Piece:
     artifact = pull(stores, Pull(verb.ref), b"").value
     source = source_of(stores, artifact)
     if selector.way in ("lines", "bytes") and artifact.is_text:
-        # No more of the body is read than is shown.
+        # Read no more of the body than is shown.
         return take(source, selector, verb.tokens_max)
     asked = asked_of(source, selector, verb.tokens_max, known_tokens(stores, artifact))
     return take_within_bounds(asked, source.read)
 
 
 def source_at(stores: Stores, ref: str) -> SliceSource:
-    """The body of a ref, to be looked into; that is a reading, as a pull is.
+    """Return the body of a ref for inspection; this counts as a read, like a pull.
 
     Raises:
         Gone, NotFound: there is none.
-        Sealed: its key is not here.
+        Sealed: its encryption key is not available.
     """
     return source_of(stores, pull(stores, Pull(ref), b"").value)
 
 
 def source_of(stores: Stores, artifact: Artifact) -> SliceSource:
-    """The body of an artifact, to be looked into.
+    """Return the body of an artifact for inspection.
 
     Raises:
-        Sealed: its key is not here.
+        Sealed: its encryption key is not available.
     """
     refuse_sealed(artifact)
     return SliceSource(
@@ -129,7 +129,7 @@ def source_of(stores: Stores, artifact: Artifact) -> SliceSource:
 
 
 def _whole(stores: Stores, artifact: Artifact) -> TokenCount | None:
-    """How many tokens a body takes, where that is known, or it is small."""
+    """Return the tokens of a whole body if they are known or it is small, or None."""
     known = known_tokens(stores, artifact)
     if known is not None or not artifact.is_text or artifact.size_bytes > ROW_BODY_BYTES_MAX:
         return known
@@ -137,9 +137,9 @@ def _whole(stores: Stores, artifact: Artifact) -> TokenCount | None:
 
 
 def marks_of(stores: Stores, artifact: Artifact) -> Marks:
-    """Where lines of an artifact's body begin, found once and kept in a row of its log.
+    """Return where lines of an artifact's body start, computed once and cached in a row of its log.
 
-    The content never changes under its hash, so the row is never wrong; where it cannot be read or
+    The content never changes under its hash, so the row is never wrong. If it cannot be read or
     written, lines are found by reading.
     """
     log = body_log(artifact.sha256)
@@ -147,7 +147,7 @@ def marks_of(stores: Stores, artifact: Artifact) -> Marks:
     if row is not None:
         with suppress(*UNREADABLE):
             return _marks.decode(row)
-    # Read before the body: where it is freed meanwhile, nothing is written.
+    # Read before the body: if that is freed meanwhile, nothing is written.
     head = stores.ledger.last(log)
     marks = find_marks(read_body(stores, artifact), artifact.size_bytes)
     with suppress(Stale, Full, Unavailable, Refused):
@@ -164,13 +164,13 @@ def diff_two(stores: Stores, verb: DiffRefs, body: Body) -> Differing:
 
 
 def _read_until(deadline_s: float, source: SliceSource) -> SliceSource:
-    """The same source, which raises TooLarge where it is read later than this."""
+    """Return the same source, which raises TooLarge when read after the deadline."""
 
     def read(start: int, stop: int) -> Iterator[bytes]:
         for chunk in source.read(start, stop):
             if time.monotonic() > deadline_s:
                 raise TooLarge(
-                    f"reading {source.ref} and the other took more than {DIFF_S_MAX} s: no diff",
+                    f"no diff: reading {source.ref} and the other took more than {DIFF_S_MAX} s",
                     f"compare parts of them: relay get {source.ref[:8]} --lines 1:1000",
                 )
             yield chunk
@@ -181,16 +181,16 @@ def _read_until(deadline_s: float, source: SliceSource) -> SliceSource:
 @answers(Grep)
 def grep(stores: Stores, verb: Grep, body: Body) -> Found:
     if verb.ref is not None and verb.thread is not None:
-        raise Invalid("a grep is in a ref or in a thread, not in both", "leave out one")
+        raise Invalid("grep takes a ref or a thread, not both", "omit one")
     if verb.after_line and verb.ref is None:
-        raise Invalid("after_line needs the one ref that it is in", "give ref")
+        raise Invalid("after_line requires ref", "pass ref")
     wanted = convert(verb, GrepQuery, from_attributes=True)
     deadline_s = time.monotonic() + (GREP_S_MAX if verb.ref is None else GREP_ONE_S_MAX)
     sources = _sources(stores, verb)
     by_records_s = 0.0
 
     def by_records(asked: RecordsWanted, body: bytes) -> Records:
-        """Lines of the one ref have all their time where its records took too long."""
+        """Find records; if they take too long, the one ref is searched by lines in full time."""
         nonlocal by_records_s
         began_s = time.monotonic()
         found = records_within_bounds(asked, body)
@@ -221,7 +221,7 @@ def _sources(stores: Stores, verb: Grep) -> Iterator[SliceSource | Skipped]:
 
 
 def newest(stores: Stores, thread: str | None) -> Iterator[Artifact]:
-    """The artifacts of a thread, or all of them, newest first."""
+    """Yield the artifacts of a thread, or all of them, newest first."""
     if thread is None:
         found = (find_readable(stores.ledger, entry.ref) for entry in entries(stores.ledger))
         yield from (each for each in found if each is not None and not is_exchange(each))
@@ -249,7 +249,7 @@ def digest_one(stores: Stores, verb: Digest, body: Body) -> Digested:
 def outlined_within(
     stores: Stores, artifact: Artifact, tokens_max: int, is_late: bool = False
 ) -> Outlined:
-    """The outline of an artifact within a number of tokens; where it is late, by lines."""
+    """Return the outline of an artifact within a token limit; past the deadline, by lines."""
     is_kept = tokens_max == OUTLINE_TOKENS_DEFAULT
     looked, seen = _look(stores, artifact, None if is_kept else tokens_max, is_late=is_late)
     return outlined(artifact, looked, seen.shape or looked.shape, seen.note)
@@ -258,14 +258,14 @@ def outlined_within(
 def digested_within(
     stores: Stores, artifact: Artifact, tokens_max: int, is_late: bool = False
 ) -> Digested:
-    """The digest of an artifact within a number of tokens; where it is late, by lines."""
+    """Return the digest of an artifact within a token limit; past the deadline, by lines."""
     looked, seen = _look(stores, artifact, digest_tokens=tokens_max, is_late=is_late)
     assert seen.digest is not None
     return digested(artifact, looked, seen.digest, seen.note)
 
 
 def described_fully(stores: Stores, artifact: Artifact) -> Artifact:
-    """An artifact with its tokens and its outline; of a sealed one nobody here knows them."""
+    """Return an artifact with its tokens and its outline; they are unknown for a sealed one."""
     if artifact.sealed is not None:
         return replace(artifact, tokens=None, token_basis="sealed", outline=None)
     looked = looked_into(stores, artifact)
@@ -278,11 +278,11 @@ def described_fully(stores: Stores, artifact: Artifact) -> Artifact:
 
 
 def _readable(stores: Stores, ref: str) -> Artifact:
-    """An artifact that can be looked into; this counts as a read, as a pull does.
+    """Return an artifact whose body can be inspected; this counts as a read, like a pull.
 
     Raises:
         Gone, NotFound: there is none.
-        Sealed: its key is not here.
+        Sealed: its encryption key is not available.
     """
     artifact = pull(stores, Pull(ref), b"").value
     refuse_sealed(artifact)
@@ -290,20 +290,16 @@ def _readable(stores: Stores, ref: str) -> Artifact:
 
 
 def refuse_sealed(artifact: Artifact) -> None:
-    """Let an artifact pass if its body can be looked into.
-
-    Raises:
-        Sealed: its key is not here.
-    """
+    """Raise Sealed if the body of an artifact cannot be inspected."""
     if artifact.sealed is not None:
         raise Sealed(
-            f"{artifact.ref} is sealed, and its key is not here",
-            "give its whole URL, with its key behind the #: relay get URL#KEY",
+            f"{artifact.ref} is sealed and no key was given",
+            "pass the full URL with its key: relay get URL#KEY",
         )
 
 
 def looked_into(stores: Stores, artifact: Artifact, is_late: bool = False) -> CachedOutline:
-    """What is known of a body, found out now if it is not kept."""
+    """Return the cached outline of a body; inspect the body if there is none."""
     return _look(stores, artifact, is_late=is_late)[0]
 
 
@@ -314,7 +310,7 @@ def _look(
     digest_tokens: int | None = None,
     is_late: bool = False,
 ) -> tuple[CachedOutline, BodyOverview]:
-    """What is known of a body, and what else is asked of it; what is new is kept."""
+    """Return the cached outline of a body and an overview with the requested extras."""
     log = body_log(artifact.sha256)
     key = looked_key(stores, artifact)
     row = stores.ledger.get(log, RowKind.LOOKED, key)
@@ -325,7 +321,7 @@ def _look(
             known = read_row if read_row.drawn_by == DRAWN_BY else None
     if known is not None and outline_tokens is None and digest_tokens is None:
         return known, BodyOverview(note=known.note)
-    # Read before the body: where it is freed meanwhile, nothing is written.
+    # Read before the body: if that is freed meanwhile, nothing is written.
     head = stores.ledger.last(log)
     asked = OutlineRequest(
         type=artifact.type,
@@ -338,7 +334,10 @@ def _look(
     )
     read = partial(read_body, stores, artifact)
     if is_late and artifact.size_bytes > LOOK_INLINE_BYTES_MAX:
-        seen, is_kept = look_by_lines(asked, read, "too much was looked into before it"), False
+        seen, is_kept = (
+            look_by_lines(asked, read, "time or size limit reached before this body"),
+            False,
+        )
     else:
         seen, is_kept = look_within_bounds(asked, read)
     if known is not None:
@@ -352,7 +351,7 @@ def _look(
 
 
 def known_tokens(stores: Stores, artifact: Artifact) -> TokenCount | None:
-    """How many tokens a body takes, if it was looked into before."""
+    """Return the tokens of a body if it was inspected before, or None."""
     row = stores.ledger.get(body_log(artifact.sha256), RowKind.LOOKED, looked_key(stores, artifact))
     with suppress(*UNREADABLE):
         return None if row is None else _decoder.decode(row).whole

@@ -1,10 +1,10 @@
-"""Capabilities: invoked by name, cached, and counted as hops of a thread.
+"""Invocation of capabilities: run by name, cached, and counted as hops of a thread.
 
 In a thread, `capability.called` is written before a capability runs and `capability.invoked` with
-the patch that puts its result there; a cached result writes only the latter. Either way the hop is
-an event that follows the count it was checked against, so the limit holds while others invoke too.
+the patch that adds its result; a cached result writes only the latter. Either way the hop is an
+event that follows the count it was checked against, so the limit holds under concurrent calls.
 
-Rule: what a capability does is done without a lock or a transaction: it may take long, and fail.
+Rule: a capability runs without a lock or a transaction: it may take long, and fail.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def keep_result(stores: Stores, verb: KeepResult, body: Body) -> Artifact:
 
 
 class _Asked(Struct, frozen=True):
-    """One invocation on its way."""
+    """One invocation in progress."""
 
     registered: Registered
     args: dict[str, Any]
@@ -176,11 +176,11 @@ def _ran(stores: Stores, asked: _Asked) -> Invoked:
 
 
 def _remembered(stores: Stores, asked: _Asked, artifact: Artifact, invoked: Invoked) -> Invoked:
-    """Let the cache answer with a result that is stored, from now on."""
+    """Cache a stored result and return it."""
     described = asked.registered.capability
     if described.cacheable:
         if artifact.expires_at is not None:
-            # The last caller who gets it from the cache may read it as long as the first.
+            # The last caller to get it from the cache can read it as long as the first.
             lease_s = min(described.cache_ttl_s + stores.settings.ttl_s, TTL_S_MAX)
             extend(stores, Extend(artifact.ref, lease_s), b"")
         ttl_s = described.cache_ttl_s
@@ -189,7 +189,7 @@ def _remembered(stores: Stores, asked: _Asked, artifact: Artifact, invoked: Invo
 
 
 def _hop(stores: Stores, thread: str, event: Event) -> None:
-    """Write an event that is a hop, unless the thread has made all it may.
+    """Write the event of a hop, unless the thread has reached its limit.
 
     Raises:
         Limited: it has.
@@ -202,7 +202,7 @@ def _hop(stores: Stores, thread: str, event: Event) -> None:
         if live.uses.hops >= most:
             raise Limited(
                 f"hop limit exceeded: {live.uses.hops}/{most}",
-                "is it going in circles? else raise it: relay config set hops_max N; or go on in a "
+                "check for a loop; or raise the limit: relay config set hops_max N; or go on in a "
                 "fork: relay thread fork",
             )
 
@@ -210,13 +210,13 @@ def _hop(stores: Stores, thread: str, event: Event) -> None:
 
 
 def _run(stores: Stores, asked: _Asked) -> Any:
-    """Run what may be anybody's code; whatever it raises becomes an error of ours.
+    """Run a capability, which may be foreign code; turn whatever it raises into our own error.
 
     Raises:
-        Failed: it did. Also where it says Unavailable: that would make a client ask again, and so
-            do again what it did until then. What is built in says so of the store, and only reads.
+        Failed: it failed. An Unavailable raised by it becomes Failed too: a client would retry and
+            repeat its side effects. Built-in capabilities only read, and keep Unavailable.
     """
-    # A copy: what is given away may be changed, and these are what the cache key was made of.
+    # A copy: the function may change it, and the cache key is derived from these arguments.
     call = Call(stores, deepcopy(asked.args), asked.thread)
     try:
         return asked.registered.run(call)
@@ -229,12 +229,12 @@ def _run(stores: Stores, asked: _Asked) -> Any:
     except Exception as error:
         said = without_paths(f"{type(error).__name__}: {error}")[:_SHOWN_CHARS]
         raise Failed(
-            f"{asked.name} failed: {ascii(said)[1:-1]}", "repair the capability, or its arguments"
+            f"{asked.name} failed: {ascii(said)[1:-1]}", "fix the capability or its arguments"
         ) from error
 
 
 def _result(name: str, brought: Any) -> Result:
-    """What a capability returned, as a body.
+    """Return the value returned by a capability as a body.
 
     Raises:
         Invalid: it is neither text, bytes nor JSON.
@@ -247,12 +247,13 @@ def _result(name: str, brought: Any) -> Result:
         try:
             return Result(brought.encode())
         except UnicodeEncodeError as error:
-            raise Invalid(f"{name} returned text that is no Unicode", "return bytes") from error
+            raise Invalid(f"{name} returned text with invalid Unicode", "return bytes") from error
     if is_object(brought) or is_list(brought):
         encoded = check_json(brought, f"the result of {name}", BODY_BYTES_MAX)
         return Result(encoded, "application/json")
     raise Invalid(
-        f"{name} returned a {type(brought).__name__}", "return text, bytes, or a dict or list"
+        f"{name} returned an unsupported type: {type(brought).__name__}",
+        "return text, bytes, or a dict or list",
     )
 
 
@@ -276,7 +277,7 @@ def _stored(stores: Stores, asked: _Asked, result: Result) -> tuple[Artifact, In
 
 
 def _stored_before(stores: Stores, asked: _Asked) -> tuple[Artifact, Invoked] | None:
-    """The result of the same request, asked before with the same key, if it got that far."""
+    """Return the result of an earlier request with the same key, if it was stored."""
 
     artifact = pushed_before(_for_result(stores), asked.thread)
     if artifact is None:
@@ -285,7 +286,7 @@ def _stored_before(stores: Stores, asked: _Asked) -> tuple[Artifact, Invoked] | 
 
 
 def _for_result(stores: Stores) -> Stores:
-    # Run again, a capability may bring something else: what is stored already stands.
+    # A second run may return something else: the result already stored is used.
     return step(stores, "result", takes_any=True)
 
 
@@ -321,14 +322,14 @@ def _note_failure(stores: Stores, asked: _Asked, error: RelayError) -> None:
         "message": error.message,
         "duration_ms": asked.duration_ms(),
     }
-    with suppress(RelayError):  # The first error is the one that is raised.
+    with suppress(RelayError):  # Raise the first error, not this one.
         event = new_event(stores, FAILED, asked.by, detail)
         append_event(step(stores, "failed"), asked.thread, event)
 
 
 SEARCH = Capability(
     name=NAME,
-    description="Find artifacts: in a thread by a text in their content, else by words.",
+    description="Find artifacts: by text in their content within a thread, else by words.",
     args_schema={
         "type": "object",
         "properties": {
@@ -336,14 +337,14 @@ SEARCH = Capability(
                 "type": "string",
                 "minLength": 1,
                 "maxLength": SEARCH_QUERY_CHARS_MAX,
-                "description": "words to look for",
+                "description": "words to search for",
             },
             "limit": {
                 "type": "integer",
                 "minimum": 1,
                 "maximum": SEARCH_RESULTS_MAX,
                 "default": 10,
-                "description": "how many to list, best first",
+                "description": "maximum number of artifacts, best first",
             },
         },
         "required": ["query"],
@@ -356,7 +357,7 @@ SEARCH = Capability(
 
 
 def run_search(call: Call) -> Result:
-    """Answer one search."""
+    """Run one search."""
     query, limit = str(call.args["query"]), int(call.args["limit"])
     found = _by_words(call, query, limit) if call.thread is None else _by_text(call, query, limit)
     return Result(encode({"query": query, "count": len(found["results"]), **found}), _JSON)
@@ -366,7 +367,7 @@ _JSON = "application/json"
 
 
 def _by_words(call: Call, query: str, limit: int) -> dict[str, Any]:
-    """Artifacts of the whole store, by the best passage of each."""
+    """Search the whole store by words; return the best passage of each artifact."""
     asked = SearchedQuery(call.stores, query, SEARCH_CANDIDATES)
     found: dict[str, dict[str, Any]] = {}
     for each in asked.seen:
@@ -385,7 +386,7 @@ def _by_words(call: Call, query: str, limit: int) -> dict[str, Any]:
 
 
 def _by_text(call: Call, query: str, limit: int) -> dict[str, Any]:
-    """Artifacts of a thread that have the query in their content, whatever the case."""
+    """Find artifacts of a thread whose content contains the query, ignoring case."""
     pattern = re.compile(re.escape(query), re.IGNORECASE)
     deadline_s = time.monotonic() + GREP_S_MAX
     found: list[dict[str, Any]] = []
@@ -411,7 +412,7 @@ def _by_text(call: Call, query: str, limit: int) -> dict[str, Any]:
 
 
 def _hits(chunks: Iterator[bytes], pattern: re.Pattern[str], chars: int) -> tuple[int, str]:
-    """How often a text of so many characters is in a body, and what stands around the first."""
+    """Return how often a text occurs in a body, and the context of the first occurrence."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     count, snippet, text = 0, "", ""
     for chunk in chunks:
@@ -422,7 +423,7 @@ def _hits(chunks: Iterator[bytes], pattern: re.Pattern[str], chars: int) -> tupl
                 start = max(0, match.start() - SEARCH_SNIPPET_CHARS // 4)
                 snippet = " ".join(text[start : start + SEARCH_SNIPPET_CHARS].split())
             count, end = count + 1, match.end()
-        # It may begin in this chunk and end in the next.
+        # It may start in this chunk and end in the next.
         text = text[max(end, len(text) - chars + 1) :]
     return count, defuse(snippet).text
 
@@ -441,7 +442,7 @@ def _found(artifact: Artifact, hits: int, snippet: str) -> dict[str, Any]:
 
 FETCH = Capability(
     name="http.fetch",
-    description="Get what an http or https URL leads to: at most 10 MB, within 30 seconds.",
+    description="Download an http or https URL: at most 10 MB, within 30 seconds.",
     args_schema={
         "type": "object",
         "properties": {
@@ -457,7 +458,7 @@ FETCH = Capability(
                 "minimum": 1,
                 "maximum": PREVIEW_BYTES_MAX,
                 "default": FETCH_PREVIEW_CHARS,
-                "description": "how many characters the preview shows at most",
+                "description": "maximum number of characters in the preview",
             },
         },
         "required": ["url"],
@@ -470,7 +471,7 @@ FETCH = Capability(
 
 
 def run_fetch(call: Call) -> Result:
-    """Answer one fetch."""
+    """Run one fetch."""
     settings = call.stores.settings
     wanted = ("public", "private") if settings.fetch_private else ("public",)
     ways = Ways(
@@ -487,7 +488,7 @@ def run_fetch(call: Call) -> Result:
 
 
 def _name_in(url: str) -> str | None:
-    """The last part of a URL's path, if it can be a name."""
+    """Return the last part of a URL's path if it is a valid name, or None."""
     name = urlsplit(url).path.rpartition("/")[2]
     try:
         return check_name(name) if name else None

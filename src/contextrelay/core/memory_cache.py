@@ -1,8 +1,8 @@
-"""Memory of opened stores: bodies, descriptions, live states and their indexes.
+"""Memory caches of opened stores: bodies, descriptions, live states and their indexes.
 
 Rule: a cache only saves time. A body never changes under its hash, nor a blob under its name, so
-nothing here goes stale; whether a ref may still be read is always asked of the ledger. A live state
-that is dropped while it is in use does no harm: its user still commits against the log's head.
+nothing here becomes stale; the ledger is always asked whether a ref may still be read. Dropping a
+live state in use does no harm: its user still commits against the log's head.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ CHECKED_BLOBS_MAX = 100_000
 WARM_DESCRIPTIONS_MAX = 4_096
 LIVE_THREADS_MAX = 256
 LIVE_BYTES_MAX = 256 * MIB
-# Threads whose relevance index is kept in memory, by how many and by the text they hold.
+# Limits of cached relevance indexes, in threads and in characters of text.
 PACK_INDEXES_MAX = 64
 PACK_INDEX_CHARS_MAX = 32 * MIB
 
 
 class Warm:
-    """Bodies by hash and descriptions by ref, which were read and checked through these stores.
+    """A cache of bodies by hash and descriptions by ref, read and checked by these stores.
 
-    A server keeps whole replies here too: they share the allowance of bytes with the bodies.
+    A server caches whole replies here too: they share the byte limit with the bodies.
     """
 
     def __init__(self) -> None:
@@ -44,21 +44,21 @@ class Warm:
         return self.contents.get(sha256)
 
     def keep(self, sha256: str, body: bytes) -> None:
-        """Keep a checked body, unless it is too large to be worth it."""
+        """Cache a checked body, unless it is too large."""
         if len(body) <= WARM_BODY_BYTES_MAX and self.contents.get(sha256) is None:
             self.contents.keep(sha256, body, len(body))
 
     def is_checked(self, blob: str) -> bool:
-        """Whether a blob was found right before: one too large to keep is hashed only once."""
+        """Return True if a blob was checked before: one too large to cache is hashed only once."""
         return self._checked.get(blob) is not None
 
     def check_off(self, blob: str) -> None:
         self._checked.keep(blob, True)
 
     def described(self, ref: str, row: bytes) -> Artifact | None:
-        """The artifact that a row describes, if that very row was read before.
+        """Return the decoded artifact of a row, if the same row was read before.
 
-        The same row gives the very same object.
+        The same row gives the same object.
         """
         known = self._described.get(ref)
         return known[1] if known is not None and known[0] == row else None
@@ -68,7 +68,7 @@ class Warm:
 
 
 class Heads:
-    """Live states by thread (core/threads/head.py) and their relevance indexes (core/packing)."""
+    """A cache of live states by thread (core/threads/head.py) and their relevance indexes."""
 
     def __init__(self) -> None:
         self._live: BoundedCache[str, Any] = _LiveStates(LIVE_THREADS_MAX, LIVE_BYTES_MAX)
@@ -77,7 +77,7 @@ class Heads:
         self._lock = threading.Lock()
 
     def within(self, prefix: str) -> Heads:
-        """The same cache, for threads that must not be found among those of others in it."""
+        """Return the same cache with a key prefix, for callers that must not share entries."""
         view = copy(self)
         view._prefix = self._prefix + prefix
         return view
@@ -86,7 +86,7 @@ class Heads:
         return self._live.get(self._prefix + thread)
 
     def keep(self, thread: str, live: Any) -> Any:
-        """Keep a live state, unless another thread of execution was first; the one that is kept."""
+        """Cache a live state unless another OS thread did first; return the cached one."""
         with self._lock:
             kept = self._live.get(self._prefix + thread)
             if kept is None:
@@ -94,7 +94,7 @@ class Heads:
             return kept or live
 
     def drop(self, thread: str) -> None:
-        """Forget a live state that cannot be trusted; the next reader starts from the log."""
+        """Drop a live state that cannot be trusted; the next reader replays the log."""
         self._live.drop(self._prefix + thread)
         self._indexes.drop(self._prefix + thread)
 
@@ -106,7 +106,7 @@ class Heads:
 
 
 class _LiveStates(BoundedCache[str, Any]):
-    """Live states, which grow after they were kept: they are measured each time."""
+    """Live states, which grow while cached: they are measured each time."""
 
     def _is_over(self) -> bool:
         self._size_bytes = sum(live.held_bytes for live, _ in self._kept.values())

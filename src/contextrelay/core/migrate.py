@@ -1,12 +1,12 @@
-"""Migration: a store is copied into another engine, log by log, while it is in use.
+"""Migration: copy a store into another engine, log by log, while it is in use.
 
-A pass goes through the logs of both stores in the order of their names. What only the source has is
-copied, what both have is compared, and what only the target has was removed meanwhile, and goes. So
-a pass that was cut off is simply begun again, and a further one takes what came since. One that
-finds nothing to change has seen both equal: only then is the target opened.
+A pass walks the logs of both stores in the order of their names. Logs that only the source has are
+copied, logs that both have are compared, and logs that only the target has were removed meanwhile
+and are deleted. So an interrupted pass is simply repeated, and another pass copies newer changes. A
+pass that changes nothing has found both equal: only then is the target unlocked.
 
-Rule: the target is locked from before its first write, and all that is in it was copied from the
-source. The source is only read; bodies are held meanwhile, so that none is deleted.
+Rule: the target is locked from before its first write, and everything in it was copied from the
+source. The source is only read; its bodies are held meanwhile, so that none is deleted.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from contextrelay.store.file_errors import locked
 from contextrelay.store.ledger import UNLOCKED, Fact, Reads, Row, Write, lock_token
 from contextrelay.verbs import Body, Migrate
 
-# Of a migration: how many facts or rows are read at a time, what is gathered before it is written,
-# how often the source is gone through until nothing more changes, how often progress is shown, how
-# many look at logs and how far ahead, and how many bodies are copied at a time.
+# Limits of a migration: facts or rows read at a time, what is gathered before a write, passes until
+# nothing changes, how often progress is shown, threads that read logs and how far ahead, and bodies
+# copied at a time.
 MIGRATE_PAGE = 100
 MIGRATE_BATCH_BYTES = MIB
 MIGRATE_BATCH_WRITES = 500
@@ -57,7 +57,7 @@ MIGRATE_BODIES = 4
 Item = TypeVar("Item", str, Row)
 Seen = TypeVar("Seen")
 Place = tuple[str, str | None, str | None]
-"""A log's name, and again, as far as the source and the target have it."""
+"""A log's name, then the name as the source has it and as the target has it, or None."""
 
 
 @answers(Migrate)
@@ -83,13 +83,13 @@ def migrate(
     check: Callable[[Stores], VerifyReport] | None = None,
     stays_locked: bool = False,
 ) -> MigrateReport:
-    """Copy a whole store into an empty one, or go on with that.
+    """Copy a whole store into an empty one, or continue an interrupted copy.
 
-    `check` is asked about the target before it is opened, by who writes there. `stays_locked`: more
-    is to come, so the target is not opened yet.
+    `check` verifies the target before it is unlocked, called by the writer. `stays_locked`: more
+    is to follow, so the target is not unlocked yet.
 
     Raises:
-        Conflict: the target is not empty, and is no migration that was begun.
+        Conflict: the target is not empty, and is not an unfinished migration from this source.
         Invalid: both are the same store.
     """
     if source.ledger.locked_by() != UNLOCKED:
@@ -97,7 +97,7 @@ def migrate(
     token = lock_to_fill(target, migrating(source))
     if source.ledger.locked_by() == token:
         unlock(target, token)
-        raise Invalid("FROM and TO are the same store", "name another as TO")
+        raise Invalid("FROM and TO are the same store", "pass another store as TO")
     with lock_token(token):
         copying = _Copying(source, target, show)
         changed = True
@@ -113,7 +113,7 @@ def migrate(
 
 
 class _Copying:
-    """The passes of one run, and what they came to."""
+    """The passes of one run, and their counts."""
 
     def __init__(
         self, source: Stores, target: Stores, show: Callable[[MigrateProgress], None]
@@ -148,7 +148,7 @@ class _Copying:
         )
 
     def go_through(self) -> bool:
-        """Make the target what the source is; whether anything had to be changed."""
+        """Make the target equal to the source; return True if anything had to be changed."""
         before = self._changes
         self.passes += 1
         self._logs = self._seen_bytes = 0
@@ -162,7 +162,7 @@ class _Copying:
             try:
                 self._merge(lookers)
             except BaseException:
-                self._carriers.shutdown(cancel_futures=True)  # Nobody waits for those to come.
+                self._carriers.shutdown(cancel_futures=True)  # Do not wait for bodies not started.
                 raise
         self._count()
         self._show_progress()
@@ -172,7 +172,7 @@ class _Copying:
         merged = _merged(walk_logs(self._source, ""), walk_logs(self._target, ""), str)
         for (log, ours, _), seen in _ahead(lookers, self._look, merged):
             if log == RESTORE:
-                continue  # Each store's own: its lock, and where its blobs are.
+                continue  # Each store has its own: its lock, and where its blobs are.
             if ours is None:
                 self._drop(log)
             elif isinstance(seen, Write):
@@ -191,9 +191,9 @@ class _Copying:
         self._changes += 1
 
     def _look(self, place: Place) -> Write | bool:
-        """All of a log that is to be copied, if it is short; whether the copy is equal.
+        """Return the copy of a short log as a write, or whether the copy is equal.
 
-        Others do this ahead of the one who writes: looking mostly waits.
+        Worker threads do this ahead of the writer, since reading mostly waits.
         """
         log, ours, theirs = place
         if ours is None or log == RESTORE:
@@ -201,7 +201,7 @@ class _Copying:
         return self._is_equal(log) if theirs is not None else self._short(log) or False
 
     def _short(self, log: str) -> Write | None:
-        """A log of which no page is full, as one write; nothing of it was forgotten."""
+        """Return a short, untrimmed log as one write, or None if a page of it is full."""
         facts = self._source.read(log, 0, MIGRATE_PAGE)
         if len(facts) == MIGRATE_PAGE or (facts and facts[0].seq != 1):
             return None
@@ -234,7 +234,7 @@ class _Copying:
         )
 
     def _correct(self, log: str) -> None:
-        """Make the target's copy of a log, if it has one, what the source's is."""
+        """Make the target's copy of a log equal to the source's."""
         if not self._correct_facts(log):
             self._drop(log)
             self._append(log, 0)
@@ -251,9 +251,9 @@ class _Copying:
             self._put_rows(log, changed)
 
     def _correct_facts(self, log: str) -> bool:
-        """Bring the target's facts up to the source; False where they are those of another log.
+        """Bring the target's facts up to date; return False if they are of a different log.
 
-        A log that was dropped and begun again has other facts under the same numbers.
+        A log that was dropped and created again has other facts under the same numbers.
         """
         ours = self._source.read(log, 0, MIGRATE_PAGE)
         theirs = self._target.read(log, 0, MIGRATE_PAGE)
@@ -269,7 +269,7 @@ class _Copying:
         return True
 
     def _append(self, log: str, head: int) -> None:
-        """Copy the facts behind a head."""
+        """Copy the facts after a head."""
         last = self._source.last(log)
         while head < last and (facts := self._source.read(log, head, MIGRATE_PAGE)):
             before = facts[0].seq - 1
@@ -281,7 +281,7 @@ class _Copying:
             self._trim(log, last)
 
     def _trim(self, log: str, head: int) -> None:
-        """Let a log begin behind a number: the source forgot what was before."""
+        """Trim the target's log as the source's is trimmed."""
         self._flush()
         self._target.trim(log, head + 1)
         self._changes += 1
@@ -304,7 +304,7 @@ class _Copying:
             self._flush()
 
     def _flush(self) -> None:
-        """Write what was gathered, once the bodies are there that it points to."""
+        """Write what was gathered, after the bodies that it points to."""
         coming, self._coming = self._coming, []
         for each in coming:
             size_bytes, is_new = each.result()
@@ -317,9 +317,9 @@ class _Copying:
         self._writes, self._written_bytes = [], 0
 
     def _bring_body(self, sha256: str) -> tuple[int, bool]:
-        """Copy a large body, unless it is there: one that a pass cut off had brought already.
+        """Copy a large body, unless an interrupted pass has copied it already.
 
-        Its size, and whether it was copied.
+        Return its size, and whether it was copied.
         """
         at = where(self._source, sha256)
         if at is None or at.blob is None:
@@ -335,7 +335,7 @@ class _Copying:
         return at.size_bytes, True
 
     def _count(self) -> None:
-        """Bring the counters up. They are no content: others may be counting meanwhile."""
+        """Update the counters. They are not content: others may be counting meanwhile."""
         for name in self._source.tallies():
             there = self._target.tally(name, {})
             amounts = {
@@ -346,7 +346,7 @@ class _Copying:
             if amounts:
                 self._target.tally(name, amounts)
 
-    # MigrateProgress
+    # Progress
 
     def _show_if_due(self) -> None:
         if time.monotonic() - self._shown > MIGRATE_SHOW_S:
@@ -369,14 +369,14 @@ class _Copying:
         )
 
     def _weight(self, logs: int, body_bytes: int) -> float:
-        """How much work that is; a body that is there already is passed over in later passes."""
+        """Return the estimated work; bodies already copied are skipped in later passes."""
         return logs + (body_bytes / CHUNK_BYTES if self.passes == 1 else 0)
 
 
 def _ahead(
     pool: ThreadPoolExecutor, look: Callable[[Place], Seen], places: Iterator[Place]
 ) -> Iterator[tuple[Place, Seen]]:
-    """Places in order, each with what was seen there; some are looked at ahead."""
+    """Yield places in order, each with what was read there; some are read ahead."""
     begun: deque[tuple[Place, Future[Seen]]] = deque()
     for place in places:
         begun.append((place, pool.submit(look, place)))
@@ -388,7 +388,7 @@ def _ahead(
 
 
 def _rows(ledger: Reads, log: str, kind: str) -> Iterator[Row]:
-    """The rows of one kind; a page that is not full is the last, which saves asking once more."""
+    """Yield the rows of one kind; a page that is not full is the last, which saves a read."""
     after, page = "", [None] * MIGRATE_PAGE
     while len(page) == MIGRATE_PAGE:
         page = ledger.rows(log, kind, after, MIGRATE_PAGE)
@@ -399,7 +399,7 @@ def _rows(ledger: Reads, log: str, kind: str) -> Iterator[Row]:
 def _merged(
     ours: Iterator[Item], theirs: Iterator[Item], key_of: Callable[[Item], str]
 ) -> Iterator[tuple[str, Item | None, Item | None]]:
-    """Two walks in the order of their keys, together: each key with what either has."""
+    """Merge two iterators sorted by key: yield each key with what either has."""
     one, other = next(ours, None), next(theirs, None)
     while one is not None or other is not None:
         mine = None if one is None else key_of(one)
@@ -413,6 +413,6 @@ def _merged(
 
 
 def _agree(ours: list[Fact], theirs: list[Fact]) -> bool:
-    """Whether facts of the same number are the same."""
+    """Return True if facts of the same number are equal."""
     bodies = {fact.seq: fact.body for fact in ours}
     return all(bodies.get(fact.seq, fact.body) == fact.body for fact in theirs)

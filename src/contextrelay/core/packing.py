@@ -1,10 +1,10 @@
-"""Packing: a thread's state and blocks in a window of so many tokens; blocks, and stored sessions.
+"""Packing: fill a window with a thread's state and blocks; blocks, and stored sessions.
 
-A block is an artifact of the thread whose metadata say so (packing/candidates.py). What is pruned
-stays an artifact; the list `pruned` of the state keeps it out of windows.
+A block is an artifact of the thread whose metadata say so (packing/candidates.py). A pruned block
+remains an artifact; the list `pruned` of the state keeps it out of windows.
 
-Rule: what an artifact holds does not go into a window by itself: its outline and its ref do. Only
-what was added as a block is shown whole, unless a ref is cheaper (packing/inline_or_ref.py). The
+Rule: the content of an artifact is not put into a window; its outline and its ref are. Only content
+that was added as a block is shown whole, unless a ref is cheaper (packing/inline_or_ref.py). The
 head of a session's log moves with every change of the session's own row, so that neither a sweep
 nor another writer undoes a change that it has not seen.
 """
@@ -73,12 +73,12 @@ from contextrelay.verbs import (
 )
 
 PACK_ARTIFACTS_MAX = 1_000
-# What stands in a window for an artifact that is passed by ref.
+# Tokens of what a window shows for an artifact passed by ref.
 STAND_IN_TOKENS_MAX = 150
 
 
 _OWN = ("SYSTEM", "USER", "AGENT")
-"""Blocks that are the talk itself: they were addressed to the agent, or are its own words."""
+"""Blocks of the conversation itself: addressed to the agent, or its own words."""
 
 
 @answers(Pack)
@@ -87,8 +87,8 @@ def pack_thread(stores: Stores, verb: Pack, body: Body) -> Package:
         stores, verb.thread, PackingAgent(verb.prefix_tokens, verb.calls), verb.version
     )
     if not found.blocks:
-        raise Invalid("the thread has nothing to pack", "add facts, artifacts or blocks to it")
-    # A window is for reading as text, so the words around each block are paid for as well.
+        raise Invalid("the thread has no content to pack", "add facts, artifacts or blocks to it")
+    # A window is read as text, so the words around each block are counted as well.
     budget = Budget(verb.budget_tokens, each_tokens=EACH_TOKENS)
     with relevance_of(stores, verb.thread, found) as index:
         package = pack(
@@ -105,7 +105,7 @@ def pack_thread(stores: Stores, verb: Pack, body: Body) -> Package:
 
 @contextmanager
 def relevance_of(stores: Stores, thread: str, found: Candidates) -> Generator[_ThreadIndex]:
-    """The index of a thread, kept from one call to the next, brought to just what was found."""
+    """Return the cached index of a thread, updated to contain exactly the given blocks."""
     kept = _index_of(stores, thread)
     with kept.lock:
         kept.update(found.blocks)
@@ -120,23 +120,23 @@ def _index_of(stores: Stores, thread: str) -> _ThreadIndex:
 
 
 class _ThreadIndex:
-    """An index, and the blocks in it. It gives what a new one of these blocks would give."""
+    """A relevance index and its blocks, with the same results as a new index of them."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.relevance = Relevance()
         self.tokens: dict[str, int] = {}
-        """Of each block by its id."""
+        """Token counts by block id."""
         self.seen: dict[str, _Seen] = {}
-        """By ref."""
+        """Blocks by ref."""
         self._blocks: dict[str, Block] = {}
         self._groups: dict[str, list[str]] = {}
 
     def update(self, blocks: list[Block]) -> None:
-        """Add what is new, replace what changed and remove the rest.
+        """Add new blocks, replace changed ones and remove the rest.
 
-        Neighbours count in a group, so where one of its blocks is gone, or a new one is not the
-        last, the index is rebuilt.
+        Scores include neighbours in a group. If a block of a group is removed, or a new one is not
+        the last, the index is rebuilt.
         """
         groups = _groups(blocks)
         if any(groups.get(name, [])[: len(ids)] != ids for name, ids in self._groups.items()):
@@ -154,7 +154,7 @@ class _ThreadIndex:
 
 
 def _groups(blocks: list[Block]) -> dict[str, list[str]]:
-    """The ids of the blocks of each group, in order."""
+    """Return the ids of the blocks of each group, in order."""
     groups: dict[str, list[str]] = {}
     for block in blocks:
         if (name := group_of(block)) is not None:
@@ -163,7 +163,7 @@ def _groups(blocks: list[Block]) -> dict[str, list[str]]:
 
 
 class _Seen(Struct):
-    """What an artifact is as a block, found out once: the same description is the same object."""
+    """An artifact as a block, computed once: the same description is the same object."""
 
     artifact: Artifact
     fields: BlockFields | None
@@ -173,28 +173,28 @@ class _Seen(Struct):
 
 
 class PackingAgent(Struct, frozen=True):
-    """Of whom the window is, as far as that decides what is cheapest."""
+    """The agent a window is for: what decides which form of a block is cheapest."""
 
     prefix_tokens: int = 0
     calls: int = 0
 
 
 class Candidates(Struct, frozen=True):
-    """Everything of a thread that may go into a window, in an order that seldom changes."""
+    """Everything of a thread that may go into a window, in a stable order."""
 
     version: int
     blocks: list[Block]
     digests: frozenset[str]
-    """Ids of the blocks whose content stands in for more."""
+    """Ids of the blocks whose content is a digest of something longer."""
     seen: dict[str, _Seen]
 
 
 EACH_TOKENS = 5
-"""`[KNOWLEDGE]`, a line end and a blank line, by the real tokenizer."""
+"""`[KNOWLEDGE]`, a newline and a blank line, by the real tokenizer."""
 
 
 def of_version(package: Package, thread: str, version: int) -> Package:
-    """A package that says of which thread and version it is."""
+    """Return a package labelled with its thread and version."""
     return replace(package, session_id=thread, trace_id=f"{thread}@v{version}")
 
 
@@ -205,9 +205,9 @@ def candidates(
     version: int | None = None,
     but: Collection[str] = (),
 ) -> Candidates:
-    """What may go into a window of a thread.
+    """Return what may go into a window of a thread.
 
-    Not the artifacts in `but`, and no earlier handoffs: they hold what is here already.
+    The artifacts in `but` and earlier handoffs are excluded: their content is included already.
     """
     find_record(stores.ledger, thread)
     with state_of(stores, thread, version) as live:
@@ -232,7 +232,7 @@ def candidates(
 
 
 def _held(stores: Stores, thread: str) -> list[Artifact]:
-    """The artifacts of a thread that are there, oldest first."""
+    """Return the existing artifacts of a thread, oldest first."""
     now_ms = stores.now_ms()
     every = described_each(stores, listed(stores.ledger, thread))
     there = [each for each in every if not is_over(each, now_ms)]
@@ -240,11 +240,11 @@ def _held(stores: Stores, thread: str) -> list[Artifact]:
 
 
 def _chooser(stores: Stores, agent: PackingAgent) -> Callable[[str, int], Way]:
-    """What is the cheapest way for a block of a type and size, by this store's own counts."""
+    """Return a function that picks the cheapest way for a type and size, by the store's counts."""
     settings, pulls = stores.settings, rates(stores)
     prices = Prices(settings.price_cache_write, settings.price_cache_read, settings.price_output)
 
-    @cache  # Few types and sizes, of many blocks.
+    @cache  # Many blocks have few types and sizes.
     def way_of(kind: str, tokens: int) -> Way:
         message = WindowMessage(
             tokens=tokens,
@@ -258,7 +258,7 @@ def _chooser(stores: Stores, agent: PackingAgent) -> Callable[[str, int], Way]:
 
 
 def _block(stores: Stores, seen: _Seen, way_of: Callable[[str, int], Way], is_late: bool) -> Block:
-    """An artifact as a block, whole or by what stands in for it; where it is late, by lines."""
+    """Return an artifact as a block, whole or as its outline; past the deadline, by lines."""
     artifact, fields = seen.artifact, seen.fields
     if artifact.sealed is not None or not artifact.is_text:
         return artifact_block(artifact, fields, _line(artifact, None), is_whole=False)
@@ -287,7 +287,7 @@ def _block(stores: Stores, seen: _Seen, way_of: Callable[[str, int], Way], is_la
 
 
 def _line(artifact: Artifact, tokens: int | None) -> str:
-    """A ref in one line."""
+    """Return a ref as one line."""
     size = f"{tokens} tokens" if tokens is not None else f"{artifact.size_bytes} bytes"
     return f"[artifact:{artifact.ref} | {artifact.name or artifact.type}, {size}]"
 
@@ -296,11 +296,14 @@ def _text(stores: Stores, artifact: Artifact) -> str:
     try:
         return b"".join(read_body(stores, artifact)).decode()
     except UnicodeDecodeError as error:
-        raise Broken(f"{artifact.ref} is described as text: {error}", "relay verify") from error
+        raise Broken(
+            f"{artifact.ref} is described as text, but is not: {error}",
+            "check the store: relay verify",
+        ) from error
 
 
 def _with_own_ids(blocks: list[Block]) -> list[Block]:
-    """Blocks whose ids are their own; states may name two entries alike."""
+    """Return blocks with unique ids; entries of a state may have the same name."""
     seen: set[str] = set()
     found: list[Block] = []
     for block in blocks:
@@ -329,7 +332,8 @@ def add_blocks(stores: Stores, verb: AddBlocks, body: Body) -> list[Artifact]:
 def _fields(block: Block) -> dict[str, Any]:
     fields: dict[str, Any] = to_builtins(block)
     del fields["content"]
-    return {**fields, "references": list(block.references)}  # As they are read back.
+    # In the form in which they are read back.
+    return {**fields, "references": list(block.references)}
 
 
 @answers(PruneContext)
@@ -374,7 +378,7 @@ def _pruned(verb: PruneContext, pruned: list[PrunedBlock], kept_tokens: int) -> 
 
 
 class SessionEntry(Struct, frozen=True):
-    """A session without its blocks, and until when it is kept."""
+    """A session without its blocks, and when it expires."""
 
     fields: dict[str, str]
     until_ms: int
@@ -394,7 +398,7 @@ def put_session(stores: Stores, verb: PutSession, body: Body) -> None:
         head = stores.ledger.last(log)
         fields = verb.fields
         if fields is None:
-            # Without a session the blocks are kept for their time, so that a sweep finds them.
+            # Blocks without a session expire as well, so that a sweep deletes them.
             fields = {} if (known := _entry(stores.ledger, log)) is None else known.fields
         entry = SessionEntry(fields, now_ms + verb.ttl_s * 1000)
         row = Row(RowKind.SESSION, ONLY, _encoder.encode(entry), entry.until_ms)
@@ -403,7 +407,7 @@ def put_session(stores: Stores, verb: PutSession, body: Body) -> None:
             stores.ledger.trim(log, stores.ledger.commit(write)[0])
             break
     else:
-        raise Conflict(f"session {verb.session} is written by many at once", "try it again")
+        raise Conflict(f"too many concurrent writes to session {verb.session}", "try again")
     for due_log, due in stores.ledger.due(now_ms, PAGE_ROWS_MAX):
         if due.kind == RowKind.SESSION:
             forget_ended(stores.ledger, due_log, now_ms)
@@ -422,15 +426,15 @@ def read_session(stores: Stores, verb: ReadSession, body: Body) -> StoredSession
 @answers(DeleteSession)
 def delete_session(stores: Stores, verb: DeleteSession, body: Body) -> None:
     log = session_log(verb.session)
-    with suppress(Stale):  # It is stored again just now.
+    with suppress(Stale):  # It was stored again at the same time.
         stores.ledger.drop(log, expect=stores.ledger.last(log))
 
 
 def forget_ended(ledger: Ledger, log: str, now_ms: int) -> None:
-    """Drop the log of a session whose time is over."""
+    """Drop the log of an expired session."""
     head, entry = ledger.last(log), _entry(ledger, log)
     if entry is not None and entry.until_ms <= now_ms:
-        with suppress(Stale):  # It is stored again just now.
+        with suppress(Stale):  # It was stored again at the same time.
             ledger.drop(log, expect=head)
 
 
@@ -439,4 +443,4 @@ def _entry(ledger: Ledger, log: str) -> SessionEntry | None:
     try:
         return None if raw is None else _decoder.decode(raw)
     except UNREADABLE as error:
-        raise Broken(f"{log} cannot be read: {error}", "delete it and store it again") from error
+        raise Broken(f"cannot read {log}: {error}", "delete it and store it again") from error

@@ -1,6 +1,6 @@
-"""Registry: which function answers which verb. Each file of core registers its own here.
+"""Registry: maps each verb to its function. Each file of core registers its own here.
 
-`answer.py` imports those files and asks their functions, so no file below it imports it.
+`answer.py` imports those files and calls their functions, so files below it do not import it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def answers(
     def register(
         function: Callable[[Stores, AnyVerb, Body], Reply],
     ) -> Callable[[Stores, AnyVerb, Body], Reply]:
-        assert verb not in ANSWERS, f"{verb.__name__} is answered twice"
+        assert verb not in ANSWERS, f"{verb.__name__} is registered twice"
         ANSWERS[verb] = function
         return function
 

@@ -1,9 +1,9 @@
-"""Runs of models and pipelines: their records, written by their owner; decisions, by anybody.
+"""Runs of models and pipelines: their records, written by their owner, and decisions by anyone.
 
-Rule: a pipeline's run is a thread of kind `pipeline`, and its row `owner` names who began it: the
-id of a key, or nothing for who opened the store. No verb changes that row, and no copy, fork or
-import of a thread has it. So what a run executes was said by its owner, whoever else may write to
-its thread.
+Rule: a pipeline's run is a thread of kind `pipeline`, and its row `owner` names who started it: the
+id of a key, or nothing for the store's owner. No verb changes that row, and no copy, fork or import
+of a thread has it. So only the owner decides what a run executes, whoever else may write to its
+thread.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def note_answer(stores: Stores, verb: NoteAnswer, body: Body) -> Numbered:
 
 
 def stamped(stores: Stores, detail: dict[str, Any]) -> dict[str, Any]:
-    """The detail of a run's event with the name of the caller's key, whatever the caller says."""
+    """Return the detail of a run's event with the real name of the caller's key."""
     said = {name: value for name, value in detail.items() if name != CALLER}
     if stores.caller is not None:
         said[CALLER] = caller_name(stores.caller.key)
@@ -178,14 +178,14 @@ def note_pipeline(stores: Stores, verb: NotePipeline, body: Body) -> Numbered:
 @answers(CancelPipeline)
 def cancel_pipeline(stores: Stores, verb: CancelPipeline, body: Body) -> Numbered:
     if verb.is_gone:
-        _check_owner(stores, verb.thread)  # That a process is gone, only its owner can tell.
+        _check_owner(stores, verb.thread)  # Only the owner can know that a process is gone.
     else:
         _owner(stores, verb.thread)
         return _append(stores, verb.thread, _event(stores, "pipeline.cancel", verb.by, None))
     ended = RunEnded(
         status="cancelled",
         reason=f"cancelled by {_named_caller(stores, verb.by)}",
-        hint=f"go on with: relay pipeline resume {verb.thread[:8]}",
+        hint=f"resume it: relay pipeline resume {verb.thread[:8]}",
     )
     event = _event(stores, "pipeline.finished", verb.by, ended)
     return _append(stores, verb.thread, event, kept_until(stores, is_over=True))
@@ -196,14 +196,15 @@ def decide_step(stores: Stores, verb: DecideStep, body: Body) -> Numbered:
     _owner(stores, verb.thread)
     decided_by = _named_caller(stores, verb.by)
     if verb.channel is not None:
-        _check_owner(stores, verb.thread)  # Its process listens, and decides by what it reads.
+        _check_owner(stores, verb.thread)  # Its process is waiting, and decides by what it reads.
         decided_by = _sender(stores, verb.channel, verb.signal)
 
     def check(live: Live) -> None:
         now = stores.ledger.get(thread_log(verb.thread), RowKind.STEP, verb.step)
         if now is None:
             raise NotFound(
-                f"no step {verb.step!r} waits for a decision", "see: relay pipeline show RUN"
+                f"step {verb.step!r} is not waiting for a decision",
+                "see its steps: relay pipeline show RUN",
             )
         if now != _WAITING:
             raise _ended(verb.step, now)
@@ -242,7 +243,7 @@ def finish_step(stores: Stores, verb: FinishStep, body: Body) -> FinishedStep:
             raise _ended(verb.step, now)
         if verb.status in FINAL:
             raise Conflict(
-                f"the step {verb.step} waits for a decision",
+                f"step {verb.step!r} is waiting for a decision",
                 "decide it: relay pipeline approve RUN STEP",
             )
 
@@ -250,7 +251,7 @@ def finish_step(stores: Stores, verb: FinishStep, body: Body) -> FinishedStep:
         said = {**verb.detail, "step": verb.step, "status": verb.status, "ref": ref}
         return _event(stores, STEP_EVENT, verb.by, said)
 
-    event(None)  # What is wrong with it is said before anything is stored.
+    event(None)  # Find errors before anything is stored.
 
     def additions(artifact: Artifact) -> tuple[Addition, ...]:
         return (Terms(rows=rows, check=check), event(artifact.ref))
@@ -276,63 +277,61 @@ def finish_step(stores: Stores, verb: FinishStep, body: Body) -> FinishedStep:
     return FinishedStep(artifact=artifact)
 
 
-# Whose a run is
+# Owners of runs
 
 
 def _check_owner(stores: Stores, thread: str) -> None:
-    """Refuse records of a run from anybody but who began it.
-
-    Raises:
-        Forbidden: the caller is not its owner.
-    """
+    """Raise Forbidden if the caller did not start the run."""
     if _owner(stores, thread) != caller_id(stores):
         raise Forbidden(
-            f"run {thread} was begun by somebody else: only they write its records and resume it",
-            "use the key that began it, or run the pipeline yourself: relay pipeline run FILE",
+            f"run {thread} belongs to another caller: only its owner can resume or record it",
+            "use the key that started it, or start your own run: relay pipeline run FILE",
         )
 
 
 def _owner(stores: Stores, thread: str) -> str:
-    """Who began a run.
+    """Return the owner of a run.
 
     Raises:
-        NotFound: the thread is no run of a pipeline.
-        Forbidden: it is a copy of one, or one of an earlier version.
+        NotFound: the thread is not a pipeline run.
+        Forbidden: it is a copy of one, or was started by an earlier version.
     """
     record = find_record(stores.ledger, thread)
     owner = stores.ledger.get(thread_log(thread), RowKind.OWNER, ONLY)
     if record.kind == "pipeline" and owner is not None:
         return owner.decode()
-    hint = "run the pipeline: relay pipeline run FILE"
+    hint = "start a new run: relay pipeline run FILE"
     if record.kind == "pipeline":
-        raise Forbidden(f"run {thread} is of an earlier version, which kept no owner", hint)
+        raise Forbidden(
+            f"run {thread} was started by an earlier version, which stored no owner", hint
+        )
     if record.forked_from is not None:
         raise Forbidden(f"thread {thread} is a copy: only the run itself can be resumed", hint)
-    raise NotFound(f"thread {thread} is no run of a pipeline", "see: relay pipeline list")
+    raise NotFound(f"thread {thread} is not a pipeline run", "list the runs: relay pipeline list")
 
 
 def _named_caller(stores: Stores, label: str) -> str:
-    """Return the name of the caller's key, and the name that the caller gives."""
+    """Return the name of the caller's key, and the name given by the caller."""
     if stores.caller is not None:
         return named(caller_name(stores.caller.key), label)
     return _named_without_key(stores, label)
 
 
 def _named_without_key(stores: Stores, label: str) -> str:
-    """Return a name that nobody vouches for; where a store has keys, it looks like none of them."""
+    """Return an unverified name; if the store has keys, it looks different from all of them."""
     has_keys = bool(stores.root.ledger.logs(KEYS, "", 1))
     return named("no key", label) if has_keys and label != "you" else label
 
 
 def _sender(stores: Stores, channel: str, seq: int) -> str:
-    """Return who sent a signal, and on which channel: its key, and the name that was given.
+    """Return the sender of a signal, as the key and the given name, and its channel.
 
     Raises:
         NotFound: there is no such signal.
     """
     facts = stores.ledger.read(channel_log(channel), seq - 1, 1)
     if not facts or facts[0].seq != seq:
-        raise NotFound(f"no signal {seq} on channel {channel!r}", "read the channel again")
+        raise NotFound(f"signal {seq} not found on channel {channel!r}", "read the channel again")
     sent = decoded(facts[0], channel)
     by = named(sent.key, sent.by) if sent.key else _named_without_key(stores, sent.by)
     return f"{by} on {channel}"
@@ -342,10 +341,10 @@ def _sender(stores: Stores, channel: str, seq: int) -> str:
 
 
 def _event(stores: Stores, type: str, by: str, detail: Any) -> Event:
-    """An event of a run, with the caller's key in its detail.
+    """Return an event of a run, with the caller's key in its detail.
 
     Raises:
-        Invalid: the detail does not fit its type.
+        Invalid: the detail does not match its type.
     """
     said = stamped(stores, to_builtins(detail) or {})
     if type == STEP_EVENT:
@@ -362,7 +361,7 @@ def _append(stores: Stores, thread: str, event: Event, *rows: Row, check: Any = 
 
 def _ended(step: str, status: bytes) -> Conflict:
     return Conflict(
-        f"the step {step} is {status.decode()} already",
-        "see what it gave: relay pipeline show RUN",
+        f"step {step!r} has already ended: {status.decode()}",
+        "see its result: relay pipeline show RUN",
         {"status": status.decode()},
     )

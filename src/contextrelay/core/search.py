@@ -1,7 +1,7 @@
-"""Search: passages of artifacts that answer a query, ranked, each saying what to slice next.
+"""Search: find passages of artifacts for a query, ranked, each with the next slice to read.
 
-Rule: a query is words and nothing else, and it is bounded: in words, in the time it may spend on
-bringing the index up, and in what it shows. What it shows is looked up in the ledger of the caller.
+Rule: a query is only words, and is limited: in number of words, in the time it may spend on
+updating the index, and in what it shows. Each result is looked up in the ledger of the caller.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ from contextrelay.store.search.reads import Text
 from contextrelay.verbs import Body, ReadSearchIndex, RebuildSearch, Search
 
 SEARCH_TERMS_MAX = 32
-# How long a query may spend on bringing the search index up, and a sweep; and wait for another.
+# Time that a query, and a sweep, may spend on updating the search index; and wait for a lock.
 SEARCH_CATCH_UP_S = 1.0
-# How often a query is ranked again because what it found is gone.
+# How often a query is ranked again because results are gone.
 SEARCH_ROUNDS_MAX = 5
 
 
@@ -87,10 +87,10 @@ def search(stores: Stores, verb: Search, body: Body) -> Hits:
     )
 
 
-# How many are looked at for one that is shown: the same content may have been pushed repeatedly.
+# Candidates per result: the same content may have been pushed repeatedly.
 _REPEATED = 3
 _CANDIDATES_MIN = 80
-# How many of the same name are looked up: most of those that are gone have left the index.
+# Artifacts of the same name to look up: most of those that are gone have left the index.
 _NEWER_MAX = 8
 
 
@@ -108,7 +108,7 @@ def read_search_index(stores: Stores, verb: ReadSearchIndex, body: Body) -> Inde
 
 
 class SearchedQuery:
-    """A query, asked of the index as far as it could be brought up, for somebody.
+    """A query run for a caller against the index, as far as that could be updated.
 
     Raises:
         NotFound, Gone: there is no such ref or thread.
@@ -128,30 +128,30 @@ class SearchedQuery:
         elif thread is not None:
             find_record(stores.ledger, thread)
         self.words = query_words(query)
-        """The stems of the query, and the words they are of."""
+        """The stems of the query, and their words."""
         self._stems = list(self.words)[:SEARCH_TERMS_MAX]
         self._stores, self._wanted, self._thread, self._ref = stores, wanted, thread, ref
         self._index = index_of(stores)
         self._is_limited = stores.is_limited
         self.state, self.notes = _brought_up(stores)
         self.seen: list[VisiblePassage] = []
-        """What may be shown, best first."""
+        """Passages that may be shown, best first."""
         self.ignored: tuple[str, ...] = ()
         self.found = self.looked_at = 0
         self.is_cut = False
         """Whether only the first part of the one ref is in the index."""
         self._ranking: Ranking | None = None
         for _ in range(SEARCH_ROUNDS_MAX):
-            # What is gone leaves the index, and its place to others.
+            # Artifacts that are gone leave the index and make room for other results.
             if not _taken_out(stores, self._index, self._rank()):
                 break
         self.is_partial = bool(self.notes) or any(each.ranked.text.is_cut for each in self.seen)
         if self._is_limited:
-            # How much there is besides what they may see is not theirs to know.
+            # How much exists besides must not be revealed to a limited key.
             self.state = IndexState(artifacts=0, passages=0)
 
     def _rank(self) -> list[str]:
-        """Rank what there is; the refs of what was found and is gone."""
+        """Rank the passages; return the refs of results that are gone."""
         candidates = min(SEARCH_CANDIDATES, max(_CANDIDATES_MIN, 2 * self._wanted))
         try:
             with self._index.reading() as view:
@@ -159,14 +159,15 @@ class SearchedQuery:
                 text = reads.text_by_ref(view, self._ref) if self._ref is not None else None
                 self.is_cut = text is not None and text.is_cut
                 now_ms = self._stores.now_ms()
-                # All that a limited key gets is made of what it may see, scores too.
+                # Everything that a limited key gets is computed from what it may see, including
+                # scores.
                 ranking = rank(view, self._stems, spans, now_ms, candidates, self._is_limited)
                 starts = {start for start, _ in spans or ()} if self._is_limited else None
                 choosing = _Choosing(self._stores, view, ranking, starts)
                 self.seen = list(islice(choosing.seen(), self._wanted))
         except Damaged as error:
             self._index.start_over()
-            raise Unavailable(f"{error}; it is rebuilt", "search again") from error
+            raise Unavailable(f"{error}; the index is being rebuilt", "search again") from error
         self._ranking, self.found = ranking, ranking.count()
         self.looked_at = self.state.artifacts if spans is None else len(spans)
         words = (*ranking.missing, *list(self.words)[SEARCH_TERMS_MAX:])
@@ -174,47 +175,49 @@ class SearchedQuery:
         return choosing.gone
 
     def artifacts_found(self) -> int:
-        """How many artifacts have a word of the query."""
+        """Return how many artifacts contain a word of the query."""
         with self._index.reading() as view:
             numbers = () if self._ranking is None else self._ranking.numbers()
             return reads.texts_with(view, numbers)
 
     def count_in(self, text: Text) -> int:
-        """How often the words of the query are in a text."""
+        """Return how often the words of the query occur in a text."""
         with self._index.reading() as view:
             return reads.count_in(view, self._stems, text)
 
 
 def _taken_out(stores: Stores, index: SearchIndex, gone: list[str]) -> int:
-    """Take out what is gone, where the index can be written now."""
+    """Remove missing artifacts from the index, if it can be written now; return their number."""
     with suppress(RelayError):
         return take_out(stores.space, index, gone)
     return 0
 
 
 def _brought_up(stores: Stores) -> tuple[IndexState, list[str]]:
-    """Bring the index up within a bound; how far it is, in words too where that is not all."""
+    """Update the index within a time limit; return its state, and a note if it is incomplete."""
     index = index_of(stores)
     try:
         state = catch_up(stores.space, index, SEARCH_CATCH_UP_S)
     except (Unavailable, Full, Broken) as error:
-        # What is there can be searched; a disk that is full or busy is no reason not to.
-        return state_of(index), [f"the index could not be brought up: {error.message}"]
+        # The existing index can be searched even if the disk is full or busy.
+        return state_of(index), [f"the index could not be updated: {error.message}"]
     if state.waiting or not state.is_complete:
         if stores.is_limited:
-            return state, ["the index is catching up; search again"]
+            return state, ["the index is being updated; search again"]
         more = "" if state.is_complete else "at least "
-        text = f"the index is catching up: {more}{state.waiting:,} artifacts, the older ones, wait"
+        text = (
+            f"the index is being updated: {more}{state.waiting:,} older artifacts are not in it yet"
+        )
         return state, [f"{text}; search again, or: relay gc"]
     return state, []
 
 
 def _refuse_sealed(artifact: Artifact) -> None:
-    """Let an artifact pass whose words the index can know."""
+    """Raise if the words of an artifact cannot be indexed."""
     if artifact.sealed is not None:
         raise Sealed(
-            f"{artifact.ref} is sealed, so that no index knows its words",
-            "find lines in it by its whole URL, with its key: relay get URL#KEY --grep RE",
+            f"{artifact.ref} is sealed and cannot be indexed",
+            "grep it by its full URL with its key: relay get URL#KEY --grep RE",
         )
 
 
@@ -227,7 +230,7 @@ def _scope(verb: Search) -> str:
 def _spans(
     stores: Stores, view: sqlite3.Connection, thread: str | None, ref: str | None
 ) -> list[tuple[int, int]] | None:
-    """The numbers of the passages that are searched; None for all."""
+    """Return the ranges of passage numbers to search; None for all."""
     if ref is not None:
         refs: Iterator[str] = iter((ref,))
     elif thread is not None:
@@ -241,7 +244,7 @@ def _spans(
 
 
 def _seen_spans(ledger: VisibleReads, view: sqlite3.Connection) -> list[tuple[int, int]]:
-    """The numbers of the passages that are there for a limited key: found by its prefixes."""
+    """Return the ranges of passages that a limited key can see, found by its prefixes."""
     spans: set[tuple[int, int]] = set()
     for start in ledger.seen_channels:
         texts = reads.texts_by_channel(view, start)
@@ -255,7 +258,7 @@ def _seen_spans(ledger: VisibleReads, view: sqlite3.Connection) -> list[tuple[in
 
 
 class _Choosing:
-    """Which of the ranked passages may be shown: those of artifacts that the caller sees."""
+    """The selection of ranked passages that the caller may see."""
 
     def __init__(
         self,
@@ -266,16 +269,16 @@ class _Choosing:
     ) -> None:
         self.gone: list[str] = []
         self._starts = starts
-        """Where the texts start that are there for a limited key."""
+        """The start numbers of the texts that a limited key can see; None for all."""
         self._ranking = ranking
         self._stores = stores
         self._view = view
         self._artifacts: dict[str, Artifact | None] = {}
 
     def seen(self) -> Iterator[VisiblePassage]:
-        """Those that may be shown, best first, the stale ones weighed down.
+        """Yield the passages that may be shown, best first, stale ones with a lower score.
 
-        One after the other: the ledger is asked only for those that are then shown.
+        This is lazy: the ledger is asked only for passages that are then shown.
         """
         heavy: list[tuple[float, int, VisiblePassage]] = []
         for order, each in enumerate(self._ranking.best):
@@ -293,7 +296,7 @@ class _Choosing:
             yield heappop(heavy)[-1]
 
     def _place(self, each: Ranked) -> PassagePlace | None:
-        """Where a passage stands; None where it is about the artifact."""
+        """Return the position of a passage; None if it is about the artifact."""
         index = each.number - each.text.start - 1
         if index < 0:
             return None
@@ -306,7 +309,7 @@ class _Choosing:
         return PassagePlace(start_line, stop_line, start_byte, stop_byte, pointer, is_part)
 
     def _newer(self, text: Text) -> str | None:
-        """A newer artifact of the same name."""
+        """Return a newer artifact of the same name, or None."""
         found = (
             ref
             for ref, start in reads.newer(self._view, text)

@@ -1,7 +1,7 @@
-"""Hits: what a search shows of the passages that it found, and what has all words as written.
+"""Hits: the search results that are shown, and exact matches of all words.
 
-A question says what it knows of the answer: an id, a number, the name of a field. What has all of
-these in one line or record comes before what is like them by its stems.
+A query often names parts of the answer: an id, a number, a field name. A line or record that has
+all of these words as written comes before passages that only match their stems.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from contextrelay.model.artifact import Artifact, moment
 from contextrelay.model.inspect import Hit, Match
 from contextrelay.model.tokens import Spent
 
-# Places in one body that have every word of a query, looked for first.
+# Matches of all words in one body to look for first.
 SEARCH_EXACT_MAX = 12
 SEARCH_EXACT_S_MAX = 0.5
 
@@ -40,7 +40,7 @@ _LEFT_TOKENS_MIN = 40
 
 
 class PassagePlace(Struct, frozen=True):
-    """Where a passage stands in a body; lines and bytes count from 0."""
+    """The position of a passage in a body; lines and bytes count from 0."""
 
     start_line: int
     stop_line: int
@@ -48,11 +48,11 @@ class PassagePlace(Struct, frozen=True):
     stop_byte: int
     pointer: str | None
     is_part: bool
-    """Whether it is a part of one line: then bytes say more than the line."""
+    """Whether it is a part of one line: then the byte range is more precise than the line."""
 
     @property
     def lines(self) -> str:
-        """As a slice takes them."""
+        """Return the line range in the form that slice takes."""
         return f"{self.start_line + 1}:{self.stop_line + 1}"
 
     def next_args(self) -> dict[str, str]:
@@ -72,19 +72,19 @@ class VisiblePassage(Struct, frozen=True):
     """A newer artifact of the same name."""
     score: float
     place: PassagePlace | None
-    """None where it is about the artifact."""
+    """None if it is about the artifact."""
     words: tuple[str, ...]
-    """Those of the query that are in it or next to it."""
+    """The words of the query in the passage or next to it."""
 
 
 class HitList:
-    """Hits, added one after the other within a number of tokens."""
+    """Hits, added one by one within a token limit."""
 
     def __init__(
         self, stores: Stores, stems: dict[str, str], tokens_max: int, is_one: bool = False
     ) -> None:
         self._is_one = is_one
-        """Whether all of them are in the one ref that was asked for."""
+        """Whether all of them are in the one requested ref."""
         self.hits: list[Hit] = []
         self.text = ""
         self.repeated = 0
@@ -98,11 +98,11 @@ class HitList:
         self._noted: set[str] = set()
 
     def add(self, each: VisiblePassage) -> bool:
-        """Add a hit; False if it does not fit any more."""
+        """Add a hit; return False if it does not fit."""
         artifact, text = each.artifact, each.ranked.text
         same = (artifact.sha256, each.ranked.number - text.start)
         if each.place is not None and same in self._shown:
-            self.repeated += 1  # The same bytes were pushed twice: the newest is shown.
+            self.repeated += 1  # The same bytes were pushed twice: show the newest.
             return True
         self._shown.add(same)
         if text.is_cut:
@@ -110,25 +110,27 @@ class HitList:
         return self.add_hit(self._hit(each), artifact)
 
     def note_cut(self, ref: str) -> None:
-        """Note that not all of a ref is searched."""
+        """Note that only a part of a ref is searched."""
         if ref not in self._noted:
             self._noted.add(ref)
-            self.notes.append(f"{ref} is long: only its first part is searched; grep it")
+            self.notes.append(
+                f"{ref} is long: only its first part is searched; use grep for the rest"
+            )
 
     def add_hit(self, hit: Hit, artifact: Artifact) -> bool:
-        """Add what is a hit already; False if it does not fit any more."""
+        """Add a finished hit; return False if it does not fit."""
         is_same_ref = self._is_one or (bool(self.hits) and self.hits[-1].ref == hit.ref)
         line = _line(hit, is_same_ref)
         tokens = count_tokens(line)
         left = self._tokens_max - self._tokens
         if tokens > left and (not self.hits or left >= _LEFT_TOKENS_MIN):
-            # The best is shown in any case, and others where much room is left, as far as they fit.
+            # The best hit is always shown; others, where much room is left, as far as they fit.
             room = left - count_tokens(_line(replace(hit, snippet=""), is_same_ref))
             hit = replace(hit, snippet=fit(hit.snippet, max(1, room - 2)))
             line = _line(hit, is_same_ref)
             tokens = count_tokens(line)
         if self._tokens + tokens > self._tokens_max:
-            self.notes.append(f"cut at {self._tokens_max} tokens: ask with more")
+            self.notes.append(f"cut at {self._tokens_max} tokens: raise the limit for more")
             return False
         self._tokens += tokens
         self._whole[artifact.ref] = estimate_tokens(artifact.size_bytes)
@@ -163,7 +165,7 @@ class HitList:
 
 
 def snippet_of(stores: Stores, each: VisiblePassage, stems: dict[str, str]) -> str:
-    """What stands around the words of a query in a passage, defused, on one line."""
+    """Return the text around the words of a query in a passage, made safe, on one line."""
     if each.place is None:
         text = about(each.artifact)
     else:
@@ -180,13 +182,13 @@ def _passage(stores: Stores, artifact: Artifact, place: PassagePlace) -> str:
 
 
 def _first_of(text: str, stems: dict[str, str]) -> int:
-    """Where the first word of a query is in a text, about; 0 if it is only next to it."""
+    """Return about where the first word of a query is in a text; 0 if it is only next to it."""
     low = text.lower()
     found = [low.find(word[: max(3, len(stem) - 1)]) for stem, word in stems.items()]
     there = [start for start in found if start >= 0]
     if there or text.isascii():
         return min(there, default=0)
-    # In other writings a word may be folded beyond recognition: look line by line.
+    # In other scripts a word may be stemmed beyond recognition: look line by line.
     start = 0
     for line in text.splitlines(keepends=True):
         if stems.keys() & set(words(line)):
@@ -196,7 +198,7 @@ def _first_of(text: str, stems: dict[str, str]) -> int:
 
 
 def _line(hit: Hit, is_same_ref: bool) -> str:
-    """A hit as it is read: where it is, and under it what stands there."""
+    """Return a hit as text: its position, and under it the snippet."""
     at = hit.pointer or hit.lines
     text = f"  {at or 'about it'}: {hit.snippet}\n"
     if is_same_ref:
@@ -207,12 +209,12 @@ def _line(hit: Hit, is_same_ref: bool) -> str:
 
 
 def left_out(found: int, shown: int, repeated: int) -> str:
-    """What is found and not shown, in words."""
+    """Return a text about the results that are not shown."""
     parts: list[str] = []
     if found - shown - repeated > 0:
-        parts.append(f"{found - shown - repeated:,} more passages, of less score")
+        parts.append(f"{found - shown - repeated:,} more passages with lower scores")
     if repeated:
-        parts.append(f"{repeated:,} of the same content")
+        parts.append(f"{repeated:,} duplicate{'s' if repeated > 1 else ''}")
     return "; ".join(parts)
 
 
@@ -221,16 +223,16 @@ _NAME = re.compile(r"\d|_|[a-z][A-Z]|[./:@#-]\w")
 
 _WORDS_FEW = 3
 _PAIRS_MAX = 4
-# Where a hit is, before what is shown of it.
+# Tokens of a hit's position, before its snippet.
 _HEAD_TOKENS = 4
 
 
 def exact_hits(
     stores: Stores, artifact: Artifact, query: str, tokens_max: int, score: float, is_any: bool
 ) -> list[Hit]:
-    """The best places in a body that have all words of a query; none where there is no such.
+    """Return the best places in a body that contain all words of a query.
 
-    `is_any`: a single word is looked for too, because the index does not know all of the body.
+    `is_any`: look for a single word too, because the index does not have all of the body.
     """
     wanted = _words(query, is_any)
     if not wanted:
@@ -262,12 +264,14 @@ def exact_hits(
 
 
 def _words(query: str, is_any: bool) -> tuple[str, ...]:
-    """The words as they are written; none where only one is there that is no name or number,
-    unless any will do."""
+    """Return the words as written.
+
+    A single word is returned only if it looks like a name or number, or if `is_any` is set.
+    """
     words = [word for word in (_ENDS.sub("", word) for word in query.split()) if word]
     kept = [word for word in dict.fromkeys(words) if word.lower() not in STOP_WORDS]
     if len(kept) == 1 < len(words) <= _WORDS_FEW and not _NAME.search(kept[0]):
-        kept = list(dict.fromkeys(words))  # Two common words say more than one.
+        kept = list(dict.fromkeys(words))  # Two common words are specific enough.
     is_alone = len(kept) == 1 and not is_any and not _NAME.search(kept[0])
     if not 0 < len(kept) <= GREP_PATTERNS_MAX or is_alone:
         return ()
@@ -275,7 +279,7 @@ def _words(query: str, is_any: bool) -> tuple[str, ...]:
 
 
 def _pairs(query: str, words: tuple[str, ...]) -> tuple[str, ...]:
-    """Words that follow each other, as they are written: what has them so comes before others."""
+    """Return pairs of consecutive words as written; bodies that contain them rank first."""
     tokens = query.split()
     pairs = [
         f"{first} {second}"

@@ -1,11 +1,11 @@
-"""Index sync: the search index is brought up to the ledger, a bounded step at a time.
+"""Index sync: update the search index from the ledger, in bounded steps.
 
-A push does not wait for it. Who searches brings it up first, as far as that goes within a bound,
-and a sweep goes on with it. First what is new is noted, newest first, then it is read and added,
-newest first: what was pushed last can be found first.
+A push does not wait for it. A search updates the index first, within a time limit, and a sweep
+continues. New artifacts are first noted, newest first, then read and added, newest first: the
+latest push can be found first.
 
-Rule: the ledger is the truth. What is found is looked up there before it is shown, so what is gone
-never appears, however far behind the index is. What is sealed never comes in.
+Rule: the ledger is the truth. Results are looked up there before they are shown, so removed content
+never appears, however outdated the index is. Sealed content is never indexed.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ from contextrelay.store.search import reads
 from contextrelay.store.search.index import Damaged, IndexChange, SearchIndex
 from contextrelay.store.search.reads import CHUNK, Text
 
-# Of one artifact, so much is searched: bytes of its body, passages, and text about it.
+# Limits per artifact: bytes of its body, passages, and text about it.
 SEARCHED_BYTES_MAX = 4 * MIB
 SEARCHED_PASSAGES_MAX = 20_000
 SEARCHED_ABOUT_CHARS_MAX = 4_096
 SWEEP_CATCH_UP_S = 60.0
-# So much is added to the search index in one transaction, and looked at again for late pushes.
+# Limits of one transaction, and of the recorded gaps.
 SEARCH_BATCH_TEXTS = 200
 SEARCH_BATCH_S = 0.25
 SEARCH_GAPS_MAX = 100
@@ -68,14 +68,14 @@ SEARCH_GONE_MAX = 1_000
 
 
 SEARCH = "retrieval.search"
-"""The capability whose results are not searched: they would find themselves."""
+"""The capability whose results are not indexed: they would find themselves."""
 FILE_NAME = "search.db"
-# A full chunk of which less than this is there is emptied, and what is left added again.
+# A full chunk with fewer live passages than this is emptied, and the rest added again.
 _THIN = CHUNK // 4
 
 
 def index_of(stores: Stores) -> SearchIndex:
-    """The search index of the store, or of the tenant's part of it."""
+    """Return the search index of the store, or of the tenant's space."""
     return index_of_tenant(stores, stores.tenant)
 
 
@@ -89,15 +89,15 @@ def _name(tenant: str | None) -> str:
 
 
 def path_of(home: Path | None, tenant: str | None) -> Path | None:
-    """The file of an index; None where the store has no folder, and it is kept in memory."""
+    """Return the file of an index; None if the store has no folder and the index is in memory."""
     if home is None or tenant is None:
         return None if home is None else home / FILE_NAME
-    # A tenant's name may hold what no file name can.
+    # A tenant's name may contain characters that file names cannot.
     return home / f"search-{hashlib.sha256(tenant.encode()).hexdigest()[:16]}.db"
 
 
 def catch_up(stores: Stores, index: SearchIndex, seconds_max: float) -> IndexState:
-    """Bring an index up to the ledger of a space, as far as that goes in a time.
+    """Update an index from the ledger of a space, within a time limit.
 
     Raises:
         Unavailable: another process is changing it for too long.
@@ -111,13 +111,13 @@ def catch_up(stores: Stores, index: SearchIndex, seconds_max: float) -> IndexSta
 
 
 def rebuild(stores: Stores, index: SearchIndex) -> IndexState:
-    """Throw an index away and rebuild it, all of it."""
+    """Delete an index and rebuild all of it."""
     index.start_over()
     return catch_up(stores, index, float("inf"))
 
 
 def state_of(index: SearchIndex) -> IndexState:
-    """How far an index is, as it stands."""
+    """Return the current state of an index."""
     with index.reading() as view:
         texts, waiting, count, _ = reads.counts(view)
         gaps = _gaps(reads.mark(view, "gaps"))
@@ -144,11 +144,11 @@ def _caught_up(stores: Stores, index: SearchIndex, deadline: float) -> IndexStat
 _FAR_MS = 1 << 62
 
 
-# What is new
+# Finding new artifacts
 
 
 def _is_behind(stores: Stores, index: SearchIndex) -> bool:
-    """Whether there is something to note or to add: asked without keeping others waiting."""
+    """Return True if there is something to note or to add; checked without a write lock."""
     with index.reading() as view:
         if reads.waiting(view, (_FAR_MS, ""), 1) or reads.mark(view, "gaps"):
             return True
@@ -158,9 +158,9 @@ def _is_behind(stores: Stores, index: SearchIndex) -> bool:
 
 
 def _following(stores: Stores, place: Followed, limit: int) -> list[Fact] | None:
-    """What was added behind a place; None where the place is not there, or is too far behind.
+    """Return what was added after a place; None if the place is unknown or too far behind.
 
-    It is not there where its facts were trimmed, or where another store is now in its place.
+    It is unknown if its facts were trimmed, or if another store is now at its address.
     """
     seq, _ = place
     found = stores.ledger.read(ADDED, max(seq - 1, 0), limit + 1)
@@ -178,16 +178,16 @@ def _pages(found: Iterator[CatalogEntry], until_ms: int) -> Iterator[list[Catalo
 
 
 def _note_new(stores: Stores, change: IndexChange, deadline: float) -> None:
-    """Note what is not in yet: by following what was added, in whatever order clocks put it.
+    """Note artifacts that are not indexed yet, in the order of additions, not of clocks.
 
-    Who cannot follow looks through everything, the newest first. Where the time is up before that
-    is done, the gap that stays is noted too, and filled later.
+    If that is not possible, walk the whole catalog, newest first. If the time runs out, the
+    remaining gap is recorded and filled later.
     """
     view = change.connection
     place = _place(reads.mark(view, "followed"))
     walks = _gaps(reads.mark(view, "gaps"))
     if place is None or not _follow(stores, change, place):
-        # Where to follow from, before the walk: what is added meanwhile is found by following.
+        # Read the position before the walk: later additions are found by following.
         last = stores.ledger.last(ADDED)
         newest = stores.ledger.read(ADDED, last - 1, 1) if last else []
         _set_place(change, newest[0] if newest else None)
@@ -205,7 +205,7 @@ def _note_new(stores: Stores, change: IndexChange, deadline: float) -> None:
 
 
 def _follow(stores: Stores, change: IndexChange, place: Followed) -> bool:
-    """Note all that was added behind a place; False where it is unknown or too far behind."""
+    """Note everything added after a place; return False if it is unknown or too far behind."""
     if stores.ledger.last(ADDED) - place[0] > ADDED_KEPT:
         return False
     while page := _following(stores, place, PAGE_ROWS_MAX):
@@ -238,7 +238,7 @@ def _set_place(change: IndexChange, fact: Fact | None) -> None:
 
 
 def _gaps(noted: str | None) -> list[tuple[str, int]]:
-    """Where the look at what is new was cut short: from which cursor down to when."""
+    """Return the gaps of interrupted walks: from which cursor down to what time."""
     return decode(noted, type=list[tuple[str, int]]) if noted else []
 
 
@@ -248,7 +248,7 @@ def _gaps(noted: str | None) -> list[tuple[str, int]]:
 def _add_some(
     stores: Stores, change: IndexChange, before: tuple[int, str], deadline: float
 ) -> tuple[int, str] | None:
-    """Add a batch of what waits, newest first; the last of them, or None if that was all."""
+    """Add a batch of waiting artifacts, newest first; return the last, or None if none is left."""
     batch = reads.waiting(change.connection, before, SEARCH_BATCH_TEXTS)
     stop = min(deadline, time.monotonic() + SEARCH_BATCH_S)
     done: list[str] = []
@@ -259,7 +259,7 @@ def _add_some(
             if _add(stores, change, artifact):
                 done.append(ref)
         elif artifact is not None or created_ms < stores.now_ms() - UNFINISHED_PUSH_S * 1000:
-            done.append(ref)  # Not for the index; or gone, or a push that never ended.
+            done.append(ref)  # Not to be indexed, or gone, or an unfinished push.
         elif stores.ledger.get(artifact_log(ref), RowKind.TOMBSTONE, ONLY) is not None:
             done.append(ref)
         if time.monotonic() >= stop:
@@ -275,7 +275,7 @@ def _is_searched(artifact: Artifact, now_ms: int) -> bool:
 
 
 def _add(stores: Stores, change: IndexChange, artifact: Artifact) -> bool:
-    """Add an artifact; False if nobody had time to read it, so that it has to wait."""
+    """Add an artifact; return False if time ran out, so that it has to wait."""
     indexing = _indexing(stores, artifact) if artifact.is_text else Indexing([])
     if indexing is None:
         return False
@@ -297,7 +297,7 @@ def _add(stores: Stores, change: IndexChange, artifact: Artifact) -> bool:
     passages = chain(
         ((length_of(stems), Counter(stems)),), ((each.length, each.stems) for each in kept)
     )
-    # Lines and bytes of each passage but the first, which is about the artifact.
+    # Lines and bytes of each passage except the first, which is about the artifact.
     places = b"".join(
         PLACE.pack(each.start_line, each.stop_line, each.start_byte, each.stop_byte)
         for each in kept
@@ -313,38 +313,38 @@ assert PLACE.size == reads.PLACE_BYTES
 
 
 def about(artifact: Artifact) -> str:
-    """What can be found about an artifact besides its content: name, metadata, who made it."""
+    """Return the searchable text about an artifact besides its content: name and metadata."""
     metadata = encode(artifact.metadata).decode() if artifact.metadata else ""
     return f"{artifact.name or ''}\n{metadata[:SEARCHED_ABOUT_CHARS_MAX]}"
 
 
 def _indexing(stores: Stores, artifact: Artifact) -> Indexing | None:
-    """What is searched of a text; None if nobody has time for it now."""
+    """Return the searchable passages of a text; None if time ran out."""
     read = partial(read_body, stores, artifact)
     size_bytes = min(artifact.size_bytes, SEARCHED_BYTES_MAX)
     try:
         return index_within_bounds(Index(artifact.type, SEARCHED_PASSAGES_MAX), size_bytes, read)
     except Broken:
-        return Indexing([])  # Searching is no place to stop for this; verify reports it.
+        return Indexing([])  # A search must not fail because of this; verify reports it.
 
 
 # Maintenance
 
 
 def maintain_all(stores: Stores) -> None:
-    """Maintain and bring up the indexes of a store and its tenants, those that there are."""
+    """Maintain and update the existing indexes of a store and its tenants."""
     for tenant in (None, *tenants(stores.ledger)):
         path = path_of(stores.engine.home, tenant)
         if not stores.services.has(_name(tenant)) and (path is None or not path.exists()):
             continue
         space, index = space_of(stores, tenant), index_of_tenant(stores, tenant)
-        with suppress(RelayError):  # The next search, or sweep, tries again.
+        with suppress(RelayError):  # The next search or sweep tries again.
             maintain(space, index)
             catch_up(space, index, SWEEP_CATCH_UP_S)
 
 
 def maintain(stores: Stores, index: SearchIndex) -> None:
-    """Take out what is gone, give back its room, and look for what was missed."""
+    """Remove artifacts that are gone, reclaim their space, and look for missed ones."""
     try:
         _maintain(stores, index)
     except Damaged:
@@ -357,7 +357,7 @@ def _maintain(stores: Stores, index: SearchIndex) -> None:
         with index.reading() as view:
             page = reads.refs(view, after, PAGE_ROWS_MAX)
         if not page:
-            # What an earlier version pushed since is not among the additions: look at everything.
+            # Pushes by an earlier version are not in the log of additions: walk the whole catalog.
             with index.changing() as change:
                 change.set_mark("followed", "")
             break
@@ -373,9 +373,9 @@ def _maintain(stores: Stores, index: SearchIndex) -> None:
 
 
 def take_out(stores: Stores, index: SearchIndex, refs: list[str]) -> int:
-    """Take those out that are gone, and note the new end of those that live longer now.
+    """Remove artifacts that are gone, and update the expiry of those that were extended.
 
-    How many were gone; none where the index cannot be written now.
+    Return the number removed; 0 if the index cannot be written now.
     """
     if not refs:
         return 0
@@ -396,20 +396,20 @@ def _end_ms(artifact: Artifact) -> int | None:
     return None if artifact.expires_at is None else in_ms(artifact.expires_at)
 
 
-# What being new adds at most, and in what time that halves.
+# The highest bonus for new passages, and the time in which it halves.
 _RECENCY = 0.15
 _HALF_MS = 7 * DAY_S * 1000
 STALE = 0.3
-"""What a passage is worth of which there is a newer one, by name."""
-# Looking a word up pays where it is in so many more passages than there are candidates.
+"""The score factor of a passage that has a newer version, by name."""
+# A lookup is worth it if a word is in this many times more passages than there are candidates.
 _COMMON = 4
 
 Found = list[tuple[int, "array[int]"]]
-"""Where a word is: by chunk, offset, count, offset, count, ..."""
+"""The positions of a word: by chunk, alternating offset and count."""
 
 
 class Ranked(Struct, frozen=True):
-    """A passage and how well it answers."""
+    """A passage and its score."""
 
     number: int
     score: float
@@ -417,21 +417,21 @@ class Ranked(Struct, frozen=True):
 
 
 class Ranking(Struct, frozen=True):
-    """All that a query found."""
+    """All results of a query."""
 
     best: list[Ranked]
     having: list[dict[int, array[int]]]
     """For each word the passages that have it: offsets by chunk."""
     missing: tuple[str, ...]
-    """Words that are nowhere."""
+    """Words that do not occur."""
     by_word: dict[str, dict[int, float]]
 
     def count(self) -> int:
-        """How many passages have a word of the query."""
+        """Return how many passages contain a word of the query."""
         return sum(len(offsets) for _, offsets in self._by_chunk())
 
     def numbers(self) -> Iterator[int]:
-        """The numbers of these passages."""
+        """Yield the numbers of these passages."""
         for chunk, offsets in self._by_chunk():
             yield from (chunk * CHUNK + offset for offset in offsets)
 
@@ -441,7 +441,7 @@ class Ranking(Struct, frozen=True):
             yield chunk, set[int]().union(*(each.get(chunk, empty) for each in self.having))
 
     def words_near(self, each: Ranked) -> tuple[str, ...]:
-        """The words that are in a passage or next to it."""
+        """Return the words that are in a passage or next to it."""
         start, stop = max(each.text.start, each.number - 2), min(each.text.stop, each.number + 3)
         near = range(start, stop)
         return tuple(word for word, at in self.by_word.items() if any(n in at for n in near))
@@ -455,10 +455,10 @@ def rank(
     candidates: int,
     is_apart: bool = False,
 ) -> Ranking:
-    """Rank passages for the words of a query, within spans of numbers, or all of them.
+    """Rank passages for the words of a query, within ranges of numbers, or all of them.
 
-    How rare a word is, and how long passages are, is known of all of them; where the spans are to
-    stand `is_apart`, of these alone, so that nothing shows what is in the others.
+    Word frequencies and passage lengths are those of all passages; with `is_apart`, of the given
+    ranges alone, so that scores reveal nothing about others.
     """
     lengths, holed = reads.all_lengths(view)
     if spans is not None:
@@ -500,9 +500,9 @@ def rank(
 
 
 def _is_settled(total: dict[int, float], size: int, most: float, candidates: int) -> bool:
-    """Whether passages that have only words still to come cannot be among the best any more.
+    """Return True if passages that contain only the remaining words cannot be among the best.
 
-    Then those words, which are the common ones, are looked up for the candidates alone.
+    Those words, the common ones, are then looked up only for the candidates.
     """
     if len(total) < candidates or size < _COMMON * len(total):
         return False
@@ -510,7 +510,7 @@ def _is_settled(total: dict[int, float], size: int, most: float, candidates: int
 
 
 class _Scoring:
-    """Scores one word, by what is known of all passages."""
+    """The scores of one word, from statistics of all passages."""
 
     def __init__(self, lengths: dict[int, array[int]], holed: set[int], norms: list[float]) -> None:
         self._lengths = lengths
@@ -518,7 +518,7 @@ class _Scoring:
         self._norms = norms
 
     def all(self, found: Found, weight: float) -> dict[int, float]:
-        """The scores of all passages that have it."""
+        """Return the scores of all passages that have the word."""
         scores: dict[int, float] = {}
         for chunk, places in found:
             lengths, start = self._lengths[chunk], chunk * CHUNK
@@ -526,7 +526,7 @@ class _Scoring:
         return scores
 
     def some(self, found: Found, weight: float, numbers: Iterable[int]) -> dict[int, float]:
-        """The scores of some passages, of those that have it."""
+        """Return the scores of those of some passages that have the word."""
         by_chunk = {chunk: (places[::2], places[1::2]) for chunk, places in found}
         full = weight * (SATURATION + 1)
         scores: dict[int, float] = {}
@@ -542,7 +542,7 @@ class _Scoring:
         return scores
 
     def there(self, found: Found) -> dict[int, array[int]]:
-        """The passages that have it, by chunk; those that are gone left out."""
+        """Return the passages that have the word, by chunk, without removed ones."""
         kept: dict[int, array[int]] = {}
         for chunk, places in found:
             lengths, offsets = self._lengths[chunk], places[::2]
@@ -555,7 +555,7 @@ class _Scoring:
 def _by_rarity(
     view: sqlite3.Connection, query: Sequence[str], lengths: dict[int, array[int]]
 ) -> list[tuple[str, Found, int]]:
-    """The words of a query with where they are and in how many passages, the rarest first."""
+    """Return the words of a query with their positions and passage counts, the rarest first."""
     read: list[tuple[str, Found, int]] = []
     for word in query:
         found = [each for each in reads.postings(view, word) if each[0] in lengths]
@@ -566,7 +566,7 @@ def _by_rarity(
 def _by_rarity_apart(
     view: sqlite3.Connection, query: Sequence[str], lengths: dict[int, array[int]]
 ) -> list[tuple[str, Found, int]]:
-    """As `_by_rarity`, of passages that have a length here and of no others."""
+    """Return the same as `_by_rarity`, only for passages with a length given here."""
     read: list[tuple[str, Found, int]] = []
     for word in query:
         found: Found = []
@@ -583,7 +583,7 @@ def _by_rarity_apart(
 
 
 def _within(lengths: dict[int, array[int]], spans: list[tuple[int, int]]) -> dict[int, array[int]]:
-    """Lengths of what is within spans; all else as if it were gone."""
+    """Return the lengths within ranges; all others as if removed."""
     kept: dict[int, array[int]] = {}
     for start, stop in spans:
         for chunk in range(start // CHUNK, (stop - 1) // CHUNK + 1):
@@ -602,7 +602,7 @@ def _closely(
     by_word: dict[str, dict[int, float]],
     now_ms: int,
 ) -> list[Ranked]:
-    """Look at the best with their neighbours and their age; best first."""
+    """Score the best again with their neighbours and their age; return them best first."""
     ranked: list[Ranked] = []
     texts = reads.texts_of(view, [number for number, _ in best])
     starts = [text.start for text in texts]

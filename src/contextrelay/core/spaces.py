@@ -1,17 +1,17 @@
-"""Spaces: a tenant's part of the ledger, and of that what a limited key sees.
+"""Spaces: a tenant's part of the ledger, and the view of a limited key on it.
 
-A tenant's logs are those of the store with `x/<tenant>/` before their names, its counters likewise.
-So whatever a verb reads, lists, finds or claims is the tenant's own, without a line about it. The
-logs `b/<hash>` alone are shared: the same bytes are kept once, and nothing shows a tenant whether
-somebody else has them. What was found out about them by looking is each tenant's own.
+A tenant's logs are prefixed with `x/<tenant>/`, and so are its counters. So whatever a verb reads,
+lists, finds or claims belongs to the tenant, without code in the verb. Only the logs `b/<hash>` are
+shared: equal bytes are stored once, and a tenant cannot see whether others have them. Cached
+outlines of them are per tenant.
 
-For a key that is only for some threads and channels, a thread is there by its name or id, a channel
-by its name, and an artifact if it was put into such a thread, is held by one, or was sent to such a
-channel. All else reads as if it had never been, in indexes and listings too, and so does any kind
-of log that is not known here.
+A key that is limited to some threads and channels sees a thread by its name or id, a channel by its
+name, and an artifact if it was put into such a thread, is held by one, or was sent to such a
+channel. Everything else appears not to exist, also in indexes and listings. Unknown kinds of logs
+are hidden.
 
-Rule: a space only renames; what looks after the whole store goes through every space. What is not
-there cannot be written to: it is refused before anything of the commit is done.
+Rule: a space only renames; maintenance of the whole store walks every space. A write to something
+that the key cannot see is refused before any part of the commit is done.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from contextrelay.store.ledger.view import LedgerView
 
 
 def space_of(stores: Stores, tenant: str | None) -> Stores:
-    """The store as a tenant has it; None for the store's own space."""
+    """Return the store as a tenant sees it; None for the store's own space."""
     if tenant is None:
         return stores
     prefix = tenant_prefix(tenant)
@@ -60,14 +60,14 @@ def space_of(stores: Stores, tenant: str | None) -> Stores:
 
 
 def views(view: Reads) -> Iterator[tuple[str | None, Reads]]:
-    """A store's own space and those of its tenants, to be read."""
+    """Yield read-only views of a store's own space and those of its tenants."""
     yield None, view
     for tenant in tenants(view):
         yield tenant, SpaceReads(view, tenant_prefix(tenant))
 
 
 class SpaceReads:
-    """What a tenant reads."""
+    """The read-only view of a tenant."""
 
     def __init__(self, inner: Reads, prefix: str) -> None:
         self._reads = inner
@@ -98,17 +98,17 @@ class SpaceReads:
         return self._reads.kinds(self._full(log))
 
     def logs(self, prefix: str, after: str, limit: int) -> list[str]:
-        """Names of the tenant's own logs; the shared ones are listed to nobody."""
+        """Return names of the tenant's own logs; shared logs are never listed."""
         behind = self._prefix + after if after else ""
         return [self._own(log) for log in self._reads.logs(self._prefix + prefix, behind, limit)]
 
     def due(self, now_ms: int, limit: int) -> list[tuple[str, Row]]:
-        """Nothing: the store's sweep goes through all spaces."""
+        """Return nothing: the store's sweep walks all spaces."""
         return []
 
 
 class _SpaceLedger(SpaceReads, LedgerView):
-    """The ledger as a tenant has it."""
+    """The ledger as a tenant sees it."""
 
     def __init__(self, inner: Ledger, prefix: str) -> None:
         SpaceReads.__init__(self, inner, prefix)
@@ -157,16 +157,16 @@ class _SpaceLedger(SpaceReads, LedgerView):
         return []
 
     def close(self) -> None:
-        """Nothing: it is the store that is closed."""
+        """Do nothing: the store is closed as a whole."""
 
 
-# Bodies, requests that have a key, cached results, indexes: they reveal nothing by themselves.
+# Bodies, requests with a key, cached results, indexes: their names reveal nothing by themselves.
 _ANYBODYS = (BODIES, REQUESTS, RESULTS, INDEXES)
 _REF_CHARS = 36
 
 
 class _Place(Struct):
-    """Where an artifact belongs: the part of its description that matters here."""
+    """The part of an artifact's description that decides where it belongs."""
 
     thread: str | None = None
     channel: str | None = None
@@ -181,16 +181,16 @@ _named = Decoder(_Named)
 
 
 class VisibleReads:
-    """What a limited key reads."""
+    """The read-only view of a limited key."""
 
     def __init__(self, inner: Reads, key: Key) -> None:
         self._reads = inner
         self._key = key
 
-    # What is there
+    # Visibility
 
     def seen_threads(self) -> Iterator[str]:
-        """The threads that are there, by id; found by their names, whatever else there is."""
+        """Yield the ids of visible threads, found by their names, however many others exist."""
         for start in self._key.threads:
             if is_ref(start) and self._has_thread(start):
                 yield start
@@ -201,7 +201,7 @@ class VisibleReads:
 
     @property
     def seen_channels(self) -> tuple[str, ...]:
-        """How the names of channels begin that are there."""
+        """Return the prefixes of the names of visible channels."""
         return self._key.channels
 
     def _is_there(self, log: str) -> bool:
@@ -235,13 +235,13 @@ class VisibleReads:
         return any(self._has_thread(row.key) for row in walk_rows(self._reads, log, RowKind.HOLDER))
 
     def _is_row_there(self, log: str, row: Row) -> bool:
-        """Whether a row of an index, or between two things, names what is there."""
+        """Return True if a row of an index or of a relation names something visible."""
         if log == LAST_USED:
             ref = (row.body or b"").decode()
             is_pushed = row.kind == RowKind.PUSHED
             return self._has_artifact(artifact_log(ref)) if is_pushed else self._has_thread(ref)
         if log.startswith(INDEXES):
-            # The ref of what is meant ends the key.
+            # The key ends with the ref it is about.
             ref = row.key[-_REF_CHARS:]
             return self._has_artifact(artifact_log(ref)) or self._has_thread(ref)
         if row.kind == RowKind.DERIVED:
@@ -279,12 +279,12 @@ class VisibleReads:
         return list(islice(filter(self._is_there, every), limit))
 
     def due(self, now_ms: int, limit: int) -> list[tuple[str, Row]]:
-        """Nothing: the store's sweep is the owner's."""
+        """Return nothing: only the owner's sweep uses the due list."""
         return []
 
 
 class VisibleLedger(VisibleReads, LedgerView):
-    """The ledger as a limited key has it."""
+    """The ledger as a limited key sees it."""
 
     def __init__(self, inner: Ledger, key: Key) -> None:
         VisibleReads.__init__(self, inner, key)
@@ -298,11 +298,14 @@ class VisibleLedger(VisibleReads, LedgerView):
         return self._inner.commit(*writes, id=id)
 
     def _check(self, log: str) -> None:
-        """Refuse to change what is not there for the key; what is nowhere yet may be made."""
+        """Refuse to change what the key cannot see; new logs may be created."""
         if self._is_there(log):
             return
         if log.startswith(CHANNELS) or self._inner.last(log) or self._inner.kinds(log):
-            raise Forbidden("this key is not for all that this would change", "use a key that is")
+            raise Forbidden(
+                "this key may not change everything that this request would change",
+                "use a key with more permissions",
+            )
 
     def trim(self, log: str, before: int) -> None:
         self._check(log)
@@ -313,7 +316,7 @@ class VisibleLedger(VisibleReads, LedgerView):
         self._inner.drop(log, expect)
 
     def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
-        """Counters of the key's own: what others have done, also unseen, is in the space's."""
+        """Add to the key's own counters: those of the space include what others did unseen."""
         return self._inner.tally(own_counters(name, self._key.id), amounts)
 
     def tally_all(self, sums: Mapping[str, Mapping[str, int]]) -> None:
@@ -329,4 +332,4 @@ class VisibleLedger(VisibleReads, LedgerView):
         return []
 
     def close(self) -> None:
-        """Nothing: it is the store that is closed."""
+        """Do nothing: the store is closed as a whole."""

@@ -1,4 +1,4 @@
-"""Stores: what every verb works on, handed in as one argument: engine, clock, chance, settings."""
+"""Stores: the dependencies of every verb as one argument: engine, clock, randomness, settings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Done = TypeVar("Done")
 
 
 class Closed(Protocol):
-    """Something that is closed once."""
+    """An object with a close method."""
 
     def close(self) -> None: ...
 
@@ -38,9 +38,9 @@ Service = TypeVar("Service", bound=Closed)
 
 
 class Services:
-    """What works with the ledger and is opened at its first use: search index, savings counters.
+    """Services over the ledger, opened on first use: search index, savings counters.
 
-    All views of the same stores share them, and they are closed with the stores.
+    All views of the same stores share them; they are closed with the stores.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Services:
         self._lock = threading.Lock()
 
     def get(self, name: str, make: Callable[[], Service]) -> Service:
-        """Get or make by name."""
+        """Return a service by name; create it if needed."""
         found = self._opened.get(name)
         if found is None:
             with self._lock:
@@ -61,7 +61,7 @@ class Services:
         return name in self._opened
 
     def close(self) -> None:
-        """Close all of them; one that is asked for after that is made again."""
+        """Close all services; one requested later is created again."""
         with self._lock:
             opened, self._opened = self._opened, {}
         for service in opened.values():
@@ -69,7 +69,7 @@ class Services:
 
 
 class Count:
-    """A number that threads of execution add to."""
+    """A counter that several threads of execution add to."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -81,10 +81,10 @@ class Count:
 
 
 class LockCheck:
-    """Keeps verbs out of a store that is locked for a restore: what is there is not all of it.
+    """Keeps verbs out of a store that is locked for a restore: its content is incomplete.
 
-    That it is not locked is trusted for LOCK_TRUSTED_S, so that a read does not get slower; a
-    restore waits as long before its first change. Writes are checked by the ledger, each of them.
+    An unlocked state is trusted for LOCK_TRUSTED_S, so that reads do not get slower; a restore
+    waits as long before its first change. Every write is checked by the ledger.
     """
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ def clock_ms() -> int:
 
 
 class Stores(Struct, frozen=True):
-    """An opened engine with the owner's settings, and where time and chance come from."""
+    """An opened engine with the owner's settings, and the sources of time and randomness."""
 
     engine: Engine
     settings: Settings = Settings()
@@ -113,23 +113,23 @@ class Stores(Struct, frozen=True):
     warm: Warm = field(default_factory=Warm)
     live: Heads = field(default_factory=Heads)
     cache_hits: Count = field(default_factory=Count)
-    """How often the cache had a capability's result, since the stores were opened."""
+    """Capability cache hits since the stores were opened."""
     once: Once | None = None
-    """Of a request that has an idempotency key: what makes its ids the same each time."""
+    """The request with an idempotency key; its ids are derived from it."""
     tenant: str | None = None
-    """Whose space this is; None for the store's own."""
+    """The tenant whose space this is; None for the store's own."""
     caller: Caller | None = None
-    """Whose request it is, if not the owner's."""
+    """The caller of the request; None for the owner."""
     quota: Quota | None = None
-    """Of a request whose key has one: what the bodies that it stores are taken from."""
+    """The quota that stored bodies are charged to, if the request's key has one."""
     is_counted: bool = True
-    """Whether what is shown of artifacts counts in the savings: what people see does not."""
+    """Whether reads count in the savings; what people view does not."""
     services: Services = field(default_factory=Services)
 
     lock_check: LockCheck = field(default_factory=LockCheck)
 
     def close(self) -> None:
-        """Let go of everything; a second call does nothing."""
+        """Close everything; a second call does nothing."""
         self.services.close()
         self.engine.close()
 
@@ -143,34 +143,34 @@ class Stores(Struct, frozen=True):
 
     @property
     def root(self) -> Stores:
-        """The stores of the owner, also where a caller has others."""
+        """Return the stores of the owner, for any caller."""
         return self if self.caller is None else self.caller.root
 
     @property
     def space(self) -> Stores:
-        """All that is the tenant's, also what the caller's key is not for."""
+        """Return the tenant's whole space, including what the caller's key cannot see."""
         return self if self.caller is None else self.caller.space
 
     @property
     def is_limited(self) -> bool:
-        """Whether the caller's key is for some threads and channels only."""
+        """Return True if the caller's key is limited to some threads and channels."""
         return self.caller is not None and self.caller.key.is_limited
 
     def new_ref(self) -> str:
         return self.new_refs(1)[0]
 
     def new_refs(self, count: int) -> list[str]:
-        """Return new refs, drawn at once: each draw lets another thread run first."""
+        """Return new refs from one random draw: each draw lets another thread run first."""
         drawn = self.random_bytes(16 * count)
         return [new_ref(drawn[start : start + 16]) for start in range(0, len(drawn), 16)]
 
     def asked_ms(self) -> int:
-        """Now, or when a request that has a key was first asked."""
+        """Return the time now, or when a request with a key was first received."""
         return self.now_ms() if self.once is None else self.once.at_ms
 
 
 def commit_each(ledger: Ledger, groups: list[list[Write]]) -> list[bool]:
-    """Commit groups of writes without those that are stale; return which were committed."""
+    """Commit groups of writes, skipping stale ones; return which were committed."""
     stale: set[int] = set()
     while fresh := [each for index, each in enumerate(groups) if index not in stale]:
         try:
@@ -186,7 +186,7 @@ def commit_each(ledger: Ledger, groups: list[list[Write]]) -> list[bool]:
 
 
 def with_reserve(stores: Stores, act: Callable[[], Done]) -> Done:
-    """Do something that frees room; on a full disk give up the reserve and do it again."""
+    """Do something that frees space; on a full disk release the reserve and try again."""
     try:
         return act()
     except Full:

@@ -1,7 +1,7 @@
-"""Sweeps: expire what is due, free what nothing holds, repair what a crash left over.
+"""Sweeps: expire due rows, free bodies without holds, repair what a crash left.
 
-Nothing is deleted by an engine itself: rows come up on the due list, and here it is decided what
-becomes of them. A sweep can stop anywhere; the next one goes on.
+An engine deletes nothing by itself: rows appear on the due list, and their fate is decided here.
+A sweep can stop anywhere; the next one continues.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def sweep(stores: Stores, verb: Sweep, body: Body) -> SweepReport:
         report = _leftovers(stores, report)
         from contextrelay.core.search_index import (
             maintain_all,
-        )  # Seldom: it brings a lot along.
+        )  # Rarely needed, and slow to import.
 
         maintain_all(stores)
     if stores.engine.reserve is not None:
@@ -58,7 +58,7 @@ def sweep(stores: Stores, verb: Sweep, body: Body) -> SweepReport:
 
 
 def _due(stores: Stores, items_max: int) -> SweepReport:
-    """Work through the due list, a page at a time."""
+    """Process the due list, a page at a time."""
     report = SweepReport()
     left = items_max
     page: list[tuple[str, Row]] = []
@@ -67,7 +67,7 @@ def _due(stores: Stores, items_max: int) -> SweepReport:
         if not page:
             return report
         if page == before:
-            break  # What is left is damaged: verify reports it.
+            break  # The rest is damaged: verify reports it.
         left -= len(page)
         by_tenant: dict[str | None, list[tuple[str, Row]]] = {}
         for log, row in page:
@@ -94,7 +94,7 @@ def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> S
             tombstones += [each] if (each := find_tombstone(stores.ledger, ref)) else []
     unsettled = [tombstone for tombstone in tombstones if not tombstone.is_released]
     bodies_freed, bytes_freed = settle(stores, unsettled)
-    # Not `is_released` alone: another removal may have settled its own since it was due.
+    # Check not only `is_released`: another removal may have settled its own since it was due.
     old = [
         tombstone
         for tombstone in tombstones
@@ -119,7 +119,7 @@ def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> S
 
 
 def _end(stores: Stores, log: str, row: Row, now_ms: int) -> None:
-    """Do what a due row asks for, where that concerns its own log alone."""
+    """Process a due row that concerns only its own log."""
     if row.kind == RowKind.FREED:
         bodies.forget(stores, log)
     elif row.kind == RowKind.RESULT:
@@ -158,18 +158,18 @@ def _forget(stores: Stores, tombstone: Tombstone) -> None:
 
 
 def _drop(stores: Stores, log: str) -> None:
-    with suppress(Stale):  # Another sweep was faster, or somebody writes to it again.
+    with suppress(Stale):  # Another sweep was faster, or the log is written to again.
         stores.ledger.drop(log, expect=stores.ledger.last(log))
 
 
-# Bodies that nothing holds, blobs that nothing points to
+# Bodies without holds, blobs without pointers
 
 
 def _leftovers(stores: Stores, report: SweepReport) -> SweepReport:
-    """Delete drafts and blobs of pushes that ended before they were committed, and free bodies.
+    """Delete drafts and blobs of interrupted pushes, and free bodies.
 
-    A body is stored in one write with its first hold, so one without any is not of a push under
-    way: it was left behind when its last hold was removed.
+    A body is stored in one write with its first hold. So a body without holds is not of a push in
+    progress: it was left when its last hold was removed.
     """
     before_ms = stores.now_ms() - UNFINISHED_PUSH_S * 1000
     drafts = stores.blobs.tidy(before_ms)

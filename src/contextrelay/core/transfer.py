@@ -1,12 +1,12 @@
-"""Portable threads: one zip out, a new thread in, which is checked without believing any of it.
+"""Portable threads: export a thread to a zip; import it as a new thread, as untrusted input.
 
-`manifest.json`, `thread.json`, `events.jsonl` (the whole history, an event a line), `state.json`
-(for people; nobody reads it back), and for each artifact `artifacts/<ref>.json` and `.body`.
+`manifest.json`, `thread.json`, `events.jsonl` (the whole history, an event per line), `state.json`
+(for people; it is not imported), and for each artifact `artifacts/<ref>.json` and `.body`.
 
-Rule: what can be exported can be imported: a thread over the limits of an archive is refused here
-already. An archive is foreign input: its outside is checked before a byte is unpacked (zips.py);
-then every body is hashed and the whole history followed, at each version a state that a patch could
-have led to here, before a byte is stored.
+Rule: everything that can be exported can be imported: a thread over the limits of an archive is
+refused at export. An archive is untrusted input: its structure is checked before a byte is unpacked
+(zips.py). Before a byte is stored, every body is hashed and the whole history replayed; each
+version must be a state that a patch could have produced here.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _ID = re.compile(UUID.encode())
 
 
-# Out
+# Export
 
 
 @answers(ExportThread)
@@ -91,7 +91,7 @@ class _Entry(Struct, frozen=True):
 
 def _zip(stores: Stores, view: ThreadView) -> Iterator[bytes]:
     out = _Chunks()
-    # From a view that stands still, with its blobs held: others go on writing meanwhile.
+    # From a snapshot, with its blobs held: others go on writing meanwhile.
     with stores.blobs.hold(), stores.ledger.still() as ledger:
         entries = _entries(stores, ledger, view)
         _check_bounds(entries)
@@ -146,7 +146,7 @@ def _lines(ledger: Reads, view: ThreadView) -> Iterator[bytes]:
 
 
 def _surveyed(ledger: Reads, view: ThreadView) -> tuple[int, set[str]]:
-    """How long the history is, and the refs that states have had in it."""
+    """Return the length of the history, and the refs that states in it have named."""
     size_bytes = 0
     named: set[str] = set()
     for event in history(ledger, view.thread_id, view.events):
@@ -167,7 +167,7 @@ def _check_bounds(entries: list[_Entry]) -> None:
     if sizes[EVENTS] > ARCHIVE_HISTORY_BYTES_MAX:
         raise _too_large("has too long a history", f"{ARCHIVE_HISTORY_BYTES_MAX} bytes of events")
     if sizes[MANIFEST] > MANIFEST_BYTES_MAX:
-        raise _too_large("names too much that is gone", f"{MANIFEST_BYTES_MAX} bytes of names")
+        raise _too_large("names too many removed artifacts", f"{MANIFEST_BYTES_MAX} bytes of names")
     if sum(sizes.values()) + len(sizes) * _HEADERS_BYTES > ARCHIVE_BYTES_MAX:
         raise _too_large("is too large", f"{ARCHIVE_BYTES_MAX} bytes")
 
@@ -184,7 +184,7 @@ def _too_large(what: str, limit: str) -> TooLarge:
 
 
 def _sources_first(artifacts: list[Artifact]) -> list[Artifact]:
-    """Order artifacts so that each stands behind what it was made from."""
+    """Order artifacts so that each comes after those it was made from."""
     waiting = {artifact.ref: artifact for artifact in artifacts}
     ordered: dict[str, Artifact] = {}
     for artifact in artifacts:
@@ -201,7 +201,7 @@ def _sources_first(artifacts: list[Artifact]) -> list[Artifact]:
 
 
 class _Chunks:
-    """A file that hands out what was written to it."""
+    """A file object whose written bytes can be taken out."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -221,7 +221,7 @@ class _Chunks:
         yield from parts
 
 
-# In
+# Import
 
 
 @answers(ImportThread)
@@ -259,7 +259,7 @@ def import_thread(stores: Stores, verb: ImportThread, body: Body) -> ThreadView:
 
 
 def _bounded(body: Body) -> Iterator[bytes]:
-    """An archive in chunks, as long as it is not too long."""
+    """Yield an archive in chunks; raise when it is too large."""
     size_bytes = 0
     for chunk in (body,) if isinstance(body, bytes) else body:
         size_bytes += len(chunk)
@@ -303,7 +303,7 @@ def _pieces(chunks: Iterator[bytes], size_bytes: int) -> Iterator[Iterator[bytes
 def _facts(
     stores: Stores, archive: Archive, renamed: dict[str, str], record: ThreadRecord
 ) -> tuple[bytes, ...]:
-    """The history, with the new ids in place of the old: an id means nothing else anywhere."""
+    """Return the history with new ids in place of the old: ids are local to a store."""
     spelled_new = {old.encode(): new.encode() for old, new in renamed.items()}
     facts: list[bytes] = []
     last = b""
@@ -322,7 +322,7 @@ def _write(
 ) -> None:
     thread = record.thread_id
     holds = [
-        # As if it had been put there: it does not expire, and goes with the last that holds it.
+        # As if it had been put there: it does not expire, and is removed with its last holder.
         Write(
             artifact_log(artifact.ref),
             rows=(
@@ -342,12 +342,12 @@ def _write(
         )
     except Stale as stale:
         if stores.once is not None and stale.log == thread_log(thread):
-            return  # The same request was faster.
-        raise Conflict(f"{stale.log} was changed meanwhile", "import it again") from stale
+            return  # The same request, sent in parallel, was faster.
+        raise Conflict(f"{stale.log} was changed by another writer", "import again") from stale
 
 
 class History:
-    """A foreign history on its way: how many events, and which version they have led to.
+    """An untrusted history during replay: the number of events, and the version they have led to.
 
     `known`: the artifacts that a state in it may name.
     """
@@ -365,11 +365,11 @@ class History:
         return self._live.version
 
     def take(self, event: Event) -> None:
-        """Follow one event, which is used up by it.
+        """Apply one event, which is consumed by it.
 
         Raises:
-            Broken: it is not what once followed the one before.
-            Invalid: no thread of ours can have such an event there.
+            Broken: the hash chain does not match.
+            Invalid: one of our threads cannot have such an event there.
         """
         self.count += 1
         check_label(event.id, f"the id of event {self.count}")
@@ -377,7 +377,9 @@ class History:
         check_label(event.by, f"the author of event {self.count}")
         self._last = event_chain.encode(replace(event, hash=""), self._last)
         if self._last[: event_chain.HASH_BYTES].hex() != event.hash:
-            raise Broken(f"event {self.count} has changed in the archive", "export it again")
+            raise Broken(
+                f"event {self.count} in the archive does not match its hash", "export it again"
+            )
         if event.type == CREATED:
             self._begin(event)
         elif event.type == PATCHED:
@@ -386,23 +388,23 @@ class History:
     def _begin(self, event: Event) -> None:
         state = event.detail.get("state")
         if self.version or not is_object(state):
-            raise self._wrong("a thread has one first state")
+            raise self._wrong("a thread has only one first state")
         size_bytes = len(check_json(state, "the first state", STATE_BYTES_MAX))
         check_state(state, self._known.__contains__)
         if (state["version"], state["thread_id"]) != (1, self._thread):
-            raise self._wrong("it is no first state of this thread")
+            raise self._wrong("it is not a first state of this thread")
         try:
             is_aware = datetime.fromisoformat(state["updated_at"]).tzinfo is not None
         except ValueError:
             is_aware = False
         if not is_aware:
-            raise self._wrong("/updated_at is no time")
+            raise self._wrong("/updated_at is not a valid time")
         self._live.state, self._live.version, self._live.size_bytes = [state], 1, size_bytes
 
     def _patch(self, event: Event) -> None:
         live, version = self._live, event.detail.get("version")
         if not live.version or type(version) is not int or version != live.version + 1:
-            raise self._wrong(f"it does not lead on from version {live.version}")
+            raise self._wrong(f"it does not follow version {live.version}")
         try:
             operations = convert(event.detail.get("operations"), list[Operation])
         except ValidationError as error:
@@ -421,27 +423,27 @@ class History:
         live.stamp(event)
 
     def _count_copied(self, operation: Operation) -> None:
-        """Bound what copies cost: each may be of a whole state, named in a few bytes."""
+        """Limit the cost of copies: each may be of a whole state, named in a few bytes."""
         if operation.op == "copy" and isinstance(operation.from_, str):
             copied: Any = find(self._live.document, parse(operation.from_))
             self._copied_bytes += encoded_bytes(copied)
             if self._copied_bytes > ARCHIVE_HISTORY_BYTES_MAX:
                 raise TooLarge(
-                    f"the history copies too much: event {self.count}",
-                    f"at most {ARCHIVE_HISTORY_BYTES_MAX} bytes in all",
+                    f"the history copies too much data: event {self.count}",
+                    f"at most {ARCHIVE_HISTORY_BYTES_MAX} bytes in total",
                 )
 
     def _wrong(self, why: str) -> Invalid:
         return Invalid(
-            f"event {self.count} in the archive has no place there: {why}",
-            "take a file made by: relay export",
+            f"invalid event {self.count} in the archive: {why}",
+            "use a file made by: relay export",
         )
 
 
 FORMAT = "contextrelay.thread.v1"
 MANIFEST, THREAD, STATE, EVENTS = "manifest.json", "thread.json", "state.json", "events.jsonl"
 LINE_BYTES_MAX = 2 * STATE_BYTES_MAX
-"""One event: a patch may hold a whole state, and what it was compacted to."""
+"""One event: a patch may contain a whole state, and the compacted one."""
 MANIFEST_BYTES_MAX = 16 * MIB
 
 _NAME = re.compile(rf"(manifest|thread|state)\.json|events\.jsonl|artifacts/{UUID}\.(json|body)")
@@ -451,7 +453,7 @@ EntryKind = TypeVar("EntryKind")
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
-    """What an archive says of itself."""
+    """The description of an archive."""
 
     format: str
     thread_id: Ref
@@ -459,20 +461,20 @@ class Manifest(Struct, frozen=True, kw_only=True):
     events: Annotated[int, Meta(ge=1)]
     artifacts: list[Ref]
     gone: list[Ref] = []
-    """What the history names that was not there any more."""
+    """Refs in the history that did not exist at the export."""
     long: list[Ref] = []
-    """Those of the artifacts whose bodies were stored in parts."""
+    """The artifacts whose bodies were stored in parts."""
     exported_at: str
 
 
 class ImportedRecord(Struct, frozen=True, kw_only=True):
-    """What is taken over of a thread's record."""
+    """The parts of a thread's record that are imported."""
 
     name: Label | None
 
 
 class Item(Struct, frozen=True):
-    """An artifact of an archive: its ref there, those it was made from, and how to push it."""
+    """An artifact of an archive: its ref there, its sources, and how to push it."""
 
     ref: str
     source_refs: tuple[str, ...]
@@ -481,10 +483,10 @@ class Item(Struct, frozen=True):
 
 
 class Archive:
-    """An opened zip whose outside was checked.
+    """An opened zip whose structure was checked.
 
-    Raises (when made or read):
-        Invalid: it is no archive of ours; TooLarge where it passes a limit.
+    Raises (when created or read):
+        Invalid: it is not a thread archive; TooLarge if it exceeds a limit.
     """
 
     def __init__(self, spool: IO[bytes]) -> None:
@@ -500,18 +502,18 @@ class Archive:
             return self._zip.size_bytes(name)
 
     def chunks(self, name: str) -> Iterator[bytes]:
-        """The bytes of an entry: as many as were announced, or an error at the end."""
+        """Yield the bytes of an entry: exactly the announced number, or an error at the end."""
         with _as_ours():
             yield from self._zip.chunks(name)
 
     def read(self, name: str, kind: type[EntryKind], bytes_max: int) -> EntryKind:
-        """The JSON of a small entry."""
+        """Return the decoded JSON of a small entry."""
         if self.size_bytes(name) > bytes_max:
             raise TooLarge(f"{name} in the archive is too large", f"at most {bytes_max} bytes")
         return _strictly(b"".join(self.chunks(name)), kind, name)
 
     def events(self) -> Iterator[Event]:
-        """The history, a line at a time; `hash` is what the archive says."""
+        """Yield the history, a line at a time; `hash` is the archive's own value."""
         if self.size_bytes(EVENTS) > ARCHIVE_HISTORY_BYTES_MAX:
             raise TooLarge(
                 "the history in the archive is too long",
@@ -535,7 +537,7 @@ class Archive:
 
 
 class _Line(Struct, frozen=True, kw_only=True):
-    """An event as a line of an archive has it."""
+    """An event as a line of an archive."""
 
     id: Label
     type: Annotated[str, Meta(min_length=1, max_length=64)]
@@ -551,15 +553,15 @@ class _Line(Struct, frozen=True, kw_only=True):
 def check_archive(
     archive: Archive, body_bytes_max: int
 ) -> tuple[Manifest, ImportedRecord, list[Item]]:
-    """Check all that an archive holds, bodies and history included.
+    """Check everything in an archive, including bodies and history.
 
     Raises:
-        Invalid: something in it is not as it must be; TooLarge where it passes a limit.
-        Broken: a body or an event is not what it was when it was exported.
+        Invalid: something in it is invalid; TooLarge if it exceeds a limit.
+        Broken: a body or an event does not match its hash.
     """
     manifest = archive.read(MANIFEST, Manifest, MANIFEST_BYTES_MAX)
     if manifest.format != FORMAT:
-        raise not_ours(f"its format is {shown(manifest.format)}")
+        raise not_ours(f"unsupported format {shown(manifest.format)}")
     record = archive.read(THREAD, ImportedRecord, _DESCRIPTION_BYTES_MAX)
     if record.name is not None:
         check_label(record.name, "the thread's name")
@@ -568,7 +570,7 @@ def check_archive(
     for event in archive.events():
         history.take(event)
     if (history.version, history.count) != (manifest.version, manifest.events):
-        raise not_ours("its history is not complete")
+        raise not_ours("its history is incomplete")
     items = [
         _checked_item(archive, ref, ARCHIVE_BYTES_MAX if ref in manifest.long else body_bytes_max)
         for ref in manifest.artifacts
@@ -581,16 +583,16 @@ def _check_names(archive: Archive, manifest: Manifest) -> None:
     named = {f"artifacts/{ref}.{end}" for ref in manifest.artifacts for end in ("json", "body")}
     found = {name for name in archive.names if name.startswith("artifacts/")}
     if named != found or len(named) != 2 * len(manifest.artifacts):
-        raise not_ours("it does not hold the artifacts that its manifest names")
+        raise not_ours("its files do not match the artifacts in its manifest")
 
 
 def _check_order(items: list[Item]) -> None:
-    """See that each stands behind what it was made from; other sources never were in the thread."""
+    """Check that each comes after its sources; other sources never were in the thread."""
     known = {item.ref for item in items}
     before: set[str] = set()
     for item in items:
         if not before.issuperset(ref for ref in item.source_refs if ref in known):
-            raise not_ours(f"{item.ref} stands before what it was made from")
+            raise not_ours(f"{item.ref} comes before what it was made from")
         before.add(item.ref)
 
 
@@ -601,7 +603,7 @@ def _checked_item(archive: Archive, ref: str, body_bytes_max: int) -> Item:
         raise not_ours(f"artifacts/{ref}.json does not describe its body")
     if described.size_bytes > sealed_bytes_max(described.sealed, body_bytes_max):
         raise TooLarge(
-            f"the body of {ref} is over {body_bytes_max} bytes",
+            f"the body of {ref} is larger than {body_bytes_max} bytes",
             "raise body_bytes_max in the store's settings",
         )
     made_by = described.provenance
@@ -610,7 +612,7 @@ def _checked_item(archive: Archive, ref: str, body_bytes_max: int) -> Item:
         "type": described.type,
         "media_type": described.media_type,
         "metadata": described.metadata,
-        # Until the thread holds it, it is but lent: what a crash leaves expires.
+        # It expires until the thread holds it, so that a crash leaves nothing.
         "ttl_s": DAY_S,
         "created_by": made_by.created_by,
         "capability": made_by.capability,
@@ -623,15 +625,15 @@ def _checked_item(archive: Archive, ref: str, body_bytes_max: int) -> Item:
     for chunk in archive.chunks(body_name):
         digest.update(chunk)
     if digest.hexdigest() != described.sha256:
-        raise Broken(f"the body of {ref} has changed in the archive", "export it again")
+        raise Broken(f"the body of {ref} in the archive does not match its hash", "export it again")
     return Item(ref, made_by.source_refs, described.size_bytes, verb)
 
 
-# Reading strictly
+# Strict reading
 
 
 def _strictly(text: bytes, kind: type[EntryKind], what: str) -> EntryKind:
-    """Read JSON that all readers understand alike; as deep as a value in a patch in an event."""
+    """Decode JSON that all parsers understand alike; limit its depth."""
     with _as_ours(f"{what}: "):
         value = json.loads(text.decode(), object_pairs_hook=_members)
         check_json(value, what, LINE_BYTES_MAX, JSON_DEPTH_MAX + 4)
@@ -641,13 +643,13 @@ def _strictly(text: bytes, kind: type[EntryKind], what: str) -> EntryKind:
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise ValueError("a member is there twice in one object")
+        raise ValueError("duplicate key in an object")
     return members
 
 
 @contextmanager
 def _as_ours(what: str = "") -> Generator[None]:
-    """Turn what zipfile and the decoders raise into our error."""
+    """Convert errors of zipfile and the decoders into our own."""
     try:
         yield
     except (*WRONG, ValidationError) as error:
@@ -655,4 +657,4 @@ def _as_ours(what: str = "") -> Generator[None]:
 
 
 def not_ours(why: str) -> Invalid:
-    return Invalid(f"this is no thread of ours: {why[:300]}", "take a file made by: relay export")
+    return Invalid(f"not a valid thread archive: {why[:300]}", "use a file made by: relay export")

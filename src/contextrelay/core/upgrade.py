@@ -1,10 +1,10 @@
-"""Upgrades: interrupted pushes of an earlier version are finished once, at the first open.
+"""Upgrades: finish interrupted pushes of an earlier version once, at the first open.
 
 Earlier versions wrote a push in several steps: a row `pending` in its channel, a row of the index,
-body and hold, the artifact, its thread, its signal. Each step may be the last that was done.
+body and hold, the artifact, its thread, its signal. Any of them may be the last one done.
 
 Rule: the row `finished` in the log `restore` says that no such push is left. A restore and a
-migration bring logs of another store, and look for themselves.
+migration bring logs of another store, and check these themselves.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from contextrelay.store.ledger import ONLY, Row, Stale, Write
 
 
 def finish_pushes(stores: Stores) -> int:
-    """Finish or undo interrupted pushes of earlier versions; return how many there were."""
+    """Finish or undo interrupted pushes of earlier versions; return their number."""
     count = 0
     for tenant in (None, *tenants(stores.ledger)):
         space = space_of(stores, tenant)
@@ -52,7 +52,7 @@ def finish_pushes(stores: Stores) -> int:
 
 
 def _send(stores: Stores, log: str, row: Row) -> int:
-    """Send the signal of a push that is stored; forget that of one that is not."""
+    """Send the signal of a stored push; drop that of one that is not stored."""
     artifact = find(stores.ledger, row.key)
     done = Row(RowKind.PENDING, row.key, None)
     if artifact is None or is_over(artifact, stores.now_ms()):
@@ -64,12 +64,12 @@ def _send(stores: Stores, log: str, row: Row) -> int:
 
 
 def _undo_unfinished(stores: Stores) -> int:
-    """Undo pushes that have a row of the index, maybe a hold, and no artifact.
+    """Undo pushes that have an index row, possibly a hold, and no artifact.
 
-    Sweeps of earlier versions have looked at all that is older than their cursor says.
+    Sweeps of earlier versions have checked everything older than their cursor.
     """
     row = stores.ledger.get(SWEEP, RowKind.CURSOR, ONLY)
-    # One that was under way is not disturbed: it finds its log closed.
+    # A push in progress is not disturbed: it finds its log closed.
     until_ms = stores.now_ms() + UNFINISHED_PUSH_S * 1000
     checked_ms = int(row) if row else 0
     count = 0
@@ -83,18 +83,18 @@ def _undo_unfinished(stores: Stores) -> int:
 
 
 def _pages(found: Iterator[CatalogEntry], checked_ms: int) -> Iterator[list[CatalogEntry]]:
-    """Yield pages of entries, down to those that an earlier sweep has looked at."""
+    """Yield pages of entries, down to those that an earlier sweep has checked."""
     while page := [each for each in islice(found, PAGE_ROWS_MAX) if each.created_ms >= checked_ms]:
         yield page
 
 
 def _is_abandoned(stores: Stores, entry: CatalogEntry) -> bool:
-    """Return whether a push is dead; its artifact's log is closed to it."""
+    """Return True if a push was abandoned; its artifact's log is then closed to it."""
     artifact = find(stores.ledger, entry.ref)
     found = artifact or find_tombstone(stores.ledger, entry.ref)
     if found is not None and in_ms(found.created_at) != entry.created_ms:
-        return True  # It was asked again, with a key, and done at another time.
-    # Not only into the thread it was made for: that may be gone, and a fork of it have this still.
+        return True  # A retry with the same key finished it under another time.
+    # Check every thread, not only its own: that may be removed, and a fork may still hold this.
     if artifact is not None and artifact.thread is not None:
         if not is_put(stores.ledger, artifact.ref):
             bury(stores, [artifact], "removed")
@@ -109,6 +109,6 @@ def _is_abandoned(stores: Stores, entry: CatalogEntry) -> bool:
 
 
 def _is_body_of(stores: Stores, entry: CatalogEntry) -> bool:
-    """Return whether the artifact of a dead entry, done at another time, has its body."""
+    """Return True if the entry's artifact, finished under another time, has the body."""
     artifact = find(stores.ledger, entry.ref)
     return artifact is not None and artifact.sha256 == entry.sha256

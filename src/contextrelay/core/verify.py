@@ -1,4 +1,4 @@
-"""Verification: every hash is derived again, every reference followed from both ends; a survey."""
+"""Verification: compute every hash again, follow every reference from both ends; a survey."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ from contextrelay.state import event_chain
 from contextrelay.store.ledger import ONLY, Reads, current_token
 from contextrelay.verbs import Body, CheckLedger, Survey, TryBlob, Verify
 
-_GC = "relay gc repairs it"
-_FINISH = "run it again, or give it up: relay restore --abandon"
-_RESTORE = "go back to a backup with: relay restore FILE"
+_GC = "repair it: relay gc"
+_FINISH = "run it again, or discard it: relay restore --abandon"
+_RESTORE = "restore a backup: relay restore FILE"
 
 
 class _Findings:
-    """Counts and problems, gathered on the way."""
+    """Counts and problems found so far."""
 
     def __init__(self) -> None:
         self.artifacts = self.bodies = self.body_bytes = self.events = self.problem_count = 0
@@ -66,13 +66,13 @@ class _Findings:
 
     @contextmanager
     def of(self, ref: str) -> Generator[None]:
-        """Report what cannot be read of one item, and let the check of the others go on."""
+        """Report read errors of one item, and continue with the others."""
         try:
             yield
         except Broken as error:
             self.add(error.message, ref)
         except (*UNREADABLE, ValueError) as error:
-            self.add(f"a record of it cannot be read: {error}", ref)
+            self.add(f"cannot read a record of it: {error}", ref)
 
 
 @answers(Verify)
@@ -101,7 +101,7 @@ _TRIED_BYTES = 100_000
 
 
 def check_store(stores: Stores) -> VerifyReport:
-    """Check everything in a store that is not locked, or is by the caller."""
+    """Check a whole store; it is not locked, or locked by the caller."""
     findings = _Findings()
     for line in stores.ledger.check():
         findings.add(line)
@@ -109,7 +109,7 @@ def check_store(stores: Stores) -> VerifyReport:
         findings.add("a restore or migration into this store is not finished", next_step=_FINISH)
         return convert(findings, VerifyReport, from_attributes=True)
     if stores.ledger.get(RESTORE, RowKind.UNFINISHED, ONLY) is not None:
-        findings.add("an earlier version's restore was cut short: content may be missing")
+        findings.add("a restore by an earlier version was interrupted: content may be missing")
     try:
         with stores.ledger.still() as view, stores.blobs.hold():
             for log in walk_logs(view, BODIES):
@@ -121,12 +121,12 @@ def check_store(stores: Stores) -> VerifyReport:
             for _, space in views(view):
                 _check_space(space, findings)
     except Broken as error:
-        findings.add(f"cannot go on: {error.message}")
+        findings.add(f"cannot continue: {error.message}")
     return convert(findings, VerifyReport, from_attributes=True)
 
 
 def _check_space(view: Reads, findings: _Findings) -> None:
-    """Check what is one tenant's, or the store's own."""
+    """Check one tenant's space, or the store's own."""
     for log in walk_logs(view, ARTIFACTS):
         with findings.of(ref := log.removeprefix(ARTIFACTS)):
             _check_artifact(view, ref, findings)
@@ -146,11 +146,11 @@ def _check_artifact(view: Reads, ref: str, findings: _Findings) -> None:
         findings.add(error.message, ref)
         return
     if artifact is None and tombstone is None:
-        return  # A push that was cut short; it was never acknowledged.
+        return  # An interrupted push; it was never acknowledged.
     _check_chain(view, artifact_log(ref), ref, findings)
     _check_description(view, artifact, tombstone, ref, findings)
     if artifact is not None and artifact.ref != ref:
-        findings.add(f"its description is that of {artifact.ref}", ref)
+        findings.add(f"its description is of another artifact: {artifact.ref}", ref)
     elif artifact is not None:
         findings.artifacts += 1
         _check_references(view, artifact, findings)
@@ -163,7 +163,7 @@ def _check_description(
     ref: str,
     findings: _Findings,
 ) -> None:
-    """Compare what describes an artifact with what the events of its life say."""
+    """Compare an artifact's description with the events of its life."""
     said: dict[str, Any] = {}
     for event in _events(view, artifact_log(ref), b'"type":"artifact.'):
         said |= event.detail
@@ -176,19 +176,19 @@ def _check_description(
         findings.add("its description was changed", ref)
     if artifact is None or "expires_at" not in said or lease(artifact) == said["expires_at"]:
         return
-    # What was imported does not expire: its thread holds it.
+    # Imported artifacts do not expire: their thread holds them.
     if artifact.expires_at is not None or artifact.thread is None:
-        findings.add("the time when it expires was changed", ref)
+        findings.add("its expiry time was changed", ref)
 
 
 def _events(view: Reads, log: str, sign: bytes) -> Iterator[Event]:
-    """The events of a log in whose text a sign is."""
+    """Yield the events of a log whose text contains `sign`."""
     for fact in walk_facts(view, log):
         if sign in fact.body:
             try:
                 yield event_chain.decode(fact.body)
             except UNREADABLE:
-                continue  # Found by the check of the chain.
+                continue  # The check of the chain reports it.
 
 
 def _check_references(view: Reads, artifact: Artifact, findings: _Findings) -> None:
@@ -196,7 +196,7 @@ def _check_references(view: Reads, artifact: Artifact, findings: _Findings) -> N
     if view.get(log, RowKind.AT, ONLY) is None:
         findings.add(f"its body {artifact.sha256[:12]} is missing", artifact.ref)
     if view.get(log, RowKind.HOLD, artifact.ref) is None:
-        findings.add(f"it does not hold its body {artifact.sha256[:12]}", artifact.ref)
+        findings.add(f"it has no hold on its body {artifact.sha256[:12]}", artifact.ref)
     if not is_indexed(view, artifact.ref, in_ms(artifact.created_at)):
         findings.add("it is missing in the index", artifact.ref)
 
@@ -216,25 +216,25 @@ def _check_chain(view: Reads, log: str, ref: str, findings: _Findings) -> None:
 
 
 def _check_thread(view: Reads, thread: str, findings: _Findings) -> None:
-    """Check the chain of a thread's events, and that snapshots and holds are what they say."""
+    """Check the chain of a thread's events, and its snapshots and holds."""
     try:
         record = find_record(view, thread)
     except (NotFound, Gone):
-        return  # Never made, or removed: its events are trimmed.
+        return  # Never created, or removed: its events are trimmed.
     _check_chain(view, thread_log(thread), thread, findings)
     _check_record(view, record, thread, findings)
     try:
         for version in wrong_snapshots(view, thread):
-            findings.add(f"its snapshot of v{version} is not what its events lead to", thread)
+            findings.add(f"its snapshot of v{version} does not match its events", thread)
         for ref, _ in held(view, thread):
             if find(view, ref) is None and find_tombstone(view, ref) is None:
-                findings.add(f"it holds {ref}, which is not there", thread)
+                findings.add(f"it holds {ref}, which does not exist", thread)
     except Broken as error:
         findings.add(error.message, thread)
 
 
 def _check_record(view: Reads, record: ThreadRecord, thread: str, findings: _Findings) -> None:
-    """Compare what is fixed about a thread with what the event of its beginning here says."""
+    """Compare a thread's fixed record with the event of its creation here."""
     begun: Event | None = None
     is_closed = False
     for event in _events(view, thread_log(thread), b'"type":"thread.'):
@@ -271,10 +271,10 @@ def _check_body(stores: Stores, view: Reads, sha256: str, findings: _Findings) -
     holders = [each for each in held_by if not bodies.BLOB_NAME.fullmatch(each)]
     for name in set(held_by).difference(holders):
         if not bodies.is_held_by_body(view, name):
-            findings.add(f"body {sha256[:12]} is held for nothing by {name[:12]}", None, _GC)
+            findings.add(f"body {sha256[:12]} has an unneeded hold by {name[:12]}", None, _GC)
     for ref in holders:
         if all(_is_held_for_nothing(space, ref) for _, space in views(view)):
-            findings.add(f"body {sha256[:12]} is held for nothing by {ref}", ref, _GC)
+            findings.add(f"body {sha256[:12]} has an unneeded hold by {ref}", ref, _GC)
     if view.get(log, RowKind.AT, ONLY) is None:
         return
     findings.bodies += 1
@@ -293,10 +293,10 @@ def _is_held_for_nothing(view: Reads, ref: str) -> bool:
         tombstone = find_tombstone(view, ref)
         return find(view, ref) is None and (tombstone is None or tombstone.is_released)
     except Broken:
-        return False  # Reported where the artifact itself is checked.
+        return False  # The check of the artifact itself reports it.
 
 
-# What there is
+# Survey
 
 
 @answers(Survey)

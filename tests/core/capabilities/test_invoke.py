@@ -159,7 +159,7 @@ def test_what_is_built_in_cannot_be_replaced_and_what_is_ones_own_can() -> None:
     """Promise C1."""
     with Relay("memory:") as relay:
         relay.capabilities()
-        with pytest.raises(Invalid, match="built in"):
+        with pytest.raises(Invalid, match="built-in"):
             capability("http.fetch")(echo)
 
         capability("core.own", cacheable=False)(echo)

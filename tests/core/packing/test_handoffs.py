@@ -124,7 +124,7 @@ def test_a_key_for_a_channel_alone_takes_what_is_given_there_and_sees_no_more() 
     assert [each.by for each in relay.handoff(given.ref).accepted] == ["coder"]
     with pytest.raises(NotFound):
         coder.peek(spec.ref)
-    with pytest.raises(NotFound, match="not there for you"):
+    with pytest.raises(NotFound, match="no access to the thread"):
         coder.give_back("done", given.ref)
 
 

@@ -145,7 +145,7 @@ def test_a_query_that_has_no_time_says_how_far_the_index_is(
     last = core.ask(Search("needle"))
 
     assert first.index.waiting > 0
-    assert "catching up" in first.notes[0]
+    assert "is being updated" in first.notes[0]
     assert (last.index.artifacts, last.index.waiting, last.notes) == (1_500, 0, ())
     assert last.found == 1_500
 

@@ -85,7 +85,7 @@ def test_a_step_ends_once_with_its_result_until_it_is_let_run_again() -> None:
     run = store.ask(BeginPipeline(name="review"), b"{}").thread_id
 
     done = store.ask(FinishStep(thread=run, step="plan", has_result=True), b"the plan")
-    with pytest.raises(Conflict, match="done already"):
+    with pytest.raises(Conflict, match="already ended: done"):
         store.ask(FinishStep(thread=run, step="plan", has_result=True), b"another")
     with pytest.raises(Conflict):
         store.ask(FinishStep(thread=run, step="plan", status="failed"))

@@ -248,7 +248,7 @@ def test_a_pipe_in_place_of_the_state_is_not_waited_for(thread: Thread) -> None:
     path.unlink()
     os.mkfifo(path)
 
-    with pytest.raises(Invalid, match="plain file"):
+    with pytest.raises(Invalid, match="regular file"):
         thread.adopt()
     thread.mirror()
 

@@ -1,11 +1,11 @@
-"""Pull rates: of what was shown as a ref, how much was then read; by kind and size, for K6.
+"""Pull rates: how often content shown as a ref was read afterwards, by type and size, for K6.
 
-The row `shown` of an artifact says as what it was shown, whether that was more than once, and which
-reads of it were counted. A message counts once as shown, once as read at the first call and once as
-read later. Who packs a thread again has called the model in between.
+The row `shown` of an artifact records as what kind of block it was shown, whether that was more
+than once, and which reads were counted. A message counts once as shown, once as read at the first
+call and once as read later. Packing a thread again means that the model was called in between.
 
-Rule: noting costs a look into a dict; core/accounting/usage.py writes in the background. What is
-lost when a process is killed is a count.
+Rule: recording costs one dict lookup; core/accounting/usage.py writes in the background. A process
+that is killed loses only counts.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from contextrelay.model.package import Package
 from contextrelay.packing.inline_or_ref import Pulls, size_class
 from contextrelay.store.ledger import ONLY, Ledger, Reads, Row, Write
 
-# Of what happened to one artifact since; more than twice shown and twice read says no more.
+# Events kept per artifact between writes; after two shows and two reads, more change nothing.
 PULL_MARKS_MAX = 8
 
 
 def rates(stores: Stores) -> Callable[[str, int], Pulls]:
-    """How often messages of a type and size were pulled; each is looked up once."""
+    """Return a cached function that says how often messages of a type and size were pulled."""
     known: dict[str, Pulls] = {}
 
     def of(kind: str, tokens: int) -> Pulls:
@@ -44,14 +44,14 @@ def rates(stores: Stores) -> Callable[[str, int], Pulls]:
 
 
 class _Mark(Struct, frozen=True):
-    """Something that happened to an artifact: it was shown as this kind of block, or read."""
+    """An event of an artifact: it was shown as a kind of block, or it was read."""
 
     kind: str | None
     tokens: int = 0
 
 
 class _Shown(Struct, frozen=True):
-    """What is written of an artifact that was shown as a ref."""
+    """The stored record of an artifact that was shown as a ref."""
 
     name: str
     is_again: bool = False
@@ -63,7 +63,7 @@ _decoder = Decoder(_Shown)
 
 
 class PullMarks:
-    """What happened to artifacts since the last writing, in order. The caller holds a lock."""
+    """The events of artifacts since the last write, in order. The caller holds a lock."""
 
     def __init__(self) -> None:
         self._by_ref: dict[str, list[_Mark]] = {}
@@ -72,14 +72,14 @@ class PullMarks:
         return len(self._by_ref)
 
     def showed(self, package: Package) -> None:
-        """Note which artifacts a package shows as refs."""
+        """Record the artifacts that a package shows as refs."""
         for block in package.blocks:
             ref = block.metadata.get("ref")
             if package.reasons[block.id].is_digest and isinstance(ref, str):
                 self._add(ref, _Mark(block.type))
 
     def read(self, refs: Iterable[str], tokens: int) -> None:
-        """Note that somebody read of artifacts, and how much."""
+        """Record that artifacts were read, and how many tokens of them."""
         for ref in refs:
             self._add(ref, _Mark(None, tokens))
 
@@ -93,13 +93,13 @@ class PullMarks:
             marks.append(mark)
 
     def taken(self) -> PullMarks:
-        """All of it, to be written; here it begins again."""
+        """Return all events for writing, and start with none."""
         others = PullMarks()
         others._by_ref, self._by_ref = self._by_ref, {}
         return others
 
     def put_back(self, earlier: PullMarks) -> None:
-        """Take what could not be written, as it came before all that is here."""
+        """Put back events that could not be written, before the newer ones."""
         later, self._by_ref = self._by_ref, earlier._by_ref
         for ref, marks in later.items():
             for mark in marks:
@@ -108,7 +108,7 @@ class PullMarks:
     def write(
         self, ledger: Ledger, whole_tokens: Callable[[Artifact], int]
     ) -> dict[str, Counter[str]]:
-        """Write down what was counted; return what is to be added for each kind and size."""
+        """Write the rows; return the amounts to add to the counters of each kind and size."""
         sums: dict[str, Counter[str]] = {}
         rows: list[Write] = []
         for ref, marks in self._by_ref.items():
@@ -131,7 +131,7 @@ class PullMarks:
 def _replayed(
     shown: _Shown | None, marks: list[_Mark], whole_tokens: int
 ) -> tuple[_Shown | None, Counter[str]]:
-    """What a history leads to, and what of it counts."""
+    """Apply events to a record; return the new record and what they add to the counters."""
     counted: Counter[str] = Counter()
     for mark in marks:
         if mark.kind is not None:
@@ -160,4 +160,4 @@ def _shown(ledger: Reads, ref: str) -> _Shown | None:
     try:
         return None if row is None else _decoder.decode(row)
     except UNREADABLE:
-        return None  # It is a count; the next writing corrects it.
+        return None  # Only a count is lost; the next write replaces the row.

@@ -1,8 +1,9 @@
-"""Savings: what refs have kept out of prompts, by the seed's formula and by what was counted.
+"""Savings: the tokens that refs have kept out of prompts, by the seed's formula and as counted.
 
-The seed's formula takes every artifact for one that would have been pasted, and nothing off. What
-was counted (core/accounting/usage.py) takes those that somebody read, once each, and takes off all
-that readers received; docs/savings.md has both, and what prices make of them.
+The seed's formula assumes that every artifact would have been pasted, and subtracts nothing. The
+counted figure (core/accounting/usage.py) includes artifacts that were read, once each, and
+subtracts everything that readers received. docs/savings.md explains both, and how prices apply to
+them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from contextrelay.model.settings import Settings
 from contextrelay.model.thread import Stats
 from contextrelay.verbs import Body, ReadSavings, ReadStats
 
-# What a model writes to ask for a piece, about.
+# About what a model writes to request one piece.
 ASKING_TOKENS = 60
 STATS_ARTIFACTS_MAX = 100_000
 
@@ -54,8 +55,8 @@ def read_savings(stores: Stores, verb: ReadSavings, body: Body) -> Savings:
     if verb.thread is not None:
         find_record(stores.ledger, verb.thread)
     elif stores.is_limited:
-        raise Forbidden("this key is for some threads", "name one of them")
-    with suppress(Full):  # What was read since is not counted then; what was before is shown.
+        raise Forbidden("this key is limited to some threads", "name one of its threads")
+    with suppress(Full):  # Recent reads are then missing; the earlier figures are shown.
         spending_of(stores).write()
     ledger, is_all = stores.space.ledger, verb.thread is None
     counts = ledger.tally(savings_counters(verb.thread), {})
@@ -92,7 +93,7 @@ def _figure(counts: Mapping[str, int], name: str) -> Figure:
 
 
 def _priced(settings: Settings, net: int, asked: int) -> Priced:
-    """What tokens that stay out of a prompt are worth over the calls it would be sent with."""
+    """Return the value of tokens kept out of a prompt, over the calls that would have sent them."""
     calls = settings.prompt_calls
     asking_tokens = asked * ASKING_TOKENS
     asking = asking_tokens * settings.price_output
@@ -106,7 +107,7 @@ def _priced(settings: Settings, net: int, asked: int) -> Priced:
 
 
 def _weights(stores: Stores, thread: str | None) -> tuple[ArtifactWeights, bool]:
-    """What artifacts weigh by the seed's formula; whether there are more than were looked at."""
+    """Return the weights of artifacts by the seed's formula, and whether some were not examined."""
     if thread is not None:
         with state_of(stores, thread) as live:
             return weights_of(stores, thread, live), False

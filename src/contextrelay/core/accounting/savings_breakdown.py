@@ -1,9 +1,9 @@
-"""Shares: the savings of a space by day, by who made what was read, and by what it came from.
+"""Shares: the savings of a space by day, by the agent that made the content, and by its source.
 
-They are counted with the sums that they are parts of (core/accounting/usage.py), each under its own
-name: a day (UTC) has counters of its own, agents and sources are counters of one set each.
+They are counted together with the totals (core/accounting/usage.py), each under its own name: every
+day (UTC) has its own counters; agents and sources have one set of counters each.
 
-Rule: names are somebody's text and must not fill the ledger: past so many, the rest is one share.
+Rule: names are foreign text and must not fill the ledger. Above a limit the rest is one share.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextrelay.model.artifact import Artifact
 from contextrelay.model.reports import Share
 from contextrelay.store.ledger import Ledger
 
-# Savings are shown by day for so many days, and by so many agents and sources each.
+# The number of days shown, and of agents and sources.
 SAVINGS_DAYS = 30
 SAVINGS_NAMES_MAX = 40
 
@@ -27,7 +27,7 @@ _OTHERS = "others"
 
 
 class Shares:
-    """What was read since the last writing, by whose it is and what it came from."""
+    """Reads since the last write, by agent and source."""
 
     def __init__(self) -> None:
         self._sums: dict[str, dict[str, Counter[str]]] = {
@@ -37,7 +37,7 @@ class Shares:
         self._day: Counter[str] = Counter()
 
     def add(self, artifacts: Iterable[Artifact], counted: Counter[str]) -> None:
-        """Add what an answer about artifacts counted: several of different names share it."""
+        """Add the counts of an answer about artifacts; several different names share it."""
         figures = Counter(
             {each: counted[f"{each}_measured"] + counted[f"{each}_estimated"] for each in _FIGURES}
         )
@@ -50,7 +50,7 @@ class Shares:
             self._sums[kind][names.pop() if len(names) == 1 else _OTHERS].update(figures)
 
     def sums(self, ledger: Ledger, now_ms: int) -> dict[str, Counter[str]]:
-        """Return what is to be added to which counters."""
+        """Return the amounts to add, by counter."""
         day = datetime.fromtimestamp(now_ms / 1000, UTC)
         found = {_day_counters(day): _nonzero(self._day)}
         for kind, sums in self._sums.items():
@@ -70,7 +70,7 @@ def _nonzero(figures: Counter[str]) -> Counter[str]:
 
 
 def by_name(ledger: Ledger, kind: str) -> list[Share]:
-    """The shares of agents or sources, the largest first."""
+    """Return the shares of agents or sources, the largest first."""
     counts = ledger.tally(SAVINGS_BY + kind, {})
     names = dict.fromkeys(each.partition(" ")[2] for each in counts)
     shares = [
@@ -80,7 +80,7 @@ def by_name(ledger: Ledger, kind: str) -> list[Share]:
 
 
 def by_day(ledger: Ledger, now_ms: int) -> list[Share]:
-    """The shares of the last days, the newest last; a day on which nothing was read has none."""
+    """Return the shares of the last days, newest last; days without reads are omitted."""
     today = datetime.fromtimestamp(now_ms / 1000, UTC)
     days = [today - timedelta(days=back) for back in reversed(range(SAVINGS_DAYS))]
     counted = ((day, ledger.tally(_day_counters(day), {})) for day in days)

@@ -1,13 +1,14 @@
-"""Spending: what readers received and pulled back, noted as it happens, written every second.
+"""Usage: what readers received and pulled back, recorded in memory and written every second.
 
-A read only notes in memory; a thread of its own counts tokens and adds to the ledger's counters.
-Closing the stores, and the end of the process, write what is left; a process that is killed loses
-the last second. Where the engine is away, it is written when that is back. The counters `savings`
-are of the space, `savings/<thread>` of the artifacts that were put into a thread; the row `read` of
-an artifact says that its whole was counted, and what was estimated for it until somebody looks into
-all of it.
+A read only records in memory; a background thread counts tokens and adds to the ledger's counters.
+Closing the stores and ending the process write the rest; a process that is killed loses the last
+second. If the engine is unreachable, the counts are written once it is back. The counters `savings`
+belong to the space, `savings/<thread>` to the artifacts that were put into a thread. The row `read`
+of an artifact says that its whole was counted, with the estimate that was used until its tokens are
+counted exactly.
 
-Rule: nothing here may fail or hold up a read. What comes too fast to be counted is counted as that.
+Rule: nothing here may fail or delay a read. Reads that come too fast to be counted are counted as
+such.
 """
 
 from __future__ import annotations
@@ -48,24 +49,24 @@ from contextrelay.verbs import (
     Verb,
 )
 
-# Savings: how often what was read is written down, and of how many artifacts and threads at a time.
+# How often reads are written, and of how many artifacts and threads at a time.
 SPENDING_EVERY_S = 1.0
 SPENDING_THREADS_MAX = 64
-# Names whose counters wait for an engine that is away.
+# Counter names that can wait for an unreachable engine.
 SPENDING_NAMES_MAX = 1_000
 
 
-# What the row holds where the whole was counted; where it was estimated, that number.
+# The row's value if the tokens were counted; if they were estimated, it is the estimate.
 _MEASURED = b""
 
 
 def note(stores: Stores, verb: Verb[Any], reply: Any) -> None:
-    """Note what an answer gave its reader."""
+    """Record what an answer gave its reader."""
     spending = spending_of(stores)
     if isinstance(verb, Pack):
         spending.showed(reply)
     elif isinstance(verb, Peek):
-        # Many a peek only looks before a pull, or for the metadata: no text is shown then.
+        # A peek often comes before a pull, or only asks for metadata: it shows no text.
         if verb.shown_chars != 0:
             spending.peeked(reply, verb.shown_chars)
     elif isinstance(verb, Pull):
@@ -79,7 +80,7 @@ def note(stores: Stores, verb: Verb[Any], reply: Any) -> None:
 
 
 def _refs(verb: Verb[Any], reply: Any) -> Iterable[str]:
-    """The artifacts that an answer shows something of."""
+    """Yield the artifacts that an answer shows in whole or in part."""
     if isinstance(verb, Search):
         return {hit.ref for hit in reply.hits}
     if isinstance(verb, Grep):
@@ -95,20 +96,20 @@ def spending_of(stores: Stores) -> Spending:
     name = f"spending/{caller.key.tenant or ''}"
     if not caller.key.is_limited:
         return stores.services.get(name, lambda: Spending(caller.space))
-    # What a limited key reads is weighed by what that key has looked into.
+    # The reads of a limited key use the token counts of that key's outlines alone.
     own = replace(caller.space, caller=caller)
     return stores.services.get(f"{name}|{caller.key.id}", lambda: Spending(own))
 
 
 class _Touched:
-    """What was read of one artifact since the last writing."""
+    """Reads of one artifact since the last write."""
 
     __slots__ = ("artifact", "previews", "pulled_bytes", "pulls", "pulls_whole")
 
     def __init__(self) -> None:
         self.artifact: Artifact | None = None
         self.pulls = self.pulls_whole = self.pulled_bytes = 0
-        # How often each length of the preview was shown.
+        # How often each preview length was shown.
         self.previews: dict[int | None, int] = {}
 
     def add(self, later: _Touched) -> None:
@@ -121,7 +122,7 @@ class _Touched:
 
 
 class _Look(Struct, frozen=True):
-    """What one looking inside gave."""
+    """The reply of one inspection."""
 
     refs: tuple[str, ...]
     thread: str | None
@@ -137,7 +138,7 @@ class Spending:
         self._looks: list[_Look] = []
         self._uncounted = 0
         self._unwritten: dict[str, Counter[str]] = {}
-        """What is to be added to which counters, and could not be written before."""
+        """Amounts to add to counters that could not be written before."""
         self._marks = PullMarks()
         self._lock = threading.Lock()
         self._writing = threading.Lock()
@@ -145,17 +146,17 @@ class Spending:
         self._pid = os.getpid()
         _all.add(self)
 
-    # Noting
+    # Recording
 
     def showed(self, package: Package) -> None:
-        """Note which refs a window shows (core/artifacts/pull.py)."""
+        """Record which refs a window shows (core/artifacts/pull.py)."""
         with self._lock:
             self._marks.showed(package)
             if len(self._marks):
                 self._write_soon()
 
     def read(self, ref: str, tokens: int) -> None:
-        """Note that a piece of an artifact was asked for by its ref."""
+        """Record that a piece of an artifact was requested by its ref."""
         with self._lock:
             self._marks.read((ref,), tokens)
 
@@ -207,15 +208,15 @@ class Spending:
     def _write_later(self) -> None:
         with self._lock:
             self._timer = None
-        with suppress(RelayError, OSError, RuntimeError):  # What is lost is a count.
+        with suppress(RelayError, OSError, RuntimeError):  # Only counts are lost.
             self.write()
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the rest."""
         self._cancel_timer()
         with suppress(RelayError):
             self.write()
-        self._cancel_timer()  # A failed write has set another.
+        self._cancel_timer()  # A failed write has scheduled another.
         _all.discard(self)
 
     def _cancel_timer(self) -> None:
@@ -225,20 +226,20 @@ class Spending:
                 self._timer = None
 
     def write(self) -> None:
-        """Add what was noted to the ledger's counters."""
+        """Add what was recorded to the ledger's counters."""
         with self._writing:
             with self._lock:
                 touched, looks, uncounted = self._touched, self._looks, self._uncounted
                 self._touched, self._looks, self._uncounted = {}, [], 0
                 marks = self._marks.taken()
-            if self._pid != os.getpid():  # The parent of this process has them too.
+            if self._pid != os.getpid():  # The parent process has the same counts and writes them.
                 self._pid = os.getpid()
                 self._unwritten = {}
                 return
             if touched or looks or uncounted:
                 try:
                     self._add(*self._counts(touched, looks, uncounted))
-                except RelayError:  # Nothing is written yet: the next time it is.
+                except RelayError:  # Nothing was written; the next call writes it.
                     self._put_back(touched, looks, uncounted, marks)
                     raise
             if marks:
@@ -269,7 +270,7 @@ class Spending:
     def _counts(
         self, touched: dict[str, _Touched], looks: list[_Look], uncounted: int
     ) -> tuple[dict[str | None, Counter[str]], Shares, list[Write]]:
-        """Sum up what was noted; what is still to be read for that is read here."""
+        """Sum up what was recorded; read the artifacts that this needs."""
         ledger = self._stores.ledger
         sums: dict[str | None, Counter[str]] = {None: Counter(uncounted=uncounted)}
         shares = Shares()
@@ -301,7 +302,7 @@ class Spending:
         ledger = self._stores.ledger
         added = shares.sums(ledger, self._stores.now_ms())
         if firsts:
-            # First the rows: what a crash then leaves out is a saving, not a cost.
+            # Rows first: a crash in between then loses a saving, not a cost.
             ledger.commit(*firsts)
         for thread in list(sums)[: SPENDING_THREADS_MAX + 1]:
             added[savings_counters(thread)] = sums[thread]
@@ -312,14 +313,15 @@ class Spending:
             self._unwritten.setdefault(name, Counter()).update(counted)
 
     def _tally(self) -> None:
-        """Write the counters, all of them or none."""
+        """Write the counters, all or none."""
         unwritten = self._unwritten
         sums = {name: {k: v for k, v in unwritten[name].items() if v} for name in unwritten}
         try:
             self._stores.ledger.tally_all(sums)
         except RelayError as error:
             if isinstance(error, Unconfirmed) or len(unwritten) > SPENDING_NAMES_MAX:
-                unwritten.clear()  # They may be counted; or the engine has been away for long.
+                # They may have been counted; or the engine has been unreachable for long.
+                unwritten.clear()
             else:
                 with self._lock:
                     self._write_soon()
@@ -329,7 +331,7 @@ class Spending:
     def _count_whole(
         self, artifact: Artifact, before: bytes | None, counted: Counter[str]
     ) -> Row | None:
-        """Count a whole once; an estimate is corrected as soon as somebody has counted it."""
+        """Count a whole body once; correct an estimate as soon as the exact count is known."""
         tokens, basis = self._whole(artifact)
         if before is None:
             counted[f"whole_{basis}"] += tokens
@@ -355,7 +357,7 @@ class Spending:
         return self._whole(artifact)[0]
 
     def _whole(self, artifact: Artifact) -> tuple[int, str]:
-        """The tokens of a body: as they were counted when it was looked into, or about."""
+        """Return the tokens of a body, exact if it was inspected before, else estimated."""
         key = looked_key(self._stores, artifact)
         row = self._stores.ledger.get(body_log(artifact.sha256), RowKind.LOOKED, key)
         if row is not None:
@@ -373,7 +375,7 @@ class _Whole(Struct):
 
 
 class _Looked(Struct):
-    """Of what core/inspect.py keeps of a body, the part that counts."""
+    """The token count in the cached outline of a body (core/inspect.py)."""
 
     whole: _Whole
 
@@ -390,13 +392,13 @@ def _add_to(
 
 
 def _tokens(text: str) -> tuple[int, str]:
-    """Counted where the tokenizer is at hand; a short command does not wait for it."""
+    """Count tokens with the tokenizer if it is loaded; a short command does not wait for it."""
     if "splintr" in sys.modules:
         return count_tokens(text), "measured"
     return estimate_tokens(text), "estimated"
 
 
-# The end of the process
+# At process exit
 
 _all: WeakSet[Spending] = WeakSet()
 

@@ -1,1 +1,1 @@
-"""Artifacts: pushed, pulled, described, listed, kept and removed."""
+"""Artifacts: pushed, pulled, described, listed, held and removed."""

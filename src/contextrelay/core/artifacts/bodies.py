@@ -1,22 +1,23 @@
-"""Bodies: content kept once under its hash, for as long as a ref holds it.
+"""Bodies: content stored once under its hash, as long as a ref holds it.
 
-The log `b/<sha256>` has a row `at` (where the bytes are), maybe a row `body` (the bytes of a small
-one), and a row `hold` for each ref: a set, not a counter, because adding twice does no harm. Its
-head moves only when `at` changes; a hold is added with `expect`, and does not move it. Nor does the
-first push of a small body: all who push it write the same rows, expecting the head 0. So any
-number of pushes of the same content go on side by side, and freeing cannot race one:
+The log `b/<sha256>` has a row `at` (where the bytes are), a row `body` (the bytes of a small body),
+and a row `hold` for each ref. Holds are a set, not a counter, because adding one twice does no
+harm. The head moves only when `at` changes; adding a hold expects the head but does not move it.
+The first push of a small body does not move it either: all concurrent pushes of it write the same
+rows, expecting head 0. So any number of pushes of the same content can run at once, and freeing
+cannot race one:
 
-    free     condemn (head + 1); look for holds once more; delete `at` (head + 1); delete the blob
-    push     a hold that expected the head before the condemnation fails, and looks again
-    another  one that finds it condemned lifts that (head + 1), and the freeing fails
+    free     condemn (head + 1); look for holds again; delete `at` (head + 1); delete the blob
+    push     a hold that expected the head before the condemnation fails, and is tried again
+    another  a push that finds the body condemned lifts that (head + 1), and the freeing fails
 
-Rule: nobody deletes a blob before winning a compare-and-set on its log, nobody points to a blob
-without winning one begun before the blob was written, and no blob name is used twice. This needs
-no clock; a grace period only keeps a sweep from disturbing a push under way.
+Rule: a blob is deleted only after winning a compare-and-set on its log. A pointer to a blob needs a
+compare-and-set that expects a head read before the blob was written. No blob name is used twice.
+This needs no clock; a grace period only keeps a sweep from disturbing a push under way.
 
-A long body is stored as consecutive parts (docs/decisions/0024-parts.md). Each part is a body of
-its own, with a hold of the long one: under a name that is used for one attempt alone, as that of a
-blob is, so that a sweep can take a hold away which a crash left.
+A long body is stored as consecutive parts (docs/decisions/0024-parts.md). Each part is a body with
+a hold of the long one, under a name that is used for one attempt only, like the name of a blob. So
+a sweep can remove a hold that a crash left.
 """
 
 from __future__ import annotations
@@ -61,11 +62,11 @@ class At(Struct, frozen=True, omit_defaults=True):
     is_condemned: bool = False
     parts: tuple[BodyPart, ...] = ()
     held_as: str | None = None
-    """The name of the holds that a body in parts has on them."""
+    """The name of the holds of a body on its parts."""
 
     @property
     def own_bytes(self) -> int:
-        """What is stored for this body alone: parts are bodies of their own."""
+        """Return the bytes stored for this body alone; parts are bodies and counted there."""
         return 0 if self.parts else self.size_bytes
 
 
@@ -78,14 +79,14 @@ def where(ledger: Reads, sha256: str) -> At | None:
     try:
         return None if row is None else _decoder.decode(row)
     except UNREADABLE as error:
-        raise _lost(sha256, f"where its bytes are cannot be read: {error}") from error
+        raise _lost(sha256, f"cannot read where its bytes are: {error}") from error
 
 
 def looked_key(stores: Stores, artifact: Artifact) -> str:
-    """What a row `looked` is called: by all that it depends on, and for each tenant by itself.
+    """Return the key of a row `looked`: everything that the outline depends on, and the tenant.
 
-    Also for each limited key: else one could see by it that another has looked into the same
-    content.
+    Each limited key has its own as well: otherwise it could tell that another one has inspected the
+    same content.
     """
     _, dot, ending = (artifact.name or "").rpartition(".")
     ending = ending[-_ENDING_CHARS_MAX:].lower() if dot else ""
@@ -103,7 +104,7 @@ def hold_row(ref: str) -> Row:
 
 
 def held_again(stores: Stores, sha256: str, holder: str) -> Write:
-    """The write that holds a body which is kept."""
+    """Return the write that adds a hold to a stored body."""
     log = body_log(sha256)
     head = stores.ledger.last(log)
     at = where(stores.ledger, sha256)
@@ -113,7 +114,7 @@ def held_again(stores: Stores, sha256: str, holder: str) -> Write:
 
 
 def hold_write(log: str, head: int, at: At, holders: list[str]) -> Write:
-    """The write that adds holds to a body; it lifts a condemnation."""
+    """Return the write that adds holds to a body; it lifts a condemnation."""
     holds = tuple(map(hold_row, holders))
     if not at.is_condemned:
         return Write(log, rows=holds, expect=head)
@@ -122,21 +123,21 @@ def hold_write(log: str, head: int, at: At, holders: list[str]) -> Write:
 
 
 def new_name(stores: Stores, sha256: str) -> str:
-    """A name for a blob of a body, or for its holds: it is used for one attempt alone."""
+    """Return a unique name for a blob of a body, or for its holds, used for one attempt only."""
     return f"{sha256}-{stores.random_bytes(8).hex()}"
 
 
-# Giving a body out
+# Reading bodies
 
 
 def opener(
     stores: Stores, sha256: str, size_bytes: int, start: int, stop: int
 ) -> Callable[[int], Iterator[bytes]]:
-    """What opens the bytes start:stop of a body of a size, in chunks of a size then given.
+    """Return a function that opens the bytes start:stop of a body, in chunks of a given size.
 
-    Raises (when read):
-        Broken: the bytes are missing or, where it is the complete body, not those that were
-            stored; never after the last chunk.
+    Raises (while reading):
+        Broken: the bytes are missing or, for a complete body, do not match their hash; never after
+            the last chunk.
     """
     warm = stores.warm.get(sha256)
     if warm is not None and len(warm) == size_bytes:
@@ -147,7 +148,7 @@ def opener(
 def read_body(
     stores: Stores, artifact: Artifact, start: int = 0, stop: int | None = None
 ) -> Iterator[bytes]:
-    """The bytes of an artifact, or start:stop of them, in chunks; raises as `opener` does."""
+    """Yield the bytes of an artifact, or start:stop of them, in chunks; raise as `opener` does."""
     size_bytes = artifact.size_bytes
     stop = size_bytes if stop is None else stop
     return opener(stores, artifact.sha256, size_bytes, start, stop)(CHUNK_BYTES)
@@ -156,7 +157,7 @@ def read_body(
 def _chunks(
     stores: Stores, sha256: str, size_bytes: int, start: int, stop: int, chunk_bytes: int
 ) -> Iterator[bytes]:
-    # Most bodies are small: their bytes are asked for first, and where they are only after that.
+    # Most bodies are small: ask for their bytes first, and only then where they are.
     row = (
         stores.ledger.get(body_log(sha256), RowKind.BODY, ONLY)
         if stop <= ROW_BODY_BYTES_MAX
@@ -185,11 +186,11 @@ def _chunks(
 
 def _check_size(sha256: str, size_bytes: int, described_bytes: int) -> None:
     if size_bytes != described_bytes:
-        raise _lost(sha256, f"it has {size_bytes} bytes; its description says {described_bytes}")
+        raise _lost(sha256, f"it has {size_bytes} bytes, expected {described_bytes}")
 
 
 def chunks_in(view: Reads, blobs: Blobs, sha256: str) -> Iterator[bytes]:
-    """Yield a whole body as a view of the ledger sees it, always checked by its hash."""
+    """Yield a whole body as a view of the ledger sees it, checked against its hash."""
     at = where(view, sha256)
     if at is None:
         raise _lost(sha256, "its bytes are missing")
@@ -198,18 +199,18 @@ def chunks_in(view: Reads, blobs: Blobs, sha256: str) -> Iterator[bytes]:
 
 
 def _stored_bytes(view: Reads, blobs: Blobs, sha256: str, at: At) -> int:
-    """Count the bytes that are stored of a body; bytes that were appended are never read."""
+    """Return the number of stored bytes; appended bytes would never be read."""
     if at.blob is not None:
         return blobs.stored_bytes(at.blob)
     if at.parts:
-        return sum(part.size_bytes for part in at.parts)  # Each is a body, and checked as one.
+        return sum(part.size_bytes for part in at.parts)  # Each part is a body, and checked as one.
     return len(view.get(body_log(sha256), RowKind.BODY, ONLY) or b"")
 
 
 def _unchecked(
     view: Reads, blobs: Blobs, sha256: str, at: At, start: int, stop: int, chunk_bytes: int
 ) -> Iterator[bytes]:
-    """Yield the bytes start:stop of a body as they are found."""
+    """Yield the bytes start:stop of a body, unchecked."""
     if at.blob is not None:
         yield from blobs.read(at.blob, start, stop, chunk_bytes)
         return
@@ -244,7 +245,7 @@ def _row_checked(body: bytes, sha256: str) -> bytes:
 
 
 def _checked(chunks: Iterator[bytes], sha256: str) -> Iterator[bytes]:
-    """Pass chunks on one behind, so that the last goes out only when the whole was right."""
+    """Yield chunks one step late, so that the last is sent only if the hash matched."""
     digest = hashlib.sha256()
     behind = b""
     for chunk in chunks:
@@ -258,14 +259,14 @@ def _checked(chunks: Iterator[bytes], sha256: str) -> Iterator[bytes]:
 
 
 def _lost(sha256: str, why: str) -> Broken:
-    return Broken(f"body {sha256[:12]}: {why}", "see what is damaged with: relay verify")
+    return Broken(f"body {sha256[:12]}: {why}", "check the store: relay verify")
 
 
 # Freeing
 
 
 def release(stores: Stores, holds: list[tuple[str, str]]) -> tuple[int, int]:
-    """Let go of (sha256, ref) holds and free what nothing holds any more: (bodies, bytes)."""
+    """Remove (sha256, ref) holds and free bodies without holds; return (bodies, bytes) freed."""
     if holds:
         stores.ledger.commit(
             *(
@@ -278,12 +279,12 @@ def release(stores: Stores, holds: list[tuple[str, str]]) -> tuple[int, int]:
 
 
 def free(stores: Stores, sha256: str) -> int | None:
-    """Free a body that nothing holds; its size, or None if it is held or in use.
+    """Free a body that has no holds; return its size, or None if it is held or in use.
 
-    A body whose place cannot be read is left to `verify`.
+    A body whose location cannot be read is left to `verify`.
 
-    Whose write comes too late looks again. The head may have been moved by a push, which holds the
-    body, or by another who frees it or a leftover of it, and who then leaves the rest to us.
+    If a write is stale, look again. The head may have been moved by a push, which holds the body,
+    or by another sweep that frees it, which then leaves the rest to this one.
     """
     log = body_log(sha256)
     for _ in range(RETRIES_MAX):
@@ -298,10 +299,10 @@ def free(stores: Stores, sha256: str) -> int | None:
                 condemned = at_row(replace(at, is_condemned=True))
                 head = stores.ledger.commit(Write(log, (b"",), (condemned,), expect=head))[0]
             if _is_held(stores, log):
-                # Held since before the condemnation, which stands: a push lifts it, and who removes
-                # the last hold finds it. Lifting it here would make that one come too late.
+                # A hold existed before the condemnation, which remains: a push lifts it, and
+                # removing the last hold finds it. Lifting it here would make that removal stale.
                 return None
-            # What was found out about the content quotes it, and goes with it.
+            # The cached outline quotes the content, and is deleted with it.
             looked = walk_rows(stores.ledger, log, RowKind.LOOKED)
             quotes = (Row(RowKind.LOOKED, row.key, None) for row in looked)
             gone = Row(RowKind.AT, ONLY, None), Row(RowKind.BODY, ONLY, None), _freed_row(stores)
@@ -315,7 +316,7 @@ def free(stores: Stores, sha256: str) -> int | None:
 
 
 def free_leftover(stores: Stores, blob: str) -> bool:
-    """Delete a blob that no body points to; whether it was one."""
+    """Delete a blob that no body points to; return True if it was one."""
     is_one = _retire(stores, blob)
     if is_one:
         stores.blobs.delete(blob)
@@ -323,7 +324,7 @@ def free_leftover(stores: Stores, blob: str) -> bool:
 
 
 def release_leftovers(stores: Stores, sha256: str) -> int:
-    """Let go of holds by longer bodies that are not there; how many there were."""
+    """Remove holds by longer bodies that do not exist; return their number."""
     holds = walk_rows(stores.ledger, body_log(sha256), RowKind.HOLD)
     names = [row.key for row in holds if BLOB_NAME.fullmatch(row.key) and _retire(stores, row.key)]
     stores.ledger.commit(
@@ -338,13 +339,13 @@ def is_in_parts(view: Reads, sha256: str) -> bool:
 
 
 def is_held_by_body(view: Reads, name: str) -> bool:
-    """Whether a body in parts is there that has its holds under this name."""
+    """Return True if a body in parts exists whose holds have this name."""
     at = where(view, name.partition("-")[0])
     return at is not None and at.held_as == name
 
 
 def _retire(stores: Stores, name: str) -> bool:
-    """Win a compare-and-set on the log of a name that its `at` does not have: it never will."""
+    """Win a compare-and-set on the log of a name that its `at` lacks, so that it never gets it."""
     sha256 = name.partition("-")[0]
     log = body_log(sha256)
     head = stores.ledger.last(log)
@@ -378,5 +379,5 @@ def at_row(at: At) -> Row:
 
 
 def _freed_row(stores: Stores) -> Row:
-    """The head must outlive any push that has read it, so the log is dropped much later."""
+    """Return the row that drops the log later: its head must outlive any push that has read it."""
     return Row(RowKind.FREED, ONLY, b"", stores.now_ms() + TOMBSTONE_S * 1000)

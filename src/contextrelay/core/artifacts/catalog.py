@@ -1,13 +1,14 @@
-"""The index: which artifacts there are, newest first.
+"""The catalog: an index of all artifacts, newest first.
 
-One log a day, so that no single one grows hot or without end. Names and keys count down with time,
-and the ledger lists upwards: the newest comes first. An index row is written before the artifact
-it points to, and names the hash: after a crash a sweep knows what the unfinished push held.
+There is one log per day, so that no log becomes a hot spot or grows without end. Names and keys
+count down with time, and the ledger lists in ascending order, so the newest comes first. An index
+row is written before its artifact and contains the hash: after a crash a sweep knows what the
+unfinished push held.
 
-Days and keys are what the pusher's clock said, and a clock may be wrong or jump. To see all that is
-new, follow the log `i/added`: its facts are the keys in the order of commits.
+Days and keys come from the pusher's clock, which may be wrong or jump. To see everything new,
+follow the log `i/added`: its facts are the keys in commit order.
 
-Rule: an index row is a hint; whether the artifact is there, its own log says.
+Rule: an index row is a hint; the artifact's own log decides whether it exists.
 """
 
 from __future__ import annotations
@@ -35,19 +36,19 @@ _END_MS = 10**14 - 1
 
 
 class CatalogEntry(Struct, frozen=True):
-    """One index row: an artifact that is there, or was about to be."""
+    """One index row: an artifact that exists, or whose push was interrupted."""
 
     cursor: str
-    """Where a listing can go on."""
+    """Where a listing can continue."""
     ref: str
     created_ms: int
     sha256: str
 
 
 def index_writes(made: list[Artifact], created_ms: int) -> list[Write]:
-    """What makes artifacts of one moment findable; handoffs are listed among handoffs as well.
+    """Return the writes that index artifacts pushed at one time; handoffs get a second index row.
 
-    Behind the index rows, for those who follow by position, comes what was added.
+    The last write appends to the log of additions.
     """
     keys = [_key(created_ms, artifact.ref) for artifact in made]
     rows = [
@@ -65,13 +66,13 @@ _REF, _HANDOFF = (RowKind.REF,), (RowKind.REF, RowKind.HANDOFF)
 
 
 def added(fact: Fact) -> tuple[int, str]:
-    """The time and the ref in a fact of the log of additions; the time by the pusher's clock."""
+    """Return the time, by the pusher's clock, and the ref in a fact of the log of additions."""
     entry = _entry(ADDED, Row(RowKind.REF, fact.body.decode(errors="replace"), b""))
     return entry.created_ms, entry.ref
 
 
 def trim_added(ledger: Ledger) -> None:
-    """Forget additions that are older than any follower is expected to be behind."""
+    """Delete additions that are older than any follower is expected to need."""
     first, last = ledger.read(ADDED, 0, 1), ledger.last(ADDED)
     if first and last - first[0].seq > 2 * ADDED_KEPT:
         ledger.trim(ADDED, last - ADDED_KEPT)
@@ -88,7 +89,7 @@ def unindex_write(ref: str, created_ms: int) -> Write:
 def entries(
     ledger: Reads, after: str = "", page_rows: int = PAGE_ROWS_MAX, kind: str = RowKind.REF
 ) -> Iterator[CatalogEntry]:
-    """Walk the index from the newest entry, or from behind a cursor; read page by page."""
+    """Yield index entries from the newest, or after a cursor; they are read page by page."""
     log, _, key = after.partition("|")
     days = walk_logs(ledger, ARTIFACT_INDEX, log)
     for day in chain((log,), days) if log else days:
@@ -97,7 +98,7 @@ def entries(
 
 
 def entries_before(ledger: Reads, before_ms: int) -> Iterator[CatalogEntry]:
-    """Walk the index from a moment into the past."""
+    """Yield index entries from a time into the past."""
     return entries(ledger, f"{artifact_index_log(before_ms)}|{_key(before_ms, '')}")
 
 
@@ -113,10 +114,10 @@ def _entry(log: str, row: Row) -> CatalogEntry:
         created_ms = _END_MS - int(left_ms)
     except ValueError as error:
         raise Broken(
-            f"an index row in {log} cannot be read: {error}",
-            "see what is damaged with: relay verify",
+            f"cannot read an index row in {log}: {error}",
+            "check the store: relay verify",
         ) from error
-    # A damaged hash must not end a list; only a sweep of unfinished pushes looks at it.
+    # A damaged hash must not end a list; only a sweep of unfinished pushes uses it.
     return CatalogEntry(
         f"{log}|{row.key}", ref, created_ms, (row.body or b"").decode(errors="replace")
     )

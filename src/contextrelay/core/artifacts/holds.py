@@ -1,7 +1,7 @@
-"""Holding: the artifacts that a thread refers to stay, because it holds them.
+"""Holds: a thread keeps the artifacts that it refers to.
 
 The log of an artifact has a row `holder` for each thread; the log of a thread has a row `artifact`
-for each artifact, with what it weighs. The holder's row is written first.
+for each artifact, with its weight. The holder's row is written first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from contextrelay.verbs import Pin
 
 
 class ArtifactWeights(Struct, frozen=True):
-    """What a thread's artifacts weigh in tokens, by the seed's formula."""
+    """The weight of a thread's artifacts in tokens, by the seed's formula."""
 
     count: int = 0
     naive_tokens: int = 0
@@ -42,7 +42,7 @@ _decoder = Decoder(ArtifactWeights)
 
 
 def is_known(stores: Stores, thread: str, ref: str) -> bool:
-    """Whether a state may refer to an artifact: the thread holds it, or it is there to be held."""
+    """Return True if a state may refer to an artifact: the thread holds it, or it can be held."""
     if stores.ledger.get(thread_log(thread), RowKind.ARTIFACT, ref) is not None:
         return True
     artifact = find(stores.ledger, ref)
@@ -50,9 +50,9 @@ def is_known(stores: Stores, thread: str, ref: str) -> bool:
 
 
 def hold_writes(stores: Stores, thread: str, refs: set[str]) -> tuple[list[Write], tuple[Row, ...]]:
-    """What it takes for a thread to hold artifacts it does not hold yet.
+    """Return what makes a thread hold artifacts that it does not hold yet.
 
-    One that would expire by default is pinned; one that was given a time to live keeps it.
+    An artifact with the default lifetime is pinned; one with an explicit lifetime keeps it.
     """
     writes: list[Write] = []
     rows: list[Row] = []
@@ -77,9 +77,9 @@ def held_row(artifact: Artifact) -> Row:
 
 
 def weight(artifact: Artifact) -> ArtifactWeights:
-    """The seed's formula: a quarter of the bytes if pasted, of the preview's characters if not.
+    """Return the weight by the seed's formula: a quarter of the bytes, and of the preview.
 
-    An exchange weighs nothing: it is a record of what was sent, and nobody would paste it.
+    An exchange weighs nothing: it records what was sent, and would not be pasted.
     """
     if is_exchange(artifact):
         return ArtifactWeights()
@@ -87,7 +87,7 @@ def weight(artifact: Artifact) -> ArtifactWeights:
 
 
 def weights_in(rows: tuple[Row, ...]) -> ArtifactWeights:
-    """What the artifacts of some rows weigh."""
+    """Return the total weight of the artifacts in some rows."""
     total = ArtifactWeights()
     for row in rows:
         if row.kind == RowKind.ARTIFACT and row.body is not None:
@@ -96,32 +96,32 @@ def weights_in(rows: tuple[Row, ...]) -> ArtifactWeights:
 
 
 def listed(ledger: Reads, thread: str) -> Iterator[str]:
-    """The artifacts of a thread that are content: all that it holds, but for exchanges."""
+    """Yield the content artifacts of a thread: all that it holds, except exchanges."""
     return (ref for ref, weights in held(ledger, thread) if weights.count)
 
 
 def held(ledger: Reads, thread: str) -> Iterator[tuple[str, ArtifactWeights]]:
-    """The artifacts that a thread holds, by ref."""
+    """Yield the artifacts that a thread holds, with their weights."""
     for row in walk_rows(ledger, thread_log(thread), RowKind.ARTIFACT):
         try:
             weights = _decoder.decode(row.body or b"")
         except UNREADABLE as error:
             raise Broken(
-                f"what thread {thread} holds of {row.key} cannot be read: {error}",
-                "see what is damaged with: relay verify",
+                f"cannot read what thread {thread} holds of {row.key}: {error}",
+                "check the store: relay verify",
             ) from error
         yield row.key, weights
 
 
 def unexpired(ledger: Reads, refs: Iterable[str], now_ms: int) -> list[Artifact]:
-    """Those artifacts that are there and whose time is not up, oldest first."""
+    """Return the artifacts that exist and have not expired, oldest first."""
     every = (find(ledger, ref) for ref in refs)
     there = [each for each in every if each is not None and not is_over(each, now_ms)]
     return sorted(there, key=lambda artifact: (artifact.created_at, artifact.ref))
 
 
 def is_held(ledger: Reads, ref: str) -> bool:
-    """Whether any thread that is there holds an artifact."""
+    """Return True if an existing thread holds an artifact."""
     return any(
         ledger.get(thread_log(thread), RowKind.THREAD, ONLY) is not None
         for thread in holders(ledger, ref)
@@ -129,7 +129,7 @@ def is_held(ledger: Reads, ref: str) -> bool:
 
 
 def is_put(ledger: Reads, ref: str) -> bool:
-    """Whether any thread has an artifact; a holder's row alone may be that of a put cut short."""
+    """Return True if a thread has an artifact; a holder's row may be of an interrupted put."""
     return any(
         ledger.get(thread_log(thread), RowKind.ARTIFACT, ref) is not None
         for thread in holders(ledger, ref)
@@ -137,5 +137,5 @@ def is_put(ledger: Reads, ref: str) -> bool:
 
 
 def holders(ledger: Reads, ref: str) -> Iterator[str]:
-    """The threads that have a holder's row in an artifact's log."""
+    """Yield the threads that have a holder's row in an artifact's log."""
     return (row.key for row in walk_rows(ledger, artifact_log(ref), RowKind.HOLDER))

@@ -1,6 +1,6 @@
-"""Incoming bodies: read, described and kept, or joined from parts that are kept already.
+"""Incoming bodies: read, described and stored, or joined from stored parts.
 
-Rule: nothing points to a body before all of it is kept (core/artifacts/bodies.py has the order).
+Rule: nothing points to a body before all of it is stored (core/artifacts/bodies.py has the order).
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from contextrelay.verbs import Body
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-# From here on a body is written while it is hashed: a thread costs less than either.
+# From this size on a body is written while it is hashed: a thread costs less than either.
 OVERLAP_BYTES_MIN = MIB
 
 
 class Incoming:
-    """A body that was received and described, but is not kept yet."""
+    """A body that was received and described, but not stored yet."""
 
     def __init__(
         self, description: Description, whole: bytes | None, draft: BlobDraft | None
@@ -54,9 +54,9 @@ class Incoming:
         self._kept_ms = 0
 
     def held(self, stores: Stores, holders: list[str], is_new: bool = False) -> list[Write]:
-        """Return the writes that keep the body, if it is not kept yet, and hold it for the holders.
+        """Return the writes that store the body, if it is new, and hold it for the holders.
 
-        `is_new`: presume that it is not kept, without a read; if it is, their commit is stale.
+        `is_new`: assume that it is new, without a read; if it is not, the commit is stale.
         """
         sha256 = self.description.sha256
         log = body_log(sha256)
@@ -65,19 +65,21 @@ class Incoming:
         head = 0 if is_new else stores.ledger.last(log)
         at = None if is_new else where(stores.ledger, sha256)
         if at is not None:
-            if at.blob != self._blob:  # It is ours after a commit that was stopped behind it.
+            # It is this push's own blob if the process was interrupted after the commit.
+            if at.blob != self._blob:
                 self._withdraw(stores)
             return [hold_write(log, head, at, holders)]
-        # A log without a head has no row `freed` to take back.
+        # A log without a head has no row `freed` to remove.
         freed = (Row(RowKind.FREED, ONLY, None),) if head else ()
         before, rows = self._placed(stores)
         holds = map(hold_row, holders)
-        # A small body that nobody ever freed is the same whoever writes it: no head has to move.
+        # A small body that was never freed has the same rows whoever writes it: no head has to
+        # move.
         facts = () if head == 0 and rows[0].kind == RowKind.BODY else (b"",)
         return [*before, Write(log, facts, (*rows, *freed, *holds), expect=head)]
 
     def _placed(self, stores: Stores) -> tuple[list[Write], tuple[Row, ...]]:
-        """The rows that keep the body, and the writes that come before them."""
+        """Store the bytes; return the writes to do first, and the rows that store the body."""
         size_bytes = self.description.size_bytes
         if not self.is_large:
             assert self._whole is not None
@@ -96,40 +98,40 @@ class Incoming:
                     draft.write(self._whole)
                     draft.keep(self._blob)
         elif stores.now_ms() - self._kept_ms > UNFINISHED_PUSH_S * 1000 // 2:
-            # A sweep may have taken the blob for a leftover meanwhile.
-            raise Unavailable("the push took too long", "push it again")
+            # A sweep may have deleted the blob as a leftover meanwhile.
+            raise Unavailable("the push took too long", "push again")
         return self._blob
 
     @property
     def new_bytes(self) -> int:
-        """How many bytes came with the request."""
+        """Return the number of bytes that came with the request."""
         return self.description.size_bytes
 
     @property
     def is_large(self) -> bool:
-        """Whether it becomes a blob, if it is not kept yet."""
+        """Return True if the body becomes a blob, unless it is stored already."""
         return self.description.size_bytes > ROW_BODY_BYTES_MAX
 
     @property
     def is_placed(self) -> bool:
-        """Whether it has a blob: one that was pointed to may be freed by others since."""
+        """Return True if it has a blob; other callers may free it once something points to it."""
         return self._blob is not None
 
     def abandon(self, stores: Stores) -> None:
-        """Take back a blob after a commit that failed for sure, unless something points to it."""
+        """Delete the blob after a commit that certainly failed, unless something points to it."""
         at = where(stores.ledger, self.description.sha256)
         if at is None or at.blob != self._blob:
             self._withdraw(stores)
 
     def _withdraw(self, stores: Stores) -> None:
-        """Delete our blob, which nothing points to, and whose name nobody else knows."""
+        """Delete the blob; nothing points to it, and only this push knows its name."""
         if self._blob is not None:
             stores.blobs.delete(self._blob)
             self._blob = None
 
 
 class JoinedBody(Incoming):
-    """A body that begins with others, which are kept already, and ends with one that came in."""
+    """A body that starts with stored bodies and ends with an incoming one."""
 
     def __init__(self, description: Description, parts: list[BodyPart], tail: Incoming) -> None:
         super().__init__(description, None, None)
@@ -167,9 +169,9 @@ class JoinedBody(Incoming):
 def held_each(
     stores: Stores, bodies: list[tuple[Incoming, list[str]]], are_new: bool
 ) -> list[Write]:
-    """As `held`, of several bodies; blobs are written side by side.
+    """Return the writes of `held` for several bodies; blobs are written in parallel.
 
-    Disks sync many files at the same time almost as fast as one.
+    Disks sync many files at once almost as fast as one.
     """
     if sum(incoming.is_large for incoming, _ in bodies) < 2:
         return held_in_turn(stores, bodies, are_new)
@@ -177,32 +179,32 @@ def held_each(
 
     keepers = _keepers()
     begun = [keepers.submit(incoming.held, stores, refs, are_new) for incoming, refs in bodies]
-    wait(begun)  # All of them, also where one fails: who takes them back finds none under way.
+    wait(begun)  # Wait for all, also if one fails: cleaning up must find none under way.
     return [write for each in begun for write in each.result()]
 
 
 def held_in_turn(
     stores: Stores, bodies: list[tuple[Incoming, list[str]]], are_new: bool
 ) -> list[Write]:
-    """As `held`, of several bodies."""
+    """Return the writes of `held` for several bodies, one by one."""
     return [write for incoming, refs in bodies for write in incoming.held(stores, refs, are_new)]
 
 
 @cache
 def _keepers() -> ThreadPoolExecutor:
-    """Threads that mostly wait for a disk."""
+    """Return the pool of threads that write blobs; they mostly wait for a disk."""
     from concurrent.futures import ThreadPoolExecutor
 
     return ThreadPoolExecutor(KEEPERS_MAX, "relay-keep")
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_keepers.cache_clear)  # A child has no threads but one.
+    os.register_at_fork(after_in_child=_keepers.cache_clear)  # A forked child has only one thread.
 
 
 @contextmanager
 def receive(stores: Stores, body: Body, sealed: SealFormat | None = None) -> Generator[Incoming]:
-    """Read a body and describe it; a large stream goes to a draft on the way.
+    """Read a body and describe it; a large stream is written to a draft meanwhile.
 
     Raises:
         TooLarge: it is over the store's limit; the rest of it is not read.
@@ -236,17 +238,17 @@ def receive(stores: Stores, body: Body, sealed: SealFormat | None = None) -> Gen
 def receive_joined(
     stores: Stores, refs: tuple[str, ...], body: Body, sealed: SealFormat | None = None
 ) -> Generator[Incoming]:
-    """As `receive`, of a body that begins with the bodies of artifacts.
+    """Read a body that starts with the bodies of artifacts, and describe it.
 
     Raises:
-        Gone, NotFound: one of them is not there.
-        Invalid: one of them, or the body, is sealed; or one of them is in parts itself; or the body
-            is not sealed as it is said to be.
+        Gone, NotFound: one of the artifacts does not exist.
+        Invalid: one of them, or the body, is sealed; or one is stored in parts itself; or the body
+            does not have the declared seal.
     """
     description = Description()
     parts = [_part(stores, live(stores, ref), description) for ref in refs]
     if parts and sealed is not None:
-        raise Invalid("a sealed body has no parts", "push it as one, or seal each part")
+        raise Invalid("a sealed body cannot have parts", "push it as one body, or seal each part")
     with receive(stores, _described(body, description) if parts else body, sealed) as tail:
         if sealed is not None:
             check_sealed(sealed, tail.description.head, tail.description.size_bytes)
@@ -254,11 +256,11 @@ def receive_joined(
 
 
 def _part(stores: Stores, artifact: Artifact, description: Description) -> BodyPart:
-    """An artifact's body as a part of a longer one, which is described as far as it goes."""
+    """Return an artifact's body as a part of a longer one, and add it to the description."""
     at = where(stores.ledger, artifact.sha256)
     if artifact.sealed is not None or (at is not None and at.parts):
-        why = "is sealed" if artifact.sealed else "is in parts itself"
-        raise Invalid(f"{artifact.ref} can be no part: it {why}", "push the bytes themselves")
+        why = "is sealed" if artifact.sealed else "is stored in parts"
+        raise Invalid(f"{artifact.ref} cannot be a part: it {why}", "push the bytes themselves")
     for chunk in read_body(stores, artifact):
         description.feed(chunk)
     return BodyPart(artifact.sha256, artifact.size_bytes)
@@ -295,11 +297,11 @@ def _up_to_a_row(
 
 
 def check_size(stores: Stores, size_bytes: int, sealed: SealFormat | None = None) -> None:
-    """Refuse what is too large; of a sealed body what counts is what was sealed."""
+    """Check the size limit; for a sealed body the size before sealing counts."""
     if size_bytes <= stores.settings.body_bytes_max:
         return
     if size_bytes > sealed_bytes_max(sealed, stores.settings.body_bytes_max):
         raise TooLarge(
-            f"the body is over {stores.settings.body_bytes_max} bytes",
+            f"the body is larger than {stores.settings.body_bytes_max} bytes",
             "split it, or raise the limit: relay config set body_bytes_max BYTES",
         )

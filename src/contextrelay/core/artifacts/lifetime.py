@@ -1,7 +1,8 @@
-"""Lifetimes: how long an artifact stays, and how it goes.
+"""Lifetimes: how long an artifact is kept, and how it is removed.
 
 Rule: every change expects the head of the artifact's log, so that a sweep and a caller cannot both
-win. What goes leaves a tombstone; only when that stands is its body released.
+win. A removed artifact leaves a tombstone; its body is released only after the tombstone is
+written.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def extend(stores: Stores, verb: Extend, body: Body) -> Artifact:
 def _change(
     stores: Stores, ref: str, event_type: str, changed: Callable[[Artifact], Artifact]
 ) -> Artifact:
-    """Change a live artifact's description, unless it already is as wanted."""
+    """Change the description of an existing artifact, unless it is as wanted already."""
     log = artifact_log(ref)
     for _ in range(RETRIES_MAX):
         head = stores.ledger.last(log)
@@ -91,7 +92,7 @@ def _change(
         except Stale:
             continue
         return after
-    raise Conflict(f"others keep changing {ref}", "try again")
+    raise Conflict(f"too many concurrent changes to {ref}", "try again")
 
 
 def _next_fact(
@@ -108,11 +109,11 @@ def _next_fact(
     return event_chain.encode(event, previous[0].body if previous else b"")
 
 
-# Going
+# Removing
 
 
 class Freed(Struct, frozen=True):
-    """What going has freed."""
+    """What a removal has freed."""
 
     artifacts: int = 0
     bodies: int = 0
@@ -131,15 +132,14 @@ def remove(stores: Stores, verb: Remove, body: Body) -> Artifact:
             return decode(before, type=Artifact)
         if bury(stores, [artifact], "removed", once_rows(stores, encode(artifact))).artifacts:
             return artifact
-    raise Conflict(f"others keep changing {verb.ref}", "try again")
+    raise Conflict(f"too many concurrent changes to {verb.ref}", "try again")
 
 
 def bury(stores: Stores, dead: list[Artifact], reason: Reason, rows: tuple[Row, ...] = ()) -> Freed:
-    """Put tombstones in the place of artifacts, then finish what follows from it.
+    """Replace artifacts by tombstones, then release their bodies.
 
-    `rows` belong to the same write.
-    The disk may be full at each step. It is that step which is done again, not all of them: one
-    that began again would find the tombstone and take it for another's.
+    `rows` belong to the same write. The disk may be full at each step. Then only that step is
+    repeated: a repeat of all of them would find the tombstone and take it for another caller's.
     """
     groups = [
         [
@@ -159,9 +159,9 @@ def bury(stores: Stores, dead: list[Artifact], reason: Reason, rows: tuple[Row, 
 
 
 def settle(stores: Stores, tombstones: list[Tombstone]) -> tuple[int, int]:
-    """Release the bodies of buried artifacts; only then do their tombstones count as settled.
+    """Release the bodies of removed artifacts; only then are their tombstones settled.
 
-    A crash before that leaves the tombstones due, and a sweep comes here again.
+    A crash before that leaves the tombstones due, and a sweep calls this again.
     """
     freed = bodies.release(stores, [(tombstone.sha256, tombstone.ref) for tombstone in tombstones])
     forget_ms = stores.now_ms() + TOMBSTONE_S * 1000
@@ -197,6 +197,6 @@ def _tombstone_write(
     detail: dict[str, str | None] = {"tombstone": description_hash(tombstone)}
     fact = _next_fact(stores, log, head, f"artifact.{reason}", detail)
     gone = (Row(RowKind.ARTIFACT, ONLY, None), tombstone_row(tombstone, now_ms), *rows)
-    # Changed since it was read: then this write must fail, and the caller decides again.
+    # Changed since it was read: this write must fail, and the caller decides again.
     is_same = find(stores.ledger, artifact.ref) == artifact
     return Write(log, (fact,), gone, expect=head if is_same else -1)

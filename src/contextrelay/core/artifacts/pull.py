@@ -1,4 +1,4 @@
-"""Pulls: a body goes out, whole or a range of it, and its lease may be renewed by that."""
+"""Pulls: return a body or a range of it, and renew its lease if needed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def pull(stores: Stores, verb: Pull, body: Body) -> Stream[Artifact]:
 
 
 def _renewed(stores: Stores, artifact: Artifact) -> Artifact:
-    """Renew a lease on read, once a tenth of it is used up: not every read is worth a write."""
+    """Renew a lease on read once a tenth of it is used up: not every read is worth a write."""
     if artifact.ttl_s is None or artifact.expires_at is None:
         return artifact
     if stores.now_ms() + artifact.ttl_s * 900 < in_ms(artifact.expires_at):
@@ -31,4 +31,4 @@ def _renewed(stores: Stores, artifact: Artifact) -> Artifact:
     try:
         return extend(stores, Extend(artifact.ref, artifact.ttl_s), b"")
     except (Full, Unavailable):
-        return artifact  # What can be read is read, for as long as it is there.
+        return artifact  # The artifact can still be read until it expires.

@@ -1,9 +1,9 @@
-"""Artifacts: found, described, read, listed and followed by ref.
+"""Artifact records: found, described, read, listed and followed by ref.
 
-The log `a/<ref>` has the row `artifact`, or `tombstone` once it is gone, a row `derived` for each
-artifact made from this one, and the chained events of its life.
+The log `a/<ref>` has the row `artifact`, or `tombstone` once it is removed, a row `derived` for
+each artifact made from it, and the chained events of its life.
 
-Rule: an artifact is visible only when all it needs is there: index row, body and hold come first.
+Rule: an artifact is visible only when it is complete: index row, body and hold are written first.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from contextrelay.model.reports import Lineage, Listing
 from contextrelay.store.ledger import ONLY, Reads, Row, Write
 from contextrelay.verbs import Body, Find, LastPush, List, ReadLineage, RememberPush
 
-# Of the due list, to find what expires soon.
+# Rows of the due list to read, to find what expires soon.
 EXPIRING_LOOKED_AT_MAX = 1_000
 
 
@@ -49,8 +49,8 @@ _artifact = Decoder(Artifact)
 _tombstone = Decoder(Tombstone)
 
 
-# What a description is hashed over, by name: a field that a later version adds is not among them.
-# Lease and thread change in the course of a life; the lease has events of its own.
+# The fields that the description hash covers, by name: fields added by later versions are not.
+# Lease and thread may change; the lease has events of its own.
 _HASHED: dict[type[Artifact] | type[Tombstone], attrgetter[tuple[Any, ...]]] = {
     Artifact: attrgetter(
         "ref",
@@ -84,15 +84,15 @@ _HASHED: dict[type[Artifact] | type[Tombstone], attrgetter[tuple[Any, ...]]] = {
 
 
 def description_hash(described: Artifact | Tombstone) -> str:
-    """The hash of what describes an artifact; an event of its log has it, for `verify`."""
-    import hashlib  # Loads OpenSSL, which who only reads does without.
+    """Return the hash of an artifact's description; an event of its log has it, for `verify`."""
+    import hashlib  # hashlib loads OpenSSL, which reading does not need.
 
     fields = _HASHED[type(described)](described)
     return hashlib.sha256(_ordered.encode(fields)).hexdigest()
 
 
 def lease(artifact: Artifact) -> str | None:
-    """When an artifact expires, as events spell it."""
+    """Return when an artifact expires, in the format of events."""
     return None if artifact.expires_at is None else spell(artifact.expires_at)
 
 
@@ -106,13 +106,13 @@ def tombstone_row(tombstone: Tombstone, due_ms: int) -> Row:
 
 
 def find(ledger: Reads, ref: str) -> Artifact | None:
-    """An artifact's description, though its time may be up."""
+    """Return an artifact's description, even if it has expired."""
     row = ledger.get(artifact_log(ref), RowKind.ARTIFACT, ONLY)
     return None if row is None else read(_artifact, row, ref)
 
 
 def find_readable(ledger: Reads, ref: str) -> Artifact | None:
-    """As `find`; None also where the description is damaged, which is for `verify` to report."""
+    """Return an artifact's description, or None if it is missing or damaged (see `verify`)."""
     try:
         return find(ledger, ref)
     except Broken:
@@ -125,32 +125,32 @@ def find_tombstone(ledger: Reads, ref: str) -> Tombstone | None:
 
 
 def read(decoder: Decoder[Described], row: bytes, ref: str) -> Described:
-    """The description in a row of an artifact.
+    """Decode the description in a row of an artifact.
 
     Raises:
-        Broken: it cannot be read.
+        Broken: it cannot be decoded.
     """
     try:
         return decoder.decode(row)
     except UNREADABLE as error:
         raise Broken(
-            f"the description of {ref} cannot be read: {error}",
-            "see what is damaged with: relay verify",
+            f"cannot read the description of {ref}: {error}",
+            "check the store: relay verify",
         ) from error
 
 
 def live(stores: Stores, ref: str) -> Artifact:
-    """An artifact that is there.
+    """Return an artifact that exists.
 
     Raises:
-        Gone: it was there; the error says when and why it went.
-        NotFound: it never was, or its tombstone is forgotten.
+        Gone: it was removed; the error says when and why.
+        NotFound: it never existed, or its tombstone was deleted.
     """
     artifact = described(stores, ref)
     if artifact is None:
         tombstone = find_tombstone(stores.ledger, ref)
         if tombstone is None:
-            raise NotFound(f"no artifact {ref}", "see what there is with: relay artifact list")
+            raise NotFound(f"artifact not found: {ref}", "list the artifacts: relay artifact list")
         raise _gone(ref, tombstone.gone_at, tombstone.reason, tombstone.metadata)
     if artifact.expires_at is not None and is_over(artifact, stores.now_ms()):
         raise _gone(ref, artifact.expires_at, "expired", artifact.metadata)
@@ -158,7 +158,7 @@ def live(stores: Stores, ref: str) -> Artifact:
 
 
 def described(stores: Stores, ref: str) -> Artifact | None:
-    """As `find`, but read out of a row only once."""
+    """Return an artifact's description like `find`, but decode its row only once."""
     row = stores.ledger.get(artifact_log(ref), RowKind.ARTIFACT, ONLY)
     return None if row is None else _kept(stores, ref, row)
 
@@ -172,7 +172,7 @@ def _kept(stores: Stores, ref: str, row: bytes) -> Artifact:
 
 
 def described_each(stores: Stores, refs: Iterable[str]) -> Iterator[Artifact]:
-    """The descriptions of these artifacts, of those that have one; many are read at a time."""
+    """Yield the descriptions of these artifacts; they are read in batches."""
     left = iter(refs)
     while page := list(islice(left, PAGE_ROWS_MAX)):
         rows = stores.ledger.get_each(list(map(artifact_log, page)), RowKind.ARTIFACT, ONLY)
@@ -195,11 +195,11 @@ def _gone(ref: str, gone_at: datetime, reason: str, metadata: dict[str, Any]) ->
 @answers(List)
 def list_artifacts(stores: Stores, verb: List, body: Body) -> Listing:
     if verb.thread and stores.ledger.get(thread_log(verb.thread), RowKind.THREAD, ONLY) is None:
-        raise NotFound(f"thread not found: {verb.thread}", "see them with: relay thread list")
+        raise NotFound(f"thread not found: {verb.thread}", "list the threads: relay thread list")
     if verb.expires_in_s is not None:
         return Listing(artifacts=_expiring(stores, verb, verb.expires_in_s))
     found, last = list[Artifact](), ""
-    # A filter may pass over many: what is left is looked at when the next page is asked for.
+    # A filter may skip many; the next page continues after them.
     for entry in islice(entries(stores.ledger, verb.after), LIST_LOOKED_AT_MAX):
         if verb.since_ms is not None and entry.created_ms < verb.since_ms:
             return Listing(artifacts=found)
@@ -214,7 +214,7 @@ def list_artifacts(stores: Stores, verb: List, body: Body) -> Listing:
 
 
 def _expiring(stores: Stores, verb: List, within_s: int) -> list[Artifact]:
-    """Those that expire soonest, by the due list, on which there are other things too."""
+    """Return the artifacts that expire soonest, from the due list, which also has other rows."""
     now_ms = stores.now_ms()
     own = f"{tenant_prefix(stores.tenant) if stores.tenant else ''}{ARTIFACTS}"
     since = -1 if verb.since_ms is None else verb.since_ms
@@ -223,7 +223,7 @@ def _expiring(stores: Stores, verb: List, within_s: int) -> list[Artifact]:
         if len(found) == verb.limit:
             break
         if row.kind == RowKind.ARTIFACT and log.startswith(own):
-            # As the caller sees it, who may not see every one.
+            # Read through the caller's view, which may not show every one.
             artifact = find_readable(stores.ledger, log.removeprefix(own))
             if artifact is None or is_exchange(artifact) or is_over(artifact, now_ms):
                 continue
@@ -233,11 +233,11 @@ def _expiring(stores: Stores, verb: List, within_s: int) -> list[Artifact]:
 
 
 def _listed(stores: Stores, entry: CatalogEntry) -> Artifact | None:
-    """The artifact of an index entry, if it is there, and to be listed."""
+    """Return the artifact of an index entry if it exists and is to be listed, or None."""
     artifact = find_readable(stores.ledger, entry.ref)
     if artifact is None or is_exchange(artifact) or is_over(artifact, stores.now_ms()):
         return None
-    # Else an earlier try of the same push, which did not get that far.
+    # Otherwise the entry is of an earlier, unfinished attempt of the same push.
     return artifact if in_ms(artifact.created_at) == entry.created_ms else None
 
 
@@ -279,9 +279,9 @@ def last_push(stores: Stores, verb: LastPush, body: Body) -> list[Artifact]:
 
 
 def place_key(stores: Stores, place: str) -> str:
-    """The key of a row about a place: each access key has its own, so that none misleads another.
+    """Return the key of a row about a place; each access key has its own.
 
-    The owner's is the place alone; that of an access key begins with its id and a new line.
+    The owner's is the place alone; that of an access key starts with its id and a newline.
     """
     return place if stores.caller is None else f"{stores.caller.key.id}\n{place}"
 

@@ -1,1 +1,1 @@
-"""Push: bodies are stored, artifacts made of them, and put into threads."""
+"""Push: store bodies, create artifacts from them, and add these to threads."""

@@ -1,4 +1,4 @@
-"""Attach: an artifact goes into a thread as one patch of its state, in one write with its event."""
+"""Attach: add an artifact to a thread as one patch of its state, in one write with its event."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from contextrelay.store.ledger import Row, Write
 
 
 class Terms(Struct, frozen=True):
-    """What the patch that puts an artifact into a thread depends on, and leads to besides."""
+    """Conditions and additional effects of the patch that adds an artifact to a thread."""
 
     expected: int | None = None
-    """Only if that is the version now."""
+    """The version that must be current."""
     holding: tuple[str, ...] = ()
-    """What the thread holds from then on, besides the artifact."""
+    """Refs that the thread holds from then on, besides the artifact."""
     rows: tuple[Row, ...] = ()
-    """What is written with it."""
+    """Rows written with it."""
     check: Callable[[Live], None] | None = None
-    """May refuse it by raising."""
+    """Raises to refuse the patch."""
 
 
 Addition = Event | Operation | Terms
-"""What is written with the patch that puts an artifact into a thread: an event, or more of it."""
+"""What is written with the patch that adds an artifact: an event, an operation, or terms."""
 
 
 def put(stores: Stores, artifact: Artifact, *additions: Addition, writes: list[Write]) -> list[int]:
     """Append an artifact to the state of its thread, in the commit that stores it.
 
-    An exchange is no part of the state: the thread holds it, and has an event that names it.
-    `writes` store the artifact; the heads after them are returned, or nothing if the same request,
-    asked at the same time, was faster.
+    An exchange is not part of the state: the thread holds it, and has an event that names it.
+    `writes` store the artifact. Return the heads after them, or an empty list if the same request,
+    sent in parallel, was faster.
     """
     shared = Shared(writes)
     if is_exchange(artifact):
@@ -75,7 +75,7 @@ def _append(
         by=artifact.provenance.created_by,
         detail={"ref": artifact.ref, "type": artifact.type, "size": artifact.size_bytes},
     )
-    # What a handoff hands over stays as long as the thread it is of.
+    # The refs of a handoff are kept as long as its thread.
     is_handoff = artifact.media_type == HANDOFF_MEDIA_TYPE
     change(
         step(stores, artifact.ref),

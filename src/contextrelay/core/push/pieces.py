@@ -1,4 +1,4 @@
-"""Pieces: the bodies of several pushes, which came as one."""
+"""Pieces: the bodies of several pushes, sent as one stream."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextrelay.verbs import Body
 
 
 def pieces_of(body: Body, sizes: list[int]) -> Iterator[bytes]:
-    """Cut a stream of bodies that follow each other into the bodies."""
+    """Cut a stream of concatenated bodies into the bodies."""
     chunks = iter((body,) if isinstance(body, bytes) else body)
     rest = b""
     for index, size in enumerate(sizes):
@@ -18,7 +18,9 @@ def pieces_of(body: Body, sizes: list[int]) -> Iterator[bytes]:
         while have < size:
             chunk = next(chunks, None)
             if chunk is None:
-                raise Invalid("the bodies are shorter than their sizes say", "send them whole")
+                raise Invalid(
+                    "the bodies are shorter than the sum of sizes", "send complete bodies"
+                )
             parts.append(chunk)
             have += len(chunk)
         joined = b"".join(parts)
@@ -32,4 +34,4 @@ def pieces_of(body: Body, sizes: list[int]) -> Iterator[bytes]:
 
 def _check_end(rest: bytes, chunks: Iterator[bytes]) -> None:
     if rest or any(chunks):
-        raise Invalid("the bodies are longer than their sizes say", "send a size per body")
+        raise Invalid("the bodies are longer than the sum of sizes", "send one size per body")

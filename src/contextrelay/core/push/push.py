@@ -1,8 +1,7 @@
-"""Pushes: bodies come in, artifacts are made of them.
+"""Pushes: receive bodies and create artifacts from them.
 
 Rule: a push is one commit: body and hold, artifact, index, lineage, signal, and the patch and event
-of its thread. A large body is a blob that is written before; what a crash leaves of it, a sweep
-finds by its age.
+of its thread. A large body is a blob, written before; after a crash, a sweep finds it by its age.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def push(stores: Stores, verb: Push, body: Body) -> Artifact:
 
 
 def push_with_events(stores: Stores, verb: Push, body: Body, additions: Additions) -> Artifact:
-    """Push; where it goes into a thread, these events and operations are written with the patch."""
+    """Push; if it goes into a thread, write these events and operations with the patch."""
     check_push(verb)
     _check_threads(stores, [verb])
     with receive_joined(stores, verb.parts, body, verb.sealed) as incoming:
@@ -68,9 +67,9 @@ def push_with_events(stores: Stores, verb: Push, body: Body, additions: Addition
 
 
 def push_each(stores: Stores, asked: list[tuple[Push, bytes]]) -> list[Artifact | RelayError]:
-    """Push what arrived side by side in one commit; each gets its own answer.
+    """Push concurrent requests in one commit; each gets its own answer.
 
-    What is wrong with one of them is found before: what the commit meets, it meets for all.
+    Errors of a single push are found before; an error of the commit applies to all.
     """
     answers: list[Artifact | RelayError] = []
     with ExitStack() as open_bodies:
@@ -88,7 +87,7 @@ def push_each(stores: Stores, asked: list[tuple[Push, bytes]]) -> list[Artifact 
             refs = stores.new_refs(len(batch))
             fresh = [(verb, each, ref) for (_, verb, each), ref in zip(batch, refs, strict=True)]
             made = _keep(stores, fresh, hold=held_each)
-            assert made is not None, "a new ref is taken"
+            assert made is not None, "a new ref is already in use"
         except RelayError as error:
             made = [error] * len(batch)
     for (index, _, _), answer in zip(batch, made, strict=True):
@@ -104,7 +103,9 @@ _BATCH_BYTES_MAX = 8 * MIB
 @answers(PushMany)
 def push_many(stores: Stores, verb: PushMany, body: Body) -> list[Artifact]:
     if len(verb.items) != len(verb.sizes):
-        raise Invalid(f"{len(verb.items)} items, {len(verb.sizes)} sizes", "send a size per item")
+        raise Invalid(
+            f"{len(verb.items)} items, but {len(verb.sizes)} sizes", "send one size per item"
+        )
     for item in verb.items:
         check_push(item)
     _check_threads(stores, verb.items)
@@ -125,14 +126,14 @@ def push_many(stores: Stores, verb: PushMany, body: Body) -> list[Artifact]:
                 if len(batch) == _BATCH_ITEMS_MAX or batch_bytes > _BATCH_BYTES_MAX:
                     break
             stored += _store(stores, batch, start=len(stored))
-    next(pieces, None)  # Where there are no items, a body is still one too many.
+    next(pieces, None)  # Without items, any body is too long.
     return stored
 
 
 def _check_threads(stores: Stores, verbs: list[Push]) -> None:
-    """Refuse to put into threads that are not there or closed, before anything is stored."""
+    """Refuse threads that do not exist or are closed, before anything is stored."""
     if stores.once is not None and stores.once.is_again:
-        return  # It may be done already, and the thread have been closed since.
+        return  # A retry may be done already, with the thread closed since.
     for thread in dict.fromkeys(verb.thread for verb in verbs):
         if thread is not None:
             from contextrelay.core.threads.head import check_open
@@ -141,11 +142,14 @@ def _check_threads(stores: Stores, verbs: list[Push]) -> None:
 
 
 def check_push(verb: Push) -> None:
-    """Refuse a description that could not be given back exactly."""
+    """Raise Invalid for a description that could not be returned exactly."""
     if verb.name is not None:
         check_name(verb.name)
     if verb.media_type is not None and not is_media_type(verb.media_type):
-        raise Invalid(f"{verb.media_type!r} is no media type", "write it like text/markdown")
+        raise Invalid(
+            f"invalid media type {verb.media_type!r}: expected type/subtype",
+            "for example text/markdown",
+        )
     check_label(verb.created_by, "created_by")
     if verb.capability is not None:
         check_label(verb.capability, "capability")
@@ -161,9 +165,9 @@ def _store(
     additions: Additions = lambda artifact: (),
     start: int = 0,
 ) -> list[Artifact]:
-    """Store a batch of received bodies; `start`: how many came before in the same request.
+    """Store a batch of received bodies; `start` is the number of earlier ones in the same request.
 
-    Pushes that follow each other share a commit; one into a thread has a commit with its patch.
+    Consecutive pushes share a commit; a push into a thread commits with its patch.
     """
     groups: list[list[tuple[Push, Incoming]]] = []
     for each in batch:
@@ -180,7 +184,7 @@ def _store(
 def _store_together(
     stores: Stores, group: list[tuple[Push, Incoming]], additions: Additions, start: int
 ) -> list[Artifact]:
-    """Store what an earlier try of the same request has not stored, and find the rest."""
+    """Store what an earlier attempt of the same request has not stored, and find the rest."""
     for _ in range(RETRIES_MAX):
         found = [
             _find_pushed(stores, verb, incoming.description.sha256, start + index)
@@ -193,12 +197,12 @@ def _store_together(
         if made is not None:
             fresh = iter(made)
             return [artifact or next(fresh) for _, artifact in found]
-        # The same request, asked at the same time, was faster.
-    raise Unavailable("others keep asking with this key", "ask again")
+        # The same request, sent in parallel, was faster.
+    raise Unavailable("too many concurrent requests with this key", "try again")
 
 
 def pushed_before(stores: Stores, thread: str | None) -> Artifact | None:
-    """Return what an earlier try of the same request has pushed."""
+    """Return what an earlier attempt of the same request has pushed, or None."""
     if stores.once is None or not stores.once.is_again:
         return None
     return _find_pushed(stores, Push(thread=thread), "", 0)[1]
@@ -207,7 +211,7 @@ def pushed_before(stores: Stores, thread: str | None) -> Artifact | None:
 def _find_pushed(
     stores: Stores, verb: Push, sha256: str, index: int
 ) -> tuple[str, Artifact | None]:
-    """Return the ref for a push, and what an earlier try of the same request has stored under it.
+    """Return the ref for a push, and what an earlier attempt has stored under it.
 
     Raises:
         Gone: it was stored, and removed since.
@@ -219,7 +223,7 @@ def _find_pushed(
     for attempt in range(RETRIES_MAX):
         ref = once.ref(f"{index}.{attempt}")
         log = artifact_log(ref)
-        # The head first: what is there after that was not written since.
+        # Read the head first: a row found after that was not written since.
         if stores.ledger.last(log) == 0:
             return ref, None
         stores.ledger.confirm(log)
@@ -229,13 +233,13 @@ def _find_pushed(
                 raise other_request()
             return ref, artifact
         if find_tombstone(stores.ledger, ref) is not None:
-            # A step of a request may take back what it pushed, and push it again.
+            # A step of a request may remove what it pushed, and push it again.
             if verb.thread is not None or not once.part:
                 live(stores, ref)
         elif stores.ledger.get(log, RowKind.CLOSED, ONLY) is None:
-            # During a fail-over, two reads may be answered by servers that differ.
-            raise Unavailable("the store changes while it is read", "push it again, with the key")
-    raise Unavailable("this push was cut short too often", "push it with a new key")
+            # During a fail-over, two reads may be answered by servers with different data.
+            raise Unavailable("the store changed during a read", "push again with the same key")
+    raise Unavailable("this push was interrupted too often", "push with a new key")
 
 
 Hold = Callable[[Stores, list[tuple[Incoming, list[str]]], bool], list[Write]]
@@ -249,7 +253,7 @@ def _keep(
     additions: Additions = lambda artifact: (),
     hold: Hold = held_in_turn,
 ) -> list[Artifact] | None:
-    """Keep bodies, within the quota of the caller's key; None if a ref is taken."""
+    """Store bodies within the quota of the caller's key; return None if a ref is in use."""
     if not items:
         return []
     if stores.quota is None:
@@ -261,7 +265,7 @@ def _keep(
 def _commit(
     stores: Stores, items: list[Item], additions: Additions, hold: Hold
 ) -> list[Artifact] | None:
-    """Keep bodies in one commit with all that belongs to them; None if a ref is taken."""
+    """Store bodies and everything with them in one commit; return None if a ref is in use."""
     now_ms = stores.now_ms()
     made = [_made(stores, verb, incoming, ref, now_ms) for verb, incoming, ref in items]
     derived = [
@@ -283,7 +287,7 @@ def _commit(
     try:
         for attempt in range(RETRIES_MAX):
             try:
-                # Most bodies are new; the first commit finds those that are not.
+                # Most bodies are new; the first commit detects those that are not.
                 holds = hold(stores, list(by_hash.values()), attempt == 0)
                 writes = [*signals, *holds, *others]
                 heads = _commit_all(stores, made, writes, additions)
@@ -297,11 +301,11 @@ def _commit(
             trim_surplus(stores, signals, heads[: len(signals)])
             return made
     except (Unavailable, Unconfirmed):
-        raise  # It may have been done: a sweep deletes blobs that nothing points to.
+        raise  # It may have been committed; otherwise a sweep deletes the blobs.
     except RelayError:
         _abandon(stores, items)
         raise
-    raise Unavailable("others keep changing the same content", "try again")
+    raise Unavailable("too many concurrent changes to the same content", "try again")
 
 
 def _commit_all(
@@ -309,7 +313,7 @@ def _commit_all(
 ) -> list[int]:
     """Commit pushes, one into a thread with its patch; return the heads after `writes`.
 
-    None are returned where the same request was faster.
+    Return an empty list if the same request was faster.
     """
     if made[0].thread is None:
         return stores.ledger.commit(*writes)
@@ -357,7 +361,7 @@ def _made(stores: Stores, verb: Push, incoming: Incoming, ref: str, now_ms: int)
 
 
 def _kind(verb: Push, description: Description) -> tuple[ArtifactType, str]:
-    """Type and media type: found out, or, of what is sealed, as the pusher says."""
+    """Return type and media type: detected, or for a sealed body as declared by the pusher."""
     if verb.sealed is not None:
         return declared_type(verb.type, verb.name, verb.media_type)
     guessed, media_type = artifact_type(
@@ -377,7 +381,7 @@ def _preview(verb: Push, kind: ArtifactType, description: Description) -> Previe
 
 
 def _created(stores: Stores, made: list[Artifact]) -> Iterator[Write]:
-    """Return what writes artifacts down, each with the first event of its life."""
+    """Yield the writes that create artifacts, each with the first event of its life."""
     ids = stores.random_bytes(8 * len(made))
     for index, artifact in enumerate(made):
         event = Event(

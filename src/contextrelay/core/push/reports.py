@@ -1,4 +1,4 @@
-"""Reports, and outputs of tasks: they go into their thread with the events of it, in one write."""
+"""Reports and task outputs: added to their thread with its events, in one write."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def put_report(stores: Stores, verb: PutReport, body: Body) -> Artifact:
         detail = {"artifact_ref": artifact.ref, "format": verb.format}
         return (new_event(stores, "report.generated", verb.by, detail),)
 
-    # Written again, a report says something else: what is stored already stands.
+    # A report written again has other text: the one already stored is used.
     once = step(stores, "report", takes_any=True)
     if (before := pushed_before(once, verb.thread)) is not None:
         return before
@@ -44,7 +44,9 @@ def put_report(stores: Stores, verb: PutReport, body: Body) -> Artifact:
 @answers(PutOutput)
 def put_output(stores: Stores, verb: PutOutput, body: Body) -> Artifact:
     if find_record(stores.ledger, verb.thread).kind != "task":
-        raise Refused(f"thread {verb.thread} is not a task", "see: relay thread list --kind task")
+        raise Refused(
+            f"thread {verb.thread} is not a task", "list the tasks: relay thread list --kind task"
+        )
     check_json(verb.detail, "detail", EVENT_BYTES_MAX)
     check_json(verb.end, "end", EVENT_BYTES_MAX)
 

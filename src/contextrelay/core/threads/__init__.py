@@ -1,1 +1,1 @@
-"""Threads: made, read, patched, forked and mirrored to files."""
+"""Threads: created, read, patched, forked and mirrored to files."""

@@ -1,7 +1,7 @@
-"""Copies: a thread with the history of another up to a version, as it was recorded.
+"""Copies: a thread with the recorded history of another up to a version.
 
-A fork begins with a state; a copy has the events that led there, with the times, ids and refs that
-they were written with. So a replay ends in the state that it replays, and says the same of itself.
+A fork starts with a state; a copy has the events that led to it, with their original times, ids and
+refs. So a replay ends in the same state as the original, including what the state says of itself.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ def copy_thread(stores: Stores, verb: CopyThread, body: Body) -> ThreadView:
     except Stale as stale:
         if stores.once is None or stale.log != begin.log:
             raise
-        # The same request, asked with a key, was faster.
+        # The same request, sent in parallel with a key, was faster.
     return show(stores, thread)
 
 
 def _copied(
     stores: Stores, source: str, version: int, thread: str, created: Event
 ) -> tuple[list[bytes], set[str]]:
-    """The facts of the copy, and the refs that they name."""
+    """Return the facts of the copy, and the refs that they name."""
     facts = [event_chain.encode(created, b"")]
     size_bytes = 0
     named: set[str] = set()
@@ -74,7 +74,7 @@ def _copied(
         size_bytes += len(facts[-1])
         if size_bytes > ARCHIVE_HISTORY_BYTES_MAX:
             raise TooLarge(
-                f"the history of thread {source} is too long to be copied",
+                f"the history of thread {source} is too long to copy",
                 f"at most {ARCHIVE_HISTORY_BYTES_MAX:,} bytes of events; fork it instead",
             )
         named.update(found.decode() for found in _REF.findall(facts[-1]))
@@ -82,7 +82,7 @@ def _copied(
 
 
 def _until(stores: Stores, source: str, version: int) -> Iterator[Event]:
-    """The events of a thread up to a version, but those about the thread itself.
+    """Yield the events of a thread up to a version, except those about the thread itself.
 
     Raises:
         NotFound: there is no such version.
@@ -100,7 +100,7 @@ def _until(stores: Stores, source: str, version: int) -> Iterator[Event]:
                 return
     raise NotFound(
         f"thread {source} has no version {version}; the newest is {newest}",
-        "see the versions with: relay state log",
+        "list the versions: relay state log",
     )
 
 
@@ -109,7 +109,7 @@ def _version(detail: dict[str, Any]) -> int:
 
 
 def _own(event: Event, thread: str) -> Event:
-    """An event as the copy has it: its first state names the copy."""
+    """Return an event for the copy: its first state names the copy."""
     if event.type != CREATED:
         return event
     state = {**event.detail["state"], "thread_id": thread}

@@ -1,4 +1,4 @@
-"""Events: what happened in a thread, read page by page; others may add their own."""
+"""Events: what happened in a thread, read page by page; callers may add their own."""
 
 from __future__ import annotations
 
@@ -67,27 +67,29 @@ def begin_task(stores: Stores, verb: BeginTask, body: Body) -> ThreadView:
 def note_task(stores: Stores, verb: NoteTask, body: Body) -> Numbered:
     check_json(verb.detail, "detail", EVENT_BYTES_MAX)
     if find_record(stores.ledger, verb.thread).kind != "task":
-        raise Refused(f"thread {verb.thread} is not a task", "see: relay thread list --kind task")
+        raise Refused(
+            f"thread {verb.thread} is not a task", "list the tasks: relay thread list --kind task"
+        )
     event = new_event(stores, verb.type, verb.by, verb.detail)
     rows = (kept_until(stores, is_over=True),) if verb.is_over else ()
     return numbered(stores, verb.thread, append_event(stores, verb.thread, event, rows), event)
 
 
 def check_own_type(type: str) -> None:
-    """Refuse a type of event that only a verb of its own may write."""
+    """Refuse event types that only a verb of their own may write."""
     if type.startswith(OUR_EVENTS):
         raise Refused(
-            f"events of type {type} are written by relay alone",
-            "choose another type, for example note.added",
+            f"event type {type!r} is reserved",
+            "use another type, for example note.added",
         )
 
 
 def numbered(stores: Stores, thread: str, seq: int, event: Event) -> Numbered:
-    """An event that was added; with a key, maybe by an earlier time of the same request."""
+    """Return an event that was added; with a key, possibly by an earlier attempt."""
     return Numbered(seq=seq, event=event if stores.once is None else event_at(stores, thread, seq))
 
 
-# These are interpreted when a log is read, so each is written by the verb that owns it alone.
+# These are interpreted when a log is read, so only their own verbs may write them.
 OUR_EVENTS = (
     *("state.", "thread.", "artifact.", "checkpoint.", "capability.", "handoff."),
     *("pipeline.", "run.", "task.", "a2a."),
@@ -122,6 +124,6 @@ def make_checkpoint(stores: Stores, verb: MakeCheckpoint, body: Body) -> Numbere
 
 
 def history(ledger: Reads, thread: str, until: int) -> Iterator[Event]:
-    """The first events of a thread, as many as `until`."""
+    """Yield the first `until` events of a thread."""
     for fact in takewhile(lambda fact: fact.seq <= until, walk_facts(ledger, thread_log(thread))):
         yield event_chain.decode(fact.body)

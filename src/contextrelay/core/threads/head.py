@@ -1,10 +1,10 @@
-"""Live states: the head of a thread in memory, brought up to date from its log, patched in place.
+"""Live states: the current state of a thread in memory, updated from its log, patched in place.
 
 The log `t/<thread>` is the truth: `state.created` has the first state, each `state.patch.applied`
-the operations that led to the next version, as they were done, so that replay never depends on our
-code. Rows `snapshot` hold some versions whole; their keys count down, so that the newest is first.
+the operations of the next version, as they were applied, so that replay never depends on our code.
+Rows `snapshot` hold some versions whole; their keys count down, so that the newest is first.
 
-Rule: nothing mutable leaves this file and states.py; what goes out is encoded.
+Rule: nothing mutable leaves this file and states.py; results are encoded.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from contextrelay.state import event_chain
 from contextrelay.state.schema import check_state, new_state
 from contextrelay.store.ledger import ONLY, Fact, Reads, Row, Write
 
-# Threads. All snapshots of a thread together weigh at most this share of its patches: 1 / 3.
+# All snapshots of a thread together weigh at most this share of its patches: 1 / 3.
 SNAPSHOT_WEIGHT = 3
 # Fewer patches than this are replayed faster than a snapshot is worth.
 SNAPSHOT_PATCH_BYTES_MIN = 64 * KIB
-# States at older versions that are kept with a live one, and how many versions one goes on.
+# States of older versions cached with a live one, and how many versions one is moved forward.
 PAST_STATES_MAX = 3
 PAST_STEPS_MAX = 200
 
@@ -46,7 +46,7 @@ _UNBOUNDED = 1 << 62
 
 
 class Snapshot(Struct, frozen=True):
-    """A state written whole: how far the log was then, and the compressed document."""
+    """A state written whole: the position in the log, and the compressed document."""
 
     seq: int
     version: int
@@ -56,7 +56,7 @@ class Snapshot(Struct, frozen=True):
 
 
 class Live:
-    """One thread's state in memory. Who touches it holds its lock."""
+    """One thread's state in memory. Its users hold its lock."""
 
     __slots__ = (
         "due_bytes",
@@ -79,9 +79,9 @@ class Live:
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything: the log is to be followed from its beginning."""
+        """Forget everything: the log is then read from its start."""
         self.state: list[Any] = [None]
-        """The document, in a holder, so that even the root can be patched in place."""
+        """The document, in a list, so that even the root can be patched in place."""
         self.version = 0
         self.seq = 0
         self.last = b""
@@ -90,18 +90,18 @@ class Live:
         self.patch_bytes = 0
         """Bytes of patches since the last snapshot."""
         self.due_bytes = 0
-        """How many of them make another snapshot worth a try, once that is known."""
+        """The number of such bytes at which the next snapshot is worth a try, once known."""
         self.weights: ArtifactWeights | None = None
         self.uses = Uses()
         self.is_closed = False
         self.is_removed = False
-        """Whether an event says so; whether it is, its record says."""
+        """Whether an event says so; the thread's record decides whether it is."""
         self.past: list[Live] = []
-        """Of the live state: those at versions that were asked for lately (past_state)."""
+        """Of the live state: the states at recently requested versions (past_state)."""
 
     @property
     def held_bytes(self) -> int:
-        """About what it takes to keep it."""
+        """Return about how many bytes it takes in memory."""
         return self.size_bytes + sum(each.size_bytes for each in self.past)
 
     @property
@@ -109,7 +109,7 @@ class Live:
         return self.state[0]
 
     def take(self, fact: Fact) -> Event:
-        """Follow one fact of the log."""
+        """Apply one fact of the log."""
         event = event_chain.decode(fact.body)
         if event.type == CREATED:
             self.state = [convert(event.detail["state"], dict[str, Any])]
@@ -129,7 +129,8 @@ class Live:
         elif event.type == "thread.removed":
             self.is_removed = True
         elif event.type == "thread.imported":
-            self.is_closed = False  # A closed thread was exported; what came of it is another.
+            # A closed thread was exported; the imported one is a new thread.
+            self.is_closed = False
         self.seq, self.last = fact.seq, fact.body
         return event
 
@@ -140,7 +141,7 @@ class Live:
         self.stamp(event)
 
     def stamp(self, event: Event) -> None:
-        """Write down what each version says of itself."""
+        """Write the version's metadata into the state."""
         document = self.document
         document["version"] = self.version
         document["updated_at"] = spell(event.at)
@@ -148,7 +149,7 @@ class Live:
 
 
 def find_record(ledger: Reads, thread: str) -> ThreadRecord:
-    """What is fixed about a thread.
+    """Return the fixed record of a thread.
 
     Raises:
         Gone: it was removed.
@@ -162,20 +163,20 @@ def find_record(ledger: Reads, thread: str) -> ThreadRecord:
         tombstone: dict[str, Any] = _read(gone, dict[str, Any], thread)
         raise Gone(
             f"thread {thread} was removed at {tombstone['gone_at']}",
-            "see what there is with: relay thread list",
+            "list the threads: relay thread list",
             tombstone,
         )
-    raise NotFound(f"thread not found: {thread}", "see what there is with: relay thread list")
+    raise NotFound(f"thread not found: {thread}", "list the threads: relay thread list")
 
 
 def check_open(stores: Stores, thread: str) -> None:
-    """Refuse what would change a closed thread, before anything is done."""
+    """Refuse to change a closed thread, before anything is done."""
     if find_record(stores.ledger, thread).status == "closed":
         raise Refused(f"thread {thread} is closed", "fork it: relay thread fork")
 
 
 def head_of(stores: Stores, thread: str) -> Live:
-    """The live state of a thread, not necessarily up to date; made when it is first asked for."""
+    """Return the live state of a thread, not necessarily up to date; created on first use."""
     live = stores.live.get(thread)
     if live is None:
         fresh = Live()
@@ -185,10 +186,10 @@ def head_of(stores: Stores, thread: str) -> Live:
 
 
 def catch_up(stores: Stores, thread: str, live: Live) -> list[Event]:
-    """Follow what others wrote; the patches among it. The caller holds the lock.
+    """Apply events written by others; return the patches. The caller holds the lock.
 
     Raises:
-        Broken: the log cannot be followed.
+        Broken: the log cannot be replayed.
     """
     if live.seq == 0:
         _start(stores.ledger, thread, live, _END_VERSION)
@@ -200,7 +201,7 @@ def catch_up(stores: Stores, thread: str, live: Live) -> list[Event]:
     except (Gone, NotFound, Unavailable):
         raise
     except (KeyboardInterrupt, SystemExit):
-        stores.live.drop(thread)  # A fact may have been taken in half.
+        stores.live.drop(thread)  # A fact may have been applied in part.
         raise
     except (*UNREADABLE, KeyError, TypeError, ValueError, RelayError) as error:
         stores.live.drop(thread)
@@ -212,17 +213,17 @@ def catch_up(stores: Stores, thread: str, live: Live) -> list[Event]:
 
 
 def _news(stores: Stores, thread: str, live: Live) -> list[Fact]:
-    """The next facts of the log after those that the state follows; none where it is up to date."""
+    """Return the next facts of the log after the state's position; none if it is up to date."""
     ledger, log = stores.ledger, thread_log(thread)
     if ledger.may_lose and live.seq:
         page = ledger.read(log, live.seq - 1, PAGE_ROWS_MAX)
         if page and page[0] == Fact(live.seq, live.last):
             return page[1:]
-        # A fail-over took back what was followed here; nobody was promised that it stays.
+        # A fail-over reverted what was applied here; it was never confirmed.
         live.reset()
         live.is_closed = find_record(ledger, thread).status == "closed"
         _start(ledger, thread, live, _END_VERSION)
-    # The head is asked first: what is missing after that was not written later, but cut off.
+    # The head is read first: facts missing after that were not written later, but cut off.
     head = ledger.last(log)
     if head == live.seq:
         return []
@@ -230,12 +231,12 @@ def _news(stores: Stores, thread: str, live: Live) -> list[Fact]:
     if not page or head < live.seq:
         stores.live.drop(thread)
         find_record(ledger, thread)
-        raise unreadable(thread, "its events are not all there")
+        raise unreadable(thread, "some of its events are missing")
     return page
 
 
 class state_of:  # noqa: N801 (it reads as what it gives; a generator takes 1 µs more)
-    """The live state, or that at a version, with the lock of the live one held."""
+    """A context manager for the state, live or at a version, with the live one's lock held."""
 
     def __init__(self, stores: Stores, thread: str, version: int | None = None) -> None:
         self._stores, self._thread, self._version = stores, thread, version
@@ -262,16 +263,16 @@ class state_of:  # noqa: N801 (it reads as what it gives; a generator takes 1 µ
 
 
 def _check_readable(stores: Stores, thread: str, live: Live, error: Exception) -> None:
-    """Raise Broken if the state is not valid, which led to the error: it was valid when written."""
+    """Raise Broken if the state is invalid, which caused the error: it was valid when written."""
     try:
         check_state(live.document, lambda ref: True)
     except (RelayError, LookupError, TypeError, ValueError, AttributeError):
         stores.live.drop(thread)
-        raise unreadable(thread, f"its state is not valid: {error!r}") from error
+        raise unreadable(thread, f"its state is invalid: {error!r}") from error
 
 
 def weights_of(stores: Stores, thread: str, live: Live) -> ArtifactWeights:
-    """What the thread's artifacts weigh; counted once, then kept up. The caller holds the lock."""
+    """Return the weight of the thread's artifacts, counted once. The caller holds the lock."""
     if live.weights is None:
         total = ArtifactWeights()
         for _, each in held(stores.ledger, thread):
@@ -281,7 +282,7 @@ def weights_of(stores: Stores, thread: str, live: Live) -> ArtifactWeights:
 
 
 def state_at(stores: Stores, thread: str, version: int) -> Live:
-    """The state as it was at a version, apart from the live one.
+    """Return the state at a version, separate from the live one.
 
     Raises:
         NotFound: there is no such version.
@@ -295,15 +296,15 @@ def state_at(stores: Stores, thread: str, version: int) -> Live:
 def past_state(
     stores: Stores, thread: str, head: Live, version: int, but: Live | None = None
 ) -> Live:
-    """The same to read only, while the lock of the live state is held: the last few are kept.
+    """Return a state at a version, read-only, while the lock of the live state is held.
 
-    Who travels in time asks for neighbours: one that is kept follows the events from where it is.
-    `but` is one that is still read.
+    The last few are cached, because readers of history ask for neighbouring versions: a cached one
+    is moved forward. `but` is one that is still in use.
     """
     earlier = [each for each in head.past if each is not but and each.version <= version]
     near = max(earlier, key=lambda each: each.version, default=None)
     if near is not None and version - near.version <= PAST_STEPS_MAX:
-        head.past.remove(near)  # First: an error leaves it in the middle.
+        head.past.remove(near)  # Remove it first: an error leaves it half-applied.
         past = _followed(stores, thread, near, version)
     else:
         past = state_at(stores, thread, version)
@@ -321,13 +322,13 @@ def _followed(stores: Stores, thread: str, past: Live, version: int) -> Live:
     if past.version != version:
         raise NotFound(
             f"thread {thread} has no version {version}; the newest is {past.version}",
-            "see the versions with: relay state log",
+            "list the versions: relay state log",
         )
     return past
 
 
 def _start(ledger: Reads, thread: str, live: Live, version: int) -> None:
-    """Begin at the newest snapshot up to a version; else at the beginning of the log."""
+    """Start at the newest snapshot up to a version, or else at the start of the log."""
     rows = ledger.rows(thread_log(thread), RowKind.SNAPSHOT, _key(version + 1), 1)
     if not rows:
         return
@@ -336,7 +337,7 @@ def _start(ledger: Reads, thread: str, live: Live, version: int) -> None:
         document = decode(zlib.decompress(snapshot.packed))
         last = ledger.read(thread_log(thread), snapshot.seq - 1, 1)[0].body
     except (Broken, *UNREADABLE, zlib.error, IndexError):
-        return  # A snapshot only saves time; verify reports one that is damaged.
+        return  # A snapshot only saves time; verify reports a damaged one.
     live.state = [document]
     live.version = snapshot.version
     live.size_bytes = snapshot.size_bytes
@@ -346,11 +347,11 @@ def _start(ledger: Reads, thread: str, live: Live, version: int) -> None:
 
 
 def take_snapshot_if_due(stores: Stores, thread: str, live: Live) -> None:
-    """Write the state whole once the patches since the last time outweigh it by far.
+    """Write a snapshot once the patches since the last one outweigh it by far.
 
     All snapshots together then weigh a fraction of the patches, and a start reads few of these.
     """
-    # Before anything is known, compressing is worth a try if ten to one could be enough.
+    # Before the size is known, compressing is worth a try if a ratio of ten to one would suffice.
     worth_bytes = live.due_bytes or live.size_bytes * SNAPSHOT_WEIGHT // 10
     if live.patch_bytes < max(worth_bytes, SNAPSHOT_PATCH_BYTES_MIN):
         return
@@ -366,10 +367,10 @@ def take_snapshot_if_due(stores: Stores, thread: str, live: Live) -> None:
 
 
 def wrong_snapshots(ledger: Reads, thread: str) -> list[int]:
-    """Versions whose snapshot differs from what the events lead to, all of them replayed.
+    """Return the versions whose snapshot differs from a full replay of the events.
 
     Raises:
-        Broken: the events cannot be followed.
+        Broken: the events cannot be replayed.
     """
     log = thread_log(thread)
     kept: dict[int, tuple[Any, Uses]] = {}
@@ -405,4 +406,4 @@ def _read(row: bytes, kind: type[Any], thread: str) -> Any:
 
 
 def unreadable(thread: str, why: object) -> Broken:
-    return Broken(f"thread {thread} cannot be read: {why}", "see what with: relay verify")
+    return Broken(f"thread {thread} cannot be read: {why}", "check the store: relay verify")

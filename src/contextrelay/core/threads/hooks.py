@@ -1,7 +1,7 @@
-"""Hooks: where the updates of tasks go, and how far they were sent.
+"""Hooks: where the updates of tasks are sent, and how far they were delivered.
 
-Rule: what a hook holds is secret, so these verbs are the owner's. How far they were sent is in the
-index of tasks: a server that starts finds there what another left unsent.
+Rule: a hook contains secrets, so these verbs are the owner's. The delivery position is in the index
+of tasks: a server that starts finds there what another one has not sent.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Lists of threads, newest first, by what their records say.
+"""Lists of threads, newest first, filtered by their records.
 
-Rule: a filter reads records alone; the state of a thread, which takes longer, only if it is shown.
+Rule: a filter reads only records; the state of a thread, which is slower, is read only if it is
+shown.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def _filtered(stores: Stores, rows: list[Row], verb: ListThreads) -> list[Row]:
 
 
 def _with_text(stores: Stores, text: str) -> set[str] | None:
-    """Threads with a text in their names; None if there are too many to look at."""
+    """Return the threads with a text in their names; None if there are too many to search."""
     rows = stores.ledger.rows(THREAD_NAMES, RowKind.THREAD, "", LIST_LOOKED_AT_MAX + 1)
     if len(rows) > LIST_LOOKED_AT_MAX:
         return None
@@ -49,7 +50,7 @@ def _with_text(stores: Stores, text: str) -> set[str] | None:
 
 
 def _matches(stores: Stores, thread: str, verb: ListThreads, known: set[str] | None) -> bool:
-    """Whether a thread is asked for, by its record alone: its state takes longer to read."""
+    """Return True if a thread matches, by its record alone: reading its state is slower."""
     if known is not None and thread not in known and not thread.startswith(verb.text or ""):
         return False
     try:

@@ -1,4 +1,4 @@
-"""Metrics of a thread: how often it used capabilities, and the figures that its state shows."""
+"""Metrics of a thread: how often it used capabilities, and the figures in its state."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from contextrelay.model.thread import CALLED, INVOKED, Event
 
 
 class Uses(Struct, frozen=True):
-    """How often capabilities were invoked in a thread, and how often the cache had the result."""
+    """How often capabilities were invoked in a thread, and how often the result was cached."""
 
     hops: int = 0
     cache_hits: int = 0
     cache_misses: int = 0
 
     def after(self, *events: Event) -> Uses:
-        """The figures once these events have happened."""
+        """Return the figures after these events."""
         hops, hits, misses = self.hops, self.cache_hits, self.cache_misses
         for event in events:
             if event.type == CALLED:
@@ -31,12 +31,13 @@ class Uses(Struct, frozen=True):
 
 
 def metrics_of(weights: ArtifactWeights, uses: Uses, state_bytes: int) -> dict[str, Any]:
-    """The figures that a version of the state shows."""
+    """Return the figures that a version of the state shows."""
     return {
         "cache_hits": uses.cache_hits,
         "cache_misses": uses.cache_misses,
         "tokens_estimate": state_bytes // 4,
-        # A state has counts: where previews are longer than what they are of, nothing is avoided.
+        # The state has no negative counts: if previews are longer than their content, nothing is
+        # avoided.
         "tokens_avoided": max(0, weights.naive_tokens - weights.actual_tokens),
         "hop_count": uses.hops,
     }

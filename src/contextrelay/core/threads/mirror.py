@@ -1,10 +1,11 @@
-"""The mirror: files in which people can read a thread, and one they may edit.
+"""The mirror: files in which people can read a thread, one of them editable.
 
-`threads/<id>/` in the store's folder has state.json, events.log and artifacts/<ref>.<ext>: written
-on demand, and rebuilt from the ledger at any time. An edit of state.json is taken in when asked.
+`threads/<id>/` in the store's folder has state.json, events.log and artifacts/<ref>.<ext>. They are
+written on demand, and can be rebuilt from the ledger at any time. An edit of state.json is applied
+on request.
 
-Rule: what a person wrote is not lost. An edit that was not taken in is put aside, not overwritten;
-files and folders that are not ours are left alone; links are not followed.
+Rule: edits by people are never lost. An edit that was not applied is renamed, not overwritten;
+files and folders of others are left alone; links are not followed.
 """
 
 from __future__ import annotations
@@ -83,17 +84,17 @@ def adopt_state(stores: Stores, verb: AdoptState, body: Body) -> Patched:
     try:
         text = read_plain(path)
     except OSError as error:
-        raise NotFound(f"{path} cannot be read: {error}", "write it: relay thread files") from error
+        raise NotFound(f"cannot read {path}: {error}", "write it: relay thread files") from error
     document = read_json(text, str(path), FILE_BYTES_MAX)
     edited = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
     if edited.get("thread_id") != verb.thread:
-        raise Invalid(f"{path} is no state of this thread", "write it again: relay thread files")
+        raise Invalid(f"{path} is not a state of this thread", "write it again: relay thread files")
     with state_of(stores, verb.thread) as live:
         edited_version = edited.get("version")
         if edited_version != live.version:
             raise Conflict(
-                f"{path} is an edit of v{edited_version}; the newest is v{live.version}",
-                "keep your edit aside, write the file again with: relay thread files",
+                f"{path} is an edit of v{edited_version}; the newest version is v{live.version}",
+                "save your edit elsewhere and write the file again: relay thread files",
             )
         operations = plain_difference(live.document, edited)
         if not operations:
@@ -107,7 +108,7 @@ def adopt_state(stores: Stores, verb: AdoptState, body: Body) -> Patched:
             expected=live.version,
             detail={"adopted": "state.json"},
         )
-    # So that the next edit is one of this version; the patch is done whether or not that works.
+    # The next edit is then one of this version; the patch is done even if this fails.
     with suppress(RelayError, OSError):
         if read_plain(path) == text:
             write_whole(path, [spelled_state(stores, verb.thread, patched.version)])

@@ -1,4 +1,4 @@
-"""The files of a thread's mirror: where they are, how they are read, and how they go.
+"""The files of a thread's mirror: their paths, reading them, and removing them.
 
 Rule: links are not followed, and only files that a mirror wrote are deleted.
 """
@@ -21,7 +21,7 @@ from contextrelay.errors import Invalid, RelayError
 from contextrelay.limits import STATE_BYTES_MAX, UNFINISHED_PUSH_S
 from contextrelay.model.ref import is_ref
 
-# A state is written with its lines indented, which takes more room than the state.
+# A state is written with indentation, which makes it larger.
 FILE_BYTES_MAX = 4 * STATE_BYTES_MAX
 REF_CHARS = 36
 _DRAFT = re.compile(r"\..+\.[0-9a-f]{8}\.part")
@@ -31,11 +31,11 @@ _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 def mirror_folder(stores: Stores, thread: str) -> Path:
     home = stores.engine.home
     if home is None:
-        raise Invalid("only a store in a folder has files to read", "use --store FOLDER")
+        raise Invalid("only a store in a folder has files", "use --store FOLDER")
     folder = home / "threads" / thread
     for each in (folder.parent, folder, folder / "artifacts"):
         if each.is_symlink():
-            raise Invalid(f"{each} is a link, and leads elsewhere", "remove the link")
+            raise Invalid(f"{each} is a symbolic link", "remove the link")
     return folder
 
 
@@ -44,7 +44,7 @@ def spelled_state(stores: Stores, thread: str, version: int) -> bytes:
 
 
 def put_edit_aside(stores: Stores, thread: str) -> None:
-    """Give a state.json that is not as it was written a name of its own, by its content."""
+    """Rename an edited state.json by its content, so that it is not overwritten."""
     path = mirror_folder(stores, thread) / "state.json"
     if not path.is_file() or path.is_symlink():
         return
@@ -59,19 +59,19 @@ def put_edit_aside(stores: Stores, thread: str) -> None:
 
 
 def read_plain(path: Path) -> bytes:
-    """A plain file of a bounded size; a link is not followed, a pipe not waited for."""
+    """Read a plain file of limited size; links are not followed, pipes not waited for."""
     handle = os.open(path, os.O_RDONLY | _NO_FOLLOW)
     with open(handle, "rb") as file:
         seen = os.fstat(handle)
         if not S_ISREG(seen.st_mode):
-            raise Invalid(f"{path} is no plain file", "write it again: relay thread files")
+            raise Invalid(f"{path} is not a regular file", "write it again: relay thread files")
         if seen.st_size > FILE_BYTES_MAX:
             raise Invalid(f"{path} is too large", f"at most {FILE_BYTES_MAX} bytes")
         return file.read(FILE_BYTES_MAX + 1)
 
 
 def tidy(folder: Path, now_ms: int) -> list[os.DirEntry[str]]:
-    """Delete what is left of writers that were killed; the files and links that are there."""
+    """Delete temporary files of killed writers; return the remaining files and links."""
     with os.scandir(folder) as entries:
         files = [entry for entry in entries if not entry.is_dir(follow_symlinks=False)]
     for entry in files:
@@ -83,7 +83,7 @@ def tidy(folder: Path, now_ms: int) -> list[os.DirEntry[str]]:
 
 
 def sha256_of(path: Path) -> str | None:
-    """The hash of a plain file; None if it is none, and has to be written."""
+    """Return the hash of a plain file; None if it is not one, and has to be written."""
     try:
         with open(os.open(path, os.O_RDONLY | _NO_FOLLOW), "rb") as file:
             if not S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -94,17 +94,17 @@ def sha256_of(path: Path) -> str | None:
 
 
 def keep_edit(stores: Stores, thread: str) -> None:
-    """Before a thread is removed: put an edit of its state.json aside, if there is one."""
+    """Rename an edited state.json, if there is one, before its thread is removed."""
     with suppress(RelayError, OSError):
         if stores.engine.home is not None:
             put_edit_aside(stores, thread)
 
 
 def remove_mirror(stores: Stores, thread: str) -> None:
-    """Delete what a mirror wrote, and its folder if nothing else is in it."""
+    """Delete the files of a mirror, and its folder if it is then empty."""
     if stores.engine.home is None:
         return
-    with suppress(RelayError, OSError):  # The thread is gone whether or not that works.
+    with suppress(RelayError, OSError):  # The thread is removed even if this fails.
         folder = mirror_folder(stores, thread)
         if not folder.is_dir():
             return

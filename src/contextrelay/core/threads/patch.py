@@ -1,8 +1,8 @@
-"""Changes: a patch becomes the next version of a thread's state.
+"""Changes: a patch creates the next version of a thread's state.
 
 Rule: a patch is applied to the live state in place, under its lock, and committed with the head
-that was seen. Where others were faster it is undone, their changes are followed, and it is tried
-again; a deep copy is made nowhere.
+that was read. If another writer was faster it is undone, the newer events are applied, and it is
+tried again; the state is never deep-copied.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Shared:
     def __init__(self, writes: list[Write]) -> None:
         self.writes = writes
         self.heads: list[int] = []
-        """The heads after them, once they are committed."""
+        """The heads of these logs after the commit."""
 
 
 def change(
@@ -68,20 +68,20 @@ def change(
     check: Callable[[Live], None] | None = None,
     shared: Shared | None = None,
 ) -> Patched:
-    """Make the next version of a state; `events` and `rows` belong to the same write.
+    """Create the next version of a state; `events` and `rows` belong to the same write.
 
-    A patch that is empty, or only tests, makes no version: the newest one is the answer.
+    An empty patch, or one of tests only, creates no version: the newest one is returned.
 
     `holding`: artifacts that the thread holds from then on, besides those its state refers to.
-    `check` may refuse by raising; what it sees is what the patch then follows.
+    `check` may refuse by raising; it sees the state that the patch is applied to.
     `shared` is committed with it.
 
     Raises:
         Conflict: the version is not the expected one, or a `test` failed; `version` in its details
             is the one that was patched.
-        NotFound: there is no thread, or its versions do not reach the expected one: then `version`
-            in its details is the newest.
-        Refused: the result would break the schema, or the thread is closed.
+        NotFound: there is no thread, or the expected version does not exist yet: then `version` in
+            its details is the newest.
+        Refused: the result would violate the schema, or the thread is closed.
     """
     check_label(by, "by")
     live = head_of(stores, thread)
@@ -105,7 +105,7 @@ def change(
             if patched is not None:
                 break
             if stores.now_ms() > deadline_ms:
-                raise Unavailable(f"others keep changing thread {thread}", "try again")
+                raise Unavailable(f"too many concurrent changes to thread {thread}", "try again")
             if not is_alone:
                 others_wait.enter_context(stores.ledger.patience())
                 is_alone = True
@@ -115,7 +115,7 @@ def change(
 
 
 def try_change(stores: Stores, thread: str, operations: list[Operation]) -> Patched:
-    """What `change` would make of the newest version; nothing is written.
+    """Return the result that `change` would have for the newest version; nothing is written.
 
     Raises: as `change` does.
     """
@@ -132,7 +132,7 @@ def _changes(operations: list[Operation]) -> bool:
 
 
 def _tested(stores: Stores, thread: str, live: Live, operations: list[Operation]) -> Patched:
-    """Do the tests of a patch that changes nothing."""
+    """Run the tests of a patch that changes nothing."""
     _check_writable(stores, thread, live)
     try:
         apply(live.state, operations, live.size_bytes)
@@ -143,13 +143,13 @@ def _tested(stores: Stores, thread: str, live: Live, operations: list[Operation]
 
 
 def unpatched(thread: str, live: Live) -> Patched:
-    """The answer where there is nothing to change."""
+    """Return the answer for a patch that changes nothing."""
     updated_at = datetime.fromisoformat(live.document["updated_at"])
     return Patched(thread_id=thread, version=live.version, operations=[], updated_at=updated_at)
 
 
 def patched_before(stores: Stores, thread: str) -> Patched | None:
-    """What this request, which has a key, has changed already."""
+    """Return what this request, which has a key, has already changed, or None."""
     before = answered_before(stores, thread_log(thread))
     if before is None:
         return None
@@ -180,7 +180,7 @@ def event_at(stores: Stores, thread: str, seq: int) -> Event:
     facts = stores.ledger.read(thread_log(thread), seq - 1, 1)
     if not facts:
         find_record(stores.ledger, thread)
-        raise Broken(f"event {seq} of {thread} is missing", "see what with: relay verify")
+        raise Broken(f"event {seq} of {thread} is missing", "check the store: relay verify")
     return event_chain.decode(facts[0].body)
 
 
@@ -208,7 +208,7 @@ def _check_expected(
         return
     raise Conflict(
         f"thread {thread} is at version {live.version}, not {expected}",
-        "read what changed, then patch that version; or patch with merge",
+        "read the changes, then patch that version; or patch with merge",
         {
             "version": live.version,
             "changed": [to_builtins(each) for each in since[:CHANGES_SHOWN_MAX]],
@@ -217,7 +217,7 @@ def _check_expected(
 
 
 def _changes_since(stores: Stores, thread: str, live: Live, version: int) -> list[Operation]:
-    """What was done to the state after a version."""
+    """Return the operations applied to the state after a version."""
     past = state_at(stores, thread, version)
     replayed = Live()
     replayed.state, replayed.version, replayed.seq = past.state, past.version, past.seq
@@ -239,13 +239,13 @@ def _try_change(
     holding: Collection[str],
     shared: Shared | None,
 ) -> Patched | None:
-    """Apply a patch to the live state and commit it; None, and undone, if others were faster."""
+    """Apply a patch to the live state and commit it; undo it and return None on a conflict."""
     _check_writable(stores, thread, live)
     try:
         done, plain, referred = _applied(stores, thread, live, operations, rows)
     except (Refused, Conflict, TooLarge) as error:
         if stores.ledger.last(thread_log(thread)) != live.seq:
-            return None  # It was judged by a state that is no longer the newest.
+            return None  # It was checked against a state that is no longer the newest.
         if isinstance(error, Conflict):
             error.details["version"] = live.version
         raise
@@ -286,7 +286,7 @@ def _try_change(
 def _applied(
     stores: Stores, thread: str, live: Live, operations: list[Operation], rows: tuple[Row, ...]
 ) -> tuple[list[Applied], list[dict[str, Any]], set[str]]:
-    """Change the live state: how to take it back, what was done, and the new refs that it names."""
+    """Change the live state; return its undo, the applied operations, and the new refs."""
     new_refs = {row.key for row in rows if row.kind == RowKind.ARTIFACT}
     referred: set[str] = set()
 
@@ -331,7 +331,7 @@ def _plain(operations: list[Operation]) -> list[dict[str, Any]]:
 
 
 def _chained(last: bytes, events: tuple[Event, ...]) -> tuple[bytes, ...]:
-    """The bodies of facts that follow each other."""
+    """Return the bodies of events as a chain of facts."""
     bodies: list[bytes] = []
     for event in events:
         last = event_chain.encode(event, last)
@@ -348,7 +348,7 @@ def _commit(
     holds: list[Write],
     shared: Shared | None,
 ) -> int | None:
-    """Write to the thread's log and what belongs to that; None if the head moved.
+    """Commit to the thread's log and the logs that belong to it; return None if the head moved.
 
     Raises:
         Stale: the head of another log moved.
@@ -374,9 +374,9 @@ def append_event(
     *,
     shared: Shared | None = None,
 ) -> int:
-    """Add an event that does not change the state; its seq, or that of the first time.
+    """Add an event that does not change the state; return its seq, or that of the first attempt.
 
-    `check` may refuse by raising. What it sees is what the event then follows. `shared` is
+    `check` may refuse by raising; it sees the state that the event then follows. `shared` is
     committed with it.
     """
     live = head_of(stores, thread)
@@ -397,4 +397,4 @@ def append_event(
                 live.take(Fact(head, facts[-1]))
                 return head
             if stores.now_ms() > deadline_ms:
-                raise Unavailable(f"others keep changing thread {thread}", "try again")
+                raise Unavailable(f"too many concurrent changes to thread {thread}", "try again")

@@ -65,7 +65,7 @@ def diff_state(stores: Stores, verb: DiffState, body: Body) -> Changes:
 
 
 def plain_difference(old: dict[str, Any], new: dict[str, Any]) -> list[Operation]:
-    """What leads from one state to another, apart from what a version says of itself."""
+    """Return the operations between two states, ignoring the metadata of a version."""
 
     def plain(state: dict[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in state.items() if key not in OWN_FIELDS}
@@ -116,7 +116,7 @@ def change_by(
     find_operations: Callable[[dict[str, Any]], list[Operation]],
     detail: dict[str, Any] | None = None,
 ) -> Patched:
-    """Patch a state by what follows from it; found again where others were faster."""
+    """Patch a state with operations computed from it, again after each concurrent change."""
     for _ in range(RETRIES_MAX):
         with state_of(stores, thread) as live:
             if (before := patched_before(stores, thread)) is not None:
@@ -128,4 +128,4 @@ def change_by(
                 return change(stores, thread, operations, by, expected=live.version, detail=detail)
             except Conflict:
                 continue
-    raise Unavailable(f"others keep changing thread {thread}", "try again")
+    raise Unavailable(f"too many concurrent changes to thread {thread}", "try again")

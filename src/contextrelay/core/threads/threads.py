@@ -1,8 +1,8 @@
-"""Threads: made, found, listed, forked, closed and removed.
+"""Threads: created, found, listed, forked, closed and removed.
 
-The log `i/t` has a row for each thread, newest first, `i/k/<kind>` for those of a kind; `i/n` one
-for each that has a name, by name, unless it is of a kind; `i/u` the thread that the owner, or a
-key, last used in each folder. All are hints: the thread's own log decides.
+The log `i/t` has a row for each thread, newest first; `i/k/<kind>` for those of a kind; `i/n` one
+for each thread that has a name, by name, unless it has a kind; `i/u` the thread that the owner, or
+a key, last used in each folder. All are hints: the thread's own log decides.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from contextrelay.verbs import (
     UseThread,
 )
 
-# A run that goes on says so daily (RUN_ALIVE_S): after this long without it was killed.
+# A running task is reported daily (RUN_ALIVE_S): after this long without a report it was killed.
 UNENDED_KEPT_S_MIN = 7 * DAY_S
 
 
@@ -69,7 +69,7 @@ REF_CHARS = 36
 _END_MS = 10**14 - 1
 
 
-# Making
+# Creating
 
 
 @answers(NewThread)
@@ -98,7 +98,7 @@ def make(
     kind: ThreadKind | None = None,
     more: tuple[Event, ...] = (),
 ) -> ThreadView:
-    """Make a thread that begins with a state, or with an empty one, and more events; at version 1.
+    """Create a thread at version 1 with a state, or with an empty one, and more events.
 
     Raises:
         Stale: `names_head` is given, and another thread got a name since.
@@ -137,29 +137,29 @@ def make(
     except Stale as stale:
         if stores.once is None or stale.log != begin.log:
             raise
-        # The same request, asked with a key, was faster.
+        # The same request, sent in parallel with a key, was faster.
     return show(stores, thread)
 
 
 def new_id(stores: Stores) -> str:
-    """An id for a thread: the same each time for a request that has a key."""
+    """Return an id for a thread: always the same for a request that has a key."""
     return stores.new_ref() if stores.once is None else stores.once.ref("thread")
 
 
 def caller_id(stores: Stores) -> str:
-    """The id of the key that asks; "" for who opened the store."""
+    """Return the id of the caller's key; "" for the store's owner."""
     return "" if stores.caller is None else stores.caller.key.id
 
 
 def made_before(stores: Stores) -> ThreadView | None:
-    """The thread that this request, which has a key, has made already."""
+    """Return the thread that this request, which has a key, has already created, or None."""
     if stores.once is None or stores.ledger.last(thread_log(new_id(stores))) == 0:
         return None
     return show(stores, new_id(stores))
 
 
 def _refs_in(state: dict[str, Any]) -> set[str]:
-    """The artifacts that a state names, wherever it may."""
+    """Return all artifacts that a state names."""
     named = [each["ref"] for each in state["artifacts"]]
     named += [ref for each in state["decisions"] for ref in each["evidence_refs"]]
     named += [each["result_ref"] for each in state["last_actions"] if "result_ref" in each]
@@ -167,10 +167,10 @@ def _refs_in(state: dict[str, Any]) -> set[str]:
 
 
 def index_writes(record: ThreadRecord, names_head: int | None = None) -> list[Write]:
-    """What makes a thread findable; written before the thread itself."""
+    """Return the writes that index a thread; written before the thread itself."""
     writes: list[Write] = []
     if record.name and record.kind is None:
-        # A fact as well: who makes a thread unless there is one of that name expects the head.
+        # A fact as well: creating a thread only if its name is unused expects the head.
         row = Row(RowKind.THREAD, _name_key(record), b"")
         writes.append(Write(THREAD_NAMES, (b"",), (row,), expect=names_head))
     key = index_key(record.created_at, record.thread_id)
@@ -227,9 +227,9 @@ def find_threads(stores: Stores, verb: FindThreads, body: Body) -> list[ThreadVi
 
 
 def _named(stores: Stores, name: str) -> list[str]:
-    """Threads of a name, newest first."""
+    """Return the threads with a name, newest first."""
     rows = stores.ledger.rows(THREAD_NAMES, RowKind.THREAD, f"{name}|", FIND_ITEMS_MAX)
-    # A name may hold the sign that ends it here; the rest is always as long.
+    # A name may contain the separator; the rest has a fixed length.
     chars = len(name) + 1 + len(index_key(moment(0), "")) + REF_CHARS
     here = [row.key for row in rows if row.key.startswith(f"{name}|") and len(row.key) == chars]
     return [key[-REF_CHARS:] for key in here]
@@ -246,11 +246,11 @@ def open_thread(stores: Stores, verb: OpenThread, body: Body) -> ThreadView:
             return make(stores, verb.name, verb.by, None, None, names_head=head)
         except Stale:
             continue
-    raise Unavailable(f"others keep making threads called {verb.name}", "try again")
+    raise Unavailable(f"too many concurrent creations of threads called {verb.name}", "try again")
 
 
 def shown(stores: Stores, threads: Any) -> list[ThreadView]:
-    """Those of the threads that are there."""
+    """Return those of the threads that exist."""
     views: list[ThreadView] = []
     for thread in threads:
         try:
@@ -263,7 +263,7 @@ def shown(stores: Stores, threads: Any) -> list[ThreadView]:
 
 
 def _damaged(stores: Stores, thread: str, error: Broken) -> ThreadView:
-    """What can be said of a thread whose events, or whose record, cannot be read."""
+    """Return what is known of a thread whose events or record cannot be read."""
     nothing_known = ThreadRecord(
         thread_id=thread,
         name=None,
@@ -341,15 +341,15 @@ def remove_thread(stores: Stores, verb: RemoveThread, body: Body) -> ThreadView:
     if view.name and view.kind is None:
         unindexed.append(Write(THREAD_NAMES, rows=(Row(RowKind.THREAD, _name_key(view), None),)))
     stores.ledger.commit(*unindexed)
-    # Also what the caller does not see may hold what this thread did.
+    # Logs that the caller cannot see may also contain rows of this thread.
     settle_gone(stores.space, verb.thread)
     return view
 
 
 def kept_until(stores: Stores, is_over: bool) -> Row:
-    """The row that lets a sweep remove a thread of a kind: so long after its end.
+    """Return the row that lets a sweep remove a thread of a kind, some time after its end.
 
-    Or after it was last said to go on: nobody says so of one whose process was killed.
+    If it has not ended, the time counts from its last report: a killed process sends none.
     """
     kept_s = stores.settings.ended_kept_s
     due_ms = stores.now_ms() + max(kept_s, 0 if is_over else UNENDED_KEPT_S_MIN) * 1000
@@ -357,16 +357,16 @@ def kept_until(stores: Stores, is_over: bool) -> Row:
 
 
 def remove_ended(stores: Stores, thread: str) -> None:
-    """Remove a thread whose time after its end is up; a sweep comes here."""
+    """Remove a thread whose retention after its end is over; called by a sweep."""
     ended = stores.ledger.get(thread_log(thread), RowKind.ENDED, ONLY)
-    # It may have gone on, and ended again, since it was due.
+    # It may have continued, and ended again, since it was due.
     if ended is not None and int(ended) <= stores.now_ms():
         with suppress(Gone, NotFound):
             remove_thread(stores, RemoveThread(thread), b"")
 
 
 def _end(stores: Stores, thread: str) -> ThreadView:
-    """Put a tombstone in the place of a thread; how it was before."""
+    """Replace a thread by a tombstone; return it as it was before."""
     view = show(stores, thread)
     gone_at = moment(stores.now_ms())
     tombstone = {"gone_at": spell(gone_at), "reason": "removed", "name": view.name}
@@ -381,9 +381,9 @@ def _end(stores: Stores, thread: str) -> ThreadView:
 
 
 def settle_gone(stores: Stores, thread: str) -> None:
-    """Let go of what a removed thread held, then, when its time is up, of its name as well.
+    """Release what a removed thread held and, when its time is up, also its name.
 
-    A sweep comes here when the row `gone` is due: at once, if a crash cut the removal short.
+    A sweep calls this when the row `gone` is due: at once, if a crash interrupted the removal.
     """
     log = thread_log(thread)
     row = stores.ledger.get(log, RowKind.GONE, ONLY)
@@ -391,7 +391,7 @@ def settle_gone(stores: Stores, thread: str) -> None:
         return
     tombstone: dict[str, Any] = decode(row)
     if tombstone.get("is_settled"):
-        # Not `is_settled` alone: another removal may have settled its own since it was due.
+        # Check not only `is_settled`: another removal may have settled its own since it was due.
         if in_ms(datetime.fromisoformat(tombstone["gone_at"])) + _STAYS_MS <= stores.now_ms():
             with suppress(Stale):  # Another sweep was faster.
                 stores.ledger.drop(log, expect=stores.ledger.last(log))
@@ -411,7 +411,7 @@ def _let_go(stores: Stores, thread: str) -> None:
     while refs := [ref for ref, _ in islice(held(stores.ledger, thread), PAGE_ROWS_MAX)]:
         stores.ledger.commit(*(unhold_write(ref, thread) for ref in refs))
         every = [find(stores.ledger, ref) for ref in refs if not is_held(stores.ledger, ref)]
-        # What was put into a thread goes with the last one that holds it.
+        # Content put into a thread is removed with the last thread that holds it.
         bury(stores, [each for each in every if each and each.thread], "removed")
         stores.ledger.commit(
             Write(log, rows=tuple(Row(RowKind.ARTIFACT, ref, None) for ref in refs))
