@@ -159,7 +159,7 @@ def test_a_bucket_that_is_gone_is_a_failure(shell: Shell, servers: Servers) -> N
 
     (failed,) = failures(shell, str(shell.home / "store"))
 
-    assert (failed["what"], failed["next_step"]) == ("bodies", "make it first")
+    assert (failed["what"], failed["next_step"]) == ("bodies", "create it first")
 
 
 def test_an_engine_that_forgets_or_has_another_time_is_a_failure(
@@ -229,7 +229,7 @@ def test_a_full_disk_under_postgresql_is_a_failure_and_reads_and_removals_go_on(
 
                 assert "free some" in full.value.hint
                 assert "bodies" in {each["what"] for each in found}
-                assert all("no room left" in each["told"] for each in found)
+                assert all("is full" in each["told"] for each in found)
                 assert {ref: relay.pull(ref) for ref in kept} == kept
                 assert relay.verify().problems == []
                 (disk / "junk").unlink()
@@ -264,7 +264,7 @@ def test_azure_that_refuses_us_or_has_no_such_container_is_a_failure(
     url = servers.azure().url(new_prefix())
     wrong_key = url.replace("account_key=", "account_key=AAAA")
 
-    for blobs, words in ((wrong_key, "refuses us"), (url.replace("//relay/", "//none/"), "bucket")):
+    for blobs, words in ((wrong_key, "denied"), (url.replace("//relay/", "//none/"), "bucket")):
         shell.env["RELAY_BLOBS"] = blobs
         (failed,) = failures(shell, str(shell.home / "store"))
         assert words in failed["told"]

@@ -1,1 +1,1 @@
-"""Store: keeping. Engines for the ledger and for blobs; they know nothing of what they keep."""
+"""Store: engines for the ledger and for blobs. They do not interpret the content."""

@@ -1,7 +1,7 @@
-"""Group commit: all changes that wait are done in one transaction, by one of those who wait.
+"""Group commit: all queued changes are done in one transaction, by one of the waiting callers.
 
-So there is no writer thread, a lone caller pays for none, and under load each sync to disk serves
-everyone who came during the one before.
+So there is no writer thread, and no overhead for a single caller. Under load each sync to disk
+serves all callers that arrived during the one before.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Ticket(Generic[Change]):
     def __init__(self, change: Change, token: bytes | None) -> None:
         self.change = change
         self.token = token
-        """The lock token of the caller; None where a lock does not matter."""
+        """The lock token of the caller; None if a lock does not matter."""
         self.answer: Any = None
         self.error: BaseException | None = None
         self.is_done = False
@@ -36,8 +36,8 @@ class Ticket(Generic[Change]):
         self.gate.acquire()
 
     def wake(self) -> None:
-        """Let the caller look again: its change is done, or it may lead the next group."""
-        with suppress(RuntimeError):  # It was woken before and has not looked yet.
+        """Wake the caller: its change is done, or it may lead the next group."""
+        with suppress(RuntimeError):  # It was woken before and has not run yet.
             self.gate.release()
 
 
@@ -45,13 +45,13 @@ class CommitQueue(Generic[Change]):
     """The changes of one process that wait for the database."""
 
     def __init__(self, commit: Callable[[list[Ticket[Change]]], bool]) -> None:
-        """`commit` answers a group in one transaction; False if that failed for all of them."""
+        """`commit` does a group in one transaction; it returns False if that failed for all."""
         self._commit = commit
         self._waiting: deque[Ticket[Change]] = deque()
         self._turn = threading.Lock()
 
     def run(self, change: Change, token: bytes | None) -> Any:
-        """Queue a change and return its answer. Who finds nobody committing leads the group."""
+        """Queue a change and return its answer; lead the group if no commit is running."""
         ticket = Ticket(change, token)
         self._waiting.append(ticket)
         while not ticket.is_done:
@@ -69,7 +69,7 @@ class CommitQueue(Generic[Change]):
 
     @contextmanager
     def between_commits(self, wait: bool = True) -> Generator[bool]:
-        """Let nobody commit meanwhile; False, without waiting, where a commit is under way."""
+        """Prevent commits during the block; yield False, without waiting, if one is running."""
         if not self._turn.acquire(blocking=wait):
             yield False
             return
@@ -90,7 +90,7 @@ class CommitQueue(Generic[Change]):
             raise
 
     def _wake_next(self) -> None:
-        # After the release: who came before it is in the queue, who comes after finds it free.
+        # After the release: earlier callers are in the queue, later ones find the lock free.
         if self._waiting:
             with suppress(IndexError):
                 self._waiting[0].wake()
@@ -101,7 +101,7 @@ class CommitQueue(Generic[Change]):
             while self._waiting and len(group) < GROUP_COMMITS_MAX:
                 group.append(self._waiting.popleft())
             if not self._commit(group) and len(group) > 1:
-                # One member may have broken it for all: each gets its own answer.
+                # One change may have failed the whole group: try each alone.
                 for ticket in group:
                     self._commit([ticket])
         except BaseException:

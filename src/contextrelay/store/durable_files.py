@@ -1,4 +1,4 @@
-"""Folders: files that are whole or absent, under names as durable as their content."""
+"""Durable files: files that are complete or absent, with names as durable as their content."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from contextrelay.store.file_errors import cannot_spool, cannot_write
 
 
 def sync_folder(folder: Path) -> None:
-    """Make what was created, renamed or deleted in a folder survive a power loss."""
+    """Make creations, renames and deletions in a folder survive a power loss."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -24,7 +24,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and its parents, durably, for its owner alone; an existing one is fine."""
+    """Create a folder and its parents durably, private to its owner; an existing one is fine."""
     if folder.is_dir():
         return
     make_folder(folder.parent)
@@ -34,7 +34,7 @@ def make_folder(folder: Path) -> None:
 
 @contextmanager
 def spooled(chunks: Iterable[bytes]) -> Generator[IO[bytes]]:
-    """What comes in chunks, as a file in the temporary folder, which is gone with the block.
+    """Yield a file in the temporary folder with the given content; delete it after the block.
 
     Raises:
         Full: there is no room for it.
@@ -56,14 +56,14 @@ def spooled(chunks: Iterable[bytes]) -> Generator[IO[bytes]]:
         yield spool
     finally:
         if spool is not None:
-            with suppress(OSError):  # What could not be written is not missed.
+            with suppress(OSError):  # Buffered data that cannot be written is not needed.
                 spool.close()
 
 
 def write_whole(path: Path, chunks: Iterable[bytes]) -> int:
-    """Write a file so that it is either whole or as it was before; its size in bytes.
+    """Write a file completely or leave it unchanged; return its size in bytes.
 
-    It is its owner's alone. A link at `path` is replaced, not followed.
+    It is private to its owner. A link at `path` is replaced, not followed.
 
     Raises:
         Invalid: nothing can be written there; Full: there is no room.
@@ -92,7 +92,7 @@ def write_whole(path: Path, chunks: Iterable[bytes]) -> int:
 
 
 def write_all(handle: int, chunk: bytes | memoryview) -> None:
-    """Write a chunk whole: one call may write less than it is given."""
+    """Write a whole chunk: one system call may write only a part."""
     rest = memoryview(chunk)
     while rest:
         rest = rest[os.write(handle, rest) :]
@@ -100,7 +100,7 @@ def write_all(handle: int, chunk: bytes | memoryview) -> None:
 
 @contextmanager
 def _translated(path: Path) -> Generator[None]:
-    """Turn an OSError into ours; errors of the source of the chunks pass as they are."""
+    """Convert an OSError into our own error; other errors pass unchanged."""
     try:
         yield
     except OSError as error:
@@ -108,13 +108,13 @@ def _translated(path: Path) -> Generator[None]:
 
 
 class Reserve:
-    """A file that is given up when the disk is full, so that removals still work."""
+    """A file that is deleted when the disk is full, so that removals still work."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def free(self) -> bool:
-        """Give the room up; whether there was any."""
+        """Release the reserved space; return whether there was any."""
         try:
             self._path.unlink()
         except OSError:
@@ -122,7 +122,7 @@ class Reserve:
         return True
 
     def refill(self) -> None:
-        """Set room aside again, if there is enough for that and as much besides."""
+        """Reserve space again if twice as much is free."""
         with suppress(OSError):
             if self._path.exists():
                 return

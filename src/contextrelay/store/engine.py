@@ -1,16 +1,16 @@
-"""Engines: from an address to an opened ledger with its blobs.
+"""Engines: open the ledger and blobs of an address.
 
-memory:            in this process, gone with it; memory:NAME is shared within the process
+memory:            in this process only; memory:NAME is shared within the process
 ~/.relay, /path    SQLite and files in that folder; sqlite:///path is the same
 redis://host/0     Redis or Valkey, single or cluster (also rediss://, valkey://); several stores
-                   share a server by ?prefix=NAME, which then begins all their keys
+                   share a server with ?prefix=NAME, the prefix of all their keys
 redis+sentinel://h1,h2,h3/name
                    the master that sentinels name (store/redis/address.py has the options)
 postgresql://host/database
-                   PostgreSQL; ?prefix=NAME is the schema that a store has there
+                   PostgreSQL; ?prefix=NAME is the schema of a store
 
 Its blobs may be elsewhere: in a folder, or in s3://bucket/prefix, gs:// or az:// (?endpoint=URL and
-other options of obstore). The ledger then remembers where, so it is said once.
+other options of obstore). The ledger stores that address, so it is passed only once.
 """
 
 from __future__ import annotations
@@ -43,24 +43,25 @@ SETTINGS_NAME = "config.json"
 
 
 class Engine(Struct, frozen=True):
-    """Where ledger and blobs live."""
+    """The ledger and the blobs of a store."""
 
     address: str
-    """As given, less any password."""
+    """As given, without a password."""
     ledger: Ledger
     blobs: Blobs
     reserve: Reserve | None = None
     home: Path | None = None
     """The folder of an embedded store."""
     is_read_only: bool = False
-    """Whether nothing can be written here: reads work, and are not counted."""
+    """Whether the store cannot be written: reads work, and are not counted."""
     is_shared: bool = False
-    """Whether processes of other machines may use it, too."""
+    """Whether processes on other machines may use it, too."""
     url: str = ""
-    """Of a shared one as given, with user, password and options: to open it again, and never to
-    be shown."""
+    """The address of a shared engine as given, with user, password and options, for opening it
+    again; never shown.
+    """
     advise: Callable[[], list[str]] = list
-    """What its server had better be set to: no problem yet, and the next step after "; "."""
+    """Returns advice on the server's settings, with the next step after "; "."""
 
     def close(self) -> None:
         self.ledger.close()
@@ -68,13 +69,13 @@ class Engine(Struct, frozen=True):
 
 
 def open_engine(address: str, blobs: str = "", *, is_source: bool = False) -> Engine:
-    """Open the engine at an address, making an embedded store that is not there yet.
+    """Open the engine at an address; create an embedded store if it does not exist.
 
-    `blobs` says where its large bodies are to be, if not with the ledger. What `is_source` of a
-    migration may have a layout that is only read.
+    `blobs` is the address of its large bodies, if not with the ledger. With `is_source`, the source
+    of a migration may have an old layout that can only be read.
 
     Raises:
-        Invalid: no engine has such an address, or its blobs are in another place.
+        Invalid: the address is invalid, or its blobs are at another address.
     """
     engine = _open_alone(address, is_source)
     if engine.is_shared:
@@ -92,7 +93,7 @@ def open_engine(address: str, blobs: str = "", *, is_source: bool = False) -> En
 
 
 def is_there(address: str) -> bool:
-    """Whether opening the engine at an address would not make a new store in a folder."""
+    """Return False if opening the address would create a new store in a folder."""
     scheme, colon, rest = address.partition(":")
     if colon and scheme != "sqlite" and "/" not in scheme:
         return True
@@ -104,22 +105,22 @@ def _place_of(engine: Engine) -> bytes | None:
     try:
         return engine.ledger.get(LOCK_LOG, PLACE_KIND, ONLY)
     except Broken:
-        return None  # For the verbs to complain of: a damaged store can still be looked into.
+        return None  # Verbs report it: a damaged store can still be inspected.
 
 
 def _settle(engine: Engine, blobs: str) -> bytes:
-    """Write down where the blobs of a store without any are to be; where they are to be."""
+    """Store the address of the blobs of a store without any; return the address."""
     if next(engine.blobs.walk(), None) is not None:
         raise Invalid(
-            "the store has large bodies already, in its own place",
-            "begin a new one with --blobs, and carry this one over: relay backup, relay restore",
+            "the store already has large bodies in its default location",
+            "create a new store with --blobs and copy this one: relay backup, relay restore",
         )
     _elsewhere(engine, blobs).open()
     place = without_secrets(blobs).encode()
     try:
         row = Row(PLACE_KIND, ONLY, place)
         engine.ledger.commit(Write(LOCK_LOG, (b"",), (row,), expect=0))
-    except Stale:  # Another settled it just now.
+    except Stale:  # Another process stored one at the same time.
         return engine.ledger.get(LOCK_LOG, PLACE_KIND, ONLY) or place
     return place
 
@@ -129,7 +130,7 @@ def _with_blobs(engine: Engine, place: str, asked: str) -> Engine:
     if wanted.partition("?")[0] != place.partition("?")[0]:
         raise Invalid(
             f"the large bodies of this store are in {place.partition('?')[0]}",
-            "leave out --blobs and RELAY_BLOBS, or give that place",
+            "omit --blobs and RELAY_BLOBS, or pass that address",
         )
     blobs = _elsewhere(engine, asked or place)
     if wanted != place:
@@ -138,10 +139,10 @@ def _with_blobs(engine: Engine, place: str, asked: str) -> Engine:
 
 
 def _move(engine: Engine, old: str, new: str, blobs: Blobs) -> None:
-    """Write down that the place of a store's blobs is reached in another way: at a new endpoint.
+    """Store a new address for the blobs of a store, for example a new endpoint.
 
     Raises:
-        Invalid: there are none, and where they were there are some, or nobody knows.
+        Invalid: the store's blobs are not there, or that cannot be checked.
     """
     if next(blobs.walk(), None) is None:
         try:
@@ -150,14 +151,14 @@ def _move(engine: Engine, old: str, new: str, blobs: Blobs) -> None:
             is_lost = True
         if is_lost:
             raise Invalid(
-                f"no large bodies of this store are in {new}",
-                f"copy them there first, or give the place of before: {old}",
+                f"the large bodies of this store are not in {new}",
+                f"copy them there first, or pass the previous address: {old}",
             )
     engine.ledger.commit(Write(LOCK_LOG, rows=(Row(PLACE_KIND, ONLY, new.encode()),)))
 
 
 def settings_in(home: Path | None) -> Settings:
-    """Read the settings in a store's folder, else return the defaults.
+    """Read the settings in a store's folder, or return the defaults.
 
     Raises:
         Invalid: they cannot be read.
@@ -168,11 +169,13 @@ def settings_in(home: Path | None) -> Settings:
     try:
         return decode(path.read_bytes(), type=Settings)
     except (OSError, ValidationError, ValueError) as error:
-        raise Invalid(f"{path} cannot be used: {error}", "repair or delete it") from error
+        raise Invalid(
+            f"invalid settings in {path}: {error}", "correct or delete the file"
+        ) from error
 
 
 def without_secrets(blobs: str) -> str:
-    """The address of blobs without its credentials: those come from the environment."""
+    """Return an address of blobs without credentials, which come from the environment."""
     plain, _, query = blobs.partition("?")
     options = [(name, value) for name, value in parse_qsl(query) if not _SECRET.search(name)]
     return f"{plain}?{urlencode(sorted(options))}" if options else plain
@@ -188,9 +191,11 @@ def _elsewhere(engine: Engine, blobs: str) -> ObjectBlobs | FileBlobs:
     if not colon:
         return FileBlobs(Path(blobs).expanduser().absolute())
     if scheme not in ("s3", "gs", "az"):
-        raise Invalid(f"blobs cannot be in {scheme[:20]}://", "use a folder, s3://, gs:// or az://")
+        raise Invalid(
+            f"unsupported scheme for blobs: {scheme[:20]}://", "use a folder, s3://, gs:// or az://"
+        )
     if not rest.partition("?")[0].partition("/")[0]:
-        raise Invalid(f"{scheme}:// names no bucket", f"write {scheme}://bucket/prefix")
+        raise Invalid(f"missing bucket in {scheme}://", f"use {scheme}://bucket/prefix")
     try:
         from contextrelay.store.blobs.objects import ObjectBlobs
     except ModuleNotFoundError as error:
@@ -201,7 +206,7 @@ def _elsewhere(engine: Engine, blobs: str) -> ObjectBlobs | FileBlobs:
 def _open_alone(address: str, is_source: bool) -> Engine:
     scheme, colon, rest = address.partition(":")
     if not address or "\0" in address:
-        what = "has a NUL character" if address else "is empty"
+        what = "contains a NUL character" if address else "is empty"
         raise Invalid(f"the store's address {what}", _KNOWN)
     if not colon or "/" in scheme or (os.name == "nt" and len(scheme) == 1):
         return _embedded(Path(address))
@@ -228,7 +233,7 @@ _KNOWN = (
 
 def _path_in(address: str, rest: str) -> Path:
     if not rest.startswith("///") or len(rest) == 3:
-        raise Invalid(f"{address[:80]!r} names no folder", "write sqlite:///path/to/folder")
+        raise Invalid(f"missing folder in {address[:80]!r}", "use sqlite:///path/to/folder")
     path = rest[2:]
     return Path(path[1:] if path.startswith("/~") else path)
 
@@ -242,17 +247,15 @@ def _embedded(folder: Path) -> Engine:
         os.fsencode(home)
         is_file = home.exists() and not home.is_dir()
     except (OSError, ValueError) as error:
-        raise Invalid(
-            f"{str(folder)[:80]!r} is no folder: it cannot be named so", _KNOWN
-        ) from error
+        raise Invalid(f"invalid folder name: {str(folder)[:80]!r}", _KNOWN) from error
     if is_file:
-        raise Invalid(f"{home} is not a folder", "give the folder that holds relay.db")
+        raise Invalid(f"{home} is not a folder", "pass the folder that contains relay.db")
     database, blobs = home / DATABASE_NAME, FileBlobs(home / "blobs")
     if not (database.exists() and database.stat().st_size) and next(blobs.walk(), None):
-        # A new ledger would know nothing of these blobs, and a sweep would take them for leftovers.
+        # A new ledger would not know these blobs, and a sweep would delete them as leftovers.
         raise Broken(
-            "the database is missing or empty, but its blobs are there",
-            "bring it back, or restore a backup into a new folder: relay --store NEW restore FILE",
+            "the database is missing or empty, but its blobs exist",
+            "put the file back, or restore a backup elsewhere: relay --store NEW restore FILE",
             place=database,
         )
     reserve = Reserve(home / "reserve")
@@ -302,9 +305,9 @@ def _redis(url: str, is_source: bool) -> Engine:
         version = client.ask("GET", schema)
         if version not in (None, SCHEMA):
             raise Broken(
-                f"the store has schema {version.decode(errors='replace')[:20]}; this version knows "
+                f"the store has schema {version.decode(errors='replace')[:20]}; this version needs "
                 f"{SCHEMA.decode()}",
-                "upgrade with: pip install --upgrade contextrelay",
+                "upgrade: pip install --upgrade contextrelay",
                 place=client.address,
             )
         if version is None and old_layout.has_old_layout(client, prefix):
@@ -313,7 +316,7 @@ def _redis(url: str, is_source: bool) -> Engine:
                 return Engine(shown, old, old_layout.OldLayoutBlobs(client, prefix))
             raise Broken(
                 "the store has the layout of an earlier version",
-                f"stop what uses it, then: relay migrate {shown} TO, where TO has another ?prefix=",
+                f"stop its users, then: relay migrate {shown} TO, where TO has another ?prefix=",
                 place=client.address,
             )
         if version is None:
@@ -334,7 +337,7 @@ def _postgres(url: str) -> Engine:
     try:
         from contextrelay.store.postgres.blobs import PostgresBlobs
         from contextrelay.store.postgres.ledger import PostgresLedger
-    except ImportError as error:  # Also where psycopg finds no libpq.
+    except ImportError as error:  # Also raised if psycopg finds no libpq.
         raise _not_installed(url, "postgres") from error
     ledger = PostgresLedger(url)
     client = ledger.client

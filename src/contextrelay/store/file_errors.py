@@ -1,6 +1,6 @@
-"""File errors: what the file system complains of, as our errors with the next step.
+"""File errors: convert errors of the file system into our own, with the next step.
 
-Rule: no message names a file: it may travel further than this machine. `place` does (errors.py).
+Rule: no message names a file, because it may be sent to other machines. `place` does (errors.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextrelay.errors import Broken, Full, Invalid, RelayError, Unavailable
 
 
 def _trouble(kind: type[RelayError], message: str, hint: str) -> Callable[..., RelayError]:
-    """A maker of errors, from a file and what was complained of."""
+    """Return a function that creates an error from a path and its cause."""
 
     def made(path: Path | str, why: object) -> RelayError:
         return kind(f"{message}: {why}", hint, place=path)
@@ -23,8 +23,8 @@ def _trouble(kind: type[RelayError], message: str, hint: str) -> Callable[..., R
 
 no_room = _trouble(
     Full,
-    "the store has no room to grow",
-    "free some: relay artifact rm REF, then relay gc; reads still work",
+    "the store is full: its disk has no free space",
+    "free some space: relay artifact rm REF, then relay gc; reads still work",
 )
 read_only = _trouble(
     Full,
@@ -39,46 +39,46 @@ cannot_open = _trouble(
 damaged = _trouble(
     Broken,
     "the store is damaged",
-    "see what with: relay verify; go back to a backup with: relay restore FILE",
+    "check it: relay verify; or restore a backup: relay restore FILE",
 )
 busy = _trouble(
     Unavailable,
-    "the store is being written by another program",
-    "try again; if it lasts, look for a stuck process with: relay doctor",
+    "the store is locked by another program",
+    "try again; if it persists, look for a stuck process: relay doctor",
 )
 
 
 def locked() -> RelayError:
     return Unavailable(
-        "a restore or migration into this store is not finished: until then it is neither read nor "
-        "written",
-        "run the same again (relay restore FILE, relay migrate FROM TO), or give it up: "
+        "a restore or migration into this store is not finished: no reads or writes are allowed "
+        "until then",
+        "run the same command again (relay restore FILE, relay migrate FROM TO), or discard it: "
         "relay restore --abandon",
     )
 
 
 def cannot_write(path: Path | str, error: OSError | ValueError) -> RelayError:
-    """The trouble with a file that somebody wanted written outside the store."""
+    """Return the error for a file outside the store that cannot be written."""
     if isinstance(error, OSError) and _BY_ERRNO.get(error.errno or 0) is no_room:
-        return Full(f"{str(path)!r} cannot be written: {error}", "free some room there")
-    return Invalid(f"{str(path)!r} cannot be written: {error}", "name a file in a folder of yours")
+        return Full(f"{str(path)!r} cannot be written: {error}", "free some space there")
+    return Invalid(f"{str(path)!r} cannot be written: {error}", "pass a file in a folder of yours")
 
 
 def cannot_spool(error: OSError) -> RelayError:
-    """The trouble with the temporary folder."""
+    """Return the error for a problem with the temporary folder."""
     if _BY_ERRNO.get(error.errno or 0) is no_room:
         return Full(
-            "the temporary folder has no room left",
-            "give it more, or name another in TMPDIR; what is stored can still be read",
+            "the temporary folder is full",
+            "free some space, or set TMPDIR to another folder; the store can still be read",
         )
     return Unavailable(
-        f"the temporary folder cannot be used: {error.strerror or type(error).__name__}",
-        "see to it; try again",
+        f"cannot use the temporary folder: {error.strerror or type(error).__name__}",
+        "check the folder, then try again",
     )
 
 
 def from_os(error: OSError, path: Path | str) -> RelayError:
-    """The trouble behind an OSError."""
+    """Return our error for an OSError."""
     return _BY_ERRNO.get(error.errno or 0, cannot_open)(
         path, error.strerror or type(error).__name__
     )

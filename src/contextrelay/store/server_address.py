@@ -1,7 +1,7 @@
-"""Addresses of servers, looked at before any client does: clients quote what they cannot read.
+"""Addresses of servers, checked before they reach a client: clients quote what they cannot parse.
 
-Rule: nothing of an address is shown before it was found to be in order, for where an unescaped
-password is in it, any part may be one of the password.
+Rule: no part of an invalid address is shown, because with an unescaped password any part may belong
+to the password.
 """
 
 from __future__ import annotations
@@ -11,28 +11,30 @@ import re
 from contextrelay.errors import Invalid
 
 ENCODE = "percent-encode the password: %40 for @, %2F for /, %3F for ?, %23 for #, %25 for %"
-# A name, an address of version 6 in brackets, or nothing; then perhaps a port.
+# A name, an IPv6 address in brackets, or nothing; then optionally a port.
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+(?:%[\w.-]+)?\]|[^\s\[\]:#]*)(?::([0-9]{0,5}))?", re.ASCII)
 
 
 def check_server(url: str) -> None:
-    """Look whether scheme://user:password@host:port,host:port/path?options can be read in one way.
+    """Check that scheme://user:password@host:port,host:port/path?options is unambiguous.
 
     Raises:
-        Invalid: it cannot; nothing of it is quoted.
+        Invalid: it is not; nothing of it is quoted.
     """
     _, slashes, rest = url.partition("://")
     if not slashes:
-        raise Invalid("the store's address has no // after its scheme", "write scheme://host:port")
+        raise Invalid(
+            "missing // after the scheme of the store's address", "use scheme://host:port"
+        )
     authority = re.split("[/?]", rest, maxsplit=1)[0]
     if "@" in rest[len(authority) :] or authority.count("@") > 1:
-        raise Invalid("the store's address has an @ where none can be", ENCODE)
+        raise Invalid("the store's address has a misplaced @", ENCODE)
     for host in authority.rpartition("@")[2].split(","):
         found = _HOST.fullmatch(host)
         if found is None:
-            raise Invalid("a host or port in the store's address makes no sense", _HOW)
+            raise Invalid("invalid host or port in the store's address", _HOW)
         if int(found[1] or 0) > 65_535:
-            raise Invalid("a port in the store's address is over 65535", _HOW)
+            raise Invalid("the port in the store's address is over 65535", _HOW)
 
 
-_HOW = f"write host:port, or [::1]:port, with a number as port; else {ENCODE}"
+_HOW = f"use host:port, or [::1]:port, with a number as port; or {ENCODE}"

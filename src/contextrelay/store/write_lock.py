@@ -1,7 +1,7 @@
-"""Turns: processes that write to one store queue for it, so that none starves.
+"""Turns: a fair lock for processes that write to one store, so that none starves.
 
 SQLite's own busy handler polls, and the last writer tends to win again. Here a writer waits at a
-gate (first lock) until it may work (second lock); when it is done, it queues at the gate behind the
+gate (first lock) until it may work (second lock); when it is done, it queues at the gate after the
 one already waiting there. Both locks end with the process that holds them.
 """
 
@@ -13,15 +13,15 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # Windows: SQLite's busy handler alone decides, without fairness.
+except ImportError:  # Windows: only SQLite's busy handler decides, without fairness.
     fcntl = None
 
 
 class FileLock:
-    """A lock between processes, which ends with the process that holds it."""
+    """A lock between processes, released when the process that holds it ends."""
 
     def __init__(self, path: Path) -> None:
-        # A lock is a file of the store; a link would make one elsewhere.
+        # A lock is a file of the store; a link would create one elsewhere.
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
         self._handle = os.open(path, flags, 0o600)
 
@@ -45,7 +45,7 @@ class FileLock:
 
 
 class Turns:
-    """A fair lock between processes. Within one process the caller must serialise itself."""
+    """A fair lock between processes. Within one process the caller must serialize."""
 
     def __init__(self, folder: Path) -> None:
         self._gate = FileLock(folder / "turn.gate")

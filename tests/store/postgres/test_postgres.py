@@ -402,10 +402,10 @@ def test_a_server_without_tls_and_a_missing_certificate_are_said(servers: Server
     with pytest.raises(Unavailable) as unknown:
         PostgresLedger(f"{servers.postgres()}?sslmode=verify-full&sslrootcert=/nowhere.pem")
 
-    with pytest.raises(Unavailable, match="nobody knows the host"):
+    with pytest.raises(Unavailable, match="unknown host"):
         PostgresLedger("postgresql://nobody.invalid/relay")
 
-    assert "no TLS" in plain.value.message
+    assert "TLS handshake" in plain.value.message
     assert "sslmode" in plain.value.hint
     assert unknown.value.hint != "check that a server listens at its address, then try again"
 
@@ -457,7 +457,7 @@ def test_a_table_that_went_away_is_broken(ledger: PostgresLedger) -> None:
 def test_a_standby_is_named_as_such(ledger: PostgresLedger, url: str) -> None:
     reading = PostgresLedger(f"{url}&options=-cdefault_transaction_read_only%3Don")
 
-    with pytest.raises(Unavailable, match="no writes"):
+    with pytest.raises(Unavailable, match="read-only"):
         reading.commit(Write("a", (b"1",)))
     reading.close()
 

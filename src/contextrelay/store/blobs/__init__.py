@@ -1,6 +1,6 @@
-"""Blobs: bare bytes under names that core makes up; no name is ever used twice.
+"""Blobs: bytes under names chosen by core; no name is ever used twice.
 
-Rule: a blob is whole or absent, and never changes. Who may be deleted is core's business.
+Rule: a blob is complete or absent, and never changes. Core decides which blobs may be deleted.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ class BlobFact(Struct, frozen=True):
 
 
 class BlobDraft(Protocol):
-    """A blob being written. Leaving its `with` block without `keep` throws it away."""
+    """A blob being written. Leaving its `with` block without `keep` discards it."""
 
     def write(self, chunk: bytes | memoryview) -> None: ...
 
     def keep(self, name: str) -> None:
-        """Make it a blob of that name, durably."""
+        """Turn the draft into a durable blob of that name."""
         ...
 
 
 class Blobs(Protocol):
-    """Where large bodies live."""
+    """The storage of large bodies."""
 
     def draft(self) -> AbstractContextManager[BlobDraft]:
-        """Begin a blob whose name is not known yet."""
+        """Start a blob whose name is not known yet."""
         ...
 
     def read(
@@ -51,7 +51,7 @@ class Blobs(Protocol):
         ...
 
     def stored_bytes(self, name: str) -> int:
-        """Count the bytes that are stored of a blob.
+        """Return the number of stored bytes of a blob.
 
         Raises:
             Broken: the blob is missing.
@@ -59,23 +59,23 @@ class Blobs(Protocol):
         ...
 
     def delete(self, name: str) -> None:
-        """Delete a blob; an absent one is fine. One that is held stays: a sweep comes back."""
+        """Delete a blob if it exists. A held blob is not deleted; a later sweep tries again."""
         ...
 
     def walk(self) -> Iterator[BlobFact]:
-        """Every blob there is, in no order."""
+        """Yield every blob, in no order."""
         ...
 
     def tidy(self, before_ms: int) -> int:
-        """Delete drafts that nobody finished and were last written before then; return how many."""
+        """Delete drafts last written before this time; return their number."""
         ...
 
     def hold(self) -> AbstractContextManager[None]:
-        """Keep every blob from being deleted, by any process, for as long as this lasts."""
+        """Prevent the deletion of blobs, by any process, during the block."""
         ...
 
     def deleting(self) -> AbstractContextManager[bool]:
-        """Whether blobs may be deleted now; while this lasts, no new hold begins."""
+        """Yield whether blobs may be deleted now; no new hold starts during the block."""
         ...
 
     def close(self) -> None: ...

@@ -1,6 +1,6 @@
-"""Blobs as files in one folder: written aside as `<random>.draft`, renamed, and synced, both.
+"""Blobs as files in one folder: written as `<random>.draft`, renamed and synced.
 
-Rule: a name comes from core and is checked again here, so that nothing outside the folder is ever
+Rule: names come from core and are checked again here, so that nothing outside the folder is ever
 touched; links are not followed.
 """
 
@@ -26,19 +26,19 @@ except ImportError:  # Windows: a backup there must not run during a sweep.
 
 DRAFT = ".draft"
 _NAME = re.compile(r"[0-9a-z][0-9a-z-]{1,127}\Z")
-# Nor is a pipe in the place of a file waited for.
+# A pipe in place of a file must not block the open.
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 class FileBlobs:
-    """One file a blob, all in one folder: file systems of today do not mind."""
+    """One file per blob, all in one folder; modern file systems handle that well."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._prefix = f"{folder}{os.sep}"
 
     def open(self) -> None:
-        """Make the folder, if it is not there yet."""
+        """Create the folder if it does not exist."""
         try:
             make_folder(self.folder)
         except OSError as error:
@@ -90,7 +90,7 @@ class FileBlobs:
     def walk(self) -> Iterator[BlobFact]:
         for entry in self._entries():
             if _NAME.match(entry.name) and entry.is_file(follow_symlinks=False):
-                with suppress(FileNotFoundError):  # It went away under our eyes.
+                with suppress(FileNotFoundError):  # It was deleted meanwhile.
                     seen = entry.stat(follow_symlinks=False)
                     yield BlobFact(entry.name, seen.st_size, int(seen.st_mtime * 1000))
 
@@ -116,9 +116,9 @@ class FileBlobs:
         pass
 
     def path(self, name: str) -> str:
-        """Where a blob lies. Raises Broken for a name that core cannot have made."""
+        """Return the path of a blob. Raise Broken for a name that core cannot have chosen."""
         if not _NAME.match(name):
-            raise Broken(f"{name[:80]!r} is no blob name", "see what is damaged with: relay verify")
+            raise Broken(f"invalid blob name {name[:80]!r}", "check the store: relay verify")
         return self._prefix + name
 
     def _entries(self) -> Iterator[os.DirEntry[str]]:
@@ -128,7 +128,7 @@ class FileBlobs:
 
     @contextmanager
     def _lock_file(self, exclusive: bool) -> Generator[bool]:
-        """Yield whether we have the lock; only a shared one is waited for."""
+        """Yield whether the lock was acquired; only a shared lock is waited for."""
         if fcntl is None:
             yield True
             return
@@ -153,7 +153,7 @@ class FileBlobs:
             os.close(handle)
 
     def _lock_to_read(self) -> int | None:
-        """The lock file of a read-only folder, if there is one: else nobody deletes here."""
+        """Return the lock file of a read-only folder, or None: then no process deletes blobs."""
         try:
             return os.open(self._prefix + "hold.lock", os.O_RDONLY)
         except OSError:
@@ -161,7 +161,7 @@ class FileBlobs:
 
 
 class FileDraft:
-    """A file that becomes a blob by a rename."""
+    """A file that becomes a blob when it is renamed."""
 
     def __init__(self, blobs: FileBlobs) -> None:
         self._blobs = blobs
@@ -182,8 +182,8 @@ class FileDraft:
     def keep(self, name: str) -> None:
         place = self._blobs.path(name)
         try:
-            # Renamed first: then one sync of the file mostly serves the folder as well, and nobody
-            # knows the name before this returns.
+            # Rename first: then one sync of the file usually covers the folder as well. The name is
+            # unknown to others until this returns.
             os.rename(self._path, place)
             os.fsync(self._handle)
             self._close()
@@ -194,7 +194,7 @@ class FileDraft:
             raise from_os(error, place) from error
 
     def discard(self) -> None:
-        """Throw the draft away, unless it was kept."""
+        """Delete the draft, unless it was kept."""
         self._close()
         with suppress(FileNotFoundError):
             os.unlink(self._path)
@@ -207,6 +207,4 @@ class FileDraft:
 
 def _unreadable(path: str, why: object) -> RelayError:
     reason = (why.strerror or type(why).__name__) if isinstance(why, OSError) else why
-    return Broken(
-        f"a body cannot be read: {reason}", "see what is damaged with: relay verify", place=path
-    )
+    return Broken(f"a body cannot be read: {reason}", "check the store: relay verify", place=path)

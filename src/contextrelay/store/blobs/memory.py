@@ -1,4 +1,4 @@
-"""Blobs in this process: a dictionary and one lock; gone with the process."""
+"""Blobs in memory: a dictionary and one lock; lost when the process ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from contextrelay.store.blobs import BlobFact
 
 
 class MemoryBlobs:
-    """Blobs as Python bytes, for tests and for stores that need not last."""
+    """Blobs as Python bytes, for tests and temporary stores."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -82,13 +82,13 @@ class MemoryBlobs:
             yield not self._holds
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there is nothing to close."""
 
     def add(self, draft: _MemoryDraft, name: str, body: bytes) -> None:
-        """Make a draft a blob."""
+        """Turn a draft into a blob."""
         with self._lock:
             if draft not in self._drafts:
-                raise Unavailable("the draft was tidied away", "push again")
+                raise Unavailable("the draft was deleted by a cleanup", "push again")
             self._drafts.discard(draft)
             self._blobs[name] = (body, _now_ms())
 

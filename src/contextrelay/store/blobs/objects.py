@@ -1,16 +1,16 @@
-"""Blobs in an object store: S3 and what speaks it, Azure, Google Cloud Storage.
+"""Blobs in an object store: S3 and compatible ones, Azure, Google Cloud Storage.
 
     blobs/<name>                   a body of up to OBJECT_PART_BYTES
-    large/<name>/<draft>-<size>    nothing: it says which draft is that body, and its size
-    parts/<draft>/<NNNNN>          the parts of a larger one, each of OBJECT_PART_BYTES but the last
-    gone/<draft>                   nothing: the draft was tidied away, and becomes no body any more
+    large/<name>/<draft>-<size>    empty: names the draft that is this body, and its size
+    parts/<draft>/<NNNNN>          the parts of a larger body, all but the last of OBJECT_PART_BYTES
+    gone/<draft>                   empty: the draft was cleaned up and can no longer become a body
 
-The name of a body is known only when all of it came, and objects cannot be renamed. So a large one
-is several objects and one that names them; nothing is copied. And since no multipart upload is
-begun, what a crash leaves behind is objects, which `tidy` finds.
+The name of a body is known only at its end, and objects cannot be renamed. So a large body is
+several objects and one that names them; nothing is copied. There are no multipart uploads, so a
+crash leaves only objects, which `tidy` finds.
 
-Rule: who keeps a draft names it and then looks whether it is gone; who tidies says that it is gone
-and then looks whether it has a name. So one of the two sees the other.
+Rule: keeping a draft first names it and then checks whether it is gone; a cleanup first marks it as
+gone and then checks whether it has a name. So one of the two sees the other.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from contextrelay.errors import Broken, Full, Invalid, RelayError, Unavailable
 from contextrelay.limits import CHUNK_BYTES, MIB
 from contextrelay.store.blobs import BlobFact, Blobs
 
-# Of a body in an object store; what a draft holds in memory at a time.
+# The part size of a body in an object store; a draft holds this much in memory.
 OBJECT_PART_BYTES = 8 * MIB
 OBJECT_RETRIES_MAX = 4
 LARGE_BLOBS_KNOWN_MAX = 10_000
@@ -42,21 +42,21 @@ _list: Callable[..., Any] = cast(Any, obstore).list
 
 BATCH = 1_000
 AGAIN_S_MAX = 15
-"""Nothing is asked again that had no answer for so long: a caller waits for it."""
+"""A request is not sent again after this long without an answer, because a caller waits for it."""
 _REFUSED = (foreign.PermissionDeniedError, foreign.UnauthenticatedError)
 WORDS_CHARS_MAX = 300
-# A server that takes a request and then says nothing is known by the read timeout.
+# A server that accepts a request and then stalls is detected by the read timeout.
 _CLIENT = {"timeout": "60 seconds", "connect_timeout": "5 seconds", "read_timeout": "10 seconds"}
 
 
 def without_options(url: str) -> str:
-    """An address that may be shown."""
+    """Return an address without credentials and options, for display."""
     scheme, _, rest = url.partition("://")
     return f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}"
 
 
 class ObjectBlobs:
-    """Blobs under a prefix of a bucket. Who holds them all says so in the engine of the ledger."""
+    """Blobs under a prefix of a bucket. The engine of the ledger stores the holds on them."""
 
     def __init__(self, url: str, keeper: Blobs, part_bytes: int = OBJECT_PART_BYTES) -> None:
         plain, _, query = url.partition("?")
@@ -79,14 +79,16 @@ class ObjectBlobs:
             )
         except (foreign.BaseError, ValueError, TypeError) as error:
             raise Invalid(
-                f"{self.address} is no address of bodies", "see docs/engines.md", place=str(error)
+                f"invalid address of bodies: {self.address}",
+                "see docs/engines.md",
+                place=str(error),
             ) from error
 
     def open(self) -> None:
-        """Look whether we are let in.
+        """Check that the bucket is accessible.
 
         Raises:
-            Unavailable: nobody answers, or we are refused, or there is no such bucket.
+            Unavailable: the server is unreachable, refuses access, or has no such bucket.
         """
         self._guard(lambda: next(iter(_list(self._store, "blobs", chunk_size=1)), None))
 
@@ -97,7 +99,8 @@ class ObjectBlobs:
             yield draft
         finally:
             if not draft.kept and draft.parts:
-                with suppress(RelayError):  # Then tidy finds it; it must not hide another error.
+                # tidy deletes it later; this must not hide another error.
+                with suppress(RelayError):
                     self.remove(draft.part_name(number) for number in range(draft.parts))
 
     def read(
@@ -120,7 +123,7 @@ class ObjectBlobs:
             try:
                 yield from self._bytes(_part_name(draft, number), first, last, chunk_bytes)
             except FileNotFoundError as error:
-                raise Broken(f"blob {name} went away while it was read") from error
+                raise Broken(f"blob {name} was deleted while it was read") from error
 
     def stored_bytes(self, name: str) -> int:
         try:
@@ -136,7 +139,7 @@ class ObjectBlobs:
                 return
             self._large.pop(name, None)
             self.remove([f"blobs/{name}"])
-            # Parts come first in no order: without its name a draft is one that tidy finds.
+            # The name goes first: a draft without a name is found by tidy.
             for fact in self._listed(f"large/{name}"):
                 draft, _ = _pointed(fact["path"])
                 self.remove([fact["path"]])
@@ -174,19 +177,19 @@ class ObjectBlobs:
     def close(self) -> None:
         self._keeper.close()
 
-    # For drafts
+    # Drafts
 
     def put(self, path: str, content: bytes) -> None:
-        """Make an object that is not there yet, or is there because a reply was lost."""
+        """Create an object; one of the same size may exist because a reply was lost."""
         try:
             self._put(path, content)
         except foreign.AlreadyExistsError as error:
             found: Any = self._guard(lambda: obstore.head(self._store, path))
             if found["size"] != len(content):
-                raise Broken(f"{path} is there already, with another size") from error
+                raise Broken(f"{path} already exists with another size") from error
 
     def _put(self, path: str, content: bytes) -> None:
-        """Send it, again where the connection was cut: obstore does not, where it may be there."""
+        """Upload an object, again if the connection was cut: obstore does not always retry."""
         began_s = time.monotonic()
         for attempt in range(OBJECT_RETRIES_MAX + 1):
             try:
@@ -203,7 +206,7 @@ class ObjectBlobs:
             time.sleep(0.05 * 2**attempt)
 
     def name(self, name: str, draft: str, size_bytes: int) -> bool:
-        """Make a whole draft the blob of that name; False if there is one, of who was cut off."""
+        """Turn a complete draft into the blob of that name; return False if that exists already."""
         if next(self._listed(f"large/{name}"), None) is not None:
             return False
         pointer = f"large/{name}/{draft}-{size_bytes}"
@@ -213,7 +216,7 @@ class ObjectBlobs:
         except FileNotFoundError:
             return True
         self.remove([pointer])
-        raise Unavailable("the draft was tidied away before it was kept", "push again")
+        raise Unavailable("the draft was deleted before it was kept", "push again")
 
     def remove(self, paths: Iterable[str]) -> None:
         batch: list[str] = []
@@ -226,11 +229,11 @@ class ObjectBlobs:
 
     def _remove(self, paths: list[str]) -> None:
         if paths:
-            # An object that is not there is an error to some stores, and then others stay.
+            # Deleting a missing object is an error in some stores, and other objects would remain.
             with suppress(FileNotFoundError):
                 self._guard(lambda: obstore.delete(self._store, paths))
 
-    # Asking
+    # Requests
 
     def _find_large(self, name: str) -> tuple[str, int]:
         if len(self._large) >= LARGE_BLOBS_KNOWN_MAX:
@@ -248,7 +251,7 @@ class ObjectBlobs:
             yield from page
 
     def _bytes(self, path: str, start: int, stop: int, chunk_bytes: int) -> Iterator[bytes]:
-        """The bytes start:stop of an object, asked for again from where a reply was cut."""
+        """Yield the bytes start:stop of an object; continue after a cut reply."""
         for attempt in range(OBJECT_RETRIES_MAX + 1):
             asked_s = time.monotonic()
             try:
@@ -272,7 +275,7 @@ class ObjectBlobs:
         while start < stop:
             piece = self._guard(lambda: next(stream, None))
             if not piece:
-                raise Unavailable("a body was cut off by the store's server", "try again")
+                raise Unavailable("the response of the store's server was cut off", "try again")
             view = memoryview(piece)
             for at in range(0, len(view), chunk_bytes):
                 yield bytes(view[at : at + chunk_bytes])
@@ -329,7 +332,7 @@ def _part_name(draft: str, number: int) -> str:
 
 
 def _pointed(path: str) -> tuple[str, int]:
-    """Which draft an entry under large/ names, and its size."""
+    """Return the draft named by an entry under large/, and its size."""
     draft, _, size_bytes = path.rpartition("/")[2].partition("-")
     return draft, int(size_bytes)
 
@@ -349,23 +352,23 @@ def _was_cut(error: BaseException | None) -> bool:
 def _ours(error: Exception, address: str) -> RelayError:
     words = " ".join(str(error).partition("Debug source")[0].split())[:WORDS_CHARS_MAX]
     place = f"{address}: {words}"
-    # A list that is refused is an error like any other, with these words.
+    # A refused list is a generic error with this text.
     is_refused = "403 Forbidden" in words or "401 Unauthorized" in words
     if is_refused or isinstance(error, _REFUSED):
         return Unavailable(
-            "the server of the bodies refuses us",
+            "access to the object store was denied",
             "check the credentials in the environment (AWS_ACCESS_KEY_ID, "
-            "AZURE_STORAGE_ACCOUNT_KEY ...) and their rights",
+            "AZURE_STORAGE_ACCOUNT_KEY ...) and their permissions",
             place=place,
         )
     if _names_bucket(error):
-        return Unavailable("there is no such bucket for bodies", "make it first", place=place)
+        return Unavailable("bucket not found", "create it first", place=place)
     if "InvalidRange" in words:
-        return Broken("a body is too short", "see what is damaged with: relay verify", place=place)
+        return Broken("a body is too short", "check the store: relay verify", place=place)
     if "507 Insufficient Storage" in words:
-        return Full("the server of the bodies has no room left", "free some", place=place)
+        return Full("the object store is full", "free some space", place=place)
     return Unavailable(
-        "the server of the bodies does not answer as it should",
-        "check that it is up, then try again",
+        "the object store did not respond as expected",
+        "check that it is running, then try again",
         place=place,
     )

@@ -1,10 +1,10 @@
-"""The ledger: ordered logs, each with rows; all that an engine has to offer.
+"""The ledger: ordered logs, each with rows; the interface of every engine.
 
-A log has a name, an append-only run of facts numbered 1, 2, 3 ... and rows found by kind and key.
-Bytes in, bytes out: what they mean is core's business.
+A log has a name, an append-only sequence of facts numbered 1, 2, 3 ... and rows found by kind and
+key. An engine stores bytes; core interprets them.
 
-Rule: a commit is the unit of atomicity. All of its writes are applied, or none, whatever logs they
-are for; a crash leaves nothing half-written.
+Rule: a commit is the unit of atomicity. All of its writes are applied, or none, also across logs; a
+crash leaves no partial commit.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Row(Struct, frozen=True, gc=False):
 class Write(Struct, frozen=True):
     """Changes to one log, applied only if the log's head is `expect`.
 
-    `after` is the newest fact of the log, as its writer knows it: an engine that may lose facts
-    (`may_lose`) also refuses the changes where it is another.
+    `after` is the newest fact of the log that the writer knows: an engine that may lose facts
+    (`may_lose`) also refuses the changes if the newest fact differs.
     """
 
     log: str
@@ -83,7 +83,7 @@ def heads_after(writes: Sequence[Write], heads: Mapping[str, int]) -> list[int]:
 
 
 class RecentCommits:
-    """The ids of an engine's last commits, for engines that end with their writers."""
+    """The ids of recent commits, for engines that end with their process."""
 
     def __init__(self) -> None:
         self._heads: OrderedDict[bytes, tuple[float, list[int] | None]] = OrderedDict()
@@ -98,7 +98,7 @@ class RecentCommits:
             return None
         heads = self._heads[id][1]
         if heads is None:
-            raise Unavailable("the write was given up before it arrived", "try again")
+            raise Unavailable("the write was withdrawn before it arrived", "try again")
         return heads
 
     def keep(self, id: bytes, heads: list[int] | None, now_s: float) -> None:
@@ -113,15 +113,15 @@ class RecentCommits:
         return self._heads[id][1]
 
 
-# The write lock: while it is set, only the holder of its token writes. It is kept in the ledger
+# The write lock: while it is set, only the holder of its token writes. It is stored in the ledger
 # itself, so every process and server obeys it, and a crash does not release it.
 
 LOCK_LOG = "restore"
 LOCK_KIND = "lock"
 PLACE_KIND = "blobs"
-"""In the same log: where the blobs of a store are, if not in the engine of its ledger."""
+"""A row of the same log: the address of a store's blobs, if they are not in the ledger's engine."""
 UNLOCKED = b""
-"""The token of a ledger that is not locked."""
+"""The token of an unlocked ledger."""
 
 # Not an argument of commit, trim and drop: only a restore has a token, and every view of a ledger
 # would have to pass it on.
@@ -130,7 +130,7 @@ _token: ContextVar[bytes] = ContextVar("token", default=UNLOCKED)
 
 @contextmanager
 def lock_token(token: bytes) -> Generator[None]:
-    """Write, in this block, as the holder of this lock token."""
+    """Write with this lock token during the block."""
     before = _token.set(token)
     try:
         yield
@@ -139,56 +139,56 @@ def lock_token(token: bytes) -> Generator[None]:
 
 
 def current_token() -> bytes:
-    """The lock token of the caller; UNLOCKED for everybody but a restore."""
+    """Return the caller's lock token; UNLOCKED except during a restore."""
     return _token.get()
 
 
 class Reads(Protocol):
-    """What can be asked of a ledger without changing it."""
+    """The read operations of a ledger."""
 
     def last(self, log: str) -> int:
-        """The seq of the newest fact ever written to a log, trimmed or not; 0 for none."""
+        """Return the seq of the newest fact ever written to a log, trimmed or not; 0 if none."""
         ...
 
     def read(self, log: str, after: int, limit: int) -> list[Fact]:
-        """Facts with seq > after, in order, at most `limit`."""
+        """Return facts with seq > after, in order, at most `limit`."""
         ...
 
     def get(self, log: str, kind: str, key: str) -> bytes | None:
-        """The body of one row, or None."""
+        """Return the body of one row, or None."""
         ...
 
     def get_each(self, logs: Sequence[str], kind: str, key: str) -> list[bytes | None]:
-        """As `get`, of each of these logs, asked for at once."""
+        """Return the same row of each of these logs in one read."""
         ...
 
     def rows(self, log: str, kind: str, after: str, limit: int) -> list[Row]:
-        """Rows of one kind with key > after ("" for all), ordered by the key's UTF-8 bytes."""
+        """Return rows of one kind with key > after ("" for all), ordered by UTF-8 bytes."""
         ...
 
     def kinds(self, log: str) -> list[str]:
-        """The kinds of which a log has rows, ordered."""
+        """Return the kinds of rows of a log, sorted."""
         ...
 
     def logs(self, prefix: str, after: str, limit: int) -> list[str]:
-        """Names of logs that start with `prefix` and are > after, ordered by UTF-8 bytes.
+        """Return names of logs that start with `prefix` and are > after, ordered by UTF-8 bytes.
 
         A log is listed while it has facts, rows or a trimmed head.
         """
         ...
 
     def due(self, now_ms: int, limit: int) -> list[tuple[str, Row]]:
-        """Rows with due_ms <= now_ms with their logs, soonest first."""
+        """Return rows with due_ms <= now_ms with their logs, soonest first."""
         ...
 
 
 class Ledger(Reads, Protocol):
-    """An engine's whole duty."""
+    """The interface of an engine."""
 
     reads_wait: bool
     """Whether a read may wait for a network, so that an event loop must not call it inline."""
     may_lose: bool
-    """Whether a fail-over may take back facts that were read already: they were not confirmed."""
+    """Whether a fail-over may revert unconfirmed facts that were already read."""
 
     def commit(self, *writes: Write, id: bytes = b"") -> list[int]:
         """Apply all writes or none, durably; return the head of each write's log after it.
@@ -210,7 +210,7 @@ class Ledger(Reads, Protocol):
         ...
 
     def confirm(self, log: str) -> None:
-        """Return once all that can be read of a log is as durable as what a commit has written.
+        """Wait until everything readable in a log is as durable as a commit.
 
         For a caller that answers with stored facts or rows instead of writing them. It must read
         them after this: a fail-over between the read and the confirmation may have removed them.
@@ -218,33 +218,33 @@ class Ledger(Reads, Protocol):
         ...
 
     def trim(self, log: str, before: int) -> None:
-        """Forget facts with seq < before.
+        """Delete facts with seq < before.
 
-        The head never goes back; if it is behind, it moves to before - 1.
+        The head never moves back; if it is lower, it moves to before - 1.
         """
         ...
 
     def drop(self, log: str, expect: int) -> None:
-        """Forget a whole log, its rows and its head, if its head is `expect`.
+        """Delete a whole log, its rows and its head, if its head is `expect`.
 
         Raises:
-            Stale: it is not.
+            Stale: its head is different.
         """
         ...
 
     def locked_by(self) -> bytes:
-        """The token of the ledger's lock, or UNLOCKED.
+        """Return the token of the ledger's lock, or UNLOCKED.
 
         While it is locked, `commit`, `trim` and `drop` raise Unavailable for all others. Counters
-        are no content: `tally` goes on.
+        are not content: `tally` still works.
         """
         ...
 
     def swap_lock(self, old: bytes, new: bytes) -> bool:
-        """Lock the ledger, take the lock over, or unlock it, if the token of its lock is `old`.
+        """Lock the ledger, take over its lock, or unlock it, if the current token is `old`.
 
-        It is durable, and once it returns no write with another token than `new` is done any more.
-        False: the token was another one, and nothing was changed.
+        The change is durable. Once this returns, writes with another token than `new` are refused.
+        Return False, without a change, if the token was different.
         """
         ...
 
@@ -257,37 +257,37 @@ class Ledger(Reads, Protocol):
         ...
 
     def tallies(self) -> Iterator[str]:
-        """The names that have counters, in no order; one may come twice."""
+        """Yield the names that have counters, in no order; one may occur twice."""
         ...
 
     def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
-        """Call `hear(log)` after facts were written to a log, here or by another process.
+        """Call `hear(log)` after facts were written to a log, by this or another process.
 
-        A hint: it may come late, twice, for nothing, or as None ("some log"), and from any thread.
-        The call returned stops it.
+        A call is a hint: it may come late, twice, needlessly, or with None ("some log"), and from
+        any thread. The returned function ends the subscription.
         """
         ...
 
     def patience(self) -> AbstractContextManager[None]:
-        """Make others who ask for the same wait meanwhile, where the engine can.
+        """Make other callers of this method wait during the block, if the engine can.
 
-        For who lost a race and tries again: without it, many who read, change and write one log
-        undo each other's chances. It protects nothing; `expect` does.
+        For a writer that lost a race and tries again: without it, many callers that read, change
+        and write one log make each other fail. It is not a safeguard; `expect` is.
         """
         ...
 
     def bounded(self) -> AbstractContextManager[None]:
-        """Hide a fail-over for one time in all that this thread asks meanwhile, not in each."""
+        """Limit the time for hiding a fail-over to one period for all calls in the block."""
         ...
 
     def still(self) -> AbstractContextManager[Reads]:
-        """A view that stands still while others write, where the engine can; else a live one."""
+        """Yield a snapshot, if the engine has them; else a live view."""
         ...
 
     def check(self) -> list[str]:
-        """Problems the engine finds in its own files; empty where it can find none."""
+        """Return problems that the engine finds in its own files."""
         ...
 
     def close(self) -> None:
-        """Let go of everything; a second call does nothing."""
+        """Close everything; a second call does nothing."""
         ...

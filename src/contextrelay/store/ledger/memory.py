@@ -1,7 +1,7 @@
-"""The ledger in this process: dictionaries, sorted lists and one lock; gone with the process.
+"""The ledger in memory: dictionaries, sorted lists and one lock; lost when the process ends.
 
-Rule: a view that stands still is a shallow copy. A log is copied only when it is first written
-after a view was taken (`born` says so), so that a view costs little and nobody waits.
+Rule: a snapshot is a shallow copy. A log is copied only when it is first written after a snapshot
+was taken (`born` tells), so that a snapshot is cheap and blocks no writer.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class _MemoryReads:
 
 
 class MemoryLedger(_MemoryReads):
-    """Logs and rows as Python values, for tests and for stores that need not last."""
+    """Logs and rows as Python values, for tests and temporary stores."""
 
     reads_wait = False
     may_lose = False
@@ -99,7 +99,7 @@ class MemoryLedger(_MemoryReads):
             return self._commits.settle(id, time.monotonic())
 
     def confirm(self, log: str) -> None:
-        """Nothing to do: what can be read is durable."""
+        """Do nothing: readable facts are durable."""
 
     def trim(self, log: str, before: int) -> None:
         with self._lock:
@@ -190,7 +190,7 @@ class MemoryLedger(_MemoryReads):
         self._shut(write.log)
 
     def _open(self, log: str) -> _Log:
-        """The log to write to: a new one, or a copy where a view still shows the old one."""
+        """Return the log for writing: a new one, or a copy if a snapshot shows the old one."""
         entry = self._tables.by_name.get(log)
         if entry is None:
             entry = _Log(self._views_taken)
@@ -202,7 +202,7 @@ class MemoryLedger(_MemoryReads):
         return entry
 
     def _shut(self, log: str) -> None:
-        """Forget a log that has nothing."""
+        """Delete a log that is empty."""
         entry = self._tables.by_name[log]
         if entry.head == 0 and not entry.kinds:
             self._forget_log(log)
@@ -226,7 +226,7 @@ class MemoryLedger(_MemoryReads):
 
 
 class _Log:
-    """One log: facts numbered from `trimmed` + 1, and rows with their keys in order, by kind."""
+    """One log: facts numbered from `trimmed` + 1, and rows with their sorted keys, by kind."""
 
     __slots__ = ("born", "facts", "keys", "kinds", "trimmed")
 
@@ -259,7 +259,7 @@ class _Log:
             self.trimmed = before - 1
 
     def put(self, row: Row) -> Row | None:
-        """Set or delete a row, and return the one that was there."""
+        """Set or delete a row; return the previous one."""
         rows = self.kinds.get(row.kind)
         old = rows.get(row.key) if rows is not None else None
         if row.body is None:
@@ -287,7 +287,7 @@ class _Log:
 
 
 class _Tables:
-    """All logs, their names in order, and what is due in order; the reading half of the ledger.
+    """All logs, their names in order, and the due list in order; the read part of the ledger.
 
     Python orders text by code point, which is the order of its UTF-8 bytes.
     """

@@ -1,7 +1,7 @@
-"""The SQLite engine: one file in WAL mode, every commit on disk before it is acknowledged.
+"""The SQLite engine: one file in WAL mode; every commit is on disk before it is acknowledged.
 
-Rule: readers never wait. Each read takes a connection of its own from a pool; writes of one process
-are grouped (commit_queue.py), and processes take turns at a gate (write_lock.py).
+Rule: readers never wait. Each read takes its own connection from a pool; writes of one process are
+grouped (commit_queue.py), and processes take turns (write_lock.py).
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ from contextrelay.store.ledger.sqlite_schema import (
 from contextrelay.store.ledger.sqlite_writes import STATEMENTS_KEPT, Transaction, transaction
 from contextrelay.store.write_lock import Patience, Turns
 
-# After so many pages of 4 KiB the write-ahead log goes into the database file: keys are random, and
-# a page that was written to several times meanwhile goes there once.
+# The write-ahead log is checkpointed after this many pages of 4 KiB: keys are random, and a page
+# that was written several times is then copied once.
 CHECKPOINT_PAGES = 4_000
 
 
@@ -75,7 +75,7 @@ Change = Callable[[Transaction], Any]
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open one connection the way the whole engine relies on."""
+    """Open one connection with the settings that the engine relies on."""
     connection = sqlite3.connect(
         path,
         timeout=BUSY_MS_MAX / 1000,
@@ -84,7 +84,7 @@ def connect(path: Path) -> sqlite3.Connection:
         cached_statements=STATEMENTS_KEPT,
     )
     try:
-        # FULL: with NORMAL a power loss takes acknowledged commits with it.
+        # FULL: with NORMAL a power loss can lose acknowledged commits.
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     except BaseException:
@@ -110,7 +110,7 @@ class SqliteLedger(SqliteReads):
         self._commits = RecentCommits()
         self._is_closed = False
         self._file: ReadOnlyFile | None = None
-        """How the file is read, where it cannot be written."""
+        """How the file is read if it cannot be written."""
         self._generation = 0
         if path.exists() and path.stat().st_size and not is_writable(path):
             self._open_read_only()
@@ -126,7 +126,7 @@ class SqliteLedger(SqliteReads):
         path = self._path
         try:
             make_folder(path.parent)
-            # Made here, for its owner alone: SQLite gives its other files the same permissions.
+            # Created here with private permissions: SQLite gives its other files the same.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             self._turns: Turns | None = Turns(path.parent)
             self._patience: Patience | None = Patience(path.parent)
@@ -147,9 +147,9 @@ class SqliteLedger(SqliteReads):
             self._writer = self._another()
             version = version_of(self._writer)
             if version != SCHEMA_VERSION:
-                # Brought up to date, or refused, in a copy.
+                # Upgrade, or refuse, a copy.
                 self._writer.close()
-                self._original = self._file  # The copy is there for as long as this is.
+                self._original = self._file  # Keep the copy as long as this object.
                 copied = self._original.copy()
                 self._writer = self._connect(copied)
                 migrate(self._writer, copied, migrations())
@@ -181,7 +181,7 @@ class SqliteLedger(SqliteReads):
                 connection.close()
 
     def _leave_old_files(self, file: ReadOnlyFile) -> None:
-        """Let go of connections to files that have been replaced."""
+        """Close connections to files that have been replaced."""
         try:
             generation = file.refresh()
         except OSError as error:
@@ -198,7 +198,7 @@ class SqliteLedger(SqliteReads):
         try:
             connection.execute("BEGIN")
             view = StillView(connection, self._path)
-            view.last("")  # The moment is that of the first read, not of BEGIN.
+            view.last("")  # The snapshot starts at the first read, not at BEGIN.
             yield view
         finally:
             connection.close()
@@ -286,18 +286,19 @@ class SqliteLedger(SqliteReads):
     def _try_group(self, group: list[Ticket[Change]]) -> bool:
         """Do a group's changes in one transaction; if it fails, each member gets the error."""
         try:
-            assert self._turns is not None, "who only reads changes nothing"
+            assert self._turns is not None, "a read-only store cannot be changed"
             with self._turns, transaction(self._writer) as begun:
                 for ticket in group:
                     ticket.error = None
-                    # Asked in the transaction: nobody locks the ledger between this and the write.
+                    # Read in the transaction: the ledger cannot be locked between this and the
+                    # write.
                     if ticket.token is not None and ticket.token != begun.locked_by():
                         ticket.error = file_errors.locked()
                         continue
                     try:
                         ticket.answer = ticket.change(begun)
                     except Stale as stale:
-                        # Checked before anything of it is gathered: the other commits stay.
+                        # Checked before any of it is gathered: the other commits remain valid.
                         ticket.error = stale
                 if begun.news:
                     sqlite_notifications.add(begun.connection, self._writer_name, begun.news)
@@ -308,7 +309,7 @@ class SqliteLedger(SqliteReads):
             return False
         return True
 
-    # Hearing of others' writes
+    # Notifications of other processes
 
     def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
         self._hearers.append(hear)
@@ -330,19 +331,19 @@ class SqliteLedger(SqliteReads):
             hear(log)
 
     def _poll(self, news: sqlite_notifications.News) -> None:
-        """Notice commits of other processes: they change the writer connection's data version."""
+        """Detect commits of other processes: they change the writer connection's data version."""
         seen: int | None = None
         while not self._is_closed:
             version = self._data_version()
             if version is not None and version != seen:
-                with suppress(RelayError):  # Closed meanwhile, or for others to complain of.
+                with suppress(RelayError):  # The store was closed, or other callers report it.
                     for log in news.logs(self._writer_name):
                         self._announce(log)
                     seen = version
             time.sleep(LISTEN_POLL_S if self._hearers else LISTEN_POLL_S * 20)
 
     def _data_version(self) -> int | None:
-        # While a commit is under way, there will be another look soon.
+        # A running commit is followed by another check soon.
         with self._queue.between_commits(wait=False) as is_free, suppress(sqlite3.Error):
             if is_free and not self._is_closed:
                 return self._writer.execute("PRAGMA data_version").fetchone()[0]
@@ -390,8 +391,8 @@ class SqliteLedger(SqliteReads):
             self._patience.close()
 
     def reopen_after_fork(self) -> None:
-        """Leave the parent's connections alone and open our own: SQLite forbids sharing them."""
-        # Kept for ever: letting go would close them, and a close may checkpoint under the parent.
+        """Abandon the parent's connections and open new ones: SQLite forbids sharing them."""
+        # Kept forever: dropping them would close them, and that may checkpoint under the parent.
         _parents_connections.extend((self._writer, *self._idle))
         self._queue = CommitQueue[Change](self._try_group)
         self._idle = deque()
@@ -399,7 +400,7 @@ class SqliteLedger(SqliteReads):
         self._hearers = []
         self._writer_name = sqlite_notifications.new_writer()
         if not self._is_closed:
-            # While we have the parent's files open, its locks outlive it in us.
+            # While the parent's files are open here, its locks outlive it in this process.
             self._close_turns()
             if self._file is not None:
                 self._writer = self._another()

@@ -1,7 +1,8 @@
-"""News of the SQLite engine: which logs got facts, for other processes that listen.
+"""Notifications of the SQLite engine: tell other processes which logs got facts.
 
-Rule: news is written in the transaction that it is about, one entry for all of it, so it is never
-missing, and costs little. Only the newest is kept: who looks too late hears "some log".
+Rule: a notification is written in the transaction that it is about, one entry for all of it, so it
+is never missing, and cheap. Only the newest are kept: a process that reads too late gets "some
+log".
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 from contextrelay.limits import KIB
 
-# The logs of one transaction that got facts, and who wrote them.
+# The logs of one transaction that got facts, and its writer.
 ADD = "INSERT INTO news (writer, logs) VALUES (?, ?)"
 FORGET = "DELETE FROM news WHERE id <= ?"
 LAST = "SELECT coalesce(max(id), 0) FROM news"
@@ -22,19 +23,19 @@ SINCE = "SELECT id, writer, logs FROM news WHERE id > ? ORDER BY id"
 KEPT = 500
 CHARS_MAX = 64 * KIB
 SOME_LOG = ""
-"""Stands for more logs than an entry may name. No log has an empty name."""
+"""Represents more logs than an entry may name. No log has an empty name."""
 
 Ask = Callable[[str, tuple[object, ...]], list[Any]]
 
 
 def new_writer() -> int:
-    """A name by which a ledger knows its own news; chance enough for those open at a time."""
+    """Return a random id by which a ledger knows its own notifications."""
     return int.from_bytes(os.urandom(6))
 
 
 def add(connection: sqlite3.Connection, writer: int, logs: Iterable[str]) -> None:
-    """Leave word of logs, in the transaction that wrote to them."""
-    # No name of a log that every engine can have holds a NUL.
+    """Add a notification about logs, in the transaction that wrote to them."""
+    # A log name that every engine supports contains no NUL.
     names = "\0".join(logs)
     names = names if len(names) <= CHARS_MAX else SOME_LOG
     added = connection.execute(ADD, (writer, names)).lastrowid
@@ -43,14 +44,14 @@ def add(connection: sqlite3.Connection, writer: int, logs: Iterable[str]) -> Non
 
 
 class News:
-    """What others write from now on, each entry once."""
+    """The notifications of other writers from now on, each once."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self._seen: int = ask(LAST, ())[0][0]
 
     def logs(self, writer: int) -> list[str | None]:
-        """The logs others than a writer wrote to since the last look, in order; None: some log."""
+        """Return the logs that others wrote to since the last call; None means some log."""
         found = self._ask(SINCE, (self._seen,))
         if not found:
             return []

@@ -1,13 +1,13 @@
-"""A SQLite file that can be read and not written: on a read-only mount, or without permission.
+"""A SQLite file that can be read but not written: on a read-only mount, or without permission.
 
 In WAL mode the newest content may be in the file's `-wal`, and a reader needs its `-shm`:
 
-    -wal and -shm are there        read as they are; SQLite keeps what it needs to write in memory
-    no -wal, or an empty one       all is in the file itself: read as one that does not change
+    -wal and -shm exist            read normally; SQLite keeps what it must write in memory
+    no -wal, or an empty one       everything is in the file itself: read as immutable
     a -wal without its -shm        both are copied to a temporary folder, and read there
 
-Rule: a `-wal` with content is never passed over. Before each read it is looked whether the files
-are still those; if not, they are opened again.
+Rule: a `-wal` with content is never ignored. Before each read the files are checked; if they
+changed, they are opened again.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ _READ_AS_IT_IS = "?mode=ro"
 _READ_AS_FIXED = "?mode=ro&immutable=1"
 
 Seen = tuple[tuple[int, int, int] | None, ...]
-"""Inode, size and time of the file and its `-wal`; inode of its `-shm`. None where it is absent."""
+"""Inode, size and time of the file and its `-wal`; inode of its `-shm`. None if it does not exist.
+"""
 
 
 def is_writable(path: Path) -> bool:
-    """Whether a file, made or not, and the other files that SQLite needs can be written."""
+    """Return True if a file, existing or not, and SQLite's other files can be written."""
     is_file_writable = not path.exists() or os.access(path, os.W_OK)
     return is_file_writable and os.access(path.parent, os.W_OK)
 
 
 class ReadOnlyFile:
-    """How such a file is opened at the moment."""
+    """The current way of opening such a file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -44,10 +45,10 @@ class ReadOnlyFile:
         self._seen: Seen | None = None
         self._url = ""
         self.generation = 0
-        """Counts up when the files have become others: older connections are of no use then."""
+        """Incremented when the files were replaced: older connections are then useless."""
 
     def refresh(self) -> int:
-        """The generation now."""
+        """Check the files; return the current generation."""
         with self._lock:
             if self._seen is None or self._look() != self._seen:
                 self._choose()
@@ -59,7 +60,7 @@ class ReadOnlyFile:
             self._url = ""
             before = self._look()
             url = self._chosen()
-            if self._look() == before:  # Else it was changed while it was looked at or copied.
+            if self._look() == before:  # Otherwise it was changed during the check or the copy.
                 self._url = url
                 self._seen = self._look()
                 return
@@ -70,7 +71,7 @@ class ReadOnlyFile:
         return _connect(self._url)
 
     def copy(self) -> Path:
-        """Copy the file and its `-wal` to a place of their own, gone with this process."""
+        """Copy the file and its `-wal` to a temporary folder, deleted when this process ends."""
         import tempfile
 
         folder = Path(tempfile.mkdtemp(prefix="relay-read-only-"))
@@ -84,7 +85,7 @@ class ReadOnlyFile:
     def _look(self) -> Seen:
         seen = [_fingerprint(f"{self._path}{end}") for end in ("", "-wal", "-shm")]
         if self._url.endswith(_READ_AS_IT_IS):
-            # SQLite itself sees what others write, unless the files are replaced.
+            # SQLite itself sees the writes of others, unless the files are replaced.
             return tuple(None if each is None else (each[0], 0, 0) for each in seen)
         shm = seen[2]
         return (*seen[:2], None if shm is None else (shm[0], 0, 0))

@@ -1,4 +1,4 @@
-"""Reads of the SQLite engine and its complaints, shared by the live ledger and a still view."""
+"""Reads and errors of the SQLite engine, shared by the live ledger and a snapshot."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ GET_EACH = """SELECT log, body FROM row
               WHERE log IN (SELECT value FROM json_each(?)) AND kind = ? AND key = ?"""
 ROWS = """SELECT key, body, due_ms FROM row
           WHERE log = ? AND kind = ? AND key > ? ORDER BY key LIMIT ?"""
-# From one kind to the next by a seek, however many rows the kinds have.
+# Seek from one kind to the next, however many rows the kinds have.
 NEXT_KIND = "SELECT min(kind) FROM row WHERE log = ? AND kind > ?"
 NEXT_LOG = """SELECT min(log) FROM (SELECT min(log) AS log FROM fact WHERE log >= ?1
                                     UNION ALL SELECT min(log) FROM row WHERE log >= ?1
                                     UNION ALL SELECT min(log) FROM trimmed WHERE log >= ?1)"""
 DUE = "SELECT log, kind, key, body, due_ms FROM row WHERE due_ms <= ? ORDER BY due_ms LIMIT ?"
 
-# Python cannot read every complaint of SQLite: one that quotes a damaged schema may be no UTF-8.
+# Python cannot decode every error of SQLite: one that quotes a damaged schema may not be UTF-8.
 FOREIGN = (sqlite3.Error, UnicodeDecodeError)
 
 
 class SqliteReads:
-    """The reads, over whatever connection `_ask` finds."""
+    """The reads, over any connection that `_ask` finds."""
 
     def _ask(self, sql: str, values: tuple[object, ...]) -> list[Any]:
         raise NotImplementedError
@@ -57,7 +57,7 @@ class SqliteReads:
         return [Row(kind, key, body, due_ms) for key, body, due_ms in found]
 
     def confirm(self, log: str) -> None:
-        """Nothing to do: what can be read is durable."""
+        """Do nothing: readable facts are durable."""
 
     def kinds(self, log: str) -> list[str]:
         kinds: list[str] = []
@@ -67,7 +67,7 @@ class SqliteReads:
 
     def logs(self, prefix: str, after: str, limit: int) -> list[str]:
         names: list[str] = []
-        # The text right behind `after` in byte order is `after` with a NUL.
+        # The text after `after` in byte order is `after` with a NUL.
         start = prefix if after < prefix else after + "\0"
         while len(names) < limit:
             name: str | None = self._ask(NEXT_LOG, (start,))[0][0]
@@ -83,7 +83,7 @@ class SqliteReads:
 
 
 class StillView(SqliteReads):
-    """One moment of the ledger: a read transaction on a connection of its own."""
+    """A snapshot of the ledger: a read transaction on its own connection."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
@@ -100,7 +100,7 @@ class StillView(SqliteReads):
 
 
 def translate(error: Exception, path: Path) -> RelayError:
-    """Say what SQLite complains of, about which file, and what to do."""
+    """Convert an error of SQLite into our own, with the file and the next step."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     if code == sqlite3.SQLITE_IOERR_SHMSIZE:  # There is no room for the shared memory file.
         return file_errors.no_room(path, error)

@@ -1,4 +1,4 @@
-"""The SQLite engine's schema: numbered steps, and the way from any of them to the newest.
+"""The SQLite engine's schema: numbered steps, and the upgrade from any of them to the newest.
 
 Rule: a migration is a new file in schema/; an old one is never edited.
 """
@@ -20,12 +20,12 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 
 def migrations(folder: Path = SCHEMA_FOLDER) -> list[str]:
-    """The steps from an empty file to the newest schema, oldest first."""
+    """Return the steps from an empty file to the newest schema, oldest first."""
     return [path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.sql"))]
 
 
 def migrate(connection: sqlite3.Connection, path: Path, steps: list[str]) -> None:
-    """Bring a database to the newest schema, one transaction a step.
+    """Upgrade a database to the newest schema, one transaction per step.
 
     Raises:
         Broken: it was written by a newer version.
@@ -35,8 +35,8 @@ def migrate(connection: sqlite3.Connection, path: Path, steps: list[str]) -> Non
     while (version := version_of(connection)) != len(steps):
         if version > len(steps):
             raise Broken(
-                f"the store has schema {version}; this version knows up to {len(steps)}",
-                "upgrade with: pip install --upgrade contextrelay",
+                f"the store has schema {version}; this version supports up to {len(steps)}",
+                "upgrade: pip install --upgrade contextrelay",
                 place=path,
             )
         connection.execute("BEGIN IMMEDIATE")
@@ -60,4 +60,4 @@ def _statements(script: str) -> Iterator[str]:
             yield statement
             statement = ""
     if statement.strip():
-        yield statement  # Without its semicolon; never left out.
+        yield statement  # A last statement without its semicolon.

@@ -1,10 +1,10 @@
-"""Writes of the SQLite engine: those of one transaction, gathered, and done in few statements.
+"""Writes of the SQLite engine: gathered per transaction, and done in few statements.
 
-After every statement other threads may run, and the next has to wait for them: were there one for
-each row, a large commit would wait a hundred times.
+After every statement other threads may run, and the next statement waits for them: with one per
+row, a large commit would wait a hundred times.
 
-Rule: a commit is refused before anything of it is gathered, so that the others of its group stay. A
-read of the database itself that has to see what was written flushes first.
+Rule: a commit is refused before any of it is gathered, so that the others of its group remain
+valid. A read of the database that has to see gathered writes flushes first.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from contextrelay.store.ledger.sqlite_reads import GET
 APPEND = "INSERT INTO fact (log, seq, body) VALUES {}"
 PUT = "INSERT OR REPLACE INTO row (log, kind, key, body, due_ms) VALUES {}"
 DELETE = "DELETE FROM row WHERE log = ? AND kind = ? AND key = ?"
-# The heads of those logs of some that have one; of each by a seek, however long it is.
+# The heads of the logs that have one; each by a seek, however long the log is.
 HEADS = """WITH asked (log) AS (VALUES {})
            SELECT log, coalesce((SELECT max(seq) FROM fact WHERE fact.log = asked.log),
                                 (SELECT seq FROM trimmed WHERE trimmed.log = asked.log)) AS head
            FROM asked WHERE head IS NOT NULL"""
 
-# How many entries a statement takes at most: each number of them is one to prepare and keep.
+# The sizes of statements in entries: each size is one more statement to prepare and cache.
 _ENTRIES_MAX = 64
 STATEMENTS_KEPT = 4 * _ENTRIES_MAX
 
 
 class Transaction:
-    """A write transaction and the heads that are known in it."""
+    """A write transaction and the heads known in it."""
 
     __slots__ = ("_facts", "_rows", "connection", "heads", "known_lock", "news")
 
@@ -48,7 +48,7 @@ class Transaction:
         self._rows: dict[tuple[str, str, str], tuple[bytes, int | None] | None] = {}
 
     def locked_by(self) -> bytes:
-        """The token of the ledger's lock, asked for once in a transaction."""
+        """Return the token of the ledger's lock, read once per transaction."""
         token = self.known_lock
         if token is None:
             found = self.connection.execute(GET, (LOCK_LOG, LOCK_KIND, ONLY)).fetchone()
@@ -64,7 +64,7 @@ class Transaction:
         """Do writes in order and return their logs' heads.
 
         Raises:
-            Stale: of one `expect` does not hold; none is done.
+            Stale: an `expect` does not match; none is done.
         """
         self._learn_heads(dict.fromkeys(write.log for write in writes))
         heads = heads_after(writes, self.heads)
@@ -90,7 +90,7 @@ class Transaction:
             self.heads.update(self.connection.execute(sql, values))
 
     def flush(self) -> None:
-        """Write down what was gathered."""
+        """Write what was gathered."""
         execute = self.connection.execute
         for sql, values in _statements(APPEND, self._facts):
             execute(sql, values)
@@ -109,7 +109,7 @@ class Transaction:
 def _statements(
     template: str, entries: Sequence[tuple[Any, ...]]
 ) -> Generator[tuple[str, tuple[Any, ...]]]:
-    """The statements that take all entries, each with its values."""
+    """Yield the statements that take all entries, each with its values."""
     for start in range(0, len(entries), _ENTRIES_MAX):
         some = entries[start : start + _ENTRIES_MAX]
         yield _spelled(template, len(some[0]), len(some)), tuple(chain.from_iterable(some))
@@ -123,7 +123,7 @@ def _spelled(template: str, width: int, size: int) -> str:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Generator[Transaction]:
-    """A transaction that is committed with the block, or undone."""
+    """Yield a transaction that is committed after the block, or rolled back."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         begun = Transaction(connection)

@@ -1,4 +1,4 @@
-"""A ledger over another one, which passes everything on; a view overrides what it changes."""
+"""A ledger that delegates to another one; a view overrides what it changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextrelay.store.ledger import Fact, Ledger, Reads, Row, Write
 
 
 class ReadsView:
-    """Passes every read on to what is behind it."""
+    """Delegates every read to the wrapped ledger."""
 
     def __init__(self, inner: Reads) -> None:
         self._reads = inner
@@ -42,7 +42,7 @@ class ReadsView:
 
 
 class LedgerView(ReadsView):
-    """Passes everything on to the ledger behind it."""
+    """Delegates everything to the wrapped ledger."""
 
     def __init__(self, inner: Ledger) -> None:
         super().__init__(inner)
@@ -98,7 +98,7 @@ class LedgerView(ReadsView):
 
 
 class SettledLedger(LedgerView):
-    """A ledger whose commits have an outcome: after a lost reply it asks the engine for it."""
+    """A ledger whose commits have a known outcome: after a lost reply it asks the engine."""
 
     @property
     def inner(self) -> Ledger:

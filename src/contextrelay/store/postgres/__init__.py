@@ -1,1 +1,1 @@
-"""The PostgreSQL engine: the ledger, its blobs, and what both stand on."""
+"""The PostgreSQL engine: the ledger, its blobs, and their shared client."""

@@ -1,7 +1,7 @@
-"""Arrays as PostgreSQL reads them: packed here, so that a call with many of them is cheap to send.
+"""PostgreSQL arrays in binary format, packed here, so that large ones are cheap to send.
 
-psycopg looks at every entry of a list to choose a type, and so a statement comes in many types,
-each prepared for itself. These have one.
+psycopg inspects every entry of a list to choose a type, so a statement is sent with many types,
+each prepared separately. These classes have one type each.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 Rule: a body without a name is a draft. A piece is written at its offset, so it may be sent twice,
 and its commit does not wait for the disk: a crash may lose pieces of a draft. So KEEP, whose commit
-syncs all that it has read, names a draft only if it has all its bytes. The id of a draft is random:
-a sequence may give the same number again after a crash or a fail-over, and two drafts would mix.
+syncs everything that it has read, names a draft only if all its bytes are present. The id of a
+draft is random: a sequence may repeat a number after a crash or a fail-over, and two drafts would
+mix.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ FIND = """SELECT id, size_bytes,
           FROM {store}.body AS found WHERE name = %b"""
 PIECE = """SELECT substring(bytes FROM (%b - start + 1)::int FOR %b::int) FROM {store}.piece
            WHERE body = %b AND start = %b"""
-# No lock is taken where the first finds nothing: there is nothing to delete.
+# Nothing is locked if the first condition matches no row.
 DELETE = """DELETE FROM {store}.body WHERE name = %b
             AND pg_try_advisory_xact_lock(1380273241, '{store}.body'::regclass::oid::int)"""
 MAY_DELETE = "SELECT pg_try_advisory_xact_lock(1380273241, '{store}.body'::regclass::oid::int)"
@@ -52,7 +53,7 @@ TIDY = """WITH gone AS (DELETE FROM {store}.body WHERE name IS NULL AND written_
 
 
 class PostgresBlobs:
-    """Blobs in the database that the ledger is in. The maker of the client closes it."""
+    """Blobs in the ledger's database. The creator of the client closes it."""
 
     def __init__(self, client: PostgresClient) -> None:
         self._client = client
@@ -64,7 +65,8 @@ class PostgresBlobs:
             yield draft
         finally:
             if not draft.kept:
-                # What cannot be discarded now is found by tidy, and must not hide an error.
+                # A draft that cannot be discarded now is deleted by tidy; this must not hide an
+                # error.
                 with suppress(Unavailable):
                     self._client.ask(DISCARD, (draft.id,))
 
@@ -81,7 +83,7 @@ class PostgresBlobs:
             length = min(stop, piece + CHUNK_BYTES, start + chunk_bytes) - start
             found = self._client.ask(PIECE, (start, length, identity, piece))
             if not found or len(found[0][0]) != length:
-                raise Broken(f"blob {name} went away while it was read")
+                raise Broken(f"blob {name} was deleted while it was read")
             yield found[0][0]
             start += length
 
@@ -112,7 +114,7 @@ class PostgresBlobs:
         """Keep blobs from being deleted.
 
         Raises:
-            Unavailable: at the end, if the hold could not be kept up all the time.
+            Unavailable: at the end, if the hold was interrupted.
         """
         with self._client.transaction() as ask:
             ask(HOLD)
@@ -125,7 +127,7 @@ class PostgresBlobs:
             yield ask(MAY_DELETE)[0][0]
 
     def close(self) -> None:
-        """Nothing to let go of: the client belongs to its maker."""
+        """Do nothing: the creator of the client closes it."""
 
 
 class _PostgresDraft:
@@ -148,7 +150,8 @@ class _PostgresDraft:
         size_bytes = self._size_bytes
         values = (name, size_bytes, self.id, name, size_bytes, self.id, name, self.id)
         self.kept = bool(self._client.ask(KEEP, values))
-        # After a lost reply the same body is sent again: the first blob stays, this draft goes.
+        # After a lost reply the same body is sent again: the first blob stays, this draft is
+        # deleted.
         if not self.kept and not self._client.ask(FIND, (name,)):
             raise _lost_draft()
 
@@ -161,4 +164,4 @@ class _PostgresDraft:
 
 
 def _lost_draft() -> Unavailable:
-    return Unavailable("the body was lost while it was written: a crash or a sweep", "push again")
+    return Unavailable("the body was lost during the write, by a crash or a sweep", "push again")

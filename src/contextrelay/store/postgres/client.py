@@ -1,9 +1,9 @@
-"""The PostgreSQL client: connections for ledger and blobs, with our errors and our retries.
+"""The PostgreSQL client: connections for ledger and blobs, with error conversion and retries.
 
-Rule: no state stays in a connection between two statements, so that each may be sent over another
-one: PgBouncer in transaction mode does that. Statements are prepared only where no such is between.
-`ask` is repeated, so it is only for what may be done twice; `once` is sent at most once, and an
-Unavailable from it leaves open whether it was done.
+Rule: a connection has no state between two statements, so that each may use another one, as
+PgBouncer does in transaction mode. Statements are prepared only on direct connections. `ask`
+repeats a statement, so it is only for idempotent ones; `once` sends it at most once, and an
+Unavailable from it leaves open whether it was executed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from contextrelay.limits import BUSY_MS_MAX
 from contextrelay.store.postgres.error_mapping import is_passing, is_undone, translate
 from contextrelay.store.server_address import ENCODE, check_server
 
-# Of one process to PostgreSQL, whose own default for all of them is 100.
+# Connections of one process; PostgreSQL's default for all processes is 100.
 POSTGRES_CONNECTIONS_MAX = 16
 
 
@@ -37,10 +37,10 @@ Answer = TypeVar("Answer")
 Values = Sequence[object]
 
 FIRST_PAUSE_S = 0.05
-# Together with the pauses between them about 6 s: as long as a fail-over may take.
+# With the pauses between them about 6 s: as long as a fail-over may take.
 REPEATS_MAX = 7
 CONNECT_S_MAX = 5
-# A peer that acknowledges nothing for so long is gone; who only listens has to ask whether it is.
+# A peer that acknowledges nothing for this long is dead; a connection that only listens has to ask.
 UNANSWERED_MS_MAX = 10_000
 # How often a statement is sent before it is prepared.
 PREPARE_AFTER = 3
@@ -48,7 +48,7 @@ _PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,50}\Z")
 
 
 def without_password(url: str) -> str:
-    """An address that may be shown: no user, no password, no options."""
+    """Return an address without user, password and options, for display."""
     scheme, _, rest = url.partition("://")
     return f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}"
 
@@ -56,22 +56,22 @@ def without_password(url: str) -> str:
 def _check(url: str) -> None:
     check_server(url)
     if re.search("%(?![0-9A-Fa-f]{2})|%00", url):
-        raise Invalid("the store's address has a % that begins no character", ENCODE)
+        raise Invalid("the store's address has a % that is not a valid escape", ENCODE)
 
 
 def _options() -> set[str]:
-    """The options that libpq takes in an address."""
+    """Return the options that libpq accepts in an address."""
     return {each.keyword.decode() for each in Conninfo.get_defaults()} | {"ssl"}
 
 
 def is_direct(connection: Connection) -> bool:
-    """Whether a server answers itself: a pooler between says the number of no process of it."""
+    """Return True if the connection is direct: a pooler reports a foreign process id."""
     found = connection.execute(b"SELECT pg_backend_pid()").fetchone()
     return found == (connection.info.backend_pid,)
 
 
 class PostgresClient:
-    """A database, and the schema in it that holds a store. Safe to use from many threads."""
+    """A database, and the schema that holds a store. Thread-safe."""
 
     def __init__(self, url: str) -> None:
         url = url.strip()
@@ -81,12 +81,12 @@ class PostgresClient:
         self.prefix = options.pop("prefix", "relay")
         if not _PREFIX.match(self.prefix):
             raise Invalid(
-                f"{self.prefix[:60]!r} cannot name a schema", "use small letters, digits and _"
+                f"invalid schema name {self.prefix[:60]!r}", "use lower-case letters, digits and _"
             )
         for name in options.keys() - _options():
-            hint = "leave it out, or see docs/engines.md for the options"
-            raise Invalid(f"the store's address has an unknown option {name[:40]!r}", hint)
-        # libpq takes a + as it is.
+            hint = "omit it, or see docs/engines.md for the options"
+            raise Invalid(f"unknown option in the store's address: {name[:40]!r}", hint)
+        # libpq does not decode a +.
         self._conninfo = f"{plain}?{urlencode(options, quote_via=quote)}" if options else plain
         self.address = without_password(url)
         self._idle: deque[Connection] = deque()
@@ -98,22 +98,22 @@ class PostgresClient:
 
     @property
     def shown(self) -> str:
-        """The address of the store, as it may be shown."""
+        """Return the store's address for display."""
         return self.address + ("" if self.prefix == "relay" else f"?prefix={self.prefix}")
 
     def ask(self, sql: str, values: Values = ()) -> list[Any]:
-        """Send a statement that may be done twice, again while nobody answers; its rows."""
+        """Send an idempotent statement, again while the server is unreachable; return its rows."""
         return self._repeat(lambda: self._send(sql, values), is_passing)
 
     def once(self, sql: str, values: Values = ()) -> list[Any]:
-        """Send a statement at most once, except where it was undone for sure; its rows."""
+        """Send a statement once, or again if it was certainly rolled back; return its rows."""
         return self._repeat(lambda: self._send(sql, values, sent_once=True), is_undone)
 
     def connect(self) -> Connection:
-        """A connection of its own, for who keeps it longer than a statement.
+        """Return a dedicated connection, for use longer than one statement.
 
         Raises:
-            Unavailable: nobody answers, or we are refused.
+            Unavailable: the server is unreachable or refuses the connection.
         """
         if self._is_closed:
             raise Unavailable("the store was closed", "open the relay again", place=self.address)
@@ -139,7 +139,7 @@ class PostgresClient:
 
     @contextmanager
     def transaction(self, isolation: IsolationLevel | None = None) -> Generator[Ask]:
-        """A transaction on a connection of its own, given as what asks in it."""
+        """Yield a function that sends statements in a transaction on a dedicated connection."""
         connection = self.connect()
         connection.isolation_level = isolation
         connection.read_only = None if isolation is None else True
@@ -156,7 +156,7 @@ class PostgresClient:
             connection.close()
 
     def spelled(self, sql: str) -> bytes:
-        """A statement with the schema's name in it, where it says {store}."""
+        """Return a statement with the schema's name in place of {store}."""
         found = self._spelled.get(sql)
         if found is None:
             found = self._spelled[sql] = sql.replace("{store}", f'"{self.prefix}"').encode()
@@ -172,7 +172,7 @@ class PostgresClient:
         if not self._free.acquire(timeout=BUSY_MS_MAX / 1_000):
             raise Unavailable(
                 f"all {POSTGRES_CONNECTIONS_MAX} connections to the store's server are in use",
-                "try again, with fewer requests at a time",
+                "try again with fewer concurrent requests",
                 place=self.address,
             )
         try:
@@ -188,7 +188,7 @@ class PostgresClient:
         self, connection: Connection, sql: str, values: Values, *, sent_once: bool = False
     ) -> list[Any]:
         try:
-            # Without values it may be several statements at once: those of a step of the schema.
+            # Without values it may be several statements at once: those of a schema step.
             cursor = connection.execute(self.spelled(sql), values or None, binary=bool(values))
             return [] if cursor.rownumber is None else cursor.fetchall()
         except psycopg.Error as error:
@@ -203,7 +203,7 @@ class PostgresClient:
             connection.close()
 
     def _one_alive(self) -> Connection:
-        """An idle connection to which the server has said nothing: it would say good-bye."""
+        """Return an idle connection on which the server sent nothing, such as a shutdown notice."""
         while self._idle:
             try:
                 connection = self._idle.pop()
@@ -224,14 +224,14 @@ class PostgresClient:
             try:
                 return send()
             except RelayError as error:
-                # Who cannot reach the server at its very start hears of it at once.
+                # A server unreachable at the first connection is reported at once.
                 if not was_up or not may_repeat(error.__cause__):
                     raise
             time.sleep(FIRST_PAUSE_S * 2**attempt)
         return send()
 
     def leave_to_parent(self) -> None:
-        """In a forked child: let go of the parent's connections without closing them."""
+        """In a forked child: abandon the parent's connections without closing them."""
         _parents_connections.extend(self._idle)
         self._idle = deque()
         self._free = threading.BoundedSemaphore(POSTGRES_CONNECTIONS_MAX)
@@ -241,7 +241,7 @@ Ask = Callable[..., list[Any]]
 
 _clients: WeakSet[PostgresClient] = WeakSet()
 _parents_connections: list[Connection] = []
-"""Kept for ever: closing one would end the session that the parent is using."""
+"""Kept forever: closing one would end the session that the parent uses."""
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(

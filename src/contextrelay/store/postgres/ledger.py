@@ -1,11 +1,11 @@
-"""The ledger on PostgreSQL: several servers, one store.
+"""The ledger on PostgreSQL: several relay servers can share one store.
 
-A commit is one call of a function of the schema (schema/0003.sql): one trip, one transaction. It
-locks the entries of its logs, in order, until its end; so the numbers of a log have no gap, and
-nobody sees a number before those under it.
+A commit is one call of a function of the schema (schema/0003.sql): one round trip, one transaction.
+It locks the entries of its logs, in order, until its end; so the numbers of a log have no gap, and
+no reader sees a number before the lower ones.
 
-Commits of one process that come together go in one call: every push writes to the log of all
-artifacts, and one by one they would each wait for the other's way to disk.
+Concurrent commits of one process are sent in one call: every push writes to the log of all
+artifacts, and separate calls would each wait for the other's sync.
 
 Rule: every commit has an id, which is written with it (schema/0003.sql). So a call may be sent
 again after a lost reply, also together with others.
@@ -72,7 +72,7 @@ TALLY_ALL = """INSERT INTO {store}.tally AS old (name, field, amount)
                ON CONFLICT (name, field) DO UPDATE SET amount = old.amount + excluded.amount
                RETURNING name"""
 
-# How often, and how many at a time, old ids are forgotten: more than come in between.
+# How often, and how many at a time, old ids are deleted: more than are added in between.
 FORGET_EVERY_S = 10
 FORGET_MAX = 50_000
 
@@ -117,7 +117,7 @@ class PostgresLedger(PostgresReads):
         return self.client.ask(SETTLE, (id,))[0][0]
 
     def confirm(self, log: str) -> None:
-        """Nothing to do: what can be read is durable."""
+        """Do nothing: readable facts are durable."""
 
     def trim(self, log: str, before: int) -> None:
         if not self.client.once(TRIM, (current_token(), log, before))[0][0]:
@@ -139,7 +139,7 @@ class PostgresLedger(PostgresReads):
     def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
         if not amounts:
             return dict(self.client.ask(TALLIED, (name,)))
-        fields = sorted(amounts)  # In one order for all: two who add cannot wait for each other.
+        fields = sorted(amounts)  # The same order everywhere, so that two writers cannot deadlock.
         added = [amounts[field] for field in fields]
         return dict(self.client.once(TALLY, (name, fields, added, name, fields)))
 
@@ -162,7 +162,7 @@ class PostgresLedger(PostgresReads):
     def still(self) -> Generator[Reads]:
         with self.client.transaction(IsolationLevel.REPEATABLE_READ) as ask:
             view = PostgresReads(ask)
-            view.last("")  # The moment is that of the first read.
+            view.last("")  # The snapshot starts at the first read.
             yield view
 
     def patience(self) -> AbstractContextManager[None]:
@@ -170,7 +170,7 @@ class PostgresLedger(PostgresReads):
 
     def check(self) -> list[str]:
         risky = [
-            f"the store's server may lose what is stored when its machine stops: {name} is off; "
+            f"the store's server may lose stored data on a power loss: {name} is off; "
             f"set {name} = on in postgresql.conf"
             for (name,) in self.client.ask(RISKY)
         ]
@@ -183,7 +183,7 @@ class PostgresLedger(PostgresReads):
         self.client.close()
 
     def _try_group(self, group: list[Ticket[Writes]]) -> bool:
-        """Do the writes of a group in one call; False if that failed and nothing was done."""
+        """Do the writes of a group in one call; return False if it failed and nothing was done."""
         token = group[0].token or UNLOCKED
         same = [ticket for ticket in group if ticket.token == token]
         is_done = self._do(token, same)
@@ -197,7 +197,7 @@ class PostgresLedger(PostgresReads):
         except Unavailable as error:
             for ticket in group:
                 ticket.error = error
-            return True  # It was sent again as long as may be.
+            return True  # All retries were used.
         except RelayError as error:
             for ticket in group:
                 ticket.error = error
@@ -216,12 +216,12 @@ def _answer(ticket: Ticket[Writes], heads: list[int | None]) -> None:
             ticket.error = Stale(write.log, -1 - head)
             return
     if None in heads:
-        ticket.error = Unavailable("the write was given up before it arrived", "try again")
+        ticket.error = Unavailable("the write was withdrawn before it arrived", "try again")
     ticket.answer = heads
 
 
 def _arguments(callers: Iterable[Writes]) -> list[bytes]:
-    """The arrays that commit_writes takes."""
+    """Return the arrays that commit_writes takes."""
     callers = list(callers)
     writes = [(caller, write) for caller, (_, some) in enumerate(callers) for write in some]
     logs = sorted({write.log for _, write in writes})

@@ -1,8 +1,8 @@
-"""Hints over LISTEN and NOTIFY: one thread that calls all listeners with the log that has news.
+"""Notifications over LISTEN and NOTIFY: one thread calls all listeners with the changed log.
 
-Rule: what is notified while nobody listens is lost. So whenever the connection was away, listeners
-hear None: "some log". Behind PgBouncer in transaction mode nothing is ever heard: there the thread
-asks, now and then, whether anybody wrote.
+Rule: notifications during a disconnect are lost. So after every reconnect listeners get None: "some
+log". Behind PgBouncer in transaction mode no notification ever arrives: there the thread polls for
+writes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PAUSE_S_MAX = 5.0
 READY_S_MAX = 5.0
 POLL_S = 0.05
 
-# Moves with every transaction that writes.
+# Changes with every transaction that writes.
 WRITTEN = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text"
 
 Hear = Callable[[str | None], None]
@@ -43,7 +43,7 @@ class PostgresListener:
         self._thread.start()
 
     def add(self, hear: Hear) -> Callable[[], None]:
-        """Call `hear` from now on: what is written after this returned is heard, or None is."""
+        """Call `hear` from now on: writes after this returns are reported, possibly as None."""
         self._hearers.append(hear)
         self._ready.wait(READY_S_MAX)
 

@@ -1,4 +1,4 @@
-"""The PostgreSQL engine's schema: numbered steps, and the way from any of them to the newest.
+"""The PostgreSQL engine's schema: numbered steps, and the upgrade from any of them to the newest.
 
 Rule: a step is a new file in schema/; an old one is never edited.
 """
@@ -16,7 +16,7 @@ SCHEMA_FOLDER = Path(__file__).parent / "schema"
 SCHEMA_VERSION = 3
 
 VERSION = "SELECT coalesce(max(number), 0) FROM {store}.step"
-# Of two who open a new store at once, one makes it.
+# If two processes open a new store at once, one creates it.
 TAKE_TURNS = "SELECT pg_advisory_xact_lock(1380273241, hashtext(%b))"
 EXISTS = "SELECT 1 FROM pg_namespace WHERE nspname = %b"
 FIRST = "CREATE TABLE IF NOT EXISTS {store}.step (number int PRIMARY KEY, done_ms bigint NOT NULL)"
@@ -24,7 +24,7 @@ DONE = "INSERT INTO {store}.step VALUES (%b, extract(epoch FROM clock_timestamp(
 
 
 def bring_up_to_date(client: PostgresClient, steps: list[str] | None = None) -> None:
-    """Make the schema, or bring it to the newest step.
+    """Create the schema, or upgrade it to the newest step.
 
     Raises:
         Broken: it was written by a newer version.
@@ -46,8 +46,8 @@ def bring_up_to_date(client: PostgresClient, steps: list[str] | None = None) -> 
             steps = migrations() if steps is None else steps
             if version > len(steps):
                 raise Broken(
-                    f"the store has schema {version}; this version knows up to {len(steps)}",
-                    "upgrade with: pip install --upgrade contextrelay",
+                    f"the store has schema {version}; this version supports up to {len(steps)}",
+                    "upgrade: pip install --upgrade contextrelay",
                     place=client.address,
                 )
             for number in range(version, len(steps)):
@@ -57,7 +57,7 @@ def bring_up_to_date(client: PostgresClient, steps: list[str] | None = None) -> 
 
 
 def migrations(folder: Path = SCHEMA_FOLDER) -> list[str]:
-    """The steps from an empty schema to the newest, oldest first."""
+    """Return the steps from an empty schema to the newest, oldest first."""
     return [path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.sql"))]
 
 

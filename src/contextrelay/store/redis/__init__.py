@@ -1,1 +1,1 @@
-"""Redis and Valkey: connections, hints and indexes."""
+"""The Redis and Valkey engine: the ledger, its blobs, and their shared client."""

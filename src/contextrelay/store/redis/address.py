@@ -1,10 +1,10 @@
-"""Addresses of Redis and Valkey: which servers, by which password, and how durable writes are.
+"""Addresses of Redis and Valkey: servers, credentials, and the durability of writes.
 
 redis://host:6379/0              a server, or a node of a cluster
 redis+sentinel://h1,h2,h3/name   the master of that name, as the sentinels know it
-rediss://, rediss+sentinel://    the same over TLS; valkey:// and valkeys:// likewise
+rediss://, rediss+sentinel://    the same over TLS; valkey:// and valkeys:// work too
 ?durability=fast|replicated      whether a write waits for all replicas, or for ?replicas=N of them
-?sentinel_password=P             of the sentinels, where they have one
+?sentinel_password=P             the password of the sentinels, if they have one
 Other options are those of redis-py: ?ssl_ca_certs=FILE, ?client_name=NAME ...
 """
 
@@ -26,34 +26,37 @@ _SENTINEL = "+sentinel"
 
 
 class Address(Struct, frozen=True):
-    """What an address says."""
+    """The parts of an address."""
 
     shown: str
     """Without user, password and options."""
     url: str
-    """As redis-py takes it, of the server, or of what is to be the master."""
+    """In the format of redis-py, of the server, or of the future master."""
     sentinels: tuple[tuple[str, int], ...] = ()
     master: str = ""
     sentinel_password: str | None = None
     is_replicated: bool = False
     replicas: int | None = None
-    """How many have to confirm a write, if that was said."""
+    """How many replicas have to confirm a write, if given."""
 
 
 def parse(url: str) -> Address:
-    """Read an address.
+    """Parse an address.
 
     Raises:
-        Invalid: it makes no sense.
+        Invalid: it cannot be parsed.
     """
     parts = _split(url.strip())
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     durability = options.pop("durability", "fast")
     if durability not in ("fast", "replicated"):
-        raise Invalid(f"durability is {durability[:40]!r}", "write fast or replicated")
+        raise Invalid(f"invalid durability {durability[:40]!r}", "use fast or replicated")
     replicas = options.pop("replicas", "")
     if replicas and not (replicas.isascii() and replicas.isdigit() and 0 < int(replicas) < 100):
-        raise Invalid(f"replicas is {replicas[:40]!r}", "write how many have to confirm a write")
+        raise Invalid(
+            f"invalid replicas {replicas[:40]!r}",
+            "pass the number of replicas that confirm a write",
+        )
     plain = Address(
         shown=without_password(url),
         url="",
@@ -73,9 +76,10 @@ def parse(url: str) -> Address:
     sentinels = tuple(_host_and_port(each, url) for each in hosts.split(","))
     if not name:
         raise Invalid(
-            f"{plain.shown} names no master", "write redis+sentinel://host1,host2,host3/name"
+            f"missing name of the master in {plain.shown}",
+            "use redis+sentinel://host1,host2,host3/name",
         )
-    # The host is not asked: the sentinels say which it is.
+    # The host is a placeholder: the sentinels return the real one.
     return replace(
         plain,
         url=f"{scheme}://{user}{at}localhost/{database or 0}{query}",
@@ -88,16 +92,16 @@ def _split(url: str) -> SplitResult:
     check_server(url)
     try:
         parts = urlsplit(url)
-    except ValueError:  # It quotes what it cannot read.
-        raise Invalid("the store's address cannot be read", f"{ENCODE}, %5B for [") from None
+    except ValueError:  # The error quotes the invalid text.
+        raise Invalid("the store's address cannot be parsed", f"{ENCODE}, %5B for [") from None
     if "#" in url:
-        raise Invalid("the store's address has a # in it", ENCODE)
+        raise Invalid("the store's address contains a #", ENCODE)
     return parts
 
 
 def _check_database(path: str) -> None:
     if not re.fullmatch("/?[0-9]{0,9}/?", path):
-        raise Invalid("the database in the store's address is no number", "write redis://host/0")
+        raise Invalid("the database in the store's address is not a number", "use redis://host/0")
 
 
 def _host_and_port(text: str, url: str) -> tuple[str, int]:
@@ -107,11 +111,11 @@ def _host_and_port(text: str, url: str) -> tuple[str, int]:
             return found.hostname, found.port or SENTINEL_PORT
     except ValueError:
         pass
-    raise Invalid(f"{text[:80]!r} in {without_password(url)} is no host", "write host:port")
+    raise Invalid(f"invalid host {text[:80]!r} in {without_password(url)}", "use host:port")
 
 
 def without_password(url: str) -> str:
-    """An address that may be shown: no user, no password, no options."""
+    """Return an address without user, password and options, for display."""
     parts = urlsplit(url)
     if parts.scheme.endswith(_SENTINEL):
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

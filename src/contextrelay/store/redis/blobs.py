@@ -1,11 +1,11 @@
 """Blobs on Redis or Valkey, with the keys of their store (store/redis/ledger.py).
 
     {relay}:b:<id>       a body, a string that only grows
-    {relay}:m:<id>       its `written_ms`, and its `name` once it is whole
-    {relay}:blob:<name>  "<id> <size>": the pointer. Setting it is what makes a blob
-    {relay}:bodies       ids of bodies, a sorted set; an id begins with its time
+    {relay}:m:<id>       its `written_ms`, and its `name` once it is complete
+    {relay}:blob:<name>  "<id> <size>": the pointer. Setting it creates the blob
+    {relay}:bodies       ids of bodies, a sorted set; an id starts with its time
     {relay}:holds        holders of blobs, scored by when their hold ends
-    {relay}:deletes      processes that delete from an object store, scored likewise
+    {relay}:deletes      processes that delete from an object store, scored the same way
 
 Rule: a body enters `bodies` with its first byte and leaves it with its last, so that `tidy` finds
 every body without a pointer. Chunks are written at their offsets, so that one may be sent twice.
@@ -25,7 +25,7 @@ from contextrelay.store.blobs import BlobFact
 from contextrelay.store.redis.client import Command, RedisClient
 
 BATCH = 256
-# A hold that is not renewed ends by itself, as does a delete of a process that died.
+# A hold that is not renewed expires, as does a delete of a process that died.
 HOLD_MS = 60_000
 RENEW_S = HOLD_MS / 4 / 1_000
 DELETE_MS = 20_000
@@ -45,7 +45,7 @@ redis.call('ZADD', KEYS[2], 0, ARGV[1])
 return 1
 """
 
-# KEYS: body, m. ARGV: where the chunk begins, the chunk. Answers whether it is there.
+# KEYS: body, m. ARGV: the offset of the chunk, the chunk. Returns whether it is stored.
 APPEND = f"""{NOW}
 local size, start = redis.call('STRLEN', KEYS[1]), tonumber(ARGV[1])
 if redis.call('EXISTS', KEYS[2]) == 0 then return 0 end
@@ -58,7 +58,8 @@ redis.call('HSET', KEYS[2], 'written_ms', now_ms)
 return 1
 """
 
-# KEYS: body, m, the pointer. ARGV: the size, the name, the id. Answers whether the body was whole.
+# KEYS: body, m, the pointer. ARGV: the size, the name, the id. Returns whether the body was
+# complete.
 FINISH = f"""{NOW}
 if redis.call('EXISTS', KEYS[2]) == 0 then return 0 end
 if redis.call('STRLEN', KEYS[1]) ~= tonumber(ARGV[1]) then return 0 end
@@ -74,8 +75,8 @@ redis.call('ZREM', KEYS[3], ARGV[1])
 return 1
 """
 
-# KEYS: body, m, bodies, the pointer of its name. ARGV: the id, a time: delete only what no pointer
-# names and was last written before. Answers whether it was deleted.
+# KEYS: body, m, bodies, the pointer of its name. ARGV: the id, a time: deletes a body without a
+# pointer that was last written before. Returns whether it was deleted.
 REAP = f"""
 local pointer = redis.call('GET', KEYS[4])
 if pointer and string.find(pointer, ARGV[1] .. ' ', 1, true) == 1 then return 0 end
@@ -83,8 +84,8 @@ if tonumber(redis.call('HGET', KEYS[2], 'written_ms') or 0) >= tonumber(ARGV[2])
 {DISCARD}
 """
 
-# KEYS: body, m, bodies, the pointer, holds. ARGV: the id, what the pointer should be. A blob that
-# is held stays for the next sweep.
+# KEYS: body, m, bodies, the pointer, holds. ARGV: the id, the expected pointer. A held blob is left
+# for the next sweep.
 DELETE = f"""{NOW}
 redis.call('ZREMRANGEBYSCORE', KEYS[5], '-inf', now_ms)
 if redis.call('ZCARD', KEYS[5]) > 0 or redis.call('GET', KEYS[4]) ~= ARGV[2] then return 0 end
@@ -92,7 +93,7 @@ redis.call('DEL', KEYS[4])
 {DISCARD}
 """
 
-# KEYS: holds, deletes. ARGV: an id, DELETE_MS. Answers the time, or 0 while there is any hold.
+# KEYS: holds, deletes. ARGV: an id, DELETE_MS. Returns the time, or 0 while there is any hold.
 MAY_DELETE = f"""{NOW}
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now_ms)
 if redis.call('ZCARD', KEYS[1]) > 0 then return 0 end
@@ -100,8 +101,8 @@ redis.call('ZADD', KEYS[2], now_ms + ARGV[2], ARGV[1])
 return now_ms
 """
 
-# KEYS: holds, deletes. ARGV: an id, HOLD_MS, whether it is new. Answers how many deletes are under
-# way, or -1 where the hold had ended.
+# KEYS: holds, deletes. ARGV: an id, HOLD_MS, whether it is new. Returns the number of deletes in
+# progress, or -1 if the hold had expired.
 HOLD = f"""{NOW}
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now_ms)
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now_ms)
@@ -112,7 +113,7 @@ return redis.call('ZCARD', KEYS[2])
 
 
 class RedisBlobs:
-    """Blobs on a server that the ledger uses too. The maker of the client closes it."""
+    """Blobs on the ledger's server. The creator of the client closes it."""
 
     def __init__(self, client: RedisClient, prefix: str = "relay") -> None:
         self._client = client
@@ -130,7 +131,8 @@ class RedisBlobs:
             yield draft
         finally:
             if not draft.kept:
-                # What cannot be discarded now is found by tidy, and must not hide an error.
+                # A draft that cannot be discarded now is deleted by tidy; this must not hide an
+                # error.
                 with suppress(Unavailable):
                     keys = (*self.body_keys(identity), self._bodies)
                     self._client.settle("EVAL", DISCARD, len(keys), *keys, identity)
@@ -145,14 +147,14 @@ class RedisBlobs:
             end = min(at + chunk_bytes, stop)
             chunk: bytes = self._client.ask("GETRANGE", body, at, end - 1)
             if len(chunk) != end - at:
-                raise Broken(f"blob {name} went away while it was read")
+                raise Broken(f"blob {name} was deleted while it was read")
             yield chunk
 
     def stored_bytes(self, name: str) -> int:
         return self._find(name)[1]
 
     def _find(self, name: str) -> tuple[str, int]:
-        """Return the key of a blob's bytes, and how many there are."""
+        """Return the key of a blob's bytes, and its size."""
         pointer = self._client.ask("GET", self.pointer(name))
         if pointer is None:
             raise Broken(f"blob {name} is missing")
@@ -191,7 +193,7 @@ class RedisBlobs:
         """Keep blobs from being deleted.
 
         Raises:
-            Unavailable: at the end, if the hold could not be kept up all the time.
+            Unavailable: at the end, if the hold was interrupted.
         """
         holder = os.urandom(8).hex()
         deletes = self._renew(holder, new=True)
@@ -200,7 +202,7 @@ class RedisBlobs:
             time.sleep(POLL_S)
             deletes = self._renew(holder, new=False)
         if deletes != 0:
-            raise Unavailable("deletes that are under way do not end", "try again in a minute")
+            raise Unavailable("deletes in progress do not finish", "try again in a minute")
         ended, lapsed = threading.Event(), threading.Event()
         renewer = threading.Thread(
             target=self._keep_up, args=(holder, ended, lapsed), name="relay-hold", daemon=True
@@ -213,7 +215,9 @@ class RedisBlobs:
             renewer.join()
             self._client.ask("ZREM", self._hold_keys[0], holder)
         if lapsed.is_set():
-            raise Unavailable("the hold on blobs ended early: the server did not answer", "again")
+            raise Unavailable(
+                "the hold on blobs expired early: the server was unreachable", "again"
+            )
 
     @contextmanager
     def deleting(self) -> Generator[bool]:
@@ -226,7 +230,7 @@ class RedisBlobs:
                 self._client.ask("ZREM", self._hold_keys[1], leave)
 
     def close(self) -> None:
-        """Do nothing: the client belongs to its maker."""
+        """Do nothing: the creator of the client closes it."""
 
     def body_keys(self, identity: str) -> tuple[str, str]:
         return f"{self._tag}:b:{identity}", f"{self._tag}:m:{identity}"
@@ -241,7 +245,7 @@ class RedisBlobs:
             low = b"(" + batch[-1]
 
     def _seen(self, batch: list[bytes]) -> list[tuple[str, int, str, bytes | None]]:
-        """Return id, time, name and the name's pointer of those of a batch that are still there."""
+        """Return id, time, name and the name's pointer of the existing bodies of a batch."""
         identities = [name.decode() for name in batch]
         about: list[list[bytes | None]] = self._client.ask_all(
             [("HMGET", self.body_keys(name)[1], "written_ms", "name") for name in identities]
@@ -266,7 +270,7 @@ class RedisBlobs:
                     lapsed.set()
                     return
             except RelayError:
-                # The next round tries again; a hold that ended meanwhile is seen then.
+                # The next round tries again; a hold that expired meanwhile is detected then.
                 continue
 
 

@@ -1,7 +1,7 @@
-"""The Redis client: one pool of connections for ledger and blobs, with our errors and our retries.
+"""The Redis client: one connection pool for ledger and blobs, with error conversion and retries.
 
-Rule: redis-py repeats nothing by itself. Everything is repeated here, so a command that must not be
-done twice is a script that remembers its answer (store/redis/ledger.py).
+Rule: redis-py does not retry. All retries are done here, so a command that must not run twice is a
+script that remembers its answer (store/redis/ledger.py).
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ Answer = TypeVar("Answer")
 
 FIRST_PAUSE_S = 0.05
 PAUSE_S_MAX = 0.5
-# How long what may be sent again is: at the start, and during a fail-over.
+# How long idempotent commands are retried: at the start, and during a fail-over.
 FIRST_S_MAX = 1.5
 CONFIRM_S_MAX = 5.0
 ANSWER_S_MAX = 10.0
 CONNECT_S_MAX = 5.0
-# Of one of several tries, and of a sentinel; and how long a server waits for its replicas, twice:
-# a file that is synced every second takes more than one.
+# Timeouts of one attempt and of a sentinel; and how long a server waits for its replicas, twice:
+# a file that is synced every second needs more than one.
 GUARDED_S_MAX = 2.5
 GUARDED_CONNECT_S_MAX = 1.0
 WAIT_MS = 1_200
-# An idle connection is tried with a PING after this long: a dead one is then replaced first.
+# An idle connection is checked with a PING after this long: a dead one is replaced first.
 IDLE_S_MAX = 15
 SCANNED_KEYS = 1_000
 
-# Of a host that swallows what is sent to it nothing is heard but these ends.
+# For a host that drops all packets these timeouts are the only signal.
 assert 2 * WAIT_MS / 1_000 < GUARDED_S_MAX
 assert CONFIRM_S_MAX + GUARDED_CONNECT_S_MAX + GUARDED_S_MAX + LOOK_S_MAX < ANSWER_S_MAX
 
@@ -61,8 +61,8 @@ def connect(url: str) -> RedisClient:
     """Connect to a server, to the cluster that it belongs to, or to the master of some sentinels.
 
     Raises:
-        Invalid: the address makes no sense.
-        Unavailable: nobody answers there.
+        Invalid: the address is invalid.
+        Unavailable: the server is unreachable.
     """
     address = parse(url)
     is_guarded = address.is_replicated or bool(address.sentinels)
@@ -82,9 +82,9 @@ def connect(url: str) -> RedisClient:
             server = RedisClient(_cluster(address, options), address, clustered=True)
         server.greet()
         server.learn_replicas()
-    except (ValueError, TypeError):  # redis-py looks at some options as it connects.
+    except (ValueError, TypeError):  # redis-py checks some options when it connects.
         server.close()
-        message = "the store's address has an option with a value that it cannot have"
+        message = "an option in the store's address has an invalid value"
         raise Invalid(
             message, "see docs/engines.md for the options", place=server.address
         ) from None
@@ -108,20 +108,20 @@ def _cluster(address: Address, options: dict[str, Any]) -> RedisCluster:
 
 
 class _End(threading.local):
-    """When this thread's time is over, where several things share one; 0: none failed yet."""
+    """The deadline of this thread, shared by several commands; 0: none has failed yet."""
 
     is_shared = False
     at_s = 0.0
 
 
 class RedisClient:
-    """A server or a cluster. Safe to use from many threads."""
+    """A server or a cluster. Thread-safe."""
 
     def __init__(self, redis: Redis | RedisCluster, address: Address, *, clustered: bool) -> None:
         self.clustered = clustered
         self.address = address.shown
         self.is_guarded = address.is_replicated or bool(address.sentinels)
-        """Whether writes are sent until they are confirmed: they have to carry an id (GUARD)."""
+        """Whether writes are sent until they are confirmed: they need an id (GUARD)."""
         self._said = address
         self._replicas = 0
         self._was_up = False
@@ -130,18 +130,18 @@ class RedisClient:
         self._execute: Callable[..., Any] = cast(Any, redis).execute_command
 
     def ask(self, *words: Word) -> Any:
-        """Send a command that may be done twice, and send it again while nobody answers."""
+        """Send an idempotent command, again while the server is unreachable."""
         return self._repeat(lambda: self._execute(*words))
 
     def ask_all(self, commands: Sequence[Command]) -> list[Any]:
-        """Send commands that may be done twice, in one go; between nodes they have no order."""
+        """Send idempotent commands in one pipeline; between nodes they have no order."""
         return self._repeat(lambda: self._pipe(commands)) if commands else []
 
     def settle(self, *words: Word) -> Any:
-        """Send a command that writes, until it is as durable as the address says.
+        """Send a command that writes, until it is as durable as the address requires.
 
         Raises:
-            Unconfirmed: it may have been done, but not all replicas say so.
+            Unconfirmed: it may have been done, but not all replicas confirm it.
         """
         if not self.is_guarded:
             return self._repeat(lambda: self._execute(*words), is_write=True)
@@ -153,7 +153,7 @@ class RedisClient:
             raise unconfirmed(self.address, self._replicas) from error
 
     def settle_all(self, commands: Sequence[Command]) -> None:
-        """Send commands that may be done twice, to any nodes, as `settle` does."""
+        """Send idempotent commands to any nodes, with the guarantees of `settle`."""
         if not self.waits:
             self.ask_all(commands)
             return
@@ -162,7 +162,7 @@ class RedisClient:
 
     @contextmanager
     def bounded(self) -> Generator[None]:
-        """Give all that this thread sends inside one time together, from what fails first."""
+        """Apply one deadline to all commands of this thread in the block, from the first error."""
         if self._end.is_shared:
             yield
             return
@@ -173,14 +173,14 @@ class RedisClient:
             self._end.is_shared, self._end.at_s = False, 0.0
 
     def keys(self, begin: str) -> Iterator[str]:
-        """Yield all keys that begin so, in no order; one may come twice. It looks at every key."""
+        """Yield all keys with a prefix, in no order; one may occur twice. It scans every key."""
         pattern = re.sub(r"([\\*?\[\]])", r"\\\1", begin) + "*"
         found = cast(Any, self._redis).scan_iter(match=pattern, count=SCANNED_KEYS)
         while (key := self._guard(lambda: next(found, None))) is not None:
             yield key.decode()
 
     def subscribe(self, channel: str) -> PubSub:
-        """Subscribe on any node: nodes pass on to each other what is published."""
+        """Subscribe on any node: nodes forward published messages to each other."""
         return self._guard(lambda: self._subscribed(channel))
 
     def server_ms(self) -> int:
@@ -188,12 +188,12 @@ class RedisClient:
         return int(self.ask("EVAL", CLOCK, 0))
 
     def greet(self) -> None:
-        """Find out whether the server answers: only then is a later silence waited out."""
+        """Check that the server answers: only then is a later outage waited out."""
         self.ask("EVAL", CLOCK, 0)
         self._was_up = True
 
     def learn_replicas(self) -> None:
-        """Find out how many replicas have to confirm a write: all that are configured.
+        """Determine how many replicas have to confirm a write: all that are configured.
 
         Raises:
             Unavailable: there is none.
@@ -203,14 +203,14 @@ class RedisClient:
         self._replicas = self._said.replicas or self._guard(self._count_replicas)
         if not self._replicas:
             raise Unavailable(
-                "the store's server has no replica, and durability=replicated waits for one",
+                "the store's server has no replica, but durability=replicated requires one",
                 "connect replicas to it, or use ?durability=fast",
                 place=self.address,
             )
 
     @property
     def waits(self) -> bool:
-        """Whether writes wait for replicas."""
+        """Return True if writes wait for replicas."""
         return self._replicas > 0
 
     def close(self) -> None:
@@ -231,12 +231,12 @@ class RedisClient:
         return min(masters.values(), default=0)
 
     def _node_of(self, command: Command) -> Any:
-        # Of a script the first of its keys, else the key itself.
+        # The first key of a script, or else the key itself.
         key = command[3] if command[0] == "EVAL" else command[1]
         return cast(Any, self._redis).get_node_from_key(key)
 
     def _confirmed(self, command: Command) -> Any:
-        """Send a command to its node, as `_sent` does, also while its slot moves to another."""
+        """Send a command to its node like `_sent`, also while its slot is being moved."""
         node = self._node_of(command) if self.clustered else None
         try:
             return self._sent(command, node)
@@ -254,10 +254,10 @@ class RedisClient:
             raise
 
     def _sent(self, command: Command, node: Any, *, asking: bool = False) -> Any:
-        """Send a command on one connection; its answer, once every replica has what it wrote.
+        """Send a command on one connection; return its answer once every replica has its writes.
 
-        It writes also where it is sent again: WAIT is for the writes of its own connection. WAITAOF
-        is refused where the server keeps no such file, or does not know it.
+        A retry writes too: WAIT covers only the writes of its own connection. WAITAOF is refused
+        if the server keeps no append-only file, or does not know the command.
         """
         redis = cast(Any, self._redis)
         server = redis.get_redis_connection(node) if node else redis
@@ -280,13 +280,13 @@ class RedisClient:
             if not has_no_file(said[0]):
                 raise said[0]
         elif said and (said[0][0] < 1 or said[0][1] < number):
-            raise Unsure("a file lacks it")
+            raise Unsure("not written to an append-only file")
         if said and said[1] < number:
-            raise Unsure("a replica lacks it")
+            raise Unsure("not written to a replica")
         return answer
 
     def _look_again(self) -> None:
-        """After a fail-over, find out who has which slots."""
+        """After a fail-over, refresh the slot map."""
         if self.clustered:
             with suppress(foreign.RedisError, foreign.RedisClusterException, OSError):
                 cast(Any, self._redis).nodes_manager.initialize()
@@ -324,7 +324,7 @@ class RedisClient:
             pause_s = min(pause_s * 2, PAUSE_S_MAX)
 
     def _deadline_s(self, began_s: float) -> float:
-        """Until when to try; where several things share it, from the first that failed."""
+        """Return the deadline of retries; commands that share one count from the first failure."""
         if not self._end.is_shared:
             return began_s + self._hidden_s()
         if not self._end.at_s:
@@ -332,7 +332,7 @@ class RedisClient:
         return self._end.at_s
 
     def _hidden_s(self) -> float:
-        """How long a fail-over is hidden; where nobody was ever reached, it is none."""
+        """Return how long a fail-over is hidden; 0 if the server was never reached."""
         is_passing = (self.is_guarded or self.clustered) and self._was_up
         return CONFIRM_S_MAX if is_passing else FIRST_S_MAX
 

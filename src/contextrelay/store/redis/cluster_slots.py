@@ -1,8 +1,8 @@
-"""Slots of a cluster: which node has which, found out in a time that has an end.
+"""Slots of a cluster: which node has which, refreshed in bounded time.
 
-redis-py asks node after node, each until its time is over, and all who need the answer wait. With
-several nodes behind a cut that is longer than a caller may wait. So one thread looks, and those who
-need it wait for it no longer than LOOK_S_MAX; what it finds later serves the next try.
+redis-py asks node after node, each until its timeout, while all callers wait. With several
+unreachable nodes that takes longer than a caller may wait. So one thread refreshes the map, and
+callers wait for it no longer than LOOK_S_MAX; a later result serves the next attempt.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LOOK_S_MAX = 1.0
 
 
 class Lookout:
-    """Takes the place of `initialize` of redis-py's manager of nodes."""
+    """A replacement for `initialize` of redis-py's node manager."""
 
     def __init__(self, manager: Any) -> None:
         self._initialize = manager.initialize
@@ -26,7 +26,7 @@ class Lookout:
         manager.initialize = self.look
 
     def look(self, *args: Any, **options: Any) -> None:
-        """Look, or wait for who does.
+        """Refresh the slot map, or wait for a refresh in progress.
 
         Raises:
             ConnectionError: it takes longer, or no node answered.
@@ -40,7 +40,7 @@ class Lookout:
             looking = self._looking
         looking.join(LOOK_S_MAX)
         if looking.is_alive():
-            raise foreign.ConnectionError("who has which slots is not known yet")
+            raise foreign.ConnectionError("the slot map is not known yet")
         if self._problem is not None:
             raise self._problem
 

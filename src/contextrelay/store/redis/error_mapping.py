@@ -1,4 +1,4 @@
-"""Errors of Redis, as our own with the next step."""
+"""Redis errors converted into our own, with the next step."""
 
 from __future__ import annotations
 
@@ -28,59 +28,61 @@ _NOT_NOW = (
     foreign.RedisClusterException,
     OSError,
 )
-# Answers that redis-py has no class for: the server cannot write to its disk, has too few replicas,
-# or is busy with somebody's script.
+# Replies without a class in redis-py: the server cannot write to its disk, has too few replicas,
+# or is busy with a script.
 _NOT_NOW_WORDS = ("MISCONF", "NOREPLICAS", "BUSY", "UNKILLABLE", "LOADING", "MASTERDOWN")
 
 
 class Unsure(foreign.RedisError):
-    """A write was done, and not by all that have to confirm it."""
+    """A write was done, but not confirmed by all required replicas."""
 
 
 def has_no_file(error: Exception) -> bool:
-    """Whether the server keeps no append-only file, or knows nothing of WAITAOF."""
+    """Return True if the server keeps no append-only file, or does not know WAITAOF."""
     words = str(error)
     return "appendonly is disabled" in words or "unknown command" in words
 
 
 def ours(error: Exception, address: str, *, is_write: bool = False) -> RelayError:
-    """Return a foreign error as one of ours."""
+    """Convert a foreign error into one of ours."""
     # A pipeline's error quotes the command, with names and bodies in it: only the end is the
-    # server's own words. One of sentinels ends with how redis-py spells its connections.
+    # server's own text. An error of sentinels ends with redis-py's repr of its connections.
     words = str(error).rpartition("caused error: ")[2].partition(" : <")[0]
     words = words[:SERVER_WORDS_CHARS_MAX]
     done = "; the write may or may not have been done" if is_write else ""
     if isinstance(error, foreign.OutOfMemoryError) or "OOM command not allowed" in words:
         return Full(
-            "the store's server has no memory left", "raise its maxmemory, or delete", place=address
+            "the store's server is out of memory",
+            "raise its maxmemory, or delete content",
+            place=address,
         )
-    # In a script it is an error like any other, with these words.
+    # In a script it is a generic error with this text.
     if isinstance(error, HOPELESS) or "ACL failure in script" in words:
         hint = "check user and password in its address, and its access list"
         if isinstance(error, foreign.MaxConnectionsError):
-            hint = f"fewer threads; at most {CONNECTIONS_MAX} connections to it at a time"
-        return Unavailable(f"the store's server refuses us: {words}", hint, place=address)
+            hint = f"use fewer threads; at most {CONNECTIONS_MAX} connections to it at a time"
+        return Unavailable(f"the store's server denied access: {words}", hint, place=address)
     if isinstance(error, MasterNotFoundError):
         return _no_master(str(error), address)
     if isinstance(error, foreign.ReadOnlyError) or "READONLY" in words:
         return Unavailable(
-            "the store's server takes no writes: it is a replica",
-            "give the address of its master, or of its sentinels; during a fail-over, try again",
+            "the store's server is read-only: it is a replica",
+            "use the address of its master, or of its sentinels; during a fail-over, try again",
             place=address,
         )
     if isinstance(error, foreign.ConnectionError) and ("SSL" in words or "certificate" in words):
         return Unavailable(
-            "the store's server speaks no TLS with us",
-            "rediss:// needs a server with TLS at that port, and ?ssl_ca_certs=FILE where its "
-            "certificate is from nobody known",
+            "TLS handshake with the store's server failed",
+            "rediss:// needs a server with TLS at that port, and ?ssl_ca_certs=FILE if its "
+            "certificate is not from a known authority",
             place=f"{address}: {words}",
         )
     if isinstance(error, foreign.ConnectionError | foreign.TimeoutError | OSError):
-        # These words name the server and its port.
+        # This text contains the server and its port.
         hint = "check that a server listens at its address, then try again"
-        message = f"the store's server does not answer{done}"
+        message = f"the store's server is unreachable{done}"
         if isinstance(error.__context__, gaierror):
-            message, hint = "nobody knows the host in the store's address", "check its name"
+            message, hint = "unknown host in the store's address", "check the host name"
         elif isinstance(error, foreign.TimeoutError) and address.startswith(("rediss", "valkeys")):
             hint = "check that a server with TLS listens at its address, then try again"
         return Unavailable(message, hint, place=f"{address}: {words}")
@@ -88,20 +90,20 @@ def ours(error: Exception, address: str, *, is_write: bool = False) -> RelayErro
         message = f"the store's server cannot answer now: {words}"
         return Unavailable(message, "try again in a moment", place=address)
     message = f"the store's server refused a command: {words}"
-    return Broken(message, "look for another use of these keys", place=address)
+    return Broken(message, "check whether something else uses these keys", place=address)
 
 
 def _no_master(words: str, address: str) -> Unavailable:
-    """Say why sentinels name no master; which of them failed, and how, stands after their repr."""
+    """Explain why sentinels name no master; their errors come after their repr in the text."""
     if "AuthenticationError" in words or "NoPermissionError" in words:
-        message = "the sentinels refuse us"
-        hint = "check ?sentinel_password= in its address: the one before @ is that of the servers"
+        message = "the sentinels denied access"
+        hint = "check ?sentinel_password= in the address: the password before @ is for the servers"
     elif " : <" in words:
-        message = "no master was found: sentinels do not answer, or know none of that name"
-        hint = "check that they listen there, and the name after / in its address; then try again"
+        message = "no master was found: the sentinels are unreachable, or do not know that name"
+        hint = "check that they are running, and the name after / in the address; then try again"
     else:
         message = "the sentinels know no master of that name, or it is down"
-        hint = "check the name after / in its address: SENTINEL MASTERS lists those they know"
+        hint = "check the name after / in the address: SENTINEL MASTERS lists the known ones"
     return Unavailable(message, hint, place=address)
 
 
@@ -111,6 +113,6 @@ def unconfirmed(address: str, replicas: int) -> Unconfirmed:
         f"the write may have been done, but was not confirmed by {who}"
         if replicas
         else "the write may have been done, but the store's server did not confirm it",
-        "look whether it is there, or ask again with the same key; check the replicas",
+        "check whether it is stored, or try again with the same key; check the replicas",
         place=address,
     )

@@ -7,17 +7,17 @@
     {relay}:logs         names of logs, a sorted set
     {relay}:due          due rows, a sorted set: log NUL kind NUL key, scored by due_ms
     {relay}:tally:<name> counters, a hash; {relay}:tallies has their names
-    {relay}:done:<id>    what a commit, a drop or a tally came to, for COMMIT_ID_KEPT_S
-    {relay}:hear         the channel on which the names of logs with news are published
+    {relay}:done:<id>    the result of a commit, a drop or a tally, for COMMIT_ID_KEPT_S
+    {relay}:hear         the channel on which the names of changed logs are published
 
 The braces put all keys of a store into one hash slot of a cluster. So a commit is one script, and a
 store lives on one shard; several stores (?prefix=NAME) spread over a cluster.
 
 Rule: a script decides before it writes, so it writes all or nothing, and every script that must not
-run twice leaves its answer under `done`. So the client may send any of them again.
+run twice stores its answer under `done`. So the client may send any of them again.
 
-How durable an answered write is, is the server's setting: appendonly yes, appendfsync always; and
-maxmemory-policy noeviction, or the server forgets what was stored.
+The durability of an acknowledged write depends on the server: set appendonly yes, appendfsync
+always, and maxmemory-policy noeviction, or the server may delete stored data.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ from contextrelay.store.redis.eviction import evicting
 from contextrelay.store.redis.notifications import RedisListener
 
 SCHEMA = b"2"
-"""What {relay}:schema holds. Layout 1 spread the keys of a store over the slots of a cluster."""
+"""The value of {relay}:schema. Layout 1 spread the keys of a store over the slots of a cluster."""
 
 DONE, STALE, LOCKED, GIVEN_UP = 0, 1, 2, 3
-"""How an answer of a script begins."""
+"""The first item of a script's answer."""
 
 _KEPT_MS = COMMIT_ID_KEPT_S * 1_000
 
-# At the head of a script that must not run twice. KEYS[1] is its `done`. A first answer is written
-# again: WAIT counts the writes of its own connection. Where the server has no memory left, only a
-# script that adds nothing passes, and that one may run twice.
+# The start of a script that must not run twice. KEYS[1] is its `done`. A repeated answer is written
+# again: WAIT counts the writes of its own connection. If the server is out of memory, only a
+# script that adds nothing runs, and that one may run twice.
 ONCE = f"""
 local before = redis.call('GET', KEYS[1])
 if before then
@@ -71,7 +71,7 @@ local function remember(answer, adds)
 end
 """
 
-# KEYS[2] has the lock, ARGV[1] is its field, ARGV[2] the value that the caller's token makes.
+# KEYS[2] has the lock, ARGV[1] is its field, ARGV[2] the value for the caller's token.
 REFUSE_LOCKED = f"""
 if (redis.call('HGET', KEYS[2], ARGV[1]) or ':') ~= ARGV[2] then return {{{LOCKED}}} end
 """
@@ -142,7 +142,7 @@ end
 return answer
 """
 
-# KEYS: done. What a commit came to; one that did not come yet is given up.
+# KEYS: done. Returns the result of a commit; one that has not arrived yet is withdrawn.
 SETTLE = f"""{ONCE}
 return remember({{{GIVEN_UP}}}, true)
 """
@@ -170,8 +170,8 @@ redis.call('ZREM', KEYS[3], ARGV[3])
 return remember({{{DONE}}}, false)
 """
 
-# KEYS: r of the log with the lock. ARGV: its field, the value that it has to have, the new one.
-# Answers whether it is the new one: also where this was sent twice, and then it is written again.
+# KEYS: r of the log with the lock. ARGV: its field, the expected value, the new one. Returns
+# whether it is the new one, also if this was sent twice; then it is written again.
 SWAP_LOCK = """
 local value = redis.call('HGET', KEYS[1], ARGV[1]) or ':'
 if value ~= ARGV[2] and value ~= ARGV[3] then return 0 end
@@ -190,7 +190,7 @@ end
 return 1
 """
 
-# KEYS: r k. ARGV: two bounds, how many. Answers field, value, field, value ...
+# KEYS: r k. ARGV: two bounds, a limit. Returns field, value, field, value ...
 ROWS = """
 local fields = redis.call('ZRANGEBYLEX', KEYS[2], ARGV[1], ARGV[2], 'LIMIT', 0, ARGV[3])
 local answer = {}
@@ -201,7 +201,7 @@ end
 return answer
 """
 
-# KEYS: k. From the first field of one kind it jumps behind its last: NUL is the least byte.
+# KEYS: k. Jumps from the first field of one kind to after its last: NUL is the lowest byte.
 KINDS = """
 local answer, low = {}, '-'
 while true do
@@ -214,7 +214,7 @@ end
 """
 
 # KEYS: done, the names of tallies, a hash for each name. ARGV: number of the hash, name, counter,
-# amount, again and again. Answers the counters of the first.
+# amount, repeated. Returns the counters of the first.
 TALLY = f"""
 if not redis.call('GET', KEYS[1]) then
   for i = 1, #ARGV, 4 do
@@ -293,7 +293,7 @@ class RedisLedger(RowReads):
             return []
         start, behind = prefix.encode(), after.encode()
         low = b"(" + behind if behind >= start else b"[" + start
-        # No byte of UTF-8 is as great as 0xff.
+        # No byte of UTF-8 is as high as 0xff.
         high = b"(" + start + b"\xff"
         found = self.client.ask("ZRANGEBYLEX", self._logs, low, high, "LIMIT", 0, limit)
         return [name.decode() for name in found]
@@ -306,7 +306,7 @@ class RedisLedger(RowReads):
         values: list[bytes | None] = self.client.ask_all(
             [("HGET", self._key(log.decode(), "r"), field) for log, field in places]
         )
-        # A row may have been rewritten between the two questions.
+        # A row may have been rewritten between the two reads.
         found = (
             (log.decode(), row_of(field, value))
             for (log, field), value in zip(places, values, strict=True)
@@ -339,7 +339,7 @@ class RedisLedger(RowReads):
         if state == STALE:
             raise Stale(writes[numbers[0] - 1].log, numbers[1])
         if state == GIVEN_UP:
-            raise Unavailable("the write was given up before it arrived", "try again")
+            raise Unavailable("the write was withdrawn before it arrived", "try again")
         return numbers
 
     def applied(self, id: bytes) -> list[int] | None:
@@ -414,7 +414,7 @@ class RedisLedger(RowReads):
         return nullcontext()
 
     def check(self) -> list[str]:
-        """Return whether a server may delete keys by itself, and problems with its clock."""
+        """Return warnings about eviction, and problems with the server's clock."""
         return evicting(self.client) + clock_problems(self.client.server_ms())
 
     def close(self) -> None:
@@ -466,4 +466,6 @@ def _unpacked(value: bytes) -> tuple[int | None, bytes]:
 def _refuse_nul(*names: str) -> None:
     for name in names:
         if not name or "\0" in name:
-            raise Invalid(f"invalid name {name!r}", "use a name that is not empty and has no NUL")
+            raise Invalid(
+                f"invalid name {name!r}", "use a name that is not empty and contains no NUL"
+            )

@@ -1,7 +1,7 @@
-"""Hints over Redis pub/sub: a thread that calls a listener with the log that has news.
+"""Notifications over Redis pub/sub: a thread calls a listener with the changed log.
 
-Rule: what is published while nobody is subscribed is lost. So whenever the subscription was away,
-the listener hears None: "some log". A server that says nothing, not even to a PING, is away.
+Rule: messages published during a disconnect are lost. So after every reconnect the listener gets
+None: "some log". A server that does not answer a PING is considered disconnected.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class RedisListener:
         self._thread = threading.Thread(target=self._run, name="relay-hints", daemon=True)
 
     def start(self) -> None:
-        """Begin; what is published after this returned is heard, or None is."""
+        """Start; messages published after this returns are reported, possibly as None."""
         self._thread.start()
         self._ready.wait(READY_S_MAX)
 
@@ -48,7 +48,7 @@ class RedisListener:
         return self._stopped.is_set() and not self._thread.is_alive()
 
     def stop(self) -> None:
-        """Hear no more. Its thread ends by itself a little later: who waited need not wait on."""
+        """Stop the calls without waiting for the thread, which ends a little later."""
         self._stopped.set()
 
     def end(self) -> None:
@@ -87,7 +87,7 @@ class RedisListener:
                 if message["type"] == "message" and not self._stopped.is_set():
                     self._hear(message["data"].decode())
             elif now_s - heard_s > SILENT_S_MAX:
-                raise RedisError("the server says nothing")
+                raise RedisError("the server does not respond")
             elif now_s - max(heard_s, pinged_s) > PING_S:
                 cast(Any, hearing).ping()
                 pinged_s = now_s

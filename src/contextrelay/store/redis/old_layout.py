@@ -1,7 +1,7 @@
-"""Layout 1 of a store on Redis, read only: for `relay migrate` into a store of today.
+"""Layout 1 of a store on Redis, read only: the source of `relay migrate`.
 
-relay:{<log>}:h, :f, :r, :k   as in store/redis/ledger.py, each log in a slot of its own
-relay:{logs:NN}               names of logs, in 16 shards; some may have gone
+relay:{<log>}:h, :f, :r, :k   as in store/redis/ledger.py, each log in its own slot
+relay:{logs:NN}               names of logs, in 16 shards; some may no longer exist
 relay:{tally/<name>}          counters
 relay:{b:<id>}, relay:{b:<id>}:m, relay:blob:<name>, relay:{bodies:NN}   blobs
 """
@@ -31,7 +31,7 @@ def has_old_layout(client: RedisClient, prefix: str) -> bool:
 
 
 class OldLayoutLedger(RowReads):
-    """The logs of a store of layout 1. Nothing else may write to it meanwhile."""
+    """The logs of a store of layout 1. There must be no other writers meanwhile."""
 
     reads_wait = True
     may_lose = False
@@ -149,7 +149,7 @@ class OldLayoutBlobs:
 
 
 class _OldBodies(RedisBlobs):
-    """Where the keys of bodies were."""
+    """The former keys of bodies."""
 
     def __init__(self, client: RedisClient, prefix: str) -> None:
         super().__init__(client, prefix)
@@ -184,4 +184,6 @@ def _without_braces(name: str) -> str:
 
 
 def _is_old() -> Invalid:
-    return Invalid("a store of layout 1 can only be read", "write to the store it is migrated into")
+    return Invalid(
+        "a store of layout 1 can only be read", "write to the store that it is migrated to"
+    )

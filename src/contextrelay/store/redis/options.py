@@ -1,4 +1,4 @@
-"""Options in an address of Redis: those of redis-py that a text can say."""
+"""Options in an address of Redis: those of redis-py that can be written as text."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ _TLS_TEXTS = {
     "ssl_ocsp_expected_cert",
 }
 _READ = cast("dict[str, Callable[[str], Any]]", URL_QUERY_ARGUMENT_PARSERS)
-# A list of errors cannot be said in an address, and the time is that of another pool.
+# A list of errors cannot be written in an address, and the time is for another pool.
 _KNOWN = (_TEXTS | _TLS_TEXTS | set(_READ)) - {"retry_on_error", "timeout"}
 
 
 def check_options(options: Mapping[str, str], *, is_tls: bool) -> None:
-    """Look whether redis-py takes these options.
+    """Check that redis-py accepts these options.
 
     Raises:
-        Invalid: one is unknown, or has a value that it cannot have.
+        Invalid: one is unknown, or has an invalid value.
     """
     for name, value in options.items():
         if name not in _KNOWN:
-            raise Invalid(f"the store's address has an unknown option {name[:40]!r}", _HOW)
+            raise Invalid(f"unknown option in the store's address: {name[:40]!r}", _HOW)
         if name.startswith("ssl_") and not is_tls:
-            raise Invalid(f"{name} needs TLS", "write rediss:// or valkeys://")
+            raise Invalid(f"{name} requires TLS", "use rediss:// or valkeys://")
         try:
             _READ.get(name, str)(value)
         except (ValueError, TypeError, KeyError, AttributeError):
-            raise Invalid(f"{name} cannot have such a value", _HOW) from None
+            raise Invalid(f"invalid value of {name} in the store's address", _HOW) from None
 
 
-_HOW = "leave it out, or see docs/engines.md for the options"
+_HOW = "omit it, or see docs/engines.md for the options"

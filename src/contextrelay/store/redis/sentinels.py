@@ -1,4 +1,4 @@
-"""Sentinels: a client of the master that they name, and of no other server."""
+"""Sentinels: a client that connects only to the master that they name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SENTINEL_S_MAX = 0.5
 
 
 def by_sentinels(address: Address, options: dict[str, Any]) -> Redis:
-    """A client of the master that the sentinels of an address name; it asks them as it connects."""
+    """Return a client of the master named by the sentinels, which it asks for each connection."""
     said: dict[str, Any] = {**cast(Any, parse_url)(address.url), **options}
     said["redis_connect_func"] = _insist_on_master
     said["ssl"] = said.pop("connection_class", None) is SSLConnection
@@ -29,23 +29,23 @@ def by_sentinels(address: Address, options: dict[str, Any]) -> Redis:
 
 
 def _insist_on_master(connection: Any) -> None:
-    """Begin a connection, and end it where it leads to a replica.
+    """Start a connection, and close it if it leads to a replica.
 
-    A sentinel that is behind names the master of before. Come back as a replica, that one takes no
-    writes, but it answers reads, with what it has so far.
+    An outdated sentinel names the former master. Restarted as a replica, that server refuses writes
+    but answers reads with the data it has so far.
 
     Raises:
-        ConnectionError: it is no master.
+        ConnectionError: it is not a master.
     """
     connection.on_connect()
     connection.send_command("ROLE")
     if connection.read_response()[0] != b"master":
         connection.disconnect()
-        raise foreign.ConnectionError("the sentinels name a server that is no master")
+        raise foreign.ConnectionError("the sentinels name a server that is not a master")
 
 
 def replicas_known(sentinel: Any, master: str) -> list[Any]:
-    """The replicas of a master, as one sentinel knows them; none where it does not answer."""
+    """Return the replicas of a master known to one sentinel; none if it is unreachable."""
     try:
         return sentinel.sentinel_slaves(master)
     except (foreign.RedisError, OSError):

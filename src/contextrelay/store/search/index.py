@@ -1,13 +1,13 @@
-"""The search index: words, and in which passages of which texts they are.
+"""The search index: words, and the passages of texts that contain them.
 
-Passages are numbered in the order in which they come, and CHUNK of them are a chunk: their lengths
-are one row, and where a word is among them is one row each. So what is new is written at one end,
-and what has gone is dropped by the chunk. A length of 0 says that a passage is gone.
+Passages are numbered in the order of their addition, in chunks of CHUNK. Their lengths are one row
+per chunk, and the positions of a word one row per chunk. So additions are written at one end, and
+removed content is dropped by the chunk. A length of 0 marks a removed passage.
 
-Rule: it is no part of the ledger: it has a file of its own, or memory, and can be rebuilt from it.
-So nothing here is the truth: who finds something asks the ledger whether it is still there, and a
-damaged file is thrown away. It survives being killed at any moment, because a change is a
-transaction; a change that was lost is made again.
+Rule: it is not part of the ledger: it has its own file, or is in memory, and can be rebuilt from
+the ledger. So it is never the truth: every result is looked up in the ledger, and a damaged file is
+deleted. It survives a kill at any moment, because a change is a transaction; a lost change is made
+again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SEARCH_WAIT_MS_MAX = 2_000
 
 
 FORMAT = 2
-"""Of the tables and of what is in them: another one is thrown away and rebuilt."""
+"""The version of the tables and their content: an index of another version is rebuilt."""
 
 TABLES = """
     CREATE TABLE mark (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -58,7 +58,7 @@ TABLES = """
     CREATE TABLE posting (chunk INTEGER, word TEXT, body BLOB NOT NULL,
                           PRIMARY KEY (chunk, word)) WITHOUT ROWID;
 """
-# Concatenated blobs are text to SQLite until they are cast; their bytes stay as they are.
+# SQLite treats concatenated blobs as text until they are cast; their bytes do not change.
 ADD_POSTING = """INSERT INTO posting VALUES (?, ?, ?)
                  ON CONFLICT DO UPDATE SET body = CAST(body || excluded.body AS BLOB)"""
 ADD_LENGTHS = """INSERT INTO chunk VALUES (?, ?, ?, ?)
@@ -67,16 +67,16 @@ ADD_LENGTHS = """INSERT INTO chunk VALUES (?, ?, ?, ?)
 ADD_TEXT = f"""INSERT INTO text ({TEXT_COLUMNS}, places, pointers)
                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 
-# A file that is no database, is damaged, or has other tables than its format says.
+# Not a database, damaged, or with other tables than its format says.
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
 
 class Damaged(Exception):
-    """The index cannot be read: it has to be rebuilt."""
+    """The index cannot be read and has to be rebuilt."""
 
 
 class SearchIndex:
-    """Where the words of a store are. Used by one thread of execution at a time: see `changing`."""
+    """The index of a store's words. Used by one OS thread at a time: see `changing`."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -94,13 +94,13 @@ class SearchIndex:
 
     @contextmanager
     def reading(self) -> Generator[sqlite3.Connection]:
-        """A view that stands still."""
+        """Yield a snapshot."""
         with self._lock, self._transaction("BEGIN") as connection:
             yield connection
 
     @contextmanager
     def changing(self) -> Generator[IndexChange]:
-        """Change it, whole or not at all; others who would wait for that.
+        """Yield a transaction for a change; other writers wait.
 
         Raises:
             Unavailable: another process is changing it for too long.
@@ -131,7 +131,7 @@ class SearchIndex:
 
     def _opened(self) -> sqlite3.Connection:
         if self._pid != os.getpid() and self.path is not None:
-            # A child process must not use its parent's, nor close it.
+            # A child process must neither use nor close its parent's connection.
             _parents.append(self._connection)
             self._connection = None
         self._pid = os.getpid()
@@ -143,7 +143,7 @@ class SearchIndex:
         if self.path is not None and not is_writable(self.path):
             return _copied(self.path)
         if self.path is not None:
-            # Made here, for its owner alone: it shows what words the store holds.
+            # Created here with private permissions: it reveals the words in the store.
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
         connection = sqlite3.connect(
             self.path or ":memory:",
@@ -152,7 +152,7 @@ class SearchIndex:
             check_same_thread=False,
         )
         try:
-            # NORMAL: a power loss may take the last changes, which are then made again.
+            # NORMAL: a power loss may lose the last changes, which are then made again.
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
             _prepare(connection)
@@ -162,7 +162,7 @@ class SearchIndex:
         return connection
 
     def start_over(self) -> None:
-        """Throw everything away; a damaged file is deleted, and other processes notice that."""
+        """Delete everything; a damaged file is deleted, and other processes notice that."""
         with self._lock:
             try:
                 with self._transaction("BEGIN IMMEDIATE") as connection:
@@ -176,9 +176,9 @@ class SearchIndex:
 
 
 def _copied(path: Path) -> sqlite3.Connection:
-    """An index in memory, for a folder that cannot be written: with what is in the file, if it is.
+    """Return an index in memory, for a read-only folder, with the content of the file if possible.
 
-    Each process that searches there brings its own up to the store.
+    Each process that searches there updates its own.
     """
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     if path.exists():
@@ -198,7 +198,7 @@ _parents: list[sqlite3.Connection | None] = []
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    """Make the tables, if there are none of this format."""
+    """Create the tables, if there are none of this format."""
     if connection.execute("PRAGMA user_version").fetchone()[0] == FORMAT:
         return
     connection.execute("BEGIN IMMEDIATE")
@@ -222,7 +222,7 @@ def _make(connection: sqlite3.Connection) -> None:
 
 
 class IndexChange:
-    """One change: what is added is gathered, and written at its end."""
+    """One change: additions are gathered, and written at its end."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
@@ -238,9 +238,9 @@ class IndexChange:
         places: bytes,
         pointers: bytes | None,
     ) -> None:
-        """Add a text, which is not in yet, with the length and the words of each passage.
+        """Add a new text, with the length and the words of each passage.
 
-        `places`: PLACE_BYTES for each, to be asked for by `place`; `pointers` as they are.
+        `places`: PLACE_BYTES for each, returned by `place`; `pointers` are stored unchanged.
         """
         number = text.start
         for length, words in passages:
@@ -260,7 +260,7 @@ class IndexChange:
         )
 
     def next_number(self) -> int:
-        """The number that the next passage gets."""
+        """Return the number of the next passage."""
         if self._next is None:
             self._next = int(mark(self.connection, "next") or 0)
         return self._next
@@ -292,7 +292,7 @@ class IndexChange:
             self._texts = 0
 
     def remove(self, ref: str) -> None:
-        """Take a text out: its passages are gone; their words go with their chunk."""
+        """Remove a text: its passages are marked; their words are removed with their chunk."""
         self.connection.execute("DELETE FROM waiting WHERE ref = ?", (ref,))
         text = text_by_ref(self.connection, ref)
         if text is None:
@@ -313,7 +313,7 @@ class IndexChange:
             )
 
     def drop_chunk(self, chunk: int) -> None:
-        """Drop a chunk of which nothing is there."""
+        """Delete a chunk without remaining passages."""
         self.connection.execute("DELETE FROM posting WHERE chunk = ?", (chunk,))
         self.connection.execute("DELETE FROM chunk WHERE number = ?", (chunk,))
 
@@ -325,7 +325,7 @@ class IndexChange:
         self.connection.executemany("INSERT OR IGNORE INTO waiting VALUES (?, ?)", texts)
 
     def added(self, refs: Iterable[str]) -> None:
-        """Cross off texts that were to be added."""
+        """Remove texts from those to be added."""
         self.connection.executemany("DELETE FROM waiting WHERE ref = ?", [(ref,) for ref in refs])
 
 
@@ -333,7 +333,7 @@ _COUNT_MAX = 0xFFFF
 
 
 def _packed(places: list[int]) -> bytes:
-    """Places of a word, each an offset and, 16 bits further up, a count; little-endian."""
+    """Pack positions of a word: an offset and, in the upper 16 bits, a count; little-endian."""
     packed = array("I", places)
     if IS_BIG_ENDIAN:
         packed.byteswap()

@@ -1,4 +1,4 @@
-"""What can be asked of the search index, within a transaction of it."""
+"""Queries of the search index, within a transaction."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from msgspec import Struct
 from msgspec.json import encode
 
 CHUNK = 4_096
-"""How many passages a chunk has."""
+"""The number of passages per chunk."""
 PLACE_BYTES = 16
-"""What is kept of where each passage stands in its text."""
-# CROSS: chunk by chunk; SQLite would rather go through every posting there is.
+"""The bytes stored for each passage's position in its text."""
+# CROSS forces chunk by chunk; otherwise SQLite scans every posting.
 POSTINGS = """SELECT chunk.number, posting.body FROM chunk
               CROSS JOIN posting ON posting.chunk = chunk.number AND posting.word = ?"""
 TEXT_COLUMNS = "ref, created_ms, expires_ms, name, thread, channel, start, count, is_cut"
@@ -32,7 +32,7 @@ NEWER = """SELECT ref, start FROM text WHERE name = ? AND thread IS ? AND create
 
 
 class Text(Struct, frozen=True, gc=False):
-    """One text in the index: an artifact's, and where its passages stand in it."""
+    """One text in the index: an artifact's, and the numbers of its passages."""
 
     ref: str
     created_ms: int
@@ -44,7 +44,7 @@ class Text(Struct, frozen=True, gc=False):
     """The number of its first passage."""
     count: int
     is_cut: bool
-    """Whether it is longer than what is searched of one."""
+    """Whether it is longer than the indexed part."""
 
     @property
     def stop(self) -> int:
@@ -57,7 +57,7 @@ def mark(connection: sqlite3.Connection, name: str) -> str | None:
 
 
 def unknown(connection: sqlite3.Connection, refs: Sequence[str]) -> set[str]:
-    """Those refs that are neither in nor to be added."""
+    """Return the refs that are neither indexed nor waiting."""
     known: set[str] = set()
     for start in range(0, len(refs), _ASKED_AT_ONCE):
         part = refs[start : start + _ASKED_AT_ONCE]
@@ -74,21 +74,21 @@ _ASKED_AT_ONCE = 500
 def waiting(
     connection: sqlite3.Connection, before: tuple[int, str], limit: int
 ) -> list[tuple[int, str]]:
-    """Texts to be added, (created_ms, ref), newest first, behind one of them."""
+    """Return waiting texts, (created_ms, ref), newest first, after one of them."""
     sql = """SELECT created_ms, ref FROM waiting WHERE (created_ms, ref) < (?, ?)
              ORDER BY created_ms DESC, ref DESC LIMIT ?"""
     return connection.execute(sql, (*before, limit)).fetchall()
 
 
 def counts(connection: sqlite3.Connection) -> tuple[int, int, int, int]:
-    """Texts, texts to be added, passages, and words in these."""
+    """Return the numbers of texts, waiting texts, passages, and words."""
     sql = """SELECT (SELECT count(*) FROM waiting), coalesce(sum(there), 0),
                     coalesce(sum(words), 0) FROM chunk"""
     return int(mark(connection, "texts") or 0), *connection.execute(sql).fetchone()
 
 
 def texts_of(connection: sqlite3.Connection, numbers: Iterable[int]) -> list[Text]:
-    """The texts that passages are of, in order."""
+    """Return the texts of passages, in order."""
     found = connection.execute(TEXTS_OF, (encode(list(numbers)).decode(),))
     return [_text(row) for row in found]
 
@@ -99,7 +99,7 @@ def text_by_ref(connection: sqlite3.Connection, ref: str) -> Text | None:
 
 
 def texts_by_channel(connection: sqlite3.Connection, start: str) -> list[Text]:
-    """The texts whose signals went to channels with names that begin so."""
+    """Return the texts whose signals went to channels with this prefix."""
     return [_text(row) for row in connection.execute(TEXTS_BY_CHANNEL, (start,))]
 
 
@@ -110,14 +110,14 @@ def _text(row: tuple[object, ...]) -> Text:
 def place(
     connection: sqlite3.Connection, ref: str, start: int, stop: int
 ) -> tuple[bytes, bytes | None]:
-    """The places start:stop of a text's passages, and its pointers."""
+    """Return the positions start:stop of a text's passages, and its pointers."""
     first, size = start * PLACE_BYTES + 1, (stop - start) * PLACE_BYTES
     found = connection.execute(PLACE, (first, size, ref)).fetchone()
     return (b"", None) if found is None else found
 
 
 def texts_with(connection: sqlite3.Connection, numbers: Iterable[int]) -> int:
-    """How many texts these passages are of."""
+    """Return how many texts these passages belong to."""
     found = sorted(numbers)
     if not found:
         return 0
@@ -126,7 +126,7 @@ def texts_with(connection: sqlite3.Connection, numbers: Iterable[int]) -> int:
 
 
 def count_in(connection: sqlite3.Connection, words: Iterable[str], text: Text) -> int:
-    """How often words are in a text, all together."""
+    """Return how often words occur in a text, in total."""
     total = 0
     sql = "SELECT body FROM posting WHERE chunk = ? AND word = ?"
     for chunk in range(text.start // CHUNK, (text.stop - 1) // CHUNK + 1):
@@ -141,32 +141,32 @@ def count_in(connection: sqlite3.Connection, words: Iterable[str], text: Text) -
 
 
 def newer(connection: sqlite3.Connection, text: Text) -> Iterator[tuple[str, int]]:
-    """Texts, (ref, start), of the same name in the same thread that came later; newest first."""
+    """Yield later texts, (ref, start), of the same name in the same thread, newest first."""
     if text.name is not None:
         yield from connection.execute(NEWER, (text.name, text.thread, text.created_ms))
 
 
 def ended(connection: sqlite3.Connection, now_ms: int, limit: int) -> list[str]:
-    """Texts whose time was up by what was known of them when they were added."""
+    """Return texts that have expired by the time recorded when they were added."""
     sql = "SELECT ref FROM text WHERE expires_ms <= ? ORDER BY expires_ms LIMIT ?"
     return [ref for (ref,) in connection.execute(sql, (now_ms, limit))]
 
 
 def refs(connection: sqlite3.Connection, after: str, limit: int) -> list[str]:
-    """Refs of texts, in order."""
+    """Return refs of texts, in order."""
     sql = "SELECT ref FROM text WHERE ref > ? ORDER BY ref LIMIT ?"
     return [ref for (ref,) in connection.execute(sql, (after, limit))]
 
 
 def thin_chunks(connection: sqlite3.Connection, there_max: int) -> list[int]:
-    """Full chunks of which little is there any more."""
+    """Return full chunks with few remaining passages."""
     sql = """SELECT number FROM chunk WHERE there <= ?
              AND number < (SELECT max(number) FROM chunk) ORDER BY number"""
     return [number for (number,) in connection.execute(sql, (there_max,))]
 
 
 def texts_in(connection: sqlite3.Connection, chunk: int) -> list[tuple[int, str]]:
-    """Texts, (created_ms, ref), with passages in a chunk."""
+    """Return texts, (created_ms, ref), with passages in a chunk."""
     sql = """SELECT created_ms, ref FROM text WHERE start < ?
              AND start >= (SELECT coalesce(max(start), 0) FROM text WHERE start <= ?)
              AND start + count > ?"""
@@ -180,7 +180,7 @@ def lengths_of(connection: sqlite3.Connection, chunk: int) -> array[int]:
 
 
 def all_lengths(connection: sqlite3.Connection) -> tuple[dict[int, array[int]], set[int]]:
-    """The lengths of all passages, by chunk; and the chunks of which some are gone."""
+    """Return the lengths of all passages, by chunk; and the chunks with removed ones."""
     lengths: dict[int, array[int]] = {}
     holed: set[int] = set()
     for number, there, packed in connection.execute("SELECT number, there, lengths FROM chunk"):
@@ -191,14 +191,14 @@ def all_lengths(connection: sqlite3.Connection) -> tuple[dict[int, array[int]], 
 
 
 def postings(connection: sqlite3.Connection, word: str) -> list[tuple[int, array[int]]]:
-    """Where a word is, by chunk: offset in the chunk, count, offset, count, ..."""
+    """Return the positions of a word, by chunk: offset in the chunk, count, offset, count, ..."""
     return [(chunk, _unpacked(body)) for chunk, body in connection.execute(POSTINGS, (word,))]
 
 
 def postings_in(
     connection: sqlite3.Connection, word: str, chunks: Iterable[int]
 ) -> list[tuple[int, array[int]]]:
-    """Where a word is in some chunks; as `postings`, without a look at the others."""
+    """Return the positions of a word in some chunks, without reading the others."""
     found = ((chunk, connection.execute(POSTINGS_IN, (chunk, word)).fetchone()) for chunk in chunks)
     return [(chunk, _unpacked(row[0])) for chunk, row in found if row is not None]
 
