@@ -170,7 +170,7 @@ def test_a_server_that_is_not_there_is_reported_with_what_to_do(shell: Shell) ->
     code, error = shell.fails("--url", "http://127.0.0.1:1", "peek", "@last")
 
     assert code == 1
-    assert "no relay answers at http://127.0.0.1:1" in error
+    assert "no relay is running at http://127.0.0.1:1" in error
 
 
 def test_with_a_local_store_nothing_of_the_network_is_imported(shell: Shell) -> None:

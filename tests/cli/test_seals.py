@@ -112,7 +112,7 @@ def test_a_subscriber_without_the_key_hears_of_it_and_goes_on(shell: Shell) -> N
         assert heard.line() == "for all"
         _, _, notes = heard.ended(signal.SIGINT)
 
-    assert "is sealed, and there is no key" in notes
+    assert "is sealed and no key was given" in notes
 
 
 def test_what_is_sealed_is_looked_into_by_its_url_on_stdin_and_so_says_the_hint(

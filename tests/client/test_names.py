@@ -51,7 +51,7 @@ def test_an_unknown_ref_is_not_found_with_the_one_that_was_probably_meant(relay:
         run(relay.transport, find_ref("@last", DOOR))
 
     assert by_name.value.hint == f"did you mean {made.ref[:8]} (report.md)?"
-    assert far.value.hint.endswith("or see: ls")
+    assert far.value.hint.endswith("list them: ls")
 
 
 def test_every_form_of_a_thread_leads_to_the_same_thread(relay: Relay) -> None:
@@ -66,13 +66,13 @@ def test_every_form_of_a_thread_leads_to_the_same_thread(relay: Relay) -> None:
 def test_an_unknown_thread_is_not_found_with_the_one_that_was_probably_meant(relay: Relay) -> None:
     thread = relay.new_thread("release notes")
 
-    with pytest.raises(NotFound, match="there is no thread 'relase notes'") as meant:
+    with pytest.raises(NotFound, match="thread not found: 'relase notes'") as meant:
         run(relay.transport, find_thread("relase notes", DOOR))
     with pytest.raises(NotFound) as empty:
         run(relay.transport, find_thread("", DOOR))
 
     assert meant.value.hint == f"did you mean {thread.id[:8]} (release notes)?"
-    assert empty.value.hint == "see: threads; or make it: new"
+    assert empty.value.hint == "list the threads: threads; or create it: new"
 
 
 def test_a_place_is_a_thread_a_version_and_a_pointer(relay: Relay) -> None:
@@ -87,7 +87,7 @@ def test_a_place_is_a_thread_a_version_and_a_pointer(relay: Relay) -> None:
     assert place("v3") == place("@v3") == ThreadReference("", 3)
     assert place(":/facts") == ThreadReference("", None, "/facts")
     assert place("api@v2") == ThreadReference(odd.id)
-    with pytest.raises(Invalid, match="is no version"):
+    with pytest.raises(Invalid, match="invalid version"):
         place("release@v0")
 
 

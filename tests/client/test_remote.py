@@ -240,7 +240,11 @@ def test_a_body_that_is_cut_short_is_an_error_and_never_a_part(tmp_path: Path) -
 
 def test_what_is_no_relay_is_recognised() -> None:
     page = Scripted(reply(200, b"<html>hello</html>", "content-type: text/html"))
-    with listening(page), Relay(page.url) as relay, pytest.raises(Unavailable, match="relay"):
+    with (
+        listening(page),
+        Relay(page.url) as relay,
+        pytest.raises(Unavailable, match="Relay server"),
+    ):
         relay.peek(REF)
 
 

@@ -71,7 +71,10 @@ def test_two_pieces_at_once_are_refused(stdio: Place) -> None:
 
     answer = bad(stdio.call("relay_get", url=log, lines="1:2", grep="x"))
 
-    assert answer == "Error: this asks for several pieces at once. Next: ask for one of them."
+    assert (
+        answer
+        == "Error: only one piece can be requested at a time. Next: pass one of these options."
+    )
 
 
 def test_search_finds_what_was_stored_with_its_ref(place: Place) -> None:

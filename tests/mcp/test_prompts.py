@@ -67,7 +67,7 @@ def test_a_prompt_that_cannot_be_written_is_an_error_with_the_next_step(stdio: P
 
     assert "cold_start" in unknown
     assert "missing argument 'thread'" in missing
-    assert "there is no thread 'none'. Next: see: relay_state do=threads" in nothing
+    assert "thread not found: 'none'. Next: list the threads: relay_state do=threads" in nothing
     assert "unknown argument 'loud'" in odd
 
 

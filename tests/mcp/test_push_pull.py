@@ -138,7 +138,7 @@ def test_a_sealed_text_is_opened_by_its_url_alone(place: Place) -> None:
     assert bad(wrong).startswith("Error pulling context: Failed to decrypt: Invalid or missing key")
     assert json.loads(good(peeked))["encrypted"] is True
     assert "preview" not in json.loads(good(peeked))
-    assert "is sealed, and there is no key" in bad(keyless)
+    assert "is sealed and no key was given" in bad(keyless)
     for path in place.store.rglob("*"):
         if path.is_file():
             assert secret.encode() not in path.read_bytes()

@@ -1,1 +1,1 @@
-"""Client: asking. The same verbs, local or over HTTP, blocking or awaited."""
+"""Clients: the same verbs, local or over HTTP, blocking or awaited."""

@@ -1,4 +1,4 @@
-"""What may be pushed, and the bytes that it is stored as."""
+"""The content that may be pushed, and its conversion to bytes."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ Content = (
     | Iterable[bytes]
     | AsyncIterable[bytes]
 )
-"""Text, bytes, an open file, chunks of bytes; or a dict or a list, which is stored as JSON."""
+"""Text, bytes, an open file, chunks of bytes; or a dict or list, which is stored as JSON."""
 
 _TAKEN = "push text, bytes, a dict or list (stored as JSON), an open file, or chunks of bytes"
 
 
 def as_body(content: Content, is_async: bool = False) -> AsyncBody:
-    """Content as the bytes that it is stored as: at once, or chunk by chunk.
+    """Convert content to the bytes that are stored, at once or chunk by chunk.
 
-    Chunks that are awaited are for `AsyncRelay`.
+    Awaited chunks are for `AsyncRelay`.
 
     Raises:
-        TypeError: it is no content, or has no form in JSON; for a chunk, when it is read.
-        Invalid: a text is no Unicode.
+        TypeError: it is not valid content, or cannot be JSON; for a chunk, when it is read.
+        Invalid: a text contains invalid Unicode.
     """
     if isinstance(content, bytes):
         return content
@@ -52,18 +52,18 @@ def as_body(content: Content, is_async: bool = False) -> AsyncBody:
     if callable(read := getattr(content, "read", None)):
         return _checked(iter(lambda: read(CHUNK_BYTES) or None, None), is_file=True)
     if isinstance(given, tuple):
-        # Not one by one: so it can be sent again.
+        # As one object, so that it can be sent again.
         return tuple(_bytes_of(chunk, is_file=False) for chunk in cast("tuple[object]", given))
     if isinstance(given, Iterable) and not isinstance(given, set | frozenset | range):
         return _checked(cast("Iterable[object]", given))
-    raise TypeError(f"a {type(content).__name__} cannot be pushed: {_TAKEN}")
+    raise TypeError(f"cannot push a {type(content).__name__}: {_TAKEN}")
 
 
 def _encoded(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        raise Invalid(f"the text is no Unicode: {error}", "push it as bytes") from error
+        raise Invalid(f"invalid Unicode in the text: {error}", "push it as bytes") from error
 
 
 def _as_json(content: object) -> bytes:
@@ -91,4 +91,4 @@ def _bytes_of(chunk: object, is_file: bool) -> bytes:
         return bytes(cast("memoryview[int]", chunk))
     if is_file and isinstance(chunk, str):
         return _encoded(chunk)
-    raise TypeError(f"a chunk is a {type(chunk).__name__}, not bytes: {_TAKEN}")
+    raise TypeError(f"invalid chunk: expected bytes, got {type(chunk).__name__}: {_TAKEN}")

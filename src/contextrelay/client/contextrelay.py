@@ -1,9 +1,9 @@
-"""ContextRelay: seed 000's client: push a text, pass its URL on, pull it elsewhere.
+"""ContextRelay: the client of seed 000: push a text, pass on its URL, pull it elsewhere.
 
-It asks only what the seed's own server answers too (`publish` excepted), so that it works with
-servers written by others. Without a server it works on the embedded store.
+It uses only what the seed's own server supports (except `publish`), so that it works with other
+implementations. Without a server it uses the embedded store.
 
-Rule: the key goes to the server it was given for. A URL of another origin is asked without one.
+Rule: the API key is sent only to the server it was given for, never to a URL of another origin.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ log = logging.getLogger("contextrelay.client")
 class ContextRelay:
     """A relay that texts are pushed to and pulled from by URL.
 
-    `base_url`: the server's; none for CONTEXTRELAY_URL, and where that is not set, the embedded
-    store (an address of a store, as `Relay` takes it, is one too). `timeout`: seconds that a reply
-    may take. `api_key`: else CONTEXTRELAY_API_KEY.
+    `base_url`: the server's URL; by default CONTEXTRELAY_URL or, if that is not set, the embedded
+    store. The address of a store, as `Relay` takes it, is allowed too. `timeout`: the maximum
+    seconds for a reply. `api_key`: by default CONTEXTRELAY_API_KEY.
     """
 
     def __init__(
@@ -91,10 +91,10 @@ class ContextRelay:
         encrypted: bool = False,
         metadata: dict[str, Any] | None = None,
     ) -> str:
-        """Store a text and return the URL that stands for it; signal it on a channel, if given.
+        """Store a text and return its URL; publish that on a channel, if given.
 
-        `encrypted`: only who has the URL with its fragment can read it. The metadata is not
-        encrypted, and is what `peek` shows.
+        `encrypted`: only a holder of the full URL with its fragment can read the text. The metadata
+        is not encrypted; `peek` returns it.
         """
         if metadata is not None and not isinstance(cast("object", metadata), dict):
             raise TypeError("metadata must be a dict")
@@ -102,7 +102,7 @@ class ContextRelay:
             raise TypeError("data must be a str")
         if self._server is None:
             if not data:
-                raise Invalid("there is no data to push", "push a text of one character or more")
+                raise Invalid("no data to push", "pass a text of at least one character")
             seal: SealFormat | bool = "k1" if encrypted else False
             push = self._here().push
             return push(data, channel=channel or None, metadata=metadata or {}, seal=seal).url
@@ -113,31 +113,33 @@ class ContextRelay:
         return url if key is None else f"{url}{fernet.KEY_MARK}{key}"
 
     def pull(self, url: str) -> str:
-        """The text that a URL stands for, decrypted if the URL has the key.
+        """Return the text at a URL, decrypted if the URL contains the key.
 
         Raises:
-            NotFound: there is none, or no longer; Gone where the server knows of it.
-            ValueError: the key in the URL does not open it.
+            NotFound: it does not exist, or no longer; Gone if the server knows that it did.
+            ValueError: the key in the URL does not decrypt it.
         """
         bare, key = fernet.split_key(url.strip())
         server = self._server_of(bare)
         if server is None:
-            # Not by `pull`, which refuses what is sealed: here that comes as it is (seed 000).
+            # Not with `pull`, which refuses sealed content: here it is returned unchanged (seed
+            # 000).
             text = _text(self._here().transport.ask(Pull(parse_ref(bare))).whole())
         else:
             text = _unwrapped(self._remote(server).run(_got(server, bare, _PULLED_BYTES_MAX)))
         return text if key is None else fernet.unseal(text, key)
 
     def peek(self, url: str) -> dict[str, Any]:
-        """The metadata of what a URL stands for, without the text.
+        """Return the metadata of the text at a URL, without the text.
 
         Raises:
-            ValueError: it is no URL of a pushed text.
-            NotFound: there is none, or no longer.
+            ValueError: the URL is not one of a pushed text.
+            NotFound: it does not exist, or no longer.
         """
         bare = url.strip().partition("#")[0]
         if has_key(bare):
-            raise ValueError(CANNOT_OPEN)  # It was percent-encoded, and would be sent.
+            # The key was percent-encoded, and would be sent to the server.
+            raise ValueError(CANNOT_OPEN)
         before, mark, ref = bare.partition(PULL)
         if not mark:
             raise ValueError(f"Not a ContextRelay pointer URL: there is no {PULL}<id> in it")
@@ -156,10 +158,10 @@ class ContextRelay:
         callback: Callable[[str], object],
         max_reconnect_delay: float = RECONNECT_S_DEFAULT,
     ) -> None:
-        """Call back with the URL of every push to a channel, until closed or interrupted.
+        """Call `callback` with the URL of every push to a channel, until closed or interrupted.
 
-        Blocks. A lost connection is made again after 1, 2, 4 ... `max_reconnect_delay` seconds, and
-        what was signalled meanwhile is passed on then. An error in the callback is logged.
+        Blocks. A lost connection is restored after 1, 2, 4 ... `max_reconnect_delay` seconds;
+        pushes from the meantime are then delivered. An error in the callback is logged.
         """
 
         def hear(frame: Frame) -> None:
@@ -183,7 +185,7 @@ class ContextRelay:
         max_reconnect_delay: float = RECONNECT_S_DEFAULT,
         on_open: Callable[[], object] = lambda: None,
     ) -> None:
-        """Pass on whatever is signalled on a channel, from when `on_open` is called, until closed.
+        """Call `hear` with every signal on a channel, from when `on_open` is called, until closed.
 
         Raises:
             RelayError: the server refuses.
@@ -193,7 +195,7 @@ class ContextRelay:
     def hearing(
         self, channel: str, max_reconnect_delay: float = RECONNECT_S_DEFAULT
     ) -> Subscription | LocalSubscription:
-        """A subscription, to be run; it ends when it, or this relay, is closed."""
+        """Return a subscription to run; it ends when it, or this relay, is closed."""
         if self._server is None:
             subscription = LocalSubscription(self._here(), channel)
         else:
@@ -204,7 +206,7 @@ class ContextRelay:
         return subscription
 
     def publish(self, channel: str, message: Any) -> None:
-        """Send a message to a channel; anything that JSON has, except null."""
+        """Send a message to a channel: any JSON value except null."""
         verb = build(Publish, (channel, message), {})
         if self._server is None:
             self._here().transport.ask(verb)
@@ -212,7 +214,7 @@ class ContextRelay:
             self._remote(self._server).ask(verb)
 
     def close(self) -> None:
-        """End every subscription and let go of the connections; a second call does nothing."""
+        """Close all subscriptions and connections; a second call does nothing."""
         with self._lock:
             self._is_closed = True
             subscriptions, remotes = list(self._subscriptions), list(self._remotes.values())
@@ -235,7 +237,7 @@ class ContextRelay:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise Invalid("this relay was closed", "open another")
+            raise Invalid("this relay is closed", "open another")
 
     def _here(self) -> Relay:
         with self._lock:
@@ -245,11 +247,11 @@ class ContextRelay:
             return self._relay
 
     def _server_of(self, url: str) -> ServerAddress | None:
-        """The server of a URL: ours, another, or none for what is in the embedded store."""
+        """Return the server of a URL: ours, another, or None for content of the embedded store."""
         if url.startswith(f"{LOCAL_ORIGIN}/"):
             return None
         if not is_server(url):
-            raise ValueError(f"Not a ContextRelay pointer URL: {url[:80]!r} is no URL")
+            raise ValueError(f"Not a ContextRelay pointer URL: {url[:80]!r} is not a URL")
         parts = urlsplit(url)
         server = server_at(f"{parts.scheme}://{parts.netloc}", "")
         if self._server is not None and self._server.origin == server.origin:
@@ -263,7 +265,7 @@ class ContextRelay:
             self._check_open()
             remote = self._remotes.get(server.origin)
             if remote is None:
-                # The first is not necessarily ours, but ours is soon made again.
+                # The first may be our own server, but its client is soon created again.
                 if len(self._remotes) > OTHER_SERVERS_MAX:
                     self._remotes.pop(next(iter(self._remotes))).close()
                 remote = self._remotes[server.origin] = Remote(server, self.timeout)
@@ -274,7 +276,7 @@ def _push(server: ServerAddress, fields: dict[str, Any]) -> Flow[str]:
     try:
         body = encode(fields)
     except (UnicodeEncodeError, TypeError, ValueError) as error:
-        raise Invalid(f"this cannot be sent as JSON: {error}", "leave that out") from error
+        raise Invalid(f"cannot be encoded as JSON: {error}", "remove that value") from error
     headers = {**server.headers(), "content-type": "application/json"}
     headers[KEY_HEADER] = secrets.token_hex(16)
 
@@ -282,7 +284,7 @@ def _push(server: ServerAddress, fields: dict[str, Any]) -> Flow[str]:
         yield from refuse_error(answer)
         url = decoded(dict[str, Any], (yield from whole(answer, REPLY_JSON_BYTES_MAX))).get("url")
         if not isinstance(url, str):
-            raise Invalid("what answered does not speak as a relay does", "check the address")
+            raise Invalid("the server is not a Context Relay server", "check the address")
         return url
 
     url = f"{server.url}/push"
@@ -301,7 +303,7 @@ _PULLED_BYTES_MAX = JSON_ESCAPE_RATIO_MAX * REPLY_JSON_BYTES_MAX
 
 
 def _unwrapped(raw: bytes) -> str:
-    """The text in the seed's envelope; what has none is the text itself."""
+    """Return the text in the seed's envelope, or the text itself if there is no envelope."""
     try:
         reply = decode(raw)
     except (DecodeError, UnicodeDecodeError, RecursionError):
@@ -317,4 +319,4 @@ def _text(raw: bytes) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
-        raise Invalid("what is stored there is no text", "pull it with Relay") from error
+        raise Invalid("the stored content is not text", "pull it with Relay") from error

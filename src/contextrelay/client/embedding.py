@@ -1,7 +1,7 @@
 """Embedding: a small one that needs no network, for `pack(..., embed=embedding())`.
 
-It is WordLlama, of the extra `embeddings`: static word vectors that lie in its own package and take
-half a second to load. Any function from texts to vectors will do in its place.
+It is WordLlama, of the extra `embeddings`: static word vectors that are part of its package and
+take half a second to load. Any function from texts to vectors can be used instead.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def embedding() -> Embed:
         raise Unavailable(
             "no embedding is installed", "pip install 'contextrelay[embeddings]'"
         ) from error
-    # Its own folder as the cache: it looks for the tokenizer next to the weights, and would go to
-    # the network for what lies in its package all the same.
+    # Use its own folder as the cache: it looks for the tokenizer next to the weights, and would
+    # otherwise download what its package contains.
     package = Path(wordllama.__file__ or "").parent
     model: Any = wordllama.WordLlama.load(cache_dir=package, disable_download=True)
 

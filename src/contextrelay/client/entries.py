@@ -1,7 +1,7 @@
 """Entries of a state, added and resolved without writing a patch.
 
 A patch is for the version that its id was chosen in, and is tried again on the next one, so that
-several may add at once (state/entries.py).
+several callers may add at once (state/entries.py).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from contextrelay.verbs import PatchState, ReadState
 
 
 def add_entry(thread: str, kind: Kind, text: str, by: str = "you", **options: Any) -> Flow[Added]:
-    """Add one entry to the state of a thread; a fact takes the place of those with its key.
+    """Add one entry to the state of a thread; a fact replaces those with its key.
 
     Raises:
         Refused: a value is not allowed.
-        Unavailable: others keep changing the thread.
+        Unavailable: too many concurrent changes to the thread.
     """
     entry = NewEntry(kind=kind, text=text, **options)
     at = now()
@@ -44,22 +44,22 @@ def add_entry(thread: str, kind: Kind, text: str, by: str = "you", **options: An
 
 
 def now() -> str:
-    """The time as entries spell it."""
+    """Return the time in the format of entries."""
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def resolve_entry(thread: str, id: str, by: str = "you") -> Flow[Patched]:
-    """Mark a question as resolved, or a step of the plan as done; once is enough.
+    """Mark a question as resolved, or a step of the plan as done; repeating it changes nothing.
 
     Raises:
-        NotFound: no question and no step has this id.
-        Unavailable: others keep changing the thread.
+        NotFound: no question or step has this id.
+        Unavailable: too many concurrent changes to the thread.
     """
     return (yield from _patch(thread, lambda state: resolution(state, id), by))
 
 
 def _patch(thread: str, change: Callable[[State], list[Operation]], by: str) -> Flow[Patched]:
-    """Patch the newest version; again, where others change the state meanwhile."""
+    """Patch the newest version, again after each concurrent change."""
     for _ in range(RETRIES_MAX):
         state: State = decode((yield ReadState(thread)).state)
         version: int = state["version"]
@@ -70,4 +70,4 @@ def _patch(thread: str, change: Callable[[State], list[Operation]], by: str) -> 
             return (yield PatchState(thread, operations, version, by=by))
         except Conflict:
             continue
-    raise Unavailable(f"others keep changing thread {thread}", "try again")
+    raise Unavailable(f"too many concurrent changes to thread {thread}", "try again")

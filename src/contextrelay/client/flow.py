@@ -1,6 +1,6 @@
-"""Flows: a rule of several steps, written once, for clients that block or are awaited.
+"""Flows: an operation of several steps, written once for blocking and awaited clients.
 
-A flow is a generator: it yields steps, is sent what came of each, and returns a value. A step is a
+A flow is a generator: it yields steps, is sent the result of each, and returns a value. A step is a
 verb (its reply is sent back), a reply with a body (all of its bytes), or one of the classes below.
 An error of a step is raised where the flow yielded it.
 """
@@ -27,26 +27,26 @@ ItemGiven = TypeVar("ItemGiven", covariant=True)
 
 
 class Ask(Struct, frozen=True):
-    """Ask a verb that has a body; leads to its reply."""
+    """Send a verb that has a body; the result is its reply."""
 
     verb: Verb[Any]
     body: AsyncBody
 
 
 class Open(Struct, frozen=True):
-    """Begin to read the body of a reply; leads to something for `Next`."""
+    """Start to read the body of a reply; the result is for `Next`."""
 
     stream: Stream[Any]
 
 
 class Next(Struct, frozen=True):
-    """Read on; leads to a chunk, or None at the end."""
+    """Read on; the result is a chunk, or None at the end."""
 
     chunks: Any
 
 
 class Wait(Struct, frozen=True):
-    """Wait until a log has entries after a seq; leads to False if the time was up before that."""
+    """Wait until a log has entries after a seq; the result is False on a timeout."""
 
     log: str
     after: int
@@ -54,7 +54,7 @@ class Wait(Struct, frozen=True):
 
 
 class Work(Struct, frozen=True):
-    """Call a function that takes long, in a thread where there is an event loop."""
+    """Call a slow function, in a thread if there is an event loop."""
 
     act: Callable[[], Any]
 
@@ -64,13 +64,13 @@ class HttpStep(Struct, frozen=True):
 
 
 class Give(Struct, Generic[ItemGiven], frozen=True):
-    """Items for the one who iterates."""
+    """Items for the caller that iterates."""
 
     items: Iterable[ItemGiven]
 
 
 class Lost(Exception):
-    """A request or its reply was lost on the way, and may be sent so often in all."""
+    """A request or its reply was lost; the request may be sent this many times in total."""
 
     def __init__(self, error: RelayError, sends_max: int) -> None:
         super().__init__(str(error))
@@ -79,7 +79,7 @@ class Lost(Exception):
 
 
 class Stopped(BaseException):
-    """Thrown into a flow whose items nobody wants any more: it may do a few steps to its end."""
+    """Thrown into a flow whose items are no longer wanted: it may do a few final steps."""
 
 
 Step = Verb[Any] | Stream[Any] | Ask | Open | Next | Wait | Work | HttpStep
@@ -91,7 +91,7 @@ Items = Generator[Step | Give[Item], Any, None]
 
 
 def run(transport: Any, flow: Flow[Result]) -> Result:
-    """Do the steps of a flow; what it returns."""
+    """Do the steps of a flow; return its value."""
     try:
         step = next(flow)
         while True:
@@ -101,10 +101,10 @@ def run(transport: Any, flow: Flow[Result]) -> Result:
 
 
 def iterate(transport: Any, flow: Items[Item]) -> Iterator[Item]:
-    """Do the steps of a flow as its items are asked for.
+    """Do the steps of a flow as its items are requested.
 
-    The first step is done at once: the call raises what is wrong with it, and signals are heard
-    from the call on.
+    The first step is done at once: the call raises its errors, and a subscription starts with the
+    call.
     """
     try:
         step = next(flow)
@@ -128,7 +128,7 @@ def _items(transport: Any, flow: Items[Item], step: Step | Give[Item]) -> Iterat
 
 
 def stop(transport: Any, flow: Items[Item]) -> list[Item]:
-    """End a flow early; the items that it gives on its way to the end."""
+    """End a flow early; return the items that it yields until its end."""
     items: list[Item] = []
     try:
         step: Step | Give[Item] = flow.throw(Stopped())
@@ -143,7 +143,7 @@ def stop(transport: Any, flow: Items[Item]) -> list[Item]:
 
 
 def _advance(transport: Any, flow: Any, step: Step) -> Any:
-    """Do a step; the flow's next one."""
+    """Do a step; return the flow's next one."""
     try:
         outcome = _do(transport, step)
     except (RelayError, Lost) as error:
@@ -175,7 +175,7 @@ def _do(transport: Any, step: Step) -> Any:
 
 
 async def run_awaited(transport: Any, flow: Flow[Result]) -> Result:
-    """Do the steps of a flow; what it returns."""
+    """Do the steps of a flow; return its value."""
     try:
         step = next(flow)
         while True:
@@ -190,7 +190,7 @@ async def run_awaited(transport: Any, flow: Flow[Result]) -> Result:
 
 
 async def iterate_awaited(transport: Any, flow: Items[Item]) -> AsyncIterator[Item]:
-    """Do the steps of a flow as its items are asked for."""
+    """Do the steps of a flow as its items are requested."""
     try:
         step = next(flow)
         while True:
@@ -210,7 +210,7 @@ async def iterate_awaited(transport: Any, flow: Items[Item]) -> AsyncIterator[It
 
 
 async def stop_awaited(transport: Any, flow: Items[Item]) -> list[Item]:
-    """End a flow early; the items that it gives on its way to the end."""
+    """End a flow early; return the items that it yields until its end."""
     items: list[Item] = []
     try:
         step = flow.throw(Stopped())
@@ -250,7 +250,7 @@ async def _do_awaited(transport: Any, step: Step) -> Any:
 
 
 def collected(flow: Items[Item]) -> Flow[list[Item]]:
-    """A flow that returns all items of another one."""
+    """Return all items of another flow."""
     items: list[Item] = []
     try:
         step = next(flow)
@@ -265,7 +265,7 @@ def collected(flow: Items[Item]) -> Flow[list[Item]]:
 
 
 def for_each(flow: Items[Item], act: Callable[[Item], Flow[bool]]) -> Flow[None]:
-    """A flow that does something with each item of another one, until that returns True."""
+    """Call a flow for each item of another one, until it returns True."""
     try:
         step = next(flow)
         while True:
@@ -290,7 +290,7 @@ async def in_thread(act: Callable[[], Result]) -> Result:
 
 
 def brought(body: AsyncBody) -> Body:
-    """A body as core reads it; one that comes asynchronously is awaited from core's thread."""
+    """Convert a body for core; an asynchronous one is awaited from core's thread."""
     if not isinstance(body, AsyncIterable):
         return body
     from asyncio import get_running_loop
@@ -299,7 +299,7 @@ def brought(body: AsyncBody) -> Body:
 
 
 def from_thread(chunks: AsyncIterable[bytes], loop: AbstractEventLoop) -> Iterator[bytes]:
-    """What an event loop awaits, to be read in another thread."""
+    """Yield chunks of an async iterable from another thread."""
     from asyncio import run_coroutine_threadsafe
 
     source = aiter(chunks)
@@ -312,8 +312,8 @@ def from_thread(chunks: AsyncIterable[bytes], loop: AbstractEventLoop) -> Iterat
 
 
 def write_file(path: str | os.PathLike[str], chunks: Iterable[bytes]) -> None:
-    """Write a file that is whole or absent."""
-    # Imported here: pathlib is most of what the import of a client would load besides.
+    """Write a file completely or not at all."""
+    # Imported here: pathlib is the slowest import of a client.
     from pathlib import Path
 
     from contextrelay.store.durable_files import write_whole

@@ -1,11 +1,11 @@
-"""Handoff files: a handoff in one zip, with the bodies of its refs, for those who share no server.
+"""Handoff files: a handoff as one zip with the bodies of its refs.
 
-    handoff.json            the very bytes that were given
-    refs/<ref>.json         what each ref is
-    refs/<ref>              its body; none of a sealed one: only who has its key may read it
+    handoff.json            the original bytes of the handoff
+    refs/<ref>.json         the description of each ref
+    refs/<ref>              its body; omitted if sealed: only a holder of its key may read it
 
-Rule: the file comes from anywhere. Counts, names, sizes and hashes are checked before anything is
-stored, and no more than one body is held at a time.
+Rule: the file is untrusted. Counts, names, sizes and hashes are checked before anything is stored,
+and at most one body is in memory at a time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NAME = re.compile(rf"handoff\.json|refs/{REF_PATTERN[1:-1]}(\.json)?")
 
 
 class _About(Struct, frozen=True):
-    """What a ref in the file is."""
+    """The description of a ref in the file."""
 
     name: str | None
     type: ArtifactType
@@ -50,14 +50,14 @@ class _About(Struct, frozen=True):
 
 
 class ImportedHandoff(Struct, frozen=True):
-    """A handoff out of a file, and the refs that its refs have become here."""
+    """An imported handoff, and the new refs of its refs."""
 
     view: HandoffView
     refs: dict[str, str]
 
 
 def write_handoff(relay: Relay, ref: str, path: str | os.PathLike[str]) -> HandoffView:
-    """Write a handoff to a file, whole or not at all."""
+    """Write a handoff to a file, completely or not at all."""
     view = relay.handoff(ref)
     place = Path(path)
     aside = place.with_name(f".{place.name}.{os.urandom(4).hex()}")
@@ -68,7 +68,9 @@ def write_handoff(relay: Relay, ref: str, path: str | os.PathLike[str]) -> Hando
             os.fsync(file.fileno())
         aside.replace(place)
     except OSError as error:
-        raise Invalid(f"{place} cannot be written: {error.strerror}", "name another") from error
+        raise Invalid(
+            f"{place} cannot be written: {error.strerror}", "pass another path"
+        ) from error
     finally:
         aside.unlink(missing_ok=True)
     return view
@@ -88,10 +90,10 @@ def _write(relay: Relay, view: HandoffView, file: BinaryIO) -> None:
 
 
 def take_handoff(relay: Relay, path: str | os.PathLike[str], by: str = "you") -> ImportedHandoff:
-    """Take a handoff out of a file; its refs are stored here, in a thread of their own.
+    """Import a handoff from a file; its refs are stored in a new thread.
 
     Raises:
-        Invalid: it is no handoff file, or not whole.
+        Invalid: it is not a handoff file, or incomplete.
     """
     with _opened(path) as archive:
         body = _read(archive, HANDOFF)
@@ -118,30 +120,32 @@ def take_handoff(relay: Relay, path: str | os.PathLike[str], by: str = "you") ->
 
 @contextmanager
 def _opened(path: str | os.PathLike[str]) -> Generator[ForeignZip]:
-    """Open a file as a zip; what is wrong with it becomes `Invalid`."""
+    """Open a file as a zip; convert its errors to `Invalid`."""
     try:
         with open(path, "rb") as file:
             yield ForeignZip(file, _NAME, ENTRIES_MAX)
     except (*WRONG, DecodeError, ValidationError) as error:
         said = str(error)[:200] or type(error).__name__
-        raise Invalid(f"{path} is no handoff file: {said}", "ask for it again") from error
+        raise Invalid(
+            f"{path} is not a valid handoff file: {said}", "ask the sender for a new copy"
+        ) from error
 
 
 def _checked(archive: ForeignZip, handoff: Handoff) -> dict[str, _About]:
-    """Check the hash of every ref that the file has; what each is. Bodies are not kept."""
+    """Check the hash of every ref in the file; return their descriptions. Bodies are not kept."""
     if len(handoff.refs) > SOURCE_REFS_MAX:
         raise TooLarge(f"{len(handoff.refs)} refs", f"at most {SOURCE_REFS_MAX}")
     names, found = archive.names, dict[str, _About]()
     for each in handoff.refs:
         if not is_ref(each.ref):
-            raise ValueError(f"{each.ref!r:.80} is no ref")
+            raise ValueError(f"invalid ref {each.ref!r:.80}")
         if f"{REFS}{each.ref}.json" in names:
             found[each.ref] = decode(_read(archive, f"{REFS}{each.ref}.json"), type=_About)
             digest = hashlib.sha256()
             for chunk in _chunks(archive, f"{REFS}{each.ref}"):
                 digest.update(chunk)
             if digest.hexdigest() != found[each.ref].sha256:
-                raise ValueError(f"{each.ref} in it is not what was given")
+                raise ValueError(f"{each.ref} does not match the handoff")
     return found
 
 
@@ -150,7 +154,7 @@ def _read(archive: ForeignZip, name: str) -> bytes:
 
 
 def _chunks(archive: ForeignZip, name: str) -> Iterator[bytes]:
-    """A member, no larger than a body may be."""
+    """Yield the chunks of a member, up to the size limit of a body."""
     if archive.size_bytes(name) > BODY_BYTES_MAX:
         raise TooLarge(f"{name} in the file is too large", f"at most {BODY_BYTES_MAX:,} bytes")
     return archive.chunks(name)

@@ -1,8 +1,8 @@
-"""Methods of the clients, made of verbs and flows: each written once, blocking and awaited.
+"""Methods of the clients, built from verbs and flows: each written once, blocking and awaited.
 
-`peek = asks(Peek)` takes what `Peek` takes and returns its reply, on `AsyncRelay` an awaitable of
-it. Values are checked here as they are when they come over the wire, so that local and remote
-refuse the same things.
+`peek = asks(Peek)` takes the arguments of `Peek` and returns its reply, on `AsyncRelay` an
+awaitable of it. Values are validated here as on the wire, so that local and remote clients refuse
+the same ones.
 """
 
 from __future__ import annotations
@@ -60,16 +60,16 @@ Awaited = TypeVar("Awaited", covariant=True)
 AnyVerb = TypeVar("AnyVerb", bound=Verb[Any])
 
 REF_CHARS = 36
-# What may be given as a URL.
+# Parameters that accept a URL.
 _REFS = ("ref", "old", "new")
 
 
 def build(verb: type[AnyVerb], args: tuple[Any, ...], named: dict[str, Any]) -> AnyVerb:
-    """Make a verb of a call's arguments.
+    """Create a verb from the arguments of a call.
 
     Raises:
-        TypeError: an argument has no place.
-        Invalid: a value is not what it has to be.
+        TypeError: there are too many arguments, or an unknown one.
+        Invalid: a value is invalid.
     """
     fields = verb.__struct_fields__
     values = named
@@ -80,7 +80,9 @@ def build(verb: type[AnyVerb], args: tuple[Any, ...], named: dict[str, Any]) -> 
             raise TypeError(f"too many arguments: {verb.__name__} takes {', '.join(fields)}")
     for name in named:
         if name not in fields:
-            raise TypeError(f"{verb.__name__} has no {name}; it takes {', '.join(fields)}")
+            raise TypeError(
+                f"{verb.__name__} has no argument {name!r}; it takes {', '.join(fields)}"
+            )
     if values.get("ttl_s") is UNSET:
         del values["ttl_s"]
     for name in _REFS:
@@ -110,10 +112,10 @@ class Async(Protocol):
 
 
 class Method(Generic[Args, Blocked, Awaited]):
-    """A method of both clients, which `help` and `inspect.signature` show as any function.
+    """A method of both clients, which `help` and `inspect.signature` show as a plain function.
 
-    `calls`: the function for clients that block, and the one for those that are awaited. What they
-    take is in `source`, a verb or a flow.
+    `calls`: the function for blocking clients, and the one for awaited clients. `source`, a verb or
+    a flow, defines their parameters.
     """
 
     def __init__(
@@ -142,7 +144,7 @@ class Method(Generic[Args, Blocked, Awaited]):
 
 
 class _Signed:
-    """A function whose signature is made when it is asked for: that takes longer than a call."""
+    """A function whose signature is computed on demand, because that takes longer than a call."""
 
     def __init__(self, call: Any, source: Any, is_async: bool, shape: dict[str, Any]) -> None:
         self._call = call
@@ -160,7 +162,7 @@ class _Signed:
 
 
 def asks(verb: Callable[Args, Verb[Reply]]) -> Method[Args, Reply, Awaitable[Reply]]:
-    """A verb without a body."""
+    """Return a method for a verb without a body."""
     kind: Any = verb
 
     def ask(client: Any, *args: Any, **named: Any) -> Any:
@@ -175,7 +177,7 @@ def asks(verb: Callable[Args, Verb[Reply]]) -> Method[Args, Reply, Awaitable[Rep
 def asks_of_thread(
     verb: Callable[Concatenate[str, Args], Verb[Reply]], then: Callable[[Reply], Result]
 ) -> Method[Args, Result, Awaitable[Result]]:
-    """A verb about one thread, which the handle names; `then` makes a result of the reply."""
+    """Return a method for a verb about the handle's thread; `then` converts the reply."""
     kind: Any = verb
 
     def ask(thread: Any, *args: Any, **named: Any) -> Any:
@@ -190,7 +192,7 @@ def asks_of_thread(
 def sends(
     verb: Callable[Args, Verb[Reply]],
 ) -> Method[Concatenate[Content, Args], Reply, Awaitable[Reply]]:
-    """A verb with a body."""
+    """Return a method for a verb with a body."""
     kind: Any = verb
 
     def send(client: Any, body: Content, /, *args: Any, **named: Any) -> Flow[Any]:
@@ -202,14 +204,14 @@ def sends(
 def pushes(
     verb: Callable[Args, Verb[Artifact]],
 ) -> Method[Concatenate[Content, Args], Pushed, Awaitable[Pushed]]:
-    """A push, of a body which may be sealed first."""
+    """Return a method for a push of a body, which may be sealed first."""
     return Method(_driven(_push), verb, has_body=True, returns=Pushed)
 
 
 def pushes_to_thread(
     verb: Callable[Args, Verb[Artifact]],
 ) -> Method[Concatenate[Content, Args], Pushed, Awaitable[Pushed]]:
-    """A push into the thread of a handle."""
+    """Return a method for a push into the thread of a handle."""
 
     def put(thread: Any, body: Content, /, *args: Any, **named: Any) -> Flow[Pushed]:
         return _push(thread, body, *args, **{**named, "thread": thread.id})
@@ -226,7 +228,7 @@ def _push(client: Any, body: Content, /, *args: Any, **named: Any) -> Flow[Pushe
 
 
 def looks(verb: Callable[Args, Verb[Reply]]) -> Method[Args, Reply, Awaitable[Reply]]:
-    """A verb that looks into bodies: into sealed ones here, where the ref is a URL with a key."""
+    """Return a method for a verb that inspects bodies; those of a URL with a key locally."""
     kind: Any = verb
 
     def look(client: Any, *args: Any, **named: Any) -> Flow[Any]:
@@ -239,7 +241,7 @@ def looks(verb: Callable[Args, Verb[Reply]]) -> Method[Args, Reply, Awaitable[Re
 
 
 def brings(verb: Callable[Args, Verb[Any]]) -> Method[Args, bytes, Awaitable[bytes]]:
-    """A pull in one piece; opened, where the ref is a URL with a key."""
+    """Return a method for a pull in one piece; decrypted if the ref is a URL with a key."""
 
     def pull(client: Any, *args: Any, **named: Any) -> Flow[bytes]:
         key = _key_in(args[0] if args else named.get("ref"))
@@ -251,7 +253,7 @@ def brings(verb: Callable[Args, Verb[Any]]) -> Method[Args, bytes, Awaitable[byt
     by_flow, awaited = _driven(pull)
 
     def blocking(client: Any, *args: Any, **named: Any) -> bytes:
-        # Most pulls need one request alone: a flow would take a tenth as long again.
+        # Most pulls need only one request: a flow would take a tenth longer.
         if _key_in(args[0] if args else named.get("ref")) is not None:
             return by_flow(client, *args, **named)
         return unsealed(client.transport.ask(build(Pull, args, named))).whole()
@@ -262,7 +264,7 @@ def brings(verb: Callable[Args, Verb[Any]]) -> Method[Args, bytes, Awaitable[byt
 def streams(
     verb: Callable[Args, Verb[Any]],
 ) -> Method[Args, Iterator[bytes], AsyncIterator[bytes]]:
-    """A pull chunk by chunk; opened, where the ref is a URL with a key."""
+    """Return a method for a pull chunk by chunk; decrypted if the ref is a URL with a key."""
 
     def stream(client: Any, *args: Any, **named: Any) -> Items[bytes]:
         key = _key_in(args[0] if args else named.get("ref"))
@@ -283,21 +285,21 @@ def _key_in(ref: object) -> SealKey | None:
 def flow(
     steps: Callable[Concatenate[Any, Args], Flow[Result]],
 ) -> Method[Args, Result, Awaitable[Result]]:
-    """A method of several steps."""
+    """Return a method for a flow of several steps."""
     return Method(_driven(steps), steps)
 
 
 def items(
     steps: Callable[Concatenate[Any, Args], Items[Item]],
 ) -> Method[Args, Iterator[Item], AsyncIterator[Item]]:
-    """A method whose result is iterated."""
+    """Return a method whose result is iterated."""
     return Method(_iterated(steps), steps, is_items=True)
 
 
 def runs(
     steps: Callable[Concatenate[Any, Args], Items[str | RunResult]],
 ) -> Method[Args, RunResult, Awaitable[RunResult]]:
-    """A run of a model, to its end."""
+    """Return a method that runs a model to its end."""
 
     streamed, streamed_awaited = _streamed(steps)
 
@@ -314,7 +316,7 @@ def runs(
 def run_streams(
     steps: Callable[Concatenate[Any, Args], Items[str | RunResult]],
 ) -> Method[Args, RunStream, AsyncRunStream]:
-    """A run of a model, whose words are iterated."""
+    """Return a method that runs a model and iterates over the text of its answer."""
     returns = ("RunStream", "AsyncRunStream")
     return Method(_streamed(steps), steps, returns=returns, is_direct=True)
 
@@ -336,7 +338,7 @@ def _streamed(steps: Callable[..., Items[str | RunResult]]) -> tuple[Any, Any]:
 def gives_thread(
     steps: Callable[Concatenate[Any, Args], Flow[ThreadView]],
 ) -> Method[Args, Thread, Awaitable[AsyncThread]]:
-    """A method of several steps that leads to a handle on a thread."""
+    """Return a method of several steps that returns a thread handle."""
 
     def call(client: Any, *args: Any, **named: Any) -> Flow[Any]:
         made = yield from steps(client, *args, **named)

@@ -1,11 +1,11 @@
-"""Names: from what a person or a model writes to a ref, a thread, or a version of its state.
+"""Names: resolve what a person or a model writes to a ref, a thread, or a version of its state.
 
-- An artifact: its ref, the first six characters of it or more, a URL that ends in `/pull/<ref>`,
+- An artifact: its ref, the first six or more characters of it, a URL that ends in `/pull/<ref>`,
   `ctx://<ref>`, or `@last`.
-- A thread: its id, the first six characters of it or more, or its name.
+- A thread: its id, the first six or more characters of it, or its name.
 - A place: `THREAD@v7` is a version of a thread, `THREAD@v7:/facts/0` a place in that version.
 
-Rule: these forms are read here and nowhere else; every door asks these flows.
+Rule: these forms are parsed here and nowhere else; every interface uses these flows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LAST = "@last"
 PULL = "/pull/"
 PREFIX_CHARS_MIN = 6
 REF_CHARS = 36
-# Among how many of the newest artifacts is looked for one that was meant.
+# How many of the newest artifacts are searched for suggestions.
 RECENT_ITEMS = 200
 # How many threads of one name an error lists.
 SAME_NAME_ITEMS = 5
@@ -45,7 +45,7 @@ _BARE_VERSION = re.compile(r"v[0-9]{1,15}")
 
 
 class InterfaceNames(Struct, frozen=True):
-    """How a door names its commands in hints, and the places whose last push `@last` means."""
+    """An interface's names of commands in hints, and the places whose last push `@last` means."""
 
     list_artifacts: str
     list_threads: str
@@ -54,7 +54,7 @@ class InterfaceNames(Struct, frozen=True):
 
 
 class ThreadReference(NamedTuple):
-    """A thread as it was written ("": none), and a version and a pointer into its state."""
+    """A thread as written ("" for none), and a version and a pointer into its state."""
 
     thread: str
     version: int | None = None
@@ -62,7 +62,7 @@ class ThreadReference(NamedTuple):
 
 
 def other_server(text: str, own: str | None) -> str | None:
-    """The address of the server that a URL names; None where it is our own, or no URL of a server.
+    """Return the server address in a URL; None if it is our own, or not a server's URL.
 
     Raises:
         Invalid: it is a malformed URL.
@@ -75,12 +75,12 @@ def other_server(text: str, own: str | None) -> str | None:
 
 
 def find_ref(text: str, door: InterfaceNames) -> Flow[str]:
-    """The ref of an artifact; a key in a URL is not looked at.
+    """Return the ref of an artifact; a key in a URL is ignored.
 
     Raises:
         NotFound: there is none.
-        Gone: it is `@last`, and what was pushed last is gone.
-        Invalid: it is a malformed URL, or several refs start so.
+        Gone: it is `@last`, and the last push was removed.
+        Invalid: it is a malformed URL, or a prefix of several refs.
     """
     text = text.strip().removeprefix(SCHEME)
     if is_ref(text) or PULL in text:
@@ -90,8 +90,8 @@ def find_ref(text: str, door: InterfaceNames) -> Flow[str]:
             for artifact in (yield LastPush(place)):
                 return artifact.ref
         raise NotFound(
-            "nothing was pushed from this folder yet, in this terminal or by this agent",
-            f"make something: relay push FILE; or name a ref, see: {door.list_artifacts}",
+            "@last: nothing was pushed from this folder yet, in this terminal or by this agent",
+            f"push something: relay push FILE; or pass a ref, see: {door.list_artifacts}",
         )
     prefix = text.lower()
     found: list[Artifact] = []
@@ -106,26 +106,27 @@ def find_ref(text: str, door: InterfaceNames) -> Flow[str]:
         message = f"{clean(text)!r} is too short for a ref"
     try:
         recent: list[Artifact] = (yield List(limit=RECENT_ITEMS)).artifacts
-    except RelayError:  # Who may not list is still to learn that there is no such ref.
+    # A caller that may not list artifacts still learns that the ref does not exist.
+    except RelayError:
         recent = []
     names = {artifact.name: artifact for artifact in reversed(recent) if artifact.name}
     close = _closest(text, names, {artifact.ref: artifact for artifact in recent})
-    hint = f"give a ref, a URL that ends in {PULL}<ref>, or see: {door.list_artifacts}"
+    hint = f"pass a ref or a URL that ends in {PULL}<ref>; list them: {door.list_artifacts}"
     raise NotFound(message, hint if close is None else _meant(close.ref, close.name))
 
 
 def find_thread(text: str, door: InterfaceNames) -> Flow[ThreadView]:
-    """A thread by its id, a beginning of one, or its name.
+    """Return a thread by its id, a prefix of it, or its name.
 
     Raises:
         NotFound: there is none.
-        Invalid: several have this name, or ids that start so.
+        Invalid: it matches several threads.
     """
     text = text.strip()
     if is_ref(text):
         return (yield ShowThread(text))
-    message = f"there is no thread {clean(text)[:80]!r}"
-    hint = f"see: {door.list_threads}; or make it: {door.new_thread}"
+    message = f"thread not found: {clean(text)[:80]!r}"
+    hint = f"list the threads: {door.list_threads}; or create it: {door.new_thread}"
     if not 0 < len(text) <= LABEL_CHARS_MAX:
         raise NotFound(message, hint)
     found: list[ThreadView] = yield FindThreads(text)
@@ -138,7 +139,7 @@ def find_thread(text: str, door: InterfaceNames) -> Flow[ThreadView]:
         return (named or found)[0]
     if found:
         raise _ambiguous("threads", text, [view.thread_id for view in found])
-    # The newest thread of this name may have been removed, and an older one have it still.
+    # The newest thread of this name may have been removed, while an older one still exists.
     recent: list[ThreadView] = (yield ListThreads(limit=LIST_ITEMS_MAX)).threads
     names = {view.name: view for view in reversed(recent) if view.name}
     if text in names:
@@ -148,7 +149,7 @@ def find_thread(text: str, door: InterfaceNames) -> Flow[ThreadView]:
 
 
 def find_place(text: str) -> Flow[ThreadReference]:
-    """The parts of `THREAD@v7:/facts/0`, of which each may be missing.
+    """Return the parts of `THREAD@v7:/facts/0`, each of which may be missing.
 
     Raises:
         Invalid: it names version 0.
@@ -160,7 +161,7 @@ def find_place(text: str) -> Flow[ThreadReference]:
     assert match is not None
     version = None if match["version"] is None else int(match["version"])
     if version == 0:
-        raise Invalid(f"{text} is no version", "versions count from v1")
+        raise Invalid(f"invalid version in {text}", "versions start at v1")
     thread, pointer = match["thread"], match["pointer"]
     # A name may look like a version, as in api@v2.
     may_be_name = thread and thread != text and len(text) <= LABEL_CHARS_MAX
@@ -172,21 +173,23 @@ def find_place(text: str) -> Flow[ThreadReference]:
 
 def _ambiguous(what: str, text: str, ids: list[str]) -> Invalid:
     some = ", ".join(each[: len(text) + 4] for each in ids[:3])
-    return Invalid(f"{len(ids)} {what} start with {clean(text)}", f"say more of it: {some}")
+    return Invalid(f"{len(ids)} {what} start with {clean(text)}", f"use more characters: {some}")
 
 
 def _same_name(name: str, found: list[ThreadView]) -> Invalid:
-    """The error for a name that several threads have: it lists them, newest first."""
+    """Return the error for an ambiguous thread name; it lists the threads, newest first."""
     some = ", ".join(
-        f"{view.thread_id[:8]} (made {view.created_at:%Y-%m-%d %H:%M}, v{view.version})"
+        f"{view.thread_id[:8]} (created {view.created_at:%Y-%m-%d %H:%M}, v{view.version})"
         for view in found[:SAME_NAME_ITEMS]
     )
     more = "" if len(found) <= SAME_NAME_ITEMS else f" and {len(found) - SAME_NAME_ITEMS} more"
-    return Invalid(f"{len(found)} threads are called {clean(name)}", f"say which: {some}{more}")
+    return Invalid(
+        f"{len(found)} threads are called {clean(name)}", f"pass one of the ids: {some}{more}"
+    )
 
 
 def _closest(text: str, names: Mapping[str, Item], ids: Mapping[str, Item]) -> Item | None:
-    """What was probably meant, by its name or by the beginning of its id."""
+    """Return the most likely match, by name or by the start of its id, or None."""
     from difflib import get_close_matches
 
     starts = {each[: max(len(text), PREFIX_CHARS_MIN)]: each for each in ids}
@@ -202,5 +205,5 @@ def _meant(ref: str, name: str | None) -> str:
 
 
 def clean(text: str) -> str:
-    """A text in one line, with nothing hidden in it and nothing that acts on a terminal."""
+    """Return a text as one line, without hidden or control characters."""
     return spell_hidden(" ".join(text.split()))

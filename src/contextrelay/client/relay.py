@@ -44,15 +44,15 @@ if TYPE_CHECKING:
 
 Address = str | os.PathLike[str] | None
 Item = Content | tuple[Content, Mapping[str, Any]]
-"""A body, or a body with the options that `push` would take."""
+"""A body, or a body with options of `push`."""
 OnGap = Callable[[int, int], object]
-"""What is called with the first and the last seq of signals that are no longer kept."""
+"""Called with the first and the last seq of signals that were already deleted."""
 CONFIRMED_AGAIN_S = 0.1
-"""How long after signals that no replica has are they asked for again."""
+"""The delay before signals without a replica's confirmation are read again."""
 
 
 class _Verbs:
-    """What both clients can do."""
+    """The methods of both clients."""
 
     push = pushes(PushAndSeal)
     pull = brings(verbs.Pull)
@@ -113,7 +113,7 @@ class _Verbs:
 
             if settings is not None or blobs is not None:
                 raise Invalid(
-                    "a server has its own settings and blobs", "leave out settings and blobs"
+                    "settings and blobs cannot be passed for a server", "omit settings and blobs"
                 )
             kind = remote.AsyncRemote if self.is_async else remote.Remote
             self.transport = kind(server_at(str(address), api_key), timeout_s)
@@ -124,10 +124,10 @@ class _Verbs:
             self.transport = local.AsyncLocal(stores) if self.is_async else local.Local(stores)
 
     def once(self, key: str) -> Self:
-        """This relay, with an idempotency key for one request: `relay.once(key).push(body)`.
+        """Return this relay with an idempotency key for one request: `relay.once(key).push(body)`.
 
-        The request is done once, however often it is asked with that key within a day: asked again,
-        it is answered as the first time. Another request with the same key is refused.
+        The request is executed once, however often it is sent with that key within a day; a
+        repeated one gets the first answer. A different request with the same key is refused.
         """
         from contextrelay.documents.bounds import check_idempotency_key
 
@@ -145,7 +145,7 @@ class _Verbs:
             pair: Any = item if isinstance(item, tuple) else (item, {})
             sent = as_body(pair[0])
             if not isinstance(sent, bytes):
-                raise Invalid("push_many takes bytes, text or JSON", "push a stream with push")
+                raise Invalid("push_many takes bytes, text or JSON", "use push for a stream")
             pushes.append(build(verbs.Push, (), dict(pair[1])))
             bodies.append(sent)
         sizes = [len(body) for body in bodies]
@@ -153,12 +153,12 @@ class _Verbs:
 
     @gives_thread
     def new_thread(self: Any, name: str | None = None, by: str = "you") -> Flow[ThreadView]:
-        """Make a thread, its state at version 1."""
+        """Create a thread, with its state at version 1."""
         return (yield build(verbs.NewThread, (name, by), {}))
 
     @gives_thread
     def thread(self: Any, text: str, by: str = "you") -> Flow[ThreadView]:
-        """Get a thread by its id; or get the newest of a name, or make it if there is none."""
+        """Get a thread by its id, or the newest with a name; create it if there is none."""
         verb = verbs.ShowThread(text) if is_ref(text) else build(verbs.OpenThread, (text, by), {})
         return (yield verb)
 
@@ -166,7 +166,7 @@ class _Verbs:
     def import_thread(
         self: Any, path: str | os.PathLike[str], name: str | None = None, by: str = "you"
     ) -> Flow[ThreadView]:
-        """Make a thread from an exported zip file."""
+        """Create a thread from an exported zip file."""
         return (yield Ask(build(verbs.ImportThread, (name, by), {}), _file_chunks(path)))
 
     @flow
@@ -176,9 +176,9 @@ class _Verbs:
         after: int | None = None,
         timeout_s: float | None = WAIT_S_DEFAULT,
     ) -> Flow[SignalPage]:
-        """Wait for signals after a seq (None: from now on), and iterate over what came.
+        """Wait for signals after a seq (None: from now on), and return those that came.
 
-        When the time is up, the page is empty.
+        After a timeout the page is empty.
         """
         return (yield from _wait(channel, after, timeout_s))
 
@@ -190,15 +190,16 @@ class _Verbs:
         timeout_s: float | None = None,
         on_gap: OnGap | None = None,
     ) -> Items[Signal]:
-        """Signals after a seq (None: from now on), in order, each once, as they come.
+        """Iterate over the signals after a seq (None: from now on) as they come, each once.
 
-        Ends after `timeout_s` without one. Where some are no longer kept, `on_gap(first, last)` is
-        called and reading goes on behind them. "Now" is the call, on `AsyncRelay` when reading
-        begins. While replicas that have to confirm signals are away, it waits for them.
+        Ends after `timeout_s` without a signal. If some were already deleted, `on_gap(first, last)`
+        is called and the iteration continues after them. "Now" is the time of the call, on
+        `AsyncRelay` of the first iteration. While replicas that have to confirm signals are
+        unreachable, it waits.
 
         Raises:
-            Gone: some are no longer kept, and there is no `on_gap`.
-            Unconfirmed: replicas stayed away for all of `timeout_s`.
+            Gone: some were deleted, and there is no `on_gap`.
+            Unconfirmed: replicas were unreachable for all of `timeout_s`.
         """
         place = after
         if place is None:
@@ -225,30 +226,30 @@ class _Verbs:
 
     @flow
     def abandon_restore(self: Any) -> Flow[RestoreReport]:
-        """Give up a restore that was cut short: erase what it had written, and unlock the store."""
+        """Discard an interrupted restore: erase what it wrote, and unlock the store."""
         return (yield verbs.Restore(is_abandoned=True))
 
 
 class Relay(_Verbs):
-    """A relay, asked and answered.
+    """A blocking client of a store or a server.
 
     `address`: a folder, `sqlite:///folder`, `memory:`, `redis://host:port/0`,
-    `postgresql://host/database`; none for RELAY_HOME or ~/.relay. `settings` in place of those in
-    the store's config.json. `blobs`: where its large bodies go, once said: a folder,
-    `s3://bucket/prefix`; else RELAY_BLOBS, else with the rest. Or that of a server,
-    `https://relay.example.com`, with its `api_key` (else CONTEXTRELAY_API_KEY), whose replies may
-    take `timeout_s`.
+    `postgresql://host/database`; by default RELAY_HOME or ~/.relay. `settings` replace those in the
+    store's config.json. `blobs`: where its large bodies are stored, passed once: a folder,
+    `s3://bucket/prefix`; by default RELAY_BLOBS, or with the rest. Or the address of a server,
+    `https://relay.example.com`, with its `api_key` (by default CONTEXTRELAY_API_KEY) and
+    `timeout_s`, the limit for its replies.
     """
 
     is_async: Literal[False] = False
     transport: Local | Remote
 
     def handle(self, made: ThreadView) -> Thread:
-        """A handle on a thread; a key was for the request that found it, not for the next."""
+        """Return a handle on a thread, without the idempotency key of the request that found it."""
         return Thread(self._origin or self, made.thread_id)
 
     def close(self) -> None:
-        """Let go of the store; a second call does nothing."""
+        """Close the store; a second call does nothing."""
         self.transport.close()
 
     def __enter__(self) -> Self:
@@ -259,24 +260,24 @@ class Relay(_Verbs):
 
 
 class AsyncRelay(_Verbs):
-    """A relay, awaited. The arguments are those of `Relay`."""
+    """An awaited client of a store or a server. The arguments are those of `Relay`."""
 
     is_async: Literal[True] = True
     transport: AsyncLocal | AsyncRemote
 
     @classmethod
     def over(cls, transport: AsyncLocal | AsyncRemote) -> AsyncRelay:
-        """A relay that asks by a transport which is there already."""
+        """Return a relay that uses an existing transport."""
         relay = cls.__new__(cls)
         relay.transport = transport
         return relay
 
     def handle(self, made: ThreadView) -> AsyncThread:
-        """A handle on a thread; a key was for the request that found it, not for the next."""
+        """Return a handle on a thread, without the idempotency key of the request that found it."""
         return AsyncThread(self._origin or self, made.thread_id)
 
     async def close(self) -> None:
-        """Let go of the store; a second call does nothing."""
+        """Close the store; a second call does nothing."""
         await self.transport.close()
 
     async def __aenter__(self) -> Self:
@@ -293,17 +294,17 @@ def _wait(channel: str, after: int | None, timeout_s: float | None) -> Flow[Sign
         page: SignalPage = yield from _read_confirmed(channel, place, ends_s)
         if page.signals or page.gap or not comes:
             return page
-        # What came may have been taken back by a fail-over: then it waits on.
+        # A fail-over may have reverted the signals: then wait again.
         place = page.head if place is None else place
         left_s = None if timeout_s is None else ends_s - monotonic()
         comes = yield Wait(channel_log(channel), place, left_s)
 
 
 def _read_confirmed(channel: str, after: int | None, ends_s: float) -> Flow[SignalPage]:
-    """Read signals; those that no replica has yet may be taken back, so wait for one to say so.
+    """Read signals; wait until a replica confirms them, because a fail-over may revert others.
 
     Raises:
-        Unconfirmed: none did in time.
+        Unconfirmed: no replica confirmed them in time.
     """
     while True:
         try:
@@ -315,15 +316,15 @@ def _read_confirmed(channel: str, after: int | None, ends_s: float) -> Flow[Sign
 
 
 def _behind_gap(channel: str, page: SignalPage, place: int, on_gap: OnGap | None) -> int:
-    """Report a gap, if there is one; the seq from which to read on."""
+    """Report a gap, if there is one; return the seq from which to continue."""
     if page.gap is None:
         return place
     first, last = page.gap
     if on_gap is None:
-        lost = f"{first} to {last}" if first <= last else f"from {first} on"
+        lost = f"{first} to {last}" if first <= last else f"from {first} onward"
         raise Gone(
-            f"signals {lost} of channel {channel!r} are no longer kept",
-            f"read on with after={last}, or give on_gap to go on",
+            f"signals {lost} of channel {channel!r} were already deleted",
+            f"continue with after={last}, or pass on_gap to skip gaps",
             {"gap": [first, last]},
         )
     on_gap(first, last)
@@ -336,4 +337,6 @@ def _file_chunks(path: str | os.PathLike[str]) -> Iterator[bytes]:
             while chunk := file.read(CHUNK_BYTES):
                 yield chunk
     except (OSError, ValueError) as error:
-        raise Invalid(f"{os.fspath(path)!r} cannot be read: {error}", "check it") from error
+        raise Invalid(
+            f"{os.fspath(path)!r} cannot be read: {error}", "check the path and its permissions"
+        ) from error

@@ -1,4 +1,4 @@
-"""Streams of a run: its words as they come, blocking or awaited, and then its result."""
+"""Streams of a run: its text as it comes, blocking or awaited, and then its result."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from contextrelay.model.run import RunResult
 
 
 class RunStream(Iterator[str]):
-    """The words of an answer as they come.
+    """The text of an answer as it comes.
 
-    Closed early, by `close` or at the end of a `with`, the model's answer ends there, and what came
-    is kept. `result` is there when the words are over.
+    Closed early, by `close` or at the end of a `with`, the model's answer ends there, and the text
+    so far is stored. `result` is set after the last text.
     """
 
     def __init__(self, transport: Any, flow: Items[str | RunResult]) -> None:
@@ -37,7 +37,7 @@ class RunStream(Iterator[str]):
             self.result = item if isinstance(item, RunResult) else self.result
 
     def whole(self) -> RunResult:
-        """The result, when all of the words have come."""
+        """Return the result after the complete text."""
         for _ in self:
             pass
         assert self.result is not None
@@ -51,7 +51,7 @@ class RunStream(Iterator[str]):
 
 
 class AsyncRunStream(AsyncIterator[str]):
-    """The words of an answer as they come, awaited; see `RunStream`."""
+    """The text of an answer as it comes, awaited; see `RunStream`."""
 
     def __init__(self, transport: Any, flow: Items[str | RunResult]) -> None:
         self.result: RunResult | None = None
@@ -76,7 +76,7 @@ class AsyncRunStream(AsyncIterator[str]):
             self.result = item if isinstance(item, RunResult) else self.result
 
     async def whole(self) -> RunResult:
-        """The result, when all of the words have come."""
+        """Return the result after the complete text."""
         async for _ in self:
             pass
         assert self.result is not None

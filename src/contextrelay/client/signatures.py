@@ -16,7 +16,7 @@ from contextrelay.verbs.routes import reply_type
 
 _SELF = Parameter("self", Parameter.POSITIONAL_ONLY)
 _BODY = Parameter("body", Parameter.POSITIONAL_ONLY, annotation=Content)
-# What methods name and their files do not import: most starts need no runs.
+# Names that methods use and their files do not import: most starts need no runs.
 _OF_RUNS: dict[str, Any] = {
     each.__name__: each
     for each in (
@@ -43,10 +43,10 @@ def signature_of(
     is_items: bool = False,
     is_direct: bool = False,
 ) -> Signature:
-    """The signature of a method made of a verb or a flow, with the types that a caller sees.
+    """Return the signature of a method built from a verb or a flow, with the types a caller sees.
 
-    `without` names a field that the handle fills in; `then` is what the reply is given to;
-    `returns` may be a pair, for the two kinds of clients; `is_direct`: neither is awaited.
+    `without` is a field that the handle fills in; `then` is called with the reply; `returns` may be
+    a pair, for the two kinds of clients; `is_direct`: neither is awaited.
     """
     hints = get_type_hints(source, localns=_OF_RUNS)
     if inspect.isfunction(source):

@@ -1,7 +1,8 @@
 """Subscriptions: the signals of a channel as they come, in order, each once.
 
-A server sends them over a WebSocket. Where it numbers them, a subscription that lost its connection
-goes on where it was: even before the first signal, for the handshake says how far the channel is.
+A server sends them over a WebSocket. If it numbers them, a subscription that lost its connection
+continues where it was, even before the first signal, because the handshake has the channel's
+position.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from contextrelay.model.signal import Signal
 
 SEQ_HEADER = "x-relay-seq"
 FRAME_BYTES_MAX = 2 * MESSAGE_BYTES_MAX
-# How soon a local subscription sees that it was closed.
+# How soon a local subscription notices that it was closed.
 _CLOSING_S_MAX = 0.5
 
 Frame = dict[str, Any]
@@ -34,7 +35,7 @@ log = logging.getLogger("contextrelay.subscription")
 
 
 class Subscription:
-    """One channel of a server, heard by one thread; another may close it."""
+    """A channel of a server, read by one thread; another may close it."""
 
     def __init__(self, server: ServerAddress, channel: str, reconnect_s_max: float) -> None:
         self._server = server
@@ -49,7 +50,7 @@ class Subscription:
         """Call `hear` with each signal, until closed; reconnect after 1, 2, 4 ... seconds.
 
         Raises:
-            RelayError: the server refuses, so that trying again cannot help.
+            RelayError: the server refuses, so that a retry cannot help.
         """
         from websockets.exceptions import InvalidStatus, WebSocketException
 
@@ -64,7 +65,7 @@ class Subscription:
             except InvalidStatus as error:
                 if 300 <= error.response.status_code < 500:
                     raise _refusal(error.response) from error
-                log.info("%s is not open: %s", self._channel, error)
+                log.info("%s is not connected: %s", self._channel, error)
             except (OSError, WebSocketException) as error:
                 log.info("%s was lost: %s", self._channel, error)
             if self._closed.wait(min(delay_s, self._reconnect_s_max)):
@@ -76,7 +77,7 @@ class Subscription:
 
         class Connecting(reconnect):
             def process_redirect(self, exc: Exception) -> Exception | str:
-                return exc  # Followed, it would lead our key, or our trust, to somebody else.
+                return exc  # A redirect could send our key to another server.
 
         place = "" if self._seq is None else f"?after={self._seq}"
         headers = self._server.headers()
@@ -96,14 +97,14 @@ class Subscription:
             self._connection = connection
         if self._closed.is_set():
             connection.close()
-        assert connection.response is not None, "the handshake is done"
+        assert connection.response is not None, "handshake already done"
         seq = connection.response.headers.get(SEQ_HEADER, "")
         if self._seq is None and seq.isascii() and seq.isdigit():
             self._seq = int(seq)
         return connection
 
     def _take(self, raw: str | bytes, hear: Callable[[Frame], object]) -> None:
-        """Pass a signal on, unless it was heard before."""
+        """Pass a signal on, unless it was received before."""
         try:
             frame = decode(raw, type=Frame)
         except (DecodeError, UnicodeDecodeError, RecursionError):
@@ -119,13 +120,13 @@ class Subscription:
         hear(frame)
 
     def _skip(self, gap: Any) -> None:
-        """Go on behind signals that are no longer kept, or from 1 where the channel starts over."""
-        log.warning("signals of channel %r are no longer kept: %s", self._channel, gap)
+        """Continue after deleted signals, or from 1 if the channel starts over."""
+        log.warning("signals of channel %r were already deleted: %s", self._channel, gap)
         with suppress(TypeError, ValueError, IndexError):
             self._seq = int(gap[1])
 
     def close(self) -> None:
-        """End it, from any thread."""
+        """Close it, from any thread."""
         self._closed.set()
         with self._lock:
             connection = self._connection
@@ -135,7 +136,7 @@ class Subscription:
 
 
 class LocalSubscription:
-    """One channel of the embedded store, with the interface of a `Subscription`."""
+    """A channel of the embedded store, with the interface of a `Subscription`."""
 
     def __init__(self, relay: Relay, channel: str) -> None:
         self._relay = relay
@@ -168,19 +169,19 @@ class LocalSubscription:
         return {"url": self._relay.transport.url_of(signal.ref), **fields}
 
     def close(self) -> None:
-        """End it, from any thread; the store may be closed after that."""
+        """Close it, from any thread; the store may be closed after that."""
         self._closed.set()
         if self._thread not in (0, threading.get_ident()):
             self._ended.wait(10 * _CLOSING_S_MAX)
 
 
 def _refusal(response: Any) -> RelayError:
-    """The error that a handshake was answered with."""
+    """Return the error in the response to a handshake."""
     status: int = response.status_code
     if status < 400:
         place = str(response.headers.get("location", ""))[:200]
         return Invalid(
-            f"the server sends us on to {place!r}",
+            f"the server redirects to {place!r}",
             "redirects are not followed; if that is the relay, use its address",
         )
     text = bytes(response.body or b"")[:1000].decode(errors="replace").strip()

@@ -36,7 +36,7 @@ from contextrelay.model.thread import (
 from contextrelay.verbs import Body, Verb
 
 if TYPE_CHECKING:
-    # Of runs: client/signatures.py knows these too, for those who ask for a signature.
+    # Types of runs: client/signatures.py has them too, for signatures.
     from contextrelay.a2a.schema import AgentAnswer
     from contextrelay.client.relay import AsyncRelay, Relay
     from contextrelay.model.run import Replay, RunResult, ToolUse, Trace
@@ -70,7 +70,7 @@ def _add(thread: str, kind: Kind, text: str, by: str, **options: Any) -> Flow[Ad
 
 
 class _ThreadVerbs:
-    """What both handles can do."""
+    """The methods of both handles."""
 
     show = asks_of_thread(verbs.ShowThread, same)
     state = asks_of_thread(verbs.ReadState, _state)
@@ -100,12 +100,15 @@ class _ThreadVerbs:
         self.id = thread
 
     def once(self, key: str) -> Self:
-        """This thread, with an idempotency key for one request: `thread.once(key).patch(...)`."""
+        """Return this thread with an idempotency key for one request.
+
+        For example: `thread.once(key).patch(...)`.
+        """
         return type(self)(self.relay.once(key), self.id)
 
     @flow
     def add_fact(self: Any, text: str, key: str | None = None, by: str = "you") -> Flow[Added]:
-        """Add a fact. One with a key takes the place of the older facts with that key."""
+        """Add a fact. One with a key replaces the older facts with that key."""
         return (yield from _add(self.id, "fact", text, by, key=key))
 
     @flow
@@ -134,7 +137,7 @@ class _ThreadVerbs:
         confidence: float = 1.0,
         by: str = "you",
     ) -> Flow[Added]:
-        """Add a decision, with codes of its reasons, and refs of artifacts in this thread."""
+        """Add a decision, with reason codes, and refs of artifacts in this thread as evidence."""
         options: Any = {"reasons": reasons, "evidence": evidence, "confidence": confidence}
         return (yield from _add(self.id, "decision", text, by, **options))
 
@@ -155,7 +158,7 @@ class _ThreadVerbs:
         by: str = "you",
         is_cached: bool = True,
     ) -> Flow[Invoked]:
-        """Run a capability in this thread, or take its cached result; a hop either way."""
+        """Run a capability in this thread, or return its cached result; either counts as a hop."""
         return (yield build(verbs.Invoke, (capability, args or {}, self.id, by, is_cached), {}))
 
     def _asks(
@@ -172,18 +175,18 @@ class _ThreadVerbs:
         by: str = "you",
         on_tool: Callable[[ToolUse], object] | None = None,
     ) -> Items[str | RunResult]:
-        """Ask a model on this thread, and iterate over its words as they come.
+        """Ask a model on this thread, and iterate over the text of its answer as it comes.
 
-        It is sent a bounded bundle: the header of the state, previews of the newest artifacts and
-        of `refs`, what was said last, and with `budget_tokens` what `pack` chooses. It has tools to
-        look into refs and, in a `files` folder, into what git tracks there. The answer is stored,
-        and with it, as one version, what the model notes in the state.
+        The model gets a bounded bundle: the header of the state, previews of the newest artifacts
+        and of `refs`, the last messages, and with `budget_tokens` a selection by `pack`. It has
+        tools to read refs and, in a `files` folder, the files that git tracks there. The answer is
+        stored in one version together with the model's notes in the state.
 
         Raises:
-            Invalid: there is no such provider, or the words are empty or too long.
-            Forbidden: there is no key for the provider, or it is refused.
-            Unavailable: the provider does not answer; Failed where its answer cannot be used. The
-                state is as it was.
+            Invalid: the provider is unknown, or the text is empty or too long.
+            Forbidden: the API key of the provider is missing or was refused.
+            Unavailable: the provider is unreachable; Failed if its answer is invalid. The state is
+                unchanged.
         """
         from contextrelay.runs.run import ask_model
 
@@ -211,15 +214,15 @@ class _ThreadVerbs:
         handoff: str | None = None,
         by: str = "you",
     ) -> Flow[AgentAnswer]:
-        """Send words and refs to an agent elsewhere, by A2A; its answer becomes artifacts of this.
+        """Send text and refs to a remote agent over A2A; its answer is stored in this thread.
 
-        Refs travel as refs where the agent knows them and can reach our server, else whole. With
-        `on_words` the answer is streamed, and that is called with its words as they come. With the
-        ref of a `handoff`, that is given to the agent, and its answer is what came of it. An agent
-        that answered here before is sent the same context, and the task that waits for us.
+        Refs are sent as refs if the agent supports them and can reach our server, else in full.
+        With `on_words` the answer is streamed, and its text is passed to that function. With the
+        ref of a `handoff`, that is given to the agent, and the answer is its result. An agent that
+        has answered here before gets the same context, and the task that is waiting for input.
 
         Raises:
-            Unavailable: it does not answer. Invalid, Failed: what it says cannot be used.
+            Unavailable: the agent is unreachable. Invalid, Failed: its answer is invalid.
         """
         from contextrelay.a2a.message import send_message
 
@@ -232,12 +235,12 @@ class _ThreadVerbs:
     def fork(
         self: Any, version: int | None = None, name: str | None = None, by: str = "you"
     ) -> Flow[ThreadView]:
-        """Make a thread that begins with this one's state, at any version."""
+        """Create a thread that starts with this one's state at any version."""
         return (yield build(verbs.ForkThread, (self.id, version, name, by), {}))
 
     @items
     def history(self: Any) -> Items[Document]:
-        """Yield the state at every version, oldest first; to be read only: versions share parts."""
+        """Yield the state at every version, oldest first, to be read only: versions share parts."""
         from contextrelay.documents.patch import states
 
         events: list[Numbered] = []
@@ -249,7 +252,7 @@ class _ThreadVerbs:
 
     @flow
     def trace(self: Any, runs_max: int = TRACE_RUNS_DEFAULT) -> Flow[Trace]:
-        """The newest runs, with their calls, tools, tokens, prices and times; and all in sum."""
+        """Return the newest runs, with calls, tools, tokens, prices and times; and the totals."""
         from contextrelay.runs.trace import trace_thread
 
         return (yield from trace_thread(self.id, runs_max))
@@ -263,13 +266,13 @@ class _ThreadVerbs:
         by: str = "you",
         files: str | os.PathLike[str] | None = None,
     ) -> Flow[Replay]:
-        """Do the runs after a version again, in a copy of this thread, never in itself.
+        """Repeat the runs after a version in a copy of this thread, which is not changed.
 
-        Without `model`, or with that of the record, by the recorded answers: no model is called,
-        and the copy ends where a recorded tool result no longer holds. With another one it is asked
-        the same words, and `changes` leads from the recorded state to the new one. `is_dry`:
-        nothing is called or written. `files`: the folder with the files that the recorded ones are
-        compared with, or that another model may read.
+        Without `model`, or with the recorded one, the recorded answers are used: no model is
+        called, and the copy ends where a recorded tool result no longer matches. Another model gets
+        the same prompts, and `changes` are the operations from the recorded state to the new one.
+        `is_dry`: nothing is called or written. `files`: the folder with the files that the recorded
+        ones are compared with, or that another model may read.
         """
         from contextrelay.runs.replay import replay_thread
 
@@ -284,7 +287,7 @@ class _ThreadVerbs:
 
     @items
     def tail(self: Any, after: int = 0, timeout_s: float | None = None) -> Items[Numbered]:
-        """Yield events as anybody writes them; end after `timeout_s` without one."""
+        """Yield events as they are written; end after `timeout_s` without one."""
         while True:
             page: list[Numbered] = (yield build(verbs.ReadEvents, (self.id, after), {})).events
             yield Give(page)

@@ -1,9 +1,9 @@
-"""The bridge: hand a task to another agent over a channel, and wait for its answer.
+"""The bridge: send a task to another agent over a channel, and wait for its answer.
 
-A task is a push to the task channel, its answer one to the done channel. Both carry the same random
-id in their metadata, so that nobody takes another's answer.
+A task is a push to the task channel, its answer a push to the done channel. Both have the same
+random id in their metadata, so that callers do not receive each other's answers.
 
-Rule: who waits listens before it asks, so an answer cannot come too early.
+Rule: a caller subscribes before it sends the task, so an answer cannot come too early.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ TASK_CHANNEL = "agent-tasks"
 DONE_CHANNEL = "agent-done"
 CORRELATION = "correlation_id"
 FAILED = "failed"
-# The bridge of contextrelay 0.2.0 names the task so, and no more of its URL than this.
+# The bridge of contextrelay 0.2.0 identifies the task so, with only this much of its URL.
 _OLD_SUMMARY = "Result for task from "
 _OLD_URL_CHARS = 60
-# Fewer characters of an id than this could be anybody's.
+# Fewer characters of an id than this could match another task.
 _ID_CHARS_MIN = 8
 _SUMMARY_CHARS = 80
 _STDERR_BYTES = 2_000
@@ -49,10 +49,10 @@ log = logging.getLogger("contextrelay.bridge")
 
 
 class AgentBridge:
-    """Both sides of a bridge: `start` works on tasks, `push_and_wait` gives one.
+    """Both sides of a bridge: `start` works on tasks, `push_and_wait` sends one.
 
-    `dispatcher`: what works on a task: a function from text to text, or a command that reads the
-    task and prints the answer.
+    `dispatcher`: a function from text to text, or a command that reads the task and prints the
+    answer.
     """
 
     def __init__(
@@ -80,24 +80,24 @@ class AgentBridge:
         done_channel: str = DONE_CHANNEL,
         timeout: float = BRIDGE_S_DEFAULT,
     ) -> AgentBridge:
-        """A bridge to an agent that runs in a window of tmux."""
+        """Return a bridge to an agent that runs in a tmux window."""
         pane = TmuxPane(session, window, timeout)
         return cls(hub, task_channel, done_channel, pane)
 
-    # The side that works
+    # The worker's side
 
     def start(
         self,
         dispatcher: Dispatcher | str | Sequence[str] | None = None,
         on_open: Callable[[], object] = lambda: None,
     ) -> None:
-        """Work on every task that comes, several at a time, until the hub is closed. Blocks."""
+        """Work on every incoming task, several at a time, until the hub is closed. Blocks."""
         dispatch = self._dispatch(dispatcher or self._dispatcher)
 
         def hear(frame: Frame) -> None:
             url = frame.get("url")
             if isinstance(url, str):
-                # A task that waits here is still in the channel, and comes again after a restart.
+                # A waiting task is still in the channel, and is delivered again after a restart.
                 self._room.acquire()
                 name = f"task {url[-36:]}"
                 threading.Thread(target=work, args=(url,), daemon=True, name=name).start()
@@ -106,14 +106,14 @@ class AgentBridge:
             try:
                 self._work(url, dispatch)
             except (RelayError, ValueError) as error:
-                log.error("the task %s was not answered: %s", url, error)
+                log.error("could not answer task %s: %s", url, error)
             finally:
                 self._room.release()
 
         self.hub.hear(self.task_channel, hear, on_open=on_open)
 
     def _work(self, url: str, dispatch: Dispatcher) -> None:
-        """Do one task and push the answer, whatever comes of it."""
+        """Do one task and push the answer, or the error."""
         metadata: dict[str, Any] = {"summary": f"{_OLD_SUMMARY}{url[:_OLD_URL_CHARS]}"}
         try:
             correlation = self.hub.peek(url).get(CORRELATION)
@@ -123,7 +123,7 @@ class AgentBridge:
         except Exception as error:
             answer = f"{type(error).__name__}: {error}"
             metadata[FAILED] = True
-        # An answer that says nothing is one too, but nothing cannot be pushed.
+        # An empty answer is valid, but an empty text cannot be pushed.
         self.hub.push(answer or "\n", channel=self.done_channel, metadata=metadata)
 
     def _dispatch(self, dispatcher: Dispatcher | str | Sequence[str] | None) -> Dispatcher:
@@ -133,10 +133,10 @@ class AgentBridge:
             return dispatcher
         return lambda task: run_command(dispatcher, task, self._timeout_s)
 
-    # The side that asks
+    # The caller's side
 
     def send(self, task: str, correlation: str = "") -> str:
-        """Push a task, and wait for nothing; its URL."""
+        """Push a task without waiting; return its URL."""
         metadata: dict[str, Any] = {"summary": task[:_SUMMARY_CHARS]}
         metadata[CORRELATION] = correlation or secrets.token_hex(16)
         return self.hub.push(task, channel=self.task_channel, metadata=metadata)
@@ -145,8 +145,8 @@ class AgentBridge:
         """Push a task and return the other agent's answer.
 
         Raises:
-            Unavailable: none came in time.
-            RelayError: the other agent failed; the message says how.
+            Unavailable: no answer in time.
+            RelayError: the other agent failed; the message has the reason.
         """
         correlation = secrets.token_hex(16)
         deadline_s = time.monotonic() + timeout
@@ -157,8 +157,8 @@ class AgentBridge:
                     url = urls.get(timeout=max(0.0, deadline_s - time.monotonic()))
                 except queue.Empty:
                     raise Unavailable(
-                        f"no answer came in {timeout:g} s",
-                        f"see whether a bridge works on channel {self.task_channel!r}",
+                        f"no answer within {timeout:g} s",
+                        f"check that a bridge is running on channel {self.task_channel!r}",
                         {"task": task_url},
                     ) from None
                 if isinstance(url, RelayError):
@@ -168,28 +168,28 @@ class AgentBridge:
                     return self._answer(url, metadata)
 
     def _seen(self, url: str) -> dict[str, Any] | None:
-        """The metadata of a push to the done channel; None for what cannot be an answer to us."""
+        """Return the metadata of a push to the done channel; None if it cannot be our answer."""
         try:
             return self.hub.peek(url)
         except (NotFound, Gone, Invalid, ValueError) as error:
-            log.info("passed over %s: %s", url, error)
+            log.info("skipped %s: %s", url, error)
             return None
 
     def _answer(self, url: str, metadata: dict[str, Any]) -> str:
         answer = self.hub.pull(url)
         if metadata.get(FAILED) is True:
             raise RelayError(
-                f"the other agent failed: {answer}", "see what it says, and send the task again"
+                f"the other agent failed: {answer}", "check the error, and send the task again"
             )
         return answer
 
 
 @contextmanager
 def _listening(hub: ContextRelay, channel: str) -> Generator[Urls]:
-    """Listen to a channel in a thread; the URLs that come, or the error that ended it.
+    """Subscribe to a channel in a thread; yield a queue of its URLs, or of the error that ended it.
 
     Raises:
-        Unavailable: it could not be listened to.
+        Unavailable: the subscription failed.
     """
     urls: Urls = queue.SimpleQueue()
     is_open = threading.Event()
@@ -210,7 +210,7 @@ def _listening(hub: ContextRelay, channel: str) -> Generator[Urls]:
     thread.start()
     try:
         if not is_open.wait(2 * CONNECT_S_MAX):
-            raise Unavailable("the channel could not be listened to", "see whether the relay runs")
+            raise Unavailable("cannot subscribe to the channel", "check that the relay is running")
         yield urls
     finally:
         subscription.close()
@@ -218,7 +218,7 @@ def _listening(hub: ContextRelay, channel: str) -> Generator[Urls]:
 
 
 def is_answer(metadata: dict[str, Any], correlation: str, task_url: str) -> bool:
-    """Whether a push is the answer to a task; one without an id is known by its summary."""
+    """Return True if a push answers the task; without an id, it is recognized by its summary."""
     if CORRELATION in metadata:
         return metadata[CORRELATION] == correlation
     url = task_url.partition("#")[0][:_OLD_URL_CHARS]
@@ -227,12 +227,12 @@ def is_answer(metadata: dict[str, Any], correlation: str, task_url: str) -> bool
 
 
 def run_command(command: str | Sequence[str], task: str, timeout_s: float) -> str:
-    """Run a command that reads a task from stdin; what it prints. A text is run by the shell.
+    """Run a command that reads a task from stdin; return its output. A text is run by the shell.
 
     Raises:
         RelayError: it failed, or did not end in time.
     """
-    # Files: what a process writes that outlives the command ends up in nobody's memory.
+    # Files: a process that outlives the command can then write without filling our memory.
     with TemporaryFile("w+", errors="replace") as printed, TemporaryFile("w+b") as complained:
         running = subprocess.Popen(
             command,
@@ -246,7 +246,9 @@ def run_command(command: str | Sequence[str], task: str, timeout_s: float) -> st
         try:
             running.communicate(task, timeout_s)
         except subprocess.TimeoutExpired:
-            raise Unavailable(f"the command did not end in {timeout_s:g} s", "allow more") from None
+            raise Unavailable(
+                f"the command did not end within {timeout_s:g} s", "increase the timeout"
+            ) from None
         finally:
             if running.poll() is None:
                 os.killpg(running.pid, signal.SIGKILL)
@@ -254,11 +256,11 @@ def run_command(command: str | Sequence[str], task: str, timeout_s: float) -> st
         if running.returncode:
             complained.seek(max(0, complained.seek(0, os.SEEK_END) - _STDERR_BYTES))
             said = complained.read().decode(errors="replace").strip()
-            raise RelayError(f"the command ended with {running.returncode}: {said}")
+            raise RelayError(f"the command failed with exit code {running.returncode}: {said}")
         if os.fstat(printed.fileno()).st_size > RUN_ANSWER_BYTES_MAX:
             raise RelayError(
                 f"the command printed more than {RUN_ANSWER_BYTES_MAX:,} bytes",
-                "let it push what is long, and print the URL",
+                "let it push long output and print the URL",
             )
         printed.seek(0)
         return printed.read()

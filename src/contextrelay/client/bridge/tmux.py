@@ -1,10 +1,10 @@
-"""tmux: a task pasted into a pane where an agent runs, and what the pane shows when it is done.
+"""tmux: paste a task into a pane where an agent runs; return the screen when it is done.
 
-A pane says nothing about when an agent has finished: it is done when its screen shows a prompt, no
-sign of work, and has stood still for a while.
+A pane does not report when an agent has finished: it is done when its screen shows a prompt and no
+activity, and has not changed for a while.
 
-Rule: a task is text. Nothing in it acts on the terminal, ends the paste or reaches a shell:
-control characters are spelled out, and nothing is pasted where a shell runs in place of the agent.
+Rule: a task is text. Nothing in it controls the terminal, ends the paste or reaches a shell:
+control characters are escaped, and nothing is pasted if a shell runs in place of the agent.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from contextrelay.limits import BRIDGE_S_DEFAULT
 LOOK_EVERY_S = 0.5
 STILL_S = 3.0
 COMMAND_S_MAX = 5
-# What agents show while they work, and where they wait for the next task.
+# What agents show while they work, and when they wait for the next task.
 BUSY_SIGNS = ("esc to interrupt", "Generating…", "Writing file…", "Reading file…", "⠋", "⠁", "⡆")
 IDLE_SIGNS = ("│ >", "vibe>", "$ ", "> ", "❯")
-# Programs that would run a task as commands, as tmux names what runs in a pane: a login shell has
-# a dash before its name, a restricted one an r, and a version may follow (ksh93, zsh-5.9).
+# Programs that would run a task as commands, as tmux names them: a login shell has a dash before
+# its name, a restricted one an r, and a version may follow (ksh93, zsh-5.9).
 _SHELL = re.compile(
     "-?r?(ash|bash|busybox|csh|dash|elvish|fish|ion|ksh|lksh|mksh|nu|oil|oksh|osh|pdksh|posh|"
     r"powershell|pwsh|sh|tcsh|toybox|xonsh|yash|ysh|zsh)([-.]?\d[-.\w]*|[-.]static)?(\.exe)?"
 )
-# A line end where the program in the pane may take one for Enter.
+# A newline where the program in the pane may treat one as Enter.
 LINE_END = " ⏎ "
-# The program in front, and (tmux 3.7 and newer) whether it has bracketed paste on; else nothing.
+# The foreground program, and (tmux 3.7 and newer) whether bracketed paste is on; otherwise empty.
 _ABOUT = "#{pane_current_command} #{bracket_paste_flag}"
 
 
 class TmuxPane:
-    """The agent in one window; it does one task at a time."""
+    """An agent in one window; it does one task at a time."""
 
     def __init__(
         self, session: str = "vibe", window: int = 0, timeout_s: float = BRIDGE_S_DEFAULT
@@ -51,20 +51,20 @@ class TmuxPane:
         """Paste a task, press Enter, and return the screen once the agent is done.
 
         Raises:
-            Unavailable: there is no such window, a shell waits in it in place of an agent, or the
+            Unavailable: the window does not exist, a shell runs in it instead of an agent, or the
                 agent is not done in time.
         """
         with self._lock:
             takes_paste = self._takes_paste()
             before = self._screen()
             self._paste(typed(task, takes_paste))
-            # Nothing runs before Enter: look again, for an agent that ended in between.
+            # Nothing runs before Enter: check again, in case the agent ended in between.
             self._takes_paste()
             self._tmux("send-keys", "-t", self._target, "Enter")
             return self._settled(before)
 
     def _takes_paste(self) -> bool:
-        """Whether the program in the pane is known to take several lines as one paste.
+        """Return True if the program in the pane is known to accept several lines as one paste.
 
         Raises:
             Unavailable: it is a shell.
@@ -73,13 +73,13 @@ class TmuxPane:
         program, _, flag = about.rpartition(" ")
         if _SHELL.fullmatch(program):
             raise Unavailable(
-                f"a shell ({program}) waits in {self._target}, no agent, and would run the task",
-                "start the agent there; a script that starts it does so with exec",
+                f"no agent in {self._target}: a shell ({program}) is running there",
+                "start the agent there; if a script starts it, use exec",
             )
         return flag == "1"
 
     def _paste(self, text: str) -> None:
-        """Give a text to the pane, in brackets if its program asked for them."""
+        """Paste a text into the pane, in brackets if its program has enabled them."""
         if not text:
             return
         buffer = f"relay-{secrets.token_hex(8)}"
@@ -97,7 +97,8 @@ class TmuxPane:
             elif is_idle(screen, before) and time.monotonic() - since_s >= STILL_S:
                 return screen
         raise Unavailable(
-            f"the agent in {self._target} was not done in {self._timeout_s:g} s", "allow it more"
+            f"the agent in {self._target} was not done within {self._timeout_s:g} s",
+            "increase the timeout",
         )
 
     def _screen(self) -> str:
@@ -114,23 +115,25 @@ class TmuxPane:
                 timeout=COMMAND_S_MAX,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise Unavailable(f"tmux cannot be used: {error}", "see whether it runs") from error
+            raise Unavailable(
+                f"tmux cannot be used: {error}", "check that it is running"
+            ) from error
         if done.returncode:
             raise Unavailable(
-                f"tmux has no {self._target}: {done.stderr.strip()}", "see: tmux list-windows -a"
+                f"tmux has no {self._target}: {done.stderr.strip()}",
+                "list the windows: tmux list-windows -a",
             )
         return done.stdout
 
 
 def typed(task: str, takes_paste: bool) -> str:
-    """A task as a pane is given it: without control characters, in one line unless it is known
-    that the program takes lines of a paste for what they are."""
+    """Return a task as text to paste: no control characters, one line if several are not safe."""
     lines = task.replace("\r\n", "\n").replace("\t", " ").strip("\n").split("\n")
-    # A carriage return is hidden where no line feed follows, and that is taken off here.
+    # A carriage return without a line feed could hide text; it is removed here.
     return ("\n" if takes_paste else LINE_END).join(map(spell_hidden, lines))
 
 
 def is_idle(screen: str, before: str) -> bool:
-    """Whether a screen is that of an agent that has done something and waits again."""
+    """Return True if a screen shows an agent that has done something and waits again."""
     is_busy = any(sign in screen for sign in BUSY_SIGNS)
     return screen != before and not is_busy and any(sign in screen for sign in IDLE_SIGNS)

@@ -1,1 +1,1 @@
-"""Seals on the client's side: push, pull and looking inside."""
+"""Seals on the client's side: push, pull and inspection."""

@@ -1,6 +1,7 @@
 """Fernet: seals of format k1, with a key that stays in the URL's fragment (seed 000).
 
-Rule: a key is made for each push and is never sent; who cannot open a text gets none of it.
+Rule: a new key is created for each push and is never sent; without the key no part of a text is
+returned.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _TOKEN = re.compile(rb"[A-Za-z0-9_-]+={0,2}")
 
 
 def seal(text: str) -> tuple[str, str]:
-    """A text as ciphertext, and the key that opens it, for clients of seed 000."""
+    """Return a text as ciphertext, and its key, for clients of seed 000."""
     from cryptography.fernet import Fernet
 
     key = Fernet.generate_key()
@@ -26,11 +27,10 @@ def seal(text: str) -> tuple[str, str]:
 
 
 def split_key(url: str) -> tuple[str, str | None]:
-    """A URL without its fragment, and the key in it if there is one, for clients of seed 000.
+    """Return a URL without its fragment, and the key in it if any, for clients of seed 000.
 
     Raises:
-        ValueError: there is a place for a key, and nothing in it, or it was percent-encoded: then
-            it would be sent to the server.
+        ValueError: the key is empty, or was percent-encoded: then it would be sent to the server.
     """
     bare, _, fragment = url.partition("#")
     if keys.has_key(bare):
@@ -44,32 +44,32 @@ def split_key(url: str) -> tuple[str, str | None]:
 
 
 def unseal(ciphertext: str, key: str) -> str:
-    """The text that was sealed, for clients of seed 000.
+    """Return the decrypted text, for clients of seed 000.
 
     Raises:
-        ValueError: this key does not open it, or it was not sealed.
+        ValueError: the key is wrong, or the text was not sealed.
     """
     try:
         _, read = keys.split_key(KEY_MARK + key)
         assert read is not None
         return open_bytes(ciphertext.encode("ascii"), read).decode()
     except ValueError:
-        # One message for every cause, so that it gives nothing away.
+        # One message for every cause, so that it reveals nothing.
         raise ValueError(CANNOT_OPEN) from None
 
 
 def seal_bytes(body: bytes, key: SealKey) -> bytes:
-    """A body as a Fernet token."""
+    """Return a body as a Fernet token."""
     from cryptography.fernet import Fernet
 
     return Fernet(_spelled(key)).encrypt(body)
 
 
 def open_bytes(token: bytes, key: SealKey) -> bytes:
-    """The body that was sealed.
+    """Return the decrypted body.
 
     Raises:
-        Sealed: this key does not open it, or it was not sealed.
+        Sealed: the key is wrong, or the body was not sealed.
     """
     from cryptography.fernet import Fernet, InvalidToken
 
@@ -82,7 +82,7 @@ def open_bytes(token: bytes, key: SealKey) -> bytes:
 
 
 def _is_one_spelling(token: bytes) -> bool:
-    """Whether a token is spelled as it was made: base64 readers skip what they do not know."""
+    """Return True if a token is spelled canonically: base64 decoders skip unknown characters."""
     if not _TOKEN.fullmatch(token):
         return False
     end = token[-4:]

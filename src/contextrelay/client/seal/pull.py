@@ -1,8 +1,8 @@
-"""Opening what is sealed: decrypted on this side of a pull, with the key out of the URL.
+"""Opening sealed content: decrypted in the client, with the key from the URL.
 
-Rule: the key in the URL says what is to be there. A server that says otherwise is not believed, and
-nothing is given out that was not authenticated: a whole pull brings all or raises; a stream brings
-chunk after chunk, each authenticated, and raises before its end if the rest is not right.
+Rule: the key in the URL determines what the content must be. A server that claims otherwise is not
+trusted, and only authenticated bytes are returned: a whole pull returns everything or raises; a
+stream yields authenticated chunks, and raises before its end if the rest is invalid.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from contextrelay.verbs import Pull, Stream
 
 
 def unsealed(stream: Stream[Artifact]) -> Stream[Artifact]:
-    """A reply that needs no key.
+    """Return a reply that needs no key.
 
     Raises:
-        Sealed: it does.
+        Sealed: it needs one.
     """
     if stream.value.sealed is not None:
         raise Sealed(
-            f"{stream.value.ref} is sealed, and there is no key",
-            "pull it by the URL that push printed, with everything behind the #",
+            f"{stream.value.ref} is sealed and no key was given",
+            "pull it by the URL that push printed, including everything after the #",
         )
     return stream
 
 
 def chunks_of(stream: Stream[Artifact], opener: Opener | None = None) -> Items[bytes]:
-    """The body of a reply, chunk by chunk; through an opener, if it is sealed."""
+    """Yield the body of a reply, chunk by chunk; through an opener, if it is sealed."""
     chunks = yield Open(stream)
     while (chunk := (yield Next(chunks))) is not None:
         yield Give((chunk,) if opener is None else opener.feed(chunk))
@@ -41,9 +41,9 @@ def chunks_of(stream: Stream[Artifact], opener: Opener | None = None) -> Items[b
 
 
 def open_sealed(verb: Pull, key: SealKey, known: Artifact | None = None) -> Items[bytes]:
-    """Pull what is sealed; its plain bytes, as they come.
+    """Pull sealed content; yield its decrypted bytes as they come.
 
-    `known`: how the server described it before, which then has to be what was sealed.
+    `known`: the server's earlier description, which must match the sealed one.
     """
     if key.format == "k1":
         from contextrelay.client.seal.fernet import open_bytes
@@ -51,7 +51,7 @@ def open_sealed(verb: Pull, key: SealKey, known: Artifact | None = None) -> Item
         stream: Stream[Artifact] = yield Pull(verb.ref)
         yield Give((open_bytes((yield stream), key)[verb.start : verb.stop],))
     elif verb.start < SEAL_CHUNK_BYTES:
-        # The header stands before what is asked for: one request brings both.
+        # The header comes before the requested range: one request returns both.
         stream = yield Pull(verb.ref, 0, first_stop(verb.stop))
         chosen = span(stream.value.size_bytes, verb.start, verb.stop)
         yield from chunks_of(stream, Opener(key, _description(known or stream.value), chosen))

@@ -1,7 +1,7 @@
-"""Sealing on this side of a push: bodies are encrypted, and the key goes into the URL alone.
+"""Sealing: bodies are encrypted before a push, and the key is only in the URL.
 
-Rule: every push has a key of its own, which is never sent: not to a server, not to a channel. Of
-what is sealed a server learns the size, and the description, which it cannot change unnoticed (k2).
+Rule: every push has a new key, which is never sent to a server or a channel. A server learns the
+size of a sealed body, and its description, which it cannot change unnoticed (k2).
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from contextrelay.seal.stream import (
 )
 from contextrelay.verbs import Body, Push
 
-# Fernet cannot be streamed: what is sealed so is in memory whole.
+# Fernet cannot be streamed: a body sealed with it is in memory whole.
 SEAL_WHOLE_BYTES_MAX = BODY_BYTES_MAX
 
 
 class Pushed(Artifact, frozen=True, kw_only=True):
-    """An artifact as it was just stored, with the URL that stands for it.
+    """An artifact as it was just stored, with its URL.
 
-    Where it was sealed, the URL carries the key: who has it can read the body. Equal to any other
-    description of the same artifact.
+    If it was sealed, the URL contains the key: anyone with the URL can read the body. Equal to any
+    other description of the same artifact.
     """
 
     url: str
@@ -56,18 +56,18 @@ _description = attrgetter(*_DESCRIBED)
 
 
 class PushAndSeal(Push, frozen=True, kw_only=True):
-    """Store a body once and get back the artifact with its ref and its URL.
+    """Store a body once and return the artifact with its ref and its URL.
 
-    `ttl_s` unset: a day, or what the store is set to; None pins it. `seal`: encrypt the body first,
-    with a key that only the URL has: True or "k2" for any body, "k1" for text that clients of seed
-    000 are to read. `sealed`: it is encrypted already, in that format.
+    `ttl_s` unset: a day, or the store's setting; None pins it. `seal`: encrypt the body first, with
+    a key that is only in the URL: True or "k2" for any body, "k1" for text that clients of seed 000
+    can read. `sealed`: the body is encrypted already, in that format.
     """
 
     seal: SealFormat | bool = False
 
 
 class Sealing:
-    """A push as it is sent: what is asked, the body, and the key that stays here."""
+    """A push ready to be sent: the verb, the body, and the key that stays here."""
 
     __slots__ = ("body", "key", "verb")
 
@@ -78,19 +78,22 @@ class Sealing:
         if seal is False:
             return
         if seal not in (True, *get_args(SealFormat)):
-            # Not repeated in the message: somebody may take it for the place of a password.
-            raise Invalid("seal is no format", 'seal=True, "k1" or "k2"; the key is made here')
+            # The value is not quoted: it may be a password passed by mistake.
+            raise Invalid(
+                "invalid seal format",
+                'use seal=True, "k1" or "k2"; the key is created automatically',
+            )
         if verb.sealed is not None:
-            raise Invalid("it is sealed already", "give seal or sealed, not both")
+            raise Invalid("the body is sealed already", "pass seal or sealed, not both")
         format: SealFormat = "k2" if seal is True else seal
-        # A push that says everything which a server would find out otherwise. The content is not
-        # looked at: its type is what the caller says, or what the name says.
+        # Declare everything that a server would otherwise detect. The content is not inspected: its
+        # type comes from the caller or from the name.
         from contextrelay.content.artifact_type import declared_type
 
         type, media_type = declared_type(verb.type, verb.name, verb.media_type)
         self.verb = replace(verb, type=type, media_type=media_type, sealed=format)
         self.key = new_key(format)
-        # What comes asynchronously is awaited from the thread that sends it.
+        # Asynchronous content is awaited from the thread that sends it.
         here = brought(body)
         if format == "k1":
             from contextrelay.client.seal.fernet import seal_bytes
@@ -102,17 +105,17 @@ class Sealing:
             self.body = _chunked(here, self.key, prefix, described)
 
     def pushed(self, artifact: Artifact, url: str) -> Pushed:
-        """The artifact with its URL, and with the key in that.
+        """Return the artifact with its URL, including the key.
 
         Raises:
-            Failed: the server has another description than the one that was sealed.
+            Failed: the server's description differs from the sealed one.
         """
         if self.key is not None:
             if self.key.format == "k2" and describing(artifact) != describing(self.verb):
                 raise Failed(
-                    f"the relay describes {artifact.ref} otherwise than it was pushed, "
-                    "so that it cannot be opened",
-                    "push it again, with a name, type and metadata that it keeps as they are",
+                    f"the relay changed the description of {artifact.ref}, "
+                    "so that it cannot be decrypted",
+                    "push again, with a name, type and metadata that the server does not change",
                 )
             url += self.key.fragment
         described = dict(zip(_DESCRIBED, _description(artifact), strict=True))
@@ -120,13 +123,13 @@ class Sealing:
 
 
 def new_key(format: SealFormat) -> SealKey:
-    """A fresh key."""
+    """Return a new key."""
     seal_id = os.urandom(SEAL_ID_BYTES) if format == "k2" else b""
     return SealKey(format, os.urandom(KEY_BYTES), seal_id)
 
 
 def describing(about: Artifact | Push) -> bytes:
-    """The hash of a description, which a seal of format k2 holds fast."""
+    """Return the hash of a description, which a seal of format k2 authenticates."""
     by = about if isinstance(about, Push) else about.provenance
     return description_hash(
         name=about.name,
@@ -141,7 +144,7 @@ def describing(about: Artifact | Push) -> bytes:
 def _chunked(body: Body, key: SealKey, prefix: bytes, described: bytes) -> Body:
     if isinstance(body, bytes):
         whole = SealedBody(body, key, prefix, described)
-        # What is small is sent in one piece.
+        # A small body is sent in one piece.
         return b"".join(whole) if len(whole) <= CHUNK_BYTES else whole
     return sealed(body, key, prefix, described)
 
@@ -155,8 +158,8 @@ def _fernet(body: Iterable[bytes], key: SealKey) -> Iterator[bytes]:
         size_bytes += len(chunk)
         if size_bytes > SEAL_WHOLE_BYTES_MAX:
             raise TooLarge(
-                f"the body is over {SEAL_WHOLE_BYTES_MAX} bytes, and k1 seals it in one piece",
-                "seal it as k2, which has no such limit",
+                f"the body is larger than {SEAL_WHOLE_BYTES_MAX} bytes, the limit of k1",
+                "use seal k2, which has no such limit",
             )
     from contextrelay.client.seal.fernet import seal_bytes
 

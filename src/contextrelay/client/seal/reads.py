@@ -1,9 +1,9 @@
-"""Looking into what is sealed, on this side, with the key out of the URL.
+"""Inspection of sealed bodies in the client, with the key from the URL.
 
-A verb that looks into a body is asked of the server as any other. Where its ref is a URL with a
-key, the body is pulled and opened here, and the same logic looks into it.
+A verb that inspects a body is normally sent to the server. If its ref is a URL with a key, the body
+is pulled and decrypted here, and the same code inspects it.
 
-Rule: of a sealed body a server learns nothing by this: neither key, nor question, nor answer.
+Rule: the server learns nothing about a sealed body: no key, no query, no answer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _REFS = ("ref", "old", "new")
 
 
 def look_inside(verb: Verb[Any], keys: dict[str, SealKey]) -> Flow[Any]:
-    """Pull the bodies that a verb is about, open those that have a key, and look into them here."""
+    """Pull the bodies of a verb, decrypt those that have a key, and inspect them here."""
     bodies: Bodies = {}
     for name in _REFS:
         if (ref := getattr(verb, name, None)) is None:
@@ -42,7 +42,7 @@ def look_inside(verb: Verb[Any], keys: dict[str, SealKey]) -> Flow[Any]:
 
 
 def _looked(verb: Verb[Any], bodies: Bodies) -> Any:
-    """The answer to a verb, found in bodies that are here (bounded/bodies.py)."""
+    """Return the answer to a verb from pulled bodies (bounded/bodies.py)."""
     if isinstance(verb, Slice):
         from contextrelay.bounded.bodies import take_within_bounds
         from contextrelay.content.slicing.slice import asked_of, select
@@ -98,7 +98,7 @@ def _outlined(verb: Outline | Digest, artifact: Artifact, body: bytes) -> Any:
 
 
 def _source(artifact: Artifact, body: bytes, was_sealed: bool) -> Any:
-    """A body in hand, described as a store would have if it had seen it."""
+    """Return a pulled body with the description that a store would give it."""
     from contextrelay.content.description import Description
     from contextrelay.content.slicing.line_offsets import find_marks
     from contextrelay.content.slicing.source import SliceSource, in_hand
@@ -117,5 +117,5 @@ def _source(artifact: Artifact, body: bytes, was_sealed: bool) -> Any:
         marks=lambda: find_marks(read(0, len(body)), len(body)),
         line_count=description.line_count if description.is_text else None,
         sha256=description.sha256,
-        notes=("it was sealed: opened and looked into here",) if was_sealed else (),
+        notes=("it was sealed: decrypted and inspected in the client",) if was_sealed else (),
     )

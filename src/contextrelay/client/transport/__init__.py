@@ -1,1 +1,1 @@
-"""Transports: verbs answered in this process, or asked over HTTP."""
+"""Transports: verbs answered in this process, or sent over HTTP."""

@@ -1,6 +1,6 @@
-"""Servers: where a relay is reached over HTTP, and the key that goes there.
+"""Servers: the HTTP address of a relay, and its API key.
 
-Rule: a key belongs to one origin. It is sent nowhere else, and redirects are not followed.
+Rule: a key belongs to one origin. It is not sent anywhere else, and redirects are not followed.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from contextrelay.errors import Invalid
 URL_VARIABLE = "CONTEXTRELAY_URL"
 KEY_VARIABLE = "CONTEXTRELAY_API_KEY"
 READER_HEADER, PERSON = "x-relay-reader", "person"
-"""What a person reads is not counted in the savings, which are of prompts."""
+"""Reads by a person are not counted in the savings, which are about prompts."""
 
 _LOCAL_NAMES = ("localhost", "::1")
 _PORTS = {"http": 80, "https": 443}
 
 
 class ServerAddress(Struct, frozen=True):
-    """A relay's address, and the key that it is given."""
+    """A relay's address, and its API key."""
 
     url: str
-    """Without a slash at the end."""
+    """Without a trailing slash."""
     origin: str
     host: str
     key: str = ""
     is_person: bool = False
-    """Whether a person reads what it answers, so that it is not counted in the savings."""
+    """Whether a person reads the replies, so that they are not counted in the savings."""
 
     @property
     def is_loopback(self) -> bool:
-        """Whether it is on this machine, so that no proxy may stand between."""
+        """Return True if it is on this machine, so that no proxy is used."""
         return self.host in _LOCAL_NAMES or self.host.startswith("127.")
 
     def headers(self) -> dict[str, str]:
-        """What every request to it carries."""
+        """Return the headers of every request to it."""
         headers = {"accept-encoding": "identity" if self.is_loopback else "gzip"}
         if self.key:
             headers["authorization"] = f"Bearer {self.key}"
@@ -47,46 +47,48 @@ class ServerAddress(Struct, frozen=True):
 
 
 def is_server(address: object) -> bool:
-    """Whether an address is that of a server rather than that of a store."""
+    """Return True if an address is a server's rather than a store's."""
     return isinstance(address, str) and address.lower().startswith(("http://", "https://"))
 
 
 def server_at(url: str, key: str | None = None) -> ServerAddress:
-    """The server at a URL; without a key, the one that the environment has for it.
+    """Return the server at a URL; without a key, use the one in the environment.
 
     Raises:
-        Invalid: it is no URL of a server, or carries a name or a password.
+        Invalid: it is not the URL of a server, or contains a user name or password.
     """
     from urllib.parse import urlsplit
 
-    shown = url.partition("#")[0][:80]  # What stands behind a # may be a key.
+    shown = url.partition("#")[0][:80]  # Text after a # may be a key.
     try:
         parts = urlsplit(url.strip())
         host, port = parts.hostname or "", parts.port
     except ValueError as error:
-        raise Invalid(f"{shown!r} is no URL of a server: {error}", _WRITTEN) from None
+        raise Invalid(f"invalid server URL {shown!r}: {error}", _WRITTEN) from None
     if "@" in parts.netloc:
         raise Invalid(
-            "the URL of a server carries a name or a password",
-            f"leave it out, and give api_key or set {KEY_VARIABLE}",
+            "the server URL contains a user name or password",
+            f"remove it, and pass api_key or set {KEY_VARIABLE}",
         )
     if parts.scheme not in _PORTS or not host or parts.query or parts.fragment:
-        raise Invalid(f"{shown!r} is no URL of a server", _WRITTEN)
+        raise Invalid(f"invalid server URL {shown!r}", _WRITTEN)
     literal = f"[{host}]" if ":" in host else host
     place = "" if port in (None, _PORTS[parts.scheme]) else f":{port}"
     origin = f"{parts.scheme}://{literal}{place}"
     server = ServerAddress(origin + parts.path.rstrip("/"), origin, host)
     key = _key_for(server) if key is None else key
     if not (key.isascii() and key.isprintable()) or " " in key:
-        raise Invalid("the API key holds what no key holds", "give it as it was printed")
+        raise Invalid(
+            "the API key contains invalid characters", "pass it exactly as it was printed"
+        )
     return ServerAddress(server.url, origin, host, key)
 
 
-_WRITTEN = "write it like https://relay.example.com"
+_WRITTEN = "use a URL like https://relay.example.com"
 
 
 def _key_for(server: ServerAddress) -> str:
-    """The key of the environment. Where that names a server too, the key is for that one only."""
+    """Return the key in the environment; with CONTEXTRELAY_URL set, only for that server."""
     key = os.environ.get(KEY_VARIABLE, "").strip()
     url = os.environ.get(URL_VARIABLE, "")
     if key and is_server(url) and server_at(url, "").origin != server.origin:

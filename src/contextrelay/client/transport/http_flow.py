@@ -1,10 +1,10 @@
-"""Asking over HTTP: what is sent, when it is sent again, and what the reply says.
+"""HTTP requests: what is sent, when it is retried, and how replies are read.
 
-These are flows (client/flow.py) whose steps are to send, read on, close and pause; remote.py does
-them, blocking or awaited.
+These are flows (client/flow.py) whose steps are send, read, close and pause; remote.py does them,
+blocking or awaited.
 
-Rule: a request is sent again only if that cannot do it twice: it only reads, or it carries a key by
-which the server knows it.
+Rule: a request is retried only if it cannot be executed twice: it only reads, or has an idempotency
+key.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from contextrelay.verbs.routes import (
 
 RESEND_S_MAX = 30
 RESEND_PAUSE_S_MAX = 5
-# Verbs that go through the whole store, or bring much: until the first byte of the reply.
+# Seconds until the first byte of the reply, for verbs that read the whole store or much of it.
 LONG_REPLY_S = 600
 HELD_BYTES_MAX = 16 * MIB
 HELD_REFS_MAX = 10_000
@@ -59,13 +59,13 @@ SERVER_ERROR_CHARS_MAX = 4_000
 Result = TypeVar("Result")
 
 JSON = "application/json"
-# Also what stands before a server that is just being restarted; but not what Failed there.
+# Also sent by a proxy in front of a restarting server; but not for a Failed error.
 RESENT = (502, 503, 504)
 NOT_MODIFIED = 304
 
 
 class OpenReply(Protocol):
-    """A reply that has begun to come."""
+    """A reply whose headers were received."""
 
     @property
     def status(self) -> int: ...
@@ -74,36 +74,36 @@ class OpenReply(Protocol):
 
 
 class Send(HttpStep, frozen=True):
-    """Send a request; leads to an `OpenReply`."""
+    """Send a request; the result is an `OpenReply`."""
 
     method: str
     url: str
     headers: dict[str, str]
     body: Outgoing | None = None
     reply_s: float | None = None
-    """How long the reply may take to go on; None for the usual."""
+    """The longest pause within a reply; None for the default."""
 
 
 class ReadOn(HttpStep, frozen=True):
-    """Read on in an answer; leads to bytes, none at its end."""
+    """Read on in a reply; the result is bytes, empty at the end."""
 
     answer: Any
 
 
 class Close(HttpStep, frozen=True):
-    """Read no more of an answer."""
+    """Stop reading a reply."""
 
     answer: Any
 
 
 class Pause(HttpStep, frozen=True):
-    """Wait; leads to nothing."""
+    """Wait; no result."""
 
     seconds: float
 
 
 class Coming(Struct, frozen=True):
-    """The body of a reply that is too large to be read at once: what came, and what is to come."""
+    """A body too large to be read at once: the received bytes, and the reply with the rest."""
 
     value: Any
     answer: Any
@@ -111,14 +111,14 @@ class Coming(Struct, frozen=True):
     size_bytes: int | None
 
 
-# Sending, and sending again
+# Sending and retries
 
 
 def fetched(send: Send, read: Callable[[Any], Flow[Result]]) -> Flow[Result]:
-    """Send a request until it is answered, and read the answer.
+    """Send a request until it is answered, and read the reply.
 
     Raises:
-        Unavailable: the server did not answer; or the error that it answered with.
+        Unavailable: the server is unreachable; or the error in its reply.
     """
     begun_s = time.monotonic()
     for count in range(1, SENDS_MAX + 1):
@@ -141,11 +141,11 @@ def fetched(send: Send, read: Callable[[Any], Flow[Result]]) -> Flow[Result]:
         if count >= sends_max or is_late or not (send.body is None or send.body.can_go_again):
             raise failed
         yield Pause(pause_s)
-    raise AssertionError("the last time ends it")
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _pause_s(count: int, asked_s: float | None) -> float:
-    """How long to wait before the next time: longer each time, and not the same for everybody."""
+    """Return the delay before the next attempt: growing, and randomized."""
     if asked_s is not None:
         return asked_s * (1 + random.random() / 4)
     return min(RESEND_PAUSE_S_MAX, 0.05 * 4**count / 4) * (0.5 + random.random() / 2)
@@ -155,10 +155,10 @@ def _pause_s(count: int, asked_s: float | None) -> float:
 
 
 class Held:
-    """Small bodies that were pulled, by hash, and which ref has which.
+    """A cache of small pulled bodies by hash, and of the hashes of refs.
 
-    Rule: a body never changes under its hash, but whether its ref may still be read, the server is
-    asked every time; only the bytes are not sent again.
+    Rule: a body never changes under its hash, but the server is asked every time whether its ref
+    may still be read; only the bytes are not sent again.
     """
 
     def __init__(self) -> None:
@@ -166,7 +166,7 @@ class Held:
         self._bodies: BoundedCache[str, bytes] = BoundedCache(None, HELD_BYTES_MAX)
 
     def get(self, verb: verbs.Verb[Any]) -> tuple[Artifact, bytes] | None:
-        """The artifact and the body that a pull of a whole body asks for, if they are here."""
+        """Return the cached artifact and body for a pull of a whole body, or None."""
         if not isinstance(verb, verbs.Pull) or verb.start or verb.stop is not None:
             return None
         artifact = self._artifacts.get(verb.ref)
@@ -174,7 +174,7 @@ class Held:
         return None if artifact is None or body is None else (artifact, body)
 
     def keep(self, verb: verbs.Pull, artifact: Artifact, body: bytes) -> None:
-        """Keep a body that was pulled whole."""
+        """Cache a body that was pulled whole."""
         if not verb.start and len(body) == artifact.size_bytes:
             self._artifacts.keep(verb.ref, artifact)
             self._bodies.keep(artifact.sha256, body, len(body))
@@ -183,7 +183,7 @@ class Held:
 def asked(
     server: ServerAddress, verb: verbs.Verb[Any], body: Any, key: str, held: Held
 ) -> Flow[verbs.Stream[Any] | Coming | Any]:
-    """Ask a verb; its reply, or where that has a body, the body as a `Stream` or as it comes."""
+    """Send a verb; return its reply, or a reply with a body as a `Stream` or unread."""
     asked = spell(verb)
     route = route_of(type(verb))
     headers = dict(server.headers())
@@ -217,7 +217,7 @@ def asked(
 def has_news(
     server: ServerAddress, verb: verbs.ReadEvents | verbs.ReadSignals, wait_s: float
 ) -> Flow[bool]:
-    """Wait at the server until there is something to read; False if the time is up before."""
+    """Wait at the server until there is something to read; return False on a timeout."""
     asked = spell(verb)
     url = f"{server.url}{asked.target}&wait={wait_s:.3f}"
 
@@ -229,7 +229,7 @@ def has_news(
             return bool(page.events)
         return bool(page.signals) or page.gap is not None
 
-    # The reply may take as long as it waits, and then as long as any.
+    # The reply may take as long as the wait, plus the usual time.
     reply_s = wait_s + REPLY_S_DEFAULT
     return (yield from fetched(Send("GET", url, server.headers(), reply_s=reply_s), read))
 
@@ -237,7 +237,7 @@ def has_news(
 def _with_body(
     answer: OpenReply, route: Route, verb: verbs.Verb[Any], held: Held
 ) -> Flow[verbs.Stream[Any] | Coming]:
-    """A framed reply: its value, and the body: at once if it is small, else as it comes."""
+    """Read a framed reply: its value, and the body, at once if it is small."""
     start = b""
     while b"\n" not in start:
         part: bytes = yield ReadOn(answer)
@@ -261,7 +261,7 @@ def _with_body(
 
 
 def in_hand(value: Any, body: bytes) -> verbs.Stream[Any]:
-    """A reply whose body is here already."""
+    """Return a reply whose body was read already."""
 
     def chunks(chunk_bytes: int) -> Any:
         return (body[at : at + chunk_bytes] for at in range(0, len(body), chunk_bytes))
@@ -270,7 +270,7 @@ def in_hand(value: Any, body: bytes) -> verbs.Stream[Any]:
 
 
 def rest_of(coming: Coming) -> Items[bytes]:
-    """The body of a reply that is read as it comes, and has to be whole in the end."""
+    """Yield the body of a reply as it comes; raise if it is incomplete."""
     size_bytes = len(coming.first)
     yield Give((coming.first,) if coming.first else ())
     try:
@@ -285,15 +285,15 @@ def rest_of(coming: Coming) -> Items[bytes]:
 
 def _cut_short(size_bytes: int, came_bytes: int) -> Unavailable:
     return Unavailable(
-        f"the body has {size_bytes} bytes, and {came_bytes} came", "ask for it again"
+        f"the body is incomplete: {came_bytes} of {size_bytes} bytes received", "try again"
     )
 
 
-# Reading answers
+# Reading replies
 
 
 def whole(answer: OpenReply, bytes_max: int) -> Flow[bytes]:
-    """The rest of an answer, in one piece."""
+    """Return the rest of a reply in one piece."""
     parts: list[bytes] = []
     size_bytes = 0
     while part := (yield ReadOn(answer)):
@@ -301,14 +301,14 @@ def whole(answer: OpenReply, bytes_max: int) -> Flow[bytes]:
         if size_bytes > bytes_max:
             yield Close(answer)
             raise Unavailable(
-                f"the reply is longer than {bytes_max:,} bytes", "ask for less at once"
+                f"the reply is longer than {bytes_max:,} bytes", "request less at once"
             )
         parts.append(part)
     return b"".join(parts)
 
 
 def refuse_error(answer: OpenReply) -> Flow[None]:
-    """Let a good answer pass; raise the error that any other one holds."""
+    """Raise the error in a reply, if it is one."""
     if not 200 <= answer.status < 300:
         raise (yield from _error_in(answer))
 
@@ -317,20 +317,20 @@ def _error_in(answer: OpenReply) -> Flow[RelayError]:
     raw = yield from whole(answer, CHUNK_BYTES)
     if 300 <= answer.status < 400:
         return Invalid(
-            f"the server sends us on to {answer.headers.get('location', '')[:200]!r}",
+            f"the server redirects to {answer.headers.get('location', '')[:200]!r}",
             "redirects are not followed; if that is the relay, use its address",
         )
     try:
         problem = decode(raw, type=dict[str, Any])
     except (DecodeError, UnicodeDecodeError, RecursionError):
-        # Plain text, as on the routes of seed 000; anything else is from no relay.
+        # Plain text, as on the routes of seed 000; anything else is not from a relay.
         is_text = answer.headers.get("content-type", "").startswith("text/plain")
         problem = {"error": raw[:1000].decode(errors="replace").strip()} if is_text else {}
     return server_error(problem, answer.status)
 
 
 def server_error(problem: Mapping[str, Any], status: int) -> RelayError:
-    """The error in a server's answer: one line each, bounded, and nothing hidden in it."""
+    """Return the error in a server's reply: single lines, limited, without control characters."""
     error = from_problem(problem, status)
     message, hint = map(_in_one_line, (error.message, error.hint))
     return type(error)(message, hint, error.details, error.status)
@@ -351,4 +351,4 @@ def decoded(kind: Any, raw: bytes) -> Any:
 
 
 def _no_relay() -> Unavailable:
-    return Unavailable("what answered does not speak as a relay does", "check the address")
+    return Unavailable("the server is not a Context Relay server", "check the address")

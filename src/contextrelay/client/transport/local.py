@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 Reply = TypeVar("Reply")
 Result = TypeVar("Result")
 
-# Hints may be lost: the log itself is looked at this often.
+# Notifications may be lost: the log itself is checked this often.
 LISTEN_S_MAX = 1.0
 
 
 def default_address() -> str:
-    """RELAY_HOME, else ~/.relay."""
+    """Return RELAY_HOME or, if that is not set, ~/.relay."""
     return os.environ.get("RELAY_HOME") or "~/.relay"
 
 
@@ -50,9 +50,9 @@ def open_stores(
     *,
     is_source: bool = False,
 ) -> Stores:
-    """Open the store at an address, else at that of RELAY_HOME, else ~/.relay.
+    """Open the store at an address; by default RELAY_HOME or ~/.relay.
 
-    `blobs`: where its large bodies are to be, else RELAY_BLOBS, else with the rest.
+    `blobs`: the address of its large bodies; by default RELAY_BLOBS, or with the rest.
     """
     stores = core.open_stores(
         default_address() if address is None else os.fspath(address),
@@ -64,20 +64,20 @@ def open_stores(
         from logging import getLogger
 
         getLogger(__name__).warning(
-            "%s is read-only: what is read is not counted, and renews nothing",
+            "%s is read-only: reads are not counted, and renew no leases",
             stores.engine.address,
         )
     return stores
 
 
 class _Sweeps:
-    """When the next sweep is due; one for a transport and all views of it."""
+    """When the next sweep is due; shared by a transport and all views of it."""
 
     next_ms = 0
 
 
 class _Answering:
-    """A core in this process. There is no daemon: those who push sweep, a little, now and then."""
+    """A core in this process. There is no daemon: pushes run small sweeps now and then."""
 
     def __init__(self, stores: Stores) -> None:
         self.stores = stores
@@ -86,26 +86,26 @@ class _Answering:
         self._owner: _Answering = self
 
     def over(self, stores: Stores) -> Self:
-        """The same transport over the stores as somebody else has them."""
+        """Return the same transport over other stores."""
         view = copy(self)
         view.stores = stores
         return view
 
     def seen_by(self, key: Key) -> Self:
-        """Return the same transport as the holder of a key has it."""
+        """Return the same transport as a key sees it."""
         return self.over(core.seen_by(self.stores, key))
 
     def held_by(self, key: Key) -> Self | None:
-        """Return the same transport as the holder of a key has it now, None if the key ended."""
+        """Return the same transport as a key sees it now, or None if the key is invalid."""
         stores = core.holder_of(self.stores, key)
         return None if stores is None else self.over(stores)
 
     def spaces(self) -> list[Self]:
-        """Return a transport over each space of the store: its own, and those of its tenants."""
+        """Return a transport for each space of the store: its own, and those of its tenants."""
         return [self.over(space) for space in core.tenant_spaces(self.stores)]
 
     def as_owner(self) -> Self:
-        """Return the same transport over all that is the tenant's."""
+        """Return the same transport over the tenant's whole space."""
         return self.over(self.stores.space)
 
     def can_share_commit(self, verb: Push, key: str) -> bool:
@@ -113,13 +113,13 @@ class _Answering:
         return core.can_share_commit(self.stores, verb, key)
 
     def once(self, key: str) -> Self:
-        """The same transport, which sends a key along with every verb."""
+        """Return the same transport, which sends an idempotency key with every verb."""
         view = copy(self)
         view.key = key
         return view
 
     def url_of(self, ref: str) -> str:
-        """The URL that stands for a ref."""
+        """Return the URL of a ref."""
         return local_url(ref)
 
     def answer(self, verb: Verb[Reply], body: Body, key: str) -> Reply:
@@ -129,29 +129,29 @@ class _Answering:
         return reply
 
     def answer_pushes(self, asked: list[tuple[Stores, Push, bytes]]) -> list[Artifact | RelayError]:
-        """Answer pushes that came side by side, each as its caller sees the stores."""
+        """Answer concurrent pushes, each as its caller sees the stores."""
         replies = answer_pushes([(*each, "") for each in asked])
         self.sweep_if_due()
         return replies
 
     def sweep_if_due(self) -> None:
-        """Sweep a little, if the last time was long enough ago."""
+        """Run a small sweep if the last one was long enough ago."""
         left_ms = self._sweeps.next_ms - self.stores.now_ms()
-        # Longer than from one sweep to the next: the clock was ahead the last time.
+        # Longer than the interval between sweeps: the clock was ahead the last time.
         if not 0 < left_ms <= SWEEP_EVERY_S * 1000:
             self._sweeps.next_ms = self.stores.now_ms() + SWEEP_EVERY_S * 1000
-            with suppress(RelayError):  # The verb is done; the next sweep will show it.
+            with suppress(RelayError):  # The verb is done; the next sweep reports the error.
                 answer(self._owner.stores, Sweep(QUICK_SWEEP_ITEMS, is_deep=False))
 
 
 class Local(_Answering):
-    """Asks a core in this process."""
+    """A blocking transport to a core in this process."""
 
     def ask(self, verb: Verb[Reply], body: Body = b"", key: str = "") -> Reply:
         return self.answer(verb, body, key)
 
     def wait_for(self, log: str, after: int, timeout_s: float | None) -> bool:
-        """Wait until a log has facts after a seq; False if the time is up before that."""
+        """Wait until a log has facts after a seq; return False on a timeout."""
         news = Event()
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         stop = self.stores.ledger.listen(lambda heard: news.set() if heard in (log, None) else None)
@@ -173,13 +173,13 @@ class Local(_Answering):
 
 
 class AsyncLocal(_Answering):
-    """Asks a core in this process without holding up the event loop for long.
+    """An awaited transport to a core in this process, which blocks the event loop only briefly.
 
-    Reads of an engine that does not wait are done inline: a thread costs more than they do.
+    Fast reads of a local engine are done inline: a thread costs more than they do.
     """
 
     def blocking(self) -> Local:
-        """Return a blocking transport over the same stores, which sweeps as seldom as this one."""
+        """Return a blocking transport over the same stores, which shares the sweeps of this one."""
         made = Local(self.stores)
         made._sweeps, made._owner = self._sweeps, self._owner
         return made
@@ -191,12 +191,12 @@ class AsyncLocal(_Answering):
         return await in_thread(lambda: self.answer(verb, sent, key))
 
     def waits_for(self, verb: Verb[Any]) -> bool:
-        """Whether a read may wait: for a network, for a write, or until a body was looked into."""
+        """Return True if a read may wait: for a network, a write, or an inspection of a body."""
         renews = self.stores.settings.extend_on_read and isinstance(verb, Pull)
         return self.stores.ledger.reads_wait or renews or verb.looks_inside
 
     async def wait_for(self, log: str, after: int, timeout_s: float | None) -> bool:
-        """Wait until a log has facts after a seq; no thread is held meanwhile."""
+        """Wait until a log has facts after a seq, without holding a thread."""
         import asyncio
 
         news = asyncio.Event()
@@ -204,7 +204,7 @@ class AsyncLocal(_Answering):
 
         def hear(heard: str | None) -> None:
             if heard in (log, None):
-                with suppress(RuntimeError):  # The loop is closed: nobody waits any more.
+                with suppress(RuntimeError):  # The loop is closed: no caller is waiting.
                     loop.call_soon_threadsafe(news.set)
 
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -227,7 +227,7 @@ class AsyncLocal(_Answering):
     async def chunks(
         self, stream: Stream[object], chunk_bytes: int = CHUNK_BYTES
     ) -> AsyncIterator[bytes]:
-        """The chunks of a reply, each read in a thread."""
+        """Yield the chunks of a reply, each read in a thread."""
         chunks = stream.open(chunk_bytes)
         while (chunk := await in_thread(lambda: next(chunks, None))) is not None:
             yield chunk

@@ -1,6 +1,6 @@
-"""The remote transports: verbs asked over HTTP, blocking or awaited.
+"""The remote transports: verbs sent over HTTP, blocking or awaited.
 
-Both do the steps of a flow (http_flow.py): send, read on, pause. Errors of httpx2 become ours here.
+Both do the steps of a flow (http_flow.py): send, read, pause. Errors of httpx2 become ours here.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from contextrelay.verbs import Body, ReadEvents, ReadSignals, Stream, Verb
 if TYPE_CHECKING:
     from contextrelay.core import Stores
 
-# Where nobody listens, somebody waits to hear of it.
+# A short timeout, because a user waits to learn that the server is down.
 UNHEARD_SENDS_MAX = 4
 IDLE_CONNECTION_S = 20
 CLIENT_CONNECTIONS_MAX = 64
@@ -57,7 +57,7 @@ Result = TypeVar("Result")
 
 
 class _Remote:
-    """What both transports know."""
+    """The common part of both transports."""
 
     def __init__(self, server: ServerAddress, timeout_s: float = REPLY_S_DEFAULT) -> None:
         self.server = server
@@ -67,24 +67,24 @@ class _Remote:
 
     @property
     def stores(self) -> Stores:
-        """There are none here.
+        """Raise: there are no local stores.
 
         Raises:
             Invalid: always.
         """
         raise Invalid(
-            f"this looks into the store itself, and that of {self.server.url} is elsewhere",
-            "do it on the machine of the store, with --store",
+            f"this needs direct access to the store, but {self.server.url} is a server",
+            "run it on the machine of the store, with --store",
         )
 
     def once(self, key: str) -> Self:
-        """The same transport, which sends a key along with every verb."""
+        """Return the same transport, which sends an idempotency key with every verb."""
         view = copy(self)
         view.key = key
         return view
 
     def url_of(self, ref: str) -> str:
-        """The URL that stands for a ref."""
+        """Return the URL of a ref."""
         return f"{self.server.url}/pull/{ref}"
 
     def _asked(self, verb: Verb[Any], body: Body, key: str) -> Flow[Any]:
@@ -101,7 +101,7 @@ class _Remote:
 
 
 class _Answer:
-    """A reply as httpx2 has it."""
+    """A reply of httpx2."""
 
     def __init__(self, response: httpx2.Response, parts: Any) -> None:
         self.status = response.status_code
@@ -111,7 +111,7 @@ class _Answer:
 
 
 class Remote(_Remote):
-    """Asks a relay over HTTP, and waits for the reply."""
+    """A blocking transport to a relay over HTTP."""
 
     def __init__(self, server: ServerAddress, timeout_s: float = REPLY_S_DEFAULT) -> None:
         super().__init__(server, timeout_s)
@@ -126,11 +126,11 @@ class Remote(_Remote):
         return reply
 
     def wait_for(self, log: str, after: int, timeout_s: float | None) -> bool:
-        """Wait until a log has facts after a seq; False if the time is up before that."""
+        """Wait until a log has facts after a seq; return False on a timeout."""
         return any(self.run(self._news(log, after, wait_s)) for wait_s in _waits(timeout_s))
 
     def run(self, flow: Flow[Result]) -> Result:
-        """Do the steps of a flow; what it returns."""
+        """Do the steps of a flow; return its value."""
         return run(self, flow)
 
     def do(self, step: HttpStep) -> Any:
@@ -171,12 +171,12 @@ class Remote(_Remote):
 
 
 class AsyncRemote(_Remote):
-    """Asks a relay over HTTP, awaited."""
+    """An awaited transport to a relay over HTTP."""
 
     def __init__(self, server: ServerAddress, timeout_s: float = REPLY_S_DEFAULT) -> None:
         super().__init__(server, timeout_s)
         self._client = httpx2.AsyncClient(**_options(server))
-        # One at most, and the same for all views of this transport.
+        # At most one, shared by all views of this transport.
         self._senders: list[Remote] = []
 
     async def ask(self, verb: Verb[Reply], body: AsyncBody = b"", key: str = "") -> Reply:
@@ -196,8 +196,8 @@ class AsyncRemote(_Remote):
     async def _sent_in_thread(self, verb: Verb[Reply], body: AsyncBody, key: str) -> Reply:
         """Send a large body from a thread.
 
-        On an event loop, a server that stops the sending is not heard: the answer which says why is
-        lost.
+        On an event loop, the reply of a server that stops reading early would be lost, with its
+        error.
         """
         if not self._senders:
             self._senders.append(Remote(self.server, self._timeout_s))
@@ -205,14 +205,14 @@ class AsyncRemote(_Remote):
         return await in_thread(lambda: sender.ask(verb, sent, key or self.key))
 
     async def wait_for(self, log: str, after: int, timeout_s: float | None) -> bool:
-        """Wait until a log has facts after a seq; False if the time is up before that."""
+        """Wait until a log has facts after a seq; return False on a timeout."""
         for wait_s in _waits(timeout_s):
             if await self.run(self._news(log, after, wait_s)):
                 return True
         return False
 
     async def run(self, flow: Flow[Result]) -> Result:
-        """Do the steps of a flow; what it returns."""
+        """Do the steps of a flow; return its value."""
         return await run_awaited(self, flow)
 
     async def do(self, step: HttpStep) -> Any:
@@ -250,7 +250,7 @@ class AsyncRemote(_Remote):
     async def chunks(
         self, stream: Stream[object], chunk_bytes: int = CHUNK_BYTES
     ) -> AsyncIterator[bytes]:
-        """The chunks of a reply, as they come."""
+        """Yield the chunks of a reply as they come."""
         if isinstance(stream, _Streamed):
             async for chunk in stream.awaited(chunk_bytes):
                 yield chunk
@@ -277,7 +277,7 @@ def _options(server: ServerAddress) -> dict[str, Any]:
     options: dict[str, Any] = {
         "follow_redirects": False,
         "headers": {"user-agent": f"contextrelay/{__version__}"},
-        # Proxies are for what is elsewhere.
+        # Proxies are only used for other machines.
         "trust_env": not server.is_loopback,
         "limits": httpx2.Limits(
             max_connections=CLIENT_CONNECTIONS_MAX,
@@ -292,10 +292,10 @@ def _options(server: ServerAddress) -> dict[str, Any]:
 
 
 def _sent(client: Any, step: Send, content: Any, timeout: httpx2.Timeout) -> Any:
-    """Send a request; to be awaited where the client is.
+    """Send a request; the result is awaitable if the client is asynchronous.
 
     Raises:
-        Invalid: its URL is none.
+        Invalid: its URL is invalid.
     """
     if client.is_closed:
         _is_closed()
@@ -307,40 +307,41 @@ def _sent(client: Any, step: Send, content: Any, timeout: httpx2.Timeout) -> Any
             step.method, step.url, headers=headers, content=content, timeout=timeout
         )
     except httpx2.InvalidURL as error:
-        raise Invalid(f"{step.url[:80]!r} is no URL: {error}", "check how it is written") from error
+        raise Invalid(f"invalid URL {step.url[:80]!r}: {error}", "check its spelling") from error
     return client.send(request, stream=True)
 
 
 def _is_closed() -> NoReturn:
-    raise Invalid("this relay was closed", "open another")
+    raise Invalid("this relay is closed", "open another")
 
 
 def _lost(server: ServerAddress, error: httpx2.HTTPError) -> Lost:
-    """Our error for one of httpx2's, and whether the request may be sent again."""
+    """Convert an error of httpx2; tell how often the request may be sent."""
     cause = str(error) or type(error).__name__
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
         failed = Unavailable(
-            f"no relay answers at {server.url}: {cause}", "see whether it runs, and its address"
+            f"no relay is running at {server.url}: {cause}",
+            "check that it is running, and its address",
         )
         lost = Lost(failed, 1 if "certificate" in cause.lower() else UNHEARD_SENDS_MAX)
     elif isinstance(error, httpx2.TimeoutException):
         failed = Unavailable(
-            f"{server.url} did not answer in time", "ask again, or allow it more time"
+            f"{server.url} did not answer in time", "try again, or increase the timeout"
         )
         lost = Lost(failed, 1)
     else:
-        failed = Unavailable(f"the connection to {server.url} broke: {cause}", "ask again")
+        failed = Unavailable(f"the connection to {server.url} was lost: {cause}", "try again")
         lost = Lost(failed, SENDS_MAX if isinstance(error, httpx2.TransportError) else 1)
     return lost
 
 
 def _once(chunks: Callable[[int], Result]) -> Callable[[int], Result]:
-    """A body comes over the network once."""
+    """Let a body be opened only once, because it comes over the network."""
     taken = Event()
 
     def open_once(chunk_bytes: int) -> Result:
         if taken.is_set():
-            raise Invalid("this body was read already", "ask for it again")
+            raise Invalid("this body was already read", "request it again")
         taken.set()
         return chunks(chunk_bytes)
 
@@ -348,7 +349,7 @@ def _once(chunks: Callable[[int], Result]) -> Callable[[int], Result]:
 
 
 def _waits(timeout_s: float | None) -> Iterator[float]:
-    """How long to wait at the server each time, until the time is up."""
+    """Yield the seconds of each wait at the server, until the timeout."""
     deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
         left_s = WAIT_S_MAX if deadline_s is None else deadline_s - time.monotonic()

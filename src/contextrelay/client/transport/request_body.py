@@ -1,4 +1,4 @@
-"""Outgoing: the body of a request, in pieces of a good size, and whether it can be sent again."""
+"""The body of a request, in pieces of a suitable size; it knows whether it can be sent again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LASTING = (bytes, list, tuple, SealedBody)
 
 
 class Outgoing:
-    """What is sent: a first part that we write, then the body as it was given."""
+    """A request body: our own first part, then the body as given."""
 
     def __init__(self, first: bytes, body: Body = b"") -> None:
         self._first = first
@@ -23,12 +23,12 @@ class Outgoing:
 
     @property
     def can_go_again(self) -> bool:
-        """Whether nothing of it was used up that cannot be had again."""
+        """Return True if it can be sent again: nothing that can be read only once was consumed."""
         return isinstance(self._body, _LASTING) or not self._is_touched
 
     @property
     def length(self) -> int | None:
-        """How many bytes it is, where that is known before it is read."""
+        """Return its size in bytes if that is known before it is read, or None."""
         if isinstance(self._body, bytes | SealedBody):
             return len(self._first) + len(self._body)
         if isinstance(self._body, list | tuple):
@@ -37,15 +37,15 @@ class Outgoing:
         return None
 
     def small(self) -> bytes | None:
-        """The whole of it, where that is small enough to be sent at once."""
+        """Return all of it if it is small enough to be sent at once, or None."""
         if isinstance(self._body, bytes) and len(self._body) <= CHUNK_BYTES:
             return self._first + self._body
         return None
 
     def pieces(self) -> Iterator[bytes]:
-        """All of it, piece by piece."""
+        """Yield all of it, piece by piece."""
         chunks = self._touched(self._body)
-        # What comes slowly is sent as it comes, or the server would take us for gone.
+        # Slow content is sent as it comes, or the server would close the connection as idle.
         return cut(joined(chunks) if isinstance(self._body, list | tuple) else chunks)
 
     def _touched(self, body: Body) -> Iterator[bytes]:
@@ -59,7 +59,7 @@ class Outgoing:
 
 
 def cut(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in pieces of at most a chunk's size."""
+    """Yield the same bytes in pieces of at most a chunk's size."""
     for chunk in chunks:
         if len(chunk) <= CHUNK_BYTES:
             if chunk:
@@ -71,7 +71,7 @@ def cut(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def joined(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in pieces that are not much smaller than that."""
+    """Yield the same bytes in pieces that are not much smaller than a chunk."""
     waiting: list[bytes] = []
     waiting_bytes = 0
     for chunk in chunks:
