@@ -7,7 +7,7 @@
         print(relay.peek(ref).preview.text)
         print(relay.pull(ref).decode())
 
-Rule: importing this costs next to nothing; a public name is loaded when it is first used.
+Rule: importing this package is nearly free; a public name is loaded on first use.
 """
 
 from __future__ import annotations

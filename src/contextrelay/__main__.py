@@ -1,4 +1,4 @@
-"""The way in from a shell: `relay`, `contextrelay`, `python -m contextrelay`, and the bridge."""
+"""Command-line entry points: `relay`, `contextrelay`, `python -m contextrelay`, the bridge."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def main() -> int:
 
 
 def bridge() -> int:
-    """`contextrelay-bridge start` is `relay bridge start`."""
+    """Run `relay bridge start` for `contextrelay-bridge start`."""
     from contextrelay.cli.main import run
 
     return run(["bridge", *sys.argv[1:]])
 
 
 def mcp() -> int:
-    """`contextrelay-mcp` is `relay mcp`."""
+    """Run `relay mcp` for `contextrelay-mcp`."""
     from contextrelay.cli.main import run
 
     return run(["mcp", *sys.argv[1:]])

@@ -1,11 +1,11 @@
-"""Access: may a key ask this? Data in, verdict out.
+"""Access rules: whether a key may send a verb. Pure functions.
 
-Every verb says in its traits which level it needs: `read`, `write` and `admin` are the scopes of
-keys, each with all that is below it; `owner` is an admin key for the whole store. A key for some
+Every verb declares in its traits the level it needs: `read`, `write` and `admin` are the scopes of
+keys, each including the lower ones; `owner` is an admin key for the whole store. A key for some
 threads or channels (a limited one) writes only there, and sees what `sees_thread` and
 `sees_channel` allow.
 
-Rule: a verb that does not say what it needs cannot be defined (verbs/verb.py).
+Rule: a verb without a declared level cannot be defined (verbs/verb.py).
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _RANKS: dict[Level, int] = {"read": 1, "write": 2, "admin": 3, "owner": 4}
 
 
 class Touched(Struct, frozen=True):
-    """What a request names that a limited key may not have."""
+    """What a request names that a limited key may not use."""
 
     channels: tuple[str, ...] = ()
     names: tuple[str | None, ...] = ()
-    """Of threads it makes."""
+    """Names of threads it creates."""
     loose: int = 0
-    """How many artifacts it makes that are in no thread and signalled on no channel."""
+    """The number of artifacts it creates outside any thread and channel."""
 
 
 def may_ask(key: Key, needs: Level) -> bool:
-    """Whether a key's scope is enough for a verb that needs this."""
+    """Return True if a key's scope is sufficient for this level."""
     return _RANKS[needs] <= _rank(key)
 
 
@@ -43,37 +43,39 @@ def _rank(key: Key) -> int:
 
 
 def complaint(key: Key, needs: Level, touched: Touched) -> str | None:
-    """Why a key may not ask a verb; None if it may."""
+    """Return why a key may not send a verb; None if it may."""
     if not may_ask(key, needs):
         needed = "an admin key of the whole store" if needs == "owner" else f"scope {needs}"
-        return f"this key has scope {key.scope}, and {needed} is needed"
+        return f"this key has scope {key.scope}, but {needed} is required"
     if not key.is_limited:
         return None
     for channel in touched.channels:
         if not sees_channel(key, channel):
-            return "this key is not for that channel"
+            return "this key may not use that channel"
     for name in touched.names:
         if name is None or not name.startswith(key.threads):
-            return "this key is not for a thread of that name"
+            return "this key may not create a thread with that name"
     if touched.loose:
-        return "this key is for some threads and channels: what it stores belongs to one of them"
+        return (
+            "this key is limited to some threads and channels: each artifact must go to one of them"
+        )
     return None
 
 
 def sees_channel(key: Key, channel: str) -> bool:
-    """Whether a channel is there for a key."""
+    """Return True if a key can see a channel."""
     return not key.is_limited or channel.startswith(key.channels)
 
 
 def sees_thread(key: Key, thread: str, name: str | None) -> bool:
-    """Whether a thread is there for a key: by the start of its name, or by its whole id."""
+    """Return True if a key can see a thread, by the prefix of its name or by its full id."""
     if not key.is_limited or thread in key.threads:
         return True
     return name is not None and name.startswith(key.threads)
 
 
 def is_good(key: Key, now_ms: int) -> bool:
-    """Whether a key is neither revoked nor expired."""
+    """Return True if a key is neither revoked nor expired."""
     if key.revoked_at is not None:
         return False
     return key.expires_at is None or in_ms(key.expires_at) > now_ms
@@ -83,7 +85,7 @@ _MINUTE_MS = 60_000
 
 
 class Bucket(Struct, frozen=True, gc=False):
-    """What may be spent at once, as it was at a moment. It holds a minute's worth."""
+    """The remaining requests at a time. A full bucket holds those of a minute."""
 
     left: float
     at_ms: int
@@ -92,9 +94,9 @@ class Bucket(Struct, frozen=True, gc=False):
 def spend(
     bucket: Bucket | None, per_minute: int, now_ms: int, amount: int = 1
 ) -> tuple[Bucket, float]:
-    """Take so many out of a bucket, None for a full one; the bucket after, and the seconds to wait.
+    """Take an amount out of a bucket, None for a full one; return the new one and the wait.
 
-    The wait is 0.0 where they were there to take; else nothing is taken.
+    The wait is in seconds. If it is not 0.0, nothing was taken.
     """
     left = float(per_minute)
     if bucket is not None:
@@ -107,7 +109,7 @@ def spend(
 
 Reach = Literal["public", "private", "never"]
 
-# Networks of one's own, and the machine itself: reached only where the owner allows it.
+# Private networks and the machine itself: reached only if the owner allows it.
 _PRIVATE = [
     ip_network(text)
     for text in (
@@ -115,9 +117,9 @@ _PRIVATE = [
         *("::1/128", "fc00::/7"),
     )
 ]
-# Never: this network, link-local (where clouds keep their credentials), documentation, tests,
-# multicast, reserved, broadcast, Teredo, 6to4, from the special-purpose registries of IANA; and the
-# few addresses elsewhere at which a cloud gives its machines their secrets.
+# Never allowed: this network, link-local (where clouds serve their credentials), documentation,
+# tests, multicast, reserved, broadcast, Teredo, 6to4, from the special-purpose registries of IANA;
+# and the few other addresses at which a cloud serves secrets to its machines.
 _NEVER = [
     ip_network(text)
     for text in (
@@ -128,12 +130,12 @@ _NEVER = [
     )
 ]
 _PUBLIC_6 = IPv6Network("2000::/3")
-# IPv6 addresses that carry an IPv4 address inside: mapped, and translated.
+# IPv6 addresses that contain an IPv4 address: mapped, and translated.
 _CARRYING_4 = [IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96")]
 
 
 def reach_of(text: str) -> Reach:
-    """Who can be reached at an address, as a resolver writes it; what is no address is `never`."""
+    """Return the class of an address written by a resolver; `never` if it is not an address."""
     try:
         address = ip_address(text.partition("%")[0])
     except ValueError:

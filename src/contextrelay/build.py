@@ -1,6 +1,6 @@
-"""The build: which commit this is made of, and when.
+"""The build: the commit and time of this version.
 
-A package has that in `_build.py`, which is written when it is built; a checkout asks git.
+A package has them in `_build.py`, which is written when it is built; a checkout asks git.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ GIT_S_MAX = 5
 
 
 class Build(Struct, frozen=True, kw_only=True):
-    """What this is."""
+    """The version, commit and time of a build."""
 
     version: str
     commit: str = UNKNOWN
@@ -27,7 +27,7 @@ class Build(Struct, frozen=True, kw_only=True):
 
 @cache
 def build() -> Build:
-    """Find out what this is; whatever cannot be found out is `unknown`."""
+    """Return the build; unknown fields are `unknown`."""
     try:
         stamp = import_module("contextrelay._build")
     except ImportError:
@@ -37,7 +37,7 @@ def build() -> Build:
 
 def _commit_here() -> str:
     root = Path(__file__).resolve().parents[2]
-    # A package that is installed below somebody's own checkout is not of that commit.
+    # A package installed inside another repository's checkout is not of that commit.
     if not (root / ".git").exists() or not (root / "src" / "contextrelay").is_dir():
         return UNKNOWN
     from subprocess import SubprocessError, run

@@ -1,6 +1,6 @@
-"""The cache: values by key in memory, bounded in number, in bytes or in both.
+"""A cache in memory: values by key, limited in number, in bytes or in both.
 
-Rule: a cache only saves time. Whatever is in it can be dropped at any moment.
+Rule: a cache only saves time. Any entry can be dropped at any moment.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Value = TypeVar("Value")
 
 
 class BoundedCache(Generic[Key, Value]):
-    """Values by key, bounded in number, in bytes or in both; those kept first are dropped first.
+    """Values by key, limited in number, in bytes or in both; the oldest are dropped first.
 
     The newest value is never dropped, however large it is.
     """
@@ -31,7 +31,7 @@ class BoundedCache(Generic[Key, Value]):
 
     @property
     def size_bytes(self) -> int:
-        """How many bytes the values had when they were kept, all together."""
+        """Return the total size of the values when they were stored."""
         return self._size_bytes
 
     def get(self, key: Key) -> Value | None:
@@ -39,7 +39,7 @@ class BoundedCache(Generic[Key, Value]):
         return None if kept is None else kept[0]
 
     def keep(self, key: Key, value: Value, size_bytes: int = 0) -> None:
-        """Keep a value as the newest, in the place of one that has the same key."""
+        """Store a value as the newest, replacing one with the same key."""
         with self._lock:
             self._take_out(key)
             self._kept[key] = value, size_bytes
@@ -52,7 +52,7 @@ class BoundedCache(Generic[Key, Value]):
             self._take_out(key)
 
     def clear(self) -> None:
-        """Drop all."""
+        """Drop everything."""
         with self._lock:
             self._kept.clear()
             self._size_bytes = 0

@@ -63,7 +63,7 @@ HOSTS_NEARBY = (
 @pytest.mark.parametrize("host", [*HOSTS_OF_THIS_MACHINE, *HOSTS_NEARBY])
 def test_a_private_address_is_refused_however_it_is_written(served: Served, host: str) -> None:
     """Promise C1."""
-    with Relay("memory:") as relay, pytest.raises(Refused, match="may not be fetched from"):
+    with Relay("memory:") as relay, pytest.raises(Refused, match="is not allowed"):
         relay.invoke("http.fetch", {"url": served.url("/", host)})
 
     assert served.requests == []
@@ -87,7 +87,10 @@ def test_where_clouds_keep_credentials_is_refused_even_then(host: str) -> None:
     """Promise C1."""
     settings = Settings(fetch_private=True)
 
-    with Relay("memory:", settings=settings) as relay, pytest.raises(Refused, match="may not be"):
+    with (
+        Relay("memory:", settings=settings) as relay,
+        pytest.raises(Refused, match="is not allowed"),
+    ):
         relay.invoke("http.fetch", {"url": f"http://{host}/latest/meta-data/"})
 
 
@@ -104,7 +107,7 @@ def test_a_redirect_is_judged_as_the_first_url_was(served: Served, location: str
     """Promise C1."""
     served.says("/away", status="302 Found", headers=f"Location: {location}\r\n")
 
-    with pytest.raises(Refused, match="may not be fetched from"):
+    with pytest.raises(Refused, match="is not allowed"):
         fetch(served.url("/away"), Ways(lambda address: address == "127.0.0.1"))
 
 
@@ -147,7 +150,7 @@ def test_a_refusal_names_no_address_and_advises_only_what_would_help(
     with pytest.raises(Refused) as refused:
         fetch("http://Inside.Example/", ways)
 
-    assert refused.value.message == "inside.example may not be fetched from"
+    assert refused.value.message == "fetching from inside.example is not allowed"
     assert address not in str(refused.value)
     assert ("fetch_private" in refused.value.hint) == is_allowed_by_setting
 

@@ -106,7 +106,7 @@ def test_a_new_verb_is_refused_to_keys_that_may_not(
         client.transport.ask(echo("ho"))
 
     assert refused.value.status == 403
-    assert "scope write is needed" in refused.value.message
+    assert "scope write is required" in refused.value.message
     assert httpx2.post(f"{served.url}/v1/echo/ho").status_code == 401
 
 

@@ -1,1 +1,1 @@
-"""Bounded: foreign content, read within limits of time and memory: bodies, URLs and zips."""
+"""Bounded: untrusted content, read within limits of time and memory: bodies, URLs and zips."""

@@ -1,8 +1,8 @@
-"""Bounds of time and memory for what reads foreign bodies, whatever is in them.
+"""Limits of time and memory for parsing untrusted bodies.
 
-A small body is read in this process. A larger one goes to a child process
-(bounded/parser_pool.py); where that passes its limits, the first part of it does; and where
-that does too, its lines are shown. The answer says so.
+A small body is parsed in this process. A larger one is sent to a child process
+(bounded/parser_pool.py). If that exceeds its limits, only the first part is parsed; if that fails
+too, its lines are shown. The answer notes it.
 """
 
 from __future__ import annotations
@@ -41,28 +41,28 @@ if TYPE_CHECKING:
 LOOK_PART_BYTES_MAX = 512 * KIB
 LOOK_PLAIN_BYTES_MAX = 64 * KIB
 SLICE_CPU_S_MAX = 1.4
-# Of a processor, and for each MiB more of it.
+# Seconds of CPU time, and for each additional MiB.
 GREP_RECORDS_CPU_S_MAX = 1.0
 GREP_RECORDS_CPU_S_A_MIB = 0.15
-# In the process that answers; 80 lines with 80. A child compares more.
+# In the answering process; 80 lines with 80. A child compares more.
 DIFF_INLINE_STEPS_MAX = 512_000
-# Of a processor for comparing two bodies, and on the clock for reading them.
+# CPU time for comparing two bodies, and wall time for reading them.
 DIFF_CPU_S_MAX = 1.8
 
 
 Read = Callable[[int, int], Iterator[bytes]]
-"""From start and stop to the bytes between, in chunks."""
+"""Returns the bytes from start to stop in chunks."""
 
 _seen = Decoder(BodyOverview)
 _piece = Decoder(Piece)
 _indexing = Decoder(Indexing)
 _records = Decoder(Records)
-# Lines are read in this process, and hold up its other threads: one at a time.
+# Lines are read in this process, which blocks its other threads: one body at a time.
 _lines_lock = threading.Lock()
 
 
 def look_within_bounds(asked: OutlineRequest, read: Read) -> tuple[BodyOverview, bool]:
-    """What is asked of a body; and whether the same would come another time, so worth keeping."""
+    """Return an overview of a body, and whether it is reproducible and so worth caching."""
     size_bytes = min(asked.size_bytes, OUTLINE_BYTES_MAX)
     if size_bytes <= LOOK_INLINE_BYTES_MAX:
         return see(asked, b"".join(read(0, size_bytes))), True
@@ -81,7 +81,7 @@ def look_within_bounds(asked: OutlineRequest, read: Read) -> tuple[BodyOverview,
 
 
 def look_by_lines(asked: OutlineRequest, read: Read, note: str) -> BodyOverview:
-    """What is asked of a body, by its first lines alone; the note says why."""
+    """Return an overview of a body by its first lines only; the note says why."""
     with _lines_lock:
         head = b"".join(read(0, min(asked.size_bytes, LOOK_PLAIN_BYTES_MAX)))
         return see_lines(asked, head, f"{note}; shown by lines")
@@ -92,12 +92,12 @@ def _looked(asked: OutlineRequest, read: Read, size_bytes: int, cpu_s: float) ->
 
 
 def take_within_bounds(asked: Take, read: Read) -> Piece:
-    """A piece of a body.
+    """Return a piece of a body.
 
     Raises:
-        TooLarge: finding it takes more time or memory than there is for it.
-        Unavailable: too many others are looked for.
-        Broken: the reader failed.
+        TooLarge: finding it exceeds the limits of time or memory.
+        Unavailable: too many concurrent requests.
+        Broken: the parser failed.
         RelayError: as `take` does.
     """
     if asked.size_bytes <= LOOK_INLINE_BYTES_MAX and asked.selector.way != "json_path":
@@ -107,12 +107,12 @@ def take_within_bounds(asked: Take, read: Read) -> Piece:
     if outcome.stopped is None:
         return _piece.decode(outcome.value)
     message = f"{_why(outcome, SLICE_CPU_S_MAX)}: no {asked.selector.way} of {asked.ref}"
-    hint = f"take lines or bytes: relay get {asked.ref[:8]} --lines 1:40"
+    hint = f"request lines or bytes: relay get {asked.ref[:8]} --lines 1:40"
     raise _error(outcome, message, hint)
 
 
 def records_within_bounds(asked: RecordQuery, body: bytes) -> Records:
-    """What is found in the records of a body; none where that takes too long."""
+    """Return matches in the records of a body; none if that takes too long."""
     if len(body) <= LOOK_INLINE_BYTES_MAX and is_quick(asked):
         return records(asked, body)
     opened = [(len(body), partial(iter, (body,)))]
@@ -127,9 +127,9 @@ def compare_within_bounds(asked: Compare, bodies: Sequence[bytes]) -> TextDiffer
     """Compare two texts.
 
     Raises:
-        TooLarge: that takes more time or memory than there is for it.
-        Unavailable: the readers are busy with others.
-        Broken: the reader failed.
+        TooLarge: that exceeds the limits of time or memory.
+        Unavailable: too many concurrent requests.
+        Broken: the parser failed.
     """
     from contextrelay.content.diff.unified import TextDifference, compare
 
@@ -144,7 +144,7 @@ def compare_within_bounds(asked: Compare, bodies: Sequence[bytes]) -> TextDiffer
 
 
 def _compares_at_once(old: bytes, new: bytes) -> bool:
-    """Whether two texts have few lines: comparing them takes up to the third power of that."""
+    """Return True if two texts have few lines: the time grows with up to their third power."""
     few, many = sorted(each.count(b"\n") + 1 for each in (old, new))
     return few * few * many <= DIFF_INLINE_STEPS_MAX
 
@@ -154,13 +154,13 @@ def _error(outcome: TaskOutcome, message: str, hint: str) -> RelayError:
         return Broken(message, hint)
     if outcome.is_certain:
         return TooLarge(message, hint)
-    return Unavailable(message, f"ask again later, or {hint}")
+    return Unavailable(message, f"try again later, or {hint}")
 
 
 def index_within_bounds(asked: Index, size_bytes: int, read: Read) -> Indexing | None:
-    """What a search index takes in of a head of a body; None if there is no time for it now.
+    """Return what the search index stores of a body's head; None if there is no time for it now.
 
-    Of what passes the limits of a reader, a shorter head is taken in.
+    If it exceeds the limits, a shorter head is tried.
     """
     if size_bytes <= LOOK_INLINE_BYTES_MAX:
         return index_body(asked, b"".join(read(0, size_bytes)))
@@ -183,14 +183,14 @@ def _indexed(asked: Index, read: Read, size_bytes: int, cpu_s: float) -> TaskOut
 
 
 def _why(outcome: TaskOutcome, cpu_s: float) -> str:
-    """Why a reader was stopped, in words."""
+    """Return the reason why a parser was stopped, as text."""
     match outcome.stopped:
         case "time":
             took_s = cpu_s if outcome.is_certain else PARSER_REAL_S_MAX
-            return f"its reader was stopped after {took_s:g} s"
+            return f"its parser was stopped after {took_s:g} s"
         case "memory":
-            return f"its reader was stopped at {PARSER_ROOM_BYTES_MAX // MIB} MiB of memory"
+            return f"its parser was stopped at {PARSER_ROOM_BYTES_MAX // MIB} MiB of memory"
         case "busy":
-            return "the readers are busy with others"
+            return "the parsers are busy"
         case _:
-            return "its reader failed"
+            return "its parser failed"

@@ -1,10 +1,10 @@
-"""Fetches: get what a URL leads to, or send something there, and go nowhere that is not allowed.
+"""Fetches: download a URL, or post to it, and connect only to allowed addresses.
 
-The connection goes to an address that was judged (fetch_target.py), never to a name; each redirect
-is judged as the first URL was. Why this is no library: docs/decisions/0021.
+The connection goes to a checked address (fetch_target.py), never to a name; each redirect is
+checked like the first URL. Why this is not a library: docs/decisions/0021.
 
-Rule: everything that comes from the other side has a bound: time in all, bytes on the way, bytes
-unpacked, redirects, header lines.
+Rule: everything from the other side is limited: total time, bytes received, bytes unpacked,
+redirects, header lines.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _AGENT = "contextrelay"
 
 
 class Fetched(Struct, frozen=True):
-    """What came back, and from where."""
+    """The response, and its final URL."""
 
     url: str
     status: int
@@ -52,12 +52,13 @@ class Fetched(Struct, frozen=True):
 
 
 def fetch(url: str, ways: Ways) -> Fetched:
-    """Get what a URL leads to, redirects followed.
+    """Download a URL, following redirects.
 
     Raises:
-        Invalid: it is no URL of ours, or the server says that it is wrong; Refused where it leads
-            to an address that may not be reached; TooLarge where there is too much.
-        Failed: the server cannot be reached, is too slow, or says that it cannot answer.
+        Invalid: the URL is invalid, or refused by the server; Refused if it leads to an address
+        that is
+            not allowed; TooLarge if there is too much.
+        Failed: the server is unreachable, too slow, or returned a server error.
     """
     deadline = FetchDeadline(ways.seconds_max)
     for _ in range(FETCH_REDIRECTS_MAX + 1):
@@ -67,29 +68,31 @@ def fetch(url: str, ways: Ways) -> Fetched:
             return answer
         url = urljoin(url, answer)
         if parts.scheme == "https" and url.lower().startswith("http:"):
-            raise Refused(f"{plain_url(parts)} leads from https to http", "fetch that URL itself")
+            raise Refused(
+                f"{plain_url(parts)} redirects from https to http", "fetch that URL directly"
+            )
     raise Refused(
-        f"{shown(url)} is one redirect too many", f"the limit is {FETCH_REDIRECTS_MAX} redirects"
+        f"too many redirects: {shown(url)}", f"the limit is {FETCH_REDIRECTS_MAX} redirects"
     )
 
 
 def post(url: str, body: bytes, headers: dict[str, str], ways: Ways) -> None:
-    """Send a body to a URL; what it answers is looked at for its status alone.
+    """Post a body to a URL; only the status of the response is used.
 
     Raises:
-        As `fetch`; Refused also where it leads elsewhere: a redirect is not followed.
+        As `fetch`; Refused also for a redirect, which is not followed.
     """
     parts = checked_url(url)
     answer = _ask(parts, ways, FetchDeadline(ways.seconds_max), (body, headers))
     if isinstance(answer, str):
-        raise Refused(f"{plain_url(parts)} leads elsewhere", "name that URL itself")
+        raise Refused(f"{plain_url(parts)} redirects elsewhere", "use that URL directly")
 
 
-# Asking
+# Requests
 
 
 class _Line:
-    """A connection as http.client uses one, on which every read has only the time that is left."""
+    """A connection for http.client whose reads share one deadline."""
 
     def __init__(self, sock: socket.socket, deadline: FetchDeadline) -> None:
         self._sock = sock
@@ -103,11 +106,11 @@ class _Line:
         self._sock.sendall(content)
 
     def close(self) -> None:
-        """Leave it open: http.client lets go before the body is read; who connected closes."""
+        """Do nothing: http.client closes before the body is read; `_ask` closes the connection."""
 
 
 class _Reads(io.RawIOBase):
-    """What comes in on a connection."""
+    """The incoming bytes of a connection."""
 
     def __init__(self, sock: socket.socket, deadline: FetchDeadline) -> None:
         self._sock = sock
@@ -127,7 +130,7 @@ def _ask(
     deadline: FetchDeadline,
     sent: tuple[bytes, dict[str, str]] | None = None,
 ) -> Fetched | str:
-    """Ask for one URL, or send it something: what came back, or where it leads to."""
+    """Send one request; return the response, or the URL of a redirect."""
     from http.client import HTTPConnection, HTTPException
 
     host, port = host_of(parts)
@@ -151,7 +154,7 @@ def _ask(
 
 
 def _connected(addresses: list[str], port: int, deadline: FetchDeadline) -> socket.socket:
-    """A connection to the first of the addresses that takes one; never to a name."""
+    """Connect to the first address that accepts; never to a name."""
     trouble: OSError | None = None
     for address in addresses:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -207,7 +210,7 @@ def _asked(
     return connection.getresponse()
 
 
-# The answer
+# The response
 
 
 def _answer(response: HTTPResponse, parts: SplitResult, ways: Ways) -> Fetched | str:
@@ -222,7 +225,9 @@ def _answer(response: HTTPResponse, parts: SplitResult, ways: Ways) -> Fetched |
         raise Invalid(said, "check the URL")
     body = b"".join(_bounded(_unpacked(response, ways.bytes_max), ways.bytes_max))
     if response.length:
-        raise Failed(f"{plain_url(parts)} ended {response.length} bytes early", "try again")
+        raise Failed(
+            f"the response of {plain_url(parts)} ended {response.length} bytes early", "try again"
+        )
     named = (response.getheader("Content-Type") or "").strip()
     media_type = named if is_media_type(named) else named.partition(";")[0].strip()
     is_known = is_media_type(media_type) and media_type != "application/octet-stream"
@@ -230,14 +235,14 @@ def _answer(response: HTTPResponse, parts: SplitResult, ways: Ways) -> Fetched |
 
 
 def _unpacked(response: HTTPResponse, bytes_max: int) -> Iterator[bytes]:
-    """The chunks of a body, unpacked a bounded piece at a time.
+    """Yield the chunks of a body, unpacked in pieces of limited size.
 
     Raises:
-        Invalid: it is packed in a way that was not asked for; Failed where it ends early.
+        Invalid: it has an encoding that was not requested; Failed if it ends early.
     """
     coding = (response.getheader("Content-Encoding") or "identity").strip().lower()
     if coding not in ("identity", "gzip", "x-gzip"):
-        raise Invalid(f"the body is packed as {shown(coding)}", "fetch another form of it")
+        raise Invalid(f"unsupported content encoding {shown(coding)}", "fetch another form of it")
     chunks = _bounded(_read(response), bytes_max)
     if coding == "identity":
         yield from chunks
@@ -253,11 +258,11 @@ def _unpacked(response: HTTPResponse, bytes_max: int) -> Iterator[bytes]:
             if unpacker.eof:
                 rest, is_begun = unpacker.unused_data, False
                 unpacker = zlib.decompressobj(_GZIP)
-        # Packed bytes are used up before all they stand for is out.
+        # Packed input is consumed before all of its output is read.
         while is_begun and (more := unpacker.decompress(b"", CHUNK_BYTES)):
             yield more
     if is_begun:
-        raise Failed("the packed body ended early", "try again")
+        raise Failed("the compressed body ended early", "try again")
 
 
 _GZIP = 16 + zlib.MAX_WBITS
@@ -273,5 +278,7 @@ def _bounded(chunks: Iterator[bytes], bytes_max: int) -> Iterator[bytes]:
     for chunk in chunks:
         size_bytes += len(chunk)
         if size_bytes > bytes_max:
-            raise TooLarge("there is too much at that URL", f"the limit is {bytes_max} bytes")
+            raise TooLarge(
+                "the content of that URL is too large", f"the limit is {bytes_max} bytes"
+            )
         yield chunk

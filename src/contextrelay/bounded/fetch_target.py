@@ -1,7 +1,7 @@
-"""Fetch targets: which URLs may be fetched, and the judged addresses that a connection goes to.
+"""Fetch targets: the URLs that may be fetched, and the checked addresses to connect to.
 
-A name is resolved once and every address it has is judged; the connection goes to one of those, not
-to the name again, so an answer that changes in between changes nothing.
+A name is resolved once and all its addresses are checked; the connection goes to one of those, not
+to the name again, so a changed DNS answer has no effect.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ PORTS = {"http": 80, "https": 443}
 
 
 class Ways(Struct, frozen=True):
-    """How far a fetch may go, and by what means."""
+    """The permissions and means of a fetch."""
 
     is_allowed: Callable[[str], bool]
     """Whether an address may be connected to."""
     bytes_max: int = FETCH_BYTES_MAX
     seconds_max: float = FETCH_S_MAX
     resolve: Callable[[str, int], list[str]] | None = None
-    """From a name and a port to addresses; None asks the system."""
+    """Returns the addresses of a name and a port; None asks the system."""
     tls: SSLContext | None = None
-    """Which certificates count; None for those that the system trusts."""
+    """The trusted certificates; None for those of the system."""
 
 
 class FetchDeadline:
-    """The time that is left for all of it."""
+    """The remaining time of a fetch."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._until_s = time.monotonic() + seconds
 
     def left_s(self) -> float:
-        """Seconds that are left, more than none.
+        """Return the remaining seconds, more than 0.
 
         Raises:
-            Failed: none are.
+            Failed: the time is up.
         """
         left_s = self._until_s - time.monotonic()
         if left_s <= 0:
@@ -67,52 +67,52 @@ class FetchDeadline:
 
 
 def checked_url(url: str) -> SplitResult:
-    """A URL that may be asked for, in parts.
+    """Return an allowed URL in parts.
 
     Raises:
-        Invalid: it is not.
+        Invalid: the URL is not allowed.
     """
-    hint = "write it like https://example.org/page"
+    hint = "use a URL like https://example.org/page"
     if len(url) > URL_CHARS_MAX:
         raise TooLarge("the URL is too long", f"the limit is {URL_CHARS_MAX} characters")
     if any(character <= " " or character == "\x7f" for character in url):
-        raise Invalid(f"{shown(url)} holds a space or a control character", hint)
+        raise Invalid(f"{shown(url)} contains a space or a control character", hint)
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        raise Invalid(f"{shown(url)} is no URL: {error}", hint) from error
+        raise Invalid(f"invalid URL {shown(url)}: {error}", hint) from error
     if parts.scheme not in PORTS:
         raise Invalid(f"{shown(url)} is neither http nor https", hint)
     if parts.username is not None or parts.password is not None:
-        raise Invalid("the URL holds a user name or a password", "leave them out")
+        raise Invalid("the URL contains a user name or password", "remove them")
     if not host or port == 0:
-        raise Invalid(f"{shown(url)} names no host", hint)
+        raise Invalid(f"missing host in {shown(url)}", hint)
     return parts
 
 
 def host_of(parts: SplitResult) -> tuple[str, int]:
-    """The host as it is looked up and certified, and the port."""
+    """Return the host name in ASCII form, and the port."""
     host = parts.hostname or ""
     try:
-        # A literal IPv6 address is no name; the codec knows neither it nor anything over 63.
+        # A literal IPv6 address is not a name; the codec accepts neither it nor labels over 63.
         name = host if ":" in host else host.encode("idna").decode("ascii")
     except UnicodeError as error:
-        raise Invalid(f"{shown(host)} is no host name", "check the URL") from error
+        raise Invalid(f"invalid host name {shown(host)}", "check the URL") from error
     return name, parts.port or PORTS[parts.scheme]
 
 
 def plain_url(parts: SplitResult) -> str:
-    """A URL as an error shows it: without what may be secret in its query."""
+    """Return a URL for an error message: without its query, which may contain secrets."""
     return shown(urlunsplit((parts.scheme, parts.netloc, parts.path, "", "")))[1:-1]
 
 
 def addresses_of(parts: SplitResult, ways: Ways, deadline: FetchDeadline) -> list[str]:
-    """The addresses of a host, each of which may be reached.
+    """Return the addresses of a host, all of them allowed.
 
     Raises:
-        Refused: one of them may not: a name of both kinds is a trick. It does not name the address:
-            what a name leads to in here is nobody else's business.
+        Refused: one of them is not: a name with both kinds is a trick. The address is not named, so
+            that the error reveals nothing about the internal network.
     """
     host, port = host_of(parts)
     found = (ways.resolve or _looking_up(deadline))(host, port)
@@ -121,10 +121,10 @@ def addresses_of(parts: SplitResult, ways: Ways, deadline: FetchDeadline) -> lis
     if refused:
         is_never = any(reach_of(address) == "never" for address in refused)
         raise Refused(
-            f"{written} may not be fetched from",
+            f"fetching from {written} is not allowed",
             "no setting allows it: fetch from another host"
             if is_never
-            else "for private networks of your own: relay config set fetch_private true",
+            else "to allow private networks: relay config set fetch_private true",
         )
     if not found:
         raise Failed(f"{written} has no address", "check the URL")
@@ -135,7 +135,7 @@ _names_at_once = threading.BoundedSemaphore(FETCH_NAMES_AT_ONCE_MAX)
 
 
 def _looking_up(deadline: FetchDeadline) -> Callable[[str, int], list[str]]:
-    """Ask the system, which knows no time limit: in a thread that is left behind if it must be."""
+    """Resolve with the system, which has no timeout: in a thread that is abandoned if necessary."""
 
     def look_up(host: str, port: int) -> list[str]:
         answers: list[list[str] | OSError | UnicodeError] = []
@@ -158,7 +158,7 @@ def _looking_up(deadline: FetchDeadline) -> Callable[[str, int], list[str]]:
             raise deadline.over()
         if isinstance(answers[0], OSError | UnicodeError):
             raise Failed(
-                f"{shown(host)[1:-1]} cannot be found: {answers[0]}", "check the URL"
+                f"cannot resolve {shown(host)[1:-1]}: {answers[0]}", "check the URL"
             ) from answers[0]
         return answers[0]
 

@@ -1,11 +1,11 @@
-"""The child of the parser pool: a process that looks into bodies, one at a time, within limits.
+"""The child of the parser pool: a process that parses bodies, one at a time, within limits.
 
-It is started by bounded/parser_pool.py and spoken to over its stdin and stdout. It opens
-nothing, and has nothing of its parent's but the bytes that it is sent.
+bounded/parser_pool.py starts it and communicates over its stdin and stdout. It opens nothing, and
+gets nothing from its parent except the bytes that it is sent.
 
-Rule: its limits are the kernel's, so that they hold whatever code is running: RLIMIT_AS for room,
-ITIMER_PROF and RLIMIT_CPU for processor time, ITIMER_REAL for time on the clock. All of these end
-the process, also where its parent is gone; between two requests it ends with its stdin.
+Rule: its limits are the kernel's, so that they hold for any code: RLIMIT_AS for memory, ITIMER_PROF
+and RLIMIT_CPU for CPU time, ITIMER_REAL for wall time. All of these end the process, even if its
+parent is gone; between two requests it ends with its stdin.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _encoder = Encoder()
 
 
 class ParserRequest(Struct, array_like=True):
-    """What is sent first; the bodies follow as they are."""
+    """The start of a request; the bodies follow."""
 
     task: str
     arguments: bytes
@@ -47,13 +47,13 @@ class ParserRequest(Struct, array_like=True):
 
 
 class Hello(Struct, array_like=True):
-    """What is answered once, when the child is ready."""
+    """Sent once, when the child is ready."""
 
     resident_bytes: int
 
 
 class ParserReply(Struct, array_like=True):
-    """What is answered to a request."""
+    """The reply to a request."""
 
     status: int
     value: bytes
@@ -101,11 +101,11 @@ _TASKS: dict[str, Callable[[bytes, list[bytes]], object]] = {
 
 
 def main() -> NoReturn:
-    """Answer requests until there are no more."""
+    """Answer requests until the input ends."""
     out = os.dup(1)
-    os.dup2(2, 1)  # Nothing that is printed gets between the replies.
+    os.dup2(2, 1)  # Printed output must not get between the replies.
     _load()
-    # To look for cycles takes a fifth of the time; a child that has grown by them is replaced.
+    # Garbage collection takes a fifth of the time; a child that has grown by cycles is replaced.
     gc.disable()
     room_bytes, resident_bytes = _room_bytes()
     _write(out, Hello(resident_bytes))
@@ -149,13 +149,13 @@ def _answer(request: ParserRequest, bodies: list[bytes]) -> tuple[int, bytes]:
 
 
 def _comes() -> bool:
-    """Wait for a request; False when there is none for long, or never will be."""
+    """Wait for a request; return False after a long idle time or at the end of stdin."""
     ready, _, _ = select.select([0], [], [], PARSER_IDLE_S)
     return bool(ready)
 
 
 def _read(size_bytes: int) -> bytes:
-    """Exactly so many bytes; without them there is nothing left to do."""
+    """Return exactly this many bytes, or exit at the end of stdin."""
     parts: list[bytes] = []
     while size_bytes > 0:
         part = os.read(0, min(size_bytes, MIB))
@@ -177,12 +177,12 @@ def _write(out: int, message: Hello | ParserReply) -> None:
 
 
 def _limit(cpu_s: float, room_bytes: int) -> None:
-    """Set what the next request may take; 0 for no limits."""
+    """Set the limits of the next request; 0 for no limits."""
     signal.setitimer(signal.ITIMER_PROF, cpu_s)
     signal.setitimer(signal.ITIMER_REAL, PARSER_REAL_S_MAX if cpu_s else 0)
     used_s = time.process_time()
     _set_soft(resource.RLIMIT_CPU, int(used_s + cpu_s) + 2 if cpu_s else 0)
-    # Where the system does not keep to it (macOS), the parent watches (parser_pool.py).
+    # If the system does not enforce it (macOS), the parent watches (parser_pool.py).
     _set_soft(resource.RLIMIT_AS, room_bytes + PARSER_ROOM_BYTES_MAX if room_bytes else 0)
 
 
@@ -195,7 +195,7 @@ def _set_soft(which: int, value: int) -> None:
 
 
 def _room_bytes() -> tuple[int, int]:
-    """How much address space is taken, and how much memory; 0 where the system does not say."""
+    """Return the used address space and memory; 0 if the system does not report them."""
     try:
         with open("/proc/self/statm", "rb") as statm:
             pages = statm.read().split()

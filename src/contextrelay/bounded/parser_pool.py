@@ -1,11 +1,10 @@
-"""The parser pool: a few child processes in which bodies are looked into, within time and memory.
+"""The parser pool: a few child processes that parse bodies, within limits of time and memory.
 
-What others wrote is read by code that may meet what it is not made for. In a process of its own
-that costs a bounded time and room, holds up nobody, and can be ended.
+Untrusted content may trigger bugs in parsers. In a separate process that costs limited time and
+memory, blocks no other request, and can be ended.
 
-Rule: `run` comes back, whatever the body is: with what was found, or with why it was stopped. A
-child that passed a limit is ended and another is started when it is next needed; children end with
-their parent.
+Rule: `run` returns for every body: with the result, or with why it was stopped. A child that
+exceeded a limit is ended, and another is started when needed; children end with their parent.
 """
 
 from __future__ import annotations
@@ -37,7 +36,8 @@ from contextrelay.errors import Broken
 from contextrelay.limits import MIB, PARSER_REAL_S_MAX, PARSER_ROOM_BYTES_MAX
 from contextrelay.verbs.problems import from_problem
 
-# Such children, their memory besides the body; and waiting for one, its start, its reply, for work.
+# The number of children, their memory besides the body; timeouts for a free child, its start, its
+# reply, and idle time.
 PARSERS_MAX = 2
 PARSER_REPLY_BYTES_MAX = 64 * MIB
 PARSER_WAIT_S_MAX = 1.0
@@ -46,9 +46,9 @@ PARSER_START_S_MAX = 30
 
 Why = Literal["time", "memory", "busy", "failed"]
 Body = tuple[int, Callable[[], Iterator[bytes]]]
-"""How many bytes, and what opens them; that may be called again."""
+"""The number of bytes, and a function that opens them, which may be called again."""
 
-# The child gets no secrets with its environment: what finds libraries, and nothing else.
+# The child gets no secrets with its environment: only what is needed to find libraries.
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 _WRITE_BYTES = 1 << 16
 _LOOK_EVERY_S = 0.05
@@ -60,19 +60,19 @@ _encoder = Encoder()
 
 
 class TaskOutcome(Struct, frozen=True):
-    """What came of a task."""
+    """The outcome of a task."""
 
     value: bytes = b""
     stopped: Why | None = None
     is_certain: bool = True
-    """Whether it would be stopped again, however much time there is on the clock."""
+    """Whether it would be stopped again, however much wall time there is."""
 
 
 _replies = Decoder(ParserReply)
 
 
 def run(task: str, arguments: object, bodies: Sequence[Body], cpu_s: float) -> TaskOutcome:
-    """Run a task of parser_child.py on bodies, for so many seconds of a processor at most.
+    """Run a task of parser_child.py on bodies, with a limit of CPU time.
 
     Raises:
         RelayError: the task raised it, or a body could not be read.
@@ -86,13 +86,13 @@ def close() -> None:
 
 
 def pids() -> list[int]:
-    """The children that there are."""
+    """Return the process ids of the children."""
     return _pool.pids()
 
 
 @contextmanager
 def held() -> Generator[None]:
-    """Hold all places of the pool, so that calls find it busy; for tests."""
+    """Occupy all places of the pool, so that calls find it busy; for tests."""
     with _pool.held():
         yield
 
@@ -106,11 +106,11 @@ class _Late(Exception):
 
 
 class _TooLarge(Exception):
-    """The child took more memory than it may."""
+    """The child took more memory than allowed."""
 
 
 class _Child:
-    """One process."""
+    """One child process."""
 
     def __init__(self) -> None:
         flags = ["-I", "-S", *(["-B"] if sys.dont_write_bytecode else [])]
@@ -124,7 +124,7 @@ class _Child:
             env={name: os.environ[name] for name in _KEPT if name in os.environ}
             | {"MALLOC_ARENA_MAX": "1"},
             cwd="/",
-            # Ctrl-C is for the parent: it may still answer.
+            # Ctrl-C is for the parent: the child may still answer.
             process_group=0,
         )
         assert self._process.stdin is not None
@@ -155,7 +155,9 @@ class _Child:
                 self._write(chunk)
                 size_bytes -= len(chunk)
             if size_bytes:
-                raise Broken("a body is not as long as its record says", "relay verify")
+                raise Broken(
+                    "a body does not have the length in its record", "check the store: relay verify"
+                )
         return _replies.decode(self._frame())
 
     @property
@@ -166,7 +168,7 @@ class _Child:
         return self._process.poll() is None
 
     def end(self) -> int:
-        """End it now; how it ended."""
+        """Kill the process and return its exit code."""
         with suppress(OSError):
             self._process.kill()
         code = self._process.wait()
@@ -174,7 +176,7 @@ class _Child:
         return code
 
     def ended(self) -> int:
-        """How it ended, which it did by itself."""
+        """Return the exit code of a process that ended by itself."""
         try:
             code = self._process.wait(1)
         except subprocess.TimeoutExpired:
@@ -183,7 +185,7 @@ class _Child:
         return code
 
     def let_go(self, is_forked: bool = False) -> None:
-        """Close the pipes; in a forked process the child is somebody else's."""
+        """Close the pipes; in a forked process the child belongs to the parent."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 with suppress(OSError):
@@ -220,7 +222,7 @@ class _Child:
         return b"".join(parts)
 
     def _wait(self, pipe: int, event: int) -> None:
-        """Wait until a pipe can be used, and look at the clock and the child's memory meanwhile."""
+        """Wait until a pipe is ready; check the time and the child's memory meanwhile."""
         poll = select.poll()
         poll.register(pipe, event)
         while not poll.poll(_LOOK_EVERY_S * 1000):
@@ -231,7 +233,7 @@ class _Child:
 
 
 def resident_bytes(pid: int) -> int:
-    """How much memory a process has; 0 where that cannot be found out."""
+    """Return the memory of a process; 0 if it is unknown."""
     try:
         pages = Path(f"/proc/{pid}/statm").read_bytes().split()
         return int(pages[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -240,7 +242,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def _resident_by_ps(pid: int) -> int:
-    """The same where there is no /proc."""
+    """Return the memory of a process on a system without /proc."""
     words = ["ps", "-o", "rss=", "-p", str(pid)]
     try:
         kib = subprocess.run(words, capture_output=True, timeout=1, check=True).stdout
@@ -250,7 +252,7 @@ def _resident_by_ps(pid: int) -> int:
 
 
 class _Pool:
-    """The children of this process: those that wait for work, and how many there may be."""
+    """The children of this process: the idle ones, and a limit on their number."""
 
     def __init__(self) -> None:
         self._free = threading.BoundedSemaphore(PARSERS_MAX)
@@ -265,7 +267,7 @@ class _Pool:
             head = _encoder.encode(
                 ParserRequest(task, arguments, [size for size, _ in bodies], cpu_s)
             )
-            # Those that had waited for long may have ended just before they were asked.
+            # Children that were idle for long may have ended just before they were used.
             for _ in range(PARSERS_MAX + 1):
                 if (outcome := self._run(head, bodies)) is not None:
                     return outcome
@@ -307,7 +309,7 @@ class _Pool:
         return TaskOutcome(reply.value) if reply.status == DONE else TaskOutcome(stopped="memory")
 
     def _take(self) -> tuple[_Child, bool]:
-        """A child that waits, or a new one."""
+        """Return an idle child, or a new one."""
         while True:
             with self._lock:
                 child = self._waiting.pop() if self._waiting else None
@@ -347,15 +349,15 @@ class _Pool:
             child.end()
 
     def forget(self) -> None:
-        """Let go of children that are another process's."""
+        """Abandon the children of another process."""
         for child in self._children:
             child.let_go(is_forked=True)
 
 
 def _outcome_of(code: int, is_new: bool) -> TaskOutcome | None:
-    """Why a child ended, by its exit code; None if another is to be asked.
+    """Return why a child ended, by its exit code; None if another should be tried.
 
-    One that waited may have ended, or been killed by somebody, just before it was asked.
+    An idle one may have ended, or been killed, just before it was used.
     """
     import signal
 
@@ -365,7 +367,7 @@ def _outcome_of(code: int, is_new: bool) -> TaskOutcome | None:
         return TaskOutcome(stopped="time")
     if -code == signal.SIGALRM:
         return TaskOutcome(stopped="time", is_certain=False)
-    # What is not Python ends its process where there is no room.
+    # Native code ends its process if there is no memory.
     return TaskOutcome(stopped="memory" if -code == signal.SIGABRT else "failed")
 
 

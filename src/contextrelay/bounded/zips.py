@@ -1,10 +1,10 @@
-"""Zips from elsewhere: opened without believing what they say of themselves.
+"""Untrusted zips, whose declared values are checked.
 
-Names, methods, counts, sizes and ratios are checked before a byte is unpacked. Each entry has bytes
-of the file to itself, so what it says of its packed size is true; and what comes out is counted.
+Names, methods, counts, sizes and ratios are checked before a byte is unpacked. Entries do not share
+bytes of the file, so their packed sizes are real; and the output is counted.
 
-Rule: what is wrong raises ValueError or what zipfile raises (`WRONG`), and the caller says what it
-was asked to read; what passes a limit raises TooLarge.
+Rule: an invalid zip raises ValueError or an error of zipfile (`WRONG`), and the caller adds what it
+was reading; exceeding a limit raises TooLarge.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WRONG = (
     RecursionError,
     NotImplementedError,
     OverflowError,
-    OSError,  # A place before the beginning of the file.
+    OSError,  # An offset before the start of the file.
 )
 
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -42,15 +42,15 @@ _IS_ENCRYPTED = 0x1
 _END_BYTES = 22
 _COMMENT_BYTES_MAX = 0xFFFF
 _LOCAL_BYTES = 30
-# What an entry takes in the directory, at most: a name of ours, and what some zippers add.
+# The maximum size of an entry in the directory: one of our names, and the extras of some tools.
 _DIRECTORY_ENTRY_BYTES_MAX = 256
 
 
 class ForeignZip:
-    """An opened zip whose outside was checked.
+    """An opened zip whose structure was checked.
 
-    Raises (when made or read):
-        TooLarge: it passes a limit; any of WRONG: it is no zip, or not one that we read.
+    Raises (when created or read):
+        TooLarge: it exceeds a limit; any of WRONG: it is not a zip, or not a supported one.
     """
 
     def __init__(self, file: IO[bytes], names: re.Pattern[str], entries_max: int) -> None:
@@ -62,15 +62,15 @@ class ForeignZip:
             raise TooLarge(f"the archive has {len(infos)} entries", f"at most {entries_max}")
         self._infos = {info.filename: info for info in infos}
         if len(self._infos) != len(infos):
-            raise ValueError("a name stands in it twice")
+            raise ValueError("it has a duplicate name")
         self._left_bytes = _check_sizes(infos, size_bytes)
         for info in infos:
             name = info.orig_filename
             is_plain = info.external_attr >> 28 in _PLAIN_KINDS
             if not names.fullmatch(name) or name != info.filename or not is_plain:
-                raise ValueError(f"{name[:80]!r} has no place in it")
+                raise ValueError(f"unexpected name {name[:80]!r}")
             if info.flag_bits & _IS_ENCRYPTED or info.compress_type not in _METHODS:
-                raise ValueError(f"{name} is packed in a way that we do not read")
+                raise ValueError(f"unsupported compression of {name}")
         _check_places(file, infos, self._zip.start_dir)
         self._counted: set[str] = set()
 
@@ -79,13 +79,13 @@ class ForeignZip:
         return set(self._infos)
 
     def size_bytes(self, name: str) -> int:
-        """How much an entry unpacks to."""
+        """Return the unpacked size of an entry."""
         if name not in self._infos:
             raise ValueError(f"{name} is missing")
         return self._infos[name].file_size
 
     def chunks(self, name: str) -> Iterator[bytes]:
-        """The bytes of an entry: as many as were announced, or an error."""
+        """Yield the bytes of an entry: exactly the declared number, or raise."""
         left_bytes = self.size_bytes(name)
         is_first = name not in self._counted
         self._counted.add(name)
@@ -97,11 +97,11 @@ class ForeignZip:
                     raise too_much(name)
                 yield chunk
         if left_bytes:
-            raise ValueError(f"{name} is not as long as announced")
+            raise ValueError(f"{name} does not have its declared length")
 
 
 def method_for(size_bytes: int, chunks: Iterable[bytes]) -> int:
-    """How to pack an entry: deflated, unless it packs so well that it looks like a bomb."""
+    """Return the method for an entry: deflated, unless its ratio would look like a bomb."""
     if size_bytes <= RATIO_COUNTS_FROM_BYTES:
         return zipfile.ZIP_DEFLATED
     packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
@@ -114,13 +114,13 @@ def method_for(size_bytes: int, chunks: Iterable[bytes]) -> int:
 def too_much(what: str) -> TooLarge:
     return TooLarge(
         f"{what} in the archive unpacks to too much",
-        f"at most {ARCHIVE_RATIO_MAX} times its size, and {ARCHIVE_BYTES_MAX} bytes in all; "
-        "check where it comes from",
+        f"at most {ARCHIVE_RATIO_MAX} times its size, and {ARCHIVE_BYTES_MAX} bytes in total; "
+        "check its origin",
     )
 
 
 def _check_directory(file: IO[bytes], size_bytes: int, entries_max: int) -> None:
-    """Refuse a directory too long to be read: zipfile reads all of it before it can be asked."""
+    """Refuse a directory that is too long: zipfile reads all of it when it opens."""
     file.seek(max(0, size_bytes - _END_BYTES - _COMMENT_BYTES_MAX))
     tail = file.read()
     if tail[-_END_BYTES:-18] == b"PK\x05\x06" and tail[-2:] == b"\0\0":
@@ -128,38 +128,38 @@ def _check_directory(file: IO[bytes], size_bytes: int, entries_max: int) -> None
     else:
         end = tail.rfind(b"PK\x05\x06")
     if end < 0 or len(tail) - end < _END_BYTES:
-        raise ValueError("it is no zip, or was cut short")
+        raise ValueError("it is not a zip, or incomplete")
     (directory_bytes,) = unpack_from("<L", tail, end + 12)
     if tail[max(0, end - 20) : end].startswith(b"PK\x06\x07"):
-        raise ValueError("it is larger than any export")  # Those have no need of zip64.
+        raise ValueError("it is larger than any export")  # Exports do not need zip64.
     if directory_bytes > entries_max * _DIRECTORY_ENTRY_BYTES_MAX:
         raise TooLarge("the archive has too many entries", f"at most {entries_max}")
 
 
 def _check_places(file: IO[bytes], infos: list[zipfile.ZipInfo], directory: int) -> None:
-    """Refuse entries that share bytes: each would count as packed what belongs to another."""
+    """Refuse entries that share bytes: shared bytes would count in both packed sizes."""
     ordered = sorted(infos, key=lambda info: info.header_offset)
     ends = [*(info.header_offset for info in ordered[1:]), directory]
     for info, end in zip(ordered, ends, strict=True):
         file.seek(info.header_offset)
         local = file.read(_LOCAL_BYTES)
         if len(local) < _LOCAL_BYTES:
-            raise ValueError(f"{info.filename} lies outside of it")
+            raise ValueError(f"{info.filename} lies outside the file")
         name_bytes, extra_bytes = unpack_from("<HH", local, 26)
         start = info.header_offset + _LOCAL_BYTES + name_bytes + extra_bytes
         if start + info.compress_size > end:
-            raise ValueError(f"{info.filename} shares bytes with what is behind it")
+            raise ValueError(f"{info.filename} overlaps the next entry")
 
 
 def _check_sizes(infos: list[zipfile.ZipInfo], size_bytes: int) -> int:
-    """Refuse what unpacks to too much; how much all of it unpacks to."""
+    """Refuse a total unpacked size that is too large; return it."""
     total_bytes = 0
     for info in infos:
         total_bytes += info.file_size
         packed_bytes = max(info.compress_size, RATIO_COUNTS_FROM_BYTES)
         if info.file_size > ARCHIVE_RATIO_MAX * packed_bytes:
             raise too_much(info.filename)
-    # In all there is no least size: many small entries make a bomb too.
+    # The total has no minimum size: many small entries make a bomb too.
     if total_bytes > min(ARCHIVE_BYTES_MAX, ARCHIVE_RATIO_MAX * size_bytes):
-        raise too_much("what is")
+        raise too_much("the content")
     return total_bytes

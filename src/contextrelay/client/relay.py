@@ -190,7 +190,7 @@ class _Verbs:
         timeout_s: float | None = None,
         on_gap: OnGap | None = None,
     ) -> Items[Signal]:
-        """Iterate over the signals after a seq (None: from now on) as they come, each once.
+        """Iterate over the signals after a seq (None: from now on) as they arrive, each once.
 
         Ends after `timeout_s` without a signal. If some were already deleted, `on_gap(first, last)`
         is called and the iteration continues after them. "Now" is the time of the call, on

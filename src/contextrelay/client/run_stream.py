@@ -1,4 +1,4 @@
-"""Streams of a run: its text as it comes, blocking or awaited, and then its result."""
+"""Streams of a run: its text as it arrives, blocking or awaited, and then its result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextrelay.model.run import RunResult
 
 
 class RunStream(Iterator[str]):
-    """The text of an answer as it comes.
+    """The text of an answer as it arrives.
 
     Closed early, by `close` or at the end of a `with`, the model's answer ends there, and the text
     so far is stored. `result` is set after the last text.
@@ -51,7 +51,7 @@ class RunStream(Iterator[str]):
 
 
 class AsyncRunStream(AsyncIterator[str]):
-    """The text of an answer as it comes, awaited; see `RunStream`."""
+    """The text of an answer as it arrives, awaited; see `RunStream`."""
 
     def __init__(self, transport: Any, flow: Items[str | RunResult]) -> None:
         self.result: RunResult | None = None

@@ -1,4 +1,4 @@
-"""Subscriptions: the signals of a channel as they come, in order, each once.
+"""Subscriptions: the signals of a channel as they arrive, in order, each once.
 
 A server sends them over a WebSocket. If it numbers them, a subscription that lost its connection
 continues where it was, even before the first signal, because the handshake has the channel's

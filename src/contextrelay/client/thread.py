@@ -175,7 +175,7 @@ class _ThreadVerbs:
         by: str = "you",
         on_tool: Callable[[ToolUse], object] | None = None,
     ) -> Items[str | RunResult]:
-        """Ask a model on this thread, and iterate over the text of its answer as it comes.
+        """Ask a model on this thread, and iterate over the text of its answer as it arrives.
 
         The model gets a bounded bundle: the header of the state, previews of the newest artifacts
         and of `refs`, the last messages, and with `budget_tokens` a selection by `pack`. It has
@@ -287,7 +287,7 @@ class _ThreadVerbs:
 
     @items
     def tail(self: Any, after: int = 0, timeout_s: float | None = None) -> Items[Numbered]:
-        """Yield events as they are written; end after `timeout_s` without one."""
+        """Yield new events; end after `timeout_s` without one."""
         while True:
             page: list[Numbered] = (yield build(verbs.ReadEvents, (self.id, after), {})).events
             yield Give(page)

@@ -260,7 +260,7 @@ def run_command(command: str | Sequence[str], task: str, timeout_s: float) -> st
         if os.fstat(printed.fileno()).st_size > RUN_ANSWER_BYTES_MAX:
             raise RelayError(
                 f"the command printed more than {RUN_ANSWER_BYTES_MAX:,} bytes",
-                "let it push long output and print the URL",
+                "push long output and print only its URL",
             )
         printed.seek(0)
         return printed.read()

@@ -41,7 +41,7 @@ def chunks_of(stream: Stream[Artifact], opener: Opener | None = None) -> Items[b
 
 
 def open_sealed(verb: Pull, key: SealKey, known: Artifact | None = None) -> Items[bytes]:
-    """Pull sealed content; yield its decrypted bytes as they come.
+    """Pull sealed content; yield its decrypted bytes as they arrive.
 
     `known`: the server's earlier description, which must match the sealed one.
     """

@@ -31,7 +31,7 @@ SEAL_WHOLE_BYTES_MAX = BODY_BYTES_MAX
 
 
 class Pushed(Artifact, frozen=True, kw_only=True):
-    """An artifact as it was just stored, with its URL.
+    """A newly stored artifact, with its URL.
 
     If it was sealed, the URL contains the key: anyone with the URL can read the body. Equal to any
     other description of the same artifact.

@@ -1,4 +1,4 @@
-"""HTTP requests: what is sent, when it is retried, and how replies are read.
+"""HTTP requests, their retries, and the parsing of replies.
 
 These are flows (client/flow.py) whose steps are send, read, close and pause; remote.py does them,
 blocking or awaited.
@@ -270,7 +270,7 @@ def in_hand(value: Any, body: bytes) -> verbs.Stream[Any]:
 
 
 def rest_of(coming: Coming) -> Items[bytes]:
-    """Yield the body of a reply as it comes; raise if it is incomplete."""
+    """Yield the body of a reply as it arrives; raise if it is incomplete."""
     size_bytes = len(coming.first)
     yield Give((coming.first,) if coming.first else ())
     try:

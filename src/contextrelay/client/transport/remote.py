@@ -250,7 +250,7 @@ class AsyncRemote(_Remote):
     async def chunks(
         self, stream: Stream[object], chunk_bytes: int = CHUNK_BYTES
     ) -> AsyncIterator[bytes]:
-        """Yield the chunks of a reply as they come."""
+        """Yield the chunks of a reply as they arrive."""
         if isinstance(stream, _Streamed):
             async for chunk in stream.awaited(chunk_bytes):
                 yield chunk
@@ -336,7 +336,7 @@ def _lost(server: ServerAddress, error: httpx2.HTTPError) -> Lost:
 
 
 def _once(chunks: Callable[[int], Result]) -> Callable[[int], Result]:
-    """Let a body be opened only once, because it comes over the network."""
+    """Return a function that raises on a second call: a network body is read once."""
     taken = Event()
 
     def open_once(chunk_bytes: int) -> Result:

@@ -45,7 +45,7 @@ class Outgoing:
     def pieces(self) -> Iterator[bytes]:
         """Yield all of it, piece by piece."""
         chunks = self._touched(self._body)
-        # Slow content is sent as it comes, or the server would close the connection as idle.
+        # Slow content is sent at once, or the server would close the connection as idle.
         return cut(joined(chunks) if isinstance(self._body, list | tuple) else chunks)
 
     def _touched(self, body: Body) -> Iterator[bytes]:
