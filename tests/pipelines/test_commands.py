@@ -146,10 +146,7 @@ def test_a_failed_run_ends_with_1_and_is_retried(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("run", "missing.yaml"), 3, b"file not found: missing.yaml"),
-        (
-            ("validate", "broken.yaml"),
-            2,
+        (("run", "missing.yaml"), 3, b"missing.yaml"),
         (("run", "review.yaml", "--input", "tpoic=x"), 2, b"did you mean topic?"),
         (("run", "review.yaml", "--on", "dask://127.0.0.1:1"), 2, b"--store http://HOST:PORT"),
         (("cancel", "ffffff"), 3, b"see: relay pipeline list"),

@@ -17,10 +17,10 @@ STEP = "name: p\nsteps:\n  a: "
     [
         (b"name: p\ndescription: \xc3\xbc\xff", "p.yaml:2:15: not valid UTF-8"),
         (b"name: p\n#" + b"\xc3\xbc" * PIPELINE_BYTES_MAX, "p.yaml:2:"),
+        (
             f"budget: {{price: 1}}\n{STEP}{{prompt: hi, model: echo}}".encode(),
             'p.yaml:4:26: step "a": unknown',
         ),
-        (
         (f"{STEP}{{exec: ''}}".encode(), "p.yaml:3:13: exec: empty command"),
     ],
 )

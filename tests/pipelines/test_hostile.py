@@ -55,7 +55,7 @@ def test_children_that_a_step_leaves_behind_end_with_it(relay: Relay, tmp_path: 
     ("step", "said"),
     [
         ('{exec: "kill -KILL $$"}', "sh was killed by SIGKILL"),
-        ("{exec: [no-such-program-here]}", "'no-such-program-here' was not found"),
+        ("{exec: [no-such-program-here]}", "no-such-program-here"),
         ('{python: "no_such_module:act"}', "ModuleNotFoundError"),
         ('{python: "work:raises"}', "work:raises raised ValueError: bad luck"),
         ('{python: "work:ends"}', "work:ends ended its process (7)"),

@@ -97,6 +97,7 @@ def steps(text: str) -> str:
             "circular dependency: ",
             "needs",
         ),
+        (
             steps("  a: {exec: [x]}\n  b: {exec: [y], needs: [aa]}"),
             "4:26",
             "unknown step",
@@ -109,6 +110,7 @@ def steps(text: str) -> str:
         (steps("  a: {exec: [x], timeout: soon}"), "3:27", "invalid duration", "30s"),
         (steps("  a: {prompt: 'Say {{inputs.topic}}'}"), "3:20", "unknown input 'topic'", "none"),
         (steps("  a: {prompt: '{{item}}'}"), "3:16", "needs foreach", "foreach"),
+        (
             steps("  a: {prompt: '{{inputs.x.__class__()}}'}"),
             "3:16",
             "invalid value",
