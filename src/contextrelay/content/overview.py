@@ -51,30 +51,30 @@ class BodyOverview(Struct, frozen=True, kw_only=True):
     """Why it was not parsed as expected; "" if it was."""
 
 
-def see(asked: OutlineRequest, body: bytes) -> BodyOverview:
+def see(request: OutlineRequest, body: bytes) -> BodyOverview:
     """Compute the overview of the first OUTLINE_BYTES_MAX of a body."""
     body = body[:OUTLINE_BYTES_MAX]
-    return _see(asked, Source.of(body, asked.media_type, asked.name, asked.size_bytes), "")
+    return _see(request, Source.of(body, request.media_type, request.name, request.size_bytes), "")
 
 
-def see_lines(asked: OutlineRequest, head: bytes, note: str) -> BodyOverview:
+def see_lines(request: OutlineRequest, head: bytes, note: str) -> BodyOverview:
     """Compute an overview by lines only, with a note that gives the reason."""
-    source = Source.of(head, asked.media_type, asked.name, asked.size_bytes)
-    source.drafts[asked.type] = draw_lines(source, asked.type, note)
-    return _see(asked, source, note)
+    source = Source.of(head, request.media_type, request.name, request.size_bytes)
+    source.drafts[request.type] = draw_lines(source, request.type, note)
+    return _see(request, source, note)
 
 
-def _see(asked: OutlineRequest, source: Source, note: str) -> BodyOverview:
-    kind = asked.type
+def _see(request: OutlineRequest, source: Source, note: str) -> BodyOverview:
+    kind = request.type
     looked = shape = made = None
-    if not asked.is_known:
+    if not request.is_known:
         looked = CachedOutline(
             shape=shape_of(source, kind), whole=count(source), note=note, drawn_by=DRAWN_BY
         )
-    if asked.outline_tokens is not None:
-        shape = shape_of(source, kind, asked.outline_tokens)
-    if asked.digest_tokens is not None:
-        made = digest(source, kind, asked.digest_tokens)
+    if request.outline_tokens is not None:
+        shape = shape_of(source, kind, request.outline_tokens)
+    if request.digest_tokens is not None:
+        made = digest(source, kind, request.digest_tokens)
     return BodyOverview(looked=looked, shape=shape, digest=made, note=note)
 
 

@@ -62,31 +62,31 @@ class TextDifference(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-def compare(asked: Compare, bodies: Sequence[bytes]) -> TextDifference:
+def compare(request: Compare, bodies: Sequence[bytes]) -> TextDifference:
     """Compare two texts and, if possible, the JSON documents that contain them."""
     old_lines, new_lines = _lines(bodies[0]), _lines(bodies[1])
     edits = find_edits(old_lines, new_lines)
-    lines = [f"--- {asked.labels[0]}\n", f"+++ {asked.labels[1]}\n"]
-    room, line_count = bytes_for(asked.tokens_max), len(lines)
-    for hunk in unified(old_lines, edits, asked.context):
+    lines = [f"--- {request.labels[0]}\n", f"+++ {request.labels[1]}\n"]
+    room, line_count = bytes_for(request.tokens_max), len(lines)
+    for hunk in unified(old_lines, edits, request.context):
         line_count += hunk.line_count
         if room <= 0:
             continue  # Counted, but not rendered.
-        for line in _folded(hunk.lines(old_lines, new_lines, asked.lines_before)):
+        for line in _folded(hunk.lines(old_lines, new_lines, request.lines_before)):
             lines.append(f"{line}\n")
             room -= len(line) + 1
             if room <= 0:
                 break
-    text, count = fit_lines(lines, asked.tokens_max)
+    text, count = fit_lines(lines, request.tokens_max)
     left_out = [f"{line_count - count:,} lines of the diff"] if line_count > count else []
     notes: list[str] = []
-    if asked.is_cut:
+    if request.is_cut:
         left_out.append(f"everything after the first {DIFF_MIDDLE_BYTES_MAX:,} bytes that differ")
-    if not edits and not asked.is_cut:
+    if not edits and not request.is_cut:
         notes.append("they differ only in the newline at the end of the last line")
-    elif asked.is_inside:
-        where = f"shown from byte {asked.start:,} on"
-        notes.append(f"line {asked.lines_before + 1:,} is long: {where}")
+    elif request.is_inside:
+        where = f"shown from byte {request.start:,} on"
+        notes.append(f"line {request.lines_before + 1:,} is long: {where}")
     return TextDifference(
         text=text,
         added=sum(edit.new_stop - edit.new_start for edit in edits),
@@ -116,11 +116,11 @@ def differ(
             for sign, label, each in zip("-+", labels, (old, new), strict=True)
         )
         return _answer(old, new, TextDifference(text=text), is_text=False)
-    asked, bodies = _middle(one, other, labels, context, tokens_max)
+    request, bodies = _middle(one, other, labels, context, tokens_max)
     is_small = max(old.size_bytes, new.size_bytes) <= DIFF_JSON_BYTES_MAX
     if old.type == new.type == "json" and is_small:
         bodies += [each.bytes_of(0, each.size_bytes) for each in (old, new)]
-    compared = compare(asked, bodies)
+    compared = compare(request, bodies)
     notes = (*one.notes, *other.notes, *compared.notes)
     return _answer(old, new, replace(compared, notes=notes))
 
@@ -173,7 +173,7 @@ def _middle(
     tail = _context_tail(old, tail, context)
     old_stop, new_stop = old.size_bytes - tail, new.size_bytes - tail
     room = DIFF_MIDDLE_BYTES_MAX
-    asked = Compare(
+    request = Compare(
         labels=labels,
         context=context,
         tokens_max=tokens_max,
@@ -182,7 +182,7 @@ def _middle(
         is_cut=max(old_stop, new_stop) - start > room,
         is_inside=is_inside,
     )
-    return asked, [
+    return request, [
         _whole_lines(old.bytes_of(start, min(old_stop, start + room)), start + room < old_stop),
         _whole_lines(new.bytes_of(start, min(new_stop, start + room)), start + room < new_stop),
     ]

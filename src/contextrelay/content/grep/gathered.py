@@ -57,8 +57,8 @@ class GrepQuery(Struct, frozen=True, kw_only=True):
 class GrepMatches:
     """The matches found so far."""
 
-    def __init__(self, wanted: GrepQuery, is_one: bool = False) -> None:
-        self.wanted = wanted
+    def __init__(self, query: GrepQuery, is_one: bool = False) -> None:
+        self.query = query
         self._is_one = is_one
         """Whether all matches are in one body, which is then not named."""
         self.matches: list[Match] = []
@@ -68,18 +68,18 @@ class GrepMatches:
         self.notes: list[str] = []
         self.counts: list[str] = []
         self.whole: list[Spent] = []
-        self.tokens_left = wanted.tokens_max
-        self.is_full = wanted.is_count
+        self.tokens_left = query.tokens_max
+        self.is_full = query.is_count
         self.is_counted = True
         """Whether the count includes all matching records; if not, it is a minimum."""
         self.unshown_in = ""
         """The first ref with matches that are not shown."""
-        self.is_ranked = len(wanted.patterns) > 1 and not wanted.is_count
+        self.is_ranked = len(query.patterns) > 1 and not query.is_count
         """Whether the best matches are shown instead of the first ones."""
         self._best: list[tuple[int, int, SliceSource | None, LineMatch | Match]] = []
         self._order = 0
         compiled = [
-            compile_any((each,), wanted.ignore_case, wanted.is_fixed) for each in wanted.patterns
+            compile_any((each,), query.ignore_case, query.is_fixed) for each in query.patterns
         ]
         self._searches = [each.search for each in compiled]
         self._is_quick = sum(each.programsize for each in compiled) <= GREP_QUICK_STEPS_MAX
@@ -93,7 +93,7 @@ class GrepMatches:
 
     def match(self, source: SliceSource, hit: LineMatch) -> Match:
         """Return a match with its context lines."""
-        context = self.wanted.context
+        context = self.query.context
         before, after = _around(source, hit, context) if context else ((), ())
         return Match(
             ref=source.ref,
@@ -118,9 +118,9 @@ class GrepMatches:
         """Add a match if it fits; after the first that does not fit, no more are added."""
         if not self.is_full:
             match = match if self.matches else self._shortened(match)
-            cost = count_tokens(_lines_of(match, self.wanted.context) + self._head(match))
+            cost = count_tokens(_lines_of(match, self.query.context) + self._head(match))
             self.is_full = (
-                cost + 1 > self.tokens_left or len(self.matches) >= self.wanted.matches_max
+                cost + 1 > self.tokens_left or len(self.matches) >= self.query.matches_max
             )
             self.tokens_left -= cost + 1
         if self.is_full:
@@ -132,7 +132,7 @@ class GrepMatches:
     def _shortened(self, match: Match) -> Match:
         """Shorten the first match to the budget: drop its context, then cut it."""
         if (match.before or match.after) and (
-            count_tokens(_lines_of(match, self.wanted.context)) > self.tokens_left // 2
+            count_tokens(_lines_of(match, self.query.context)) > self.tokens_left // 2
         ):
             match = replace(match, before=(), after=())
         around = count_tokens(_lines_of(replace(match, text=""), 0) + self._head(match))
@@ -178,7 +178,7 @@ class GrepMatches:
     def _rank(self, score: int, source: SliceSource | None, found: LineMatch | Match) -> None:
         self._order += 1
         entry = (score, -self._order, source, found)
-        if len(self._best) < self.wanted.matches_max:
+        if len(self._best) < self.query.matches_max:
             heappush(self._best, entry)
         else:
             heappushpop(self._best, entry)
@@ -186,7 +186,7 @@ class GrepMatches:
     @property
     def needs_several(self) -> bool:
         """Whether lines with a single pattern no longer rank among the best, except words."""
-        return self.is_ranked and len(self._best) >= max(1, self.wanted.matches_max)
+        return self.is_ranked and len(self._best) >= max(1, self.query.matches_max)
 
     @property
     def needs_words(self) -> bool:

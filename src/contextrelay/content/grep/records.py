@@ -77,14 +77,14 @@ class Records(Struct, frozen=True, array_like=True):
     """Why there are no records although the format has some, or why these are incomplete."""
 
 
-def records(wanted: RecordQuery, body: bytes) -> Records:
+def records(query: RecordQuery, body: bytes) -> Records:
     """Search the records of a body."""
-    format = format_of(wanted.type, wanted.media_type, body)
+    format = format_of(query.type, query.media_type, body)
     if format is None:
         return Records(None)
     if format == "table" and b"\n" not in body:
         body = body.replace(b"\r", b"\n")  # Old Mac line ends.
-    looked_for = _places(wanted, body, format)
+    looked_for = _places(query, body, format)
     if looked_for is None:
         return Records(None, why=f"more than {GREP_PLACES_MAX:,} matches")
     places, is_all = looked_for
@@ -92,28 +92,28 @@ def records(wanted: RecordQuery, body: bytes) -> Records:
         nodes = nodes_of(body.decode("latin-1"), format, [place[0] for place in places])
     except TooMany as error:
         return Records(None, why=str(error))
-    holders = _matched_nodes(nodes, _with_lines(places, body), len(wanted.patterns), format)
+    holders = _matched_nodes(nodes, _with_lines(places, body), len(query.patterns), format)
     if not holders:
         return Records(None)
     order = sorted(holders, key=lambda each: (-each.score, -each.in_line, each.offset))
     searches = [
-        compile_any((each,), wanted.ignore_case, wanted.is_fixed).search for each in wanted.patterns
+        compile_any((each,), query.ignore_case, query.is_fixed).search for each in query.patterns
     ]
     showing = RecordFormatter(searches, body, nodes, format)
     found: list[MatchedRecord] = []
-    left = wanted.all_chars_max
+    left = query.all_chars_max
     # If one record is better than all others, it may use the whole budget; so may the first one if
     # there is not enough for two.
-    is_best = wanted.tokens_max < _TWO_TOKENS_MIN or (
+    is_best = query.tokens_max < _TWO_TOKENS_MIN or (
         len(order) == 1 or order[0].score > order[1].score
     )
-    for rank, each in enumerate(order[: wanted.records_max]):
+    for rank, each in enumerate(order[: query.records_max]):
         is_alone = is_best and not rank
-        chars_max = wanted.best_chars_max if is_alone else wanted.chars_max
-        tokens_max = wanted.tokens_max if is_alone else None
+        chars_max = query.best_chars_max if is_alone else query.chars_max
+        tokens_max = query.tokens_max if is_alone else None
         text = showing.text(each.node, chars_max, tokens_max)
         # The matches of the first record are always shown, with less context if necessary.
-        while not rank and chars_max > _CHARS_MIN and count_tokens(text) > wanted.tokens_max:
+        while not rank and chars_max > _CHARS_MIN and count_tokens(text) > query.tokens_max:
             chars_max = chars_max * 9 // 10
             text = showing.text(each.node, chars_max, tokens_max)
         pointer, score = showing.pointer(each.node), each.score
@@ -134,11 +134,9 @@ def _numbered(found: list[MatchedRecord], body: bytes) -> list[MatchedRecord]:
     return [replace(each, line=lines[each.offset]) for each in found]
 
 
-def is_quick(wanted: RecordQuery) -> bool:
+def is_quick(query: RecordQuery) -> bool:
     """Return True if the search is so fast that a small body takes no noticeable time."""
-    compiled = [
-        compile_any((each,), wanted.ignore_case, wanted.is_fixed) for each in wanted.patterns
-    ]
+    compiled = [compile_any((each,), query.ignore_case, query.is_fixed) for each in query.patterns]
     return sum(each.programsize for each in compiled) <= GREP_QUICK_STEPS_MAX
 
 
@@ -193,7 +191,7 @@ Place = tuple[int, int, int, int]
 """Start and end of a match, the index of its pattern, and whether it is a word or a value."""
 
 
-def _places(wanted: RecordQuery, body: bytes, format: Format) -> tuple[list[Place], bool] | None:
+def _places(query: RecordQuery, body: bytes, format: Format) -> tuple[list[Place], bool] | None:
     """Return the matches of all patterns and whether they are complete; None if there are too many.
 
     Frequent patterns are searched only near matches of the others: further away, they cannot be in
@@ -201,11 +199,11 @@ def _places(wanted: RecordQuery, body: bytes, format: Format) -> tuple[list[Plac
     """
     found: dict[int, list[Place]] = {}
     seeks: list[Callable[[int, int], Iterator[Place]]] = []
-    for index, each in enumerate(wanted.patterns):
-        forms, is_fixed = [each], wanted.is_fixed
+    for index, each in enumerate(query.patterns):
+        forms, is_fixed = [each], query.is_fixed
         if format in ("json", "json lines") and is_plain(forms, is_fixed):
             forms, is_fixed = spellings(each), True
-        search = compile_any(forms, wanted.ignore_case, is_fixed).search
+        search = compile_any(forms, query.ignore_case, is_fixed).search
         seeks.append(partial(_pattern_matches, search, body, index, format == "sections"))
         found[index] = list(islice(seeks[index](0, len(body)), GREP_PLACES_MAX + 1))
         while sum(map(len, found.values())) > GREP_PLACES_MAX:

@@ -52,7 +52,7 @@ ByRecords = Callable[[RecordsWanted, bytes], Records]
 
 def find(
     sources: Iterable[SliceSource | Skipped],
-    wanted: GrepQuery,
+    query: GrepQuery,
     is_over: Callable[[], bool],
     is_one: bool = False,
     by_records: ByRecords = records,
@@ -64,8 +64,8 @@ def find(
     Raises:
         Invalid: the pattern is invalid.
     """
-    pattern = compile_any(wanted.patterns, wanted.ignore_case, wanted.is_fixed)
-    gathered = GrepMatches(wanted, is_one)
+    pattern = compile_any(query.patterns, query.ignore_case, query.is_fixed)
+    gathered = GrepMatches(query, is_one)
     is_complete = True
     for source in sources:
         if is_over() or gathered.count >= GREP_COUNTED_MAX:
@@ -99,9 +99,9 @@ def _found_records(
     is_over: Callable[[], bool],
 ) -> bool:
     """Search structured content by record; return False if it has to be searched by line."""
-    wanted = gathered.wanted
+    query = gathered.query
     if (
-        not wanted.shows_records
+        not query.shows_records
         or source.size_bytes > GREP_RECORDS_BYTES_MAX
         or gathered.record_bodies >= GREP_RECORDS_BODIES_MAX
     ):
@@ -111,7 +111,7 @@ def _found_records(
     if kind is None:
         return False
     # A first search for any match, which checks the clock.
-    searcher = LineSearcher(_in_json(wanted) if kind == "json" else pattern, is_over, 1)
+    searcher = LineSearcher(_in_json(query) if kind == "json" else pattern, is_over, 1)
     chunks = source.read(0, source.size_bytes)
     first = next(searcher.hits(blocks_of(chunks, 0, most=searcher.block_bytes_max)), None)
     if first is None:
@@ -119,18 +119,18 @@ def _found_records(
         return searcher.is_complete
     body = source.bytes_of(0, source.size_bytes)
     gathered.record_bodies += 1
-    chars = min(max(2 * wanted.tokens_max, _RECORD_CHARS_MIN), _RECORD_CHARS_MAX)
+    chars = min(max(2 * query.tokens_max, _RECORD_CHARS_MIN), _RECORD_CHARS_MAX)
     asked = RecordsWanted(
-        patterns=wanted.patterns,
-        ignore_case=wanted.ignore_case,
-        is_fixed=wanted.is_fixed,
+        patterns=query.patterns,
+        ignore_case=query.ignore_case,
+        is_fixed=query.is_fixed,
         type=kind,
         media_type=source.media_type,
-        records_max=wanted.matches_max,
+        records_max=query.matches_max,
         chars_max=chars,
         best_chars_max=2 * chars,
-        all_chars_max=10 * wanted.tokens_max + chars,
-        tokens_max=wanted.tokens_max - _HEAD_TOKENS,
+        all_chars_max=10 * query.tokens_max + chars,
+        tokens_max=query.tokens_max - _HEAD_TOKENS,
     )
     found = by_records(asked, body)
     if found.found is None:
@@ -166,23 +166,23 @@ def _note_records(source: SliceSource, gathered: GrepMatches, note: str) -> bool
     return True
 
 
-def _in_json(wanted: GrepQuery) -> Any:
+def _in_json(query: GrepQuery) -> Any:
     """Compile the patterns with all their spellings in JSON."""
-    forms, is_fixed = wanted.patterns, wanted.is_fixed
+    forms, is_fixed = query.patterns, query.is_fixed
     if is_plain(forms, is_fixed):
         forms, is_fixed = [form for each in forms for form in spellings(each)], True
-    return compile_any(forms, wanted.ignore_case, is_fixed)
+    return compile_any(forms, query.ignore_case, is_fixed)
 
 
 def _look_into(source: SliceSource, searcher: LineSearcher, gathered: GrepMatches) -> None:
-    wanted = gathered.wanted
+    query = gathered.query
     gathered.looked_at += 1
     searcher.is_enough = gathered.is_full
     searcher.needs_several, searcher.needs_words = gathered.needs_several, gathered.needs_words
     offset, line = 0, 1
-    if wanted.after_line:
+    if query.after_line:
         marks = source.marks() if source.size_bytes > 2 * LINE_MARK_BYTES else None
-        aim = wanted.after_line + 1
+        aim = query.after_line + 1
         offset, line = offset_of_line(source.read_on, marks, aim, source.size_bytes)
     if GREP_UNCOUNTED_BYTES_MIN < source.size_bytes <= GREP_UNCOUNTED_BYTES_MAX:
         line = 0  # Computed only for the matches shown.
@@ -195,7 +195,7 @@ def _look_into(source: SliceSource, searcher: LineSearcher, gathered: GrepMatche
             searcher.needs_words = gathered.needs_words
         else:
             searcher.is_enough = not gathered.add_if_fits(gathered.match(source, hit))
-    if searcher.count and source.size_bytes > GREP_RECORDS_BYTES_MAX and wanted.shows_records:
+    if searcher.count and source.size_bytes > GREP_RECORDS_BYTES_MAX and query.shows_records:
         _note_records(source, gathered, _TOO_LARGE)
     if searcher.has_places and _note_records(source, gathered, _PLACES):
         gathered.is_counted = False
@@ -210,17 +210,17 @@ def _count(source: SliceSource, count: int, shown_before: int, gathered: GrepMat
     gathered.whole.append(spent(0, source))
     gathered.names[source.ref] = source.name or ""
     gathered.notes += [f"{source.ref[:SHORT_REF_CHARS]}: {note}" for note in source.notes]
-    if gathered.wanted.is_count:
+    if gathered.query.is_count:
         gathered.counts.append(f"{source.ref}: {count}\n")
     elif not gathered.is_ranked and len(gathered.matches) - shown_before < count:
         gathered.unshown_in = gathered.unshown_in or source.ref
 
 
 def _found(gathered: GrepMatches, is_complete: bool, is_one: bool) -> Found:
-    wanted, matches = gathered.wanted, gathered.matches
-    lines = gathered.counts if wanted.is_count and not is_one else _rendered(gathered, is_one)
-    text, _ = fit_lines(lines, wanted.tokens_max)
-    missing = 0 if wanted.is_count else gathered.count - len(matches)
+    query, matches = gathered.query, gathered.matches
+    lines = gathered.counts if query.is_count and not is_one else _rendered(gathered, is_one)
+    text, _ = fit_lines(lines, query.tokens_max)
+    missing = 0 if query.is_count else gathered.count - len(matches)
     least = "" if is_complete and gathered.is_counted else "at least "
     next_args = _next_args(gathered) if missing else {}
     if gathered.skipped_count > len(gathered.skipped):
@@ -238,7 +238,7 @@ def _found(gathered: GrepMatches, is_complete: bool, is_one: bool) -> Found:
         skipped=gathered.skipped,
         text=text,
         left_out=f"{least}{missing:,} more matches" if missing else "",
-        next=_command(next_args, wanted) if next_args else "",
+        next=_command(next_args, query) if next_args else "",
         next_args=next_args,
         notes=tuple(gathered.notes),
         spent=_all_spent(gathered, count_tokens(text)),
@@ -260,7 +260,7 @@ def _rendered(gathered: GrepMatches, is_one: bool) -> list[str]:
                     f"{ref[:SHORT_REF_CHARS]} {gathered.names.get(ref, '')}".rstrip() + "\n"
                 )
         first = match.line - len(match.before)
-        if gathered.wanted.context and last and first > last + 1:
+        if gathered.query.context and last and first > last + 1:
             lines.append("--\n")
         for number, text in enumerate(match.before, first):
             if number > last:
@@ -281,26 +281,26 @@ def _next_args(gathered: GrepMatches) -> dict[str, Any]:
     """Return the arguments that show the omitted matches, in the first ref that has some."""
     ref = gathered.unshown_in
     shown = [match for match in gathered.matches if match.ref == ref]
-    args: dict[str, Any] = {"pattern": gathered.wanted.pattern, "ref": ref}
+    args: dict[str, Any] = {"pattern": gathered.query.pattern, "ref": ref}
     if gathered.is_ranked or (shown and shown[-1].pointer is not None):
         # For ranked results, only a larger budget shows more.
-        args["tokens_max"] = min(4 * gathered.wanted.tokens_max, PIECE_TOKENS_MAX)
+        args["tokens_max"] = min(4 * gathered.query.tokens_max, PIECE_TOKENS_MAX)
     elif shown:
         args["after_line"] = shown[-1].line
     for name in ("context", "ignore_case", "is_fixed"):
-        if value := getattr(gathered.wanted, name):
+        if value := getattr(gathered.query, name):
             args[name] = value
     return args
 
 
-def _command(args: dict[str, Any], wanted: GrepQuery) -> str:
-    patterns = "".join(f" --grep {shlex.quote(each)}" for each in wanted.patterns)
+def _command(args: dict[str, Any], query: GrepQuery) -> str:
+    patterns = "".join(f" --grep {shlex.quote(each)}" for each in query.patterns)
     words = f"relay get {args['ref'][:SHORT_REF_CHARS]}{patterns}"
     words += f" --tokens-max {args['tokens_max']}" if "tokens_max" in args else ""
     words += f" --after-line {args['after_line']}" if "after_line" in args else ""
-    words += f" --context {wanted.context}" if wanted.context else ""
-    words += " --ignore-case" if wanted.ignore_case else ""
-    return words + (" --fixed" if wanted.is_fixed else "")
+    words += f" --context {query.context}" if query.context else ""
+    words += " --ignore-case" if query.ignore_case else ""
+    return words + (" --fixed" if query.is_fixed else "")
 
 
 def _all_spent(gathered: GrepMatches, tokens: int) -> Spent:

@@ -266,15 +266,15 @@ class Indexing(Struct, frozen=True, array_like=True):
     """Whether there are more passages than the limit."""
 
 
-def index_body(asked: Index, body: bytes) -> Indexing:
+def index_body(request: Index, body: bytes) -> Indexing:
     """Return the passages of the head of a body with their words, up to the limit.
 
     Stop early if there are too many different words: each is a row to write.
     """
-    found = passages(body.decode(errors="ignore"), asked.type)
+    found = passages(body.decode(errors="ignore"), request.type)
     kept: list[Indexed] = []
     different: set[str] = set()
-    for each in islice(found, asked.passages_max):
+    for each in islice(found, request.passages_max):
         kept.append(_indexed(each))
         different.update(kept[-1].stems)
         if len(different) > SEARCHED_WORDS_MAX:

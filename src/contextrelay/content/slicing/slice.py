@@ -44,13 +44,13 @@ _WAYS = {
 _SPANS = ("lines", "bytes", "tokens", "rows")
 
 
-def select(asked: object, columns: tuple[str, ...]) -> Selector:
+def select(request: object, columns: tuple[str, ...]) -> Selector:
     """Return the single selector of a slice request; each possible one is a field of it.
 
     Raises:
         Invalid: there is none, or more than one, or columns without rows.
     """
-    ways = {way: value for way in _WAYS if (value := getattr(asked, way)) is not None}
+    ways = {way: value for way in _WAYS if (value := getattr(request, way)) is not None}
     if len(ways) > 1:
         raise Invalid(
             f"a slice takes one selector, got {' and '.join(ways)}", "pass only one of them"
@@ -125,22 +125,22 @@ def asked_of(
 _DESCRIBED = ("ref", "type", "media_type", "name", "is_text", "size_bytes", "line_count", "notes")
 
 
-def take_from(asked: Take, body: bytes) -> Piece:
+def take_from(request: Take, body: bytes) -> Piece:
     """Return the requested piece of a body in memory. Raises the same errors as `take`."""
 
     def whole() -> TokenCount | None:
-        if asked.whole is not None or not asked.is_text or len(body) > ROW_BODY_BYTES_MAX:
-            return asked.whole
+        if request.whole is not None or not request.is_text or len(body) > ROW_BODY_BYTES_MAX:
+            return request.whole
         return measure(body.decode(errors="replace"))
 
     read = in_hand(body)
     source = SliceSource(
-        **{name: getattr(asked, name) for name in _DESCRIBED},
+        **{name: getattr(request, name) for name in _DESCRIBED},
         read=read,
         marks=lambda: find_marks(read(0, len(body)), len(body)),
         whole=whole,
     )
-    return take(source, asked.selector, asked.tokens_max)
+    return take(source, request.selector, request.tokens_max)
 
 
 def spent(tokens: int, source: SliceSource) -> Spent:
