@@ -176,7 +176,7 @@ class SealedBody:
 
 
 class Opener:
-    """Decrypts the chunks of a span as they are fed, after the header, if that is not passed.
+    """Decrypts the chunks of a span while they are fed, after the header, unless that is passed.
 
     Raises (when fed):
         Sealed: a chunk is not the one sealed at its position, or there is extra data.
@@ -261,7 +261,7 @@ class Pieces:
             self.size_bytes += len(piece)
 
     def take(self, size_bytes: int) -> bytes | memoryview:
-        """Return the next bytes, of which there must be enough."""
+        """Return the next bytes; at least `size_bytes` must have been added."""
         assert size_bytes <= self.size_bytes
         self.size_bytes -= size_bytes
         taken: list[memoryview] = []
