@@ -26,6 +26,28 @@ def test_cap_invoke_prints_the_ref_of_the_result(shell: Shell) -> None:
     assert json.loads(shell.out("pull", ref))["found"] == 1
 
 
+def test_arguments_come_as_json_or_one_by_one_and_mean_the_same(shell: Shell) -> None:
+    """Promise C2."""
+    name = ("cap", "invoke", "retrieval.search")
+    first = shell.json(*name, "--arg", "query=needle", "--arg", "limit=5")
+
+    again = shell.json(*name, "--json", '{"limit": 5, "query": "needle"}')
+
+    assert set(first) == {
+        "capability",
+        "preview",
+        "artifact_ref",
+        "cache_hit",
+        "cache_key",
+        "duration_ms",
+    }
+    assert (first["cache_hit"], again["cache_hit"]) == (False, True)
+    assert again["artifact_ref"] == first["artifact_ref"]
+    assert not shell.json(*name, "--fresh", "--json", '{"limit": 5, "query": "needle"}')[
+        "cache_hit"
+    ]
+
+
 def test_a_thread_has_its_results_its_figures_and_its_limit(shell: Shell) -> None:
     """Promise C3."""
     shell.out("thread", "new", "--name", "work")

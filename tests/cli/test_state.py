@@ -36,7 +36,7 @@ def test_piped_and_as_json_a_header_is_its_exact_bytes(shell: Shell, orders: str
 
 
 @pytest.mark.usefixtures("orders")
-@pytest.mark.parametrize("way", ["option", "file", "dash"])
+@pytest.mark.parametrize("way", ["option", "file", "dash", "document"])
 def test_a_patch_comes_from_an_option_a_file_or_stdin(shell: Shell, way: str) -> None:
     """Promise T3."""
     (shell.home / "patch.json").write_text(add("it"))

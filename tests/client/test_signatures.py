@@ -48,6 +48,11 @@ def test_anything_else_is_a_type_error_that_names_what_may_be_pushed(
         relay.push(content)  # pyright: ignore[reportArgumentType]
 
 
+def test_chunks_of_text_are_a_type_error(relay: Relay) -> None:
+    with pytest.raises(TypeError, match="expected bytes, got str"):
+        relay.push(iter(["one", "two"]))  # pyright: ignore[reportArgumentType]
+
+
 def test_what_a_wait_brings_can_be_iterated(relay: Relay) -> None:
     relay.publish("build", "done")
 

@@ -40,6 +40,14 @@ def test_a_thread_is_exported_and_imported_as_a_new_one(
     assert other.verify().problem_count == 0
 
 
+def test_tail_ends_when_nothing_comes_in_time(relay: Relay) -> None:
+    thread = relay.new_thread()
+
+    seen = list(thread.tail(timeout_s=0.05))
+
+    assert [each.event.type for each in seen] == ["thread.created", "state.created"]
+
+
 def test_many_hands_on_one_thread_lose_nothing(leg: Callable[..., Relay]) -> None:
     """Promise T4."""
     relay = leg()

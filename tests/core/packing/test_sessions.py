@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from contextrelay.core.schema import SESSIONS, session_log
+import pytest
+
+from contextrelay import Broken
+from contextrelay.core.schema import SESSIONS, RowKind, session_log
 from contextrelay.model.package import StoredSession
+from contextrelay.store.ledger import ONLY, Row, Write
 from contextrelay.verbs import PutSession, ReadSession, Sweep
 from tests.core.clock import Clock, local
 
@@ -40,3 +44,11 @@ def test_blocks_without_a_session_go_after_their_time() -> None:
 
     assert core.stores.ledger.logs(SESSIONS, "", 10) == [session_log("other")]
     assert len(core.stores.ledger.read(session_log("other"), 0, 10)) == 1
+
+
+def test_what_cannot_be_read_is_said_to_be_broken() -> None:
+    core = local(Clock())
+    core.stores.ledger.commit(Write(session_log("bad"), rows=(Row(RowKind.SESSION, ONLY, b"{"),)))
+
+    with pytest.raises(Broken, match="s/bad"):
+        core.ask(ReadSession("bad"))

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from contextrelay import Conflict, Relay, Unavailable
+from contextrelay import Conflict, Invalid, Relay, Unavailable
 from contextrelay.client.transport.local import open_stores
 from contextrelay.core.migrate import migrate
 from contextrelay.core.schema import RESTORE, walk_facts, walk_logs, walk_rows
@@ -219,7 +219,7 @@ def test_a_migration_that_is_interrupted_says_how_it_goes_on(shell: Shell) -> No
         cut_off.send_signal(signal.SIGINT)
         said = cut_off.stderr.read().decode()
 
-    assert f"{target} stays locked: the same command goes on" in said
+    assert f"{target} stays locked: run the same command" in said
     assert shell.json("migrate", str(source), str(target))["is_open"]
 
 
@@ -279,6 +279,18 @@ def test_what_one_store_began_no_other_one_is_copied_over(tmp_path: Path) -> Non
         assert migrate(source, target).is_open
 
 
+def test_a_store_is_not_moved_into_itself(tmp_path: Path) -> None:
+    with (
+        opened(tmp_path / "one") as one,
+        opened(tmp_path / "one") as same,
+        pytest.raises(Invalid, match="the same store"),
+    ):
+        migrate(one, same)
+
+    with Relay(tmp_path / "one") as relay:
+        relay.push("open still")
+
+
 def test_a_migration_can_be_given_up(shell: Shell) -> None:
     """Promise G3."""
     fill(shell.home / "store")
@@ -290,6 +302,15 @@ def test_a_migration_can_be_given_up(shell: Shell) -> None:
 
     assert shell.json("--store", "to", "artifact", "list") == {"artifacts": [], "next": ""}
     assert "passes" in shell.out("migrate", "store", "to", human=True)
+
+
+def test_addresses_that_cannot_be_moved_from_or_to_are_refused(shell: Shell) -> None:
+    code, complaint = shell.fails("migrate", "nowhere", "to")
+    assert (code, "no store in nowhere" in complaint) == (3, True)
+    assert not (shell.home / "nowhere").exists()
+
+    code, complaint = shell.fails("migrate", "http://127.0.0.1:1", "to")
+    assert (code, "is a server" in complaint) == (2, True)
 
 
 def test_large_bodies_pass_through_a_little_at_a_time(tmp_path: Path) -> None:

@@ -269,7 +269,13 @@ def test_a_thread_removed_under_way_is_reported_and_leaves_no_file(
 
 @pytest.mark.parametrize(
     ("limit", "value"),
-    [("ARCHIVE_ENTRIES_MAX", 7), ("LINE_BYTES_MAX", 300)],
+    [
+        ("ARCHIVE_ENTRIES_MAX", 7),
+        ("ARCHIVE_HISTORY_BYTES_MAX", 500),
+        ("ARCHIVE_BYTES_MAX", 5_000),
+        ("LINE_BYTES_MAX", 300),
+        ("MANIFEST_BYTES_MAX", 200),
+    ],
 )
 def test_a_thread_that_could_not_be_imported_is_not_exported(
     relay: Relay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
