@@ -69,25 +69,25 @@ def record_bodies(
 INTRODUCTION = """\
 # Reliability
 
-What Context Relay acknowledges survives the kill of a writer or of an engine. The figures on this
-page come from tests that kill real processes; `make proof` writes the page.
+Acknowledged content survives the kill of a writer or of an engine. The figures on this page come
+from tests that kill real processes; `make proof` writes the page.
 
 ## Bodies
 
-Writers push bodies of every storage class while they, or their engine, are killed with SIGKILL
-again and again. Afterwards each acknowledged body is pulled through a new connection and compared
-by its SHA-256, and `relay verify` reads all others.
+Writers push bodies of every storage class while they, or their engine, are repeatedly killed with
+SIGKILL. Afterwards each acknowledged body is pulled through a new connection and compared by its
+SHA-256, and `relay verify` reads all others.
 
-- `row`: up to 32 KiB, kept in a row of the ledger
-- `blob`: 40 to 300 KB, a file, an object or a blob of few pieces
+- `row`: up to 32 KiB, stored in a row of the ledger
+- `blob`: 40 to 300 KB, a file, an object or a blob of a few pieces
 - `pieces`: sent as a stream of chunks
-- `parts`: a body that was joined from others
+- `parts`: a body that was joined from other bodies
 - `objects`: over 8 MiB, several objects of a bucket
 
-*Lost* are acknowledged bodies that are missing or different. *Doubled* are pushes that were retried
-with one idempotency key until they were acknowledged, and are stored more than once ("-": the
-writers die and retry nothing). Where an engine is killed, each push is signalled, too: one without
-its signal counts as lost, one with two as doubled.
+*Lost* counts acknowledged bodies that are missing or different. *Doubled* counts pushes that were
+retried with one idempotency key until they were acknowledged, and were stored more than once ("-":
+killed writers do not retry). When an engine is killed, each push also publishes a signal: a push
+without its signal counts as lost, one with two signals as doubled.
 """
 REPEAT = """\
 ## Repeat it
@@ -100,12 +100,12 @@ RELAY_RIGS=full .venv/bin/python -m pytest tests/store/failover/test_killed_bodi
 .venv/bin/python -m tests.crash --rounds 3000 --seed 7    # writers of SQLite and files
 ```
 
-The seeds choose the bodies and the moments of the kills; what a kill hits also depends on the
+A seed determines the bodies and the moments of the kills; the effect of a kill also depends on the
 machine.
 
-Not covered: the loss of power (tests/crash/test_power.py models it for SQLite and files), a
-PostgreSQL standby that is promoted without synchronous replication, and Valkey with `appendfsync
-everysec`, which may lose up to two seconds of acknowledged writes when it is killed.
+Not covered: a power loss (tests/crash/test_power.py models it for SQLite and files), a PostgreSQL
+standby that is promoted without synchronous replication, and Valkey with `appendfsync everysec`,
+which may lose up to two seconds of acknowledged writes when it is killed.
 """
 
 
@@ -123,7 +123,7 @@ def page(report: str) -> Iterator[str]:
                 yield f"| {' | '.join([*name.split('|')[1:], *value.split()])} |"
     yield ""
     yield REPEAT
-    yield "## Every rig of the run"
+    yield "## All rigs of the run"
     yield ""
     yield "| rig | result | seconds | figures |"
     yield "|---|---|---|---|"
