@@ -92,6 +92,7 @@ without its signal counts as lost, one with two signals as doubled.
 REPEAT = """\
 ## Repeat it
 
+<!-- not run: it takes minutes to hours, in a clone -->
 ```sh
 make test    # a thin slice
 make rigs    # longer, as CI does
