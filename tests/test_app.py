@@ -8,7 +8,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from tests.rigs import length, rig
+from tests.rigs import length, long_only, rig
 
 ROOT = Path(__file__).parents[1]
 BUILD_S_MAX = 280
@@ -24,6 +24,7 @@ def _from_this_environment() -> list[str]:
 
 
 @rig
+@long_only
 def test_one_file_is_all_it_takes(tmp_path: Path) -> None:
     """Promise G4: a single-file build."""
     app = tmp_path / "relay.pex"

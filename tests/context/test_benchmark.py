@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.rigs import long_only, rig
 
+
+@rig
+@long_only
 def test_the_context_benchmark_measures_both_ways_and_draws_them(tmp_path: Path) -> None:
     """Promise U4, of packing: side by side, with plots."""
     command = [sys.executable, "-m", "bench.context", "--json", "--sizes", "20,40"]

@@ -36,7 +36,7 @@ RUN = [path for path in DOCUMENTS if any(each.is_run for each in blocks_of(path)
 
 
 @rig
-@pytest.mark.parametrize("document", some(RUN, 6))
+@pytest.mark.parametrize("document", some(RUN, 3))
 def test_every_block_runs(document: str, tmp_path: Path, subtests: pytest.Subtests) -> None:
     ids: dict[str, str] = {}
     with Desk(tmp_path / "desk") as desk:
