@@ -468,10 +468,8 @@ PROMISES: tuple[Promise, ...] = (
     kept(
         "A3",
         "previews are defused and labelled; the stored content is untouched",
-        "tests/cli/test_trace.py::test_what_others_wrote_into_events_does_not_act_on_a_terminal",
         "tests/core/artifacts/test_bodies.py::test_a_stored_body_is_untouched_by_what_its_preview_hides",
         "tests/cli/test_stats.py::test_nothing_in_a_thread_shapes_its_markdown_report",
-        "tests/cli/test_state.py::test_what_is_in_a_state_cannot_command_the_terminal",
         "tests/content/untrusted/test_defuse.py::test_a_known_phrase_is_replaced_in_every_disguise",
         "tests/content/untrusted/test_fence.py::test_a_fence_says_that_it_is_data_and_its_source",
         "tests/content/test_preview.py::test_a_phrase_across_the_cut_is_not_shown_in_part",
@@ -713,7 +711,6 @@ PROMISES: tuple[Promise, ...] = (
         "K3",
         "pruning at 0.9 to 0.8 of the real budget; SYSTEM and order kept; recoverable",
         "tests/client/test_handoffs.py::test_blocks_are_added_and_the_least_relevant_pruned",
-        "tests/cli/test_handoff.py::test_a_budget_that_is_too_small_says_what_to_do",
         "tests/cli/test_handoff.py::test_a_context_is_packed_scored_shown_and_pruned",
         "tests/packing/test_pack.py::test_a_budget_that_the_system_alone_breaks_is_refused",
         "tests/packing/test_pack.py::test_never_over_budget_nothing_lost_and_the_order_kept",

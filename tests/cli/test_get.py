@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.cli.shell import Shell
@@ -98,13 +96,3 @@ def test_diff_shows_what_differs(shell: Shell, ref: str) -> None:
 
     assert done.stdout.decode().splitlines()[2:] == ["@@ -9 +9 @@", "-line 9", "+LINE 9"]
     assert done.stderr.decode().startswith("… 1 line added, 1 removed · ")
-
-
-def test_what_is_sealed_is_opened_here(shell: Shell, tmp_path: Path) -> None:
-    """Promise L4."""
-    (tmp_path / "f.txt").write_bytes(TEXT)
-    pushed = shell.json("push", str(tmp_path / "f.txt"), "--encrypt")
-
-    assert shell.out("get", pushed["url"], "--lines", "2:3") == "line 2\n"
-    assert shell.out("grep", "^line 7$", pushed["url"]) == "7: line 7\n"
-    assert "sealed" in shell.fails("get", pushed["ref"], "--lines", "2:3")[1]

@@ -85,17 +85,6 @@ def test_a_context_is_packed_scored_shown_and_pruned(shell: Shell) -> None:
     assert shell.out("pull", pruned[0]["ref"]).startswith("note ")
 
 
-def test_a_budget_that_is_too_small_says_what_to_do(shell: Shell) -> None:
-    """Promise K3: BudgetTooSmall."""
-    with_thread(shell)
-    shell.out("state", "add", "constraint", "never touch the production database, ever")
-
-    code, error = shell.fails("context", "pack", "--budget", "5")
-
-    assert code == 2
-    assert "pass a budget of" in error
-
-
 def test_a_package_goes_to_another_thread_by_file(shell: Shell) -> None:
     """Promise K1: JSON and protobuf."""
     with_thread(shell)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from typing import Any
 
 import pytest
 
 from contextrelay import Relay
 from contextrelay.verbs import ReadHeader
-from tests.cli.shell import RELAY, Shell
+from tests.cli.shell import Shell
 
 
 def add(text: str, id: str = "f1") -> str:
@@ -148,33 +147,6 @@ def test_entries_get_short_ids_and_say_how_to_take_them_back(shell: Shell) -> No
 
 
 @pytest.mark.usefixtures("orders")
-def test_many_who_add_at_once_get_ids_of_their_own(shell: Shell) -> None:
-    """Promise T4."""
-    words = [*RELAY, "state", "add", "fact"]
-    running = [
-        subprocess.Popen([*words, f"number {n}"], env=shell.env, cwd=shell.home, stdout=-3)
-        for n in range(6)
-    ]
-
-    assert [process.wait(60) for process in running] == [0] * 6
-    ids = [fact["id"] for fact in shell.json("state", "show", ":/facts")]
-    assert sorted(ids) == [f"f{n}" for n in range(1, 7)]
-
-
-@pytest.mark.usefixtures("orders")
 def test_compacting_a_state_that_is_short_changes_nothing(shell: Shell) -> None:
     """Promise T7."""
     assert shell.out("state", "compact").strip() == "v1"
-
-
-@pytest.mark.usefixtures("orders")
-def test_what_is_in_a_state_cannot_command_the_terminal(shell: Shell) -> None:
-    """Promise A3."""
-    shell.out("state", "add", "fact", "red \x1b[31m alert")
-
-    text = "".join(
-        shell.out(*words, human=True)
-        for words in (["state", "header"], ["state", "log"], ["events"], ["state", "diff", "v1"])
-    )
-
-    assert "\x1b" not in text

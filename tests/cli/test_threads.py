@@ -17,23 +17,6 @@ def fact(text: str) -> str:
     return f'[{{"op":"add","path":"/facts/-","value":{{"id":"f","key":"k","value":"{text}"}}}}]'
 
 
-@pytest.mark.parametrize("form", ["prefix", "name", "alias"])
-def test_a_thread_is_taken_in_any_form(shell: Shell, form: str) -> None:
-    """Promise T1."""
-    thread = shell.out("thread", "new", "--name", "orders").strip()
-    shell.out("thread", "new", "--name", "another")
-    words = {
-        "id": ["thread", "show", thread],
-        "prefix": ["thread", "show", thread[:6]],
-        "upper": ["thread", "show", thread[:8].upper()],
-        "name": ["thread", "show", "orders"],
-        "option": ["thread", "show", "--thread", "orders"],
-        "alias": ["show", "orders"],
-    }
-
-    assert shell.json(*words[form])["thread_id"] == thread
-
-
 def test_without_a_name_it_is_the_last_used_one_of_this_folder(shell: Shell) -> None:
     """Promise T1."""
     first = shell.out("thread", "new", "--name", "first").strip()

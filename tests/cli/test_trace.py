@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from contextrelay import Relay
 from tests.cli.shell import Shell
 from tests.otlp_receiver import attributes, receiving
-from tests.runs.recorded import MODEL, begin_run, record_run
+from tests.runs.recorded import MODEL, record_run
 
 
 @pytest.fixture
@@ -40,30 +40,6 @@ def test_a_trace_is_shown_as_a_tree(shell: Shell, answer: str) -> None:
     )
     assert lines[6].startswith("│  └─ relay_get  5 ms  ref ")
     assert lines[-1] == f"└─ answer {answer[:8]}"
-
-
-def test_a_price_that_is_not_known_is_said(shell: Shell, answer: str) -> None:
-    """Promise X5: an unknown price is never 0."""
-    with Relay(shell.home / "store") as relay:
-        record_run(relay.thread("work"), "r2", price=None)
-
-    shown = shell.out("trace", human=True)
-
-    assert "$0.0030 + 2 calls of unknown price" in shown.splitlines()[0]
-    assert "price unknown" in shown
-
-
-def test_what_others_wrote_into_events_does_not_act_on_a_terminal(shell: Shell) -> None:
-    """Promise A3."""
-    shell.out("thread", "new", "--name", "work")
-    with Relay(shell.home / "store") as relay:
-        begin_run(relay.thread("work"), "\x1b[2J\u202er", text="\x1b]0;owned\x07\nr9  finished")
-
-    shown = shell.out("trace", human=True)
-
-    assert "\x1b" not in shown
-    assert "\u202e" not in shown
-    assert "\nr9" not in shown
 
 
 class Page(HTMLParser):
