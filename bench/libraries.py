@@ -25,7 +25,7 @@ from bench.search import PASSAGES_EACH, QUERIES, Texts
 from contextrelay.content.search.bm25 import length_of
 from contextrelay.content.search.words import IRREGULAR, query_words, stem, words
 from contextrelay.core.search_index import rank
-from contextrelay.documents.args_schema import checked
+from contextrelay.documents.args_schema import validate_args
 from contextrelay.documents.canonical import canonical
 from contextrelay.limits import SEARCH_CANDIDATES
 from contextrelay.store.search.index import SearchIndex
@@ -96,7 +96,7 @@ def small_parts() -> Iterator[Result | Curve]:
     )
     yield _compared(
         "check arguments / jsonschema, its validator kept",
-        lambda: [checked(ARGS, SCHEMA) for _ in range(TIMES)],
+        lambda: [validate_args(ARGS, SCHEMA) for _ in range(TIMES)],
         lambda: [validator.validate(ARGS) for _ in range(TIMES)],
         TIMES,
     )

@@ -15,7 +15,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from contextrelay.model.artifact import in_ms
+from contextrelay.model.artifact import to_ms
 from contextrelay.model.key import Key, Level
 
 _RANKS: dict[Level, int] = {"read": 1, "write": 2, "admin": 3, "owner": 4}
@@ -78,7 +78,7 @@ def is_good(key: Key, now_ms: int) -> bool:
     """Return True if a key is neither revoked nor expired."""
     if key.revoked_at is not None:
         return False
-    return key.expires_at is None or in_ms(key.expires_at) > now_ms
+    return key.expires_at is None or to_ms(key.expires_at) > now_ms
 
 
 _MINUTE_MS = 60_000

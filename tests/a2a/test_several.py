@@ -16,7 +16,7 @@ from msgspec.json import decode
 
 from contextrelay import Relay
 from contextrelay.core.schema import RowKind, thread_index
-from contextrelay.model.names import full_log
+from contextrelay.model.names import tenant_log
 from contextrelay.model.settings import Settings
 from tests.a2a.asking import HEADERS, Document, message
 from tests.core import served as hook_server
@@ -141,7 +141,7 @@ def killable(store: Path, **options: Any) -> Generator[Apart]:
 def is_sent(relay: Relay) -> bool:
     """Whether nothing waits to be sent."""
     ledger, log = stores_of(relay).ledger, thread_index("task")
-    logs = (log, full_log("acme", log))
+    logs = (log, tenant_log("acme", log))
     return not any(ledger.rows(each, RowKind.HOOK, "", 10) for each in logs)
 
 

@@ -16,7 +16,7 @@ from contextrelay.access import (
     sees_channel,
     sees_thread,
 )
-from contextrelay.model.artifact import in_ms, moment
+from contextrelay.model.artifact import from_ms, to_ms
 from contextrelay.model.key import Key, Level
 from tests.core.keyed import EVERY_VERB
 
@@ -90,8 +90,8 @@ def test_a_key_for_channels_alone_has_no_thread_and_one_for_threads_no_channel()
 
 def test_a_key_is_good_until_it_expires_or_is_revoked() -> None:
     """Promise Z1: expiry, revocation."""
-    now_ms = in_ms(NOW)
-    expiring = key(expires_at=moment(now_ms + 1))
+    now_ms = to_ms(NOW)
+    expiring = key(expires_at=from_ms(now_ms + 1))
 
     assert is_good(KEY, now_ms)
     assert is_good(expiring, now_ms)

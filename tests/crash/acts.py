@@ -12,7 +12,7 @@ from random import Random
 
 from contextrelay import Relay
 from contextrelay.limits import ROW_BODY_BYTES_MAX
-from contextrelay.model.artifact import Artifact, in_ms
+from contextrelay.model.artifact import Artifact, to_ms
 from contextrelay.store.blobs.objects import OBJECT_PART_BYTES
 from contextrelay.verbs import Push
 from tests.crash.report import Entry, Mine, What
@@ -196,4 +196,4 @@ def _chunks(body: bytes) -> Iterator[bytes]:
 
 
 def _expires_ms(artifact: Artifact) -> int | None:
-    return None if artifact.expires_at is None else in_ms(artifact.expires_at)
+    return None if artifact.expires_at is None else to_ms(artifact.expires_at)

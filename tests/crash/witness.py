@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from contextrelay import Gone, NotFound, Relay
 from contextrelay.limits import LIST_ITEMS_MAX
-from contextrelay.model.artifact import Artifact, in_ms
+from contextrelay.model.artifact import Artifact, to_ms
 from tests.crash.report import Entry, Lost
 from tests.crash.thread_witness import ThreadWitness
 
@@ -130,7 +130,7 @@ class Witness:
             raise Lost(f"{ref} is there, but not listed")
         if hashlib.sha256(body).hexdigest() != kept.sha256:
             raise Lost(f"{ref} has {len(body)} other bytes than those that were acknowledged")
-        expires_ms = None if artifact.expires_at is None else in_ms(artifact.expires_at)
+        expires_ms = None if artifact.expires_at is None else to_ms(artifact.expires_at)
         if expires_ms != kept.expires_ms and (doubt is None or doubt.what not in ("pin", "extend")):
             raise Lost(f"{ref} expires at {expires_ms}, not at {kept.expires_ms} as acknowledged")
         self.kept[ref] = Kept(kept.sha256, expires_ms)
@@ -156,7 +156,7 @@ class Witness:
             return
         if hashlib.sha256(body).hexdigest() != artifact.sha256:
             raise Lost(f"{artifact.ref} was not acknowledged, is there, and has other bytes")
-        expires_ms = None if artifact.expires_at is None else in_ms(artifact.expires_at)
+        expires_ms = None if artifact.expires_at is None else to_ms(artifact.expires_at)
         self.kept[artifact.ref] = Kept(artifact.sha256, expires_ms)
         if artifact.thread is not None:
             self.threads.put_into[artifact.ref] = artifact.thread

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from contextrelay.documents.args_schema import check_schema, checked
+from contextrelay.documents.args_schema import check_schema, validate_args
 from contextrelay.errors import Invalid, TooLarge
 from contextrelay.limits import ARGS_BYTES_MAX
 
@@ -31,7 +31,7 @@ SCHEMA: dict[str, Any] = {
 
 
 def test_arguments_that_fit_come_back_with_the_defaults() -> None:
-    assert checked({"query": "abc"}, SCHEMA) == {"query": "abc", "limit": 10}
+    assert validate_args({"query": "abc"}, SCHEMA) == {"query": "abc", "limit": 10}
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_arguments_that_fit_come_back_with_the_defaults() -> None:
     ],
 )
 def test_what_fits(more: dict[str, Any]) -> None:
-    assert checked({"query": "abc", **more}, SCHEMA)["query"] == "abc"
+    assert validate_args({"query": "abc", **more}, SCHEMA)["query"] == "abc"
 
 
 @pytest.mark.parametrize(
@@ -72,14 +72,14 @@ def test_what_fits(more: dict[str, Any]) -> None:
 )
 def test_what_does_not_fit_is_refused_by_name(args: dict[str, Any], said: str) -> None:
     with pytest.raises(Invalid) as refused:
-        checked(args, SCHEMA)
+        validate_args(args, SCHEMA)
 
     assert said in refused.value.message
 
 
 def test_too_many_arguments_are_refused() -> None:
     with pytest.raises(TooLarge):
-        checked({"query": "x" * ARGS_BYTES_MAX}, {"type": "object"})
+        validate_args({"query": "x" * ARGS_BYTES_MAX}, {"type": "object"})
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from contextrelay.documents.patch import Operation, touched
+from contextrelay.documents.patch import Operation, changed_positions
 from tests.documents.values import applied_to
 
 
@@ -42,7 +42,7 @@ def test_a_place_is_followed_to_where_it_is_in_the_end(
     """Promise T2."""
     holder: list[Any] = [{"l": [{}, {}, {}], "o": {"a": 1}}]
 
-    assert touched(applied_to(holder, *operations).steps, depth_max=4) == expected
+    assert changed_positions(applied_to(holder, *operations).steps, depth_max=4) == expected
 
 
 def test_what_is_deeper_than_asked_is_reported_at_that_depth() -> None:
@@ -51,5 +51,5 @@ def test_what_is_deeper_than_asked_is_reported_at_that_depth() -> None:
 
     steps = applied_to(holder, remove("/a/0/0/b/0"), remove("/a/0/0/b/0")).steps
 
-    assert touched(steps, depth_max=2) == {"a": {0: None}}
-    assert touched(steps, depth_max=5) == {"a": {0: {0: {"b": {}}}}}
+    assert changed_positions(steps, depth_max=2) == {"a": {0: None}}
+    assert changed_positions(steps, depth_max=5) == {"a": {0: {0: {"b": {}}}}}

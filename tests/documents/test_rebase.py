@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextrelay.documents.patch import Operation, touches_others
+from contextrelay.documents.patch import Operation, is_independent
 from contextrelay.documents.values import is_list, is_object
 from contextrelay.errors import RelayError
 from contextrelay.state.schema import action, fact
@@ -46,7 +46,7 @@ def check(path: str, value: Any) -> Operation:
 
 
 def merges(mine: list[Operation], theirs: list[Operation]) -> bool:
-    return touches_others(mine, theirs, patched(DOCUMENT, theirs))
+    return is_independent(mine, theirs, patched(DOCUMENT, theirs))
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_two_agents_that_append_merge_also_when_compaction_took_something_out() 
         add("/session_summary", "compacted: 1 action"),
     ]
 
-    assert touches_others([action("mine", "now"), fact("k", "v", "f1")], theirs, state)
+    assert is_independent([action("mine", "now"), fact("k", "v", "f1")], theirs, state)
 
 
 PATHS = st.sampled_from(
@@ -127,13 +127,13 @@ def test_what_merges_is_the_same_in_either_order(
         after_mine, after_theirs = patched(DOCUMENT, mine), patched(DOCUMENT, theirs)
     except RelayError:
         return
-    if not touches_others(mine, theirs, after_theirs):
+    if not is_independent(mine, theirs, after_theirs):
         return
 
     merged = patched(after_theirs, mine)
 
     # Theirs is never applied after mine; where it could be, the result is the same.
-    if touches_others(theirs, mine, after_mine):
+    if is_independent(theirs, mine, after_mine):
         assert unordered(merged) == unordered(patched(after_mine, theirs))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from contextrelay.documents.values import check_depth, read_json, same
+from contextrelay.documents.values import check_depth, is_equal, read_json
 from contextrelay.errors import Invalid, TooLarge
 from contextrelay.limits import JSON_DEPTH_MAX
 from tests.documents.values import DOCUMENTS, encoded
@@ -75,8 +75,8 @@ def test_a_text_over_the_limit_is_not_read() -> None:
 )
 def test_values_are_compared_as_json(one: object, other: object, is_same: bool) -> None:
     """Promise T3."""
-    assert same(one, other) is is_same
-    assert same(other, one) is is_same
+    assert is_equal(one, other) is is_same
+    assert is_equal(other, one) is is_same
 
 
 def test_depth_is_checked_without_recursion() -> None:

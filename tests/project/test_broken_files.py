@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from contextrelay.errors import Broken, Invalid, Refused, RelayError, TooLarge
-from contextrelay.model.project import ABOUT, DECISIONS, FILES, STATE, TODOS
+from contextrelay.model.project import DECISIONS, FILES, PROJECT_FILE, STATE, TODOS
 from contextrelay.project import Project
 from contextrelay.project.check import check
 from contextrelay.project.project import init_project
@@ -49,7 +49,7 @@ def test_a_missing_file_is_named_and_created_when_it_is_needed(project: Project,
     assert {each.file: each.state for each in check(project.folder, NOW)}[name] == "hint"
     everything(project)
     assert Project.find(project.folder).folder == project.folder
-    assert (project.folder / name).exists() == (name != ABOUT)
+    assert (project.folder / name).exists() == (name != PROJECT_FILE)
 
 
 @pytest.mark.parametrize("name", [STATE, TODOS])

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from contextrelay.errors import Broken, Conflict
-from contextrelay.model.project import ABOUT, FILES, OWN_FOLDER, STATE, TODOS, ProjectTexts
+from contextrelay.model.project import FILES, OWN_FOLDER, PROJECT_FILE, STATE, TODOS, ProjectTexts
 from contextrelay.project import Project, confined, files
 from contextrelay.project.decisions import read_decisions
 from contextrelay.project.project import init_project
@@ -284,9 +284,9 @@ def test_an_edit_that_a_killed_process_had_exchanged_is_recovered(project: Proje
 
 def test_an_edit_that_cannot_be_merged_stays_and_ours_is_kept(project: Project) -> None:
     """Promise J6."""
-    path = project.folder / ABOUT
+    path = project.folder / PROJECT_FILE
     old, edited = path.read_text(), "# By hand\n"
-    changes = {ABOUT: {"before": old, "after": "# Ours\n"}}
+    changes = {PROJECT_FILE: {"before": old, "after": "# Ours\n"}}
     (project.own_folder / "journal.json").write_text(json.dumps({"files": changes}))
     path.write_text(edited)
 

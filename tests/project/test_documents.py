@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextrelay.documents.values import same
+from contextrelay.documents.values import is_equal
 from contextrelay.errors import Broken, Conflict
 from contextrelay.model.project import Clash
 from contextrelay.project.confined import decode
@@ -51,10 +51,10 @@ def test_a_change_keeps_the_style_of_the_file(
 
     text = spell(old)
 
-    assert same(load_document(text, "x.json"), old)
+    assert is_equal(load_document(text, "x.json"), old)
     assert dump_document(old, text) == text
     changed = dump_document(new, text)
-    assert same(load_document(changed, "x.json"), new)
+    assert is_equal(load_document(changed, "x.json"), new)
     assert changed.startswith("\ufeff") == bool(mark)
     if indent and not is_ascii:
         assert changed == spell(new)

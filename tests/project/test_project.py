@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from contextrelay.errors import Broken, Conflict, Invalid, NotFound, Refused
-from contextrelay.model.project import ABOUT, DECISIONS, FILES, STATE, TODOS
+from contextrelay.model.project import DECISIONS, FILES, PROJECT_FILE, STATE, TODOS
 from contextrelay.project import Project
 from contextrelay.project.project import init_project
 from tests.project.conftest import NOW
@@ -31,7 +31,7 @@ def test_existing_files_are_kept_and_overwritten_only_by_force_after_a_backup(
         init_project(project)
     (tmp_path / TODOS).write_text('{"todos": []}')
     made = init_project(project)
-    assert (made.kept, made.made) == ([STATE, TODOS], [ABOUT, DECISIONS])
+    assert (made.kept, made.made) == ([STATE, TODOS], [PROJECT_FILE, DECISIONS])
     assert (tmp_path / STATE).read_text() == '{"phase": "mine"}'
 
     (tmp_path / TODOS).write_bytes(b"\xff broken")

@@ -18,7 +18,7 @@ from contextrelay.content.grep.results import find
 from contextrelay.content.outline import outline
 from contextrelay.content.search.passages import passages
 from contextrelay.content.source import Source
-from contextrelay.documents.diff import difference
+from contextrelay.documents.diff import diff_values
 from contextrelay.errors import Invalid, TooLarge, Unavailable
 from contextrelay.limits import GREP_COUNTED_MAX, OUTLINE_LINES_MAX
 from contextrelay.model.artifact import ArtifactType
@@ -178,7 +178,7 @@ def test_a_long_key_is_not_repeated_for_every_difference_or_passage() -> None:
     new = {key: {f"{number}": 1 for number in range(20_000)}}
     line = '{"' + key + '":[' + "0," * 500_000 + "0]}"
 
-    assert [each.path for each in difference(old, new)] == [""]
+    assert [each.path for each in diff_values(old, new)] == [""]
     assert all(each.pointer is None for each in passages(line, "json"))
 
 
@@ -188,7 +188,7 @@ def test_what_is_nested_deeper_than_a_patch_can_name_is_replaced_as_a_whole() ->
             value = [value, 0]
         return value
 
-    (operation,) = difference(nested(1), nested(2))
+    (operation,) = diff_values(nested(1), nested(2))
 
     assert operation.op == "replace"
     assert operation.path == "/0" * 64

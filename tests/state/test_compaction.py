@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from contextrelay.documents.patch import Operation
 from contextrelay.limits import ACTIONS_KEPT, ARTIFACTS_KEPT
-from contextrelay.state.compaction import compaction
+from contextrelay.state.compaction import compact
 from contextrelay.state.schema import action, artifact, check_touched, fact, new_state
 from tests.documents.values import AT, THREAD, applied_to, encoded, patched
 
@@ -23,7 +23,7 @@ def state_of(actions: list[str], artifacts: int = 0) -> dict[str, Any]:
 
 
 def compacted(state: dict[str, Any]) -> dict[str, Any]:
-    return patched(state, compaction(state))
+    return patched(state, compact(state))
 
 
 def described(state: dict[str, Any]) -> list[str]:
@@ -53,7 +53,7 @@ def test_equal_neighbours_become_one_that_counts(
     state = state_of(before)
 
     if after is None:
-        assert compaction(state) == []
+        assert compact(state) == []
     else:
         assert described(compacted(state)) == after
 
@@ -73,7 +73,7 @@ def test_actions_with_other_results_are_not_equal() -> None:
     state = state_of(["a", "a"])
     state["last_actions"][0]["result_ref"] = "r1"
 
-    assert compaction(state) == []
+    assert compact(state) == []
 
 
 def test_the_last_50_actions_stay() -> None:
@@ -106,14 +106,14 @@ def test_a_great_many_at_once_are_one_operation_a_list() -> None:
     """Promise T7."""
     state = state_of([f"did {n}" for n in range(2_000)], 2_000)
 
-    operations = compaction(state)
+    operations = compact(state)
 
     assert [operation.path for operation in operations] == [
         "/last_actions",
         "/artifacts",
         "/session_summary",
     ]
-    assert compaction(patched(state, operations)) == []
+    assert compact(patched(state, operations)) == []
 
 
 def test_the_summary_adds_up_and_keeps_what_was_written() -> None:
@@ -133,8 +133,8 @@ def test_the_summary_adds_up_and_keeps_what_was_written() -> None:
 
 def test_the_usual_cases_cost_few_small_operations() -> None:
     """Promise T7."""
-    repeated = compaction(state_of([*(f"did {n}" for n in range(48)), "again", "again"]))
-    one_more = compaction(state_of([f"did {n}" for n in range(ACTIONS_KEPT + 1)]))
+    repeated = compact(state_of([*(f"did {n}" for n in range(48)), "again", "again"]))
+    one_more = compact(state_of([f"did {n}" for n in range(ACTIONS_KEPT + 1)]))
 
     assert [(operation.op, operation.path) for operation in repeated] == [
         ("remove", "/last_actions/48"),
@@ -153,12 +153,12 @@ def test_what_was_compacted_is_compact_and_as_it_must_be(
 ) -> None:
     """Promise T7."""
     state = state_of(actions, artifacts)
-    operations = compaction(state)
+    operations = compact(state)
 
     steps = applied_to([state], *operations).steps
 
     check_touched(state, steps, lambda ref: True)
-    assert compaction(state) == []
+    assert compact(state) == []
     assert len(state["last_actions"]) <= ACTIONS_KEPT
     assert ("session_summary" in state) == bool(operations)
 
@@ -170,7 +170,7 @@ def test_a_patch_of_facts_leaves_nothing_to_compact() -> None:
 
     state = patched(state, [fact("k", "v", "f1")])
 
-    assert compaction(state) == []
+    assert compact(state) == []
     assert encoded({**state, "facts": []}) == before
 
 
@@ -178,4 +178,4 @@ def test_an_artifact_more_pushes_the_oldest_out() -> None:
     """Promise T7."""
     state = patched(state_of([], ARTIFACTS_KEPT), [artifact("new", "text")])
 
-    assert compaction(state)[0] == Operation("remove", "/artifacts/0")
+    assert compact(state)[0] == Operation("remove", "/artifacts/0")

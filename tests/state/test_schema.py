@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from contextrelay.documents.patch import Operation, apply, undo
 from contextrelay.errors import Refused, RelayError
 from contextrelay.state import schema as states
-from contextrelay.state.compaction import compaction
+from contextrelay.state.compaction import compact
 from contextrelay.state.header import header
 from contextrelay.state.schema import (
     SHAPES,
@@ -293,7 +293,7 @@ def best_s(fact_count: int) -> float:
         check_patch(operations)
         applied = apply([state], operations, size_bytes)
         check_touched(state, applied.steps, is_there)
-        compaction(state)
+        compact(state)
         header(state)
         times.append(time.perf_counter() - started)
         undo(applied.steps)

@@ -25,7 +25,7 @@ from contextrelay.verbs import (
     Slice,
     Verb,
 )
-from contextrelay.verbs.routes import Route, read, routes, spell, spell_query
+from contextrelay.verbs.routes import Route, decode_verb, encode_verb, routes, spell_query
 from tests.server.serving import serving
 
 # Texts that look like something else.
@@ -106,7 +106,7 @@ def test_what_is_sent_is_what_arrives(route: Route, data: st.DataObject) -> None
     if verb is None:
         return
 
-    asked = spell(verb)
+    asked = encode_verb(verb)
     target = urlsplit(asked.target)
     parts = [decoded(part) for part in target.path.encode().split(b"/")]
     assert not set(target.path.split("/")) & {".", ".."}
@@ -115,13 +115,13 @@ def test_what_is_sent_is_what_arrives(route: Route, data: st.DataObject) -> None
         for index, part in enumerate(route.path.split("/"))
         if part.startswith("{")
     }
-    arrived = read(route, in_path, query_fields(target.query.encode()), asked.json, "http")
+    arrived = decode_verb(route, in_path, query_fields(target.query.encode()), asked.json, "http")
 
     assert arrived == verb
     if route.takes_body:
         bare = {name: value for name, value in _sent(verb).items() if name not in in_path}
         query = query_fields(spell_query(route.verb, bare).encode())
-        assert read(route, in_path, query, None, "http") == verb
+        assert decode_verb(route, in_path, query, None, "http") == verb
 
 
 def _sent(verb: Verb[Any]) -> dict[str, Any]:
@@ -182,4 +182,4 @@ def test_an_integer_in_a_query_is_written_as_one(query: str) -> None:
     route = next(each for each in routes() if each.verb is List)
 
     with pytest.raises(Invalid, match="limit: expected"):
-        read(route, {}, query_fields(query.encode()), None, "")
+        decode_verb(route, {}, query_fields(query.encode()), None, "")

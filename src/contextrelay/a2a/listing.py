@@ -16,7 +16,7 @@ from contextrelay.cache import BoundedCache
 from contextrelay.client.transport.local import Local
 from contextrelay.errors import Gone, NotFound
 from contextrelay.limits import LIST_ITEMS_MAX
-from contextrelay.model.artifact import spell
+from contextrelay.model.artifact import format_time
 from contextrelay.verbs import ListTasks, ReadEvents, ReadTask
 
 # The tasks that one listing looks through and counts, newest first; the next page may begin behind
@@ -40,7 +40,7 @@ class Brief(Struct, frozen=True):
     @property
     def key(self) -> str:
         """Its place among others: by the time of its status."""
-        return f"{spell(self.at)} {self.id}"
+        return f"{format_time(self.at)} {self.id}"
 
 
 class Window(Struct, frozen=True):

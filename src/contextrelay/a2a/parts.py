@@ -43,7 +43,7 @@ from contextrelay.limits import (
     A2A_PREVIEW_CHARS,
     MIB,
 )
-from contextrelay.model.artifact import Artifact, spell
+from contextrelay.model.artifact import Artifact, format_time
 
 A2A_PART_BYTES_SENT_MAX = 4 * MIB
 
@@ -241,7 +241,7 @@ async def show_message(viewer: Viewer, record: TaskRecord, message: KeptMessage)
 
 
 async def _status(viewer: Viewer, record: TaskRecord, status: TaskStatus) -> Document:
-    shown: Document = {"state": status.state, "timestamp": spell(status.at)}
+    shown: Document = {"state": status.state, "timestamp": format_time(status.at)}
     if status.message is not None:
         shown["message"] = await show_message(viewer, record, status.message)
     return shown

@@ -47,7 +47,7 @@ from contextrelay.a2a.schema import (
 )
 from contextrelay.access import reach_of
 from contextrelay.client.transport.address import URL_VARIABLE, is_server, server_at
-from contextrelay.documents.values import shown
+from contextrelay.documents.values import quote_value
 from contextrelay.errors import (
     Failed,
     Invalid,
@@ -149,7 +149,8 @@ class Peer:
         host = urlsplit(url).hostname or ""
         if host != self.server.host and _inward(host) > _inward(self.server.host):
             raise Invalid(
-                f"the card of {self.server.url} leads to {shown(host)}, further in than itself",
+                f"the card of {self.server.url} leads to {quote_value(host)},"
+                " further in than itself",
                 "ask for that agent by its own URL, if you trust it",
             )
 
@@ -284,7 +285,9 @@ class Peer:
         with self._asked("GET", url) as response:
             body = whole(response, most, self._timeout_s)
         if described is not None and sha256(body).hexdigest() != described.sha256:
-            raise Failed(f"what is at {shown(url)} is not what the agent described", "ask again")
+            raise Failed(
+                f"what is at {quote_value(url)} is not what the agent described", "ask again"
+            )
         return body
 
     @contextmanager

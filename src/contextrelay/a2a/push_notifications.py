@@ -36,7 +36,7 @@ from contextrelay.client.relay import AsyncRelay
 from contextrelay.client.transport.local import AsyncLocal
 from contextrelay.errors import Gone, Invalid, NotFound, Refused, RelayError
 from contextrelay.limits import DAY_S, KIB
-from contextrelay.model.artifact import in_ms
+from contextrelay.model.artifact import to_ms
 from contextrelay.model.thread import Sent
 from contextrelay.verbs import (
     ListHooks,
@@ -266,7 +266,7 @@ def _is_news(local: AsyncLocal, own: TaskRecord) -> bool:
     """Whether the last event of a task is not too old to be sent."""
     if own.at is None:
         return False
-    return local.stores.now_ms() - in_ms(own.at) < A2A_HOOK_NEWS_S_MAX * 1000
+    return local.stores.now_ms() - to_ms(own.at) < A2A_HOOK_NEWS_S_MAX * 1000
 
 
 def _space(local: AsyncLocal) -> AsyncLocal:

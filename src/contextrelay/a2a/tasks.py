@@ -50,7 +50,7 @@ from contextrelay.limits import (
     NUMBER_MAX,
     WAIT_S_MAX,
 )
-from contextrelay.model.artifact import moment
+from contextrelay.model.artifact import from_ms
 from contextrelay.model.names import thread_log
 from contextrelay.model.ref import is_ref
 from contextrelay.model.thread import Numbered
@@ -355,7 +355,7 @@ def runner() -> dict[str, Any]:
 def is_dead(local: AsyncLocal, claim: Claim) -> bool:
     """Whether the process that has something in hand is gone."""
     is_embedded = local.stores.root.engine.home is not None
-    return claim.is_dead(moment(local.stores.now_ms()), is_embedded)
+    return claim.is_dead(from_ms(local.stores.now_ms()), is_embedded)
 
 
 async def catch_up(local: AsyncLocal, record: TaskRecord, to: int = NUMBER_MAX) -> None:

@@ -28,7 +28,7 @@ from contextrelay.bounded.fetch_target import (
     plain_url,
 )
 from contextrelay.content.artifact_type import is_media_type
-from contextrelay.documents.values import shown
+from contextrelay.documents.values import quote_value
 from contextrelay.errors import Failed, Invalid, Refused, RelayError, TooLarge
 from contextrelay.limits import CHUNK_BYTES
 
@@ -72,7 +72,7 @@ def fetch(url: str, ways: Ways) -> Fetched:
                 f"{plain_url(parts)} redirects from https to http", "fetch that URL directly"
             )
     raise Refused(
-        f"too many redirects: {shown(url)}", f"the limit is {FETCH_REDIRECTS_MAX} redirects"
+        f"too many redirects: {quote_value(url)}", f"the limit is {FETCH_REDIRECTS_MAX} redirects"
     )
 
 
@@ -148,7 +148,7 @@ def _ask(
     except (OSError, HTTPException, UnicodeError, zlib.error) as error:
         said = str(error) or type(error).__name__
         raise Failed(
-            f"{plain_url(parts)} cannot be fetched: {shown(said)[1:-1]}",
+            f"{plain_url(parts)} cannot be fetched: {quote_value(said)[1:-1]}",
             "check the URL, or try again",
         ) from error
 
@@ -219,7 +219,7 @@ def _answer(response: HTTPResponse, parts: SplitResult, ways: Ways) -> Fetched |
     if status in _REDIRECTS and location:
         return location
     if not 200 <= status < 300:
-        said = f"{plain_url(parts)} answered {status} {shown(response.reason)[1:-1]}".rstrip()
+        said = f"{plain_url(parts)} answered {status} {quote_value(response.reason)[1:-1]}".rstrip()
         if status >= 500 or status == 429:
             raise Failed(said, "try again later")
         raise Invalid(said, "check the URL")
@@ -242,7 +242,9 @@ def _unpacked(response: HTTPResponse, bytes_max: int) -> Iterator[bytes]:
     """
     coding = (response.getheader("Content-Encoding") or "identity").strip().lower()
     if coding not in ("identity", "gzip", "x-gzip"):
-        raise Invalid(f"unsupported content encoding {shown(coding)}", "fetch another form of it")
+        raise Invalid(
+            f"unsupported content encoding {quote_value(coding)}", "fetch another form of it"
+        )
     chunks = _bounded(_read(response), bytes_max)
     if coding == "identity":
         yield from chunks

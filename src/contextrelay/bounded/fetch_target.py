@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 from msgspec import Struct
 
 from contextrelay.access import reach_of
-from contextrelay.documents.values import shown
+from contextrelay.documents.values import quote_value
 from contextrelay.errors import Failed, Invalid, Refused, TooLarge
 from contextrelay.limits import FETCH_BYTES_MAX, URL_CHARS_MAX
 
@@ -76,18 +76,18 @@ def checked_url(url: str) -> SplitResult:
     if len(url) > URL_CHARS_MAX:
         raise TooLarge("the URL is too long", f"the limit is {URL_CHARS_MAX} characters")
     if any(character <= " " or character == "\x7f" for character in url):
-        raise Invalid(f"{shown(url)} contains a space or a control character", hint)
+        raise Invalid(f"{quote_value(url)} contains a space or a control character", hint)
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        raise Invalid(f"invalid URL {shown(url)}: {error}", hint) from error
+        raise Invalid(f"invalid URL {quote_value(url)}: {error}", hint) from error
     if parts.scheme not in PORTS:
-        raise Invalid(f"{shown(url)} is neither http nor https", hint)
+        raise Invalid(f"{quote_value(url)} is neither http nor https", hint)
     if parts.username is not None or parts.password is not None:
         raise Invalid("the URL contains a user name or password", "remove them")
     if not host or port == 0:
-        raise Invalid(f"missing host in {shown(url)}", hint)
+        raise Invalid(f"missing host in {quote_value(url)}", hint)
     return parts
 
 
@@ -98,13 +98,13 @@ def host_of(parts: SplitResult) -> tuple[str, int]:
         # A literal IPv6 address is not a name; the codec accepts neither it nor labels over 63.
         name = host if ":" in host else host.encode("idna").decode("ascii")
     except UnicodeError as error:
-        raise Invalid(f"invalid host name {shown(host)}", "check the URL") from error
+        raise Invalid(f"invalid host name {quote_value(host)}", "check the URL") from error
     return name, parts.port or PORTS[parts.scheme]
 
 
 def plain_url(parts: SplitResult) -> str:
     """Return a URL for an error message: without its query, which may contain secrets."""
-    return shown(urlunsplit((parts.scheme, parts.netloc, parts.path, "", "")))[1:-1]
+    return quote_value(urlunsplit((parts.scheme, parts.netloc, parts.path, "", "")))[1:-1]
 
 
 def addresses_of(parts: SplitResult, ways: Ways, deadline: FetchDeadline) -> list[str]:
@@ -117,7 +117,7 @@ def addresses_of(parts: SplitResult, ways: Ways, deadline: FetchDeadline) -> lis
     host, port = host_of(parts)
     found = (ways.resolve or _looking_up(deadline))(host, port)
     refused = [address for address in found if not ways.is_allowed(address)]
-    written = shown(parts.hostname or "")[1:-1]
+    written = quote_value(parts.hostname or "")[1:-1]
     if refused:
         is_never = any(reach_of(address) == "never" for address in refused)
         raise Refused(
@@ -158,7 +158,7 @@ def _looking_up(deadline: FetchDeadline) -> Callable[[str, int], list[str]]:
             raise deadline.over()
         if isinstance(answers[0], OSError | UnicodeError):
             raise Failed(
-                f"cannot resolve {shown(host)[1:-1]}: {answers[0]}", "check the URL"
+                f"cannot resolve {quote_value(host)[1:-1]}: {answers[0]}", "check the URL"
             ) from answers[0]
         return answers[0]
 

@@ -19,7 +19,7 @@ from contextrelay.documents.patch import Operation
 from contextrelay.errors import Conflict, Unavailable
 from contextrelay.limits import RETRIES_MAX
 from contextrelay.model.thread import Added, Patched
-from contextrelay.state.entries import Kind, NewEntry, State, addition, resolution
+from contextrelay.state.entries import Kind, NewEntry, State, entry_operations, resolve_operations
 from contextrelay.verbs import PatchState, ReadState
 
 
@@ -36,7 +36,7 @@ def add_entry(thread: str, kind: Kind, text: str, by: str = "you", **options: An
 
     def added(state: State) -> list[Operation]:
         nonlocal chosen
-        chosen, operations = addition(state, entry, at)
+        chosen, operations = entry_operations(state, entry, at)
         return operations
 
     patched = yield from _patch(thread, added, by)
@@ -55,7 +55,7 @@ def resolve_entry(thread: str, id: str, by: str = "you") -> Flow[Patched]:
         NotFound: no question or step has this id.
         Unavailable: too many concurrent changes to the thread.
     """
-    return (yield from _patch(thread, lambda state: resolution(state, id), by))
+    return (yield from _patch(thread, lambda state: resolve_operations(state, id), by))
 
 
 def _patch(thread: str, change: Callable[[State], list[Operation]], by: str) -> Flow[Patched]:

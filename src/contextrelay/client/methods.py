@@ -42,7 +42,7 @@ from contextrelay.model.ref import parse_ref
 from contextrelay.model.thread import ThreadView
 from contextrelay.seal.keys import SealKey, split_key
 from contextrelay.verbs import Pull, Push, Verb
-from contextrelay.verbs.verb import wrong
+from contextrelay.verbs.verb import invalid_field
 
 if TYPE_CHECKING:
     from inspect import Signature
@@ -91,7 +91,7 @@ def build(verb: type[AnyVerb], args: tuple[Any, ...], named: dict[str, Any]) -> 
     try:
         return convert(values, verb)
     except ValidationError as error:
-        raise wrong(verb, error) from None
+        raise invalid_field(verb, error) from None
 
 
 # Methods

@@ -19,7 +19,7 @@ from contextrelay.content.tokens import TOKENIZER_DEFAULT, count_tokens, measure
 from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.limits import OUTLINE_BYTES_MAX, OUTLINE_TOKENS_DEFAULT
 from contextrelay.model.artifact import Artifact, ArtifactType
-from contextrelay.model.inspect import DRAWN_BY, CachedOutline, Digested, Outlined, Shape
+from contextrelay.model.inspect import OUTLINE_VERSION, CachedOutline, Digested, Outlined, Shape
 from contextrelay.model.tokens import Spent, TokenCount
 
 # No text has so many characters per token: counting tokens is not worthwhile.
@@ -69,7 +69,7 @@ def _see(request: OutlineRequest, source: Source, note: str) -> BodyOverview:
     looked = shape = made = None
     if not request.is_known:
         looked = CachedOutline(
-            shape=shape_of(source, kind), whole=count(source), note=note, drawn_by=DRAWN_BY
+            shape=shape_of(source, kind), whole=count(source), note=note, drawn_by=OUTLINE_VERSION
         )
     if request.outline_tokens is not None:
         shape = shape_of(source, kind, request.outline_tokens)

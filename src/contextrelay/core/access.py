@@ -51,17 +51,17 @@ from contextrelay.errors import (
     Unconfirmed,
 )
 from contextrelay.limits import DAY_S, RETRIES_MAX, TOMBSTONE_S
-from contextrelay.model.artifact import Artifact, in_ms, moment
+from contextrelay.model.artifact import Artifact, from_ms, to_ms
 from contextrelay.model.key import (
     ID_BYTES,
     SECRET_BYTES,
     IssuedKey,
-    KeptKey,
     Key,
     KeyListing,
+    StoredKey,
     Usage,
-    key_id_in,
-    spell_token,
+    format_token,
+    parse_key_id,
     token_hash,
 )
 from contextrelay.model.names import KEYS, key_log
@@ -89,7 +89,7 @@ RATE_SLICES = 100
 
 
 _encoder = Encoder()
-_decoder = Decoder(KeptKey)
+_decoder = Decoder(StoredKey)
 
 
 # Creating keys
@@ -112,9 +112,9 @@ def new_key(stores: Stores, verb: NewKey, body: Body) -> IssuedKey:
             "an admin key cannot be limited to threads or channels",
             "use scope write, or omit the threads and channels",
         )
-    token = spell_token(stores.random_bytes(ID_BYTES), stores.random_bytes(SECRET_BYTES))
+    token = format_token(stores.random_bytes(ID_BYTES), stores.random_bytes(SECRET_BYTES))
     now_ms = stores.now_ms()
-    key_id = key_id_in(token)
+    key_id = parse_key_id(token)
     assert key_id is not None
     key = Key(
         id=key_id,
@@ -125,10 +125,10 @@ def new_key(stores: Stores, verb: NewKey, body: Body) -> IssuedKey:
         channels=verb.channels,
         quota_bytes=verb.quota_bytes,
         requests_per_minute=verb.requests_per_minute,
-        created_at=moment(now_ms),
-        expires_at=None if verb.ttl_s is None else moment(now_ms + verb.ttl_s * 1000),
+        created_at=from_ms(now_ms),
+        expires_at=None if verb.ttl_s is None else from_ms(now_ms + verb.ttl_s * 1000),
     )
-    _keep(stores, KeptKey(key=key, sha256=token_hash(token)))
+    _keep(stores, StoredKey(key=key, sha256=token_hash(token)))
     return IssuedKey(key=key, token=token)
 
 
@@ -138,13 +138,13 @@ def keep_key(stores: Stores, verb: KeepKey, body: Body) -> None:
         _keep(stores, verb.kept)
 
 
-def _keep(stores: Stores, kept: KeptKey) -> None:
+def _keep(stores: Stores, kept: StoredKey) -> None:
     stores.ledger.commit(Write(key_log(kept.key.id), (b"made",), (_row(kept),), expect=0))
 
 
-def _row(kept: KeptKey) -> Row:
+def _row(kept: StoredKey) -> Row:
     ended_at = kept.key.revoked_at or kept.key.expires_at
-    due_ms = None if ended_at is None else in_ms(ended_at) + KEY_FORGOTTEN_S * 1000
+    due_ms = None if ended_at is None else to_ms(ended_at) + KEY_FORGOTTEN_S * 1000
     return Row(RowKind.KEY, ONLY, _encoder.encode(kept), due_ms)
 
 
@@ -170,7 +170,7 @@ def check_key(ledger: Reads, log: str) -> None:
         _kept(row)
 
 
-def _kept(row: bytes) -> KeptKey:
+def _kept(row: bytes) -> StoredKey:
     try:
         return _decoder.decode(row)
     except UNREADABLE as error:
@@ -208,7 +208,7 @@ def _readable(stores: Stores, after: str) -> Iterator[Key]:
             yield _kept(row).key
 
 
-def _found(stores: Stores, key_id: str) -> KeptKey:
+def _found(stores: Stores, key_id: str) -> StoredKey:
     row = key_row(stores.root.ledger, key_id)
     kept = None if row is None else _kept(row)
     if kept is None or not _is_known(stores, kept.key):
@@ -229,7 +229,7 @@ def revoke_key(stores: Stores, verb: RevokeKey, body: Body) -> Key:
     kept = _found(stores, verb.id)
     if kept.key.revoked_at is not None:
         return kept.key
-    revoked = replace(kept, key=replace(kept.key, revoked_at=moment(stores.now_ms())))
+    revoked = replace(kept, key=replace(kept.key, revoked_at=from_ms(stores.now_ms())))
     write = Write(key_log(verb.id), (b"revoked",), (_row(revoked),))
     stores.root.ledger.commit(write)
     return revoked.key
@@ -251,7 +251,7 @@ def read_usage(stores: Stores, verb: ReadUsage, body: Body) -> Usage:
         bytes_out=counts.get("bytes_out", 0),
         pushed_bytes=counts.get(PUSHED, 0),
         quota_bytes=key.quota_bytes,
-        last_used_at=None if used is None else moment(int(used)),
+        last_used_at=None if used is None else from_ms(int(used)),
     )
 
 
@@ -445,7 +445,7 @@ class FoundKey(Struct, frozen=True):
 
 def find_key(stores: Stores, token: str) -> FoundKey | None:
     """Find the key of a token, valid or not; return None if there is none."""
-    key_id = key_id_in(token)
+    key_id = parse_key_id(token)
     row = None if key_id is None else key_row(stores.ledger, key_id)
     return None if row is None else FoundKey(row, key_in(row, token))
 

@@ -28,7 +28,7 @@ from contextrelay.core.stores import Stores
 from contextrelay.core.upgrade import finish_pushes
 from contextrelay.errors import Broken, Conflict, Invalid, RelayError
 from contextrelay.limits import CHUNK_BYTES, LOCK_TRUSTED_S, MIB, PAGE_ROWS_MAX
-from contextrelay.model.artifact import moment
+from contextrelay.model.artifact import from_ms
 from contextrelay.model.reports import BackupReport, RestoreReport
 from contextrelay.store.durable_files import spooled
 from contextrelay.store.ledger import ONLY, UNLOCKED, Reads, Row, Write, lock_token
@@ -64,7 +64,7 @@ class End(Struct, frozen=True):
 @answers(Backup)
 def backup(stores: Stores, verb: Backup, body: Body) -> Stream[BackupReport]:
     created_ms = stores.now_ms()
-    report = BackupReport(created_at=moment(created_ms), address=stores.engine.address)
+    report = BackupReport(created_at=from_ms(created_ms), address=stores.engine.address)
     return Stream(report, lambda chunk_bytes: _tar(stores, created_ms))
 
 
@@ -157,7 +157,7 @@ def restore(stores: Stores, verb: Restore, body: Body) -> RestoreReport:
         logs=end.logs,
         bodies=end.bodies,
         body_bytes=end.body_bytes,
-        created_at=moment(end.created_ms),
+        created_at=from_ms(end.created_ms),
     )
 
 
@@ -168,7 +168,7 @@ def _abandon(stores: Stores) -> RestoreReport:
         raise Invalid(
             "no unfinished restore or migration to abandon", "to start one: relay restore FILE"
         )
-    created_at = moment(stores.now_ms())
+    created_at = from_ms(stores.now_ms())
     word = token.partition(b":")[0] + b":"
     if word != LOOKING:  # Otherwise nothing has been written yet.
         token = lock_to_fill(stores, word)
@@ -257,7 +257,7 @@ class _Check:
             raise Invalid(
                 "the backup is incomplete: its counts do not match", "use another backup file"
             )
-        moment(end.created_ms)
+        from_ms(end.created_ms)
         return end
 
 

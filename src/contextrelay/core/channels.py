@@ -21,7 +21,7 @@ from contextrelay.core.stores import Stores
 from contextrelay.documents.bounds import check_channel, check_json, check_label
 from contextrelay.errors import Broken, Invalid, RelayError, Unavailable
 from contextrelay.limits import LABEL_CHARS_MAX, MESSAGE_BYTES_MAX, RETRIES_MAX, TOMBSTONE_S
-from contextrelay.model.artifact import Artifact, moment
+from contextrelay.model.artifact import Artifact, from_ms
 from contextrelay.model.names import CHANNELS, channel_log
 from contextrelay.model.run import caller_name
 from contextrelay.model.signal import (
@@ -211,7 +211,7 @@ def _view(ledger: Reads, log: str) -> ChannelView | None:
     newest = ledger.read(log, head - 1, 1)
     last_at = None
     with suppress(Broken):  # verify reports a damaged signal.
-        last_at = moment(decoded(newest[0], name).ts) if newest else None
+        last_at = from_ms(decoded(newest[0], name).ts) if newest else None
     return ChannelView(name=name, head=head, last_at=last_at)
 
 

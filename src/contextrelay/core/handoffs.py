@@ -35,7 +35,7 @@ from contextrelay.core.threads.patch import append_event, new_event
 from contextrelay.documents.bounds import check_label
 from contextrelay.errors import BudgetTooSmall, Conflict, Invalid, NotFound
 from contextrelay.limits import LOOKS_S_MAX, OUTLINE_TOKENS_MIN, RETRIES_MAX
-from contextrelay.model.artifact import Artifact, in_ms, moment
+from contextrelay.model.artifact import Artifact, from_ms, to_ms
 from contextrelay.model.handoff import (
     HANDOFF_MEDIA_TYPE,
     Accepted,
@@ -106,7 +106,7 @@ def _made(stores: Stores, verb: GiveHandoff) -> Handoff:
         ask=verb.ask,
         thread=verb.thread,
         version=found.version,
-        given_at=moment(stores.asked_ms()),
+        given_at=from_ms(stores.asked_ms()),
         package=_nothing(verb.budget_tokens),
         refs=tuple(map(hand, handed)),
     )
@@ -253,7 +253,7 @@ def accept(stores: Stores, verb: AcceptHandoff, body: Body) -> HandoffView:
         if home.ledger.get(thread_log(thread), RowKind.ACCEPTED, key) is not None:
             raise Conflict(f"{verb.by} has already accepted {verb.ref}")
 
-    accepted = Accepted(by=verb.by, at=moment(stores.asked_ms()))
+    accepted = Accepted(by=verb.by, at=from_ms(stores.asked_ms()))
     row = Row(RowKind.ACCEPTED, key, _encoder.encode(accepted))
     event = new_event(stores, "handoff.accepted", verb.by, {"ref": verb.ref})
     with suppress(Conflict):  # Accepting again returns the same.
@@ -311,7 +311,7 @@ def _line(stores: Stores, entry: CatalogEntry) -> HandoffLine | None:
     ref, artifact = entry.ref, find_readable(stores.ledger, entry.ref)
     if artifact is None or artifact.thread is None or is_over(artifact, stores.now_ms()):
         return None
-    if in_ms(artifact.created_at) != entry.created_ms:
+    if to_ms(artifact.created_at) != entry.created_ms:
         return None  # A repeated request finished it under another time: that entry is listed.
     if stores.space.ledger.get(thread_log(artifact.thread), RowKind.ARTIFACT, ref) is None:
         return None  # It is not in its thread yet, or the thread is gone.

@@ -56,7 +56,7 @@ from contextrelay.limits import (
 )
 from contextrelay.model.artifact import Artifact, is_exchange
 from contextrelay.model.inspect import (
-    DRAWN_BY,
+    OUTLINE_VERSION,
     CachedOutline,
     Differing,
     Digested,
@@ -318,7 +318,7 @@ def _look(
     if row is not None:
         with suppress(*UNREADABLE):
             read_row = _decoder.decode(row)
-            known = read_row if read_row.drawn_by == DRAWN_BY else None
+            known = read_row if read_row.drawn_by == OUTLINE_VERSION else None
     if known is not None and outline_tokens is None and digest_tokens is None:
         return known, BodyOverview(note=known.note)
     # Read before the body: if that is freed meanwhile, nothing is written.

@@ -42,7 +42,7 @@ from contextrelay.core.search_index import SEARCH as NAME
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import Live, check_open
 from contextrelay.core.threads.patch import append_event, new_event
-from contextrelay.documents.args_schema import checked
+from contextrelay.documents.args_schema import validate_args
 from contextrelay.documents.bounds import check_json, check_label, check_name
 from contextrelay.documents.values import is_list, is_object
 from contextrelay.errors import Failed, Invalid, Limited, Refused, RelayError, Unavailable
@@ -132,7 +132,7 @@ def invoke(stores: Stores, verb: Invoke, body: Body) -> Invoked:
     check_label(verb.by, "by")
     registered = capabilities.find(verb.capability)
     described = registered.capability
-    args = checked(verb.args, described.args_schema)
+    args = validate_args(verb.args, described.args_schema)
     key = capabilities.key_of("", described, args, verb.thread)
     asked = _Asked(registered, args, verb.thread, verb.by, key, time.monotonic())
     before = reply_before(stores)

@@ -37,7 +37,14 @@ from contextrelay.model.pipeline import (
     RunStarted,
     StepDetail,
 )
-from contextrelay.model.run import CALLER, FINAL, STEP_EVENT, FinishedStep, caller_name, named
+from contextrelay.model.run import (
+    CALLER,
+    FINAL,
+    STEP_EVENT,
+    FinishedStep,
+    caller_name,
+    label_caller,
+)
 from contextrelay.model.thread import Event, Numbered, ThreadView
 from contextrelay.state import schema
 from contextrelay.state.schema import action, check_patch
@@ -313,14 +320,14 @@ def _owner(stores: Stores, thread: str) -> str:
 def _named_caller(stores: Stores, label: str) -> str:
     """Return the name of the caller's key, and the name given by the caller."""
     if stores.caller is not None:
-        return named(caller_name(stores.caller.key), label)
+        return label_caller(caller_name(stores.caller.key), label)
     return _named_without_key(stores, label)
 
 
 def _named_without_key(stores: Stores, label: str) -> str:
     """Return an unverified name; if the store has keys, it looks different from all of them."""
     has_keys = bool(stores.root.ledger.logs(KEYS, "", 1))
-    return named("no key", label) if has_keys and label != "you" else label
+    return label_caller("no key", label) if has_keys and label != "you" else label
 
 
 def _sender(stores: Stores, channel: str, seq: int) -> str:
@@ -333,7 +340,7 @@ def _sender(stores: Stores, channel: str, seq: int) -> str:
     if not facts or facts[0].seq != seq:
         raise NotFound(f"signal {seq} not found on channel {channel!r}", "read the channel again")
     sent = decoded(facts[0], channel)
-    by = named(sent.key, sent.by) if sent.key else _named_without_key(stores, sent.by)
+    by = label_caller(sent.key, sent.by) if sent.key else _named_without_key(stores, sent.by)
     return f"{by} on {channel}"
 
 

@@ -27,7 +27,7 @@ from contextrelay.core.search_index import Ranked, about
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, RelayError
 from contextrelay.limits import GREP_PATTERNS_MAX, GREP_RECORDS_BYTES_MAX, SEARCH_SNIPPET_CHARS
-from contextrelay.model.artifact import Artifact, moment
+from contextrelay.model.artifact import Artifact, from_ms
 from contextrelay.model.inspect import Hit, Match
 from contextrelay.model.tokens import Spent
 
@@ -157,7 +157,7 @@ class HitList:
             pointer=None if place is None else place.pointer,
             snippet=snippet_of(self._stores, each, self._words),
             score=round(each.score, 3),
-            created_at=moment(each.ranked.text.created_ms),
+            created_at=from_ms(each.ranked.text.created_ms),
             why=tuple(self._words[word] for word in each.words),
             newer=each.newer,
             next_args={} if place is None else place.next_args(),

@@ -48,7 +48,7 @@ from contextrelay.core.spaces import space_of
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, RelayError
 from contextrelay.limits import ADDED_KEPT, DAY_S, MIB, PAGE_ROWS_MAX, UNFINISHED_PUSH_S
-from contextrelay.model.artifact import Artifact, in_ms, is_exchange
+from contextrelay.model.artifact import Artifact, is_exchange, to_ms
 from contextrelay.model.inspect import IndexState
 from contextrelay.store.ledger import ONLY, Fact
 from contextrelay.store.search import reads
@@ -284,8 +284,8 @@ def _add(stores: Stores, change: IndexChange, artifact: Artifact) -> bool:
     is_cut = artifact.size_bytes > SEARCHED_BYTES_MAX and artifact.is_text
     text = Text(
         ref=artifact.ref,
-        created_ms=in_ms(artifact.created_at),
-        expires_ms=None if artifact.expires_at is None else in_ms(artifact.expires_at),
+        created_ms=to_ms(artifact.created_at),
+        expires_ms=None if artifact.expires_at is None else to_ms(artifact.expires_at),
         name=artifact.name,
         thread=artifact.thread,
         channel=artifact.channel,
@@ -393,7 +393,7 @@ def take_out(stores: Stores, index: SearchIndex, refs: list[str]) -> int:
 
 
 def _end_ms(artifact: Artifact) -> int | None:
-    return None if artifact.expires_at is None else in_ms(artifact.expires_at)
+    return None if artifact.expires_at is None else to_ms(artifact.expires_at)
 
 
 # The highest bonus for new passages, and the time in which it halves.

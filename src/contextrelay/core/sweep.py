@@ -32,7 +32,7 @@ from contextrelay.core.spaces import space_of
 from contextrelay.core.stores import Stores, with_reserve
 from contextrelay.errors import Broken
 from contextrelay.limits import PAGE_ROWS_MAX, TOMBSTONE_S, UNFINISHED_PUSH_S
-from contextrelay.model.artifact import Tombstone, in_ms
+from contextrelay.model.artifact import Tombstone, to_ms
 from contextrelay.model.names import CHANNELS, THREADS, thread_log
 from contextrelay.model.reports import SweepReport
 from contextrelay.store.ledger import Row, Stale, Write
@@ -98,7 +98,7 @@ def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> S
     old = [
         tombstone
         for tombstone in tombstones
-        if (tombstone.is_released and in_ms(tombstone.gone_at) + TOMBSTONE_S * 1000 <= now_ms)
+        if (tombstone.is_released and to_ms(tombstone.gone_at) + TOMBSTONE_S * 1000 <= now_ms)
     ]
     for tombstone in old:
         _forget(stores, tombstone)
@@ -148,7 +148,7 @@ def _end(stores: Stores, log: str, row: Row, now_ms: int) -> None:
 def _forget(stores: Stores, tombstone: Tombstone) -> None:
     log = artifact_log(tombstone.ref)
     stores.ledger.commit(
-        unindex_write(tombstone.ref, in_ms(tombstone.created_at)),
+        unindex_write(tombstone.ref, to_ms(tombstone.created_at)),
         *(
             Write(thread_log(row.key), rows=(Row(RowKind.ARTIFACT, tombstone.ref, None),))
             for row in walk_rows(stores.ledger, log, RowKind.HOLDER)

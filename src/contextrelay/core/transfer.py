@@ -42,7 +42,7 @@ from contextrelay.core.threads.threads import index_writes, made_before, new_id,
 from contextrelay.documents.bounds import check_json, check_label
 from contextrelay.documents.patch import Operation, UndoStep, apply
 from contextrelay.documents.pointer import find, parse
-from contextrelay.documents.values import encoded_bytes, is_object, shown
+from contextrelay.documents.values import encoded_bytes, is_object, quote_value
 from contextrelay.errors import Broken, Conflict, Invalid, RelayError, TooLarge
 from contextrelay.limits import (
     ARCHIVE_BYTES_MAX,
@@ -54,7 +54,7 @@ from contextrelay.limits import (
     MIB,
     STATE_BYTES_MAX,
 )
-from contextrelay.model.artifact import Artifact, moment, spell
+from contextrelay.model.artifact import Artifact, format_time, from_ms
 from contextrelay.model.names import thread_log
 from contextrelay.model.ref import Ref, is_ref
 from contextrelay.model.thread import CREATED, PATCHED, Event, ThreadRecord, ThreadView
@@ -119,7 +119,7 @@ def _entries(stores: Stores, ledger: Reads, view: ThreadView) -> list[_Entry]:
         artifacts=[artifact.ref for artifact in kept],
         gone=sorted(named - {thread, *(artifact.ref for artifact in kept)}),
         long=[artifact.ref for artifact in kept if is_in_parts(ledger, artifact.sha256)],
-        exported_at=spell(moment(now_ms)),
+        exported_at=format_time(from_ms(now_ms)),
     )
     entries = [
         _whole(MANIFEST, encode(manifest)),
@@ -240,7 +240,7 @@ def import_thread(stores: Stores, verb: ImportThread, body: Body) -> ThreadView:
             thread_id=thread,
             name=verb.name or exported.name,
             status="open",
-            created_at=moment(stores.asked_ms()),
+            created_at=from_ms(stores.asked_ms()),
             created_by=verb.by,
             forked_from=f"{manifest.thread_id}@v{manifest.version}",
         )
@@ -561,7 +561,7 @@ def check_archive(
     """
     manifest = archive.read(MANIFEST, Manifest, MANIFEST_BYTES_MAX)
     if manifest.format != FORMAT:
-        raise not_ours(f"unsupported format {shown(manifest.format)}")
+        raise not_ours(f"unsupported format {quote_value(manifest.format)}")
     record = archive.read(THREAD, ImportedRecord, _DESCRIPTION_BYTES_MAX)
     if record.name is not None:
         check_label(record.name, "the thread's name")

@@ -31,7 +31,7 @@ from contextrelay.core.schema import (
 from contextrelay.core.spaces import space_of
 from contextrelay.core.stores import Stores
 from contextrelay.limits import PAGE_ROWS_MAX, TOMBSTONE_S, UNFINISHED_PUSH_S
-from contextrelay.model.artifact import in_ms
+from contextrelay.model.artifact import to_ms
 from contextrelay.model.names import CHANNELS
 from contextrelay.store.ledger import ONLY, Row, Stale, Write
 
@@ -92,7 +92,7 @@ def _is_abandoned(stores: Stores, entry: CatalogEntry) -> bool:
     """Return True if a push was abandoned; its artifact's log is then closed to it."""
     artifact = find(stores.ledger, entry.ref)
     found = artifact or find_tombstone(stores.ledger, entry.ref)
-    if found is not None and in_ms(found.created_at) != entry.created_ms:
+    if found is not None and to_ms(found.created_at) != entry.created_ms:
         return True  # A retry with the same key finished it under another time.
     # Check every thread, not only its own: that may be removed, and a fork may still hold this.
     if artifact is not None and artifact.thread is not None:

@@ -38,7 +38,7 @@ from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record, wrong_snapshots
 from contextrelay.errors import Broken, Gone, NotFound
 from contextrelay.limits import PAGE_ROWS_MAX, PROBLEMS_MAX
-from contextrelay.model.artifact import Artifact, Tombstone, in_ms
+from contextrelay.model.artifact import Artifact, Tombstone, to_ms
 from contextrelay.model.names import CHANNELS, KEYS, THREADS, thread_log
 from contextrelay.model.reports import LedgerReport, Problem, StoreReport, VerifyReport
 from contextrelay.model.thread import Event, ThreadRecord
@@ -197,7 +197,7 @@ def _check_references(view: Reads, artifact: Artifact, findings: _Findings) -> N
         findings.add(f"its body {artifact.sha256[:12]} is missing", artifact.ref)
     if view.get(log, RowKind.HOLD, artifact.ref) is None:
         findings.add(f"it has no hold on its body {artifact.sha256[:12]}", artifact.ref)
-    if not is_indexed(view, artifact.ref, in_ms(artifact.created_at)):
+    if not is_indexed(view, artifact.ref, to_ms(artifact.created_at)):
         findings.add("it is missing in the index", artifact.ref)
 
 

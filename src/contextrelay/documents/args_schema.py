@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from contextrelay.documents.bounds import check_json
-from contextrelay.documents.values import is_list, is_object, same, shown
+from contextrelay.documents.values import is_equal, is_list, is_object, quote_value
 from contextrelay.errors import Invalid
 from contextrelay.limits import ARGS_BYTES_MAX, KIB
 
@@ -36,10 +36,10 @@ def check_schema(schema: object) -> None:
         raise Invalid(
             "args_schema is not the schema of an object", 'start it with "type": "object"'
         )
-    check_words(schema, "args_schema")
+    check_keywords(schema, "args_schema")
 
 
-def check_words(schema: object, place: str, at: tuple[str, ...] = ()) -> None:
+def check_keywords(schema: object, place: str, at: tuple[str, ...] = ()) -> None:
     """Check that a schema uses only supported keywords; `place` names it in errors.
 
     Raises:
@@ -51,7 +51,7 @@ def check_words(schema: object, place: str, at: tuple[str, ...] = ()) -> None:
         is_valid = _is_valid(word, setting)
         if is_valid is None:
             raise Invalid(
-                f"{place} has an unsupported keyword {shown(word)}",
+                f"{place} has an unsupported keyword {quote_value(word)}",
                 f"use only type, enum, properties, required, additionalProperties, items, "
                 f"{', '.join((*_NUMBERS, *_COUNTS))}",
                 {"at": (*at, word)},
@@ -60,11 +60,11 @@ def check_words(schema: object, place: str, at: tuple[str, ...] = ()) -> None:
             hint = "see the JSON Schema specification"
             raise Invalid(f"{place} has an invalid value of {word}", hint, {"at": (*at, word)})
     for name, each in schema.get("properties", {}).items():
-        check_words(each, f"{place}/{shown(name)[1:-1]}", (*at, "properties", name))
+        check_keywords(each, f"{place}/{quote_value(name)[1:-1]}", (*at, "properties", name))
         if "default" in each:
-            check_value(each["default"], each, f"the default of {shown(name)}")
+            check_value(each["default"], each, f"the default of {quote_value(name)}")
     if "items" in schema:
-        check_words(schema["items"], f"{place}/items", (*at, "items"))
+        check_keywords(schema["items"], f"{place}/items", (*at, "items"))
 
 
 def _is_valid(word: str, setting: Any) -> bool | None:
@@ -89,7 +89,7 @@ def _is_valid(word: str, setting: Any) -> bool | None:
     return None
 
 
-def checked(args: dict[str, Any], schema: Schema) -> dict[str, Any]:
+def validate_args(args: dict[str, Any], schema: Schema) -> dict[str, Any]:
     """Check arguments and return them with the schema's defaults filled in.
 
     Raises:
@@ -117,7 +117,7 @@ def check_value(value: Any, schema: Schema, place: str) -> None:
     wanted: list[str] = named if is_list(named) else [named]
     if wanted and not any(_TYPES[each](value) for each in wanted):
         raise _wrong(place, f"is not of type {' or '.join(wanted)}")
-    if "enum" in schema and not any(same(value, each) for each in schema["enum"]):
+    if "enum" in schema and not any(is_equal(value, each) for each in schema["enum"]):
         raise _wrong(place, "is not an allowed value")
     if is_object(value):
         _check_object(value, schema, place)
@@ -138,13 +138,13 @@ def _check_object(value: dict[str, Any], schema: Schema, place: str) -> None:
     properties: dict[str, Schema] = schema.get("properties", {})
     for name in schema.get("required", ()):
         if name not in value:
-            raise _wrong(place, f"lacks {shown(name)[1:-1]}")
+            raise _wrong(place, f"lacks {quote_value(name)[1:-1]}")
     for name, each in value.items():
         if name in properties:
-            check_value(each, properties[name], f"{place}/{shown(name)[1:-1]}")
+            check_value(each, properties[name], f"{place}/{quote_value(name)[1:-1]}")
         elif schema.get("additionalProperties") is False:
             taken = ", ".join(properties) or "nothing"
-            raise _wrong(place, f"has an unknown field {shown(name)[1:-1]}; fields: {taken}")
+            raise _wrong(place, f"has an unknown field {quote_value(name)[1:-1]}; fields: {taken}")
 
 
 def _check_count(count: int, schema: Schema, place: str, word: str, what: str) -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from contextrelay.documents.patch import Operation
 from contextrelay.documents.pointer import APPEND, escape
-from contextrelay.documents.values import is_list, is_object, same
+from contextrelay.documents.values import is_equal, is_list, is_object
 from contextrelay.limits import JSON_DEPTH_MAX, PATCH_OPERATIONS_MAX, POINTER_CHARS_MAX
 
 # Runs of items are compared by their encoding, this many at a time.
@@ -23,7 +23,7 @@ _RUN_ITEMS = 256
 _encode = msgspec.json.encode
 
 
-def difference(old: Any, new: Any, path: str = "", depth: int = 0) -> list[Operation]:
+def diff_values(old: Any, new: Any, path: str = "", depth: int = 0) -> list[Operation]:
     """Return the operations that change `old`, which is at `path`, into `new`.
 
     The operations contain parts of `new`; equal numbers, such as 1 and 1.0, may be kept. Values
@@ -35,7 +35,7 @@ def difference(old: Any, new: Any, path: str = "", depth: int = 0) -> list[Opera
     elif is_named and is_list(old) and is_list(new):
         found = _of_lists(old, new, path, depth)
     else:
-        return [] if same(old, new) else [Operation("replace", path, new)]
+        return [] if is_equal(old, new) else [Operation("replace", path, new)]
     # The members of the root are changed individually, however many: they include the identity of a
     # state.
     is_long = len(found) > PATCH_OPERATIONS_MAX and path
@@ -49,7 +49,7 @@ def _of_objects(old: dict[str, Any], new: dict[str, Any], path: str, depth: int)
     for name, value in new.items():
         place = f"{path}/{escape(name)}"
         if name in old:
-            found += difference(old[name], value, place, depth + 1)
+            found += diff_values(old[name], value, place, depth + 1)
         else:
             found.append(Operation("add", place, value))
     return found
@@ -82,7 +82,7 @@ def _of_lists(old: list[Any], new: list[Any], path: str, depth: int) -> list[Ope
             before = old_middle[old_index_of[index]]
             # Most items are unchanged, which is detected fastest by their encoding.
             if _encode(before) != _encode(value):
-                found += difference(before, value, f"{path}/{start + index}", depth + 1)
+                found += diff_values(before, value, f"{path}/{start + index}", depth + 1)
             continue
         place = APPEND if start + index == size else str(start + index)
         found.append(Operation("add", f"{path}/{place}", value))

@@ -29,14 +29,14 @@ from contextrelay.documents.pointer import (
 from contextrelay.documents.values import (
     check_depth,
     encoded_bytes,
+    is_equal,
     is_list,
     is_object,
-    same,
-    shown,
+    quote_value,
 )
 from contextrelay.errors import Broken, Conflict, Invalid, Refused, RelayError, TooLarge
 from contextrelay.limits import JSON_DEPTH_MAX, PATCH_OPERATIONS_MAX, STATE_BYTES_MAX
-from contextrelay.model.artifact import spell
+from contextrelay.model.artifact import format_time
 from contextrelay.model.thread import CREATED, PATCHED, Event
 
 NEEDS_VALUE = ("add", "replace", "test")
@@ -114,7 +114,7 @@ def _read_operation(item: object) -> Operation:
     op = item.get("op")
     if op not in KNOWN:
         wrong = "op is not a string" if "op" in item else "missing op"
-        wrong = f"unknown op {shown(op)}" if isinstance(op, str) else wrong
+        wrong = f"unknown op {quote_value(op)}" if isinstance(op, str) else wrong
         raise Invalid(wrong, f"expected one of {', '.join(KNOWN)}")
     for name in ("path", "from") if op in NEEDS_FROM else ("path",):
         if not isinstance(item.get(name), str):
@@ -122,7 +122,7 @@ def _read_operation(item: object) -> Operation:
             raise Invalid(f"{op}: `{name}` {wrong}", 'pass a path, such as "/facts/0"')
         parse(item[name])
     if op in NEEDS_VALUE and "value" not in item:
-        raise Invalid(f"{op} {shown(item['path'])}: `value` is missing", "pass it, or null")
+        raise Invalid(f"{op} {quote_value(item['path'])}: `value` is missing", "pass it, or null")
     return Operation(
         op,
         item["path"],
@@ -155,7 +155,7 @@ def apply(
         undo(run.steps)
         failed = operations[index]
         raise _located(
-            error, f"operation {index}, {failed.op} {shown(failed.path)}", index
+            error, f"operation {index}, {failed.op} {quote_value(failed.path)}", index
         ) from error
     except BaseException:
         undo(run.steps)
@@ -229,7 +229,7 @@ class _Run:
             found = find(self._holder[0], tokens)
         except Refused as error:
             raise Conflict(error.message, "read the state again, then repeat the patch") from error
-        if not same(found, expected):
+        if not is_equal(found, expected):
             raise Conflict(
                 f"expected {_described(expected)}, found {_described(found)}",
                 "read the state again, then repeat the patch",
@@ -358,13 +358,13 @@ def _described(value: Any) -> str:
         return f"an object with {len(value)} members"
     if is_list(value):
         return f"a list of {len(value)} items"
-    return shown(value) if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return quote_value(value) if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 # Changed positions
 
 
-def touched(steps: Iterable[UndoStep], depth_max: int) -> Tree | None:
+def changed_positions(steps: Iterable[UndoStep], depth_max: int) -> Tree | None:
     """Return the positions that steps changed, to a depth; None if the whole document is new.
 
     Positions are tracked: an item that later steps shifted is listed at its final index, and one
@@ -405,7 +405,7 @@ def _shift(node: Tree, start: int, by: int) -> None:
     indexed.update(moved)
 
 
-def touches_others(
+def is_independent(
     mine: Sequence[Operation], theirs: Sequence[Operation], document: object
 ) -> bool:
     """Return True if my patch, made before theirs, touches only other positions and still applies.
@@ -548,7 +548,7 @@ def _states(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
             continue
         event = patches.pop()
         stamp = {name: event.detail[name] for name in ("version", "metrics")}
-        yield {**document, **stamp, "updated_at": spell(event.at)}
+        yield {**document, **stamp, "updated_at": format_time(event.at)}
 
 
 def _detach(holder: list[Any], tokens: Tokens, fresh: set[int]) -> None:

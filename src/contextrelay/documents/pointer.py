@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from contextrelay.documents.values import is_list, is_object, shown
+from contextrelay.documents.values import is_list, is_object, quote_value
 from contextrelay.errors import Invalid, Refused, TooLarge
 from contextrelay.limits import JSON_DEPTH_MAX, POINTER_CHARS_MAX
 
@@ -38,27 +38,28 @@ def parse(text: str) -> Tokens:
         return ()
     if text[0] != "/":
         raise Invalid(
-            f"invalid path {shown(text)}: it must start with a slash", f'pass "/{text[:20]}"'
+            f"invalid path {quote_value(text)}: it must start with a slash", f'pass "/{text[:20]}"'
         )
     if len(text) > POINTER_CHARS_MAX:
         raise TooLarge(
-            f"the path {shown(text)} has {len(text)} characters",
+            f"the path {quote_value(text)} has {len(text)} characters",
             f"the limit is {POINTER_CHARS_MAX} characters; replace a parent as a whole",
         )
     if not text.isascii() and _LONE_SURROGATE.search(text):
         raise Invalid(
-            f"the path {shown(text)} is not valid UTF-8", "check how the text was decoded"
+            f"the path {quote_value(text)} is not valid UTF-8", "check how the text was decoded"
         )
     tokens = text[1:].split("/")
     if len(tokens) > JSON_DEPTH_MAX:
         raise Invalid(
-            f"the path {shown(text)} is {len(tokens)} levels deep",
+            f"the path {quote_value(text)} is {len(tokens)} levels deep",
             f"the limit is {JSON_DEPTH_MAX} levels",
         )
     if "~" in text:
         if _BAD_ESCAPE.search(text):
             raise Invalid(
-                f"invalid path {shown(text)}: unescaped tilde", 'write "~" as "~0" and "/" as "~1"'
+                f"invalid path {quote_value(text)}: unescaped tilde",
+                'write "~" as "~0" and "/" as "~1"',
             )
         # In this order: "~01" is "~1", not a slash.
         tokens = [token.replace("~1", "/").replace("~0", "~") for token in tokens]
@@ -122,8 +123,8 @@ def index_of(items: list[Any], tokens: Sequence[str], is_insert: bool = False) -
 
 def missing(here: object, tokens: Sequence[str]) -> Refused:
     """Return the error for a missing position; `here` is its parent."""
-    place = shown(spell(tokens))
-    holder = shown(spell(tokens[:-1])) if len(tokens) > 1 else "the document"
+    place = quote_value(spell(tokens))
+    holder = quote_value(spell(tokens[:-1])) if len(tokens) > 1 else "the document"
     if is_list(here):
         count = len(here)
         return Refused(
@@ -133,7 +134,7 @@ def missing(here: object, tokens: Sequence[str]) -> Refused:
         )
     if is_object(here):
         names = list(here)
-        listed = ", ".join(shown(name) for name in names[:_SHOWN_MEMBERS])
+        listed = ", ".join(quote_value(name) for name in names[:_SHOWN_MEMBERS])
         more = f" and {len(names) - _SHOWN_MEMBERS} more" if len(names) > _SHOWN_MEMBERS else ""
         return Refused(
             f"{place} not found: {holder} has no such member",

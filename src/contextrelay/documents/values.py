@@ -27,16 +27,16 @@ def is_list(value: object) -> TypeGuard[list[Any]]:
     return type(value) is list
 
 
-def same(one: Any, other: Any) -> bool:
+def is_equal(one: Any, other: Any) -> bool:
     """Return True if two values are equal as JSON: 1 is 1.0, but true is not 1."""
     if is_object(one):
         if not is_object(other) or len(one) != len(other):
             return False
-        return all(name in other and same(value, other[name]) for name, value in one.items())
+        return all(name in other and is_equal(value, other[name]) for name, value in one.items())
     if is_list(one):
         if not is_list(other) or len(one) != len(other):
             return False
-        return all(same(left, right) for left, right in zip(one, other, strict=True))
+        return all(is_equal(left, right) for left, right in zip(one, other, strict=True))
     return (type(one) is bool) == (type(other) is bool) and bool(one == other)
 
 
@@ -106,7 +106,7 @@ def check_depth(value: object, what: str, depth_max: int = JSON_DEPTH_MAX) -> No
     raise _too_deep(what, depth_max)
 
 
-def shown(text: str) -> str:
+def quote_value(text: str) -> str:
     """Return a path or name for quoting in an error: short, without hidden characters."""
     return ascii(text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "...")
 
@@ -122,7 +122,7 @@ def _object(pairs: list[tuple[str, Any]], what: str) -> dict[str, Any]:
         return members
     seen = set[str]()
     twice = next(name for name, _ in pairs if name in seen or seen.add(name))
-    raise Invalid(f"{what} has a duplicate member {shown(twice)}", "remove one of them")
+    raise Invalid(f"{what} has a duplicate member {quote_value(twice)}", "remove one of them")
 
 
 def _refuse_constant(constant: str, what: str) -> float:
@@ -133,7 +133,7 @@ def _float(digits: str, what: str) -> float:
     number = float(digits)
     if not math.isfinite(number):
         raise Invalid(
-            f"{what} contains {shown(digits)}, which is too large", "write it as a string"
+            f"{what} contains {quote_value(digits)}, which is too large", "write it as a string"
         )
     return number
 
@@ -143,7 +143,7 @@ def _integer(digits: str, what: str) -> int:
     if len(digits) <= _INTEGER_CHARS_MAX and INTEGER_MIN <= (number := int(digits)) <= INTEGER_MAX:
         return number
     raise Invalid(
-        f"{what} contains {shown(digits)}, an integer of more than 64 bits",
+        f"{what} contains {quote_value(digits)}, an integer of more than 64 bits",
         "write large integers as strings",
     )
 

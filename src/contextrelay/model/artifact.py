@@ -99,18 +99,18 @@ class Tombstone(Struct, frozen=True, kw_only=True):
     channel: str | None = None
 
 
-def moment(at_ms: int) -> datetime:
+def from_ms(at_ms: int) -> datetime:
     """Convert milliseconds since 1970 to a datetime in UTC."""
     seconds, milliseconds = divmod(at_ms, 1000)
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=milliseconds * 1000)
 
 
-def spell(at: datetime) -> str:
+def format_time(at: datetime) -> str:
     """Format a datetime in UTC as it is stored in documents."""
     return at.isoformat().replace("+00:00", "Z")
 
 
-def in_ms(at: datetime) -> int:
+def to_ms(at: datetime) -> int:
     """Convert a datetime to milliseconds since 1970."""
     return round(at.timestamp() * 1000)
 

@@ -73,11 +73,13 @@ class CachedOutline(Struct, frozen=True, kw_only=True):
     note: str = ""
     """Why the body was not parsed as expected; "" if it was."""
     drawn_by: int = 0
-    """The value of `DRAWN_BY` when the outline was made; outlines of older versions are made again.
+    """The value of `OUTLINE_VERSION` when the outline was made.
+
+    Outlines of older versions are made again.
     """
 
 
-DRAWN_BY = 3
+OUTLINE_VERSION = 3
 """Incremented when outlines change."""
 
 

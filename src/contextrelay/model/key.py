@@ -67,7 +67,7 @@ class Key(Struct, frozen=True, kw_only=True):
         return self.tenant is None and not self.is_limited
 
 
-class KeptKey(Struct, frozen=True, kw_only=True):
+class StoredKey(Struct, frozen=True, kw_only=True):
     """A key as the ledger stores it."""
 
     key: Key
@@ -102,7 +102,7 @@ class Usage(Struct, frozen=True, kw_only=True):
     last_used_at: datetime | None
 
 
-def spell_token(key_id: bytes, secret: bytes) -> str:
+def format_token(key_id: bytes, secret: bytes) -> str:
     """Format a token from random bytes."""
     return f"relay_{key_id.hex()}_{secret.hex()}"
 
@@ -114,7 +114,7 @@ def token_hash(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def key_id_in(token: str) -> str | None:
+def parse_key_id(token: str) -> str | None:
     """Return the key id in a token, or None if the token is malformed."""
     match = _TOKEN.match(token)
     return None if match is None else match[1]

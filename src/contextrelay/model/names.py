@@ -48,6 +48,6 @@ def tenant_prefix(tenant: str) -> str:
     return f"{TENANTS}{tenant}/"
 
 
-def full_log(tenant: str | None, log: str) -> str:
+def tenant_log(tenant: str | None, log: str) -> str:
     """Return the name in the store of a tenant's log; None for the store's own."""
     return log if tenant is None else tenant_prefix(tenant) + log

@@ -6,12 +6,12 @@ from typing import Any, Literal, NamedTuple, cast
 
 from msgspec import to_builtins
 
-ABOUT = "PROJECT.md"
+PROJECT_FILE = "PROJECT.md"
 STATE = "state.json"
 DECISIONS = "decisions.md"
 TODOS = "todos.json"
 # In the order in which a new session reads them.
-FILES = (ABOUT, STATE, TODOS, DECISIONS)
+FILES = (PROJECT_FILE, STATE, TODOS, DECISIONS)
 # In the same folder: the lock, the journal and copies. Ignored by git.
 OWN_FOLDER = ".relay-project"
 

@@ -76,13 +76,13 @@ def caller_name(key: Key) -> str:
     return key.name or key.id
 
 
-def writer(event: Event) -> str:
+def writer_name(event: Event) -> str:
     """Return the writer of an event: the verified key, and the name its holder gave."""
     caller = event.detail.get(CALLER)
-    return named(caller, event.by) if caller and isinstance(caller, str) else event.by
+    return label_caller(caller, event.by) if caller and isinstance(caller, str) else event.by
 
 
-def named(caller: str, label: str) -> str:
+def label_caller(caller: str, label: str) -> str:
     """Combine a verified caller with a self-chosen label, which comes after it."""
     return caller if label in (caller, "you") else f"{caller} as {label}"
 

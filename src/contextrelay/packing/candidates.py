@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct, ValidationError, convert
 
-from contextrelay.model.artifact import Artifact, in_ms
+from contextrelay.model.artifact import Artifact, to_ms
 from contextrelay.model.package import Block, BlockType
 from contextrelay.state.schema import AHEAD
 
@@ -81,7 +81,7 @@ def artifact_block(
             content,
             "KNOWLEDGE",
             metadata={"ref": artifact.ref},
-            timestamp=in_ms(artifact.created_at),
+            timestamp=to_ms(artifact.created_at),
             references=(artifact.ref,),
         )
     return Block(
@@ -90,7 +90,7 @@ def artifact_block(
         fields.type,
         fields.relevance_score,
         {**fields.metadata, "ref": artifact.ref},
-        fields.timestamp or in_ms(artifact.created_at),
+        fields.timestamp or to_ms(artifact.created_at),
         fields.group,
         fields.references if is_whole else (*fields.references, artifact.ref),
     )
@@ -119,6 +119,6 @@ def _id(name: str, entry: dict[str, Any]) -> str:
 def _at(entry: dict[str, Any]) -> int:
     at = entry.get("at")
     try:
-        return in_ms(datetime.fromisoformat(at)) if isinstance(at, str) else 0
+        return to_ms(datetime.fromisoformat(at)) if isinstance(at, str) else 0
     except (ValueError, OverflowError):
         return 0

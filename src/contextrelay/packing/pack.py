@@ -23,7 +23,7 @@ from contextrelay.packing.relevance import Relevance
 PACK_BLOCKS_MAX = 1_000_000
 
 
-Shorten = Callable[[Block, int], str | None]
+Digester = Callable[[Block, int], str | None]
 """Returns a replacement for a block of that many tokens, a digest with a ref, or None."""
 
 DECAY_A_MINUTE = 0.95
@@ -45,7 +45,7 @@ def pack(
     count: Callable[[str], int] | None = None,
     embed: Embed | None = None,
     relevance: Relevance | None = None,
-    shorten: Shorten | None = None,
+    shorten: Digester | None = None,
     digests: Collection[str] = (),
     tokens: Mapping[str, int] | None = None,
 ) -> Package:

@@ -85,7 +85,7 @@ retry attempt; crash fail
 
 
 @cache
-def framing() -> frozenset[str]:
+def framing_words() -> frozenset[str]:
     """Return the stems of words that only frame a question."""
     return frozenset(map(stem, _FRAMING.split()))
 

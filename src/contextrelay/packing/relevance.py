@@ -23,7 +23,7 @@ from contextrelay.packing.embeddings import Embed, Vectors
 from contextrelay.packing.related_words import (
     BEGINNING_CHARS,
     begin_alike,
-    framing,
+    framing_words,
     synonyms,
 )
 from contextrelay.packing.turn_features import (
@@ -177,7 +177,7 @@ class Relevance:
         """Return the score of each position for a query."""
         asked = self._parse_query(query)
         summed = [0.0] * len(self._ids)
-        how_asked = framing().intersection(asked.meant)
+        how_asked = framing_words().intersection(asked.meant)
         for word, reached in asked.reached.items():
             is_framing = word in how_asked and len(how_asked) < len(asked.meant)
             share = self._weights.framing if is_framing else 1.0

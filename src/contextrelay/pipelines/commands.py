@@ -22,7 +22,7 @@ from contextrelay.cli.terminal import ERASE_BELOW, REDRAW, UP
 from contextrelay.errors import Invalid, NotFound
 from contextrelay.limits import PIPELINE_PARALLEL_DEFAULT, PIPELINE_PARALLEL_MAX
 from contextrelay.model.pipeline import PipelineRun, StepView
-from contextrelay.model.run import FINAL, named
+from contextrelay.model.run import FINAL, label_caller
 from contextrelay.pipelines import runs
 from contextrelay.pipelines.approval import ApprovalDecision
 from contextrelay.pipelines.definition import STDIN, check_inputs, read_text, typed, typed_input
@@ -497,7 +497,7 @@ def _decider(args: Namespace) -> str:
         user = getpwuid(os.getuid()).pw_name  # The environment variable USER can be forged.
     except KeyError:
         user = f"user {os.getuid()}"
-    return named(user, args.by)
+    return label_caller(user, args.by)
 
 
 def _decide(args: Namespace, console: Console, decision: ApprovalDecision) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from contextrelay.documents.values import is_list, is_object, same, shown
+from contextrelay.documents.values import is_equal, is_list, is_object, quote_value
 from contextrelay.errors import Invalid
 
 TEMPLATE_PATH_MAX = 32
@@ -73,7 +73,7 @@ def parse_value(text: str) -> Value:
     match = _VALUE.fullmatch(text.strip())
     if match is None:
         raise Invalid(
-            f"invalid value {shown(text.strip())}",
+            f"invalid value {quote_value(text.strip())}",
             "use a value such as inputs.topic, steps.plan.ref or item.name, without calls or "
             "operators;"
             " {{{{ for literal braces",
@@ -81,11 +81,12 @@ def parse_value(text: str) -> Value:
     parts = [name or int(index) for name, index in _PART.findall(match[2])]
     if match[1] not in ROOTS:
         raise Invalid(
-            f"unknown value {shown(match[1])}", f"a value starts with one of: {', '.join(ROOTS)}"
+            f"unknown value {quote_value(match[1])}",
+            f"a value starts with one of: {', '.join(ROOTS)}",
         )
     if len(parts) > TEMPLATE_PATH_MAX:
         raise Invalid(
-            f"value too deep: {shown(text.strip())}", f"at most {TEMPLATE_PATH_MAX} parts"
+            f"value too deep: {quote_value(text.strip())}", f"at most {TEMPLATE_PATH_MAX} parts"
         )
     return Value(match[1], tuple(parts))
 
@@ -135,7 +136,7 @@ def look_up(value: Value, known: Mapping[str, Any]) -> Any:
         is_there = part < len(here) if is_list(here) and isinstance(part, int) else False
         if not is_there and not (is_object(here) and part in here):
             raise Invalid(
-                f"{{{{{value}}}}} has no value: {shown(str(part))} not found",
+                f"{{{{{value}}}}} has no value: {quote_value(str(part))} not found",
                 "check the result of the step before: relay pipeline show RUN",
             )
         found = found[part]
@@ -271,11 +272,11 @@ def _compare(sign: str, left: Any, right: Any) -> bool:
     try:
         match sign:
             case "==":
-                return same(left, right)
+                return is_equal(left, right)
             case "!=":
-                return not same(left, right)
+                return not is_equal(left, right)
             case "in" if is_list(right):
-                return any(same(left, each) for each in right)
+                return any(is_equal(left, each) for each in right)
             case "in":
                 return left in right
             case _:
@@ -299,7 +300,7 @@ def parse_condition(text: str) -> Expression:
     reader = _Reader(_tokens(text))
     expression = reader.joined("or", 0)
     if (left := reader.peek()) is not None:
-        raise Invalid(f"unexpected {shown(left)}", "join two conditions with and, or")
+        raise Invalid(f"unexpected {quote_value(left)}", "join two conditions with and, or")
     return expression
 
 
@@ -310,7 +311,7 @@ def _tokens(text: str) -> list[str]:
         match = _TOKEN.match(text, place)
         if match is None:
             raise Invalid(
-                f"invalid syntax: {shown(text[place:].strip()[:20])}",
+                f"invalid syntax: {quote_value(text[place:].strip()[:20])}",
                 "use values, literals, == != < <= > >= in, and, or, not, parentheses",
             )
         tokens.append(match[0].strip())
@@ -374,7 +375,8 @@ class _Reader:
         while (token := self._take()) != "]":
             if (literal := _literal(token)) is None:
                 raise Invalid(
-                    f"unexpected {shown(token)} in a list", "lists contain quoted texts and numbers"
+                    f"unexpected {quote_value(token)} in a list",
+                    "lists contain quoted texts and numbers",
                 )
             values.append(literal.value)
             if self.peek() != "]" and self._take() != ",":

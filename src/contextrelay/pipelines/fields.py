@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar, cast, get_args
 
 from contextrelay.documents.bounds import check_label, check_name
-from contextrelay.documents.values import shown
+from contextrelay.documents.values import quote_value
 from contextrelay.errors import Invalid
 from contextrelay.limits import FOREACH_ITEMS_MAX, NAME_CHARS_MAX, PIPELINE_PARALLEL_MAX, TTL_S_MAX
 from contextrelay.model.artifact import ArtifactType
@@ -50,7 +50,7 @@ def anything(value: Any) -> Any:
 
 def text(value: Any) -> str:
     if not isinstance(value, str):
-        raise Invalid(f"expected text, got {shown(str(value)[:40])}", "put it in quotes")
+        raise Invalid(f"expected text, got {quote_value(str(value)[:40])}", "put it in quotes")
     return value
 
 
@@ -64,7 +64,9 @@ def word(value: Any) -> str:
 def fixed(value: Any) -> str:
     """Parse a text that may not contain values."""
     if "{{" in word(value):
-        raise Invalid(f"values are not allowed here: {shown(value[:40])}", "write the text itself")
+        raise Invalid(
+            f"values are not allowed here: {quote_value(value[:40])}", "write the text itself"
+        )
     return value
 
 
@@ -160,7 +162,9 @@ def environment(value: Any) -> dict[str, Template]:
     for name, each in mapping(value).items():
         if not _ENV_NAME.fullmatch(name):
             at = {"at": [name]}
-            raise Invalid(f"invalid variable name {shown(name)}", "use letters, digits and _", at)
+            raise Invalid(
+                f"invalid variable name {quote_value(name)}", "use letters, digits and _", at
+            )
         if name in _OURS:
             raise Invalid(f"{name} is reserved", "use another name", {"at": [name]})
         plain = str(each) if type(each) in (int, float) else each
@@ -187,10 +191,14 @@ def duration(value: Any) -> float:
     """Parse a duration in seconds: a number, or a text such as 30s, 5m, 2h."""
     match = _DURATION.fullmatch(str(value).strip()) if type(value) is not bool else None
     if match is None:
-        raise Invalid(f"invalid duration {shown(str(value)[:40])}", "use for example 30s, 5m or 2h")
+        raise Invalid(
+            f"invalid duration {quote_value(str(value)[:40])}", "use for example 30s, 5m or 2h"
+        )
     seconds = float(match[1]) * _UNITS_S[match[2] or "s"]
     if not 0 < seconds <= STEP_S_MAX:
-        raise Invalid(f"{shown(str(value)[:40])} is out of range", f"at most {STEP_S_MAX:,} s")
+        raise Invalid(
+            f"{quote_value(str(value)[:40])} is out of range", f"at most {STEP_S_MAX:,} s"
+        )
     return seconds
 
 
@@ -205,7 +213,7 @@ def cache(value: Any) -> int | None:
 
 def function(value: Any) -> str:
     if not _FUNCTION.fullmatch(text(value)):
-        raise Invalid(f"invalid function {shown(value)}", "use package.module:function")
+        raise Invalid(f"invalid function {quote_value(value)}", "use package.module:function")
     return value
 
 
@@ -213,7 +221,7 @@ def _number(least: int, most: int) -> Callable[[Any], int]:
     def read(value: Any) -> int:
         if type(value) is not int or not least <= value <= most:
             raise Invalid(
-                f"{shown(str(value)[:40])} is out of range",
+                f"{quote_value(str(value)[:40])} is out of range",
                 f"use an integer from {least} to {most:,}",
             )
         return value
@@ -223,7 +231,9 @@ def _number(least: int, most: int) -> Callable[[Any], int]:
 
 def _amount(value: Any) -> float:
     if type(value) not in (int, float) or not 0 < value <= 1_000_000:
-        raise Invalid(f"invalid amount {shown(str(value)[:40])}", "use dollars, for example 0.50")
+        raise Invalid(
+            f"invalid amount {quote_value(str(value)[:40])}", "use dollars, for example 0.50"
+        )
     return float(value)
 
 
@@ -231,7 +241,7 @@ def _one_of(*allowed: str) -> Callable[[Any], str]:
     def read(value: Any) -> str:
         if value not in allowed:
             raise Invalid(
-                f"invalid value {shown(str(value)[:40])}", f"use one of: {', '.join(allowed)}"
+                f"invalid value {quote_value(str(value)[:40])}", f"use one of: {', '.join(allowed)}"
             )
         return value
 

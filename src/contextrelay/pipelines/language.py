@@ -11,8 +11,8 @@ from typing import Any, Literal, NamedTuple, cast, get_args
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from contextrelay.documents.args_schema import check_words
-from contextrelay.documents.values import shown
+from contextrelay.documents.args_schema import check_keywords
+from contextrelay.documents.values import quote_value
 from contextrelay.errors import Invalid, TooLarge
 from contextrelay.model.artifact import ArtifactType
 from contextrelay.pipelines import fields
@@ -44,7 +44,7 @@ class Table:
         for name in node.keys:
             if name not in table:
                 meant = suggestion(name, table)
-                refuse(file, node.keys[name], f"unknown field {shown(name)} in {what}", meant)
+                refuse(file, node.keys[name], f"unknown field {quote_value(name)} in {what}", meant)
         for name, field in table.items():
             if field.is_required and name not in node.keys:
                 refuse(file, node.place, f"missing field {name!r} in {what}", f"add {name}:")
@@ -76,7 +76,7 @@ class Table:
         for each in node.keys:
             if not fields.NAME.fullmatch(each):
                 hint = "use letters, digits, - and _; at most 64, starting with a letter"
-                refuse(self.file, node.keys[each], f"invalid name {shown(each)}", hint)
+                refuse(self.file, node.keys[each], f"invalid name {quote_value(each)}", hint)
         return node.items()
 
     def place_of(self, name: str) -> SourcePosition:
@@ -224,7 +224,7 @@ def read_budget(given: Mapping[str, Any], before: RunBudget) -> RunBudget | None
     for name, value in given.items():
         if name not in fields.BUDGET:
             raise Invalid(
-                f"unknown field {shown(name)} in a budget", suggestion(name, fields.BUDGET)
+                f"unknown field {quote_value(name)} in a budget", suggestion(name, fields.BUDGET)
             )
         try:
             read[name] = fields.BUDGET[name].read(value)
@@ -272,7 +272,7 @@ def check_input(taken: Input, value: Any) -> Any:
         "object": lambda each: isinstance(each, dict),
     }
     if not checks[taken.type](value):
-        got = shown(str(value)[:40])
+        got = quote_value(str(value)[:40])
         raise Invalid(
             f"invalid {taken.name}: expected {taken.type}, got {got}",
             f"pass a value of type {taken.type}",
@@ -357,7 +357,7 @@ def _out(file: str, step: Table) -> Out:
     made = Out(**step.part("out", "out", fields.OUT).values())
     if made.schema is not None:
         try:
-            check_words(made.schema, "out.schema")
+            check_keywords(made.schema, "out.schema")
         except Invalid as error:
             place = step.node.value["out"].value["schema"].place_in(error.details)
             refuse(file, place, error.message, error.hint)
@@ -413,7 +413,7 @@ def _check_names(
     """Refuse references to unknown steps, inputs and results."""
     for need in step.needs:
         if need not in steps:
-            message = f'step "{step.name}": unknown step {shown(need)}'
+            message = f'step "{step.name}": unknown step {quote_value(need)}'
             refuse(file, _place_of_need(node, need), message, suggestion(need, steps))
     for value in values_in(step):
 
@@ -425,7 +425,7 @@ def _check_names(
         if value.root == "item" and step.foreach is None:
             wrong("{{item}} needs foreach:", "add foreach: to the step")
         elif value.root == "inputs" and first not in inputs:
-            wrong(f"unknown input {shown(first)}", suggestion(first, inputs or ["none"]))
+            wrong(f"unknown input {quote_value(first)}", suggestion(first, inputs or ["none"]))
         elif value.root == "steps" and (len(value.path) < 2 or value.path[1] not in STEP_FIELDS):
             known = ", ".join(f"{{{{steps.{first}.{field}}}}}" for field in STEP_FIELDS)
             wrong(f"{{{{{value}}}}} is not a result of a step", f"use one of {known}")
@@ -516,7 +516,7 @@ def as_mermaid(needs: Mapping[str, Sequence[str]], labels: Mapping[str, str]) ->
     number = {name: f"s{index}" for index, name in enumerate(needs)}
     lines = ["flowchart TD"]
     for name in needs:
-        # Mermaid cannot escape a quote except by its character code.
+        # Mermaid cannot escape a quote_value except by its character code.
         label = f"{name}: {labels[name]}".replace('"', "#quot;")
         lines.append(f'  {number[name]}["{label}"]')
     lines += (f"  {number[before]} --> {number[name]}" for before, name in _edges(needs))

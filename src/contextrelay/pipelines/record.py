@@ -23,7 +23,7 @@ from contextrelay.model.pipeline import (
     StepDetail,
     StepView,
 )
-from contextrelay.model.run import FINAL, StepStatus, writer
+from contextrelay.model.run import FINAL, StepStatus, writer_name
 from contextrelay.model.thread import Event, Numbered
 from contextrelay.pipelines.language import RunBudget
 from contextrelay.runs.prices import spell_price
@@ -214,7 +214,7 @@ class RunRecord:
             return
         if not detail.decided_by:  # A decision may arrive while no process runs.
             self._last = event.at
-        by = detail.decided_by or (writer(event) if detail.kind == "approve" else event.by)
+        by = detail.decided_by or (writer_name(event) if detail.kind == "approve" else event.by)
         self.steps[detail.step] = StepRecord(detail=detail, by=by, at=event.at)
 
     @property

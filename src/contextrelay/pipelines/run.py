@@ -24,7 +24,7 @@ from contextrelay.client.relay import Relay
 from contextrelay.errors import Conflict, NotFound, RelayError
 from contextrelay.limits import RUN_LOOK_S
 from contextrelay.model.pipeline import PipelineRun, RunStatus, StepView
-from contextrelay.model.run import StepStatus, writer
+from contextrelay.model.run import StepStatus, writer_name
 from contextrelay.pipelines.approval import Waits
 from contextrelay.pipelines.completion import (
     OF_THE_STORE,
@@ -275,7 +275,7 @@ class ActiveRun:
         self._waits.listen()
         for numbered in follow(self._relay, self._record):
             if numbered.event.type == CANCEL:
-                self.cancel(f"cancelled by {writer(numbered.event)}")
+                self.cancel(f"cancelled by {writer_name(numbered.event)}")
         for unit, decided in self._waits.decided(self._record):
             self._heard(view_of(unit.key, decided))
             self._ended(unit, result_of(decided))

@@ -25,7 +25,7 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from contextrelay.documents.values import shown
+from contextrelay.documents.values import quote_value
 from contextrelay.errors import Invalid, TooLarge
 from contextrelay.limits import PIPELINE_BYTES_MAX
 
@@ -140,7 +140,10 @@ def read_yaml(text: str, file: str) -> YamlNode:
             refuse(file, place, "tab in the indentation", "indent with spaces")
         problem = getattr(error, "problem", None) or str(error)
         refuse(
-            file, place, f"invalid YAML: {problem}", "fix the line; quote texts that contain : or #"
+            file,
+            place,
+            f"invalid YAML: {problem}",
+            "fix the line; quote_value texts that contain : or #",
         )
     if node is None or not isinstance(node.value, dict):
         place = node.place if node else SourcePosition(1, 1)
@@ -225,7 +228,12 @@ class _Builder:
         if isinstance(event, AliasEvent) or event.anchor:
             refuse(self._file, place, "aliases and anchors are not allowed", "write out the value")
         if getattr(event, "tag", None) and not isinstance(event, AliasEvent):
-            refuse(self._file, place, f"tags are not allowed: {shown(event.tag)}", "remove the tag")
+            refuse(
+                self._file,
+                place,
+                f"tags are not allowed: {quote_value(event.tag)}",
+                "remove the tag",
+            )
 
     def _list(self, events: Iterator[Event], depth: int) -> list[YamlNode]:
         values: list[YamlNode] = []
@@ -246,7 +254,7 @@ class _Builder:
                     self._file, key.place, "the merge key << is not allowed", "write out the fields"
                 )
             if name in values:
-                again = f"duplicate key {shown(name)}, first at line {keys[name].line}"
+                again = f"duplicate key {quote_value(name)}, first at line {keys[name].line}"
                 refuse(self._file, key.place, again, "remove one of them")
             values[name] = self._node(next(events), events, depth + 1)
             keys[name] = key.place

@@ -17,11 +17,11 @@ from contextrelay.documents.values import is_object
 from contextrelay.errors import RelayError
 from contextrelay.limits import REVIEW_DUE_S
 from contextrelay.model.project import (
-    ABOUT,
     DECISIONS,
     FILES,
     OWN_FOLDER,
     PRIORITIES,
+    PROJECT_FILE,
     STATE,
     STATUSES,
     TODOS,
@@ -101,7 +101,7 @@ def check(folder: Path, now: str) -> list[FileFinding]:
 
 def _check_about(text: str, now: str) -> Iterator[FileFinding]:
     if not any(line.startswith("# ") for line in text.removeprefix(confined.BOM).splitlines()):
-        yield FileFinding(ABOUT, "hint", "no heading with a name", "start it with: # Name")
+        yield FileFinding(PROJECT_FILE, "hint", "no heading with a name", "start it with: # Name")
 
 
 def _check_state(text: str, now: str) -> Iterator[FileFinding]:
@@ -163,7 +163,7 @@ def _check_decisions(text: str, now: str) -> Iterator[FileFinding]:
 
 
 _CHECKS = {
-    ABOUT: _check_about,
+    PROJECT_FILE: _check_about,
     STATE: _check_state,
     TODOS: _check_todos,
     DECISIONS: _check_decisions,

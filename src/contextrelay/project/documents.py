@@ -11,7 +11,7 @@ import json
 import re
 from typing import Any
 
-from contextrelay.documents.values import is_list, is_object, read_json, same
+from contextrelay.documents.values import is_equal, is_list, is_object, read_json
 from contextrelay.errors import Broken, Conflict, Invalid, Refused
 from contextrelay.limits import PROJECT_FILE_BYTES_MAX
 from contextrelay.model.project import DECISIONS, STATE, Clash, ProjectTexts
@@ -110,7 +110,7 @@ def dump_document(value: Any, old: str | None = None) -> str:
         Invalid: the value cannot be written as JSON.
     """
     before: Any = {} if old is None else _load(old, "the old text")
-    if old is not None and same(before, value):
+    if old is not None and is_equal(before, value):
         return old
     if is_object(before) and is_object(value):
         value = {name: value[name] for name in before if name in value} | value
@@ -189,7 +189,7 @@ def merge(base: Any, ours: Any, theirs: Any, field: str = "") -> tuple[Any, list
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    return one is other if _MISSING in (one, other) else same(one, other)
+    return one is other if _MISSING in (one, other) else is_equal(one, other)
 
 
 def _merge_named(
@@ -208,7 +208,7 @@ def _merge_named(
 
 def _merge_lists(base: list[Any], ours: list[Any], theirs: list[Any]) -> list[Any]:
     def has(values: list[Any], value: Any) -> bool:
-        return any(same(value, each) for each in values)
+        return any(is_equal(value, each) for each in values)
 
     removed = [each for each in base if not has(ours, each)]
     result = [each for each in theirs if not has(removed, each)]
@@ -236,7 +236,7 @@ def add_conflicts(state: Document, clashes: list[Clash], now: str) -> None:
     known = conflicts_of(state)
     for clash in clashes:
         entry = clash._asdict()
-        if not any(all(same(each.get(name), entry[name]) for name in entry) for each in known):
+        if not any(all(is_equal(each.get(name), entry[name]) for name in entry) for each in known):
             known.append({**entry, "at": now})
     if clashes:
         state[CONFLICTS] = known

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from contextrelay.documents.values import is_object, same
+from contextrelay.documents.values import is_equal, is_object
 from contextrelay.errors import Conflict, Gone, NotFound, Unavailable
 from contextrelay.limits import PROJECT_OWN_BYTES_MAX, RETRIES_MAX
 from contextrelay.model.project import OWN_FOLDER, STATE, TODOS, ProjectTexts, todo_of
@@ -94,7 +94,7 @@ class Link:
 
         from msgspec import to_builtins
 
-        from contextrelay.documents.diff import difference
+        from contextrelay.documents.diff import diff_values
 
         facts = facts_of(texts)
         now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
@@ -102,7 +102,7 @@ class Link:
         for _ in range(RETRIES_MAX):
             state = thread.state()
             changed = _with_facts(state["facts"], facts, now)
-            patch = [to_builtins(each) for each in difference(state["facts"], changed, "/facts")]
+            patch = [to_builtins(each) for each in diff_values(state["facts"], changed, "/facts")]
             if not patch:
                 return
             with suppress(Conflict):
@@ -173,7 +173,7 @@ def _with_facts(
             result.append(fact)
         elif key in left:
             value = left.pop(key)
-            is_same = same(fact["value"], value)
+            is_same = is_equal(fact["value"], value)
             result.append(fact if is_same else {**fact, "value": value, "at": at})
     new = ({"id": key, "key": key, "value": value, "at": at} for key, value in left.items())
     return [*result, *new]

@@ -94,12 +94,12 @@ def _counted(savings: Savings) -> list[str]:
 )
 def report(args: Namespace, console: Console) -> None:
     """Write a report of a thread: state, decisions, artifacts, timeline, savings."""
-    from contextrelay.report.page import gather
+    from contextrelay.report.page import read_report
 
     chosen = thread_argument.choose_thread(console, args)
     kind = args.format or ("json" if console.is_json else "md")
     with console.busy("gathering"):
-        gathered = gather(chosen.thread)
+        gathered = read_report(chosen.thread)
         if kind == "html":
             from contextrelay.report.page import page as write
         elif kind == "json":

@@ -106,7 +106,7 @@ class Report(Struct, frozen=True, kw_only=True):
         return self.thread.name or self.thread.thread_id
 
 
-def gather(thread: Thread) -> Report:
+def read_report(thread: Thread) -> Report:
     """Read everything that a report needs."""
     view = thread.show()
     state = thread.state(view.version)

@@ -21,7 +21,7 @@ from contextrelay.limits import RETRIES_MAX
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.thread import EventPage, ThreadView
 from contextrelay.state import schema
-from contextrelay.state.entries import NewEntry, State, addition, resolution
+from contextrelay.state.entries import NewEntry, State, entry_operations, resolve_operations
 from contextrelay.verbs import FinishRun, Peek, ReadEvents, ReadState, ShowThread
 
 RUN_ENTRY_CHARS_MAX = 2_000
@@ -128,9 +128,9 @@ class Draft(Struct, frozen=True):
         done: list[Operation] = []
         holder = [state]
         for id in self.resolved:
-            done += _applied(holder, resolution(state, id))
+            done += _applied(holder, resolve_operations(state, id))
         for entry in self.entries:
-            chosen, operations = addition(state, entry, at)
+            chosen, operations = entry_operations(state, entry, at)
             ids.append(chosen)
             done += _applied(holder, operations)
         done += (schema.artifact(each.ref, each.type, each.name) for each in self.artifacts)

@@ -16,7 +16,7 @@ from msgspec.json import decode
 from msgspec.structs import replace
 
 from contextrelay.client.flow import Flow, Give, Items, Work, for_each
-from contextrelay.documents.diff import difference
+from contextrelay.documents.diff import diff_values
 from contextrelay.documents.patch import Operation
 from contextrelay.documents.pointer import find, parse
 from contextrelay.errors import Gone, Invalid, NotFound, RelayError
@@ -348,7 +348,7 @@ def replay_again(
     yield from for_each(past_events(thread, version), asking.follow)
     old = yield from _comparable(thread, source.version)
     new = yield from _comparable(fork)
-    changes = [to_builtins(each) for each in difference(old, new)]
+    changes = [to_builtins(each) for each in diff_values(old, new)]
     return Replay(
         thread_id=thread,
         fork=fork,

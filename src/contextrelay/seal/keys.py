@@ -92,7 +92,7 @@ def _why(spelled: str) -> str:
     return "use the whole URL exactly as it was printed, including everything after the #"
 
 
-def cannot_open(hint: str = "") -> Sealed:
+def decryption_error(hint: str = "") -> Sealed:
     """Return the same error for every decryption failure, so that a forger learns nothing."""
     return Sealed(CANNOT_OPEN, hint or "the key is wrong, or the stored data was changed")
 

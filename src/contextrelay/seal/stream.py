@@ -21,7 +21,7 @@ from msgspec import Struct
 from contextrelay.errors import Refused, Sealed, TooLarge
 from contextrelay.limits import SEAL_CHUNK_BYTES, SEAL_CHUNKS_MAX
 from contextrelay.model.artifact import SealFormat
-from contextrelay.seal.keys import SealKey, cannot_open
+from contextrelay.seal.keys import SealKey, decryption_error
 
 MAGIC = b"\x89relayk2"
 """No UTF-8 text starts with its first byte: sealed data is never taken for text."""
@@ -102,7 +102,7 @@ def span(sealed_bytes: int, start: int, stop: int | None) -> ChunkSpan:
     chunks = -(-(sealed_bytes - HEADER_BYTES) // SEALED_CHUNK_BYTES)
     size_bytes = sealed_bytes - HEADER_BYTES - TAG_BYTES * chunks
     if chunks < 1 or size_bytes < 0 or sealed_size(size_bytes) != sealed_bytes:
-        raise cannot_open()
+        raise decryption_error()
     last = chunks - 1
     begin = min(start, size_bytes)
     end = size_bytes if stop is None else max(begin, min(stop, size_bytes))
@@ -121,7 +121,7 @@ def span(sealed_bytes: int, start: int, stop: int | None) -> ChunkSpan:
     )
 
 
-def first_stop(stop: int | None) -> int | None:
+def sealed_stop(stop: int | None) -> int | None:
     """Return the end of the range to read from a sealed body for the bytes before `stop`."""
     if stop is None:
         return None
@@ -140,7 +140,7 @@ def sealed(
         TooLarge: it has too many chunks.
     """
     assert len(prefix) == PREFIX_BYTES
-    cipher, authenticated, pieces, index = _cipher(key), key.seal_id + described, Pieces(), 0
+    cipher, authenticated, pieces, index = _cipher(key), key.seal_id + described, ByteQueue(), 0
     yield _START + prefix
     for chunk in chunks:
         pieces.add(chunk)
@@ -190,7 +190,7 @@ class Opener:
         self._not_opened = InvalidTag
         self._cipher = _cipher(key)
         self._data = key.seal_id + described
-        self._pieces = Pieces()
+        self._pieces = ByteQueue()
         self._index = chosen.first
         self._last = chosen.last
         self._left_bytes = chosen.stop - chosen.start
@@ -213,7 +213,7 @@ class Opener:
             if part := self._cut(opened):
                 yield part
         if not self._left_bytes and self._pieces.size_bytes:
-            raise cannot_open()
+            raise decryption_error()
 
     def finish(self) -> None:
         """Check that everything was received.
@@ -222,7 +222,7 @@ class Opener:
             Sealed: something is missing.
         """
         if self._left_bytes:
-            raise cannot_open("the sealed body is truncated")
+            raise decryption_error("the sealed body is truncated")
 
     def _open(self, chunk: bytes | memoryview) -> bytes:
         nonce = _nonce(self._nonce, self._index, self._index == self._last)
@@ -230,7 +230,7 @@ class Opener:
         try:
             return self._cipher.decrypt(nonce, chunk, self._data)
         except self._not_opened:
-            raise cannot_open() from None
+            raise decryption_error() from None
 
     def _cut(self, opened: bytes) -> bytes:
         """Return the part of a chunk that belongs to the slice."""
@@ -244,11 +244,11 @@ class Opener:
 
 def _prefix_in(header: bytes) -> bytes:
     if len(header) != HEADER_BYTES or not header.startswith(_START):
-        raise cannot_open("not sealed in this format")
+        raise decryption_error("not sealed in this format")
     return header[len(_START) :]
 
 
-class Pieces:
+class ByteQueue:
     """Regroups bytes into other chunk sizes, copying only across boundaries."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ from contextrelay.cli.parser import arg, takes, whole
 from contextrelay.client.transport.local import Local, default_address, open_stores
 from contextrelay.errors import Invalid, Unavailable
 from contextrelay.limits import LIST_ITEMS_MAX, SERVER_WORKERS_MAX
-from contextrelay.model.key import IssuedKey, KeptKey, Key, token_hash
+from contextrelay.model.key import IssuedKey, Key, StoredKey, token_hash
 from contextrelay.verbs import ListKeys, NewKey
 
 PORT = 8787
@@ -273,8 +273,8 @@ def _every_key(store: Local) -> Iterator[Key]:
         yield from listing.keys
 
 
-def _kept(made: IssuedKey) -> KeptKey:
-    return KeptKey(key=made.key, sha256=token_hash(made.token))
+def _kept(made: IssuedKey) -> StoredKey:
+    return StoredKey(key=made.key, sha256=token_hash(made.token))
 
 
 def _url(args: Namespace, port: int) -> str:

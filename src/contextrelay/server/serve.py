@@ -27,7 +27,7 @@ from contextrelay.content.untrusted.hidden_chars import spell_hidden
 from contextrelay.core import answer
 from contextrelay.errors import Invalid
 from contextrelay.limits import KEEPALIVE_S, KIB
-from contextrelay.model.key import KeptKey
+from contextrelay.model.key import StoredKey
 from contextrelay.server.app import A2AOptions, App, ServerContext
 from contextrelay.server.bounds import ServerBounds
 from contextrelay.server.hosts import guard, is_loopback
@@ -75,7 +75,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     workers: int = 1
     needs_token: bool = False
     """If True, a key is required on loopback too; elsewhere it always is."""
-    first_key: KeptKey | None = None
+    first_key: StoredKey | None = None
     """A key to create, for a store that only exists in this process."""
     a2a: tuple[str, ...] | None = None
     """Agents to serve over A2A, as NAME=KIND:WHAT; () for the default one, None for no A2A."""

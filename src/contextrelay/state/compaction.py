@@ -22,7 +22,7 @@ _COMPACTED = re.compile(
 _COMPACTED_CHARS_MAX = 100
 
 
-def compaction(state: dict[str, Any]) -> list[Operation]:
+def compact(state: dict[str, Any]) -> list[Operation]:
     """Return the operations that compact a state; none if it is compact."""
     actions: list[dict[str, Any]] = state["last_actions"]
     artifacts: list[dict[str, Any]] = state["artifacts"]

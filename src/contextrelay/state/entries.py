@@ -52,7 +52,7 @@ _ENDINGS = (("open_questions", ("open",), "resolved"), ("plan", schema.AHEAD, "d
 _WAITING_SHOWN = 10
 
 
-def addition(state: State, entry: NewEntry, at: str) -> tuple[str, list[Operation]]:
+def entry_operations(state: State, entry: NewEntry, at: str) -> tuple[str, list[Operation]]:
     """Return the id of a new entry and the patch to add it; a fact replaces those with its key."""
     list_name, letter = _PLACES[entry.kind]
     items: list[State] = state[list_name]
@@ -82,7 +82,7 @@ def addition(state: State, entry: NewEntry, at: str) -> tuple[str, list[Operatio
     return chosen, [*removed, added]
 
 
-def resolution(state: State, id: str) -> list[Operation]:
+def resolve_operations(state: State, id: str) -> list[Operation]:
     """Return the patch that resolves a question or completes a step; empty if already done.
 
     Raises:

@@ -40,7 +40,7 @@ def decode(body: bytes) -> Event:
     return replace(event, hash=body[:HASH_BYTES].hex())
 
 
-def follows(body: bytes, previous: bytes) -> bool:
+def is_linked(body: bytes, previous: bytes) -> bool:
     """Return True if a body was written directly after `previous`."""
     return body[:HASH_BYTES] == _link(previous[:HASH_BYTES], body[HASH_BYTES:])
 
@@ -48,7 +48,7 @@ def follows(body: bytes, previous: bytes) -> bool:
 def first_break(bodies: Iterable[bytes], previous: bytes = b"") -> int | None:
     """Return the index of the first body that does not follow from the one before, or None."""
     for index, body in enumerate(bodies):
-        if not follows(body, previous):
+        if not is_linked(body, previous):
             return index
         previous = body
     return None

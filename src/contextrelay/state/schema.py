@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from contextrelay.documents.patch import Operation, Tree, UndoStep, touched
+from contextrelay.documents.patch import Operation, Tree, UndoStep, changed_positions
 from contextrelay.documents.pointer import parse
-from contextrelay.documents.values import is_list, is_object, shown
+from contextrelay.documents.values import is_list, is_object, quote_value
 from contextrelay.errors import Refused
 
 SCHEMA = "com.relay.state.v1"
@@ -122,8 +122,8 @@ def check_patch(operations: Iterable[Operation]) -> None:
                 )
             if tokens[0] in OWN_FIELDS:
                 raise Refused(
-                    f"operation {index}, {operation.op} {shown(path)}: /{tokens[0]} cannot be "
-                    f"patched, {OWN_FIELDS[tokens[0]]}",
+                    f"operation {index}, {operation.op} {quote_value(path)}: /{tokens[0]} cannot"
+                    f" be patched, {OWN_FIELDS[tokens[0]]}",
                     "remove this operation",
                     {"operation": index},
                 )
@@ -137,7 +137,7 @@ def check_touched(
     Raises:
         Refused: a value is invalid, or names an artifact that does not exist.
     """
-    tree = touched(steps, _RULE_DEPTH)
+    tree = changed_positions(steps, _RULE_DEPTH)
     _check(state, dict.fromkeys(_all_fields()) if tree is None else tree, is_known_artifact)
 
 
@@ -197,8 +197,8 @@ def _check_items(
         for ref in _new_refs(name, item, below):
             if not is_known_artifact(ref):
                 raise Refused(
-                    f"/{name}/{index}/{_REF_FIELDS[name]} names the artifact {shown(ref)}, which "
-                    "does not exist",
+                    f"/{name}/{index}/{_REF_FIELDS[name]} names the artifact {quote_value(ref)},"
+                    " which does not exist",
                     "add the artifact first, or remove its ref",
                 )
 

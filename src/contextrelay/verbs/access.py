@@ -10,12 +10,12 @@ from msgspec import Meta
 from contextrelay.limits import KEY_RATE_MAX, LIST_ITEMS_MAX
 from contextrelay.model.key import (
     IssuedKey,
-    KeptKey,
     Key,
     KeyId,
     KeyListing,
     Prefixes,
     Scope,
+    StoredKey,
     Tenant,
     Usage,
 )
@@ -76,7 +76,7 @@ class KeepKey(Verb[None], frozen=True):
 
     traits = Traits(needs="owner", answered_in="access")
 
-    kept: KeptKey
+    kept: StoredKey
 
 
 class CountUse(Verb[None], frozen=True):

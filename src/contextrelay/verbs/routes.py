@@ -25,7 +25,7 @@ from msgspec.structs import fields as fields_of
 from contextrelay import verbs
 from contextrelay.errors import Invalid
 from contextrelay.verbs import Stream, Verb
-from contextrelay.verbs.verb import from_json, takes, wrong
+from contextrelay.verbs.verb import fields_hint, from_json, invalid_field
 
 AnyVerb = TypeVar("AnyVerb", bound=Verb[Any])
 
@@ -109,7 +109,7 @@ class EncodedVerb(Struct, frozen=True):
     json: bytes | None
 
 
-def spell(verb: Verb[Any]) -> EncodedVerb:
+def encode_verb(verb: Verb[Any]) -> EncodedVerb:
     """Encode a verb as a request.
 
     Raises:
@@ -159,7 +159,7 @@ def _in_path(value: str) -> str:
     return quote(value, safe="") if value.strip(".") else value.replace(".", "%2E")
 
 
-def operations_in(body: bytes) -> bytes:
+def patch_operations(body: bytes) -> bytes:
     """Return the JSON of a patch whose body is a bare list of operations (RFC 6902).
 
     Raises:
@@ -172,7 +172,7 @@ def operations_in(body: bytes) -> bytes:
         raise Invalid(f"invalid {JSON_PATCH} body: expected a list of operations", hint) from None
 
 
-def read(
+def decode_verb(
     route: Route,
     in_path: Mapping[str, str],
     query: Mapping[str, str],
@@ -187,13 +187,13 @@ def read(
     values: dict[str, Any] = {**_json_object(json), **_from_query(route.verb, query), **in_path}
     for name in values:
         if name not in route.verb.__struct_fields__:
-            raise Invalid(f"unknown field {name[:80]!r}", takes(route.verb))
+            raise Invalid(f"unknown field {name[:80]!r}", fields_hint(route.verb))
     _fill_caller(route.verb, values, by)
     try:
         # Integers in a query have digits only.
         return (from_json if json else convert)(values, route.verb)
     except ValidationError as error:
-        raise wrong(route.verb, error) from None
+        raise invalid_field(route.verb, error) from None
 
 
 def _fill_caller(verb: type[Verb[Any]], values: dict[str, Any], by: str) -> None:

@@ -155,16 +155,16 @@ def _number(digits: str) -> int | float:
 _with_integers = Decoder(float_hook=_number)
 
 
-def wrong(verb: type[Verb[Any]], error: ValidationError) -> Invalid:
+def invalid_field(verb: type[Verb[Any]], error: ValidationError) -> Invalid:
     """Return the error for an invalid field, with the valid fields: `ttl_s: expected int >= 1`."""
-    return Invalid(complaint(verb, error), takes(verb))
+    return Invalid(field_error(verb, error), fields_hint(verb))
 
 
-def takes(verb: type[Verb[Any]]) -> str:
+def fields_hint(verb: type[Verb[Any]]) -> str:
     return f"fields: {', '.join(verb.__struct_fields__) or 'none'}"
 
 
-def complaint(kind: type[Struct], error: ValidationError, what: str = "") -> str:
+def field_error(kind: type[Struct], error: ValidationError, what: str = "") -> str:
     """Describe which field is invalid and why; for an enum, list the choices."""
     reason, _, place = str(error).replace("`", "").partition(" - at $.")
     field = re.split(r"[.\[]", place)[0]

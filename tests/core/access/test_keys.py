@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from contextrelay import Full, Invalid, NotFound, Refused, Relay, RelayError
 from contextrelay.core import FoundKey, find_key
 from contextrelay.core.access import KEY_FORGOTTEN_S
-from contextrelay.model.key import key_id_in, token_hash
+from contextrelay.model.key import parse_key_id, token_hash
 from tests.core.clock import Clock
 from tests.core.keyed import as_seen_by, holder, owner, stores_of
 
@@ -64,7 +64,7 @@ def test_what_is_no_token_is_nobodys(text: str) -> None:
         and not set(text[6:18] + text[19:]) - set("0123456789abcdef")
     )
 
-    assert (key_id_in(text) is not None) == is_one
+    assert (parse_key_id(text) is not None) == is_one
 
 
 def test_a_revoked_key_stays_listed_and_is_forgotten_in_time() -> None:

@@ -6,7 +6,7 @@ from contextrelay import Relay
 from contextrelay.client.transport.local import Local
 from contextrelay.core.artifacts.bodies import body_log
 from contextrelay.core.stores import Stores
-from contextrelay.model.inspect import DRAWN_BY
+from contextrelay.model.inspect import OUTLINE_VERSION
 from contextrelay.store.ledger import Row, Write
 from contextrelay.verbs import Verify
 
@@ -58,7 +58,7 @@ def test_what_an_earlier_version_outlined_is_outlined_again() -> None:
         answer = relay.outline(artifact.ref)
         row = looked(relay, artifact.sha256)[0]
         assert row.body is not None
-        now = b'"drawn_by":%d' % DRAWN_BY
+        now = b'"drawn_by":%d' % OUTLINE_VERSION
         assert now in row.body
         earlier = row.body.replace(now, b'"drawn_by":0').replace(b"Plan", b"Plam")
         stores_of(relay).ledger.commit(

@@ -11,7 +11,7 @@ from base64 import b64decode, urlsafe_b64encode
 from binascii import Error
 
 from contextrelay.seal import keys
-from contextrelay.seal.keys import CANNOT_OPEN, SealKey, cannot_open
+from contextrelay.seal.keys import CANNOT_OPEN, SealKey, decryption_error
 
 KEY_MARK = "#key="
 
@@ -75,10 +75,10 @@ def open_bytes(token: bytes, key: SealKey) -> bytes:
 
     try:
         if not _is_one_spelling(token):
-            raise cannot_open()
+            raise decryption_error()
         return Fernet(_spelled(key)).decrypt(token)
     except (InvalidToken, Error, ValueError, TypeError):
-        raise cannot_open() from None
+        raise decryption_error() from None
 
 
 def _is_one_spelling(token: bytes) -> bool:

@@ -12,8 +12,8 @@ from contextrelay.client.seal.push import describing
 from contextrelay.errors import Invalid, Sealed
 from contextrelay.limits import SEAL_CHUNK_BYTES
 from contextrelay.model.artifact import Artifact
-from contextrelay.seal.keys import SealKey, cannot_open
-from contextrelay.seal.stream import HEADER_BYTES, Opener, first_stop, span
+from contextrelay.seal.keys import SealKey, decryption_error
+from contextrelay.seal.stream import HEADER_BYTES, Opener, sealed_stop, span
 from contextrelay.verbs import Pull, Stream
 
 
@@ -52,7 +52,7 @@ def open_sealed(verb: Pull, key: SealKey, known: Artifact | None = None) -> Item
         yield Give((open_bytes((yield stream), key)[verb.start : verb.stop],))
     elif verb.start < SEAL_CHUNK_BYTES:
         # The header comes before the requested range: one request returns both.
-        stream = yield Pull(verb.ref, 0, first_stop(verb.stop))
+        stream = yield Pull(verb.ref, 0, sealed_stop(verb.stop))
         chosen = span(stream.value.size_bytes, verb.start, verb.stop)
         yield from chunks_of(stream, Opener(key, _description(known or stream.value), chosen))
     else:
@@ -66,4 +66,4 @@ def _description(artifact: Artifact) -> bytes:
     try:
         return describing(artifact)
     except Invalid:
-        raise cannot_open() from None
+        raise decryption_error() from None

@@ -40,10 +40,10 @@ from contextrelay.verbs.routes import (
     KEY_HEADER,
     VALUE_BYTES_MAX,
     Route,
+    encode_verb,
     framed_tag,
     reply_type,
     route_of,
-    spell,
 )
 
 RESEND_S_MAX = 30
@@ -184,7 +184,7 @@ def asked(
     server: ServerAddress, verb: verbs.Verb[Any], body: Any, key: str, held: Held
 ) -> Flow[verbs.Stream[Any] | Coming | Any]:
     """Send a verb; return its reply, or a reply with a body as a `Stream` or unread."""
-    asked = spell(verb)
+    asked = encode_verb(verb)
     route = route_of(type(verb))
     headers = dict(server.headers())
     outgoing = None
@@ -218,7 +218,7 @@ def has_news(
     server: ServerAddress, verb: verbs.ReadEvents | verbs.ReadSignals, wait_s: float
 ) -> Flow[bool]:
     """Wait at the server until there is something to read; return False on a timeout."""
-    asked = spell(verb)
+    asked = encode_verb(verb)
     url = f"{server.url}{asked.target}&wait={wait_s:.3f}"
 
     def read(answer: OpenReply) -> Flow[bool]:

@@ -19,7 +19,7 @@ from contextrelay.content.slicing.fit import bytes_for, fit_lines
 from contextrelay.content.slicing.slice import spent
 from contextrelay.content.slicing.source import SliceSource, readable, shown, text_of
 from contextrelay.content.tokens import count_tokens
-from contextrelay.documents.diff import difference
+from contextrelay.documents.diff import diff_values
 from contextrelay.errors import Invalid
 from contextrelay.limits import (
     CHUNK_BYTES,
@@ -305,7 +305,7 @@ def _fold(line: str, other: str) -> str:
 def _changes(old: bytes, new: bytes) -> list[Change]:
     """Return the differences of two JSON documents; empty if one is not JSON."""
     try:
-        found = difference(msgspec.json.decode(old), msgspec.json.decode(new))
+        found = diff_values(msgspec.json.decode(old), msgspec.json.decode(new))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return []
     return [Change(op=each.op, path=each.path) for each in islice(found, DIFF_CHANGES_MAX)]

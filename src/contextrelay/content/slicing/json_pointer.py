@@ -30,7 +30,7 @@ from contextrelay.content.slicing.json_scan import (
 from contextrelay.content.slicing.source import SliceSource
 from contextrelay.content.slicing.span import spell as spell_span
 from contextrelay.documents.pointer import parse, spell
-from contextrelay.documents.values import shown
+from contextrelay.documents.values import quote_value
 from contextrelay.errors import Invalid, NotFound, TooLarge
 
 # Maximum number of repetitions of a name in an object on the path; the last one counts.
@@ -187,7 +187,7 @@ class _Descent:
             self._same_names += found is not None
             if self._same_names > JSON_SAME_NAMES_MAX:
                 raise TooLarge(
-                    f"{shown(spell(self._tokens[: depth + 1]))} is repeated too often",
+                    f"{quote_value(spell(self._tokens[: depth + 1]))} is repeated too often",
                     f"the limit is {JSON_SAME_NAMES_MAX:,} of the same name; find it with grep",
                 )
             found = self.below(start, depth + 1, needs_end=True)
@@ -199,8 +199,8 @@ class _Descent:
 
 
 def _missing(path: tuple[str, ...], why: str) -> NotFound:
-    holder = shown(spell(path[:-1])) if len(path) > 1 else "the document"
-    return NotFound(f"{shown(spell(path))} not found", f"{holder} {why}")
+    holder = quote_value(spell(path[:-1])) if len(path) > 1 else "the document"
+    return NotFound(f"{quote_value(spell(path))} not found", f"{holder} {why}")
 
 
 def _items(count: int) -> str:
@@ -212,7 +212,7 @@ def _names(members: Members) -> str:
     if not members.count:
         return "is empty"
     more = members.count - len(members.names)
-    names = ", ".join(map(shown, members.names))
+    names = ", ".join(map(quote_value, members.names))
     return f"has {names}{f' and {more:,} more' if more else ''}"
 
 

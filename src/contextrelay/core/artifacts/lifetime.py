@@ -31,7 +31,7 @@ from contextrelay.core.schema import RowKind, artifact_log
 from contextrelay.core.stores import Stores, commit_each, with_reserve
 from contextrelay.errors import Conflict, Gone
 from contextrelay.limits import RETRIES_MAX, TOMBSTONE_S
-from contextrelay.model.artifact import Artifact, Tombstone, in_ms, moment
+from contextrelay.model.artifact import Artifact, Tombstone, from_ms, to_ms
 from contextrelay.model.thread import Event
 from contextrelay.state import event_chain
 from contextrelay.store.ledger import ONLY, Row, Stale, Write
@@ -53,7 +53,7 @@ def pin(stores: Stores, verb: Pin, body: Body) -> Artifact:
 @answers(Unpin)
 def unpin(stores: Stores, verb: Unpin, body: Body) -> Artifact:
     ttl_s = verb.ttl_s or stores.settings.ttl_s
-    until = moment(stores.now_ms() + ttl_s * 1000)
+    until = from_ms(stores.now_ms() + ttl_s * 1000)
 
     def mortal(artifact: Artifact) -> Artifact:
         if artifact.expires_at is not None:
@@ -68,9 +68,9 @@ def extend(stores: Stores, verb: Extend, body: Body) -> Artifact:
     until_ms = stores.now_ms() + verb.ttl_s * 1000
 
     def longer(artifact: Artifact) -> Artifact:
-        if artifact.expires_at is None or in_ms(artifact.expires_at) >= until_ms:
+        if artifact.expires_at is None or to_ms(artifact.expires_at) >= until_ms:
             return artifact
-        return replace(artifact, expires_at=moment(until_ms), ttl_s=verb.ttl_s)
+        return replace(artifact, expires_at=from_ms(until_ms), ttl_s=verb.ttl_s)
 
     return _change(stores, verb.ref, "artifact.extended", longer)
 
@@ -102,7 +102,7 @@ def _next_fact(
     event = Event(
         id=stores.random_bytes(8).hex(),
         type=event_type,
-        at=moment(stores.now_ms()),
+        at=from_ms(stores.now_ms()),
         by="you",
         detail=detail,
     )
@@ -144,7 +144,7 @@ def bury(stores: Stores, dead: list[Artifact], reason: Reason, rows: tuple[Row, 
     groups = [
         [
             _tombstone_write(stores, artifact, reason, rows),
-            unindex_write(artifact.ref, in_ms(artifact.created_at)),
+            unindex_write(artifact.ref, to_ms(artifact.created_at)),
         ]
         for artifact in dead
     ]
@@ -183,7 +183,7 @@ def _tombstone_write(
     now_ms = stores.now_ms()
     tombstone = Tombstone(
         ref=artifact.ref,
-        gone_at=moment(now_ms),
+        gone_at=from_ms(now_ms),
         reason=reason,
         name=artifact.name,
         type=artifact.type,

@@ -8,7 +8,7 @@ from contextrelay.core.artifacts.records import live
 from contextrelay.core.registry import answers
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Full, Unavailable
-from contextrelay.model.artifact import Artifact, in_ms
+from contextrelay.model.artifact import Artifact, to_ms
 from contextrelay.verbs import Body, Extend, Pull, Stream
 
 
@@ -26,7 +26,7 @@ def _renewed(stores: Stores, artifact: Artifact) -> Artifact:
     """Renew a lease on read once a tenth of it is used up: not every read is worth a write."""
     if artifact.ttl_s is None or artifact.expires_at is None:
         return artifact
-    if stores.now_ms() + artifact.ttl_s * 900 < in_ms(artifact.expires_at):
+    if stores.now_ms() + artifact.ttl_s * 900 < to_ms(artifact.expires_at):
         return artifact
     try:
         return extend(stores, Extend(artifact.ref, artifact.ttl_s), b"")

@@ -31,7 +31,7 @@ from contextrelay.core.schema import (
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, Gone, NotFound
 from contextrelay.limits import FIND_ITEMS_MAX, LIST_LOOKED_AT_MAX, PAGE_ROWS_MAX
-from contextrelay.model.artifact import Artifact, Tombstone, in_ms, is_exchange, spell
+from contextrelay.model.artifact import Artifact, Tombstone, format_time, is_exchange, to_ms
 from contextrelay.model.names import tenant_prefix, thread_log
 from contextrelay.model.reports import Lineage, Listing
 from contextrelay.store.ledger import ONLY, Reads, Row, Write
@@ -93,11 +93,11 @@ def description_hash(described: Artifact | Tombstone) -> str:
 
 def lease(artifact: Artifact) -> str | None:
     """Return when an artifact expires, in the format of events."""
-    return None if artifact.expires_at is None else spell(artifact.expires_at)
+    return None if artifact.expires_at is None else format_time(artifact.expires_at)
 
 
 def artifact_row(artifact: Artifact) -> Row:
-    due_ms = None if artifact.expires_at is None else in_ms(artifact.expires_at)
+    due_ms = None if artifact.expires_at is None else to_ms(artifact.expires_at)
     return Row(RowKind.ARTIFACT, ONLY, _encoder.encode(artifact), due_ms)
 
 
@@ -227,7 +227,7 @@ def _expiring(stores: Stores, verb: List, within_s: int) -> list[Artifact]:
             artifact = find_readable(stores.ledger, log.removeprefix(own))
             if artifact is None or is_exchange(artifact) or is_over(artifact, now_ms):
                 continue
-            if in_ms(artifact.created_at) >= since and _matches(stores, artifact, verb):
+            if to_ms(artifact.created_at) >= since and _matches(stores, artifact, verb):
                 found.append(artifact)
     return found
 
@@ -238,7 +238,7 @@ def _listed(stores: Stores, entry: CatalogEntry) -> Artifact | None:
     if artifact is None or is_exchange(artifact) or is_over(artifact, stores.now_ms()):
         return None
     # Otherwise the entry is of an earlier, unfinished attempt of the same push.
-    return artifact if in_ms(artifact.created_at) == entry.created_ms else None
+    return artifact if to_ms(artifact.created_at) == entry.created_ms else None
 
 
 def _matches(stores: Stores, artifact: Artifact, verb: List) -> bool:
@@ -252,7 +252,7 @@ def _matches(stores: Stores, artifact: Artifact, verb: List) -> bool:
 
 
 def is_over(artifact: Artifact, now_ms: int) -> bool:
-    return artifact.expires_at is not None and in_ms(artifact.expires_at) <= now_ms
+    return artifact.expires_at is not None and to_ms(artifact.expires_at) <= now_ms
 
 
 @answers(RememberPush)

@@ -41,7 +41,7 @@ from contextrelay.core.stores import Stores
 from contextrelay.documents.bounds import check_channel, check_json, check_label, check_name
 from contextrelay.errors import Invalid, RelayError, Unavailable, Unconfirmed
 from contextrelay.limits import METADATA_BYTES_MAX, MIB, RETRIES_MAX
-from contextrelay.model.artifact import Artifact, ArtifactType, Preview, Provenance, moment
+from contextrelay.model.artifact import Artifact, ArtifactType, Preview, Provenance, from_ms
 from contextrelay.model.thread import Event
 from contextrelay.state import event_chain
 from contextrelay.store.ledger import ONLY, Row, Stale, Write
@@ -333,7 +333,7 @@ def _made(stores: Stores, verb: Push, incoming: Incoming, ref: str, now_ms: int)
     kind, media_type = _kind(verb, description)
     default_s = stores.settings.ttl_s if verb.thread is None else None
     ttl_s = default_s if verb.ttl_s is UNSET else verb.ttl_s
-    created_at = moment(now_ms)
+    created_at = from_ms(now_ms)
     return Artifact(
         ref=ref,
         type=kind,

@@ -22,7 +22,7 @@ from contextrelay.core.threads.threads import index_writes, made_before, new_id,
 from contextrelay.documents.bounds import check_label
 from contextrelay.errors import NotFound, TooLarge
 from contextrelay.limits import ARCHIVE_HISTORY_BYTES_MAX
-from contextrelay.model.artifact import moment
+from contextrelay.model.artifact import from_ms
 from contextrelay.model.names import thread_log
 from contextrelay.model.thread import CREATED, PATCHED, Event, ThreadRecord, ThreadView
 from contextrelay.state import event_chain
@@ -44,7 +44,7 @@ def copy_thread(stores: Stores, verb: CopyThread, body: Body) -> ThreadView:
         thread_id=thread,
         name=verb.name,
         status="open",
-        created_at=moment(stores.asked_ms()),
+        created_at=from_ms(stores.asked_ms()),
         created_by=verb.by,
         forked_from=origin,
     )

@@ -24,7 +24,7 @@ from contextrelay.core.threads.metrics import Uses
 from contextrelay.documents.patch import Operation, apply
 from contextrelay.errors import Broken, Gone, NotFound, Refused, RelayError, Unavailable
 from contextrelay.limits import KIB, PAGE_ROWS_MAX
-from contextrelay.model.artifact import spell
+from contextrelay.model.artifact import format_time
 from contextrelay.model.names import thread_log
 from contextrelay.model.thread import CALLED, CREATED, INVOKED, PATCHED, Event, ThreadRecord
 from contextrelay.state import event_chain
@@ -144,7 +144,7 @@ class Live:
         """Write the version's metadata into the state."""
         document = self.document
         document["version"] = self.version
-        document["updated_at"] = spell(event.at)
+        document["updated_at"] = format_time(event.at)
         document["metrics"] = event.detail["metrics"]
 
 

@@ -13,7 +13,7 @@ from contextrelay.core.threads.head import find_record
 from contextrelay.core.threads.threads import REF_CHARS, index_key, shown
 from contextrelay.errors import Broken, Gone, NotFound
 from contextrelay.limits import LIST_ITEMS_MAX, LIST_LOOKED_AT_MAX
-from contextrelay.model.artifact import moment
+from contextrelay.model.artifact import from_ms
 from contextrelay.model.thread import ThreadListing
 from contextrelay.store.ledger import Row
 from contextrelay.verbs import Body, ListThreads
@@ -45,7 +45,7 @@ def _with_text(stores: Stores, text: str) -> set[str] | None:
     rows = stores.ledger.rows(THREAD_NAMES, RowKind.THREAD, "", LIST_LOOKED_AT_MAX + 1)
     if len(rows) > LIST_LOOKED_AT_MAX:
         return None
-    chars = 1 + len(index_key(moment(0), "")) + REF_CHARS
+    chars = 1 + len(index_key(from_ms(0), "")) + REF_CHARS
     return {row.key[-REF_CHARS:] for row in rows if text in row.key[:-chars].casefold()}
 
 

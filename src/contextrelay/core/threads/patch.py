@@ -30,14 +30,14 @@ from contextrelay.core.threads.head import (
 )
 from contextrelay.core.threads.metrics import metrics_of
 from contextrelay.documents.bounds import check_label
-from contextrelay.documents.patch import Applied, Operation, apply, touches_others, undo
+from contextrelay.documents.patch import Applied, Operation, apply, is_independent, undo
 from contextrelay.errors import Broken, Conflict, NotFound, Refused, TooLarge, Unavailable
 from contextrelay.limits import BUSY_MS_MAX, STATE_BYTES_MAX
-from contextrelay.model.artifact import moment
+from contextrelay.model.artifact import from_ms
 from contextrelay.model.names import thread_log
 from contextrelay.model.thread import PATCHED, Event, Patched
 from contextrelay.state import event_chain
-from contextrelay.state.compaction import compaction
+from contextrelay.state.compaction import compact
 from contextrelay.state.schema import check_touched
 from contextrelay.store.ledger import Fact, Row, Stale, Write
 
@@ -170,7 +170,7 @@ def new_event(stores: Stores, type: str, by: str, detail: dict[str, Any]) -> Eve
     return Event(
         id=stores.random_bytes(8).hex(),
         type=type,
-        at=moment(stores.now_ms()),
+        at=from_ms(stores.now_ms()),
         by=by,
         detail=detail,
     )
@@ -204,7 +204,7 @@ def _check_expected(
             {"version": live.version},
         )
     since = _changes_since(stores, thread, live, expected)
-    if merge and touches_others(operations, since, live.document):
+    if merge and is_independent(operations, since, live.document):
         return
     raise Conflict(
         f"thread {thread} is at version {live.version}, not {expected}",
@@ -257,7 +257,7 @@ def _try_change(
         event = Event(
             id=stores.random_bytes(8).hex(),
             type=PATCHED,
-            at=moment(stores.now_ms()),
+            at=from_ms(stores.now_ms()),
             by=by,
             detail={
                 "version": live.version + 1,
@@ -299,7 +299,7 @@ def _applied(
     try:
         plain = _plain(operations)
         check_touched(live.document, done[0].steps, is_there)
-        compacting = compaction(live.document)
+        compacting = compact(live.document)
         if compacting:
             plain += _plain(compacting)
             done.append(apply(live.state, compacting, done[0].size_bytes, STATE_BYTES_MAX))

@@ -13,12 +13,12 @@ from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import past_state, state_at, state_of
 from contextrelay.core.threads.patch import change, patched_before, try_change, unpatched
 from contextrelay.documents.bounds import check_label
-from contextrelay.documents.diff import difference
+from contextrelay.documents.diff import diff_values
 from contextrelay.documents.patch import Operation, read_operations
 from contextrelay.errors import Conflict, Unavailable
 from contextrelay.limits import RETRIES_MAX
 from contextrelay.model.thread import Changes, HeaderView, Patched, StateView
-from contextrelay.state.compaction import compaction
+from contextrelay.state.compaction import compact
 from contextrelay.state.header import header
 from contextrelay.state.schema import OWN_FIELDS, check_patch
 from contextrelay.verbs import (
@@ -70,7 +70,7 @@ def plain_difference(old: dict[str, Any], new: dict[str, Any]) -> list[Operation
     def plain(state: dict[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in state.items() if key not in OWN_FIELDS}
 
-    return difference(plain(old), plain(new))
+    return diff_values(plain(old), plain(new))
 
 
 # Changing
@@ -106,7 +106,7 @@ def restore_state(stores: Stores, verb: RestoreState, body: Body) -> Patched:
 
 @answers(CompactState)
 def compact_state(stores: Stores, verb: CompactState, body: Body) -> Patched:
-    return change_by(stores, verb.thread, verb.by, compaction)
+    return change_by(stores, verb.thread, verb.by, compact)
 
 
 def change_by(

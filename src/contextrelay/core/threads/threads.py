@@ -35,7 +35,7 @@ from contextrelay.core.threads.patch import append_event, new_event
 from contextrelay.documents.bounds import check_label
 from contextrelay.errors import Broken, Gone, NotFound, Unavailable
 from contextrelay.limits import DAY_S, FIND_ITEMS_MAX, PAGE_ROWS_MAX, RETRIES_MAX, TOMBSTONE_S
-from contextrelay.model.artifact import Artifact, in_ms, moment, spell
+from contextrelay.model.artifact import Artifact, format_time, from_ms, to_ms
 from contextrelay.model.names import THREADS, thread_log
 from contextrelay.model.thread import (
     CREATED,
@@ -108,7 +108,7 @@ def make(
     if (made := made_before(stores)) is not None:
         return made
     thread = new_id(stores)
-    created_at = moment(stores.asked_ms())
+    created_at = from_ms(stores.asked_ms())
     record = ThreadRecord(
         thread_id=thread,
         name=name,
@@ -118,7 +118,7 @@ def make(
         forked_from=origin,
         kind=kind,
     )
-    fresh = new_state(thread, spell(created_at))
+    fresh = new_state(thread, format_time(created_at))
     begun = {**fresh, **state, **{key: fresh[key] for key in OWN_FIELDS}} if state else fresh
     holds, rows = hold_writes(stores, thread, _refs_in(begun))
     first = event_chain.encode(
@@ -182,7 +182,7 @@ def _name_key(record: ThreadRecord | ThreadView) -> str:
 
 
 def index_key(created_at: datetime, thread: str) -> str:
-    return f"{_END_MS - in_ms(created_at):014d}-{thread}"
+    return f"{_END_MS - to_ms(created_at):014d}-{thread}"
 
 
 def record_row(record: ThreadRecord) -> Row:
@@ -230,7 +230,7 @@ def _named(stores: Stores, name: str) -> list[str]:
     """Return the threads with a name, newest first."""
     rows = stores.ledger.rows(THREAD_NAMES, RowKind.THREAD, f"{name}|", FIND_ITEMS_MAX)
     # A name may contain the separator; the rest has a fixed length.
-    chars = len(name) + 1 + len(index_key(moment(0), "")) + REF_CHARS
+    chars = len(name) + 1 + len(index_key(from_ms(0), "")) + REF_CHARS
     here = [row.key for row in rows if row.key.startswith(f"{name}|") and len(row.key) == chars]
     return [key[-REF_CHARS:] for key in here]
 
@@ -268,7 +268,7 @@ def _damaged(stores: Stores, thread: str, error: Broken) -> ThreadView:
         thread_id=thread,
         name=None,
         status="open",
-        created_at=moment(0),
+        created_at=from_ms(0),
         created_by="",
         forked_from=None,
     )
@@ -368,12 +368,12 @@ def remove_ended(stores: Stores, thread: str) -> None:
 def _end(stores: Stores, thread: str) -> ThreadView:
     """Replace a thread by a tombstone; return it as it was before."""
     view = show(stores, thread)
-    gone_at = moment(stores.now_ms())
-    tombstone = {"gone_at": spell(gone_at), "reason": "removed", "name": view.name}
+    gone_at = from_ms(stores.now_ms())
+    tombstone = {"gone_at": format_time(gone_at), "reason": "removed", "name": view.name}
     rows = (
         Row(RowKind.THREAD, ONLY, None),
         Row(RowKind.ENDED, ONLY, None),
-        Row(RowKind.GONE, ONLY, encode(tombstone), in_ms(gone_at)),
+        Row(RowKind.GONE, ONLY, encode(tombstone), to_ms(gone_at)),
     )
     rows += once_rows(step(stores, "end"), encode(view))
     append_event(stores, thread, new_event(stores, "thread.removed", "you", {}), rows)
@@ -392,7 +392,7 @@ def settle_gone(stores: Stores, thread: str) -> None:
     tombstone: dict[str, Any] = decode(row)
     if tombstone.get("is_settled"):
         # Check not only `is_settled`: another removal may have settled its own since it was due.
-        if in_ms(datetime.fromisoformat(tombstone["gone_at"])) + _STAYS_MS <= stores.now_ms():
+        if to_ms(datetime.fromisoformat(tombstone["gone_at"])) + _STAYS_MS <= stores.now_ms():
             with suppress(Stale):  # Another sweep was faster.
                 stores.ledger.drop(log, expect=stores.ledger.last(log))
         return

@@ -48,7 +48,7 @@ from contextrelay.mcp.tools.tool import (
     untrusted,
     with_fields,
 )
-from contextrelay.model.artifact import Artifact, ArtifactType, spell
+from contextrelay.model.artifact import Artifact, ArtifactType, format_time
 from contextrelay.model.inspect import Digested, Found, Hits, Outlined, Piece
 from contextrelay.model.reports import Listing
 
@@ -108,7 +108,7 @@ async def _push(visit: ToolVisit, asked: PushContext) -> ToolAnswer:
         visit.own.add(made.ref)
     fields: dict[str, Any] = {"url": made.url, "size": made.size_bytes}
     if made.expires_at is not None:
-        fields["expires_at"] = spell(made.expires_at)
+        fields["expires_at"] = format_time(made.expires_at)
     return ToolAnswer(made.url, fields=fields)
 
 
@@ -143,8 +143,8 @@ def _about(artifact: Artifact) -> dict[str, Any]:
         "tokens": artifact.tokens,
         "token_basis": artifact.token_basis,
         "created_by": artifact.provenance.created_by,
-        "created_at": spell(artifact.created_at),
-        "expires_at": spell(artifact.expires_at) if artifact.expires_at else None,
+        "created_at": format_time(artifact.created_at),
+        "expires_at": format_time(artifact.expires_at) if artifact.expires_at else None,
         "thread": artifact.thread,
         "metadata": more or None,
     }
@@ -409,7 +409,7 @@ def _listed(page: Listing) -> ToolAnswer:
             "size": each.size_bytes,
             "summary": str(each.metadata.get("summary", ""))[:SUMMARY_CHARS_MAX] or None,
             "created_by": each.provenance.created_by,
-            "created_at": spell(each.created_at),
+            "created_at": format_time(each.created_at),
         }
         for each in page.artifacts
     ]

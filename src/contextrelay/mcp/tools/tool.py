@@ -30,7 +30,7 @@ from contextrelay.limits import (
 )
 from contextrelay.model.artifact import Artifact
 from contextrelay.seal.keys import SealKey, split_key
-from contextrelay.verbs import Verb, complaint, from_json
+from contextrelay.verbs import Verb, field_error, from_json
 
 # Number of refs pushed on an open connection that its client may read unchanged.
 MCP_OWN_REFS_MAX = 1_000
@@ -280,7 +280,7 @@ class McpTool(Struct, frozen=True, kw_only=True):
         try:
             return from_json(values, self.takes)
         except ValidationError as error:
-            raise Invalid(complaint(self.takes, error), takes) from None
+            raise Invalid(field_error(self.takes, error), takes) from None
 
 
 def of_verb(
@@ -363,7 +363,7 @@ def _converted(values: dict[str, Any], kind: type[Any], takes: str) -> Any:
     try:
         return from_json(values, kind)
     except ValidationError as error:
-        raise Invalid(complaint(kind, error), takes) from None
+        raise Invalid(field_error(kind, error), takes) from None
 
 
 def _plain(field: dict[str, Any]) -> dict[str, Any]:

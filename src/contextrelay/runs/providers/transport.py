@@ -19,7 +19,7 @@ from urllib.request import getproxies, proxy_bypass
 import httpcore2
 from msgspec import Struct
 
-from contextrelay.documents.values import shown
+from contextrelay.documents.values import quote_value
 from contextrelay.errors import Failed, Forbidden, Invalid, Limited, RelayError, Unavailable
 from contextrelay.limits import CONNECT_S_MAX, MIB, PROVIDER_REPLY_S_MAX
 from contextrelay.runs.provider import Reply
@@ -191,7 +191,7 @@ def _problem(account: Account, status: int, headers: Any) -> RelayError | None:
     if 300 <= status < 400:
         target = urlsplit(str(headers.get("location", "")))
         origin = f"{target.scheme}://{target.netloc.rpartition('@')[2]}"
-        where = shown(origin) if target.netloc else "another path"
+        where = quote_value(origin) if target.netloc else "another path"
         return Invalid(
             f"{account.name} at {account.host} redirects to {where} ({status}); nothing was sent "
             "there",
@@ -200,8 +200,8 @@ def _problem(account: Account, status: int, headers: Any) -> RelayError | None:
     coding = headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("", "identity"):
         return Failed(
-            f"{account.name} at {account.host} compressed its reply ({shown(coding)}) without "
-            "being asked to",
+            f"{account.name} at {account.host} compressed its reply ({quote_value(coding)})"
+            " without being asked to",
             f"disable compression there, {ANOTHER}",
         )
     return None
@@ -250,7 +250,7 @@ def _pool(url: str, meter: Meter) -> Any:
         return httpcore2.SOCKSProxy(f"{via.scheme}://{host}", **options)
     if via.scheme not in ("http", "https"):
         raise Invalid(
-            f"unsupported proxy scheme {shown(via.scheme)}",
+            f"unsupported proxy scheme {quote_value(via.scheme)}",
             "set HTTPS_PROXY to a URL with http://, https:// or socks5://",
         )
     options["socket_options"] = _KEEP_ALIVE
@@ -415,7 +415,7 @@ def unreached(account: Account, error: BaseException) -> Refusal:
 
 
 def unusable(account: Account, error: Exception) -> Refusal:
-    """Return the refusal for an unreadable answer; its error may quote all of it."""
+    """Return the refusal for an unreadable answer; its error may quote_value all of it."""
     said = f"{account.name} sent an invalid answer ({type(error).__name__})"
     return Refusal(Failed(said, f"run it again, {ANOTHER}"))
 

@@ -41,8 +41,8 @@ from contextrelay.verbs.routes import (
     FROM_HEADER,
     JSON_PATCH,
     Route,
-    operations_in,
-    read,
+    decode_verb,
+    patch_operations,
     route_of,
 )
 
@@ -89,8 +89,8 @@ def answering(route: Route) -> Handler:
         def made() -> Verb[Any]:
             fields = json
             if route.verb is PatchState and exchange.media_type() == JSON_PATCH:
-                fields = operations_in(json or b"")
-            return read(route, exchange.values, query, fields, _who(exchange))
+                fields = patch_operations(json or b"")
+            return decode_verb(route, exchange.values, query, fields, _who(exchange))
 
         if json is None or len(json) <= ASKED_AT_ONCE_BYTES_MAX:
             verb = made()
@@ -156,7 +156,7 @@ def _bare(route: Route, exchange: Exchange) -> Verb[Any] | None:
     Batches of pushes are always framed, whatever their content type.
     """
     if exchange.media_type() != FRAMED and route.verb is not PushMany:
-        return read(route, exchange.values, exchange.query(), None, _who(exchange))
+        return decode_verb(route, exchange.values, exchange.query(), None, _who(exchange))
     if exchange.scope["query_string"]:
         raise Invalid("a framed request must not have a query", "put the fields on its first line")
     return None
@@ -167,7 +167,7 @@ def _framed(route: Route, exchange: Exchange, upload: Upload) -> tuple[Verb[Any]
     body = upload.body()
     chunks = iter((body,) if isinstance(body, bytes) else body)
     line, rest = _line(chunks)
-    verb = read(route, exchange.values, {}, line, _who(exchange))
+    verb = decode_verb(route, exchange.values, {}, line, _who(exchange))
     if isinstance(body, bytes):
         return verb, rest
     return verb, _after(rest, chunks)
@@ -210,6 +210,6 @@ async def _reply(exchange: Exchange, route: Route, reply: Any) -> None:
 
 async def _pull(exchange: Exchange) -> None:
     """Send a body: framed for our own clients, otherwise bare, with ranges and tags."""
-    verb = read(route_of(Pull), exchange.values, exchange.query(), None, _who(exchange))
+    verb = decode_verb(route_of(Pull), exchange.values, exchange.query(), None, _who(exchange))
     assert isinstance(verb, Pull)
     await send_artifact(exchange, verb, FRAMED_FORM)

@@ -22,7 +22,7 @@ from contextrelay.core import Stores, answer
 from contextrelay.documents.bounds import check_channel
 from contextrelay.errors import Broken, RelayError, Unavailable, Unconfirmed
 from contextrelay.limits import LISTENERS_MAX, LOOK_EVERY_S, TAIL_SIGNALS_MAX, TAILS_BYTES_MAX
-from contextrelay.model.names import channel_log, full_log
+from contextrelay.model.names import channel_log, tenant_log
 from contextrelay.model.signal import SignalPage
 from contextrelay.server.streams.follower import Follower
 from contextrelay.server.streams.tails import Encoder, Tail, notices_of
@@ -138,7 +138,7 @@ class Hub:
             )
         space = stores
         if stores.caller is not None:
-            space, log = stores.caller.space, full_log(stores.caller.key.tenant, log)
+            space, log = stores.caller.space, tenant_log(stores.caller.key.tenant, log)
         watch = self._watched.get(log)
         if watch is None:
             watch = self._watched[log] = Watch(log, space)

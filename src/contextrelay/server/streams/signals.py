@@ -34,7 +34,7 @@ from contextrelay.server.streams import tails
 from contextrelay.server.streams.hub import Follower
 from contextrelay.server.ws_connection import EXTENSION, Socket
 from contextrelay.verbs import Index, ReadSignals
-from contextrelay.verbs.routes import read, route_of
+from contextrelay.verbs.routes import decode_verb, route_of
 
 if TYPE_CHECKING:
     from contextrelay.server.app import ServerContext
@@ -214,7 +214,7 @@ async def read_signals(exchange: Exchange) -> None:
     """Return a page of signals; with `wait`, wait until it has signals or the time is up."""
     query = exchange.query()
     wait_s = take_wait_s(query)
-    asked = read(route_of(ReadSignals), exchange.values, query, None, "")
+    asked = decode_verb(route_of(ReadSignals), exchange.values, query, None, "")
     assert isinstance(asked, ReadSignals)
     page: SignalPage = await exchange.relay.ask(asked)
     if wait_s and not page.signals and page.gap is None:
@@ -271,7 +271,7 @@ def _signals_after(channel: str, query: dict[str, str]) -> ReadSignals:
     if extra := query.keys() - {"after", TOKEN}:
         raise Invalid(f"unknown field {min(extra)[:80]!r}", "fields: after")
     fields = {name: value for name, value in query.items() if name != TOKEN}
-    asked = read(route_of(ReadSignals), {"channel": channel}, fields, None, "")
+    asked = decode_verb(route_of(ReadSignals), {"channel": channel}, fields, None, "")
     assert isinstance(asked, ReadSignals)
     return asked
 

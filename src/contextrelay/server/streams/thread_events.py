@@ -25,7 +25,7 @@ from contextrelay.server.streams.signals import (
     unless_left,
 )
 from contextrelay.verbs import ReadEvents
-from contextrelay.verbs.routes import read, route_of
+from contextrelay.verbs.routes import decode_verb, route_of
 
 
 async def list_events(exchange: Exchange) -> None:
@@ -50,7 +50,7 @@ async def read_events(exchange: Exchange) -> None:
     """
     query = exchange.query()
     seconds = take_wait_s(query)
-    asked = read(route_of(ReadEvents), exchange.values, query, None, "")
+    asked = decode_verb(route_of(ReadEvents), exchange.values, query, None, "")
     assert isinstance(asked, ReadEvents)
     page: EventPage = await exchange.relay.ask(asked)
     if seconds and not page.events:
@@ -63,7 +63,7 @@ async def read_events(exchange: Exchange) -> None:
 
 async def stream_events(exchange: Exchange) -> None:
     """Stream the events of a thread as server-sent events."""
-    asked = read(route_of(ReadEvents), exchange.values, resumed(exchange), None, "")
+    asked = decode_verb(route_of(ReadEvents), exchange.values, resumed(exchange), None, "")
     assert isinstance(asked, ReadEvents)
     page = await exchange.relay.ask(asked)
     await _stream(exchange, asked, page, lambda each: each)

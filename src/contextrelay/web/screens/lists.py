@@ -24,7 +24,7 @@ from contextrelay.limits import (
     PAGE_ROWS,
     QUICK_SWEEP_ITEMS,
 )
-from contextrelay.model.artifact import moment
+from contextrelay.model.artifact import from_ms
 from contextrelay.model.handoff import HandoffLine
 from contextrelay.model.key import Key
 from contextrelay.model.reports import Savings, Share
@@ -211,7 +211,7 @@ def channel(visit: PageVisit) -> Screen:
             "earlier": max(0, after - PAGE_ROWS),
             "later": last if last < page.head and page.signals else 0,
         },
-        drawn={"times": {each.seq: moment(each.ts) for each in page.signals}},
+        drawn={"times": {each.seq: from_ms(each.ts) for each in page.signals}},
         place="channels",
     )
 

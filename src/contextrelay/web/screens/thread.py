@@ -14,7 +14,7 @@ from contextrelay.content.tokens import measure
 from contextrelay.errors import Forbidden
 from contextrelay.limits import PAGE_ROWS
 from contextrelay.model.thread import CREATED, INVOKED, PATCHED, Changes, Numbered, ThreadView
-from contextrelay.report.page import gather, report_lines
+from contextrelay.report.page import read_report, report_lines
 from contextrelay.report.trace_page import trace_lines
 from contextrelay.verbs import ReadHeader
 from contextrelay.web.screen import Done, PageVisit, Screen
@@ -209,7 +209,7 @@ def trace(visit: PageVisit) -> Screen:
 def report(visit: PageVisit) -> Screen:
     """Show the report of a thread."""
     handle, view = visit.thread()
-    gathered = gather(handle)
+    gathered = read_report(handle)
     drawn = {"written": _joined(report_lines(gathered))}
     command = f"relay report {display.short(view.thread_id)} --format html"
     return _screen("written", view, command, {"thread": view, "report": gathered}, drawn)

@@ -19,7 +19,7 @@ from contextrelay.model.ref import is_ref
 from contextrelay.model.thread import ThreadView
 from contextrelay.server.request import Exchange
 from contextrelay.server.routes.v1 import ask
-from contextrelay.verbs import Body, ShowThread, Verb, complaint, from_json
+from contextrelay.verbs import Body, ShowThread, Verb, field_error, from_json
 from contextrelay.verbs.routes import FROM_HEADER
 
 Kind = TypeVar("Kind", bound=Struct)
@@ -68,7 +68,7 @@ def fitted(value: Any, kind: type[Kind], what: str = "the body", strict: bool = 
         return from_json(value, kind) if strict else convert(value, kind, strict=False)
     except ValidationError as error:
         takes = ", ".join(kind.__struct_encode_fields__)
-        raise Invalid(complaint(kind, error, what), f"fields of {what}: {takes}") from None
+        raise Invalid(field_error(kind, error, what), f"fields of {what}: {takes}") from None
 
 
 def thread_of(exchange: Exchange) -> str:

@@ -16,7 +16,7 @@ from contextrelay.limits import RENDERED_ARTIFACTS_MAX
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.thread import HeaderView, StateView, Stats
 from contextrelay.report.markdown import as_json, markdown
-from contextrelay.report.page import gather, page
+from contextrelay.report.page import page, read_report
 from contextrelay.server.request import Exchange
 from contextrelay.server.router import WRITES, Endpoint
 from contextrelay.server.routes.legacy_relay.bodies import (
@@ -67,7 +67,7 @@ class _Here(Thread):
 
 
 def _written(thread: Thread, form: str) -> tuple[bytes, Stats]:
-    gathered = gather(thread)
+    gathered = read_report(thread)
     write = {"md": markdown, "json": as_json, "html": page}[form]
     return write(gathered).encode(), gathered.savings
 
