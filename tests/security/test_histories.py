@@ -50,7 +50,7 @@ def test_an_event_that_was_edited_is_refused(parts: Parts, store: Relay, tmp_pat
         b"".join(reversed(text.splitlines(keepends=True))),
     ):
         error = check_refused(store, tmp_path, put_together({**parts, "events.jsonl": other}))
-        assert "changed" in error.message
+        assert "does not match its hash" in error.message
 
 
 def test_a_history_cut_short_is_refused(parts: Parts, store: Relay, tmp_path: Path) -> None:

@@ -95,17 +95,17 @@ class StutterLedger:
     def tallies(self) -> Iterator[str]:
         return self._alive().tallies()
 
-    def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
-        return self._alive().listen(hear)
+    def listen(self, callback: Callable[[str | None], None]) -> Callable[[], None]:
+        return self._alive().listen(callback)
 
-    def bounded(self) -> AbstractContextManager[None]:
-        return self._alive().bounded()
+    def failover_deadline(self) -> AbstractContextManager[None]:
+        return self._alive().failover_deadline()
 
-    def patience(self) -> AbstractContextManager[None]:
-        return self._alive().patience()
+    def contention_lock(self) -> AbstractContextManager[None]:
+        return self._alive().contention_lock()
 
-    def still(self) -> AbstractContextManager[Reads]:
-        return self._alive().still()
+    def snapshot(self) -> AbstractContextManager[Reads]:
+        return self._alive().snapshot()
 
     def check(self) -> list[str]:
         return self._alive().check()

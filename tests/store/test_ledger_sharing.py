@@ -162,7 +162,7 @@ def test_a_listener_that_was_stopped_hears_nothing(ledger: Ledger) -> None:
 def test_a_still_view_reads_and_stands_still_where_it_can(ledger_kind: str, ledger: Ledger) -> None:
     ledger.commit(Write("a", (b"1",), (put("x", b"old", due_ms=1),)), Write("b", (b"1",)))
 
-    with ledger.still() as view:
+    with ledger.snapshot() as view:
         assert view.last("a") == 1
         ledger.commit(Write("a", (b"2",), (put("x", b"new"), put("y"))), Write("c", (b"1",)))
         ledger.drop("b", 1)
@@ -183,7 +183,7 @@ def test_a_still_view_reads_and_stands_still_where_it_can(ledger_kind: str, ledg
 
 
 def test_a_still_view_does_not_hold_up_writers(ledger: Ledger) -> None:
-    with ledger.still() as view, ThreadPoolExecutor(1) as pool:
+    with ledger.snapshot() as view, ThreadPoolExecutor(1) as pool:
         head = pool.submit(ledger.commit, Write("a", (b"1",))).result(engines.WAIT_S_MAX)
         view.last("a")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from contextrelay.store.ledger.sqlite_notifications import CHARS_MAX, KEPT, News, add
+from contextrelay.store.ledger.sqlite_notifications import CHARS_MAX, KEPT, NotificationReader, add
 from contextrelay.store.ledger.sqlite_schema import migrations
 
 ME, OTHER = 1, 2
@@ -23,11 +23,11 @@ def connection() -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def news(connection: sqlite3.Connection) -> News:
+def news(connection: sqlite3.Connection) -> NotificationReader:
     def ask(sql: str, values: tuple[object, ...]) -> list[Any]:
         return connection.execute(sql, values).fetchall()
 
-    return News(ask)
+    return NotificationReader(ask)
 
 
 def test_what_others_wrote_since_is_reported_once(connection: sqlite3.Connection) -> None:

@@ -91,7 +91,7 @@ def post(url: str, body: bytes, headers: dict[str, str], ways: Ways) -> None:
 # Requests
 
 
-class _Line:
+class _Connection:
     """A connection for http.client whose reads share one deadline."""
 
     def __init__(self, sock: socket.socket, deadline: FetchDeadline) -> None:
@@ -99,7 +99,7 @@ class _Line:
         self._deadline = deadline
 
     def makefile(self, mode: str) -> io.BufferedReader:
-        return io.BufferedReader(_Reads(self._sock, self._deadline))
+        return io.BufferedReader(_Incoming(self._sock, self._deadline))
 
     def sendall(self, content: bytes) -> None:
         self._sock.settimeout(self._deadline.left_s())
@@ -109,7 +109,7 @@ class _Line:
         """Do nothing: http.client closes before the body is read; `_ask` closes the connection."""
 
 
-class _Reads(io.RawIOBase):
+class _Incoming(io.RawIOBase):
     """The incoming bytes of a connection."""
 
     def __init__(self, sock: socket.socket, deadline: FetchDeadline) -> None:
@@ -141,7 +141,7 @@ def _ask(
             with sock:
                 connection = HTTPConnection(host, port)
                 connection.auto_open = 0
-                connection.sock = _Line(sock, deadline)
+                connection.sock = _Connection(sock, deadline)
                 return _answer(_asked(connection, parts, host, sent), parts, ways)
     except TimeoutError as error:
         raise deadline.over() from error

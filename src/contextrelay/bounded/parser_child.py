@@ -110,7 +110,7 @@ def main() -> NoReturn:
     room_bytes, resident_bytes = _room_bytes()
     _write(out, Hello(resident_bytes))
     requests = Decoder(ParserRequest)
-    while _comes():
+    while _wait_for_request():
         raw = _read(int.from_bytes(_read(LENGTH_BYTES), "big"))
         request = requests.decode(raw)
         _limit(request.cpu_s, room_bytes + sum(request.sizes_bytes))
@@ -148,7 +148,7 @@ def _answer(request: ParserRequest, bodies: list[bytes]) -> tuple[int, bytes]:
         return ERROR, _encoder.encode(problem(error))
 
 
-def _comes() -> bool:
+def _wait_for_request() -> bool:
     """Wait for a request; return False after a long idle time or at the end of stdin."""
     ready, _, _ = select.select([0], [], [], PARSER_IDLE_S)
     return bool(ready)

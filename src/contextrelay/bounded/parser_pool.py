@@ -101,7 +101,7 @@ class _Ended(Exception):
     """The child ended before it replied."""
 
 
-class _Late(Exception):
+class _TimedOut(Exception):
     """There was no reply in time."""
 
 
@@ -143,7 +143,7 @@ class _Child:
         """Send a request and wait for the reply.
 
         Raises:
-            _Ended, _Late, _TooLarge: there is none.
+            _Ended, _TimedOut, _TooLarge: there is none.
         """
         self._until = time.monotonic() + PARSER_REAL_S_MAX
         self._room_bytes = (
@@ -172,7 +172,7 @@ class _Child:
         with suppress(OSError):
             self._process.kill()
         code = self._process.wait()
-        self.let_go()
+        self.close_pipes()
         return code
 
     def ended(self) -> int:
@@ -181,10 +181,10 @@ class _Child:
             code = self._process.wait(1)
         except subprocess.TimeoutExpired:
             return self.end()
-        self.let_go()
+        self.close_pipes()
         return code
 
-    def let_go(self, is_forked: bool = False) -> None:
+    def close_pipes(self, is_forked: bool = False) -> None:
         """Close the pipes; in a forked process the child belongs to the parent."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
@@ -227,7 +227,7 @@ class _Child:
         poll.register(pipe, event)
         while not poll.poll(_LOOK_EVERY_S * 1000):
             if time.monotonic() > self._until:
-                raise _Late
+                raise _TimedOut
             if resident_bytes(self._process.pid) > self._room_bytes:
                 raise _TooLarge
 
@@ -278,14 +278,14 @@ class _Pool:
     def _run(self, head: bytes, bodies: Sequence[Body]) -> TaskOutcome | None:
         try:
             child, is_new = self._take()
-        except (OSError, ValueError, _Ended, _Late, DecodeError):
+        except (OSError, ValueError, _Ended, _TimedOut, DecodeError):
             return TaskOutcome(stopped="failed", is_certain=False)
         try:
             reply = child.ask(head, bodies)
         except _Ended:
             self._drop(child)
             return _outcome_of(child.ended(), is_new)
-        except _Late:
+        except _TimedOut:
             self._drop(child)
             child.end()
             return TaskOutcome(stopped="time", is_certain=False)
@@ -351,7 +351,7 @@ class _Pool:
     def forget(self) -> None:
         """Abandon the children of another process."""
         for child in self._children:
-            child.let_go(is_forked=True)
+            child.close_pipes(is_forked=True)
 
 
 def _outcome_of(code: int, is_new: bool) -> TaskOutcome | None:

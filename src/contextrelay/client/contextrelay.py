@@ -126,7 +126,9 @@ class ContextRelay:
             # 000).
             text = _text(self._here().transport.ask(Pull(parse_ref(bare))).whole())
         else:
-            text = _unwrapped(self._remote(server).run(_got(server, bare, _PULLED_BYTES_MAX)))
+            text = _text_in_envelope(
+                self._remote(server).run(_got(server, bare, _PULLED_BYTES_MAX))
+            )
         return text if key is None else fernet.unseal(text, key)
 
     def peek(self, url: str) -> dict[str, Any]:
@@ -302,7 +304,7 @@ def _got(server: ServerAddress, url: str, bytes_max: int) -> Flow[bytes]:
 _PULLED_BYTES_MAX = JSON_ESCAPE_RATIO_MAX * REPLY_JSON_BYTES_MAX
 
 
-def _unwrapped(raw: bytes) -> str:
+def _text_in_envelope(raw: bytes) -> str:
     """Return the text in the seed's envelope, or the text itself if there is no envelope."""
     try:
         reply = decode(raw)

@@ -208,7 +208,7 @@ class _Verbs:
             page: SignalPage = yield from _wait(channel, place, timeout_s)
             if not page.signals and page.gap is None:
                 return
-            place = _behind_gap(channel, page, place, on_gap)
+            place = _skip_gap(channel, page, place, on_gap)
             yield Give(page.signals)
             place = page.signals[-1].seq if page.signals else place
 
@@ -315,7 +315,7 @@ def _read_confirmed(channel: str, after: int | None, ends_s: float) -> Flow[Sign
             yield Work(lambda: sleep(CONFIRMED_AGAIN_S))
 
 
-def _behind_gap(channel: str, page: SignalPage, place: int, on_gap: OnGap | None) -> int:
+def _skip_gap(channel: str, page: SignalPage, place: int, on_gap: OnGap | None) -> int:
     """Report a gap, if there is one; return the seq from which to continue."""
     if page.gap is None:
         return place

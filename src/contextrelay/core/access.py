@@ -158,7 +158,7 @@ def key_row(ledger: Reads, key_id: str) -> bytes | None:
 
 def key_in(row: bytes, token: str) -> Key | None:
     """Return the key stored in a row if the token matches it, or None."""
-    kept = _kept(row)
+    kept = _decode_key(row)
     # Compare in constant time, so that timing reveals nothing about the hash.
     return kept.key if hmac.compare_digest(token_hash(token), kept.sha256) else None
 
@@ -167,10 +167,10 @@ def check_key(ledger: Reads, log: str) -> None:
     """Raise Broken if the key in a log cannot be decoded."""
     row = ledger.get(log, RowKind.KEY, ONLY)
     if row is not None:
-        _kept(row)
+        _decode_key(row)
 
 
-def _kept(row: bytes) -> StoredKey:
+def _decode_key(row: bytes) -> StoredKey:
     try:
         return _decoder.decode(row)
     except UNREADABLE as error:
@@ -183,7 +183,7 @@ def current_key(stores: Stores, key: Key) -> Key | None:
     A key of an identity provider has no record here and is returned unchanged.
     """
     row = key_row(stores.root.ledger, key.id)
-    now = key if row is None else _kept(row).key
+    now = key if row is None else _decode_key(row).key
     return now if is_good(now, stores.now_ms()) else None
 
 
@@ -196,21 +196,21 @@ def _rows(stores: Stores, after: str) -> Iterator[bytes]:
 
 @answers(ListKeys)
 def list_keys(stores: Stores, verb: ListKeys, body: Body) -> KeyListing:
-    every = _readable(stores.root, verb.after)
+    every = _readable_keys(stores.root, verb.after)
     keys, after = first_page(((key.id, key) for key in every if _is_known(stores, key)), verb.limit)
     return KeyListing(keys=keys, next=after)
 
 
-def _readable(stores: Stores, after: str) -> Iterator[Key]:
+def _readable_keys(stores: Stores, after: str) -> Iterator[Key]:
     """Yield every readable key: a damaged one must not prevent others from being revoked."""
     for row in _rows(stores, after):
         with suppress(Broken):
-            yield _kept(row).key
+            yield _decode_key(row).key
 
 
-def _found(stores: Stores, key_id: str) -> StoredKey:
+def _find_key_by_id(stores: Stores, key_id: str) -> StoredKey:
     row = key_row(stores.root.ledger, key_id)
-    kept = None if row is None else _kept(row)
+    kept = None if row is None else _decode_key(row)
     if kept is None or not _is_known(stores, kept.key):
         raise NotFound(f"key not found: {key_id}", "list the keys: relay keys list")
     return kept
@@ -226,7 +226,7 @@ def _is_known(stores: Stores, key: Key) -> bool:
 
 @answers(RevokeKey)
 def revoke_key(stores: Stores, verb: RevokeKey, body: Body) -> Key:
-    kept = _found(stores, verb.id)
+    kept = _find_key_by_id(stores, verb.id)
     if kept.key.revoked_at is not None:
         return kept.key
     revoked = replace(kept, key=replace(kept.key, revoked_at=from_ms(stores.now_ms())))
@@ -240,7 +240,7 @@ def revoke_key(stores: Stores, verb: RevokeKey, body: Body) -> Key:
 
 @answers(ReadUsage)
 def read_usage(stores: Stores, verb: ReadUsage, body: Body) -> Usage:
-    key = _found(stores, verb.id).key
+    key = _find_key_by_id(stores, verb.id).key
     ledger = stores.root.ledger
     counts = ledger.tally(key_counters(key.id), {})
     used = ledger.get(key_log(key.id), RowKind.USED, ONLY)
@@ -276,7 +276,7 @@ class Quota:
         assert key.quota_bytes is not None
         self._ledger = ledger
         self._name = key_counters(key.id)
-        self._most = key.quota_bytes
+        self._bytes_max = key.quota_bytes
         self._kept_bytes = 0
 
     def answer(self, function: Answering, stores: Stores, verb: Verb[Any], body: Body) -> Any:
@@ -300,7 +300,7 @@ class Quota:
         Raises:
             Full: the quota has no room for them.
         """
-        if size_bytes > self._most - self._tally(0):
+        if size_bytes > self._bytes_max - self._tally(0):
             raise self._used_up()
 
     def keeping(self, size_bytes: int, keep: Callable[[], Kept | None]) -> Kept | None:
@@ -312,7 +312,7 @@ class Quota:
         kept = None
         total = self._tally(size_bytes)
         try:
-            if size_bytes and total > self._most:
+            if size_bytes and total > self._bytes_max:
                 raise self._used_up()
             kept = keep()
         except (Unavailable, Unconfirmed):
@@ -333,10 +333,10 @@ class Quota:
         elif isinstance(body, bytes):
             self.check(len(body))
         else:
-            return self._up_to(self._most - self._tally(0), iter(body))
+            return self._limited(self._bytes_max - self._tally(0), iter(body))
         return body
 
-    def _up_to(self, left: int, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    def _limited(self, left: int, chunks: Iterator[bytes]) -> Iterator[bytes]:
         """Yield an incoming body; raise Full when it exceeds the rest of the quota."""
         size_bytes = 0
         for chunk in chunks:
@@ -352,7 +352,7 @@ class Quota:
 
     def _used_up(self) -> Full:
         return Full(
-            f"storage quota of this key exceeded: {self._most:,} bytes",
+            f"storage quota of this key exceeded: {self._bytes_max:,} bytes",
             "stored content can still be pulled; ask the administrator for another key",
             status=402,
         )
@@ -527,7 +527,7 @@ class Caller:
         kind = type(verb)
         if kind in self._passing:
             return
-        said = complaint(self.key, kind.traits.needs, _touched(verb))
+        said = complaint(self.key, kind.traits.needs, _named_by(verb))
         if said is not None:
             raise Forbidden(said, _HINT)
         if not self.key.is_limited:
@@ -568,7 +568,7 @@ class Caller:
         return reply
 
 
-def _touched(verb: Verb[Any]) -> Touched:
+def _named_by(verb: Verb[Any]) -> Touched:
     """Return the threads, channels and refs that a request names, for the check of limited keys."""
     pushes = verb.items if isinstance(verb, PushMany) else [verb]
     channels = [channel for each in pushes if (channel := getattr(each, "channel", None))]

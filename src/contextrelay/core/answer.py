@@ -55,7 +55,7 @@ def answer(stores: Stores, verb: Verb[Reply], body: Body = b"", key: str = "") -
     kind: type[Verb[Any]] = type(verb)
     bounded = stores.ledger.may_lose and not kind.traits.slow
     try:
-        with stores.ledger.bounded() if bounded else _UNBOUNDED:
+        with stores.ledger.failover_deadline() if bounded else _UNBOUNDED:
             return _answer(stores, verb, body, key)
     except UNREADABLE as error:
         raise _damaged(error) from error
@@ -164,7 +164,7 @@ def _pushed(space: Stores, pushes: list[tuple[Push, bytes]]) -> Sequence[Artifac
     from contextrelay.core.push.push import push_each
 
     try:
-        with space.ledger.bounded() if space.ledger.may_lose else _UNBOUNDED:
+        with space.ledger.failover_deadline() if space.ledger.may_lose else _UNBOUNDED:
             return push_each(space, pushes)
     except UNREADABLE as error:
         return [_damaged(error)] * len(pushes)

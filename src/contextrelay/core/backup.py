@@ -70,7 +70,7 @@ def backup(stores: Stores, verb: Backup, body: Body) -> Stream[BackupReport]:
 
 def _tar(stores: Stores, created_ms: int) -> Iterator[bytes]:
     end = End(created_ms, 0, 0, 0)
-    with stores.blobs.hold(), stores.ledger.still() as view:
+    with stores.blobs.hold(), stores.ledger.snapshot() as view:
         for log in walk_logs(view, BODIES):
             at = where(view, log.removeprefix(BODIES))
             if at is not None and at.blob is not None:
@@ -141,12 +141,12 @@ def restore(stores: Stores, verb: Restore, body: Body) -> RestoreReport:
     if verb.is_abandoned:
         return _abandon(stores)
     with spooled((body,) if isinstance(body, bytes) else body) as spool:
-        end = _guarded(lambda: _read(spool, _Check()))
+        end = _valid_backup(lambda: _read(spool, _BackupCheck()))
         token = lock_to_fill(stores, FILLING)
         with lock_token(token), stores.blobs.hold():
             try:
                 clear(stores)
-                _guarded(lambda: _read(spool, _Fill(stores)))
+                _valid_backup(lambda: _read(spool, _BackupRestore(stores)))
             except RelayError:
                 clear(stores)
                 unlock(stores, token)
@@ -178,14 +178,14 @@ def _abandon(stores: Stores) -> RestoreReport:
     return RestoreReport(logs=0, bodies=0, body_bytes=0, created_at=created_at)
 
 
-def _guarded(act: Callable[[], End]) -> End:
+def _valid_backup(act: Callable[[], End]) -> End:
     try:
         return act()
     except (tarfile.TarError, DecodeError, EOFError, ValueError, OverflowError) as error:
         raise Invalid(f"not a valid backup file: {error}", "use another backup file") from error
 
 
-def _read(spool: IO[bytes], check: _Check) -> End:
+def _read(spool: IO[bytes], check: _BackupCheck) -> End:
     """Read a backup from its start and pass every member to `check`."""
     spool.seek(0)
     with tarfile.open(fileobj=spool, mode="r|") as tar:
@@ -209,7 +209,7 @@ def _read(spool: IO[bytes], check: _Check) -> End:
     raise Invalid("the backup is incomplete: its end is missing", "use another backup file")
 
 
-class _Check:
+class _BackupCheck:
     """A check that a backup is complete and valid; it stores nothing."""
 
     def __init__(self) -> None:
@@ -261,7 +261,7 @@ class _Check:
         return end
 
 
-class _Fill(_Check):
+class _BackupRestore(_BackupCheck):
     """The second reading of a checked backup: stores bodies first, then what points to them."""
 
     def __init__(self, stores: Stores) -> None:

@@ -68,7 +68,7 @@ def publish(stores: Stores, verb: Publish, body: Body) -> Signal:
 
 def _publish_once(stores: Stores, log: str, sent: SentSignal) -> Signal:
     """Send a signal that has a key, or return the one sent before; the head is expected."""
-    with stores.ledger.patience():
+    with stores.ledger.contention_lock():
         for _ in range(RETRIES_MAX):
             head = stores.ledger.last(log)
             before = answered_before(stores, log)
@@ -145,7 +145,7 @@ def read_signals(stores: Stores, verb: ReadSignals, body: Body) -> SignalPage:
             return SignalPage(signals=[], head=head)
         after = verb.after if verb.after <= head else 0
         facts = stores.ledger.read(log, after, verb.limit)
-        if not (facts and stores.ledger.may_lose) or _stay(stores.ledger, log, facts):
+        if not (facts and stores.ledger.may_lose) or _are_confirmed(stores.ledger, log, facts):
             break
     else:
         raise Unavailable(
@@ -163,7 +163,7 @@ def read_signals(stores: Stores, verb: ReadSignals, body: Body) -> SignalPage:
     )
 
 
-def _stay(ledger: Ledger, log: str, facts: list[Fact]) -> bool:
+def _are_confirmed(ledger: Ledger, log: str, facts: list[Fact]) -> bool:
     """Return True if facts are still in the log after confirmation: a fail-over may revert them.
 
     Otherwise a subscriber would receive them, and miss the facts that get their numbers.

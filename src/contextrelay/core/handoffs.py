@@ -85,12 +85,12 @@ def give(stores: Stores, verb: GiveHandoff, body: Body) -> HandoffView:
     # A repeated request with the same key gets the first handoff.
     artifact = pushed_before(stored, verb.thread)
     if artifact is None:
-        handoff = _made(stores, verb)
+        handoff = _new_handoff(stores, verb)
         artifact = push_with_events(stored, _push(verb, handoff), _encoder.encode(handoff), given)
     return HandoffView(ref=artifact.ref, sha256=artifact.sha256, handoff=_read(stores, artifact))
 
 
-def _made(stores: Stores, verb: GiveHandoff) -> Handoff:
+def _new_handoff(stores: Stores, verb: GiveHandoff) -> Handoff:
     check_open(stores, verb.thread)
     handed = [live(stores, ref) for ref in dict.fromkeys(verb.refs)]
     found = candidates(stores, verb.thread, PackingAgent(), but=verb.refs)
@@ -98,7 +98,7 @@ def _made(stores: Stores, verb: GiveHandoff) -> Handoff:
 
     def hand(artifact: Artifact) -> HandedRef:
         is_late = time.monotonic() > until_s
-        return _handed(stores, artifact, verb.budget_tokens // (3 * len(handed)), is_late)
+        return _handed_ref(stores, artifact, verb.budget_tokens // (3 * len(handed)), is_late)
 
     handoff = Handoff(
         giver=verb.by,
@@ -110,7 +110,7 @@ def _made(stores: Stores, verb: GiveHandoff) -> Handoff:
         package=_nothing(verb.budget_tokens),
         refs=tuple(map(hand, handed)),
     )
-    return _filled(handoff, found, verb)
+    return _with_package(handoff, found, verb)
 
 
 def _push(verb: GiveHandoff, handoff: Handoff) -> Push:
@@ -140,7 +140,7 @@ def _plain(text: str) -> str:
     return "".join(each if each.isalnum() or each in "-_" else "-" for each in text)[:60]
 
 
-def _handed(stores: Stores, artifact: Artifact, share_tokens: int, is_late: bool) -> HandedRef:
+def _handed_ref(stores: Stores, artifact: Artifact, share_tokens: int, is_late: bool) -> HandedRef:
     """Return a ref with as much of its outline as fits; past the deadline, an outline by lines."""
     outline, tokens = "", artifact.size_bytes // 4
     if artifact.sealed is None and artifact.is_text:
@@ -158,7 +158,7 @@ def _handed(stores: Stores, artifact: Artifact, share_tokens: int, is_late: bool
     )
 
 
-def _filled(handoff: Handoff, found: Candidates, verb: GiveHandoff) -> Handoff:
+def _with_package(handoff: Handoff, found: Candidates, verb: GiveHandoff) -> Handoff:
     """Return a handoff with the package that fits; the length of its text is measured.
 
     Raises:
@@ -219,13 +219,13 @@ def _left_out(package: Package, handoff: Handoff) -> tuple[LeftOut, ...]:
             id=block.id,
             tokens=package.why(block.id).tokens,
             why=str(package.why(block.id)),
-            get=_get(block, handoff),
+            get=_command_to_get(block, handoff),
         )
         for block in package.dropped
     )
 
 
-def _get(block: Block, handoff: Handoff) -> str:
+def _command_to_get(block: Block, handoff: Handoff) -> str:
     """Return the command that gets what was left out."""
     ref = block.metadata.get("ref")
     if isinstance(ref, str):

@@ -62,13 +62,13 @@ class Once(Struct, frozen=True):
     @property
     def id(self) -> str:
         """The id of its rows."""
-        return self._made("once").hex()
+        return self._derived("once").hex()
 
     def ref(self, what: str) -> str:
         """Return a ref that depends only on seed, step and purpose, and cannot be guessed."""
-        return new_ref(self._made(f"ref {what}"))
+        return new_ref(self._derived(f"ref {what}"))
 
-    def _made(self, what: str) -> bytes:
+    def _derived(self, what: str) -> bytes:
         named = f"{self.part}|{what}".encode()
         return hashlib.blake2b(named, key=self.seed, digest_size=16).digest()
 
@@ -162,15 +162,15 @@ def answer_once(
     log = _log(None if stores.caller is None else stores.caller.key.id, key)
     digest = hashlib.sha256(type(verb).__name__.encode() + _encoder.encode(verb)).digest()
     for _ in range(RETRIES_MAX):
-        asked = _find_asked(stores.ledger, log)
+        asked = _find_first_request(stores.ledger, log)
         if asked is not None and asked.digest != digest:
             raise other_request()
-        fresh = _Asked(digest, stores.random_bytes(32), stores.now_ms())
+        fresh = _FirstRequest(digest, stores.random_bytes(32), stores.now_ms())
         here = asked or fresh
         once = Once(log, here.seed, here.at_ms, is_again=asked is not None)
         if asked is not None:
             return function(replace(stores, once=once), verb, body)
-        claiming = _Claiming(stores.ledger, log, fresh)
+        claiming = _ClaimingLedger(stores.ledger, log, fresh)
         engine = replace(stores.engine, ledger=claiming)
         try:
             return function(replace(stores, engine=engine, once=once), verb, body)
@@ -183,7 +183,7 @@ def answer_once(
 
 def was_asked(stores: Stores, caller: str, key: str) -> bool:
     """Return True if the holder of an access key has used an idempotency key before."""
-    return _find_asked(stores.ledger, _log(caller, key)) is not None
+    return _find_first_request(stores.ledger, _log(caller, key)) is not None
 
 
 def _log(caller: str | None, key: str) -> str:
@@ -192,7 +192,7 @@ def _log(caller: str | None, key: str) -> str:
     return request_log(hashlib.sha256(named.encode()).hexdigest())
 
 
-class _Asked(Struct, frozen=True):
+class _FirstRequest(Struct, frozen=True):
     """What the first request has recorded."""
 
     digest: bytes
@@ -200,18 +200,18 @@ class _Asked(Struct, frozen=True):
     at_ms: int
 
 
-def _find_asked(ledger: Reads, log: str) -> _Asked | None:
+def _find_first_request(ledger: Reads, log: str) -> _FirstRequest | None:
     row = ledger.get(log, RowKind.ASKED, ONLY)
     try:
-        return None if row is None else msgpack.decode(row, type=_Asked)
+        return None if row is None else msgpack.decode(row, type=_FirstRequest)
     except UNREADABLE as error:
         raise Broken(f"cannot read {log}: {error}", "use a new key") from error
 
 
-class _Claiming(LedgerView):
+class _ClaimingLedger(LedgerView):
     """A ledger whose first commit starts by recording the request."""
 
-    def __init__(self, inner: Ledger, log: str, asked: _Asked) -> None:
+    def __init__(self, inner: Ledger, log: str, asked: _FirstRequest) -> None:
         super().__init__(inner)
         self.is_late = False
         """Whether another attempt recorded it first."""

@@ -123,12 +123,12 @@ def source_of(stores: Stores, artifact: Artifact) -> SliceSource:
         read=partial(read_body, stores, artifact),
         marks=lambda: marks_of(stores, artifact),
         line_count=artifact.preview.line_count if artifact.is_text else None,
-        whole=lambda: _whole(stores, artifact),
+        whole=lambda: _known_tokens(stores, artifact),
         sha256=artifact.sha256,
     )
 
 
-def _whole(stores: Stores, artifact: Artifact) -> TokenCount | None:
+def _known_tokens(stores: Stores, artifact: Artifact) -> TokenCount | None:
     """Return the tokens of a whole body if they are known or it is small, or None."""
     known = known_tokens(stores, artifact)
     if known is not None or not artifact.is_text or artifact.size_bytes > ROW_BODY_BYTES_MAX:
@@ -251,7 +251,7 @@ def outlined_within(
 ) -> Outlined:
     """Return the outline of an artifact within a token limit; past the deadline, by lines."""
     is_kept = tokens_max == OUTLINE_TOKENS_DEFAULT
-    looked, seen = _look(stores, artifact, None if is_kept else tokens_max, is_late=is_late)
+    looked, seen = _inspect(stores, artifact, None if is_kept else tokens_max, is_late=is_late)
     return outlined(artifact, looked, seen.shape or looked.shape, seen.note)
 
 
@@ -259,7 +259,7 @@ def digested_within(
     stores: Stores, artifact: Artifact, tokens_max: int, is_late: bool = False
 ) -> Digested:
     """Return the digest of an artifact within a token limit; past the deadline, by lines."""
-    looked, seen = _look(stores, artifact, digest_tokens=tokens_max, is_late=is_late)
+    looked, seen = _inspect(stores, artifact, digest_tokens=tokens_max, is_late=is_late)
     assert seen.digest is not None
     return digested(artifact, looked, seen.digest, seen.note)
 
@@ -300,10 +300,10 @@ def refuse_sealed(artifact: Artifact) -> None:
 
 def looked_into(stores: Stores, artifact: Artifact, is_late: bool = False) -> CachedOutline:
     """Return the cached outline of a body; inspect the body if there is none."""
-    return _look(stores, artifact, is_late=is_late)[0]
+    return _inspect(stores, artifact, is_late=is_late)[0]
 
 
-def _look(
+def _inspect(
     stores: Stores,
     artifact: Artifact,
     outline_tokens: int | None = None,

@@ -109,7 +109,7 @@ def keep_result(stores: Stores, verb: KeepResult, body: Body) -> Artifact:
     return artifact
 
 
-class _Asked(Struct, frozen=True):
+class _Invocation(Struct, frozen=True):
     """One invocation in progress."""
 
     registered: Registered
@@ -134,12 +134,12 @@ def invoke(stores: Stores, verb: Invoke, body: Body) -> Invoked:
     described = registered.capability
     args = validate_args(verb.args, described.args_schema)
     key = capabilities.key_of("", described, args, verb.thread)
-    asked = _Asked(registered, args, verb.thread, verb.by, key, time.monotonic())
+    asked = _Invocation(registered, args, verb.thread, verb.by, key, time.monotonic())
     before = reply_before(stores)
     if before is not None:
         return decode(before, type=Invoked)
     if (stored := _stored_before(stores, asked)) is not None:
-        invoked = _remembered(stores, asked, *stored)
+        invoked = _cache_result(stores, asked, *stored)
     else:
         if verb.thread is not None:
             check_open(stores, verb.thread)
@@ -154,7 +154,7 @@ def invoke(stores: Stores, verb: Invoke, body: Body) -> Invoked:
     return decode(keep_reply(stores, encode(invoked)), type=Invoked)
 
 
-def _cached(stores: Stores, asked: _Asked, artifact: Artifact) -> Invoked:
+def _cached(stores: Stores, asked: _Invocation, artifact: Artifact) -> Invoked:
     invoked = _invoked(asked, artifact, is_hit=True)
     if asked.thread is not None:
         _hop(stores, asked.thread, _invoked_event(stores, asked, invoked))
@@ -162,7 +162,7 @@ def _cached(stores: Stores, asked: _Asked, artifact: Artifact) -> Invoked:
     return invoked
 
 
-def _ran(stores: Stores, asked: _Asked) -> Invoked:
+def _ran(stores: Stores, asked: _Invocation) -> Invoked:
     if asked.thread is not None:
         detail = {"capability": asked.name, "cache_key": asked.cache_key}
         _hop(stores, asked.thread, new_event(stores, CALLED, asked.by, detail))
@@ -172,10 +172,12 @@ def _ran(stores: Stores, asked: _Asked) -> Invoked:
     except RelayError as error:
         _note_failure(stores, asked, error)
         raise
-    return _remembered(stores, asked, artifact, invoked)
+    return _cache_result(stores, asked, artifact, invoked)
 
 
-def _remembered(stores: Stores, asked: _Asked, artifact: Artifact, invoked: Invoked) -> Invoked:
+def _cache_result(
+    stores: Stores, asked: _Invocation, artifact: Artifact, invoked: Invoked
+) -> Invoked:
     """Cache a stored result and return it."""
     described = asked.registered.capability
     if described.cacheable:
@@ -209,7 +211,7 @@ def _hop(stores: Stores, thread: str, event: Event) -> None:
     append_event(stores, thread, event, check=check)
 
 
-def _run(stores: Stores, asked: _Asked) -> Any:
+def _run(stores: Stores, asked: _Invocation) -> Any:
     """Run a capability, which may be foreign code; turn whatever it raises into our own error.
 
     Raises:
@@ -257,7 +259,7 @@ def _result(name: str, brought: Any) -> Result:
     )
 
 
-def _stored(stores: Stores, asked: _Asked, result: Result) -> tuple[Artifact, Invoked]:
+def _stored(stores: Stores, asked: _Invocation, result: Result) -> tuple[Artifact, Invoked]:
     made: list[Invoked] = []
 
     def events(artifact: Artifact) -> tuple[Event, ...]:
@@ -276,7 +278,7 @@ def _stored(stores: Stores, asked: _Asked, result: Result) -> tuple[Artifact, In
     return artifact, made[0] if made else _invoked(asked, artifact, is_hit=False)
 
 
-def _stored_before(stores: Stores, asked: _Asked) -> tuple[Artifact, Invoked] | None:
+def _stored_before(stores: Stores, asked: _Invocation) -> tuple[Artifact, Invoked] | None:
     """Return the result of an earlier request with the same key, if it was stored."""
 
     artifact = pushed_before(_for_result(stores), asked.thread)
@@ -290,7 +292,7 @@ def _for_result(stores: Stores) -> Stores:
     return step(stores, "result", takes_any=True)
 
 
-def _invoked(asked: _Asked, artifact: Artifact, is_hit: bool) -> Invoked:
+def _invoked(asked: _Invocation, artifact: Artifact, is_hit: bool) -> Invoked:
     return Invoked(
         capability=asked.name,
         preview=artifact.preview,
@@ -301,7 +303,7 @@ def _invoked(asked: _Asked, artifact: Artifact, is_hit: bool) -> Invoked:
     )
 
 
-def _invoked_event(stores: Stores, asked: _Asked, invoked: Invoked) -> Event:
+def _invoked_event(stores: Stores, asked: _Invocation, invoked: Invoked) -> Event:
     detail = {
         "capability": invoked.capability,
         "cache_key": invoked.cache_key,
@@ -312,7 +314,7 @@ def _invoked_event(stores: Stores, asked: _Asked, invoked: Invoked) -> Event:
     return new_event(stores, INVOKED, asked.by, detail)
 
 
-def _note_failure(stores: Stores, asked: _Asked, error: RelayError) -> None:
+def _note_failure(stores: Stores, asked: _Invocation, error: RelayError) -> None:
     if asked.thread is None:
         return
     detail = {

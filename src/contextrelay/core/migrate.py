@@ -102,7 +102,7 @@ def migrate(
         copying = _Copying(source, target, show)
         changed = True
         while changed and copying.passes < MIGRATE_PASSES_MAX:
-            changed = copying.go_through()
+            changed = copying.run_pass()
         verified = None if check is None else check(target)
     is_wrong = verified is not None and verified.problem_count > 0
     is_open = not changed and not stays_locked and not is_wrong
@@ -131,7 +131,7 @@ class _Copying:
         self._began = self._shown = time.monotonic()
         self._writes: list[Write] = []
         self._written_bytes = 0
-        self._coming: list[Future[tuple[int, bool]]] = []
+        self._pending_bodies: list[Future[tuple[int, bool]]] = []
         """Bodies that the gathered writes point to."""
 
     def report(self) -> MigrateReport:
@@ -147,7 +147,7 @@ class _Copying:
             is_open=False,
         )
 
-    def go_through(self) -> bool:
+    def run_pass(self) -> bool:
         """Make the target equal to the source; return True if anything had to be changed."""
         before = self._changes
         self.passes += 1
@@ -156,13 +156,13 @@ class _Copying:
         self._show_progress()
         with (
             self._source_stores.blobs.hold(),
-            ThreadPoolExecutor(MIGRATE_BODIES) as self._carriers,
+            ThreadPoolExecutor(MIGRATE_BODIES) as self._copiers,
             ThreadPoolExecutor(MIGRATE_THREADS) as lookers,
         ):
             try:
                 self._merge(lookers)
             except BaseException:
-                self._carriers.shutdown(cancel_futures=True)  # Do not wait for bodies not started.
+                self._copiers.shutdown(cancel_futures=True)  # Do not wait for bodies not started.
                 raise
         self._count()
         self._show_progress()
@@ -170,7 +170,7 @@ class _Copying:
 
     def _merge(self, lookers: ThreadPoolExecutor) -> None:
         merged = _merged(walk_logs(self._source, ""), walk_logs(self._target, ""), str)
-        for (log, ours, _), seen in _ahead(lookers, self._look, merged):
+        for (log, ours, _), seen in _ahead(lookers, self._read_pair, merged):
             if log == RESTORE:
                 continue  # Each store has its own: its lock, and where its blobs are.
             if ours is None:
@@ -178,7 +178,7 @@ class _Copying:
             elif isinstance(seen, Write):
                 self._put(seen)
             elif not seen:
-                self._correct(log)
+                self._synchronize(log)
             self._logs += ours is not None
             self._show_if_due()
         self._flush()
@@ -190,7 +190,7 @@ class _Copying:
         self._target.drop(log, expect=self._target.last(log))
         self._changes += 1
 
-    def _look(self, place: Place) -> Write | bool:
+    def _read_pair(self, place: Place) -> Write | bool:
         """Return the copy of a short log as a write, or whether the copy is equal.
 
         Worker threads do this ahead of the writer, since reading mostly waits.
@@ -233,9 +233,9 @@ class _Copying:
             for row, there in zip_longest(_rows(one, log, kind), _rows(other, log, kind))
         )
 
-    def _correct(self, log: str) -> None:
+    def _synchronize(self, log: str) -> None:
         """Make the target's copy of a log equal to the source's."""
-        if not self._correct_facts(log):
+        if not self._synchronize_facts(log):
             self._drop(log)
             self._append(log, 0)
         kinds = {*self._source.kinds(log), *self._target.kinds(log)}
@@ -250,7 +250,7 @@ class _Copying:
                     changed = []
             self._put_rows(log, changed)
 
-    def _correct_facts(self, log: str) -> bool:
+    def _synchronize_facts(self, log: str) -> bool:
         """Bring the target's facts up to date; return False if they are of a different log.
 
         A log that was dropped and created again has other facts under the same numbers.
@@ -259,7 +259,9 @@ class _Copying:
         theirs = self._target.read(log, 0, MIGRATE_PAGE)
         head = self._target.last(log)
         last_two = [self._source.read(log, head - 1, 1), self._target.read(log, head - 1, 1)]
-        if head > self._source.last(log) or not (_agree(ours, theirs) and _agree(*last_two)):
+        if head > self._source.last(log) or not (
+            _are_equal(ours, theirs) and _are_equal(*last_two)
+        ):
             return False
         first = ours[0].seq if ours else head + 1
         if theirs and theirs[0].seq < first:
@@ -299,13 +301,13 @@ class _Copying:
         self._written_bytes += sum(100 + len(row.body or b"") for row in write.rows)
         if write.log.startswith(BODIES) and any(row.kind == RowKind.AT for row in write.rows):
             sha256 = write.log.removeprefix(BODIES)
-            self._coming.append(self._carriers.submit(self._bring_body, sha256))
+            self._pending_bodies.append(self._copiers.submit(self._copy_body, sha256))
         if self._written_bytes >= MIGRATE_BATCH_BYTES or len(self._writes) >= MIGRATE_BATCH_WRITES:
             self._flush()
 
     def _flush(self) -> None:
         """Write what was gathered, after the bodies that it points to."""
-        coming, self._coming = self._coming, []
+        coming, self._pending_bodies = self._pending_bodies, []
         for each in coming:
             size_bytes, is_new = each.result()
             self._seen_bytes += size_bytes
@@ -316,7 +318,7 @@ class _Copying:
             self._target.commit(*self._writes)
         self._writes, self._written_bytes = [], 0
 
-    def _bring_body(self, sha256: str) -> tuple[int, bool]:
+    def _copy_body(self, sha256: str) -> tuple[int, bool]:
         """Copy a large body, unless an interrupted pass has copied it already.
 
         Return its size, and whether it was copied.
@@ -412,7 +414,7 @@ def _merged(
             other = next(theirs, None)
 
 
-def _agree(ours: list[Fact], theirs: list[Fact]) -> bool:
+def _are_equal(ours: list[Fact], theirs: list[Fact]) -> bool:
     """Return True if facts of the same number are equal."""
     bodies = {fact.seq: fact.body for fact in ours}
     return all(bodies.get(fact.seq, fact.body) == fact.body for fact in theirs)

@@ -127,7 +127,7 @@ class _ThreadIndex:
         self.relevance = Relevance()
         self.tokens: dict[str, int] = {}
         """Token counts by block id."""
-        self.seen: dict[str, _Seen] = {}
+        self.seen: dict[str, _ArtifactBlock] = {}
         """Blocks by ref."""
         self._blocks: dict[str, Block] = {}
         self._groups: dict[str, list[str]] = {}
@@ -162,7 +162,7 @@ def _groups(blocks: list[Block]) -> dict[str, list[str]]:
     return groups
 
 
-class _Seen(Struct):
+class _ArtifactBlock(Struct):
     """An artifact as a block, computed once: the same description is the same object."""
 
     artifact: Artifact
@@ -186,7 +186,7 @@ class Candidates(Struct, frozen=True):
     blocks: list[Block]
     digests: frozenset[str]
     """Ids of the blocks whose content is a digest of something longer."""
-    seen: dict[str, _Seen]
+    seen: dict[str, _ArtifactBlock]
 
 
 EACH_TOKENS = 5
@@ -213,20 +213,20 @@ def candidates(
     with state_of(stores, thread, version) as live:
         blocks, left_out = list(state_blocks(live.document)), pruned_refs(live.document).union(but)
         found_version = live.version
-    way_of, digested_places = _chooser(stores, agent), set[int]()
+    way_of, digested_places = _way_chooser(stores, agent), set[int]()
     until_s = time.monotonic() + LOOKS_S_MAX
-    known, seen = _index_of(stores, thread).seen, dict[str, _Seen]()
+    known, seen = _index_of(stores, thread).seen, dict[str, _ArtifactBlock]()
     for artifact in _held(stores, thread)[-PACK_ARTIFACTS_MAX:]:
         if artifact.ref not in left_out and artifact.media_type != HANDOFF_MEDIA_TYPE:
             before = known.get(artifact.ref)
             if before is None or before.artifact is not artifact:
-                before = _Seen(artifact, block_fields(artifact))
+                before = _ArtifactBlock(artifact, block_fields(artifact))
             seen[artifact.ref] = before
             block = _block(stores, before, way_of, time.monotonic() > until_s)
             if block is not before.whole:
                 digested_places.add(len(blocks))
             blocks.append(block)
-    own = _with_own_ids(blocks)
+    own = _with_unique_ids(blocks)
     digests = frozenset(own[place].id for place in digested_places)
     return Candidates(found_version, own, digests, seen)
 
@@ -239,7 +239,7 @@ def _held(stores: Stores, thread: str) -> list[Artifact]:
     return sorted(there, key=lambda artifact: (artifact.created_at, artifact.ref))
 
 
-def _chooser(stores: Stores, agent: PackingAgent) -> Callable[[str, int], Way]:
+def _way_chooser(stores: Stores, agent: PackingAgent) -> Callable[[str, int], Way]:
     """Return a function that picks the cheapest way for a type and size, by the store's counts."""
     settings, pulls = stores.settings, rates(stores)
     prices = Prices(settings.price_cache_write, settings.price_cache_read, settings.price_output)
@@ -257,7 +257,9 @@ def _chooser(stores: Stores, agent: PackingAgent) -> Callable[[str, int], Way]:
     return way_of
 
 
-def _block(stores: Stores, seen: _Seen, way_of: Callable[[str, int], Way], is_late: bool) -> Block:
+def _block(
+    stores: Stores, seen: _ArtifactBlock, way_of: Callable[[str, int], Way], is_late: bool
+) -> Block:
     """Return an artifact as a block, whole or as its outline; past the deadline, by lines."""
     artifact, fields = seen.artifact, seen.fields
     if artifact.sealed is not None or not artifact.is_text:
@@ -302,7 +304,7 @@ def _text(stores: Stores, artifact: Artifact) -> str:
         ) from error
 
 
-def _with_own_ids(blocks: list[Block]) -> list[Block]:
+def _with_unique_ids(blocks: list[Block]) -> list[Block]:
     """Return blocks with unique ids; entries of a state may have the same name."""
     seen: set[str] = set()
     found: list[Block] = []

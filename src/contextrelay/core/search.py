@@ -35,8 +35,8 @@ from contextrelay.core.search_index import (
     path_of,
     rank,
     rebuild,
+    remove_missing,
     state_of,
-    take_out,
 )
 from contextrelay.core.spaces import VisibleReads
 from contextrelay.core.stores import Stores
@@ -133,7 +133,7 @@ class SearchedQuery:
         self._stores, self._wanted, self._thread, self._ref = stores, wanted, thread, ref
         self._index = index_of(stores)
         self._is_limited = stores.is_limited
-        self.state, self.notes = _brought_up(stores)
+        self.state, self.notes = _update_index(stores)
         self.seen: list[VisiblePassage] = []
         """Passages that may be shown, best first."""
         self.ignored: tuple[str, ...] = ()
@@ -143,7 +143,7 @@ class SearchedQuery:
         self._ranking: Ranking | None = None
         for _ in range(SEARCH_ROUNDS_MAX):
             # Artifacts that are gone leave the index and make room for other results.
-            if not _taken_out(stores, self._index, self._rank()):
+            if not _remove_missing(stores, self._index, self._rank()):
                 break
         self.is_partial = bool(self.notes) or any(each.ranked.text.is_cut for each in self.seen)
         if self._is_limited:
@@ -163,7 +163,7 @@ class SearchedQuery:
                 # scores.
                 ranking = rank(view, self._stems, spans, now_ms, candidates, self._is_limited)
                 starts = {start for start, _ in spans or ()} if self._is_limited else None
-                choosing = _Choosing(self._stores, view, ranking, starts)
+                choosing = _VisibleSelection(self._stores, view, ranking, starts)
                 self.seen = list(islice(choosing.seen(), self._wanted))
         except Damaged as error:
             self._index.start_over()
@@ -186,14 +186,14 @@ class SearchedQuery:
             return reads.count_in(view, self._stems, text)
 
 
-def _taken_out(stores: Stores, index: SearchIndex, gone: list[str]) -> int:
+def _remove_missing(stores: Stores, index: SearchIndex, gone: list[str]) -> int:
     """Remove missing artifacts from the index, if it can be written now; return their number."""
     with suppress(RelayError):
-        return take_out(stores.space, index, gone)
+        return remove_missing(stores.space, index, gone)
     return 0
 
 
-def _brought_up(stores: Stores) -> tuple[IndexState, list[str]]:
+def _update_index(stores: Stores) -> tuple[IndexState, list[str]]:
     """Update the index within a time limit; return its state, and a note if it is incomplete."""
     index = index_of(stores)
     try:
@@ -236,20 +236,20 @@ def _spans(
     elif thread is not None:
         refs = listed(stores.ledger, thread)
     elif stores.caller is not None and stores.caller.key.is_limited:
-        return _seen_spans(VisibleReads(stores.caller.space.ledger, stores.caller.key), view)
+        return _visible_spans(VisibleReads(stores.caller.space.ledger, stores.caller.key), view)
     else:
         return None
     texts = (reads.text_by_ref(view, ref) for ref in refs)
     return [(text.start, text.stop) for text in texts if text is not None]
 
 
-def _seen_spans(ledger: VisibleReads, view: sqlite3.Connection) -> list[tuple[int, int]]:
+def _visible_spans(ledger: VisibleReads, view: sqlite3.Connection) -> list[tuple[int, int]]:
     """Return the ranges of passages that a limited key can see, found by its prefixes."""
     spans: set[tuple[int, int]] = set()
-    for start in ledger.seen_channels:
+    for start in ledger.visible_channels:
         texts = reads.texts_by_channel(view, start)
         spans.update((text.start, text.stop) for text in texts)
-    for thread in ledger.seen_threads():
+    for thread in ledger.visible_threads():
         for ref in listed(ledger, thread):
             text = reads.text_by_ref(view, ref)
             if text is not None:
@@ -257,7 +257,7 @@ def _seen_spans(ledger: VisibleReads, view: sqlite3.Connection) -> list[tuple[in
     return sorted(spans)
 
 
-class _Choosing:
+class _VisibleSelection:
     """The selection of ranked passages that the caller may see."""
 
     def __init__(

@@ -127,7 +127,7 @@ def state_of(index: SearchIndex) -> IndexState:
 def _caught_up(stores: Stores, index: SearchIndex, deadline: float) -> IndexState:
     with index.reading() as view:
         ended = reads.ended(view, stores.now_ms(), SEARCH_GONE_MAX)
-    take_out(stores, index, ended)
+    remove_missing(stores, index, ended)
     if _is_behind(stores, index):
         with index.changing() as change:
             _note_new(stores, change, deadline)
@@ -362,7 +362,7 @@ def _maintain(stores: Stores, index: SearchIndex) -> None:
                 change.set_mark("followed", "")
             break
         after = page[-1]
-        take_out(stores, index, page)
+        remove_missing(stores, index, page)
     with index.changing() as change:
         for chunk in reads.thin_chunks(change.connection, _THIN):
             again = reads.texts_in(change.connection, chunk)
@@ -372,7 +372,7 @@ def _maintain(stores: Stores, index: SearchIndex) -> None:
             change.drop_chunk(chunk)
 
 
-def take_out(stores: Stores, index: SearchIndex, refs: list[str]) -> int:
+def remove_missing(stores: Stores, index: SearchIndex, refs: list[str]) -> int:
     """Remove artifacts that are gone, and update the expiry of those that were extended.
 
     Return the number removed; 0 if the index cannot be written now.
@@ -492,7 +492,7 @@ def rank(
     for word, found, weight in late:
         by_word[word] = scoring.some(found, weight, near)
     return Ranking(
-        _closely(view, best, by_word, now_ms),
+        _rescore_best(view, best, by_word, now_ms),
         [scoring.there(found) for _, found, size in read if size],
         tuple(word for word, _, size in read if not size),
         by_word,
@@ -596,7 +596,7 @@ def _within(lengths: dict[int, array[int]], spans: list[tuple[int, int]]) -> dic
     return kept
 
 
-def _closely(
+def _rescore_best(
     view: sqlite3.Connection,
     best: list[tuple[int, float]],
     by_word: dict[str, dict[int, float]],

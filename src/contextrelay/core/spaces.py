@@ -139,18 +139,18 @@ class _SpaceLedger(SpaceReads, LedgerView):
     def tally_all(self, sums: Mapping[str, Mapping[str, int]]) -> None:
         self._inner.tally_all({self._prefix + name: amounts for name, amounts in sums.items()})
 
-    def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
+    def listen(self, callback: Callable[[str | None], None]) -> Callable[[], None]:
         def heard(log: str | None) -> None:
             if log is None:
-                hear(None)
+                callback(None)
             elif log.startswith(self._prefix):
-                hear(self._own(log))
+                callback(self._own(log))
 
         return self._inner.listen(heard)
 
     @contextmanager
-    def still(self) -> Generator[Reads]:
-        with self._inner.still() as view:
+    def snapshot(self) -> Generator[Reads]:
+        with self._inner.snapshot() as view:
             yield SpaceReads(view, self._prefix)
 
     def check(self) -> list[str]:
@@ -189,7 +189,7 @@ class VisibleReads:
 
     # Visibility
 
-    def seen_threads(self) -> Iterator[str]:
+    def visible_threads(self) -> Iterator[str]:
         """Yield the ids of visible threads, found by their names, however many others exist."""
         for start in self._key.threads:
             if is_ref(start) and self._has_thread(start):
@@ -200,7 +200,7 @@ class VisibleReads:
                 yield row.key[-_REF_CHARS:]
 
     @property
-    def seen_channels(self) -> tuple[str, ...]:
+    def visible_channels(self) -> tuple[str, ...]:
         """Return the prefixes of the names of visible channels."""
         return self._key.channels
 
@@ -324,8 +324,8 @@ class VisibleLedger(VisibleReads, LedgerView):
         self._inner.tally_all({own_counters(name, key): each for name, each in sums.items()})
 
     @contextmanager
-    def still(self) -> Generator[Reads]:
-        with self._inner.still() as view:
+    def snapshot(self) -> Generator[Reads]:
+        with self._inner.snapshot() as view:
             yield VisibleReads(view, self._key)
 
     def check(self) -> list[str]:

@@ -92,7 +92,7 @@ class _Entry(Struct, frozen=True):
 def _zip(stores: Stores, view: ThreadView) -> Iterator[bytes]:
     out = _Chunks()
     # From a snapshot, with its blobs held: others go on writing meanwhile.
-    with stores.blobs.hold(), stores.ledger.still() as ledger:
+    with stores.blobs.hold(), stores.ledger.snapshot() as ledger:
         entries = _entries(stores, ledger, view)
         _check_bounds(entries)
         with zipfile.ZipFile(out, "w") as archive:
@@ -110,7 +110,7 @@ def _entries(stores: Stores, ledger: Reads, view: ThreadView) -> list[_Entry]:
     thread, now_ms = view.thread_id, stores.now_ms()
     refs = (ref for ref, _ in held(ledger, thread))
     kept = _sources_first(unexpired(ledger, refs, now_ms))
-    history_bytes, named = _surveyed(ledger, view)
+    history_bytes, named = _measured_history(ledger, view)
     manifest = Manifest(
         format=FORMAT,
         thread_id=thread,
@@ -145,7 +145,7 @@ def _lines(ledger: Reads, view: ThreadView) -> Iterator[bytes]:
         yield encode(event) + b"\n"
 
 
-def _surveyed(ledger: Reads, view: ThreadView) -> tuple[int, set[str]]:
+def _measured_history(ledger: Reads, view: ThreadView) -> tuple[int, set[str]]:
     """Return the length of the history, and the refs that states in it have named."""
     size_bytes = 0
     named: set[str] = set()
@@ -388,27 +388,27 @@ class History:
     def _begin(self, event: Event) -> None:
         state = event.detail.get("state")
         if self.version or not is_object(state):
-            raise self._wrong("a thread has only one first state")
+            raise self._invalid_event("a thread has only one first state")
         size_bytes = len(check_json(state, "the first state", STATE_BYTES_MAX))
         check_state(state, self._known.__contains__)
         if (state["version"], state["thread_id"]) != (1, self._thread):
-            raise self._wrong("it is not a first state of this thread")
+            raise self._invalid_event("it is not a first state of this thread")
         try:
             is_aware = datetime.fromisoformat(state["updated_at"]).tzinfo is not None
         except ValueError:
             is_aware = False
         if not is_aware:
-            raise self._wrong("/updated_at is not a valid time")
+            raise self._invalid_event("/updated_at is not a valid time")
         self._live.state, self._live.version, self._live.size_bytes = [state], 1, size_bytes
 
     def _patch(self, event: Event) -> None:
         live, version = self._live, event.detail.get("version")
         if not live.version or type(version) is not int or version != live.version + 1:
-            raise self._wrong(f"it does not follow version {live.version}")
+            raise self._invalid_event(f"it does not follow version {live.version}")
         try:
             operations = convert(event.detail.get("operations"), list[Operation])
         except ValidationError as error:
-            raise self._wrong(str(error)) from error
+            raise self._invalid_event(str(error)) from error
         check_patch(operations)
         steps: list[UndoStep] = []
         for operation in operations:
@@ -433,7 +433,7 @@ class History:
                     f"at most {ARCHIVE_HISTORY_BYTES_MAX} bytes in total",
                 )
 
-    def _wrong(self, why: str) -> Invalid:
+    def _invalid_event(self, why: str) -> Invalid:
         return Invalid(
             f"invalid event {self.count} in the archive: {why}",
             "use a file made by: relay export",
@@ -490,7 +490,7 @@ class Archive:
     """
 
     def __init__(self, spool: IO[bytes]) -> None:
-        with _as_ours():
+        with _converted_errors():
             self._zip = ForeignZip(spool, _NAME, ARCHIVE_ENTRIES_MAX)
 
     @property
@@ -498,19 +498,19 @@ class Archive:
         return self._zip.names
 
     def size_bytes(self, name: str) -> int:
-        with _as_ours():
+        with _converted_errors():
             return self._zip.size_bytes(name)
 
     def chunks(self, name: str) -> Iterator[bytes]:
         """Yield the bytes of an entry: exactly the announced number, or an error at the end."""
-        with _as_ours():
+        with _converted_errors():
             yield from self._zip.chunks(name)
 
     def read(self, name: str, kind: type[EntryKind], bytes_max: int) -> EntryKind:
         """Return the decoded JSON of a small entry."""
         if self.size_bytes(name) > bytes_max:
             raise TooLarge(f"{name} in the archive is too large", f"at most {bytes_max} bytes")
-        return _strictly(b"".join(self.chunks(name)), kind, name)
+        return _decode_strictly(b"".join(self.chunks(name)), kind, name)
 
     def events(self) -> Iterator[Event]:
         """Yield the history, a line at a time; `hash` is the archive's own value."""
@@ -520,7 +520,7 @@ class Archive:
                 f"at most {ARCHIVE_HISTORY_BYTES_MAX} bytes of events",
             )
         for number, line in enumerate(self._lines(EVENTS), 1):
-            yield _strictly(line, _Line, f"event {number}").event()
+            yield _decode_strictly(line, _Line, f"event {number}").event()
 
     def _lines(self, name: str) -> Iterator[bytes]:
         parts: list[bytes] = []
@@ -533,7 +533,7 @@ class Archive:
                 yield b"".join(parts)
                 parts = [other]
         if any(parts):
-            raise not_ours(f"{name} ends within a line")
+            raise invalid_archive(f"{name} ends within a line")
 
 
 class _Line(Struct, frozen=True, kw_only=True):
@@ -561,7 +561,7 @@ def check_archive(
     """
     manifest = archive.read(MANIFEST, Manifest, MANIFEST_BYTES_MAX)
     if manifest.format != FORMAT:
-        raise not_ours(f"unsupported format {quote_value(manifest.format)}")
+        raise invalid_archive(f"unsupported format {quote_value(manifest.format)}")
     record = archive.read(THREAD, ImportedRecord, _DESCRIPTION_BYTES_MAX)
     if record.name is not None:
         check_label(record.name, "the thread's name")
@@ -570,7 +570,7 @@ def check_archive(
     for event in archive.events():
         history.take(event)
     if (history.version, history.count) != (manifest.version, manifest.events):
-        raise not_ours("its history is incomplete")
+        raise invalid_archive("its history is incomplete")
     items = [
         _checked_item(archive, ref, ARCHIVE_BYTES_MAX if ref in manifest.long else body_bytes_max)
         for ref in manifest.artifacts
@@ -583,7 +583,7 @@ def _check_names(archive: Archive, manifest: Manifest) -> None:
     named = {f"artifacts/{ref}.{end}" for ref in manifest.artifacts for end in ("json", "body")}
     found = {name for name in archive.names if name.startswith("artifacts/")}
     if named != found or len(named) != 2 * len(manifest.artifacts):
-        raise not_ours("its files do not match the artifacts in its manifest")
+        raise invalid_archive("its files do not match the artifacts in its manifest")
 
 
 def _check_order(items: list[Item]) -> None:
@@ -592,7 +592,7 @@ def _check_order(items: list[Item]) -> None:
     before: set[str] = set()
     for item in items:
         if not before.issuperset(ref for ref in item.source_refs if ref in known):
-            raise not_ours(f"{item.ref} comes before what it was made from")
+            raise invalid_archive(f"{item.ref} comes before what it was made from")
         before.add(item.ref)
 
 
@@ -600,7 +600,7 @@ def _checked_item(archive: Archive, ref: str, body_bytes_max: int) -> Item:
     described = archive.read(f"artifacts/{ref}.json", Artifact, _DESCRIPTION_BYTES_MAX)
     body_name = f"artifacts/{ref}.body"
     if described.ref != ref or described.size_bytes != archive.size_bytes(body_name):
-        raise not_ours(f"artifacts/{ref}.json does not describe its body")
+        raise invalid_archive(f"artifacts/{ref}.json does not describe its body")
     if described.size_bytes > sealed_bytes_max(described.sealed, body_bytes_max):
         raise TooLarge(
             f"the body of {ref} is larger than {body_bytes_max} bytes",
@@ -618,7 +618,7 @@ def _checked_item(archive: Archive, ref: str, body_bytes_max: int) -> Item:
         "capability": made_by.capability,
         "sealed": described.sealed,
     }
-    with _as_ours():
+    with _converted_errors():
         verb = convert(fields, Push)
     check_push(verb)
     digest = hashlib.sha256()
@@ -632,9 +632,9 @@ def _checked_item(archive: Archive, ref: str, body_bytes_max: int) -> Item:
 # Strict reading
 
 
-def _strictly(text: bytes, kind: type[EntryKind], what: str) -> EntryKind:
+def _decode_strictly(text: bytes, kind: type[EntryKind], what: str) -> EntryKind:
     """Decode JSON that all parsers understand alike; limit its depth."""
-    with _as_ours(f"{what}: "):
+    with _converted_errors(f"{what}: "):
         value = json.loads(text.decode(), object_pairs_hook=_members)
         check_json(value, what, LINE_BYTES_MAX, JSON_DEPTH_MAX + 4)
         return convert(value, kind)
@@ -648,13 +648,13 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 @contextmanager
-def _as_ours(what: str = "") -> Generator[None]:
+def _converted_errors(what: str = "") -> Generator[None]:
     """Convert errors of zipfile and the decoders into our own."""
     try:
         yield
     except (*WRONG, ValidationError) as error:
-        raise not_ours(f"{what}{error or type(error).__name__}") from error
+        raise invalid_archive(f"{what}{error or type(error).__name__}") from error
 
 
-def not_ours(why: str) -> Invalid:
+def invalid_archive(why: str) -> Invalid:
     return Invalid(f"not a valid thread archive: {why[:300]}", "use a file made by: relay export")

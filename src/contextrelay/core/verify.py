@@ -111,7 +111,7 @@ def check_store(stores: Stores) -> VerifyReport:
     if stores.ledger.get(RESTORE, RowKind.UNFINISHED, ONLY) is not None:
         findings.add("a restore by an earlier version was interrupted: content may be missing")
     try:
-        with stores.ledger.still() as view, stores.blobs.hold():
+        with stores.ledger.snapshot() as view, stores.blobs.hold():
             for log in walk_logs(view, BODIES):
                 with findings.of(f"body {log.removeprefix(BODIES)[:12]}"):
                     _check_body(stores, view, log.removeprefix(BODIES), findings)

@@ -77,13 +77,13 @@ def open_engine(address: str, blobs: str = "", *, is_source: bool = False) -> En
     Raises:
         Invalid: the address is invalid, or its blobs are at another address.
     """
-    engine = _open_alone(address, is_source)
+    engine = _open_without_blobs(address, is_source)
     if engine.is_shared:
         engine = replace(engine, url=address.strip())
     try:
-        place = _place_of(engine)
+        place = _blobs_address(engine)
         if place is None and blobs:
-            place = _settle(engine, blobs)
+            place = _store_blobs_address(engine, blobs)
         if place is None:
             return engine
         return _with_blobs(engine, place.decode(), blobs)
@@ -101,21 +101,21 @@ def is_there(address: str) -> bool:
     return (folder.expanduser() / DATABASE_NAME).exists()
 
 
-def _place_of(engine: Engine) -> bytes | None:
+def _blobs_address(engine: Engine) -> bytes | None:
     try:
         return engine.ledger.get(LOCK_LOG, PLACE_KIND, ONLY)
     except Broken:
         return None  # Verbs report it: a damaged store can still be inspected.
 
 
-def _settle(engine: Engine, blobs: str) -> bytes:
+def _store_blobs_address(engine: Engine, blobs: str) -> bytes:
     """Store the address of the blobs of a store without any; return the address."""
     if next(engine.blobs.walk(), None) is not None:
         raise Invalid(
             "the store already has large bodies in its default location",
             "create a new store with --blobs and copy this one: relay backup, relay restore",
         )
-    _elsewhere(engine, blobs).open()
+    _open_blobs(engine, blobs).open()
     place = without_secrets(blobs).encode()
     try:
         row = Row(PLACE_KIND, ONLY, place)
@@ -132,13 +132,13 @@ def _with_blobs(engine: Engine, place: str, asked: str) -> Engine:
             f"the large bodies of this store are in {place.partition('?')[0]}",
             "omit --blobs and RELAY_BLOBS, or pass that address",
         )
-    blobs = _elsewhere(engine, asked or place)
+    blobs = _open_blobs(engine, asked or place)
     if wanted != place:
-        _move(engine, place, wanted, blobs)
+        _replace_blobs_address(engine, place, wanted, blobs)
     return replace(engine, blobs=blobs)
 
 
-def _move(engine: Engine, old: str, new: str, blobs: Blobs) -> None:
+def _replace_blobs_address(engine: Engine, old: str, new: str, blobs: Blobs) -> None:
     """Store a new address for the blobs of a store, for example a new endpoint.
 
     Raises:
@@ -146,7 +146,7 @@ def _move(engine: Engine, old: str, new: str, blobs: Blobs) -> None:
     """
     if next(blobs.walk(), None) is None:
         try:
-            is_lost = next(_elsewhere(engine, old).walk(), None) is not None
+            is_lost = next(_open_blobs(engine, old).walk(), None) is not None
         except RelayError:
             is_lost = True
         if is_lost:
@@ -184,7 +184,7 @@ def without_secrets(blobs: str) -> str:
 _SECRET = re.compile("key|secret|token|password|credential|signature", re.IGNORECASE)
 
 
-def _elsewhere(engine: Engine, blobs: str) -> ObjectBlobs | FileBlobs:
+def _open_blobs(engine: Engine, blobs: str) -> ObjectBlobs | FileBlobs:
     from contextrelay.store.blobs.files import FileBlobs
 
     scheme, colon, rest = blobs.partition("://")
@@ -203,7 +203,7 @@ def _elsewhere(engine: Engine, blobs: str) -> ObjectBlobs | FileBlobs:
     return ObjectBlobs(blobs, engine.blobs)
 
 
-def _open_alone(address: str, is_source: bool) -> Engine:
+def _open_without_blobs(address: str, is_source: bool) -> Engine:
     scheme, colon, rest = address.partition(":")
     if not address or "\0" in address:
         what = "contains a NUL character" if address else "is empty"

@@ -12,7 +12,7 @@ from pathlib import Path
 from contextrelay.errors import Broken, Full, Invalid, RelayError, Unavailable
 
 
-def _trouble(kind: type[RelayError], message: str, hint: str) -> Callable[..., RelayError]:
+def _error_factory(kind: type[RelayError], message: str, hint: str) -> Callable[..., RelayError]:
     """Return a function that creates an error from a path and its cause."""
 
     def made(path: Path | str, why: object) -> RelayError:
@@ -21,27 +21,27 @@ def _trouble(kind: type[RelayError], message: str, hint: str) -> Callable[..., R
     return made
 
 
-no_room = _trouble(
+no_room = _error_factory(
     Full,
     "the store is full: its disk has no free space",
     "free some space: relay artifact rm REF, then relay gc; reads still work",
 )
-read_only = _trouble(
+read_only = _error_factory(
     Full,
     "the store cannot be written",
     "reads still work; make the disk or folder writable, or set RELAY_HOME to another",
 )
-cannot_open = _trouble(
+cannot_open = _error_factory(
     Broken,
     "the store cannot be opened",
     "check that the folder exists and is yours, or set RELAY_HOME to another",
 )
-damaged = _trouble(
+damaged = _error_factory(
     Broken,
     "the store is damaged",
     "check it: relay verify; or restore a backup: relay restore FILE",
 )
-busy = _trouble(
+busy = _error_factory(
     Unavailable,
     "the store is locked by another program",
     "try again; if it persists, look for a stuck process: relay doctor",

@@ -66,7 +66,7 @@ class Turns:
         self._work.close()
 
 
-class Patience:
+class ContentionLock:
     """A lock between all threads of all processes, for a writer that lost a race."""
 
     def __init__(self, folder: Path) -> None:

@@ -295,7 +295,7 @@ def test_a_store_works_behind_pgbouncer_in_transaction_mode(servers: Servers, pr
 
         with ThreadPoolExecutor(12) as pool:
             list(pool.map(write, range(60)))
-        with ledger.still() as view:
+        with ledger.snapshot() as view:
             assert view.last("a") == 60
 
         assert ledger.last("a") == 60

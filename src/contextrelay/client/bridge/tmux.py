@@ -61,7 +61,7 @@ class TmuxPane:
             # Nothing runs before Enter: check again, in case the agent ended in between.
             self._takes_paste()
             self._tmux("send-keys", "-t", self._target, "Enter")
-            return self._settled(before)
+            return self._wait_until_idle(before)
 
     def _takes_paste(self) -> bool:
         """Return True if the program in the pane is known to accept several lines as one paste.
@@ -86,7 +86,7 @@ class TmuxPane:
         self._tmux("load-buffer", "-b", buffer, "-", given=text)
         self._tmux("paste-buffer", "-d", "-p", "-b", buffer, "-t", self._target)
 
-    def _settled(self, before: str) -> str:
+    def _wait_until_idle(self, before: str) -> str:
         deadline_s = time.monotonic() + self._timeout_s
         last, since_s = before, time.monotonic()
         while time.monotonic() < deadline_s:

@@ -102,7 +102,7 @@ class Pause(HttpStep, frozen=True):
     seconds: float
 
 
-class Coming(Struct, frozen=True):
+class UnreadBody(Struct, frozen=True):
     """A body too large to be read at once: the received bytes, and the reply with the rest."""
 
     value: Any
@@ -154,7 +154,7 @@ def _pause_s(count: int, asked_s: float | None) -> float:
 # Verbs
 
 
-class Held:
+class PulledBodies:
     """A cache of small pulled bodies by hash, and of the hashes of refs.
 
     Rule: a body never changes under its hash, but the server is asked every time whether its ref
@@ -181,8 +181,8 @@ class Held:
 
 
 def asked(
-    server: ServerAddress, verb: verbs.Verb[Any], body: Any, key: str, held: Held
-) -> Flow[verbs.Stream[Any] | Coming | Any]:
+    server: ServerAddress, verb: verbs.Verb[Any], body: Any, key: str, held: PulledBodies
+) -> Flow[verbs.Stream[Any] | UnreadBody | Any]:
     """Send a verb; return its reply, or a reply with a body as a `Stream` or unread."""
     asked = encode_verb(verb)
     route = route_of(type(verb))
@@ -235,8 +235,8 @@ def has_news(
 
 
 def _with_body(
-    answer: OpenReply, route: Route, verb: verbs.Verb[Any], held: Held
-) -> Flow[verbs.Stream[Any] | Coming]:
+    answer: OpenReply, route: Route, verb: verbs.Verb[Any], held: PulledBodies
+) -> Flow[verbs.Stream[Any] | UnreadBody]:
     """Read a framed reply: its value, and the body, at once if it is small."""
     start = b""
     while b"\n" not in start:
@@ -244,15 +244,15 @@ def _with_body(
         start += part
         if not part or len(start) > VALUE_BYTES_MAX:
             yield Close(answer)
-            raise _no_relay()
+            raise _not_a_relay()
     line, _, first = start.partition(b"\n")
     value = decoded(reply_type(route.verb), line)
     if not isinstance(verb, verbs.Pull):
-        return Coming(value, answer, first, None)
+        return UnreadBody(value, answer, first, None)
     stop = value.size_bytes if verb.stop is None else min(verb.stop, value.size_bytes)
     size_bytes = max(0, stop - verb.start)
     if size_bytes > HELD_BODY_BYTES_MAX:
-        return Coming(value, answer, first, size_bytes)
+        return UnreadBody(value, answer, first, size_bytes)
     body = first + (yield from whole(answer, size_bytes + 1))
     if len(body) != size_bytes:
         raise Lost(_cut_short(size_bytes, len(body)), SENDS_MAX)
@@ -269,7 +269,7 @@ def in_hand(value: Any, body: bytes) -> verbs.Stream[Any]:
     return verbs.Stream(value, chunks)
 
 
-def rest_of(coming: Coming) -> Items[bytes]:
+def rest_of(coming: UnreadBody) -> Items[bytes]:
     """Yield the body of a reply as it arrives; raise if it is incomplete."""
     size_bytes = len(coming.first)
     yield Give((coming.first,) if coming.first else ())
@@ -347,8 +347,8 @@ def decoded(kind: Any, raw: bytes) -> Any:
     try:
         return decode(raw, type=kind)
     except (ValidationError, DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _no_relay() from error
+        raise _not_a_relay() from error
 
 
-def _no_relay() -> Unavailable:
+def _not_a_relay() -> Unavailable:
     return Unavailable("the server is not a Context Relay server", "check the address")

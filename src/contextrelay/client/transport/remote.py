@@ -33,11 +33,11 @@ from contextrelay.client.transport import http_flow
 from contextrelay.client.transport.address import ServerAddress
 from contextrelay.client.transport.http_flow import (
     Close,
-    Coming,
-    Held,
     Pause,
+    PulledBodies,
     ReadOn,
     Send,
+    UnreadBody,
 )
 from contextrelay.errors import Invalid, Unavailable
 from contextrelay.limits import CHUNK_BYTES, CONNECT_S_MAX, REPLY_S_DEFAULT, SENDS_MAX, WAIT_S_MAX
@@ -63,7 +63,7 @@ class _Remote:
         self.server = server
         self.key = ""
         self._timeout_s = timeout_s
-        self._held = Held()
+        self._held = PulledBodies()
 
     @property
     def stores(self) -> Stores:
@@ -120,7 +120,7 @@ class Remote(_Remote):
 
     def ask(self, verb: Verb[Reply], body: Body = b"", key: str = "") -> Reply:
         reply = self.run(self._asked(verb, body, key))
-        if isinstance(reply, Coming):
+        if isinstance(reply, UnreadBody):
             chunks = _once(lambda chunk_bytes: self._chunks(reply))
             return Stream(reply.value, chunks)  # pyright: ignore[reportReturnType]
         return reply
@@ -137,7 +137,7 @@ class Remote(_Remote):
         try:
             return self._do(step)
         except httpx2.HTTPError as error:
-            raise _lost(self.server, error) from error
+            raise _convert_error(self.server, error) from error
 
     def _do(self, step: HttpStep) -> Any:
         match step:
@@ -159,7 +159,7 @@ class Remote(_Remote):
                 raise AssertionError(step)
         return None
 
-    def _chunks(self, coming: Coming) -> Iterator[bytes]:
+    def _chunks(self, coming: UnreadBody) -> Iterator[bytes]:
         try:
             yield from iterate(self, http_flow.rest_of(coming))
         finally:
@@ -183,7 +183,7 @@ class AsyncRemote(_Remote):
         if not isinstance(body, bytes) or len(body) > CHUNK_BYTES:
             return await self._sent_in_thread(verb, body, key)
         reply = await self.run(self._asked(verb, body, key))
-        if isinstance(reply, Coming):
+        if isinstance(reply, UnreadBody):
             chunks = _once(lambda chunk_bytes: self._chunks(reply))
             loop = asyncio.get_running_loop()
 
@@ -219,7 +219,7 @@ class AsyncRemote(_Remote):
         try:
             return await self._do(step)
         except httpx2.HTTPError as error:
-            raise _lost(self.server, error) from error
+            raise _convert_error(self.server, error) from error
 
     async def _do(self, step: HttpStep) -> Any:
         match step:
@@ -240,7 +240,7 @@ class AsyncRemote(_Remote):
                 raise AssertionError(step)
         return None
 
-    async def _chunks(self, coming: Coming) -> AsyncIterator[bytes]:
+    async def _chunks(self, coming: UnreadBody) -> AsyncIterator[bytes]:
         try:
             async for part in iterate_awaited(self, http_flow.rest_of(coming)):
                 yield part
@@ -315,7 +315,7 @@ def _is_closed() -> NoReturn:
     raise Invalid("this relay is closed", "open another")
 
 
-def _lost(server: ServerAddress, error: httpx2.HTTPError) -> Lost:
+def _convert_error(server: ServerAddress, error: httpx2.HTTPError) -> Lost:
     """Convert an error of httpx2; tell how often the request may be sent."""
     cause = str(error) or type(error).__name__
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):

@@ -118,7 +118,7 @@ class PullMarks:
             artifact = find_readable(ledger, ref)
             if artifact is None:
                 continue
-            after, counted = _replayed(before, marks, whole_tokens(artifact))
+            after, counted = _apply_marks(before, marks, whole_tokens(artifact))
             if after is not None and after != before:
                 row = Row(RowKind.SHOWN, ONLY, encode(after))
                 rows.append(Write(artifact_log(ref), rows=(row,)))
@@ -128,7 +128,7 @@ class PullMarks:
         return sums
 
 
-def _replayed(
+def _apply_marks(
     shown: _Shown | None, marks: list[_Mark], whole_tokens: int
 ) -> tuple[_Shown | None, Counter[str]]:
     """Apply events to a record; return the new record and what they add to the counters."""

@@ -121,7 +121,7 @@ class _Touched:
             self.previews[shown_chars] = self.previews.get(shown_chars, 0) + times
 
 
-class _Look(Struct, frozen=True):
+class _Inspection(Struct, frozen=True):
     """The reply of one inspection."""
 
     refs: tuple[str, ...]
@@ -135,7 +135,7 @@ class Spending:
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
         self._touched: dict[str, _Touched] = {}
-        self._looks: list[_Look] = []
+        self._looks: list[_Inspection] = []
         self._uncounted = 0
         self._unwritten: dict[str, Counter[str]] = {}
         """Amounts to add to counters that could not be written before."""
@@ -185,7 +185,7 @@ class Spending:
                 self._uncounted += 1
                 return
             known = tuple(ref for ref in refs if self._touch(ref) is not None)
-            self._looks.append(_Look(known, thread, spent.tokens))
+            self._looks.append(_Inspection(known, thread, spent.tokens))
 
     def _touch(self, ref: str) -> _Touched | None:
         found = self._touched.get(ref)
@@ -254,7 +254,11 @@ class Spending:
                 self._tally()
 
     def _put_back(
-        self, touched: dict[str, _Touched], looks: list[_Look], uncounted: int, marks: PullMarks
+        self,
+        touched: dict[str, _Touched],
+        looks: list[_Inspection],
+        uncounted: int,
+        marks: PullMarks,
     ) -> None:
         with self._lock:
             later, self._touched = self._touched, touched
@@ -268,7 +272,7 @@ class Spending:
             self._write_soon()
 
     def _counts(
-        self, touched: dict[str, _Touched], looks: list[_Look], uncounted: int
+        self, touched: dict[str, _Touched], looks: list[_Inspection], uncounted: int
     ) -> tuple[dict[str | None, Counter[str]], Shares, list[Write]]:
         """Sum up what was recorded; read the artifacts that this needs."""
         ledger = self._stores.ledger
@@ -374,13 +378,13 @@ class _Whole(Struct):
     basis: str
 
 
-class _Looked(Struct):
+class _CachedTokens(Struct):
     """The token count in the cached outline of a body (core/inspect.py)."""
 
     whole: _Whole
 
 
-_looked = Decoder(_Looked)
+_looked = Decoder(_CachedTokens)
 
 
 def _add_to(

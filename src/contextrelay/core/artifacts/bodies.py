@@ -79,7 +79,7 @@ def where(ledger: Reads, sha256: str) -> At | None:
     try:
         return None if row is None else _decoder.decode(row)
     except UNREADABLE as error:
-        raise _lost(sha256, f"cannot read where its bytes are: {error}") from error
+        raise _body_error(sha256, f"cannot read where its bytes are: {error}") from error
 
 
 def looked_key(stores: Stores, artifact: Artifact) -> str:
@@ -109,7 +109,7 @@ def held_again(stores: Stores, sha256: str, holder: str) -> Write:
     head = stores.ledger.last(log)
     at = where(stores.ledger, sha256)
     if at is None:
-        raise _lost(sha256, "its bytes are missing")
+        raise _body_error(sha256, "its bytes are missing")
     return hold_write(log, head, at, [holder])
 
 
@@ -170,7 +170,7 @@ def _chunks(
         return
     at = where(stores.ledger, sha256)
     if at is None:
-        raise _lost(sha256, "its bytes are missing")
+        raise _body_error(sha256, "its bytes are missing")
     _check_size(sha256, at.size_bytes, size_bytes)
     chunks = _unchecked(stores.ledger, stores.blobs, sha256, at, start, stop, chunk_bytes)
     name = at.blob or at.held_as or ""
@@ -186,14 +186,14 @@ def _chunks(
 
 def _check_size(sha256: str, size_bytes: int, described_bytes: int) -> None:
     if size_bytes != described_bytes:
-        raise _lost(sha256, f"it has {size_bytes} bytes, expected {described_bytes}")
+        raise _body_error(sha256, f"it has {size_bytes} bytes, expected {described_bytes}")
 
 
 def chunks_in(view: Reads, blobs: Blobs, sha256: str) -> Iterator[bytes]:
     """Yield a whole body as a view of the ledger sees it, checked against its hash."""
     at = where(view, sha256)
     if at is None:
-        raise _lost(sha256, "its bytes are missing")
+        raise _body_error(sha256, "its bytes are missing")
     _check_size(sha256, _stored_bytes(view, blobs, sha256, at), at.size_bytes)
     yield from _checked(_unchecked(view, blobs, sha256, at, 0, at.size_bytes, CHUNK_BYTES), sha256)
 
@@ -217,7 +217,7 @@ def _unchecked(
     if not at.parts:
         row = view.get(body_log(sha256), RowKind.BODY, ONLY)
         if row is None:
-            raise _lost(sha256, "its bytes are missing")
+            raise _body_error(sha256, "its bytes are missing")
         yield row[start:stop]
         return
     needed: list[tuple[BodyPart, At, int, int]] = []
@@ -231,7 +231,7 @@ def _unchecked(
                 or inner.parts
                 or _stored_bytes(view, blobs, part.sha256, inner) < last
             ):
-                raise _lost(sha256, f"its part {part.sha256[:12]} is missing")
+                raise _body_error(sha256, f"its part {part.sha256[:12]} is missing")
             needed.append((part, inner, first, last))
         begin += part.size_bytes
     for part, inner, first, last in needed:
@@ -240,7 +240,7 @@ def _unchecked(
 
 def _row_checked(body: bytes, sha256: str) -> bytes:
     if hashlib.sha256(body).hexdigest() != sha256:
-        raise _lost(sha256, "its bytes have changed")
+        raise _body_error(sha256, "its bytes have changed")
     return body
 
 
@@ -254,11 +254,11 @@ def _checked(chunks: Iterator[bytes], sha256: str) -> Iterator[bytes]:
         digest.update(chunk)
         behind = chunk
     if digest.hexdigest() != sha256:
-        raise _lost(sha256, "its bytes have changed")
+        raise _body_error(sha256, "its bytes have changed")
     yield behind
 
 
-def _lost(sha256: str, why: str) -> Broken:
+def _body_error(sha256: str, why: str) -> Broken:
     return Broken(f"body {sha256[:12]}: {why}", "check the store: relay verify")
 
 
@@ -317,7 +317,7 @@ def free(stores: Stores, sha256: str) -> int | None:
 
 def free_leftover(stores: Stores, blob: str) -> bool:
     """Delete a blob that no body points to; return True if it was one."""
-    is_one = _retire(stores, blob)
+    is_one = _invalidate_name(stores, blob)
     if is_one:
         stores.blobs.delete(blob)
     return is_one
@@ -326,7 +326,11 @@ def free_leftover(stores: Stores, blob: str) -> bool:
 def release_leftovers(stores: Stores, sha256: str) -> int:
     """Remove holds by longer bodies that do not exist; return their number."""
     holds = walk_rows(stores.ledger, body_log(sha256), RowKind.HOLD)
-    names = [row.key for row in holds if BLOB_NAME.fullmatch(row.key) and _retire(stores, row.key)]
+    names = [
+        row.key
+        for row in holds
+        if BLOB_NAME.fullmatch(row.key) and _invalidate_name(stores, row.key)
+    ]
     stores.ledger.commit(
         *(Write(body_log(sha256), rows=(Row(RowKind.HOLD, name, None),)) for name in names)
     )
@@ -344,7 +348,7 @@ def is_held_by_body(view: Reads, name: str) -> bool:
     return at is not None and at.held_as == name
 
 
-def _retire(stores: Stores, name: str) -> bool:
+def _invalidate_name(stores: Stores, name: str) -> bool:
     """Win a compare-and-set on the log of a name that its `at` lacks, so that it never gets it."""
     sha256 = name.partition("-")[0]
     log = body_log(sha256)

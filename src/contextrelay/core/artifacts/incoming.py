@@ -71,14 +71,14 @@ class Incoming:
             return [hold_write(log, head, at, holders)]
         # A log without a head has no row `freed` to remove.
         freed = (Row(RowKind.FREED, ONLY, None),) if head else ()
-        before, rows = self._placed(stores)
+        before, rows = self._store_bytes(stores)
         holds = map(hold_row, holders)
         # A small body that was never freed has the same rows whoever writes it: no head has to
         # move.
         facts = () if head == 0 and rows[0].kind == RowKind.BODY else (b"",)
         return [*before, Write(log, facts, (*rows, *freed, *holds), expect=head)]
 
-    def _placed(self, stores: Stores) -> tuple[list[Write], tuple[Row, ...]]:
+    def _store_bytes(self, stores: Stores) -> tuple[list[Write], tuple[Row, ...]]:
         """Store the bytes; return the writes to do first, and the rows that store the body."""
         size_bytes = self.description.size_bytes
         if not self.is_large:
@@ -138,7 +138,7 @@ class JoinedBody(Incoming):
         self._parts = parts
         self._tail = tail
 
-    def _placed(self, stores: Stores) -> tuple[list[Write], tuple[Row, ...]]:
+    def _store_bytes(self, stores: Stores) -> tuple[list[Write], tuple[Row, ...]]:
         end = self._tail.description
         ending = [BodyPart(end.sha256, end.size_bytes)] if end.size_bytes else []
         name = new_name(stores, self.description.sha256)
@@ -177,7 +177,7 @@ def held_each(
         return held_in_turn(stores, bodies, are_new)
     from concurrent.futures import wait
 
-    keepers = _keepers()
+    keepers = _blob_writers()
     begun = [keepers.submit(incoming.held, stores, refs, are_new) for incoming, refs in bodies]
     wait(begun)  # Wait for all, also if one fails: cleaning up must find none under way.
     return [write for each in begun for write in each.result()]
@@ -191,7 +191,7 @@ def held_in_turn(
 
 
 @cache
-def _keepers() -> ThreadPoolExecutor:
+def _blob_writers() -> ThreadPoolExecutor:
     """Return the pool of threads that write blobs; they mostly wait for a disk."""
     from concurrent.futures import ThreadPoolExecutor
 
@@ -199,7 +199,9 @@ def _keepers() -> ThreadPoolExecutor:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_keepers.cache_clear)  # A forked child has only one thread.
+    os.register_at_fork(
+        after_in_child=_blob_writers.cache_clear
+    )  # A forked child has only one thread.
 
 
 @contextmanager
@@ -221,7 +223,7 @@ def receive(stores: Stores, body: Body, sealed: SealFormat | None = None) -> Gen
         yield Incoming(description, body, None)
         return
     chunks = iter(body)
-    start = _up_to_a_row(stores, chunks, description, sealed)
+    start = _read_small(stores, chunks, description, sealed)
     if description.size_bytes <= ROW_BODY_BYTES_MAX:
         yield Incoming(description, start, None)
         return
@@ -282,7 +284,7 @@ def _write_and_describe(draft: BlobDraft, description: Description, body: bytes)
         writing.result()
 
 
-def _up_to_a_row(
+def _read_small(
     stores: Stores, chunks: Iterator[bytes], description: Description, sealed: SealFormat | None
 ) -> bytes:
     """Read until the body ends or is too large for a row."""

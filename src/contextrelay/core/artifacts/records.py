@@ -151,9 +151,9 @@ def live(stores: Stores, ref: str) -> Artifact:
         tombstone = find_tombstone(stores.ledger, ref)
         if tombstone is None:
             raise NotFound(f"artifact not found: {ref}", "list the artifacts: relay artifact list")
-        raise _gone(ref, tombstone.gone_at, tombstone.reason, tombstone.metadata)
+        raise _gone_error(ref, tombstone.gone_at, tombstone.reason, tombstone.metadata)
     if artifact.expires_at is not None and is_over(artifact, stores.now_ms()):
-        raise _gone(ref, artifact.expires_at, "expired", artifact.metadata)
+        raise _gone_error(ref, artifact.expires_at, "expired", artifact.metadata)
     return artifact
 
 
@@ -181,7 +181,7 @@ def described_each(stores: Stores, refs: Iterable[str]) -> Iterator[Artifact]:
                 yield _kept(stores, ref, row)
 
 
-def _gone(ref: str, gone_at: datetime, reason: str, metadata: dict[str, Any]) -> Gone:
+def _gone_error(ref: str, gone_at: datetime, reason: str, metadata: dict[str, Any]) -> Gone:
     gone = gone_at.isoformat(timespec="seconds").replace("+00:00", "Z")
     return Gone(
         f"{ref} {'expired' if reason == 'expired' else 'was removed'} at {gone}",

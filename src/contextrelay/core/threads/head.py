@@ -195,7 +195,7 @@ def catch_up(stores: Stores, thread: str, live: Live) -> list[Event]:
         _start(stores.ledger, thread, live, _END_VERSION)
     patches: list[Event] = []
     try:
-        while page := _news(stores, thread, live):
+        while page := _new_facts(stores, thread, live):
             taken = [live.take(fact) for fact in page]
             patches += [event for event in taken if event.type == PATCHED]
     except (Gone, NotFound, Unavailable):
@@ -212,7 +212,7 @@ def catch_up(stores: Stores, thread: str, live: Live) -> list[Event]:
     return patches
 
 
-def _news(stores: Stores, thread: str, live: Live) -> list[Fact]:
+def _new_facts(stores: Stores, thread: str, live: Live) -> list[Fact]:
     """Return the next facts of the log after the state's position; none if it is up to date."""
     ledger, log = stores.ledger, thread_log(thread)
     if ledger.may_lose and live.seq:

@@ -107,7 +107,7 @@ def change(
             if stores.now_ms() > deadline_ms:
                 raise Unavailable(f"too many concurrent changes to thread {thread}", "try again")
             if not is_alone:
-                others_wait.enter_context(stores.ledger.patience())
+                others_wait.enter_context(stores.ledger.contention_lock())
                 is_alone = True
             catch_up(stores, thread, live)
         take_snapshot_if_due(stores, thread, live)
@@ -381,7 +381,7 @@ def append_event(
     """
     live = head_of(stores, thread)
     deadline_ms = stores.now_ms() + BUSY_MS_MAX
-    with live.lock, stores.ledger.patience():
+    with live.lock, stores.ledger.contention_lock():
         while True:
             catch_up(stores, thread, live)
             before = answered_before(stores, thread_log(thread))

@@ -396,7 +396,7 @@ def settle_gone(stores: Stores, thread: str) -> None:
             with suppress(Stale):  # Another sweep was faster.
                 stores.ledger.drop(log, expect=stores.ledger.last(log))
         return
-    _let_go(stores, thread)
+    _release_artifacts(stores, thread)
     settled = encode({**tombstone, "is_settled": True})
     due_ms = stores.now_ms() + _STAYS_MS
     stores.ledger.commit(Write(log, rows=(Row(RowKind.GONE, ONLY, settled, due_ms),)))
@@ -405,7 +405,7 @@ def settle_gone(stores: Stores, thread: str) -> None:
 _STAYS_MS = TOMBSTONE_S * 1000
 
 
-def _let_go(stores: Stores, thread: str) -> None:
+def _release_artifacts(stores: Stores, thread: str) -> None:
     remove_mirror(stores, thread)
     log = thread_log(thread)
     while refs := [ref for ref, _ in islice(held(stores.ledger, thread), PAGE_ROWS_MAX)]:

@@ -141,7 +141,7 @@ class ObjectBlobs:
             self.remove([f"blobs/{name}"])
             # The name goes first: a draft without a name is found by tidy.
             for fact in self._listed(f"large/{name}"):
-                draft, _ = _pointed(fact["path"])
+                draft, _ = _parse_pointer(fact["path"])
                 self.remove([fact["path"]])
                 self.remove(each["path"] for each in self._listed(f"parts/{draft}"))
 
@@ -149,7 +149,7 @@ class ObjectBlobs:
         for fact in self._listed("blobs"):
             yield BlobFact(fact["path"].rpartition("/")[2], fact["size"], _written_ms(fact))
         for fact in self._listed("large"):
-            size_bytes = _pointed(fact["path"])[1]
+            size_bytes = _parse_pointer(fact["path"])[1]
             yield BlobFact(fact["path"].split("/")[-2], size_bytes, _written_ms(fact))
 
     def tidy(self, before_ms: int) -> int:
@@ -239,11 +239,11 @@ class ObjectBlobs:
         if len(self._large) >= LARGE_BLOBS_KNOWN_MAX:
             self._large.clear()
         for fact in self._listed(f"large/{name}"):
-            return _pointed(fact["path"])
+            return _parse_pointer(fact["path"])
         raise Broken(f"blob {name} is missing")
 
     def _named(self) -> set[str]:
-        return {_pointed(fact["path"])[0] for fact in self._listed("large")}
+        return {_parse_pointer(fact["path"])[0] for fact in self._listed("large")}
 
     def _listed(self, prefix: str) -> Iterator[dict[str, Any]]:
         pages = iter(_list(self._store, prefix, chunk_size=BATCH))
@@ -287,11 +287,11 @@ class ObjectBlobs:
         except FileNotFoundError as error:
             if not _names_bucket(error):
                 raise
-            raise _ours(error, self.address) from error
+            raise _convert_error(error, self.address) from error
         except foreign.AlreadyExistsError:
             raise
         except foreign.BaseError as error:
-            raise _ours(error, self.address) from error
+            raise _convert_error(error, self.address) from error
 
 
 class _ObjectDraft:
@@ -331,7 +331,7 @@ def _part_name(draft: str, number: int) -> str:
     return f"parts/{draft}/{number:05}"
 
 
-def _pointed(path: str) -> tuple[str, int]:
+def _parse_pointer(path: str) -> tuple[str, int]:
     """Return the draft named by an entry under large/, and its size."""
     draft, _, size_bytes = path.rpartition("/")[2].partition("-")
     return draft, int(size_bytes)
@@ -349,7 +349,7 @@ def _was_cut(error: BaseException | None) -> bool:
     return "error sending request" in str(error)
 
 
-def _ours(error: Exception, address: str) -> RelayError:
+def _convert_error(error: Exception, address: str) -> RelayError:
     words = " ".join(str(error).partition("Debug source")[0].split())[:WORDS_CHARS_MAX]
     place = f"{address}: {words}"
     # A refused list is a generic error with this text.

@@ -260,15 +260,15 @@ class Ledger(Reads, Protocol):
         """Yield the names that have counters, in no order; one may occur twice."""
         ...
 
-    def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
-        """Call `hear(log)` after facts were written to a log, by this or another process.
+    def listen(self, callback: Callable[[str | None], None]) -> Callable[[], None]:
+        """Call `callback(log)` after facts were written to a log, by this or another process.
 
         A call is a hint: it may come late, twice, needlessly, or with None ("some log"), and from
         any thread. The returned function ends the subscription.
         """
         ...
 
-    def patience(self) -> AbstractContextManager[None]:
+    def contention_lock(self) -> AbstractContextManager[None]:
         """Make other callers of this method wait during the block, if the engine can.
 
         For a writer that lost a race and tries again: without it, many callers that read, change
@@ -276,11 +276,11 @@ class Ledger(Reads, Protocol):
         """
         ...
 
-    def bounded(self) -> AbstractContextManager[None]:
+    def failover_deadline(self) -> AbstractContextManager[None]:
         """Limit the time for hiding a fail-over to one period for all calls in the block."""
         ...
 
-    def still(self) -> AbstractContextManager[Reads]:
+    def snapshot(self) -> AbstractContextManager[Reads]:
         """Yield a snapshot, if the engine has them; else a live view."""
         ...
 

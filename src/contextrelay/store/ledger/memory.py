@@ -71,7 +71,7 @@ class MemoryLedger(_MemoryReads):
 
     reads_wait = False
     may_lose = False
-    bounded = nullcontext
+    failover_deadline = nullcontext
 
     def __init__(self) -> None:
         super().__init__()
@@ -150,10 +150,10 @@ class MemoryLedger(_MemoryReads):
         with self._lock:
             return iter(list(self._tallies))
 
-    def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
+    def listen(self, callback: Callable[[str | None], None]) -> Callable[[], None]:
         token = object()
         with self._lock:
-            self._listeners[token] = hear
+            self._listeners[token] = callback
 
         def stop() -> None:
             with self._lock:
@@ -162,13 +162,13 @@ class MemoryLedger(_MemoryReads):
         return stop
 
     @contextmanager
-    def still(self) -> Generator[Reads]:
+    def snapshot(self) -> Generator[Reads]:
         with self._lock:
             self._views_taken += 1
             view = self._tables.copy()
         yield view
 
-    def patience(self) -> AbstractContextManager[None]:
+    def contention_lock(self) -> AbstractContextManager[None]:
         return nullcontext()
 
     def check(self) -> list[str]:
@@ -221,8 +221,8 @@ class MemoryLedger(_MemoryReads):
         with self._lock:
             listeners = list(self._listeners.values())
         for log in logs:
-            for hear in listeners:
-                hear(log)
+            for callback in listeners:
+                callback(log)
 
 
 class _Log:

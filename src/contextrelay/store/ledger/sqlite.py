@@ -39,7 +39,7 @@ from contextrelay.store.ledger.sqlite_read_only import ReadOnlyFile, is_writable
 from contextrelay.store.ledger.sqlite_reads import (
     FOREIGN,
     SqliteReads,
-    StillView,
+    SqliteSnapshot,
     translate,
 )
 from contextrelay.store.ledger.sqlite_schema import (
@@ -49,7 +49,7 @@ from contextrelay.store.ledger.sqlite_schema import (
     version_of,
 )
 from contextrelay.store.ledger.sqlite_writes import STATEMENTS_KEPT, Transaction, transaction
-from contextrelay.store.write_lock import Patience, Turns
+from contextrelay.store.write_lock import ContentionLock, Turns
 
 # The write-ahead log is checkpointed after this many pages of 4 KiB: keys are random, and a page
 # that was written several times is then copied once.
@@ -97,14 +97,14 @@ class SqliteLedger(SqliteReads):
     """A ledger in one SQLite file."""
 
     reads_wait = may_lose = False
-    bounded = nullcontext
+    failover_deadline = nullcontext
 
     def __init__(self, path: Path, connect: Connect = connect) -> None:
         self._path = path
         self._connect = connect
         self._idle: deque[sqlite3.Connection] = deque()
         self._queue = CommitQueue[Change](self._try_group)
-        self._hearers: list[Callable[[str | None], None]] = []
+        self._listeners: list[Callable[[str | None], None]] = []
         self._poller: threading.Thread | None = None
         self._writer_name = sqlite_notifications.new_writer()
         self._commits = RecentCommits()
@@ -129,22 +129,22 @@ class SqliteLedger(SqliteReads):
             # Created here with private permissions: SQLite gives its other files the same.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             self._turns: Turns | None = Turns(path.parent)
-            self._patience: Patience | None = Patience(path.parent)
+            self._contention_lock: ContentionLock | None = ContentionLock(path.parent)
         except OSError as error:
             raise file_errors.from_os(error, error.filename or path) from error
         try:
             self._writer = self._open(self._turns)
         except BaseException:
             self._turns.close()
-            self._patience.close()
+            self._contention_lock.close()
             raise
 
     def _open_read_only(self) -> None:
-        self._turns = self._patience = None
+        self._turns = self._contention_lock = None
         try:
             self._file = ReadOnlyFile(self._path)
             self._generation = self._file.refresh()
-            self._writer = self._another()
+            self._writer = self._new_connection()
             version = version_of(self._writer)
             if version != SCHEMA_VERSION:
                 # Upgrade, or refuse, a copy.
@@ -169,7 +169,7 @@ class SqliteLedger(SqliteReads):
         try:
             connection = self._idle.pop()
         except IndexError:
-            connection = self._another()
+            connection = self._new_connection()
         try:
             return connection.execute(sql, values).fetchall()
         except FOREIGN as error:
@@ -193,18 +193,18 @@ class SqliteLedger(SqliteReads):
                     self._idle.pop().close()
 
     @contextmanager
-    def still(self) -> Generator[Reads]:
-        connection = self._another()
+    def snapshot(self) -> Generator[Reads]:
+        connection = self._new_connection()
         try:
             connection.execute("BEGIN")
-            view = StillView(connection, self._path)
+            view = SqliteSnapshot(connection, self._path)
             view.last("")  # The snapshot starts at the first read, not at BEGIN.
             yield view
         finally:
             connection.close()
 
-    def patience(self) -> AbstractContextManager[None]:
-        return self._patience or nullcontext()
+    def contention_lock(self) -> AbstractContextManager[None]:
+        return self._contention_lock or nullcontext()
 
     def check(self) -> list[str]:
         found = self._ask("PRAGMA integrity_check", ())
@@ -218,7 +218,7 @@ class SqliteLedger(SqliteReads):
         heads = self._change(lambda transaction: transaction.write_each(writes))
         if id:
             self._commits.keep(id, heads, time.monotonic())
-        if self._hearers:
+        if self._listeners:
             for log in {write.log for write in writes if write.facts}:
                 self._announce(log)
         return heads
@@ -311,10 +311,10 @@ class SqliteLedger(SqliteReads):
 
     # Notifications of other processes
 
-    def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
-        self._hearers.append(hear)
+    def listen(self, callback: Callable[[str | None], None]) -> Callable[[], None]:
+        self._listeners.append(callback)
         if self._poller is None:
-            news = sqlite_notifications.News(self._ask)
+            news = sqlite_notifications.NotificationReader(self._ask)
             self._poller = threading.Thread(
                 target=self._poll, args=(news,), name="relay-listen", daemon=True
             )
@@ -322,15 +322,15 @@ class SqliteLedger(SqliteReads):
 
         def stop() -> None:
             with suppress(ValueError):
-                self._hearers.remove(hear)
+                self._listeners.remove(callback)
 
         return stop
 
     def _announce(self, log: str | None) -> None:
-        for hear in tuple(self._hearers):
-            hear(log)
+        for callback in tuple(self._listeners):
+            callback(log)
 
-    def _poll(self, news: sqlite_notifications.News) -> None:
+    def _poll(self, news: sqlite_notifications.NotificationReader) -> None:
         """Detect commits of other processes: they change the writer connection's data version."""
         seen: int | None = None
         while not self._is_closed:
@@ -340,7 +340,7 @@ class SqliteLedger(SqliteReads):
                     for log in news.logs(self._writer_name):
                         self._announce(log)
                     seen = version
-            time.sleep(LISTEN_POLL_S if self._hearers else LISTEN_POLL_S * 20)
+            time.sleep(LISTEN_POLL_S if self._listeners else LISTEN_POLL_S * 20)
 
     def _data_version(self) -> int | None:
         # A running commit is followed by another check soon.
@@ -351,7 +351,7 @@ class SqliteLedger(SqliteReads):
 
     # Opening and closing
 
-    def _another(self) -> sqlite3.Connection:
+    def _new_connection(self) -> sqlite3.Connection:
         if self._is_closed:
             raise Unavailable("the store was closed", "open the relay again", place=self._path)
         try:
@@ -362,7 +362,7 @@ class SqliteLedger(SqliteReads):
             raise file_errors.from_os(error, self._path) from error
 
     def _open(self, turns: Turns) -> sqlite3.Connection:
-        writer = self._another()
+        writer = self._new_connection()
         try:
             if version_of(writer) != SCHEMA_VERSION:
                 with turns:
@@ -386,9 +386,9 @@ class SqliteLedger(SqliteReads):
             self._close_turns()
 
     def _close_turns(self) -> None:
-        if self._turns is not None and self._patience is not None:
+        if self._turns is not None and self._contention_lock is not None:
             self._turns.close()
-            self._patience.close()
+            self._contention_lock.close()
 
     def reopen_after_fork(self) -> None:
         """Abandon the parent's connections and open new ones: SQLite forbids sharing them."""
@@ -397,16 +397,16 @@ class SqliteLedger(SqliteReads):
         self._queue = CommitQueue[Change](self._try_group)
         self._idle = deque()
         self._poller = None
-        self._hearers = []
+        self._listeners = []
         self._writer_name = sqlite_notifications.new_writer()
         if not self._is_closed:
             # While the parent's files are open here, its locks outlive it in this process.
             self._close_turns()
             if self._file is not None:
-                self._writer = self._another()
+                self._writer = self._new_connection()
                 return
             self._turns = Turns(self._path.parent)
-            self._patience = Patience(self._path.parent)
+            self._contention_lock = ContentionLock(self._path.parent)
             self._writer = self._open(self._turns)
 
 

@@ -43,7 +43,7 @@ def add(connection: sqlite3.Connection, writer: int, logs: Iterable[str]) -> Non
         connection.execute(FORGET, (added - KEPT,))
 
 
-class News:
+class NotificationReader:
     """The notifications of other writers from now on, each once."""
 
     def __init__(self, ask: Ask) -> None:

@@ -50,7 +50,7 @@ class ReadOnlyFile:
     def refresh(self) -> int:
         """Check the files; return the current generation."""
         with self._lock:
-            if self._seen is None or self._look() != self._seen:
+            if self._seen is None or self._fingerprints() != self._seen:
                 self._choose()
                 self.generation += 1
             return self.generation
@@ -58,11 +58,13 @@ class ReadOnlyFile:
     def _choose(self) -> None:
         for _ in range(RETRIES_MAX):
             self._url = ""
-            before = self._look()
+            before = self._fingerprints()
             url = self._chosen()
-            if self._look() == before:  # Otherwise it was changed during the check or the copy.
+            if (
+                self._fingerprints() == before
+            ):  # Otherwise it was changed during the check or the copy.
                 self._url = url
-                self._seen = self._look()
+                self._seen = self._fingerprints()
                 return
         raise Unavailable(f"{self._path} keeps changing", "try again")
 
@@ -82,7 +84,7 @@ class ReadOnlyFile:
                 shutil.copyfile(source, folder / f"copy.db{end}")
         return folder / "copy.db"
 
-    def _look(self) -> Seen:
+    def _fingerprints(self) -> Seen:
         seen = [_fingerprint(f"{self._path}{end}") for end in ("", "-wal", "-shm")]
         if self._url.endswith(_READ_AS_IT_IS):
             # SQLite itself sees the writes of others, unless the files are replaced.

@@ -82,7 +82,7 @@ class SqliteReads:
         return [(log, Row(kind, key, body, due_ms)) for log, kind, key, body, due_ms in found]
 
 
-class StillView(SqliteReads):
+class SqliteSnapshot(SqliteReads):
     """A snapshot of the ledger: a read transaction on its own connection."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:

@@ -49,7 +49,7 @@ class LedgerView(ReadsView):
         self._inner = inner
         self.reads_wait = inner.reads_wait
         self.may_lose = inner.may_lose
-        self.bounded = inner.bounded
+        self.failover_deadline = inner.failover_deadline
 
     def commit(self, *writes: Write, id: bytes = b"") -> list[int]:
         return self._inner.commit(*writes, id=id)
@@ -81,14 +81,14 @@ class LedgerView(ReadsView):
     def tallies(self) -> Iterator[str]:
         return self._inner.tallies()
 
-    def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
-        return self._inner.listen(hear)
+    def listen(self, callback: Callable[[str | None], None]) -> Callable[[], None]:
+        return self._inner.listen(callback)
 
-    def patience(self) -> AbstractContextManager[None]:
-        return self._inner.patience()
+    def contention_lock(self) -> AbstractContextManager[None]:
+        return self._inner.contention_lock()
 
-    def still(self) -> AbstractContextManager[Reads]:
-        return self._inner.still()
+    def snapshot(self) -> AbstractContextManager[Reads]:
+        return self._inner.snapshot()
 
     def check(self) -> list[str]:
         return self._inner.check()

@@ -176,7 +176,7 @@ class PostgresClient:
                 place=self.address,
             )
         try:
-            connection = self._one_alive()
+            connection = self._live_connection()
             try:
                 return self._execute(connection, sql, values, sent_once=sent_once)
             finally:
@@ -202,7 +202,7 @@ class PostgresClient:
         else:
             connection.close()
 
-    def _one_alive(self) -> Connection:
+    def _live_connection(self) -> Connection:
         """Return an idle connection on which the server sent nothing, such as a shutdown notice."""
         while self._idle:
             try:

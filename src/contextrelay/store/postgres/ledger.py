@@ -85,7 +85,7 @@ class PostgresLedger(PostgresReads):
 
     reads_wait = True
     may_lose = False
-    bounded = nullcontext
+    failover_deadline = nullcontext
 
     def __init__(self, server: PostgresClient | str) -> None:
         self.client = PostgresClient(server) if isinstance(server, str) else server
@@ -152,20 +152,20 @@ class PostgresLedger(PostgresReads):
     def tallies(self) -> Iterator[str]:
         return (name for (name,) in self.client.ask(TALLIES))
 
-    def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
+    def listen(self, callback: Callable[[str | None], None]) -> Callable[[], None]:
         with self._starting:
             if self._hints is None:
                 self._hints = PostgresListener(self.client, self._channel)
-        return self._hints.add(hear)
+        return self._hints.add(callback)
 
     @contextmanager
-    def still(self) -> Generator[Reads]:
+    def snapshot(self) -> Generator[Reads]:
         with self.client.transaction(IsolationLevel.REPEATABLE_READ) as ask:
             view = PostgresReads(ask)
             view.last("")  # The snapshot starts at the first read.
             yield view
 
-    def patience(self) -> AbstractContextManager[None]:
+    def contention_lock(self) -> AbstractContextManager[None]:
         return nullcontext()
 
     def check(self) -> list[str]:

@@ -26,7 +26,7 @@ POLL_S = 0.05
 # Changes with every transaction that writes.
 WRITTEN = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text"
 
-Hear = Callable[[str | None], None]
+Callback = Callable[[str | None], None]
 
 
 class PostgresListener:
@@ -35,21 +35,21 @@ class PostgresListener:
     def __init__(self, client: PostgresClient, channel: str) -> None:
         self._client = client
         self._channel = channel
-        self._hearers: list[Hear] = []
+        self._listeners: list[Callback] = []
         self._ended = threading.Event()
         self._ready = threading.Event()
         self._bell, self._woken = socket.socketpair()
         self._thread = threading.Thread(target=self._run, name="relay-hints", daemon=True)
         self._thread.start()
 
-    def add(self, hear: Hear) -> Callable[[], None]:
-        """Call `hear` from now on: writes after this returns are reported, possibly as None."""
-        self._hearers.append(hear)
+    def add(self, callback: Callback) -> Callable[[], None]:
+        """Call `callback` from now on: writes after this returns are reported, possibly as None."""
+        self._listeners.append(callback)
         self._ready.wait(READY_S_MAX)
 
         def stop() -> None:
             with suppress(ValueError):
-                self._hearers.remove(hear)
+                self._listeners.remove(callback)
 
         return stop
 
@@ -61,8 +61,8 @@ class PostgresListener:
                 self._thread.join()
 
     def _announce(self, log: str | None) -> None:
-        for hear in tuple(self._hearers):
-            hear(log)
+        for callback in tuple(self._listeners):
+            callback(log)
 
     def _run(self) -> None:
         pause_s, missed = FIRST_PAUSE_S, False
@@ -97,7 +97,7 @@ class PostgresListener:
             if seen is not None and written != seen:
                 self._announce(None)
             seen = written
-            self._wait(POLL_S if self._hearers else POLL_S * 20)
+            self._wait(POLL_S if self._listeners else POLL_S * 20)
 
     def _wait(self, wait_s: float) -> None:
         select.select([self._woken], [], [], wait_s)

@@ -21,11 +21,11 @@ from redis.retry import Retry
 
 from contextrelay.errors import Invalid, Unavailable
 from contextrelay.store.redis.address import Address, parse
-from contextrelay.store.redis.cluster_slots import LOOK_S_MAX, Lookout
+from contextrelay.store.redis.cluster_slots import LOOK_S_MAX, SlotRefresher
 from contextrelay.store.redis.error_mapping import (
     CONNECTIONS_MAX,
     HOPELESS,
-    Unsure,
+    NotConfirmed,
     has_no_file,
     ours,
     unconfirmed,
@@ -80,7 +80,7 @@ def connect(url: str) -> RedisClient:
         if server.ask("INFO", "cluster").get("cluster_enabled"):
             single.close()
             server = RedisClient(_cluster(address, options), address, clustered=True)
-        server.greet()
+        server.check_connection()
         server.learn_replicas()
     except (ValueError, TypeError):  # redis-py checks some options when it connects.
         server.close()
@@ -101,13 +101,13 @@ def _at(address: Address, options: dict[str, Any]) -> Redis:
 def _cluster(address: Address, options: dict[str, Any]) -> RedisCluster:
     try:
         found = cast(Any, RedisCluster).from_url(address.url, **options)
-        Lookout(found.nodes_manager)
+        SlotRefresher(found.nodes_manager)
         return found
     except (foreign.RedisError, foreign.RedisClusterException) as error:
         raise ours(error, address.shown) from error
 
 
-class _End(threading.local):
+class _SharedDeadline(threading.local):
     """The deadline of this thread, shared by several commands; 0: none has failed yet."""
 
     is_shared = False
@@ -125,7 +125,7 @@ class RedisClient:
         self._said = address
         self._replicas = 0
         self._was_up = False
-        self._end = _End()
+        self._end = _SharedDeadline()
         self._redis = redis
         self._execute: Callable[..., Any] = cast(Any, redis).execute_command
 
@@ -146,7 +146,7 @@ class RedisClient:
         if not self.is_guarded:
             return self._repeat(lambda: self._execute(*words), is_write=True)
         try:
-            return self._repeat(lambda: self._confirmed(words))
+            return self._repeat(lambda: self._send(words))
         except Unavailable as error:
             if isinstance(error.__cause__, HOPELESS):
                 raise
@@ -161,7 +161,7 @@ class RedisClient:
             self.settle(*command)
 
     @contextmanager
-    def bounded(self) -> Generator[None]:
+    def failover_deadline(self) -> Generator[None]:
         """Apply one deadline to all commands of this thread in the block, from the first error."""
         if self._end.is_shared:
             yield
@@ -187,7 +187,7 @@ class RedisClient:
         """Return the server's clock."""
         return int(self.ask("EVAL", CLOCK, 0))
 
-    def greet(self) -> None:
+    def check_connection(self) -> None:
         """Check that the server answers: only then is a later outage waited out."""
         self.ask("EVAL", CLOCK, 0)
         self._was_up = True
@@ -235,25 +235,25 @@ class RedisClient:
         key = command[3] if command[0] == "EVAL" else command[1]
         return cast(Any, self._redis).get_node_from_key(key)
 
-    def _confirmed(self, command: Command) -> Any:
-        """Send a command to its node like `_sent`, also while its slot is being moved."""
+    def _send(self, command: Command) -> Any:
+        """Send a command to its node like `_send_once`, also while its slot is being moved."""
         node = self._node_of(command) if self.clustered else None
         try:
-            return self._sent(command, node)
-        except Unsure:
+            return self._send_once(command, node)
+        except NotConfirmed:
             raise
         except foreign.AskError as error:
             at = cast(Any, error)
             other = cast(Any, self._redis).get_node(host=at.host, port=at.port)
             if other is None:
-                self._look_again()
+                self._refresh_slots()
                 raise
-            return self._sent(command, other, asking=True)
+            return self._send_once(command, other, asking=True)
         except (foreign.RedisError, foreign.RedisClusterException, OSError):
-            self._look_again()
+            self._refresh_slots()
             raise
 
-    def _sent(self, command: Command, node: Any, *, asking: bool = False) -> Any:
+    def _send_once(self, command: Command, node: Any, *, asking: bool = False) -> Any:
         """Send a command on one connection; return its answer once every replica has its writes.
 
         A retry writes too: WAIT covers only the writes of its own connection. WAITAOF is refused
@@ -280,12 +280,12 @@ class RedisClient:
             if not has_no_file(said[0]):
                 raise said[0]
         elif said and (said[0][0] < 1 or said[0][1] < number):
-            raise Unsure("not written to an append-only file")
+            raise NotConfirmed("not written to an append-only file")
         if said and said[1] < number:
-            raise Unsure("not written to a replica")
+            raise NotConfirmed("not written to a replica")
         return answer
 
-    def _look_again(self) -> None:
+    def _refresh_slots(self) -> None:
         """After a fail-over, refresh the slot map."""
         if self.clustered:
             with suppress(foreign.RedisError, foreign.RedisClusterException, OSError):
@@ -326,12 +326,12 @@ class RedisClient:
     def _deadline_s(self, began_s: float) -> float:
         """Return the deadline of retries; commands that share one count from the first failure."""
         if not self._end.is_shared:
-            return began_s + self._hidden_s()
+            return began_s + self._failover_wait_s()
         if not self._end.at_s:
-            self._end.at_s = began_s + self._hidden_s()
+            self._end.at_s = began_s + self._failover_wait_s()
         return self._end.at_s
 
-    def _hidden_s(self) -> float:
+    def _failover_wait_s(self) -> float:
         """Return how long a fail-over is hidden; 0 if the server was never reached."""
         is_passing = (self.is_guarded or self.clustered) and self._was_up
         return CONFIRM_S_MAX if is_passing else FIRST_S_MAX

@@ -15,7 +15,7 @@ from redis import exceptions as foreign
 LOOK_S_MAX = 1.0
 
 
-class Lookout:
+class SlotRefresher:
     """A replacement for `initialize` of redis-py's node manager."""
 
     def __init__(self, manager: Any) -> None:

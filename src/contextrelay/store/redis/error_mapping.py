@@ -33,7 +33,7 @@ _NOT_NOW = (
 _NOT_NOW_WORDS = ("MISCONF", "NOREPLICAS", "BUSY", "UNKILLABLE", "LOADING", "MASTERDOWN")
 
 
-class Unsure(foreign.RedisError):
+class NotConfirmed(foreign.RedisError):
     """A write was done, but not confirmed by all required replicas."""
 
 
@@ -86,7 +86,7 @@ def ours(error: Exception, address: str, *, is_write: bool = False) -> RelayErro
         elif isinstance(error, foreign.TimeoutError) and address.startswith(("rediss", "valkeys")):
             hint = "check that a server with TLS listens at its address, then try again"
         return Unavailable(message, hint, place=f"{address}: {words}")
-    if isinstance(error, (*_NOT_NOW, Unsure)) or words.startswith(_NOT_NOW_WORDS):
+    if isinstance(error, (*_NOT_NOW, NotConfirmed)) or words.startswith(_NOT_NOW_WORDS):
         message = f"the store's server cannot answer now: {words}"
         return Unavailable(message, "try again in a moment", place=address)
     message = f"the store's server refused a command: {words}"

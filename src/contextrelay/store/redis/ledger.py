@@ -282,7 +282,7 @@ class RedisLedger(RowReads):
             raise Invalid(f"invalid prefix {prefix!r}", "use a prefix without braces")
         super().__init__(connect(server) if isinstance(server, str) else server)
         self.may_lose = self.client.is_guarded or self.client.clustered
-        self.bounded = self.client.bounded
+        self.failover_deadline = self.client.failover_deadline
         self._tag = f"{{{prefix}}}"
         self._channel = f"{self._tag}:hear"
         self._logs, self._dues = f"{self._tag}:logs", f"{self._tag}:due"
@@ -395,8 +395,8 @@ class RedisLedger(RowReads):
     def tallies(self) -> Iterator[str]:
         return (name.decode() for name in self.client.ask("SMEMBERS", f"{self._tag}:tallies"))
 
-    def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
-        hints = RedisListener(self.client, self._channel, hear)
+    def listen(self, callback: Callable[[str | None], None]) -> Callable[[], None]:
+        hints = RedisListener(self.client, self._channel, callback)
         self._listeners.add(hints)
         hints.start()
 
@@ -406,11 +406,11 @@ class RedisLedger(RowReads):
 
         return stop
 
-    def still(self) -> AbstractContextManager[Reads]:
+    def snapshot(self) -> AbstractContextManager[Reads]:
         """Return a live view: Redis has no snapshots."""
         return nullcontext(self)
 
-    def patience(self) -> AbstractContextManager[None]:
+    def contention_lock(self) -> AbstractContextManager[None]:
         return nullcontext()
 
     def check(self) -> list[str]:

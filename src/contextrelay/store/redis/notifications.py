@@ -29,11 +29,11 @@ class RedisListener:
     """One subscription, kept up until stopped."""
 
     def __init__(
-        self, client: RedisClient, channel: str, hear: Callable[[str | None], None]
+        self, client: RedisClient, channel: str, callback: Callable[[str | None], None]
     ) -> None:
         self._client = client
         self._channel = channel
-        self._hear = hear
+        self._callback = callback
         self._stopped = threading.Event()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="relay-hints", daemon=True)
@@ -68,7 +68,7 @@ class RedisListener:
                         raise RedisError("the subscription was not confirmed")
                     pause_s = FIRST_PAUSE_S
                     if missed:
-                        self._hear(None)
+                        self._callback(None)
                     self._ready.set()
                     self._pass_on(hearing)
             except (RedisError, RelayError, OSError):
@@ -85,7 +85,7 @@ class RedisListener:
             if message is not None:
                 heard_s = now_s
                 if message["type"] == "message" and not self._stopped.is_set():
-                    self._hear(message["data"].decode())
+                    self._callback(message["data"].decode())
             elif now_s - heard_s > SILENT_S_MAX:
                 raise RedisError("the server does not respond")
             elif now_s - max(heard_s, pinged_s) > PING_S:

@@ -38,7 +38,7 @@ class OldLayoutLedger(RowReads):
 
     def __init__(self, client: RedisClient, prefix: str) -> None:
         super().__init__(client)
-        self.bounded = client.bounded
+        self.failover_deadline = client.failover_deadline
         self._prefix = prefix
 
     def logs(self, prefix: str, after: str, limit: int) -> list[str]:
@@ -72,10 +72,10 @@ class OldLayoutLedger(RowReads):
         for key in self.client.keys(begin):
             yield key[len(begin) : -1].replace("%7B", "{").replace("%7D", "}").replace("%25", "%")
 
-    def still(self) -> AbstractContextManager[Reads]:
+    def snapshot(self) -> AbstractContextManager[Reads]:
         return nullcontext(self)
 
-    def patience(self) -> AbstractContextManager[None]:
+    def contention_lock(self) -> AbstractContextManager[None]:
         return nullcontext()
 
     def check(self) -> list[str]:
@@ -102,7 +102,7 @@ class OldLayoutLedger(RowReads):
     def swap_lock(self, old: bytes, new: bytes) -> bool:
         raise _is_old()
 
-    def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
+    def listen(self, callback: Callable[[str | None], None]) -> Callable[[], None]:
         raise _is_old()
 
     def _key(self, log: str, part: str) -> str:

@@ -17,7 +17,7 @@ SENTINEL_S_MAX = 0.5
 def by_sentinels(address: Address, options: dict[str, Any]) -> Redis:
     """Return a client of the master named by the sentinels, which it asks for each connection."""
     said: dict[str, Any] = {**cast(Any, parse_url)(address.url), **options}
-    said["redis_connect_func"] = _insist_on_master
+    said["redis_connect_func"] = _refuse_replica
     said["ssl"] = said.pop("connection_class", None) is SSLConnection
     for name in ("host", "port"):
         said.pop(name, None)
@@ -28,7 +28,7 @@ def by_sentinels(address: Address, options: dict[str, Any]) -> Redis:
     return cast(Any, known).master_for(address.master, **said)
 
 
-def _insist_on_master(connection: Any) -> None:
+def _refuse_replica(connection: Any) -> None:
     """Start a connection, and close it if it leads to a replica.
 
     An outdated sentinel names the former master. Restarted as a replica, that server refuses writes
