@@ -37,7 +37,7 @@ def test_an_admin_looks_after_keys_over_http(shell: Shell) -> None:
         shell.env["CONTEXTRELAY_API_KEY"] = text["token"]
 
         assert (code, "admin" in said, "CONTEXTRELAY_API_KEY" in said) == (4, True, True)
-        assert (full, "quota of 20,000 bytes" in why) == (1, True)
+        assert (full, "quota of this key exceeded: 20,000 bytes" in why) == (1, True)
         assert shell.fails("peek", ref)[0] == 3
         until(lambda: used(shell, made["key"]["id"])["requests"] >= 3, "the counts")
         usage = used(shell, made["key"]["id"])

@@ -11,7 +11,7 @@ from contextrelay.client.transport.local import Local
 from contextrelay.core.artifacts.lifetime import settle
 from contextrelay.core.artifacts.records import find_tombstone
 from contextrelay.core.stores import Stores
-from contextrelay.core.threads.threads import settle_gone
+from contextrelay.core.threads.threads import release_removed
 from contextrelay.store.blobs.memory import MemoryBlobs
 from contextrelay.store.engine import Engine
 from contextrelay.store.ledger import Row, Write
@@ -103,7 +103,7 @@ def test_a_sweep_during_the_removal_of_a_thread_does_not_forget_it() -> None:
     with pytest.raises(Full):
         thread.remove()
     ledger.commits_left = 1_000_000
-    ledger.after_due = lambda: settle_gone(relay.transport.stores, thread.id)
+    ledger.after_due = lambda: release_removed(relay.transport.stores, thread.id)
 
     relay.sweep()
 

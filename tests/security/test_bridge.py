@@ -229,7 +229,7 @@ def test_what_a_command_prints_is_bounded() -> None:
     with pytest.raises(RelayError, match="printed more than"):
         run_command("head -c 9000000 /dev/zero", "look", 20)
 
-    with pytest.raises(RelayError, match=r"ended with 3: x+$") as raised:
+    with pytest.raises(RelayError, match=r"exit code 3: x+$") as raised:
         run_command("head -c 9000000 /dev/zero | tr '\\0' x >&2; exit 3", "look", 20)
 
     assert len(raised.value.message) < 3_000

@@ -85,7 +85,7 @@ def test_a_disk_that_is_full_is_reported_without_its_path(
     monkeypatch.undo()
 
     assert pushed.status_code == put.status_code == 507
-    assert "disk is full" in pushed.text
+    assert "the store is full" in pushed.text
     check(tmp_path, pushed, put, answer)
 
 

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from contextrelay import Relay
-from contextrelay.core.accounting.usage import spending_of
+from contextrelay.core.accounting.usage import usage_of
 from contextrelay.errors import Unavailable
 from tests.server.replies import bearer
 from tests.server.serving import serving
@@ -58,7 +58,7 @@ def test_savings_that_cannot_be_written_are_written_when_the_engine_is_back(
                 relay.pull(ref)
             node.kill()
             with pytest.raises(Unavailable):
-                spending_of(relay.transport.stores).write()
+                usage_of(relay.transport.stores).write()
             node.start()
             until(lambda: relay.savings().pulls == REQUESTS, "the counts of pulls")
     finally:

@@ -69,7 +69,7 @@ class Give(Struct, Generic[ItemGiven], frozen=True):
     items: Iterable[ItemGiven]
 
 
-class Lost(Exception):
+class LostRequest(Exception):
     """A request or its reply was lost; the request may be sent this many times in total."""
 
     def __init__(self, error: RelayError, sends_max: int) -> None:
@@ -146,7 +146,7 @@ def _advance(transport: Any, flow: Any, step: Step) -> Any:
     """Do a step; return the flow's next one."""
     try:
         outcome = _do(transport, step)
-    except (RelayError, Lost) as error:
+    except (RelayError, LostRequest) as error:
         return flow.throw(error)
     return flow.send(outcome)
 
@@ -181,7 +181,7 @@ async def run_awaited(transport: Any, flow: Flow[Result]) -> Result:
         while True:
             try:
                 outcome = await _do_awaited(transport, step)
-            except (RelayError, Lost) as error:
+            except (RelayError, LostRequest) as error:
                 step = flow.throw(error)
             else:
                 step = flow.send(outcome)
@@ -201,7 +201,7 @@ async def iterate_awaited(transport: Any, flow: Items[Item]) -> AsyncIterator[It
                 continue
             try:
                 outcome = await _do_awaited(transport, step)
-            except (RelayError, Lost) as error:
+            except (RelayError, LostRequest) as error:
                 step = flow.throw(error)
             else:
                 step = flow.send(outcome)
@@ -221,7 +221,7 @@ async def stop_awaited(transport: Any, flow: Items[Item]) -> list[Item]:
                 continue
             try:
                 outcome = await _do_awaited(transport, step)
-            except (RelayError, Lost) as error:
+            except (RelayError, LostRequest) as error:
                 step = flow.throw(error)
             else:
                 step = flow.send(outcome)

@@ -335,7 +335,7 @@ def _streamed(steps: Callable[..., Items[str | RunResult]]) -> tuple[Any, Any]:
     return call, call_awaited
 
 
-def gives_thread(
+def returns_thread(
     steps: Callable[Concatenate[Any, Args], Flow[ThreadView]],
 ) -> Method[Args, Thread, Awaitable[AsyncThread]]:
     """Return a method of several steps that returns a thread handle."""

@@ -18,10 +18,10 @@ from contextrelay.client.methods import (
     brings,
     build,
     flow,
-    gives_thread,
     items,
     looks,
     pushes,
+    returns_thread,
     sends,
     streams,
 )
@@ -151,18 +151,18 @@ class _Verbs:
         sizes = [len(body) for body in bodies]
         return (yield Ask(build(verbs.PushMany, (pushes, sizes), {}), bodies))
 
-    @gives_thread
+    @returns_thread
     def new_thread(self: Any, name: str | None = None, by: str = "you") -> Flow[ThreadView]:
         """Create a thread, with its state at version 1."""
         return (yield build(verbs.NewThread, (name, by), {}))
 
-    @gives_thread
+    @returns_thread
     def thread(self: Any, text: str, by: str = "you") -> Flow[ThreadView]:
         """Get a thread by its id, or the newest with a name; create it if there is none."""
         verb = verbs.ShowThread(text) if is_ref(text) else build(verbs.OpenThread, (text, by), {})
         return (yield verb)
 
-    @gives_thread
+    @returns_thread
     def import_thread(
         self: Any, path: str | os.PathLike[str], name: str | None = None, by: str = "you"
     ) -> Flow[ThreadView]:

@@ -14,9 +14,9 @@ from contextrelay.client.methods import (
     asks_of_thread,
     build,
     flow,
-    gives_thread,
     items,
     pushes_to_thread,
+    returns_thread,
     run_streams,
     runs,
 )
@@ -231,7 +231,7 @@ class _ThreadVerbs:
     run = runs(_asks)
     run_stream = run_streams(_asks)
 
-    @gives_thread
+    @returns_thread
     def fork(
         self: Any, version: int | None = None, name: str | None = None, by: str = "you"
     ) -> Flow[ThreadView]:

@@ -12,13 +12,13 @@ from contextrelay.core.answer import answer, answer_pushes, can_share_commit, op
 from contextrelay.core.stores import Stores
 
 if TYPE_CHECKING:
-    from contextrelay.core.access import FoundKey, find_key, holder_of, seen_by, tenant_spaces
+    from contextrelay.core.access import FoundKey, find_key, seen_by, stores_of_key, tenant_spaces
     from contextrelay.core.capabilities import capability
 
 _LATER = {
     "FoundKey": "access",
     "capability": "capabilities",
-    "holder_of": "access",
+    "stores_of_key": "access",
     "find_key": "access",
     "seen_by": "access",
     "tenant_spaces": "access",
@@ -31,7 +31,7 @@ __all__ = [
     "answer_pushes",
     "can_share_commit",
     "capability",
-    "holder_of",
+    "stores_of_key",
     "find_key",
     "open_stores",
     "seen_by",

@@ -25,7 +25,7 @@ from msgspec.json import Decoder, Encoder, decode, encode
 from msgspec.structs import replace
 
 from contextrelay.access import Bucket, Touched, complaint, is_good, spend
-from contextrelay.core.idempotency import may_go_on, was_asked
+from contextrelay.core.idempotency import is_known_request, may_be_continued
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import (
     RATES,
@@ -290,7 +290,7 @@ class Quota:
             # A failed request has removed what it stored, except push_many, and a request that
             # a retry may continue: only then the quota stays charged.
             is_kept = isinstance(verb, PushMany) or isinstance(error, Unavailable | Unconfirmed)
-            if not is_kept and not may_go_on(stores, error):
+            if not is_kept and not may_be_continued(stores, error):
                 self._tally(-self._kept_bytes)
             raise
 
@@ -455,7 +455,7 @@ def tenant_spaces(stores: Stores) -> list[Stores]:
     return [space_of(stores, tenant) for tenant in (None, *tenants(stores.ledger))]
 
 
-def holder_of(stores: Stores, key: Key) -> Stores | None:
+def stores_of_key(stores: Stores, key: Key) -> Stores | None:
     """Return the stores as a key sees them now, or None if it is no longer valid."""
     now = current_key(stores, key)
     return None if now is None else seen_by(stores, now)
@@ -513,7 +513,7 @@ class Caller:
         """
         if self.key.quota_bytes is None or kind.traits.fills is None:
             return
-        if once and was_asked(self.space, self.key.id, once):
+        if once and is_known_request(self.space, self.key.id, once):
             return
         least_bytes = 1 if kind.traits.fills == "made" else size_bytes
         Quota(self.key, self.root.ledger).check(least_bytes)

@@ -142,7 +142,7 @@ def restore(stores: Stores, verb: Restore, body: Body) -> RestoreReport:
         return _abandon(stores)
     with spooled((body,) if isinstance(body, bytes) else body) as spool:
         end = _valid_backup(lambda: _read(spool, _BackupCheck()))
-        token = lock_to_fill(stores, FILLING)
+        token = lock_for_restore(stores, FILLING)
         with lock_token(token), stores.blobs.hold():
             try:
                 clear(stores)
@@ -171,7 +171,7 @@ def _abandon(stores: Stores) -> RestoreReport:
     created_at = from_ms(stores.now_ms())
     word = token.partition(b":")[0] + b":"
     if word != LOOKING:  # Otherwise nothing has been written yet.
-        token = lock_to_fill(stores, word)
+        token = lock_for_restore(stores, word)
         with lock_token(token):
             clear(stores)
     unlock(stores, token)
@@ -312,7 +312,7 @@ def migrating(source: Stores) -> bytes:
     return MIGRATING + hashlib.sha256(place.encode()).hexdigest()[:16].encode() + b":"
 
 
-def lock_to_fill(stores: Stores, word: bytes) -> bytes:
+def lock_for_restore(stores: Stores, word: bytes) -> bytes:
     """Lock the store against all other writers, including an earlier attempt of the same restore.
 
     Raises:
@@ -353,11 +353,11 @@ def clear(stores: Stores) -> None:
     """Erase the content of a locked store; the lock, in its own log, remains."""
     for log in [each for each in walk_logs(stores.ledger, "") if each != RESTORE]:
         stores.ledger.drop(log, expect=stores.ledger.last(log))
-    if was_cut_short_before(stores.ledger):
+    if has_interrupted_restore(stores.ledger):
         stores.ledger.commit(Write(RESTORE, rows=(Row(RowKind.UNFINISHED, ONLY, None),)))
 
 
-def was_cut_short_before(ledger: Reads) -> bool:
+def has_interrupted_restore(ledger: Reads) -> bool:
     """Return True if a restore by an earlier version, which did not lock, was interrupted."""
     return ledger.get(RESTORE, RowKind.UNFINISHED, ONLY) is not None
 

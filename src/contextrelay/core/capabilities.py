@@ -58,7 +58,7 @@ class Result(Struct, frozen=True):
     metadata: dict[str, Any] = {}
 
 
-class Registered(Struct, frozen=True):
+class RegisteredCapability(Struct, frozen=True):
     """A capability and its function."""
 
     capability: Capability
@@ -69,11 +69,11 @@ class Registered(Struct, frozen=True):
 class Capabilities(Struct, frozen=True):
     """All capabilities, and the errors of those that could not be loaded."""
 
-    registered: list[Registered]
+    registered: list[RegisteredCapability]
     problems: list[str]
 
 
-_registered: dict[str, Registered] = {}
+_registered: dict[str, RegisteredCapability] = {}
 _problems: list[str] = []
 _lock = threading.RLock()
 _is_loaded = False
@@ -100,19 +100,19 @@ def capability(
     def register(function: Function) -> Function:
         text = description or (function.__doc__ or "").strip().partition("\n")[0]
         described = _described(name, text, args_schema, cacheable, cache_ttl_s, version)
-        add(Registered(described, lambda call: function(call.args), is_built_in=False))
+        add(RegisteredCapability(described, lambda call: function(call.args), is_built_in=False))
         return function
 
     return register
 
 
-def built_in(described: Capability, run: Callable[[Call], Result]) -> Registered:
+def built_in(described: Capability, run: Callable[[Call], Result]) -> RegisteredCapability:
     """Return a built-in capability, checked like any other."""
     check_schema(described.args_schema)
-    return Registered(described, run, is_built_in=True)
+    return RegisteredCapability(described, run, is_built_in=True)
 
 
-def add(registered: Registered) -> None:
+def add(registered: RegisteredCapability) -> None:
     """Register a capability, replacing an earlier one of that name."""
     name = registered.capability.name
     with _lock:
@@ -129,7 +129,7 @@ def add(registered: Registered) -> None:
         _registered[name] = registered
 
 
-def find(name: str) -> Registered:
+def find(name: str) -> RegisteredCapability:
     """Return the capability of a name; load those of packages if it is not known yet.
 
     Raises:

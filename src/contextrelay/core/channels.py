@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from msgspec.json import Decoder, Encoder
 
-from contextrelay.core.idempotency import answered_before, once_rows
+from contextrelay.core.idempotency import find_earlier_answer, once_rows
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import UNREADABLE, RowKind, first_page, walk_facts, walk_logs
 from contextrelay.core.stores import Stores
@@ -71,7 +71,7 @@ def _publish_once(stores: Stores, log: str, sent: SentSignal) -> Signal:
     with stores.ledger.contention_lock():
         for _ in range(RETRIES_MAX):
             head = stores.ledger.last(log)
-            before = answered_before(stores, log)
+            before = find_earlier_answer(stores, log)
             if before is not None:
                 return _signal_decoder.decode(before)
             signal = _signal(sent, head + 1)

@@ -24,13 +24,13 @@ from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.catalog import CatalogEntry, entries
 from contextrelay.core.artifacts.records import find, find_readable, is_over, live
 from contextrelay.core.idempotency import step
-from contextrelay.core.inspect import looked_into, outlined_within
-from contextrelay.core.packing import EACH_TOKENS, Candidates, PackingAgent, candidates, of_version
-from contextrelay.core.push.push import push_with_events, pushed_before
+from contextrelay.core.inspect import cached_outline, outlined_within
+from contextrelay.core.packing import EACH_TOKENS, Candidates, PackingAgent, candidates, labelled
+from contextrelay.core.push.push import find_earlier_push, push_with_events
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import UNREADABLE, RowKind, artifact_log, first_page, walk_rows
 from contextrelay.core.stores import Stores
-from contextrelay.core.threads.head import Live, check_open
+from contextrelay.core.threads.head import LiveState, check_open
 from contextrelay.core.threads.patch import append_event, new_event
 from contextrelay.documents.bounds import check_label
 from contextrelay.errors import BudgetTooSmall, Conflict, Invalid, NotFound
@@ -83,7 +83,7 @@ def give(stores: Stores, verb: GiveHandoff, body: Body) -> HandoffView:
         return (new_event(stores, "handoff.given", verb.by, detail),)
 
     # A repeated request with the same key gets the first handoff.
-    artifact = pushed_before(stored, verb.thread)
+    artifact = find_earlier_push(stored, verb.thread)
     if artifact is None:
         handoff = _new_handoff(stores, verb)
         artifact = push_with_events(stored, _push(verb, handoff), _encoder.encode(handoff), given)
@@ -144,7 +144,7 @@ def _handed_ref(stores: Stores, artifact: Artifact, share_tokens: int, is_late: 
     """Return a ref with as much of its outline as fits; past the deadline, an outline by lines."""
     outline, tokens = "", artifact.size_bytes // 4
     if artifact.sealed is None and artifact.is_text:
-        tokens = looked_into(stores, artifact, is_late).whole.tokens
+        tokens = cached_outline(stores, artifact, is_late).whole.tokens
         share_tokens = min(HANDOFF_OUTLINE_TOKENS_MAX, share_tokens)
         if share_tokens >= OUTLINE_TOKENS_MIN:
             outline = outlined_within(stores, artifact, share_tokens, is_late).text
@@ -176,7 +176,7 @@ def _with_package(handoff: Handoff, found: Candidates, verb: GiveHandoff) -> Han
         package = pack(found.blocks, verb.ask, budget, pins=verb.pins, digests=found.digests)
         filled = replace(
             handoff,
-            package=_kept(of_version(package, verb.thread, handoff.version)),
+            package=_kept(labelled(package, verb.thread, handoff.version)),
             left_out=_left_out(package, handoff),
         )
         over = _text_tokens(filled) - verb.budget_tokens
@@ -249,7 +249,7 @@ def accept(stores: Stores, verb: AcceptHandoff, body: Body) -> HandoffView:
             f"{verb.ref} was not given in any thread", "list the handoffs: relay handoff list"
         )
 
-    def check(live: Live) -> None:
+    def check(live: LiveState) -> None:
         if home.ledger.get(thread_log(thread), RowKind.ACCEPTED, key) is not None:
             raise Conflict(f"{verb.by} has already accepted {verb.ref}")
 

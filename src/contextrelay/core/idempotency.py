@@ -92,7 +92,7 @@ def once_rows(stores: Stores, answer: bytes) -> tuple[Row, ...]:
     return (Row(RowKind.ONCE, stores.once.id, answer, due_ms),)
 
 
-def answered_before(stores: Stores, log: str) -> bytes | None:
+def find_earlier_answer(stores: Stores, log: str) -> bytes | None:
     """Return the answer stored with an earlier change to a log by this request, or None."""
     if stores.once is None:
         return None
@@ -104,9 +104,9 @@ def answered_before(stores: Stores, log: str) -> bytes | None:
     return stores.ledger.get(log, RowKind.ONCE, stores.once.id)
 
 
-def reply_before(stores: Stores) -> bytes | None:
+def find_earlier_reply(stores: Stores) -> bytes | None:
     """Return the reply that an earlier attempt of this request has stored, or None."""
-    return None if stores.once is None else answered_before(stores, stores.once.log)
+    return None if stores.once is None else find_earlier_answer(stores, stores.once.log)
 
 
 def keep_reply(stores: Stores, reply: bytes) -> bytes:
@@ -120,11 +120,11 @@ def keep_reply(stores: Stores, reply: bytes) -> bytes:
         try:
             stores.ledger.commit(Write(stores.once.log, (b"",), rows, expect=1))
         except Stale:
-            return reply_before(stores) or reply
+            return find_earlier_reply(stores) or reply
     return reply
 
 
-def may_go_on(stores: Stores, error: RelayError) -> bool:
+def may_be_continued(stores: Stores, error: RelayError) -> bool:
     """Return True if a retry, or the same request sent in parallel, may continue after this error.
 
     Content stored so far is then left to it, or else to a sweep.
@@ -181,7 +181,7 @@ def answer_once(
     raise Unavailable("too many concurrent requests with this key", "try again")
 
 
-def was_asked(stores: Stores, caller: str, key: str) -> bool:
+def is_known_request(stores: Stores, caller: str, key: str) -> bool:
     """Return True if the holder of an access key has used an idempotency key before."""
     return _find_first_request(stores.ledger, _log(caller, key)) is not None
 

@@ -36,7 +36,7 @@ from contextrelay.content.slicing.line_offsets import Marks, find_marks
 from contextrelay.content.slicing.slice import asked_of, select, take
 from contextrelay.content.slicing.source import SliceSource
 from contextrelay.content.tokens import measure
-from contextrelay.core.artifacts.bodies import looked_key, read_body
+from contextrelay.core.artifacts.bodies import outline_key, read_body
 from contextrelay.core.artifacts.catalog import entries
 from contextrelay.core.artifacts.holds import listed
 from contextrelay.core.artifacts.pull import pull
@@ -268,7 +268,7 @@ def described_fully(stores: Stores, artifact: Artifact) -> Artifact:
     """Return an artifact with its tokens and its outline; they are unknown for a sealed one."""
     if artifact.sealed is not None:
         return replace(artifact, tokens=None, token_basis="sealed", outline=None)
-    looked = looked_into(stores, artifact)
+    looked = cached_outline(stores, artifact)
     return replace(
         artifact,
         tokens=looked.whole.tokens,
@@ -298,7 +298,7 @@ def refuse_sealed(artifact: Artifact) -> None:
         )
 
 
-def looked_into(stores: Stores, artifact: Artifact, is_late: bool = False) -> CachedOutline:
+def cached_outline(stores: Stores, artifact: Artifact, is_late: bool = False) -> CachedOutline:
     """Return the cached outline of a body; inspect the body if there is none."""
     return _inspect(stores, artifact, is_late=is_late)[0]
 
@@ -312,7 +312,7 @@ def _inspect(
 ) -> tuple[CachedOutline, BodyOverview]:
     """Return the cached outline of a body and an overview with the requested extras."""
     log = body_log(artifact.sha256)
-    key = looked_key(stores, artifact)
+    key = outline_key(stores, artifact)
     row = stores.ledger.get(log, RowKind.LOOKED, key)
     known = None
     if row is not None:
@@ -352,7 +352,9 @@ def _inspect(
 
 def known_tokens(stores: Stores, artifact: Artifact) -> TokenCount | None:
     """Return the tokens of a body if it was inspected before, or None."""
-    row = stores.ledger.get(body_log(artifact.sha256), RowKind.LOOKED, looked_key(stores, artifact))
+    row = stores.ledger.get(
+        body_log(artifact.sha256), RowKind.LOOKED, outline_key(stores, artifact)
+    )
     with suppress(*UNREADABLE):
         return None if row is None else _decoder.decode(row).whole
     return None

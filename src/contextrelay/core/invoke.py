@@ -31,16 +31,16 @@ from contextrelay.core import capabilities
 from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.lifetime import extend
 from contextrelay.core.artifacts.records import is_over, live
-from contextrelay.core.capabilities import Call, Registered, Result, without_paths
-from contextrelay.core.idempotency import keep_reply, reply_before, step
+from contextrelay.core.capabilities import Call, RegisteredCapability, Result, without_paths
+from contextrelay.core.idempotency import find_earlier_reply, keep_reply, step
 from contextrelay.core.inspect import newest
-from contextrelay.core.push.push import push_with_events, pushed_before
+from contextrelay.core.push.push import find_earlier_push, push_with_events
 from contextrelay.core.registry import answers
 from contextrelay.core.search import SearchedQuery
 from contextrelay.core.search_hits import snippet_of
 from contextrelay.core.search_index import SEARCH as NAME
 from contextrelay.core.stores import Stores
-from contextrelay.core.threads.head import Live, check_open
+from contextrelay.core.threads.head import LiveState, check_open
 from contextrelay.core.threads.patch import append_event, new_event
 from contextrelay.documents.args_schema import validate_args
 from contextrelay.documents.bounds import check_json, check_label, check_name
@@ -112,7 +112,7 @@ def keep_result(stores: Stores, verb: KeepResult, body: Body) -> Artifact:
 class _Invocation(Struct, frozen=True):
     """One invocation in progress."""
 
-    registered: Registered
+    registered: RegisteredCapability
     args: dict[str, Any]
     thread: str | None
     by: str
@@ -135,7 +135,7 @@ def invoke(stores: Stores, verb: Invoke, body: Body) -> Invoked:
     args = validate_args(verb.args, described.args_schema)
     key = capabilities.key_of("", described, args, verb.thread)
     asked = _Invocation(registered, args, verb.thread, verb.by, key, time.monotonic())
-    before = reply_before(stores)
+    before = find_earlier_reply(stores)
     if before is not None:
         return decode(before, type=Invoked)
     if (stored := _stored_before(stores, asked)) is not None:
@@ -198,7 +198,7 @@ def _hop(stores: Stores, thread: str, event: Event) -> None:
     """
     most = stores.settings.hops_max
 
-    def check(live: Live) -> None:
+    def check(live: LiveState) -> None:
         if live.is_closed:
             raise Refused(f"thread {thread} is closed", "fork it: relay thread fork")
         if live.uses.hops >= most:
@@ -281,7 +281,7 @@ def _stored(stores: Stores, asked: _Invocation, result: Result) -> tuple[Artifac
 def _stored_before(stores: Stores, asked: _Invocation) -> tuple[Artifact, Invoked] | None:
     """Return the result of an earlier request with the same key, if it was stored."""
 
-    artifact = pushed_before(_for_result(stores), asked.thread)
+    artifact = find_earlier_push(_for_result(stores), asked.thread)
     if artifact is None:
         return None
     return artifact, _invoked(asked, artifact, is_hit=False)

@@ -27,7 +27,7 @@ PACK_INDEXES_MAX = 64
 PACK_INDEX_CHARS_MAX = 32 * MIB
 
 
-class Warm:
+class BodyCache:
     """A cache of bodies by hash and descriptions by ref, read and checked by these stores.
 
     A server caches whole replies here too: they share the byte limit with the bodies.
@@ -67,7 +67,7 @@ class Warm:
         self._described.keep(artifact.ref, (row, artifact))
 
 
-class Heads:
+class LiveStateCache:
     """A cache of live states by thread (core/threads/head.py) and their relevance indexes."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Heads:
         self._prefix = ""
         self._lock = threading.Lock()
 
-    def within(self, prefix: str) -> Heads:
+    def within(self, prefix: str) -> LiveStateCache:
         """Return the same cache with a key prefix, for callers that must not share entries."""
         view = copy(self)
         view._prefix = self._prefix + prefix

@@ -22,7 +22,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from contextrelay.core.artifacts.bodies import where
-from contextrelay.core.backup import lock_to_fill, migrating, unlock
+from contextrelay.core.backup import lock_for_restore, migrating, unlock
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import (
     BODIES,
@@ -94,7 +94,7 @@ def migrate(
     """
     if source.ledger.locked_by() != UNLOCKED:
         raise locked()
-    token = lock_to_fill(target, migrating(source))
+    token = lock_for_restore(target, migrating(source))
     if source.ledger.locked_by() == token:
         unlock(target, token)
         raise Invalid("FROM and TO are the same store", "pass another store as TO")

@@ -27,13 +27,13 @@ from contextrelay.core.accounting.pull_rates import rates
 from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.holds import listed
 from contextrelay.core.artifacts.records import described_each, is_over
-from contextrelay.core.inspect import digested_within, looked_into, outlined_within
+from contextrelay.core.inspect import cached_outline, digested_within, outlined_within
 from contextrelay.core.push.push import push_many
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import UNREADABLE, RowKind, session_log, walk_rows
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record, state_of
-from contextrelay.core.threads.patch import patched_before
+from contextrelay.core.threads.patch import find_earlier_patch
 from contextrelay.core.threads.state import change_by
 from contextrelay.documents.patch import Operation
 from contextrelay.errors import Broken, Conflict, Invalid
@@ -100,7 +100,7 @@ def pack_thread(stores: Stores, verb: Pack, body: Body) -> Package:
             relevance=index.relevance,
             tokens=index.tokens,
         )
-    return of_version(package, verb.thread, found.version)
+    return labelled(package, verb.thread, found.version)
 
 
 @contextmanager
@@ -193,7 +193,7 @@ EACH_TOKENS = 5
 """`[KNOWLEDGE]`, a newline and a blank line, by the real tokenizer."""
 
 
-def of_version(package: Package, thread: str, version: int) -> Package:
+def labelled(package: Package, thread: str, version: int) -> Package:
     """Return a package labelled with its thread and version."""
     return replace(package, session_id=thread, trace_id=f"{thread}@v{version}")
 
@@ -266,7 +266,7 @@ def _block(
         return artifact_block(artifact, fields, _line(artifact, None), is_whole=False)
     tokens = seen.tokens
     if tokens is None:
-        tokens = looked_into(stores, artifact, is_late).whole.tokens
+        tokens = cached_outline(stores, artifact, is_late).whole.tokens
         seen.tokens = None if is_late else tokens
     is_whole = (
         fields is not None
@@ -340,7 +340,7 @@ def _fields(block: Block) -> dict[str, Any]:
 
 @answers(PruneContext)
 def prune_context(stores: Stores, verb: PruneContext, body: Body) -> Pruned:
-    before = patched_before(stores, verb.thread)
+    before = find_earlier_patch(stores, verb.thread)
     found = candidates(stores, verb.thread, PackingAgent())
     with relevance_of(stores, verb.thread, found) as index:
 

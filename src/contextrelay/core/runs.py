@@ -15,15 +15,15 @@ from msgspec import ValidationError, convert, to_builtins
 from contextrelay.core.artifacts.records import live
 from contextrelay.core.channels import decoded
 from contextrelay.core.idempotency import step
-from contextrelay.core.push.attach import Addition, Terms
+from contextrelay.core.push.attach import Addition, PatchTerms
 from contextrelay.core.push.push import push_with_events
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import RowKind
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.events import numbered
-from contextrelay.core.threads.head import Live, find_record
+from contextrelay.core.threads.head import LiveState, find_record
 from contextrelay.core.threads.patch import append_event, change, new_event
-from contextrelay.core.threads.threads import caller_id, kept_until, make
+from contextrelay.core.threads.threads import caller_id, make, retention_row
 from contextrelay.documents.bounds import check_json
 from contextrelay.documents.patch import read_operations
 from contextrelay.errors import Conflict, Forbidden, Invalid, NotFound
@@ -94,7 +94,7 @@ def finish_run(stores: Stores, verb: FinishRun, body: Body) -> Artifact:
         done = action(verb.action, at, artifact.ref)
         detail = {**verb.detail, "run": verb.run, "ref": artifact.ref}
         event = new_event(stores, f"run.{verb.status}", verb.by, stamped(stores, detail))
-        return (Terms(verb.expected, verb.source_refs), event, *operations, done)
+        return (PatchTerms(verb.expected, verb.source_refs), event, *operations, done)
 
     push = Push(
         name=verb.name,
@@ -169,7 +169,7 @@ def resume_pipeline(stores: Stores, verb: ResumePipeline, body: Body) -> Numbere
         runner=verb.runner, parallel=verb.parallel, on=verb.on, budget=dict(verb.budget)
     )
     event = _event(stores, "pipeline.resumed", verb.by, detail)
-    return _append(stores, verb.thread, event, kept_until(stores, is_over=False))
+    return _append(stores, verb.thread, event, retention_row(stores, is_over=False))
 
 
 @answers(NotePipeline)
@@ -179,7 +179,7 @@ def note_pipeline(stores: Stores, verb: NotePipeline, body: Body) -> Numbered:
         event = _event(stores, "pipeline.alive", verb.by, None)
     else:
         event = _event(stores, "pipeline.finished", verb.by, verb.ended)
-    return _append(stores, verb.thread, event, kept_until(stores, verb.ended is not None))
+    return _append(stores, verb.thread, event, retention_row(stores, verb.ended is not None))
 
 
 @answers(CancelPipeline)
@@ -195,7 +195,7 @@ def cancel_pipeline(stores: Stores, verb: CancelPipeline, body: Body) -> Numbere
         hint=f"resume it: relay pipeline resume {verb.thread[:8]}",
     )
     event = _event(stores, "pipeline.finished", verb.by, ended)
-    return _append(stores, verb.thread, event, kept_until(stores, is_over=True))
+    return _append(stores, verb.thread, event, retention_row(stores, is_over=True))
 
 
 @answers(DecideStep)
@@ -206,7 +206,7 @@ def decide_step(stores: Stores, verb: DecideStep, body: Body) -> Numbered:
         _check_owner(stores, verb.thread)  # Its process is waiting, and decides by what it reads.
         decided_by = _sender(stores, verb.channel, verb.signal)
 
-    def check(live: Live) -> None:
+    def check(live: LiveState) -> None:
         now = stores.ledger.get(thread_log(verb.thread), RowKind.STEP, verb.step)
         if now is None:
             raise NotFound(
@@ -242,7 +242,7 @@ def finish_step(stores: Stores, verb: FinishStep, body: Body) -> FinishedStep:
     elif verb.status == "pending":
         rows = (Row(RowKind.STEP, verb.step, None),)
 
-    def check(live: Live) -> None:
+    def check(live: LiveState) -> None:
         now = stores.ledger.get(log, RowKind.STEP, verb.step)
         if now is None or verb.status == "pending":
             return
@@ -261,7 +261,7 @@ def finish_step(stores: Stores, verb: FinishStep, body: Body) -> FinishedStep:
     event(None)  # Find errors before anything is stored.
 
     def additions(artifact: Artifact) -> tuple[Addition, ...]:
-        return (Terms(rows=rows, check=check), event(artifact.ref))
+        return (PatchTerms(rows=rows, check=check), event(artifact.ref))
 
     if verb.has_result:
         push = Push(

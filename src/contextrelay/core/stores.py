@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct, field
 
-from contextrelay.core.memory_cache import Heads, Warm
+from contextrelay.core.memory_cache import BodyCache, LiveStateCache
 from contextrelay.errors import Full
 from contextrelay.limits import LOCK_TRUSTED_S
 from contextrelay.model.ref import new_ref
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 Done = TypeVar("Done")
 
 
-class Closed(Protocol):
+class Closeable(Protocol):
     """An object with a close method."""
 
     def close(self) -> None: ...
 
 
-Service = TypeVar("Service", bound=Closed)
+Service = TypeVar("Service", bound=Closeable)
 
 
 class Services:
@@ -110,8 +110,8 @@ class Stores(Struct, frozen=True):
     settings: Settings = Settings()
     now_ms: Callable[[], int] = clock_ms
     random_bytes: Callable[[int], bytes] = os.urandom
-    warm: Warm = field(default_factory=Warm)
-    live: Heads = field(default_factory=Heads)
+    warm: BodyCache = field(default_factory=BodyCache)
+    live: LiveStateCache = field(default_factory=LiveStateCache)
     cache_hits: Count = field(default_factory=Count)
     """Capability cache hits since the stores were opened."""
     once: Once | None = None

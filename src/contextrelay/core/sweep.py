@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from contextrelay.core import capabilities
 from contextrelay.core.artifacts import bodies
 from contextrelay.core.artifacts.catalog import trim_added, unindex_write
-from contextrelay.core.artifacts.lifetime import bury, settle
+from contextrelay.core.artifacts.lifetime import replace_with_tombstones, settle
 from contextrelay.core.artifacts.records import find_readable, find_tombstone, is_over
 from contextrelay.core.channels import apply_retention
 from contextrelay.core.registry import answers
@@ -87,7 +87,9 @@ def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> S
     artifacts = [
         each for ref in refs[RowKind.ARTIFACT] if (each := find_readable(stores.ledger, ref))
     ]
-    freed = bury(stores, [each for each in artifacts if is_over(each, now_ms)], "expired")
+    freed = replace_with_tombstones(
+        stores, [each for each in artifacts if is_over(each, now_ms)], "expired"
+    )
     tombstones: list[Tombstone] = []
     for ref in refs[RowKind.TOMBSTONE]:
         with suppress(Broken):
@@ -135,10 +137,10 @@ def _end(stores: Stores, log: str, row: Row, now_ms: int) -> None:
         forget_ended(stores.ledger, log, now_ms)
     elif row.kind == RowKind.GONE:
         from contextrelay.core.threads.threads import (
-            settle_gone,
+            release_removed,
         )
 
-        settle_gone(stores, log.removeprefix(THREADS))
+        release_removed(stores, log.removeprefix(THREADS))
     elif row.kind == RowKind.ENDED:
         from contextrelay.core.threads.threads import remove_ended
 

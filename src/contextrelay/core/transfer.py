@@ -26,19 +26,25 @@ from msgspec.json import decode, encode
 from msgspec.structs import replace
 
 from contextrelay.bounded.zips import WRONG, ForeignZip, method_for
-from contextrelay.core.artifacts.bodies import chunks_in, is_in_parts
+from contextrelay.core.artifacts.bodies import checked_chunks, is_in_parts
 from contextrelay.core.artifacts.holds import held, held_row, unexpired
-from contextrelay.core.artifacts.lifetime import bury
+from contextrelay.core.artifacts.lifetime import replace_with_tombstones
 from contextrelay.core.artifacts.records import artifact_row
-from contextrelay.core.idempotency import may_go_on, other_request, step
+from contextrelay.core.idempotency import may_be_continued, other_request, step
 from contextrelay.core.push.push import check_push, push
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import RowKind, artifact_log
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.events import history
-from contextrelay.core.threads.head import Live, find_record, state_at
+from contextrelay.core.threads.head import LiveState, find_record, state_at
 from contextrelay.core.threads.patch import new_event
-from contextrelay.core.threads.threads import index_writes, made_before, new_id, record_row, show
+from contextrelay.core.threads.threads import (
+    find_earlier_thread,
+    index_writes,
+    new_id,
+    record_row,
+    show,
+)
 from contextrelay.documents.bounds import check_json, check_label
 from contextrelay.documents.patch import Operation, UndoStep, apply
 from contextrelay.documents.pointer import find, parse
@@ -128,7 +134,7 @@ def _entries(stores: Stores, ledger: Reads, view: ThreadView) -> list[_Entry]:
         _Entry(EVENTS, history_bytes, partial(_lines, ledger, view)),
     ]
     for artifact in kept:
-        content = partial(chunks_in, ledger, stores.blobs, artifact.sha256)
+        content = partial(checked_chunks, ledger, stores.blobs, artifact.sha256)
         entries += [
             _whole(f"artifacts/{artifact.ref}.json", encode(artifact)),
             _Entry(f"artifacts/{artifact.ref}.body", artifact.size_bytes, content),
@@ -231,7 +237,7 @@ def import_thread(stores: Stores, verb: ImportThread, body: Body) -> ThreadView:
         if verb.name is not None:
             check_label(verb.name, "name")
         manifest, exported, items = check_archive(archive, stores.settings.body_bytes_max)
-        if (made := made_before(stores)) is not None:
+        if (made := find_earlier_thread(stores)) is not None:
             if made.forked_from != f"{manifest.thread_id}@v{manifest.version}":
                 raise other_request()
             return made
@@ -252,8 +258,8 @@ def import_thread(stores: Stores, verb: ImportThread, body: Body) -> ThreadView:
             facts = _facts(stores, archive, {**renamed, manifest.thread_id: thread}, record)
             _write(stores, record, facts, list(stored.values()))
         except RelayError as error:
-            if not may_go_on(stores, error):
-                bury(stores, list(stored.values()), "removed")
+            if not may_be_continued(stores, error):
+                replace_with_tombstones(stores, list(stored.values()), "removed")
             raise
     return show(stores, thread)
 
@@ -280,7 +286,7 @@ def _push(stores: Stores, archive: Archive, item: Item, stored: dict[str, Artifa
         parts.append(push(step(stores, f"{item.ref}.{number}"), lent, piece))
     verb = replace(verb, parts=tuple(part.ref for part in parts))
     joined = push(step(stores, item.ref), verb, b"")
-    bury(stores, parts, "removed")
+    replace_with_tombstones(stores, parts, "removed")
     return joined
 
 
@@ -356,7 +362,7 @@ class History:
         self.count = 0
         self._thread = thread
         self._known = known
-        self._live = Live()
+        self._live = LiveState()
         self._last = b""
         self._copied_bytes = 0
 

@@ -16,7 +16,7 @@ from itertools import islice
 from contextrelay.core.artifacts import bodies
 from contextrelay.core.artifacts.catalog import CatalogEntry, entries_before, unindex_write
 from contextrelay.core.artifacts.holds import is_put
-from contextrelay.core.artifacts.lifetime import bury
+from contextrelay.core.artifacts.lifetime import replace_with_tombstones
 from contextrelay.core.artifacts.records import find, find_tombstone, is_over
 from contextrelay.core.channels import signal_write
 from contextrelay.core.schema import (
@@ -97,7 +97,7 @@ def _is_abandoned(stores: Stores, entry: CatalogEntry) -> bool:
     # Check every thread, not only its own: that may be removed, and a fork may still hold this.
     if artifact is not None and artifact.thread is not None:
         if not is_put(stores.ledger, artifact.ref):
-            bury(stores, [artifact], "removed")
+            replace_with_tombstones(stores, [artifact], "removed")
         return False
     if found is not None:
         return False

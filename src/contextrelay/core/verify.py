@@ -281,7 +281,7 @@ def _check_body(stores: Stores, view: Reads, sha256: str, findings: _Findings) -
     try:
         at = bodies.where(view, sha256)
         findings.body_bytes += 0 if at is None else at.own_bytes
-        for _ in bodies.chunks_in(view, stores.blobs, sha256):
+        for _ in bodies.checked_chunks(view, stores.blobs, sha256):
             pass
     except Broken as error:
         for ref in holders:
@@ -302,7 +302,7 @@ def _is_held_for_nothing(view: Reads, ref: str) -> bool:
 @answers(Survey)
 def survey(stores: Stores, verb: Survey, body: Body) -> StoreReport:
     ledger = stores.ledger
-    kept: list[bodies.At] = []
+    kept: list[bodies.BodyLocation] = []
     for log in walk_logs(ledger, BODIES):
         with suppress(Broken):  # verify reports it.
             at = bodies.where(ledger, log.removeprefix(BODIES))

@@ -288,7 +288,7 @@ def _redis(url: str, is_source: bool) -> Engine:
         from contextrelay.store.redis import old_layout
         from contextrelay.store.redis.blobs import RedisBlobs
         from contextrelay.store.redis.client import connect
-        from contextrelay.store.redis.eviction import evicting_later
+        from contextrelay.store.redis.eviction import later_eviction_warnings
         from contextrelay.store.redis.ledger import SCHEMA, RedisLedger
     except ModuleNotFoundError as error:
         raise _not_installed(url, "redis") from error
@@ -329,7 +329,7 @@ def _redis(url: str, is_source: bool) -> Engine:
         SettledLedger(ledger),
         RedisBlobs(client, prefix),
         is_shared=True,
-        advise=lambda: evicting_later(client),
+        advise=lambda: later_eviction_warnings(client),
     )
 
 

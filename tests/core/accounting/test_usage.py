@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from contextrelay.client.transport.local import Local
-from contextrelay.core.accounting.usage import spending_of
+from contextrelay.core.accounting.usage import usage_of
 from contextrelay.errors import Full
 from contextrelay.store.engine import open_engine
 from contextrelay.store.ledger import Ledger
@@ -39,12 +39,12 @@ def test_a_look_writes_its_row_and_all_counters_at_once() -> None:
     core = core_on(ledger)
     ref = core.ask(Push(name="a.md", created_by="someone"), b"# A\n\nwords of it\n").ref
     core.ask(Outline(ref))
-    spending_of(core.stores).write()
+    usage_of(core.stores).write()
     before = ledger.writes_done
 
     core.ask(Peek(ref))
     core.ask(Peek(ref))
-    spending_of(core.stores).write()
+    usage_of(core.stores).write()
 
     assert ledger.writes_done == before + 1
     assert core.ask(ReadSavings()).answers == 3
@@ -58,10 +58,10 @@ def test_counters_that_cannot_be_written_are_written_the_next_time() -> None:
     core.ask(Peek(ref))
     ledger.is_full = True
     with pytest.raises(Full):
-        spending_of(core.stores).write()
+        usage_of(core.stores).write()
     core.ask(Peek(ref))
     with pytest.raises(Full):
-        spending_of(core.stores).write()
+        usage_of(core.stores).write()
 
     ledger.is_full = False
 

@@ -100,7 +100,7 @@ def test_parts_that_are_not_in_order_are_found(core: Local) -> None:
     ledger = core.stores.ledger
     at = bodies.where(ledger, long.sha256)
     assert at is not None
-    swapped = bodies.At(at.size_bytes, parts=at.parts[::-1], held_as=at.held_as)
+    swapped = bodies.BodyLocation(at.size_bytes, parts=at.parts[::-1], held_as=at.held_as)
     ledger.commit(Write(bodies.body_log(long.sha256), rows=(bodies.at_row(swapped),)))
 
     with pytest.raises(Broken):

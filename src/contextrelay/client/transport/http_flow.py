@@ -20,7 +20,7 @@ from msgspec.json import decode
 
 from contextrelay import verbs
 from contextrelay.cache import BoundedCache
-from contextrelay.client.flow import Flow, Give, HttpStep, Items, Lost
+from contextrelay.client.flow import Flow, Give, HttpStep, Items, LostRequest
 from contextrelay.client.transport.address import ServerAddress
 from contextrelay.client.transport.request_body import Outgoing
 from contextrelay.content.untrusted.hidden_chars import spell_hidden
@@ -133,7 +133,7 @@ def fetched(send: Send, read: Callable[[Any], Flow[Result]]) -> Flow[Result]:
             seconds = answer.headers.get("retry-after", "").strip()
             is_number = seconds.isascii() and seconds.isdigit() and len(seconds) < 10
             asked_s = float(seconds) if is_number else None
-        except Lost as lost:
+        except LostRequest as lost:
             failed, asked_s, sends_max = lost.error, None, lost.sends_max
             failed.__cause__ = lost.__cause__
         pause_s = _pause_s(count, asked_s)
@@ -255,7 +255,7 @@ def _with_body(
         return UnreadBody(value, answer, first, size_bytes)
     body = first + (yield from whole(answer, size_bytes + 1))
     if len(body) != size_bytes:
-        raise Lost(_cut_short(size_bytes, len(body)), SENDS_MAX)
+        raise LostRequest(_cut_short(size_bytes, len(body)), SENDS_MAX)
     held.keep(verb, value, body)
     return in_hand(value, body)
 
@@ -277,7 +277,7 @@ def rest_of(coming: UnreadBody) -> Items[bytes]:
         while part := (yield ReadOn(coming.answer)):
             size_bytes += len(part)
             yield Give((part,))
-    except Lost as lost:
+    except LostRequest as lost:
         raise lost.error from lost.__cause__
     if coming.size_bytes not in (None, size_bytes):
         raise _cut_short(coming.size_bytes or 0, size_bytes)

@@ -97,7 +97,7 @@ class _Answering:
 
     def held_by(self, key: Key) -> Self | None:
         """Return the same transport as a key sees it now, or None if the key is invalid."""
-        stores = core.holder_of(self.stores, key)
+        stores = core.stores_of_key(self.stores, key)
         return None if stores is None else self.over(stores)
 
     def spaces(self) -> list[Self]:

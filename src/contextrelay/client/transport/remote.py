@@ -20,7 +20,7 @@ from contextrelay.client.flow import (
     AsyncBody,
     Flow,
     HttpStep,
-    Lost,
+    LostRequest,
     brought,
     from_thread,
     in_thread,
@@ -315,7 +315,7 @@ def _is_closed() -> NoReturn:
     raise Invalid("this relay is closed", "open another")
 
 
-def _convert_error(server: ServerAddress, error: httpx2.HTTPError) -> Lost:
+def _convert_error(server: ServerAddress, error: httpx2.HTTPError) -> LostRequest:
     """Convert an error of httpx2; tell how often the request may be sent."""
     cause = str(error) or type(error).__name__
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
@@ -323,15 +323,15 @@ def _convert_error(server: ServerAddress, error: httpx2.HTTPError) -> Lost:
             f"no relay is running at {server.url}: {cause}",
             "check that it is running, and its address",
         )
-        lost = Lost(failed, 1 if "certificate" in cause.lower() else UNHEARD_SENDS_MAX)
+        lost = LostRequest(failed, 1 if "certificate" in cause.lower() else UNHEARD_SENDS_MAX)
     elif isinstance(error, httpx2.TimeoutException):
         failed = Unavailable(
             f"{server.url} did not answer in time", "try again, or increase the timeout"
         )
-        lost = Lost(failed, 1)
+        lost = LostRequest(failed, 1)
     else:
         failed = Unavailable(f"the connection to {server.url} was lost: {cause}", "try again")
-        lost = Lost(failed, SENDS_MAX if isinstance(error, httpx2.TransportError) else 1)
+        lost = LostRequest(failed, SENDS_MAX if isinstance(error, httpx2.TransportError) else 1)
     return lost
 
 

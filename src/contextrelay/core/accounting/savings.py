@@ -14,7 +14,7 @@ from itertools import islice
 
 from contextrelay.content.tokens import TOKENIZER_DEFAULT
 from contextrelay.core.accounting.savings_breakdown import by_day, by_name
-from contextrelay.core.accounting.usage import spending_of
+from contextrelay.core.accounting.usage import usage_of
 from contextrelay.core.artifacts.catalog import entries
 from contextrelay.core.artifacts.holds import ArtifactWeights, weight
 from contextrelay.core.artifacts.records import find_readable, is_over
@@ -57,7 +57,7 @@ def read_savings(stores: Stores, verb: ReadSavings, body: Body) -> Savings:
     elif stores.is_limited:
         raise Forbidden("this key is limited to some threads", "name one of its threads")
     with suppress(Full):  # Recent reads are then missing; the earlier figures are shown.
-        spending_of(stores).write()
+        usage_of(stores).write()
     ledger, is_all = stores.space.ledger, verb.thread is None
     counts = ledger.tally(savings_counters(verb.thread), {})
     weights, is_partial = _weights(stores, verb.thread)

@@ -30,7 +30,7 @@ from msgspec.structs import replace
 from contextrelay.content.tokens import count_tokens, estimate_tokens
 from contextrelay.core.accounting.pull_rates import PullMarks
 from contextrelay.core.accounting.savings_breakdown import Shares
-from contextrelay.core.artifacts.bodies import looked_key
+from contextrelay.core.artifacts.bodies import outline_key
 from contextrelay.core.artifacts.records import find_readable
 from contextrelay.core.schema import UNREADABLE, RowKind, artifact_log, body_log, savings_counters
 from contextrelay.core.stores import Stores
@@ -62,7 +62,7 @@ _MEASURED = b""
 
 def note(stores: Stores, verb: Verb[Any], reply: Any) -> None:
     """Record what an answer gave its reader."""
-    spending = spending_of(stores)
+    spending = usage_of(stores)
     if isinstance(verb, Pack):
         spending.showed(reply)
     elif isinstance(verb, Peek):
@@ -89,16 +89,16 @@ def _refs(verb: Verb[Any], reply: Any) -> Iterable[str]:
     return [ref for ref in named if isinstance(ref, str)]
 
 
-def spending_of(stores: Stores) -> Spending:
+def usage_of(stores: Stores) -> UsageRecorder:
     caller = stores.caller
     if caller is None:
-        return stores.services.get("spending/", lambda: Spending(stores))
+        return stores.services.get("spending/", lambda: UsageRecorder(stores))
     name = f"spending/{caller.key.tenant or ''}"
     if not caller.key.is_limited:
-        return stores.services.get(name, lambda: Spending(caller.space))
+        return stores.services.get(name, lambda: UsageRecorder(caller.space))
     # The reads of a limited key use the token counts of that key's outlines alone.
     own = replace(caller.space, caller=caller)
-    return stores.services.get(f"{name}|{caller.key.id}", lambda: Spending(own))
+    return stores.services.get(f"{name}|{caller.key.id}", lambda: UsageRecorder(own))
 
 
 class _Touched:
@@ -129,7 +129,7 @@ class _Inspection(Struct, frozen=True):
     tokens: int
 
 
-class Spending:
+class UsageRecorder:
     """What the readers of one space received, until it is written."""
 
     def __init__(self, stores: Stores) -> None:
@@ -362,7 +362,7 @@ class Spending:
 
     def _whole(self, artifact: Artifact) -> tuple[int, str]:
         """Return the tokens of a body, exact if it was inspected before, else estimated."""
-        key = looked_key(self._stores, artifact)
+        key = outline_key(self._stores, artifact)
         row = self._stores.ledger.get(body_log(artifact.sha256), RowKind.LOOKED, key)
         if row is not None:
             with suppress(*UNREADABLE):
@@ -404,7 +404,7 @@ def _tokens(text: str) -> tuple[int, str]:
 
 # At process exit
 
-_all: WeakSet[Spending] = WeakSet()
+_all: WeakSet[UsageRecorder] = WeakSet()
 
 
 def _write_all() -> None:

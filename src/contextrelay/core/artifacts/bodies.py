@@ -54,7 +54,7 @@ class BodyPart(Struct, frozen=True, array_like=True):
     size_bytes: int
 
 
-class At(Struct, frozen=True, omit_defaults=True):
+class BodyLocation(Struct, frozen=True, omit_defaults=True):
     """Where the bytes of a body are: in a blob, in the row `body` of the same log, or in parts."""
 
     size_bytes: int
@@ -71,10 +71,10 @@ class At(Struct, frozen=True, omit_defaults=True):
 
 
 _encoder = Encoder()
-_decoder = Decoder(At)
+_decoder = Decoder(BodyLocation)
 
 
-def where(ledger: Reads, sha256: str) -> At | None:
+def where(ledger: Reads, sha256: str) -> BodyLocation | None:
     row = ledger.get(body_log(sha256), RowKind.AT, ONLY)
     try:
         return None if row is None else _decoder.decode(row)
@@ -82,7 +82,7 @@ def where(ledger: Reads, sha256: str) -> At | None:
         raise _body_error(sha256, f"cannot read where its bytes are: {error}") from error
 
 
-def looked_key(stores: Stores, artifact: Artifact) -> str:
+def outline_key(stores: Stores, artifact: Artifact) -> str:
     """Return the key of a row `looked`: everything that the outline depends on, and the tenant.
 
     Each limited key has its own as well: otherwise it could tell that another one has inspected the
@@ -103,7 +103,7 @@ def hold_row(ref: str) -> Row:
     return Row(RowKind.HOLD, ref, b"")
 
 
-def held_again(stores: Stores, sha256: str, holder: str) -> Write:
+def hold_existing(stores: Stores, sha256: str, holder: str) -> Write:
     """Return the write that adds a hold to a stored body."""
     log = body_log(sha256)
     head = stores.ledger.last(log)
@@ -113,7 +113,7 @@ def held_again(stores: Stores, sha256: str, holder: str) -> Write:
     return hold_write(log, head, at, [holder])
 
 
-def hold_write(log: str, head: int, at: At, holders: list[str]) -> Write:
+def hold_write(log: str, head: int, at: BodyLocation, holders: list[str]) -> Write:
     """Return the write that adds holds to a body; it lifts a condemnation."""
     holds = tuple(map(hold_row, holders))
     if not at.is_condemned:
@@ -189,7 +189,7 @@ def _check_size(sha256: str, size_bytes: int, described_bytes: int) -> None:
         raise _body_error(sha256, f"it has {size_bytes} bytes, expected {described_bytes}")
 
 
-def chunks_in(view: Reads, blobs: Blobs, sha256: str) -> Iterator[bytes]:
+def checked_chunks(view: Reads, blobs: Blobs, sha256: str) -> Iterator[bytes]:
     """Yield a whole body as a view of the ledger sees it, checked against its hash."""
     at = where(view, sha256)
     if at is None:
@@ -198,7 +198,7 @@ def chunks_in(view: Reads, blobs: Blobs, sha256: str) -> Iterator[bytes]:
     yield from _checked(_unchecked(view, blobs, sha256, at, 0, at.size_bytes, CHUNK_BYTES), sha256)
 
 
-def _stored_bytes(view: Reads, blobs: Blobs, sha256: str, at: At) -> int:
+def _stored_bytes(view: Reads, blobs: Blobs, sha256: str, at: BodyLocation) -> int:
     """Return the number of stored bytes; appended bytes would never be read."""
     if at.blob is not None:
         return blobs.stored_bytes(at.blob)
@@ -208,7 +208,13 @@ def _stored_bytes(view: Reads, blobs: Blobs, sha256: str, at: At) -> int:
 
 
 def _unchecked(
-    view: Reads, blobs: Blobs, sha256: str, at: At, start: int, stop: int, chunk_bytes: int
+    view: Reads,
+    blobs: Blobs,
+    sha256: str,
+    at: BodyLocation,
+    start: int,
+    stop: int,
+    chunk_bytes: int,
 ) -> Iterator[bytes]:
     """Yield the bytes start:stop of a body, unchecked."""
     if at.blob is not None:
@@ -220,7 +226,7 @@ def _unchecked(
             raise _body_error(sha256, "its bytes are missing")
         yield row[start:stop]
         return
-    needed: list[tuple[BodyPart, At, int, int]] = []
+    needed: list[tuple[BodyPart, BodyLocation, int, int]] = []
     begin = 0
     for part in at.parts:
         first, last = max(start - begin, 0), min(stop - begin, part.size_bytes)
@@ -378,7 +384,7 @@ def _is_held(stores: Stores, log: str) -> bool:
     return bool(stores.ledger.rows(log, RowKind.HOLD, "", 1))
 
 
-def at_row(at: At) -> Row:
+def at_row(at: BodyLocation) -> Row:
     return Row(RowKind.AT, ONLY, _encoder.encode(at))
 
 

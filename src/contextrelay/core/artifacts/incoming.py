@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from contextrelay.content.description import Description
 from contextrelay.core.artifacts.bodies import (
-    At,
+    BodyLocation,
     BodyPart,
     at_row,
-    held_again,
+    hold_existing,
     hold_row,
     hold_write,
     new_name,
@@ -83,8 +83,8 @@ class Incoming:
         size_bytes = self.description.size_bytes
         if not self.is_large:
             assert self._whole is not None
-            return [], (Row(RowKind.BODY, ONLY, self._whole), at_row(At(size_bytes)))
-        return [], (at_row(At(size_bytes, self._keep(stores))),)
+            return [], (Row(RowKind.BODY, ONLY, self._whole), at_row(BodyLocation(size_bytes)))
+        return [], (at_row(BodyLocation(size_bytes, self._keep(stores))),)
 
     def _keep(self, stores: Stores) -> str:
         if self._blob is None:
@@ -143,11 +143,11 @@ class JoinedBody(Incoming):
         ending = [BodyPart(end.sha256, end.size_bytes)] if end.size_bytes else []
         name = new_name(stores, self.description.sha256)
         kept = {part.sha256 for part in self._parts}
-        holds = [held_again(stores, sha256, name) for sha256 in sorted(kept)]
+        holds = [hold_existing(stores, sha256, name) for sha256 in sorted(kept)]
         if ending and end.sha256 not in kept:
             holds += self._tail.held(stores, [name])
         parts = (*self._parts, *ending)
-        at = At(self.description.size_bytes, parts=parts, held_as=name)
+        at = BodyLocation(self.description.size_bytes, parts=parts, held_as=name)
         return holds, (at_row(at),)
 
     @property
@@ -166,7 +166,7 @@ class JoinedBody(Incoming):
         self._tail.abandon(stores)
 
 
-def held_each(
+def hold_in_parallel(
     stores: Stores, bodies: list[tuple[Incoming, list[str]]], are_new: bool
 ) -> list[Write]:
     """Return the writes of `held` for several bodies; blobs are written in parallel.
@@ -174,7 +174,7 @@ def held_each(
     Disks sync many files at once almost as fast as one.
     """
     if sum(incoming.is_large for incoming, _ in bodies) < 2:
-        return held_in_turn(stores, bodies, are_new)
+        return hold_in_sequence(stores, bodies, are_new)
     from concurrent.futures import wait
 
     keepers = _blob_writers()
@@ -183,7 +183,7 @@ def held_each(
     return [write for each in begun for write in each.result()]
 
 
-def held_in_turn(
+def hold_in_sequence(
     stores: Stores, bodies: list[tuple[Incoming, list[str]]], are_new: bool
 ) -> list[Write]:
     """Return the writes of `held` for several bodies, one by one."""

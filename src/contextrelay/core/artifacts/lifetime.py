@@ -25,7 +25,7 @@ from contextrelay.core.artifacts.records import (
     live,
     tombstone_row,
 )
-from contextrelay.core.idempotency import answered_before, once_rows
+from contextrelay.core.idempotency import find_earlier_answer, once_rows
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import RowKind, artifact_log
 from contextrelay.core.stores import Stores, commit_each, with_reserve
@@ -126,16 +126,20 @@ def remove(stores: Stores, verb: Remove, body: Body) -> Artifact:
         try:
             artifact = live(stores, verb.ref)
         except Gone:
-            before = answered_before(stores, artifact_log(verb.ref))
+            before = find_earlier_answer(stores, artifact_log(verb.ref))
             if before is None:
                 raise
             return decode(before, type=Artifact)
-        if bury(stores, [artifact], "removed", once_rows(stores, encode(artifact))).artifacts:
+        if replace_with_tombstones(
+            stores, [artifact], "removed", once_rows(stores, encode(artifact))
+        ).artifacts:
             return artifact
     raise Conflict(f"too many concurrent changes to {verb.ref}", "try again")
 
 
-def bury(stores: Stores, dead: list[Artifact], reason: Reason, rows: tuple[Row, ...] = ()) -> Freed:
+def replace_with_tombstones(
+    stores: Stores, dead: list[Artifact], reason: Reason, rows: tuple[Row, ...] = ()
+) -> Freed:
     """Replace artifacts by tombstones, then release their bodies.
 
     `rows` belong to the same write. The disk may be full at each step. Then only that step is

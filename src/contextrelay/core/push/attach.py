@@ -9,8 +9,8 @@ from msgspec import Struct
 from contextrelay.core.artifacts.holds import held_row
 from contextrelay.core.idempotency import step
 from contextrelay.core.stores import Stores
-from contextrelay.core.threads.head import Live
-from contextrelay.core.threads.patch import Shared, append_event, change
+from contextrelay.core.threads.head import LiveState
+from contextrelay.core.threads.patch import SharedWrites, append_event, change
 from contextrelay.documents.patch import Operation
 from contextrelay.model.artifact import Artifact, is_exchange
 from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE
@@ -18,7 +18,7 @@ from contextrelay.model.thread import Event
 from contextrelay.store.ledger import Row, Write
 
 
-class Terms(Struct, frozen=True):
+class PatchTerms(Struct, frozen=True):
     """Conditions and additional effects of the patch that adds an artifact to a thread."""
 
     expected: int | None = None
@@ -27,11 +27,11 @@ class Terms(Struct, frozen=True):
     """Refs that the thread holds from then on, besides the artifact."""
     rows: tuple[Row, ...] = ()
     """Rows written with it."""
-    check: Callable[[Live], None] | None = None
+    check: Callable[[LiveState], None] | None = None
     """Raises to refuse the patch."""
 
 
-Addition = Event | Operation | Terms
+Addition = Event | Operation | PatchTerms
 """What is written with the patch that adds an artifact: an event, an operation, or terms."""
 
 
@@ -42,7 +42,7 @@ def put(stores: Stores, artifact: Artifact, *additions: Addition, writes: list[W
     `writes` store the artifact. Return the heads after them, or an empty list if the same request,
     sent in parallel, was faster.
     """
-    shared = Shared(writes)
+    shared = SharedWrites(writes)
     if is_exchange(artifact):
         _record(stores, artifact, additions, shared)
     else:
@@ -51,7 +51,7 @@ def put(stores: Stores, artifact: Artifact, *additions: Addition, writes: list[W
 
 
 def _record(
-    stores: Stores, artifact: Artifact, additions: tuple[Addition, ...], shared: Shared
+    stores: Stores, artifact: Artifact, additions: tuple[Addition, ...], shared: SharedWrites
 ) -> None:
     assert artifact.thread is not None
     (event,) = (each for each in additions if isinstance(each, Event))
@@ -60,11 +60,11 @@ def _record(
 
 
 def _append(
-    stores: Stores, artifact: Artifact, additions: tuple[Addition, ...], shared: Shared
+    stores: Stores, artifact: Artifact, additions: tuple[Addition, ...], shared: SharedWrites
 ) -> None:
     thread = artifact.thread
     assert thread is not None
-    terms = next((each for each in additions if isinstance(each, Terms)), Terms())
+    terms = next((each for each in additions if isinstance(each, PatchTerms)), PatchTerms())
     entry = {"ref": artifact.ref, "type": artifact.type}
     if artifact.name is not None:
         entry["name"] = artifact.name

@@ -20,8 +20,8 @@ from contextrelay.core.artifacts.catalog import index_writes
 from contextrelay.core.artifacts.incoming import (
     Incoming,
     check_size,
-    held_each,
-    held_in_turn,
+    hold_in_parallel,
+    hold_in_sequence,
     receive_joined,
 )
 from contextrelay.core.artifacts.records import (
@@ -86,7 +86,7 @@ def push_each(stores: Stores, asked: list[tuple[Push, bytes]]) -> list[Artifact 
         try:
             refs = stores.new_refs(len(batch))
             fresh = [(verb, each, ref) for (_, verb, each), ref in zip(batch, refs, strict=True)]
-            made = _keep(stores, fresh, hold=held_each)
+            made = _keep(stores, fresh, hold=hold_in_parallel)
             assert made is not None, "a new ref is already in use"
         except RelayError as error:
             made = [error] * len(batch)
@@ -201,7 +201,7 @@ def _store_together(
     raise Unavailable("too many concurrent requests with this key", "try again")
 
 
-def pushed_before(stores: Stores, thread: str | None) -> Artifact | None:
+def find_earlier_push(stores: Stores, thread: str | None) -> Artifact | None:
     """Return what an earlier attempt of the same request has pushed, or None."""
     if stores.once is None or not stores.once.is_again:
         return None
@@ -251,7 +251,7 @@ def _keep(
     stores: Stores,
     items: list[Item],
     additions: Additions = lambda artifact: (),
-    hold: Hold = held_in_turn,
+    hold: Hold = hold_in_sequence,
 ) -> list[Artifact] | None:
     """Store bodies within the quota of the caller's key; return None if a ref is in use."""
     if not items:

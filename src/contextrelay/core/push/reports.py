@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from contextrelay.content.artifact_type import MEDIA_TYPE_OF
 from contextrelay.core.idempotency import step
-from contextrelay.core.push.attach import Addition, Terms
-from contextrelay.core.push.push import push_with_events, pushed_before
+from contextrelay.core.push.attach import Addition, PatchTerms
+from contextrelay.core.push.push import find_earlier_push, push_with_events
 from contextrelay.core.registry import answers
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record
 from contextrelay.core.threads.patch import new_event
-from contextrelay.core.threads.threads import kept_until
+from contextrelay.core.threads.threads import retention_row
 from contextrelay.documents.bounds import check_json
 from contextrelay.errors import Refused
 from contextrelay.limits import EVENT_BYTES_MAX
@@ -29,7 +29,7 @@ def put_report(stores: Stores, verb: PutReport, body: Body) -> Artifact:
 
     # A report written again has other text: the one already stored is used.
     once = step(stores, "report", takes_any=True)
-    if (before := pushed_before(once, verb.thread)) is not None:
+    if (before := find_earlier_push(once, verb.thread)) is not None:
         return before
     push = Push(
         name=f"report.{verb.format}",
@@ -56,7 +56,7 @@ def put_output(stores: Stores, verb: PutOutput, body: Body) -> Artifact:
         if verb.end is None:
             return (made,)
         end = new_event(stores, "task.status", verb.by, verb.end)
-        return made, end, Terms(rows=(kept_until(stores, True),))
+        return made, end, PatchTerms(rows=(retention_row(stores, True),))
 
     push = Push(name=verb.name, media_type=verb.media_type, created_by=verb.by, thread=verb.thread)
     return push_with_events(stores, push, body, additions)

@@ -18,7 +18,13 @@ from contextrelay.core.schema import walk_facts
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record
 from contextrelay.core.threads.patch import new_event
-from contextrelay.core.threads.threads import index_writes, made_before, new_id, record_row, show
+from contextrelay.core.threads.threads import (
+    find_earlier_thread,
+    index_writes,
+    new_id,
+    record_row,
+    show,
+)
 from contextrelay.documents.bounds import check_label
 from contextrelay.errors import NotFound, TooLarge
 from contextrelay.limits import ARCHIVE_HISTORY_BYTES_MAX
@@ -37,7 +43,7 @@ def copy_thread(stores: Stores, verb: CopyThread, body: Body) -> ThreadView:
     if verb.name is not None:
         check_label(verb.name, "name")
     version = show(stores, verb.thread).version if verb.version is None else verb.version
-    if (made := made_before(stores)) is not None:
+    if (made := find_earlier_thread(stores)) is not None:
         return made
     thread, origin = new_id(stores), f"{verb.thread}@v{version}"
     record = ThreadRecord(

@@ -10,7 +10,7 @@ from contextrelay.core.schema import RowKind, thread_index, walk_facts
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record
 from contextrelay.core.threads.patch import append_event, event_at, new_event
-from contextrelay.core.threads.threads import kept_until, make, show
+from contextrelay.core.threads.threads import make, retention_row, show
 from contextrelay.documents.bounds import check_json, check_label
 from contextrelay.errors import Refused
 from contextrelay.limits import EVENT_BYTES_MAX, LIST_ITEMS_MAX
@@ -71,7 +71,7 @@ def note_task(stores: Stores, verb: NoteTask, body: Body) -> Numbered:
             f"thread {verb.thread} is not a task", "list the tasks: relay thread list --kind task"
         )
     event = new_event(stores, verb.type, verb.by, verb.detail)
-    rows = (kept_until(stores, is_over=True),) if verb.is_over else ()
+    rows = (retention_row(stores, is_over=True),) if verb.is_over else ()
     return numbered(stores, verb.thread, append_event(stores, verb.thread, event, rows), event)
 
 

@@ -55,7 +55,7 @@ class Snapshot(Struct, frozen=True):
     uses: Uses = Uses()
 
 
-class Live:
+class LiveState:
     """One thread's state in memory. Its users hold its lock."""
 
     __slots__ = (
@@ -96,7 +96,7 @@ class Live:
         self.is_closed = False
         self.is_removed = False
         """Whether an event says so; the thread's record decides whether it is."""
-        self.past: list[Live] = []
+        self.past: list[LiveState] = []
         """Of the live state: the states at recently requested versions (past_state)."""
 
     @property
@@ -175,17 +175,17 @@ def check_open(stores: Stores, thread: str) -> None:
         raise Refused(f"thread {thread} is closed", "fork it: relay thread fork")
 
 
-def head_of(stores: Stores, thread: str) -> Live:
+def head_of(stores: Stores, thread: str) -> LiveState:
     """Return the live state of a thread, not necessarily up to date; created on first use."""
     live = stores.live.get(thread)
     if live is None:
-        fresh = Live()
+        fresh = LiveState()
         fresh.is_closed = find_record(stores.ledger, thread).status == "closed"
         live = stores.live.keep(thread, fresh)
     return live
 
 
-def catch_up(stores: Stores, thread: str, live: Live) -> list[Event]:
+def catch_up(stores: Stores, thread: str, live: LiveState) -> list[Event]:
     """Apply events written by others; return the patches. The caller holds the lock.
 
     Raises:
@@ -212,7 +212,7 @@ def catch_up(stores: Stores, thread: str, live: Live) -> list[Event]:
     return patches
 
 
-def _new_facts(stores: Stores, thread: str, live: Live) -> list[Fact]:
+def _new_facts(stores: Stores, thread: str, live: LiveState) -> list[Fact]:
     """Return the next facts of the log after the state's position; none if it is up to date."""
     ledger, log = stores.ledger, thread_log(thread)
     if ledger.may_lose and live.seq:
@@ -241,7 +241,7 @@ class state_of:  # noqa: N801 (it reads as what it gives; a generator takes 1 µ
     def __init__(self, stores: Stores, thread: str, version: int | None = None) -> None:
         self._stores, self._thread, self._version = stores, thread, version
 
-    def __enter__(self) -> Live:
+    def __enter__(self) -> LiveState:
         head = self.head = head_of(self._stores, self._thread)
         head.lock.acquire()
         try:
@@ -262,7 +262,7 @@ class state_of:  # noqa: N801 (it reads as what it gives; a generator takes 1 µ
             self.head.lock.release()
 
 
-def _check_readable(stores: Stores, thread: str, live: Live, error: Exception) -> None:
+def _check_readable(stores: Stores, thread: str, live: LiveState, error: Exception) -> None:
     """Raise Broken if the state is invalid, which caused the error: it was valid when written."""
     try:
         check_state(live.document, lambda ref: True)
@@ -271,7 +271,7 @@ def _check_readable(stores: Stores, thread: str, live: Live, error: Exception) -
         raise unreadable(thread, f"its state is invalid: {error!r}") from error
 
 
-def weights_of(stores: Stores, thread: str, live: Live) -> ArtifactWeights:
+def weights_of(stores: Stores, thread: str, live: LiveState) -> ArtifactWeights:
     """Return the weight of the thread's artifacts, counted once. The caller holds the lock."""
     if live.weights is None:
         total = ArtifactWeights()
@@ -281,21 +281,21 @@ def weights_of(stores: Stores, thread: str, live: Live) -> ArtifactWeights:
     return live.weights
 
 
-def state_at(stores: Stores, thread: str, version: int) -> Live:
+def state_at(stores: Stores, thread: str, version: int) -> LiveState:
     """Return the state at a version, separate from the live one.
 
     Raises:
         NotFound: there is no such version.
     """
     find_record(stores.ledger, thread)
-    past = Live()
+    past = LiveState()
     _start(stores.ledger, thread, past, version)
     return _followed(stores, thread, past, version)
 
 
 def past_state(
-    stores: Stores, thread: str, head: Live, version: int, but: Live | None = None
-) -> Live:
+    stores: Stores, thread: str, head: LiveState, version: int, but: LiveState | None = None
+) -> LiveState:
     """Return a state at a version, read-only, while the lock of the live state is held.
 
     The last few are cached, because readers of history ask for neighbouring versions: a cached one
@@ -312,7 +312,7 @@ def past_state(
     return past
 
 
-def _followed(stores: Stores, thread: str, past: Live, version: int) -> Live:
+def _followed(stores: Stores, thread: str, past: LiveState, version: int) -> LiveState:
     try:
         facts = walk_facts(stores.ledger, thread_log(thread), past.seq)
         while past.version < version and (fact := next(facts, None)) is not None:
@@ -327,7 +327,7 @@ def _followed(stores: Stores, thread: str, past: Live, version: int) -> Live:
     return past
 
 
-def _start(ledger: Reads, thread: str, live: Live, version: int) -> None:
+def _start(ledger: Reads, thread: str, live: LiveState, version: int) -> None:
     """Start at the newest snapshot up to a version, or else at the start of the log."""
     rows = ledger.rows(thread_log(thread), RowKind.SNAPSHOT, _key(version + 1), 1)
     if not rows:
@@ -346,7 +346,7 @@ def _start(ledger: Reads, thread: str, live: Live, version: int) -> None:
     live.uses = snapshot.uses
 
 
-def take_snapshot_if_due(stores: Stores, thread: str, live: Live) -> None:
+def take_snapshot_if_due(stores: Stores, thread: str, live: LiveState) -> None:
     """Write a snapshot once the patches since the last one outweigh it by far.
 
     All snapshots together then weigh a fraction of the patches, and a start reads few of these.
@@ -381,7 +381,7 @@ def wrong_snapshots(ledger: Reads, thread: str) -> list[int]:
             kept[version] = decode(zlib.decompress(snapshot.packed)), snapshot.uses
         except (Broken, *UNREADABLE, zlib.error):
             kept[version] = None, Uses()
-    live, wrong = Live(), list[int]()
+    live, wrong = LiveState(), list[int]()
     try:
         for fact in walk_facts(ledger, log):
             before = live.version

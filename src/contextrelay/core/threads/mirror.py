@@ -33,7 +33,7 @@ from contextrelay.core.threads.mirror_files import (
     spelled_state,
     tidy,
 )
-from contextrelay.core.threads.patch import change, patched_before, unpatched
+from contextrelay.core.threads.patch import change, find_earlier_patch, unpatched
 from contextrelay.core.threads.state import plain_difference
 from contextrelay.core.threads.threads import show
 from contextrelay.documents.values import read_json
@@ -78,7 +78,7 @@ def mirror_thread(stores: Stores, verb: MirrorThread, body: Body) -> Mirrored:
 
 @answers(AdoptState)
 def adopt_state(stores: Stores, verb: AdoptState, body: Body) -> Patched:
-    if (before := patched_before(stores, verb.thread)) is not None:
+    if (before := find_earlier_patch(stores, verb.thread)) is not None:
         return before
     path = mirror_folder(stores, verb.thread) / "state.json"
     try:

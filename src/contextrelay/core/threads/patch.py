@@ -15,11 +15,11 @@ from typing import Any
 from msgspec import convert, to_builtins
 
 from contextrelay.core.artifacts.holds import hold_writes, is_known, weights_in
-from contextrelay.core.idempotency import answered_before, once_rows
+from contextrelay.core.idempotency import find_earlier_answer, once_rows
 from contextrelay.core.schema import RowKind
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import (
-    Live,
+    LiveState,
     catch_up,
     find_record,
     head_of,
@@ -44,7 +44,7 @@ from contextrelay.store.ledger import Fact, Row, Stale, Write
 CHANGES_SHOWN_MAX = 100
 
 
-class Shared:
+class SharedWrites:
     """Writes to other logs that are committed with a change of a thread."""
 
     def __init__(self, writes: list[Write]) -> None:
@@ -65,8 +65,8 @@ def change(
     events: tuple[Event, ...] = (),
     rows: tuple[Row, ...] = (),
     holding: Collection[str] = (),
-    check: Callable[[Live], None] | None = None,
-    shared: Shared | None = None,
+    check: Callable[[LiveState], None] | None = None,
+    shared: SharedWrites | None = None,
 ) -> Patched:
     """Create the next version of a state; `events` and `rows` belong to the same write.
 
@@ -92,7 +92,7 @@ def change(
             catch_up(stores, thread, live)
         is_alone = False
         while True:
-            if (before := patched_before(stores, thread)) is not None:
+            if (before := find_earlier_patch(stores, thread)) is not None:
                 return before
             if check is not None:
                 check(live)
@@ -131,7 +131,7 @@ def _changes(operations: list[Operation]) -> bool:
     return any(each.op != "test" for each in operations)
 
 
-def _tested(stores: Stores, thread: str, live: Live, operations: list[Operation]) -> Patched:
+def _tested(stores: Stores, thread: str, live: LiveState, operations: list[Operation]) -> Patched:
     """Run the tests of a patch that changes nothing."""
     _check_writable(stores, thread, live)
     try:
@@ -142,15 +142,15 @@ def _tested(stores: Stores, thread: str, live: Live, operations: list[Operation]
     return unpatched(thread, live)
 
 
-def unpatched(thread: str, live: Live) -> Patched:
+def unpatched(thread: str, live: LiveState) -> Patched:
     """Return the answer for a patch that changes nothing."""
     updated_at = datetime.fromisoformat(live.document["updated_at"])
     return Patched(thread_id=thread, version=live.version, operations=[], updated_at=updated_at)
 
 
-def patched_before(stores: Stores, thread: str) -> Patched | None:
+def find_earlier_patch(stores: Stores, thread: str) -> Patched | None:
     """Return what this request, which has a key, has already changed, or None."""
-    before = answered_before(stores, thread_log(thread))
+    before = find_earlier_answer(stores, thread_log(thread))
     if before is None:
         return None
     return _patched(thread, event_at(stores, thread, int(before)))
@@ -187,7 +187,7 @@ def event_at(stores: Stores, thread: str, seq: int) -> Event:
 def _check_expected(
     stores: Stores,
     thread: str,
-    live: Live,
+    live: LiveState,
     operations: list[Operation],
     expected: int | None,
     merge: bool,
@@ -216,10 +216,10 @@ def _check_expected(
     )
 
 
-def _changes_since(stores: Stores, thread: str, live: Live, version: int) -> list[Operation]:
+def _changes_since(stores: Stores, thread: str, live: LiveState, version: int) -> list[Operation]:
     """Return the operations applied to the state after a version."""
     past = state_at(stores, thread, version)
-    replayed = Live()
+    replayed = LiveState()
     replayed.state, replayed.version, replayed.seq = past.state, past.version, past.seq
     replayed.size_bytes, replayed.last = past.size_bytes, past.last
     done = catch_up(stores, thread, replayed)
@@ -230,14 +230,14 @@ def _changes_since(stores: Stores, thread: str, live: Live, version: int) -> lis
 def _try_change(
     stores: Stores,
     thread: str,
-    live: Live,
+    live: LiveState,
     operations: list[Operation],
     by: str,
     detail: dict[str, Any],
     events: tuple[Event, ...],
     rows: tuple[Row, ...],
     holding: Collection[str],
-    shared: Shared | None,
+    shared: SharedWrites | None,
 ) -> Patched | None:
     """Apply a patch to the live state and commit it; undo it and return None on a conflict."""
     _check_writable(stores, thread, live)
@@ -284,7 +284,7 @@ def _try_change(
 
 
 def _applied(
-    stores: Stores, thread: str, live: Live, operations: list[Operation], rows: tuple[Row, ...]
+    stores: Stores, thread: str, live: LiveState, operations: list[Operation], rows: tuple[Row, ...]
 ) -> tuple[list[Applied], list[dict[str, Any]], set[str]]:
     """Change the live state; return its undo, the applied operations, and the new refs."""
     new_refs = {row.key for row in rows if row.kind == RowKind.ARTIFACT}
@@ -309,13 +309,13 @@ def _applied(
     return done, plain, referred
 
 
-def _check_there(stores: Stores, thread: str, live: Live) -> None:
+def _check_there(stores: Stores, thread: str, live: LiveState) -> None:
     """Refuse to write to a thread that was removed since its state was read."""
     if live.is_removed:
         find_record(stores.ledger, thread)
 
 
-def _check_writable(stores: Stores, thread: str, live: Live) -> None:
+def _check_writable(stores: Stores, thread: str, live: LiveState) -> None:
     _check_there(stores, thread, live)
     if live.is_closed:
         raise Refused(f"thread {thread} is closed", "fork it: relay thread fork")
@@ -342,11 +342,11 @@ def _chained(last: bytes, events: tuple[Event, ...]) -> tuple[bytes, ...]:
 def _commit(
     stores: Stores,
     thread: str,
-    live: Live,
+    live: LiveState,
     facts: tuple[bytes, ...],
     rows: tuple[Row, ...],
     holds: list[Write],
-    shared: Shared | None,
+    shared: SharedWrites | None,
 ) -> int | None:
     """Commit to the thread's log and the logs that belong to it; return None if the head moved.
 
@@ -354,7 +354,7 @@ def _commit(
         Stale: the head of another log moved.
     """
     write = Write(thread_log(thread), facts, rows, expect=live.seq, after=live.last)
-    shared = shared or Shared([])
+    shared = shared or SharedWrites([])
     try:
         *heads, head = stores.ledger.commit(*shared.writes, *holds, write)
     except Stale as stale:
@@ -370,9 +370,9 @@ def append_event(
     thread: str,
     event: Event,
     rows: tuple[Row, ...] = (),
-    check: Callable[[Live], None] | None = None,
+    check: Callable[[LiveState], None] | None = None,
     *,
-    shared: Shared | None = None,
+    shared: SharedWrites | None = None,
 ) -> int:
     """Add an event that does not change the state; return its seq, or that of the first attempt.
 
@@ -384,7 +384,7 @@ def append_event(
     with live.lock, stores.ledger.contention_lock():
         while True:
             catch_up(stores, thread, live)
-            before = answered_before(stores, thread_log(thread))
+            before = find_earlier_answer(stores, thread_log(thread))
             if before is not None:
                 return int(before)
             _check_there(stores, thread, live)

@@ -11,7 +11,7 @@ from msgspec.json import encode
 from contextrelay.core.registry import answers
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import past_state, state_at, state_of
-from contextrelay.core.threads.patch import change, patched_before, try_change, unpatched
+from contextrelay.core.threads.patch import change, find_earlier_patch, try_change, unpatched
 from contextrelay.documents.bounds import check_label
 from contextrelay.documents.diff import diff_values
 from contextrelay.documents.patch import Operation, read_operations
@@ -119,7 +119,7 @@ def change_by(
     """Patch a state with operations computed from it, again after each concurrent change."""
     for _ in range(RETRIES_MAX):
         with state_of(stores, thread) as live:
-            if (before := patched_before(stores, thread)) is not None:
+            if (before := find_earlier_patch(stores, thread)) is not None:
                 return before
             operations = find_operations(live.document)
             if not operations:

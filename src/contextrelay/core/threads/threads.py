@@ -16,14 +16,14 @@ from msgspec.json import decode, encode
 from msgspec.structs import asdict, replace
 
 from contextrelay.core.artifacts.holds import held, hold_writes, is_held, listed, unhold_write
-from contextrelay.core.artifacts.lifetime import bury
+from contextrelay.core.artifacts.lifetime import replace_with_tombstones
 from contextrelay.core.artifacts.records import find, find_readable, place_key
-from contextrelay.core.idempotency import answered_before, once_rows, step
+from contextrelay.core.idempotency import find_earlier_answer, once_rows, step
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import LAST_USED, THREAD_NAMES, RowKind, row_pages, thread_index
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import (
-    Live,
+    LiveState,
     find_record,
     state_at,
     state_of,
@@ -79,7 +79,7 @@ def new_thread(stores: Stores, verb: NewThread, body: Body) -> ThreadView:
 
 @answers(ForkThread)
 def fork_thread(stores: Stores, verb: ForkThread, body: Body) -> ThreadView:
-    if (made := made_before(stores)) is not None:
+    if (made := find_earlier_thread(stores)) is not None:
         return made
     version = verb.version
     if version is None:
@@ -105,7 +105,7 @@ def make(
     """
     if name is not None:
         check_label(name, "name")
-    if (made := made_before(stores)) is not None:
+    if (made := find_earlier_thread(stores)) is not None:
         return made
     thread = new_id(stores)
     created_at = from_ms(stores.asked_ms())
@@ -127,7 +127,7 @@ def make(
     second = event_chain.encode(new_event(stores, CREATED, by, {"state": begun}), first)
     if kind == "pipeline":
         whose = Row(RowKind.OWNER, ONLY, caller_id(stores).encode())
-        rows = (*rows, kept_until(stores, is_over=False), whose)
+        rows = (*rows, retention_row(stores, is_over=False), whose)
     facts = [first, second]
     for event in more:
         facts.append(event_chain.encode(event, facts[-1]))
@@ -151,7 +151,7 @@ def caller_id(stores: Stores) -> str:
     return "" if stores.caller is None else stores.caller.key.id
 
 
-def made_before(stores: Stores) -> ThreadView | None:
+def find_earlier_thread(stores: Stores) -> ThreadView | None:
     """Return the thread that this request, which has a key, has already created, or None."""
     if stores.once is None or stores.ledger.last(thread_log(new_id(stores))) == 0:
         return None
@@ -210,7 +210,7 @@ def show(stores: Stores, thread: str) -> ThreadView:
         )
 
 
-def _updated_at(live: Live, thread: str) -> datetime:
+def _updated_at(live: LiveState, thread: str) -> datetime:
     try:
         return datetime.fromisoformat(live.document["updated_at"])
     except (KeyError, TypeError, ValueError) as error:
@@ -331,7 +331,7 @@ def remove_thread(stores: Stores, verb: RemoveThread, body: Body) -> ThreadView:
     try:
         view = _end(stores, verb.thread)
     except Gone:
-        before = answered_before(step(stores, "end"), thread_log(verb.thread))
+        before = find_earlier_answer(step(stores, "end"), thread_log(verb.thread))
         if before is None:
             raise
         view = decode(before, type=ThreadView)
@@ -342,11 +342,11 @@ def remove_thread(stores: Stores, verb: RemoveThread, body: Body) -> ThreadView:
         unindexed.append(Write(THREAD_NAMES, rows=(Row(RowKind.THREAD, _name_key(view), None),)))
     stores.ledger.commit(*unindexed)
     # Logs that the caller cannot see may also contain rows of this thread.
-    settle_gone(stores.space, verb.thread)
+    release_removed(stores.space, verb.thread)
     return view
 
 
-def kept_until(stores: Stores, is_over: bool) -> Row:
+def retention_row(stores: Stores, is_over: bool) -> Row:
     """Return the row that lets a sweep remove a thread of a kind, some time after its end.
 
     If it has not ended, the time counts from its last report: a killed process sends none.
@@ -380,7 +380,7 @@ def _end(stores: Stores, thread: str) -> ThreadView:
     return view
 
 
-def settle_gone(stores: Stores, thread: str) -> None:
+def release_removed(stores: Stores, thread: str) -> None:
     """Release what a removed thread held and, when its time is up, also its name.
 
     A sweep calls this when the row `gone` is due: at once, if a crash interrupted the removal.
@@ -412,7 +412,7 @@ def _release_artifacts(stores: Stores, thread: str) -> None:
         stores.ledger.commit(*(unhold_write(ref, thread) for ref in refs))
         every = [find(stores.ledger, ref) for ref in refs if not is_held(stores.ledger, ref)]
         # Content put into a thread is removed with the last thread that holds it.
-        bury(stores, [each for each in every if each and each.thread], "removed")
+        replace_with_tombstones(stores, [each for each in every if each and each.thread], "removed")
         stores.ledger.commit(
             Write(log, rows=tuple(Row(RowKind.ARTIFACT, ref, None) for ref in refs))
         )

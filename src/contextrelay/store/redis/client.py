@@ -26,8 +26,8 @@ from contextrelay.store.redis.error_mapping import (
     CONNECTIONS_MAX,
     HOPELESS,
     NotConfirmed,
+    convert_error,
     has_no_file,
-    ours,
     unconfirmed,
 )
 from contextrelay.store.redis.sentinels import by_sentinels, replicas_known
@@ -104,7 +104,7 @@ def _cluster(address: Address, options: dict[str, Any]) -> RedisCluster:
         SlotRefresher(found.nodes_manager)
         return found
     except (foreign.RedisError, foreign.RedisClusterException) as error:
-        raise ours(error, address.shown) from error
+        raise convert_error(error, address.shown) from error
 
 
 class _SharedDeadline(threading.local):
@@ -340,7 +340,7 @@ class RedisClient:
         try:
             return send()
         except (foreign.RedisError, foreign.RedisClusterException, OSError) as error:
-            raise ours(error, self.address, is_write=is_write) from error
+            raise convert_error(error, self.address, is_write=is_write) from error
 
 
 # The server's clock in milliseconds. A script, because a cluster client asks all nodes for TIME.

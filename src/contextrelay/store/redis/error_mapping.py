@@ -43,7 +43,7 @@ def has_no_file(error: Exception) -> bool:
     return "appendonly is disabled" in words or "unknown command" in words
 
 
-def ours(error: Exception, address: str, *, is_write: bool = False) -> RelayError:
+def convert_error(error: Exception, address: str, *, is_write: bool = False) -> RelayError:
     """Convert a foreign error into one of ours."""
     # A pipeline's error quotes the command, with names and bodies in it: only the end is the
     # server's own text. An error of sentinels ends with redis-py's repr of its connections.

@@ -7,7 +7,7 @@ from contextrelay.store.redis.client import RedisClient
 _NEXT = "set it with CONFIG SET maxmemory-policy noeviction"
 
 
-def evicting(client: RedisClient) -> list[str]:
+def eviction_warnings(client: RedisClient) -> list[str]:
     """Return warnings about a server that may delete keys now, each with the next step."""
     return [
         f"the store's server may delete stored data: maxmemory-policy is {policy}; {_NEXT}"
@@ -15,7 +15,7 @@ def evicting(client: RedisClient) -> list[str]:
     ]
 
 
-def evicting_later(client: RedisClient) -> list[str]:
+def later_eviction_warnings(client: RedisClient) -> list[str]:
     """Return warnings about a server that would do so once it has a maxmemory."""
     return [
         "the store's server would delete stored data once it has a maxmemory: "

@@ -44,7 +44,7 @@ from contextrelay.store.ledger import (
     current_token,
 )
 from contextrelay.store.redis.client import RedisClient, Word, connect
-from contextrelay.store.redis.eviction import evicting
+from contextrelay.store.redis.eviction import eviction_warnings
 from contextrelay.store.redis.notifications import RedisListener
 
 SCHEMA = b"2"
@@ -415,7 +415,7 @@ class RedisLedger(RowReads):
 
     def check(self) -> list[str]:
         """Return warnings about eviction, and problems with the server's clock."""
-        return evicting(self.client) + clock_problems(self.client.server_ms())
+        return eviction_warnings(self.client) + clock_problems(self.client.server_ms())
 
     def close(self) -> None:
         """Stop listening and close the client, also for the blobs that share it."""
