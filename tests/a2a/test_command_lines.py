@@ -61,7 +61,7 @@ def test_a_command_line_that_fails_is_why_the_task_failed(tmp_path: Path) -> Non
 
     said = task["status"]["message"]["parts"][0]["text"]
     assert task["status"]["state"] == "TASK_STATE_FAILED"
-    assert "exit status 3" in said
+    assert "exited with status 3" in said
     assert "no credit left" in said
 
 

@@ -1,1 +1,1 @@
-"""Asking other agents by A2A: their cards, messages to them, and what they answer."""
+"""A2A: agents served to others, and messages to remote agents."""

@@ -1,4 +1,4 @@
-"""Asked: what an agent is given for one message; a URL is fetched when it is read."""
+"""The input of an agent for one message; a URL is fetched when it is read."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from contextrelay.limits import FETCH_BYTES_MAX, KIB
 from contextrelay.pipelines.record import plain_runner
 from contextrelay.verbs import NoteTask
 
-# A text up to this size is said to the agent; a longer one is a ref that it looks into.
+# A text up to this size is passed to the agent directly; a longer one as a ref.
 A2A_WORDS_BYTES_MAX = 16 * KIB
 
 
 def asked_of(local: AsyncLocal, record: TaskRecord, kept: KeptMessage) -> Asked:
-    """What the agent of a task is given for a message."""
+    """Return the input of a task's agent for a message."""
     relay = Relay.__new__(Relay)
     relay.transport = local.blocking()
     thread = Thread(relay, record.id)
 
     def ref_of(part: KeptPart) -> str:
-        """The artifact that a part is; it is made where it is none yet."""
+        """Return the artifact of a part; create it if there is none yet."""
         if part.ref:
             return part.ref
         if not isinstance(part.url, UnsetType):
@@ -76,7 +76,7 @@ def asked_of(local: AsyncLocal, record: TaskRecord, kept: KeptMessage) -> Asked:
 
 
 def _is_words(part: KeptPart) -> bool:
-    """Whether it is said to the agent as it is; a longer text is content, which it looks into."""
+    """Return True if a part is passed as text; a longer text is passed as a ref."""
     is_text = part.text is not UNSET or part.kind == "text"
     return is_text and part.size <= A2A_WORDS_BYTES_MAX
 
@@ -88,10 +88,10 @@ def _body(part: KeptPart) -> bytes:
 
 
 def _fetched(local: AsyncLocal, part: KeptPart) -> bytes:
-    """The body behind the URL of a part, from where `http.fetch` may go.
+    """Fetch the body behind the URL of a part, restricted to hosts allowed for `http.fetch`.
 
     Raises:
-        Failed: it is not what the part says it is.
+        Failed: the body does not match the description in the part.
     """
     settings = local.stores.settings
     wanted = ("public", "private") if settings.fetch_private else ("public",)
@@ -105,5 +105,8 @@ def _fetched(local: AsyncLocal, part: KeptPart) -> bytes:
     except ValidationError:
         return body
     if sha256(body).hexdigest() != described.sha256:
-        raise Failed(f"what is at {str(part.url)[:200]!r} is not what was sent", "send it again")
+        raise Failed(
+            f"the content of {str(part.url)[:200]!r} does not match its description",
+            "send the part again",
+        )
     return body

@@ -1,6 +1,6 @@
-"""Agents: what may be behind A2A, by name: a command line, a model, a Python function, a channel.
+"""The agents that A2A can serve: a command-line tool, a model, a Python function, or a channel.
 
-Rule: an agent blocks a thread of its own pool, never one of those that answer other requests.
+Rule: an agent blocks a thread of its own pool, never one that answers other requests.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ A2A_AGENTS_MAX = 32
 
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
-_HINT = "write NAME=cli:BIN, NAME=py:MODULE:FUNCTION, NAME=model:PROVIDER or NAME=bridge:CHANNEL"
-_FOLDER = "write py:MODULE:FUNCTION, and set PYTHONPATH to the folder of the module"
-_TAKES = "write it as def NAME(text: str), or def NAME(asked) for all of the message"
+_HINT = "use NAME=cli:BIN, NAME=py:MODULE:FUNCTION, NAME=model:PROVIDER or NAME=bridge:CHANNEL"
+_FOLDER = "use py:MODULE:FUNCTION, and set PYTHONPATH to the folder of the module"
+_TAKES = "define it as def NAME(text: str), or as def NAME(asked) for the whole message"
 DEFAULT = "relay=bridge:agent-tasks"
-"""The agent of a server that none is named for: the one behind `relay bridge start`."""
+"""The default agent of a server: the one behind `relay bridge start`."""
 _END: Any = object()
-# How soon an agent on a channel sees that its task was canceled.
+# Interval in which an agent on a channel checks whether its task was canceled.
 _STEP_S = 2.0
 
 pool = ThreadPoolExecutor(A2A_TASKS_AT_ONCE_MAX, "relay-agent")
 
 
 def open_agents(specs: tuple[str, ...]) -> dict[str, Agent]:
-    """Agents by name, from `NAME=KIND:WHAT`.
+    """Open agents, given as `NAME=KIND:WHAT`, and return them by name.
 
     Raises:
-        Invalid: one is written wrong, is there twice, or cannot be had.
+        Invalid: a specification is malformed, a duplicate, or cannot be opened.
     """
     if len(specs) > A2A_AGENTS_MAX:
-        raise Invalid(f"{len(specs)} agents are too many", f"the limit is {A2A_AGENTS_MAX}")
+        raise Invalid(f"too many agents: {len(specs)}", f"the limit is {A2A_AGENTS_MAX}")
     agents: dict[str, Agent] = {}
     for spec in specs or (DEFAULT,):
         name, _, what = spec.partition("=")
         if not _NAME.fullmatch(name) or not what:
-            raise Invalid(f"{spec[:80]!r} names no agent", _HINT)
+            raise Invalid(f"invalid agent {spec[:80]!r}", _HINT)
         if name in agents:
-            raise Invalid(f"there are two agents {name}", "give each a name of its own")
+            raise Invalid(f"duplicate agent {name}", "use another name for one of them")
         agents[name] = _open(what)
     return agents
 
@@ -66,21 +66,21 @@ def _open(what: str) -> Agent:
         return FunctionAgent(rest)
     if rest and kind == "bridge":
         return BridgeAgent(rest)
-    raise Invalid(f"{what[:80]!r} is no agent", _HINT)
+    raise Invalid(f"unknown kind of agent {what[:80]!r}", _HINT)
 
 
 class ModelAgent:
-    """A model, or a command line, that answers on the task's thread."""
+    """A model or a command-line tool that answers on the task's thread."""
 
     lives_elsewhere = False
 
     def __init__(self, model: str | Provider) -> None:
         self._model = model
         name = model if isinstance(model, str) else model.name
-        self.description = f"Answers by {name}, with the refs of the message at hand."
+        self.description = f"Answers with {name}; refs in a message are available to it."
 
     async def work(self, asked: Asked) -> AsyncGenerator[Made]:
-        """Yield its words, then the artifact that they are."""
+        """Yield the words, then the artifact that contains them."""
         async for made in _in_pool(lambda: self._words(asked)):
             yield made
 
@@ -95,9 +95,10 @@ class ModelAgent:
 
 
 class FunctionAgent:
-    """A function, or a generator function, awaited or not.
+    """A function or generator function, synchronous or asynchronous.
 
-    It is given the words of the message; where its parameter is `asked`, or an `Asked`, all of it.
+    It gets the text of the message, or the whole message if its parameter is named `asked` or
+    annotated `Asked`.
     """
 
     lives_elsewhere = False
@@ -108,21 +109,21 @@ class FunctionAgent:
             self._function: Callable[[Any], Any] = getattr(import_module(module), name)
             signature = inspect.signature(self._function)
         except ModuleNotFoundError as error:
-            raise Invalid(f"py:{place[:80]} cannot be had: {error}", _FOLDER) from error
-        except Exception as error:  # Whatever the module does when it is imported.
+            raise Invalid(f"cannot load py:{place[:80]}: {error}", _FOLDER) from error
+        except Exception as error:  # The import of the module may raise anything.
             said = f"{type(error).__name__}: {error}"
-            raise Invalid(f"py:{place[:80]} cannot be had: {said[:500]}", _HINT) from error
+            raise Invalid(f"cannot load py:{place[:80]}: {said[:500]}", _HINT) from error
         try:
             signature.bind("one")
         except TypeError:
-            raise Invalid(f"py:{place[:80]} does not take one argument", _TAKES) from None
+            raise Invalid(f"py:{place[:80]} must take exactly one argument", _TAKES) from None
         parameter = next(iter(signature.parameters.values()))
         self._takes_all = parameter.name == "asked" or "Asked" in str(parameter.annotation)
         said = (inspect.getdoc(self._function) or "").partition("\n")[0]
         self.description = said or f"The Python function {name}."
 
     async def work(self, asked: Asked) -> AsyncGenerator[Made]:
-        """Yield what the function makes."""
+        """Yield the output of the function."""
         given = asked if self._takes_all else asked.text
         if inspect.isasyncgenfunction(self._function):
             async for made in self._function(given):
@@ -142,7 +143,7 @@ class FunctionAgent:
 
 
 def _returned(made: Any) -> Made:
-    """What a function returned, which is all of its answer."""
+    """Return the return value of a function as a complete answer."""
     match made:
         case str():
             return Output(id=WORDS, parts=[Part(text=made)], is_all=True)
@@ -155,17 +156,19 @@ def _returned(made: Any) -> Made:
 
 
 class BridgeAgent:
-    """The agent behind a channel of a bridge; it goes on while the server does not run."""
+    """The agent behind the channel of a bridge; it keeps working while the server is not
+    running.
+    """
 
     lives_elsewhere = True
 
     def __init__(self, channels: str) -> None:
         self._tasks, _, done = channels.partition(":")
         self._done = done or DONE_CHANNEL
-        self.description = f"Passes tasks on to the agent behind the channel {self._tasks}."
+        self.description = f"Forwards tasks to the agent behind the channel {self._tasks}."
 
     async def work(self, asked: Asked) -> AsyncGenerator[Made]:
-        """Push the task, unless that was done, and yield the answer."""
+        """Push the task, unless it was pushed already, and yield the answer."""
         async for made in _in_pool(lambda: self._answer(asked)):
             yield made
 
@@ -179,7 +182,7 @@ class BridgeAgent:
             asked.note(noted)
         text = "\n".join([asked.text, *(f"[REF {ref}]" for ref in noted.get("refs", ()))])
         metadata = {"summary": text[:80], CORRELATION: correlation}
-        # Pushed once, however often the server is killed here.
+        # Pushed only once, even if the server is killed here.
         relay.once(f"a2a {correlation}").push(
             text or "\n", channel=self._tasks, metadata=metadata, created_by="a2a"
         )
@@ -190,13 +193,13 @@ class BridgeAgent:
                 if (body := self._body(relay, signal.ref, correlation)) is not None:
                     yield body
                     return
-            yield ""  # A step, after which it may be ended.
+            yield ""  # A step, after which the agent may be stopped.
 
     def _body(self, relay: Relay, ref: str | None, correlation: str) -> Made | None:
-        """The answer, if this push is it.
+        """Return the answer if this push contains it, or None.
 
         Raises:
-            Failed: it says that the other agent failed.
+            Failed: the other agent reported a failure.
         """
         try:
             answer = None if ref is None else relay.peek(ref)
@@ -211,7 +214,9 @@ class BridgeAgent:
 
 
 async def _in_pool(begin: Callable[[], Generator[Made]]) -> AsyncGenerator[Made]:
-    """Iterate in threads of the agents' pool; closed early, the generator is closed there too."""
+    """Iterate in threads of the agents' pool; on an early close, the generator is closed
+    there too.
+    """
     made = begin()
     step = pool.submit(next, made, _END)
     try:
@@ -219,7 +224,7 @@ async def _in_pool(begin: Callable[[], Generator[Made]]) -> AsyncGenerator[Made]
             yield item
             step = pool.submit(next, made, _END)
     finally:
-        # It may be in the middle of a step, which nobody can end: it is closed behind that.
+        # The generator may be inside a step, which cannot be interrupted: it is closed afterwards.
         step.add_done_callback(lambda done: _close(made))
 
 
@@ -227,6 +232,6 @@ def _close(made: Generator[Made]) -> None:
     """Close a generator in a thread of the pool, or in this one when the process ends."""
     try:
         pool.submit(made.close)
-    except RuntimeError:  # The pool takes no more work, and this is one of its threads.
-        with suppress(Exception):  # An agent's own code.
+    except RuntimeError:  # The pool is shut down, and this is one of its threads.
+        with suppress(Exception):  # The code of an agent may raise anything.
             made.close()

@@ -1,4 +1,4 @@
-"""Cards: what an agent says of itself, to anybody and, with more in it, to who has a key."""
+"""Agent cards: a public one, and an extended one for callers with a key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Document = dict[str, Any]
 
 
 class AgentPlace(Struct, frozen=True):
-    """Where the agents of a server are found, and how one gets in."""
+    """The address of a server's agents, and its authentication."""
 
     origin: str
     needs_token: bool
@@ -24,7 +24,7 @@ class AgentPlace(Struct, frozen=True):
 
 
 def card(name: str, agent: Agent, place: AgentPlace) -> Document:
-    """The card of an agent."""
+    """Return the card of an agent."""
     root = f"{place.origin}{ROOT}{name}"
     interfaces = [_interface(root, JSONRPC), _interface(root, HTTP_JSON)]
     if place.grpc_address:
@@ -48,7 +48,7 @@ def card(name: str, agent: Agent, place: AgentPlace) -> Document:
             "extensions": [
                 {
                     "uri": REFS_EXTENSION,
-                    "description": "Long parts travel as refs: a url part with sha256, size,"
+                    "description": "Long parts are sent as refs: a url part with sha256, size,"
                     " tokens and preview of its body in its metadata.",
                 }
             ],
@@ -64,7 +64,9 @@ def card(name: str, agent: Agent, place: AgentPlace) -> Document:
 
 
 def extended_card(name: str, agents: dict[str, Agent], place: AgentPlace) -> Document:
-    """The card for who has a key: every agent of this server is a skill in it."""
+    """Return the extended card for callers with a key: it lists every agent of the server as a
+    skill.
+    """
     shown = card(name, agents[name], place)
     shown["skills"] = [
         {"id": each, "name": each, "description": agent.description, "tags": [f"a2a/{each}"]}

@@ -1,4 +1,4 @@
-"""a2a card, send: other agents, asked by A2A."""
+"""a2a card, send: the cards of remote agents, and messages to them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from contextrelay.cli.parser import arg, by, takes, thread_option
 from contextrelay.content.untrusted.fence import fenced
 from contextrelay.errors import Invalid, RelayError
 
-_URL = arg("url", metavar="URL", help="of the agent, or of its card")
+_URL = arg("url", metavar="URL", help="the URL of the agent or of its card")
 ENDED_BADLY = ("failed", "rejected", "canceled")
 
 
 @takes(_URL)
 def a2a_card(args: Namespace, console: Console) -> None:
-    """Show the card of an agent elsewhere: what it is, and how it is asked."""
+    """Print the card of a remote agent: its name, binding and skills."""
     peer = Peer(args.url)
     try:
         card = peer.card()
@@ -30,7 +30,7 @@ def a2a_card(args: Namespace, console: Console) -> None:
         f"{display.clean(card.name)}  {display.clean(card.version)}",
         f"  {display.clean(card.description)}",
         f"  {card.binding} at {display.clean(card.url)}",
-        f"  knows {', '.join(knows) or 'neither streams nor refs'}",
+        f"  supports {', '.join(knows) or 'neither streams nor refs'}",
         *(f"  skill {display.clean(each)}" for each in card.skills),
         f"  next: relay a2a send {display.quoted(args.url)} TEXT",
     ]
@@ -39,22 +39,22 @@ def a2a_card(args: Namespace, console: Console) -> None:
 
 @takes(
     _URL,
-    arg("text", metavar="TEXT", help="what to say, - for stdin"),
-    arg("--ref", action="append", default=[], help="goes along; may be repeated"),
-    thread_option("the thread that the answer goes into (the last used one, or a new one)"),
-    arg("--stream", action="store_true", help="show the words as they come"),
-    by("who sends it (you)", "--from", dest="by", metavar="AGENT"),
+    arg("text", metavar="TEXT", help="the text; - for stdin"),
+    arg("--ref", action="append", default=[], help="a ref to include; may be repeated"),
+    thread_option("the thread for the answer (default: the last used, or a new one)"),
+    arg("--stream", action="store_true", help="print the words as they arrive"),
+    by("the sender (you)", "--from", dest="by", metavar="AGENT"),
 )
 def a2a_send(args: Namespace, console: Console) -> None:
-    """Send a message to an agent elsewhere; its answer becomes artifacts of the thread.
+    """Send a message to a remote agent, and store its answer as artifacts of the thread.
 
-    Refs travel as refs where the agent knows them and can reach the server of --store, else whole.
-    An agent that answered in this thread before is sent the same context. A token for it is taken
-    from RELAY_A2A_TOKEN. Exit 1 if the task failed, was refused or cancelled.
+    Refs are sent as refs if the agent supports them and can reach the server of --store, otherwise
+    as whole content. An agent that has answered in this thread gets the same context. Its token is
+    read from RELAY_A2A_TOKEN. Exit 1 if the task failed, was refused or was cancelled.
     """
     text = b"".join(display.read_body("-")).decode() if args.text == "-" else args.text
     if not text.strip() and not args.ref:
-        raise Invalid("the message is empty", 'write one: relay a2a send URL "text", or --ref REF')
+        raise Invalid("empty message", 'for example: relay a2a send URL "text", or --ref REF')
     thread = thread_argument.choose_or_make(console, args)
     refs = tuple(display.resolve(console.relay, text) for text in args.ref)
     is_shown = args.stream and not console.is_json
@@ -83,4 +83,4 @@ def _note(console: Console, answer: AgentAnswer) -> None:
     if answer.state in ENDED_BADLY:
         console.exit_code = RelayError.exit_code
     if answer.state == "input-required":
-        console.note("it waits for you: send the next message in the same thread")
+        console.note("it waits for input: send the next message in the same thread")

@@ -1,9 +1,9 @@
-"""A2A over gRPC (extra `grpc`): all agents on one port, each named by the tenant of a request.
+"""A2A over gRPC (extra `grpc`): all agents on one port, selected by the tenant of a request.
 
-The messages are those of the official SDK; between them and the operations is the JSON that the
-other bindings speak, so that all of them say the same.
+The messages are those of the official SDK. They are converted to and from the JSON of the other
+bindings, so that all bindings behave the same.
 
-Rule: the token, the version and the extensions are metadata, and are checked as headers are.
+Rule: the token, the version and the extensions are metadata, and are checked like headers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from contextrelay.server.auth import token_of
 if TYPE_CHECKING:
     from contextrelay.server.auth import Callers
 
-# Requests over gRPC under way at once in one process; one more is refused.
+# Maximum number of concurrent gRPC requests per process; further ones are refused.
 A2A_RPCS_MAX = 1_000
 
 
@@ -75,10 +75,10 @@ class GrpcServer:
         self._server: Any = None
 
     async def start(self, address: str) -> None:
-        """Begin to listen; in the event loop that serves.
+        """Start to listen; call it in the event loop of the server.
 
         Raises:
-            Invalid: the address cannot be had.
+            Invalid: the address is not available.
         """
         server: Any = grpc.aio.server(
             maximum_concurrent_rpcs=A2A_RPCS_MAX,
@@ -98,13 +98,13 @@ class GrpcServer:
             server.add_insecure_port(address)
         except RuntimeError as error:
             raise Invalid(
-                f"{address} cannot be listened on for gRPC", "choose another: --grpc-port"
+                f"cannot listen on {address} for gRPC", "choose another port: --grpc-port"
             ) from error
         await server.start()
         self._server = server
 
     async def stop(self) -> None:
-        """End, once every request is answered."""
+        """Stop after all requests have been answered."""
         if self._server is not None:
             await self._server.stop(0)
 
@@ -133,10 +133,10 @@ class GrpcServer:
         return answer
 
     async def _visit(self, request: Any, context: Any) -> AgentVisit:
-        """The caller of a request, and the agent that it names: the first, where it names none.
+        """Return the caller of a request and the agent that it names, by default the first.
 
         Raises:
-            ProtocolError, RelayError: it is not let in.
+            ProtocolError, RelayError: the request is refused.
         """
         headers = _headers(context.invocation_metadata() or ())
         token = token_of(headers["authorization"].encode()) if "authorization" in headers else None
@@ -145,7 +145,7 @@ class GrpcServer:
         agents = self._service.tasks.agents
         name = request.tenant or next(iter(agents))
         if name not in agents:
-            raise ProtocolError("MethodNotFound", f"there is no agent {name[:80]!r}")
+            raise ProtocolError("MethodNotFound", f"unknown agent {name[:80]!r}")
         visit = AgentVisit(self._service, visitor.relay, name, self._place)
         return with_extensions(visit, headers.get(EXTENSIONS_HEADER, ""))
 
@@ -159,12 +159,12 @@ def _message(document: dict[str, Any], name: str) -> Any:
 
 
 async def _refuse(context: Any, error: Exception) -> None:
-    """End a request with an error, its kind of the protocol in the details."""
+    """End a request with an error, whose protocol kind is in the details."""
     if not isinstance(error, RelayError):
         if isinstance(error, grpc.aio.AbortError):
             raise error
-        log.error("a fault of ours in gRPC", exc_info=error)
-        error = Broken("something went wrong here", "the server's log says what")
+        log.error("unexpected error in gRPC", exc_info=error)
+        error = Broken("internal error", "see the server's log")
     status = grpc.StatusCode[grpc_status(error)]
     details = status_pb2.Status(code=status.value[0], message=said(error))
     for each in error_info(error):

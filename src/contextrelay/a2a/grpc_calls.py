@@ -1,6 +1,6 @@
-"""gRPC: A2A spoken with an agent that offers no other binding (extra `grpc`).
+"""The gRPC client for agents that offer no other binding (extra `grpc`).
 
-Rule: the bounds are those of the other bindings: size, number and time. Nothing is decompressed.
+Rule: the limits of size, number and time are those of the other bindings. Nothing is decompressed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from contextrelay.limits import A2A_REPLY_BYTES_MAX, A2A_UPDATES_MAX
 
 Document = dict[str, Any]
 _SCHEMES = {"http": False, "grpc": False, "https": True, "grpcs": True}
-# The HTTP status that means the same; what is not here says that the agent failed.
+# The equivalent HTTP status; any other gRPC status means that the agent failed.
 _STATUSES = {
     "INVALID_ARGUMENT": 400,
     "FAILED_PRECONDITION": 400,
@@ -34,7 +34,7 @@ _ERROR_CHARS_MAX = 1_000
 
 
 class Target(Struct, frozen=True):
-    """Where an agent listens for gRPC."""
+    """The gRPC address of an agent."""
 
     host: str
     port: int
@@ -42,15 +42,15 @@ class Target(Struct, frozen=True):
 
     @property
     def url(self) -> str:
-        """The target as a URL of HTTP."""
+        """Return the target as an HTTP URL."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self.is_tls else 'http'}://{host}:{self.port}"
 
 
 def target_of(url: str, card_server: ServerAddress) -> Target | None:
-    """Return where the URL of a card's interface leads, or None if it is not valid.
+    """Return the target of a card's interface URL, or None if it is not valid.
 
-    A bare HOST:PORT is secured as the card was.
+    A bare HOST:PORT uses TLS if the card did.
     """
     scheme, has_scheme, rest = url.partition("://")
     is_tls = _SCHEMES.get(scheme.lower()) if has_scheme else card_server.url.startswith("https:")
@@ -67,7 +67,7 @@ def target_of(url: str, card_server: ServerAddress) -> Target | None:
 
 
 class GrpcCalls:
-    """Calls to one agent, named by its tenant."""
+    """A client for one agent, selected by its tenant."""
 
     def __init__(
         self, target: Target, tenant: str, headers: dict[str, str], timeout_s: float
@@ -77,7 +77,7 @@ class GrpcCalls:
             ("grpc.max_receive_message_length", A2A_REPLY_BYTES_MAX),
             ("grpc.compression_enabled_algorithms_bitset", 1),
             ("grpc.per_message_decompression", 0),
-            # Proxies are for what is elsewhere.
+            # Proxies are for remote hosts.
             ("grpc.enable_http_proxy", int(target.host not in ("localhost", "127.0.0.1", "::1"))),
         ]
         place = f"dns:///{target.url.partition('://')[2]}"
@@ -94,10 +94,10 @@ class GrpcCalls:
         self._channel.close()
 
     def call(self, method: str, params: Document, headers: dict[str, str]) -> Document:
-        """Return what the agent answers to a call.
+        """Return the answer of the agent to a call.
 
         Raises:
-            RelayError: its own error, or none came in time.
+            RelayError: an error of the agent, or a timeout.
         """
         with self._translated():
             reply = self._method(method)(
@@ -108,7 +108,7 @@ class GrpcCalls:
         return _document(reply)
 
     def stream(self, method: str, params: Document, headers: dict[str, str]) -> Iterator[Document]:
-        """Give the documents of a stream, within the bounds of one task."""
+        """Yield the documents of a stream, within the limits of one task."""
         size_bytes = 0
         with self._translated():
             replies = self._method(method)(
@@ -145,7 +145,7 @@ class GrpcCalls:
 
     @contextmanager
     def _translated(self) -> Generator[None]:
-        """Raise the errors of gRPC as ours."""
+        """Convert gRPC errors to ours."""
         try:
             yield
         except _grpc().RpcError as error:
@@ -154,7 +154,7 @@ class GrpcCalls:
     def _problem(self, error: Any) -> RelayError:
         name, said = error.code().name, str(error.details() or "")[:_ERROR_CHARS_MAX]
         if name in ("UNAVAILABLE", "DEADLINE_EXCEEDED"):
-            return Unavailable(f"the agent at {self._place} does not answer: {said}", HINT)
+            return Unavailable(f"the agent at {self._place} does not respond: {said}", HINT)
         reasons = [{"reason": each} for each in _reasons(error)]
         return peer_error(said, _STATUSES.get(name, 500), reasons)
 
@@ -187,7 +187,7 @@ def _document(reply: Any) -> Document:
     try:
         return MessageToDict(reply)
     except (ValueError, RecursionError):
-        raise Failed("what the agent answers is no JSON", HINT) from None
+        raise Failed("the agent's answer is not valid JSON", HINT) from None
 
 
 def _grpc() -> Any:
@@ -196,7 +196,7 @@ def _grpc() -> Any:
         import grpc
     except ImportError:
         raise Unavailable(
-            "the agent offers gRPC alone, and its package is not installed",
+            "the agent only offers gRPC, and the grpc package is not installed",
             "pip install 'contextrelay[grpc]'",
         ) from None
     assert a2a.types

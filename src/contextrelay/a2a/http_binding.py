@@ -1,7 +1,7 @@
-"""A2A over HTTP: JSON-RPC at the root of an agent, HTTP+JSON below it, events as they come.
+"""A2A over HTTP: JSON-RPC at the root of an agent, HTTP+JSON below it, and event streams.
 
 Rule: authentication, Host checks, limits and metrics are those of every other path; only errors
-are written as the binding has them.
+have the form of the binding.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _FOUND = b"max-age=%d" % A2A_CARD_S
 
 
 class A2AMount:
-    """The paths of A2A on a server."""
+    """The A2A routes of a server."""
 
     def __init__(self, hub: Hub, specs: tuple[str, ...], grpc_address: str = "") -> None:
         tasks = Tasks(hub, open_agents(specs))
@@ -70,13 +70,14 @@ class A2AMount:
         self._grpc: GrpcServer | None = None
         self._resuming: list[asyncio.Task[None]] = []
         self._since = formatdate(usegmt=True).encode()
-        build()  # Which version it is takes a moment to find out.
+        build()  # Finding out the version takes a moment.
 
     async def start(self, door: ServerContext) -> None:
-        """Look after what another server left behind; in the event loop that serves.
+        """Resume the work of other servers that have ended; call it in the event loop of the
+        server.
 
         Raises:
-            Invalid: the address for gRPC cannot be had.
+            Invalid: the address for gRPC is not available.
         """
         self._resuming = [
             asyncio.create_task(self.service.tasks.resume(door.relay)),
@@ -92,7 +93,7 @@ class A2AMount:
             await self._grpc.start(self._grpc_address)
 
     async def stop(self) -> None:
-        """End all work, once every request is answered."""
+        """Stop all work after all requests have been answered."""
         for each in self._resuming:
             each.cancel()
         if self._grpc is not None:
@@ -101,7 +102,7 @@ class A2AMount:
         await self.service.hooks.stop()
 
     def mount(self, door: ServerContext) -> None:
-        """Answer on a server's paths."""
+        """Add the routes to a server."""
         base = f"{ROOT}{{agent}}"
         paths = door.paths
         for place in (CARD_PATH, f"{base}{CARD_PATH}"):
@@ -125,11 +126,11 @@ class A2AMount:
             paths.add(method, f"{base}/{path}", self._visiting(handle, _refuse))
 
     async def _card(self, exchange: Exchange) -> None:
-        """The card of an agent; that of the first one at the well-known place."""
+        """Return the card of an agent, or that of the first agent at the well-known path."""
         name = exchange.values.get("agent", self._first)
         agent = self.service.tasks.agents.get(name)
         if agent is None:
-            raise ProtocolError("TaskNotFound", f"there is no agent {name[:80]!r}")
+            raise ProtocolError("TaskNotFound", f"unknown agent {name[:80]!r}")
         body = encode(card(name, agent, self._place(exchange)))
         tag = f'"{sha256(body).hexdigest()[:32]}"'.encode()
         headers = [
@@ -154,7 +155,7 @@ class A2AMount:
             try:
                 name = exchange.values["agent"]
                 if name not in self.service.tasks.agents:
-                    raise ProtocolError("MethodNotFound", f"there is no agent {name[:80]!r}")
+                    raise ProtocolError("MethodNotFound", f"unknown agent {name[:80]!r}")
                 check_version(exchange.header(VERSION_HEADER))
                 visit = AgentVisit(self.service, exchange.relay, name, self._place(exchange))
                 visit = with_extensions(visit, exchange.header(EXTENSIONS_HEADER))
@@ -182,7 +183,7 @@ class RpcRequest(Struct, forbid_unknown_fields=False):
 
 
 async def jsonrpc(exchange: Exchange, visit: AgentVisit) -> None:
-    """One JSON-RPC request; its answer, or a stream of answers."""
+    """Answer a JSON-RPC request with a response or a stream of responses."""
     document = await _body(exchange)
     asked = _message(document)
     id = asked.id if isinstance(asked, RpcRequest) else _id(document)
@@ -198,7 +199,7 @@ async def jsonrpc(exchange: Exchange, visit: AgentVisit) -> None:
             await _stream(exchange, visit, first, rest, answered)
             return
         if asked.method not in CALLS:
-            raise ProtocolError("MethodNotFound", f"there is no method {asked.method[:80]!r}")
+            raise ProtocolError("MethodNotFound", f"unknown method {asked.method[:80]!r}")
         result = await unless_left(exchange, call(visit, asked.method, asked.params))
     except RelayError as error:
         if exchange.status:
@@ -210,14 +211,14 @@ async def jsonrpc(exchange: Exchange, visit: AgentVisit) -> None:
 
 def _message(document: object) -> RpcRequest | ProtocolError:
     if not isinstance(document, dict):
-        return ProtocolError("InvalidRequest", "the request is no object")
+        return ProtocolError("InvalidRequest", "the request is not a JSON object")
     fields = cast("Document", document)
     if fields.get("jsonrpc") != "2.0" or not isinstance(fields.get("method"), str):
         return ProtocolError("InvalidRequest", "the request is not JSON-RPC 2.0 with a method")
     if not isinstance(fields.get("params", {}), dict):
-        return ProtocolError("InvalidParams", "the parameters are no object")
+        return ProtocolError("InvalidParams", "the parameters are not an object")
     if _id(fields) != fields.get("id"):
-        return ProtocolError("InvalidRequest", "the id is neither a text nor a number")
+        return ProtocolError("InvalidRequest", "the id is neither a string nor a number")
     return RpcRequest("2.0", fields["method"], fields.get("id"), fields.get("params", {}))
 
 
@@ -228,7 +229,7 @@ def _id(document: object) -> str | int | float | None:
 
 
 async def _refuse_unread(exchange: Exchange, error: RelayError) -> None:
-    """Refuse a request before it was read, by its own id where it has one."""
+    """Refuse a request before it was read, with its id if there is one."""
     id = None
     if isinstance(error, ProtocolError) and error.name in ("VersionNotSupported", "MethodNotFound"):
         with suppress(RelayError):
@@ -238,7 +239,7 @@ async def _refuse_unread(exchange: Exchange, error: RelayError) -> None:
 
 async def _refuse_jsonrpc(exchange: Exchange, error: RelayError, id: object = None) -> None:
     answer = {"jsonrpc": "2.0", "id": id, "error": jsonrpc_error(error)}
-    # JSON-RPC has its errors in the answer; what is wrong with the caller is the server's matter.
+    # JSON-RPC errors are sent in the response; authentication errors use the HTTP status.
     status = error.status if error.status in (401, 403, 413, 429, 503) else 200
     await exchange.refuse(status, encode(answer), JSON)
 
@@ -275,7 +276,7 @@ async def _get_task(exchange: Exchange, visit: AgentVisit) -> None:
         await _subscribe(exchange, visit, task)
         return
     if action:
-        raise ProtocolError("MethodNotFound", f"there is no GET of :{action[:40]}")
+        raise ProtocolError("MethodNotFound", f"GET is not supported for :{action[:40]}")
     params = {**exchange.query(), "id": task}
     await _answer(exchange, visit, "GetTask", params, is_text=True)
 
@@ -289,7 +290,7 @@ async def _change_task(exchange: Exchange, visit: AgentVisit) -> None:
     elif action == "subscribe":
         await _subscribe(exchange, visit, task)
     else:
-        raise ProtocolError("MethodNotFound", "a task takes :cancel and :subscribe")
+        raise ProtocolError("MethodNotFound", "unknown action: use :cancel or :subscribe")
 
 
 async def _subscribe(exchange: Exchange, visit: AgentVisit, task: str) -> None:
@@ -308,7 +309,7 @@ def _hook(action: str) -> Handle:
         if action == "Create":
             body = await _body(exchange)
             if not isinstance(body, dict):
-                raise ProtocolError("InvalidParams", "the request is no object")
+                raise ProtocolError("InvalidParams", "the request is not a JSON object")
             params = cast("Document", body)
         await _answer(exchange, visit, method, {**params, **names})
 
@@ -326,29 +327,31 @@ async def _refuse(exchange: Exchange, error: RelayError) -> None:
     await exchange.refuse(error.status, encode(http_error(error)), JSON)
 
 
-# Both
+# Shared
 
 
 async def _body(exchange: Exchange) -> object:
-    """The request's JSON.
+    """Return the JSON of a request.
 
     Raises:
-        ProtocolError: it is none.
+        ProtocolError: it is not valid JSON.
     """
     kind = exchange.media_type()
     if kind not in _TYPES:
         raise ProtocolError(
-            "ContentTypeNotSupported", f"{kind[:80]!r} is not taken", f"send {_TYPES[0]}"
+            "ContentTypeNotSupported",
+            f"unsupported content type {kind[:80]!r}",
+            f"send {_TYPES[0]}",
         )
     body = await exchange.whole(A2A_MESSAGE_BYTES_MAX, None)
     try:
         return decode(body)
     except (DecodeError, UnicodeDecodeError, RecursionError):
-        raise ProtocolError("Parse", "the request is no JSON") from None
+        raise ProtocolError("Parse", "the request is not valid JSON") from None
 
 
 def _known(visit: AgentVisit) -> list[tuple[bytes, bytes]]:
-    """The extensions that were heeded."""
+    """Return the header with the extensions that were applied."""
     if REFS_EXTENSION not in visit.extensions:
         return []
     return [(EXTENSIONS_HEADER.encode(), REFS_EXTENSION.encode())]

@@ -1,6 +1,6 @@
-"""Listings: how the tasks of an agent stand, without all that happened in them.
+"""Listings: the current status of an agent's tasks, without their history.
 
-Rule: a task that is over stays as it is, so it is read once; the others are read each time.
+Rule: a finished task never changes, so it is read once; others are read each time.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from contextrelay.limits import LIST_ITEMS_MAX
 from contextrelay.model.artifact import format_time
 from contextrelay.verbs import ListTasks, ReadEvents, ReadTask
 
-# The tasks that one listing looks through and counts, newest first; the next page may begin behind
-# them. How the ended ones stand is remembered, for as many.
+# The number of tasks that one listing reads and counts, newest first; the next page may start after
+# them. The status of as many finished tasks is cached.
 A2A_TASKS_LISTED_MAX = 10_000
 
 
 BY = "a2a/"
-"""Who makes the tasks of an agent: this and its name."""
+"""The prefix of the author of an agent's tasks, before its name."""
 
 
 class Brief(Struct, frozen=True):
-    """How a task stands, and since when."""
+    """The status of a task, and its time."""
 
     id: str
     agent: str
@@ -39,12 +39,12 @@ class Brief(Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """Its place among others: by the time of its status."""
+        """Return the sort key: the time of the status, then the id."""
         return f"{format_time(self.at)} {self.id}"
 
 
 class Window(Struct, frozen=True):
-    """Tasks that were begun one after the other; `next` is where older ones are, "" if nowhere."""
+    """Consecutive tasks by start time; `next` is the cursor of older ones, or ""."""
 
     briefs: list[Brief]
     next: str
@@ -57,7 +57,7 @@ class TaskListPage:
         self._ended: BoundedCache[str, Brief] = BoundedCache(A2A_TASKS_LISTED_MAX)
 
     def window(self, local: Local, after: str = "") -> Window:
-        """The tasks behind a place, newest first. It blocks."""
+        """Return the tasks after a cursor, newest first. It blocks."""
         briefs: list[Brief] = []
         for _ in range(A2A_TASKS_LISTED_MAX // LIST_ITEMS_MAX):
             page = local.ask(ListTasks(after))
@@ -79,7 +79,7 @@ class TaskListPage:
 
 
 def read_task(local: Local, id: str) -> TaskRecord | None:
-    """What the log of a task says; None where it is none that the caller sees. It blocks."""
+    """Return the record of a task, or None if the caller cannot see such a task. It blocks."""
     with suppress(NotFound, Gone):
         log = local.ask(ReadTask(id))
         agent = log.record.created_by.removeprefix(BY)

@@ -1,4 +1,4 @@
-"""Messages to agents elsewhere: sent from a thread, and what comes back becomes its artifacts."""
+"""Messages from a thread to remote agents, and their answers as artifacts of the thread."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ A2A_SENT_BYTES_MAX = 4 * MIB
 Document = dict[str, Any]
 OnWords = Callable[[str], object]
 ANSWERED = "a2a.answered"
-"""An agent elsewhere answered: `url`, `task`, `context`, `state`, `refs`."""
+"""Event: a remote agent answered: `url`, `task`, `context`, `state`, `refs`."""
 _STATE = "TASK_STATE_"
 
 
@@ -54,9 +54,9 @@ def send_message(
     by: str,
     handoff: str | None = None,
 ) -> Flow[AgentAnswer]:
-    """Send words and refs to an agent elsewhere, and wait for its answer.
+    """Send text and refs to a remote agent, and wait for its answer.
 
-    `handoff`: the ref of one that it is given; what comes back is what came of it.
+    `handoff`: the ref of a handoff to the agent; the answer becomes its result.
     """
     peer = Peer(url)
     try:
@@ -80,7 +80,7 @@ def send_message(
         answer = yield from _sent(peer, card, message, on_update)
         kept = yield from _kept(thread, peer, card, answer, by, handoff)
         if on_words is not None and not heard and kept.text:
-            # A message, a status with words, or an agent that does not stream.
+            # A message, a status with text, or an agent that does not stream.
             on_words(kept.text)
         return kept
     finally:
@@ -90,8 +90,8 @@ def send_message(
 def _sent(
     peer: Peer, card: AgentCard, message: Document, on_update: Callable[[Document], None] | None
 ) -> Flow[Document]:
-    """Send a message; without its task, where the agent says that it takes no more of that."""
-    # What was said is known here.
+    """Send a message; retry without its task if the agent no longer accepts messages for it."""
+    # The history of the task is already known here.
     params = {"message": message, "configuration": {"historyLength": 0}}
     try:
         return (yield Work(lambda: peer.send(card, params, on_update)))
@@ -103,7 +103,7 @@ def _sent(
 
 
 def _before(thread: str, url: str) -> Flow[Document]:
-    """The context of the last answer of that agent here, and its task, if that waits for us."""
+    """Return the context of the agent's last answer here, and its task if that waits for input."""
     found: Document = {}
     after = 0
     while page := (yield verbs.ReadEvents(thread, after, LIST_ITEMS_MAX)).events:
@@ -124,9 +124,10 @@ def _before(thread: str, url: str) -> Flow[Document]:
 
 
 def _reachable(transport: Any, peer: ServerAddress, card: AgentCard) -> str:
-    """Where the agent can read our refs; "" where it cannot, or does not know what they are.
+    """Return the address at which the agent can read our refs, or "" if it cannot or does not know
+    them.
 
-    A key of ours is not for others, and what is on this machine is only for this machine.
+    Our key is not shared with others, and a server on this machine is only for this machine.
     """
     own = cast("ServerAddress | None", getattr(transport, "server", None))
     if own is None or own.key or not card.knows_refs:
@@ -151,7 +152,7 @@ def _ref_part(artifact: Artifact, server: str, card: AgentCard) -> Document:
 
 
 def _media_type(artifact: Artifact, card: AgentCard) -> str:
-    """Its type, if the agent takes that; else the one that says least."""
+    """Return the media type if the agent accepts it, otherwise a generic one."""
     kind = artifact.media_type.partition(";")[0]
     if kind.startswith("text/") or kind in card.document.get("defaultInputModes", ()):
         return kind
@@ -161,8 +162,8 @@ def _media_type(artifact: Artifact, card: AgentCard) -> str:
 def _inline_part(artifact: Artifact, left_bytes: int, card: AgentCard) -> Flow[Document]:
     if artifact.size_bytes > left_bytes:
         raise TooLarge(
-            f"{artifact.ref} has {artifact.size_bytes:,} bytes, too many for one message",
-            "serve the store, so that its refs can be read: relay serve, then --store URL",
+            f"{artifact.ref} has {artifact.size_bytes:,} bytes, too large for one message",
+            "serve the store so that the agent can read its refs: relay serve, then --store URL",
         )
     if artifact.media_type == HANDOFF_MEDIA_TYPE:
         return {"text": (yield verbs.ShowHandoff(artifact.ref)).text}
@@ -173,7 +174,7 @@ def _inline_part(artifact: Artifact, left_bytes: int, card: AgentCard) -> Flow[D
 
 
 def _hearing(on_words: OnWords, heard: list[str]) -> Callable[[Document], None]:
-    """Give the words of pieces of artifacts to `on_words`, and note in `heard` that there are."""
+    """Return a callback that passes streamed words to `on_words` and appends them to `heard`."""
 
     def hear(update: Document) -> None:
         try:
@@ -194,7 +195,7 @@ def _hearing(on_words: OnWords, heard: list[str]) -> Callable[[Document], None]:
 def _kept(
     thread: Any, peer: Peer, card: AgentCard, document: Document, by: str, handoff: str | None
 ) -> Flow[AgentAnswer]:
-    """Store what came back, and say so in the thread's log.
+    """Store an answer, and record it in the thread's log.
 
     Raises:
         Failed: it is neither a task nor a message.
@@ -202,7 +203,7 @@ def _kept(
     try:
         answer = convert(document, AgentReply)
     except ValidationError as error:
-        raise Failed(f"the agent's answer is none: {error}", "see what it says") from None
+        raise Failed(f"invalid answer of the agent: {error}", "check the agent") from None
     task = answer.task or SaidTask(id="-", status=SaidStatus(message=answer.message))
     said = task.status.message or ReceivedMessage()
     made = [part for each in task.artifacts for part in _joined(each.parts)] or said.parts
@@ -241,9 +242,9 @@ def _kept(
 
 
 def _joined(parts: Sequence[Part]) -> list[Part]:
-    """Return the parts of one artifact, with chunks of one text or of one body joined.
+    """Return the parts of one artifact, with consecutive chunks of one text or one body joined.
 
-    A piece that an agent appends to an artifact becomes a part of it, of the same name and type.
+    A piece that an agent appends to an artifact becomes a part with the same name and type.
     """
     joined: list[Part] = []
     for kind, chunks in groupby(parts, _kind):
@@ -259,14 +260,14 @@ def _joined(parts: Sequence[Part]) -> list[Part]:
 
 
 def _kind(part: Part) -> tuple[str, str, str, Document]:
-    """What two parts have in common that are chunks of one."""
+    """Return the key by which parts are recognised as chunks of one."""
     has_text, has_raw = (not isinstance(each, UnsetType) for each in (part.text, part.raw))
     content = "text" if has_text else "raw" if has_raw else ""
     return content, part.filename, part.media_type, part.metadata
 
 
 def _words(part: Part, body: bytes, stored: Artifact) -> str:
-    """What there is to read of a part: a text, if it came as one or is short; else a preview."""
+    """Return the readable text of a part: a text part, a short body, or a preview."""
     if not isinstance(part.text, UnsetType):
         return part.text
     if stored.is_text and len(body) <= A2A_PART_BYTES_KEPT:
@@ -275,7 +276,7 @@ def _words(part: Part, body: bytes, stored: Artifact) -> str:
 
 
 def _body(peer: Peer, part: Part) -> Flow[bytes | None]:
-    """The bytes of a part; None for a URL that is none of the agent's own bodies."""
+    """Return the bytes of a part, or None for a URL outside of the agent's own bodies."""
     if not isinstance(part.text, UnsetType):
         return part.text.encode(errors="replace")
     if not isinstance(part.raw, UnsetType):

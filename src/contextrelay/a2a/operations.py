@@ -1,4 +1,4 @@
-"""Operations: what A2A can be asked, the same for every binding: values in, JSON documents out."""
+"""The operations of A2A, the same for every binding: values in, JSON documents out."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ Document = dict[str, Any]
 Call = Callable[["AgentVisit", Any], Awaitable[Document]]
 Stream = Callable[["AgentVisit", Any], AsyncIterator[Document]]
 PAGE_BEGINS = re.compile(r"[0-9T:.-]{19,29}Z \S{1,100}")
-"""The time of a task's status, and its id."""
+"""The start of a page: the time of a task's status, and its id."""
 
 
 class AgentVisit(Struct, frozen=True):
-    """One request: the caller, the agent that it calls, and what it knows."""
+    """A request: the caller, the agent that it addresses, and its supported extensions."""
 
     service: A2AService
     local: AsyncLocal
-    """The store as the caller sees it."""
+    """The store with the permissions of the caller."""
     agent: str
     place: AgentPlace
     extensions: frozenset[str] = frozenset()
@@ -64,16 +64,16 @@ class A2AService(Struct, frozen=True):
 
 
 def check_version(given: str) -> None:
-    """Refuse a version that is not spoken here; nothing stands for 0.3, as the protocol has it.
+    """Refuse an unsupported version; a missing one means 0.3, as in the protocol.
 
     Raises:
-        ProtocolError: it is another one.
+        ProtocolError: the version is not supported.
     """
     version = ".".join(given.strip().split(".")[:2])
     if version != VERSION:
         raise ProtocolError(
             "VersionNotSupported",
-            f"A2A {given.strip()[:20] or '0.3'} is not spoken here",
+            f"A2A {given.strip()[:20] or '0.3'} is not supported",
             f"send the header A2A-Version: {VERSION}",
         )
 
@@ -82,7 +82,7 @@ def check_version(given: str) -> None:
 
 
 async def send(visit: AgentVisit, asked: SendMessage) -> Document:
-    """Send a message; the task when it is over or waits, or at once if that is asked for."""
+    """Send a message; return the task when it ends or waits, or at once if requested."""
     tasks, configuration = visit.service.tasks, asked.configuration
     record = await _taken(visit, asked)
     if not configuration.return_immediately:
@@ -94,7 +94,7 @@ async def send(visit: AgentVisit, asked: SendMessage) -> Document:
 
 
 async def stream(visit: AgentVisit, asked: SendMessage) -> AsyncIterator[Document]:
-    """Send a message; the task, then its updates as they come."""
+    """Send a message; yield the task, then its updates."""
     record = await _taken(visit, asked)
     viewer = visit.viewer(asked.configuration.history_length)
     async for each in _followed(visit, viewer, record, INTERRUPTED):
@@ -110,7 +110,7 @@ async def _taken(visit: AgentVisit, asked: SendMessage) -> TaskRecord:
             await hooks.go_on(visit.local, record)
         return record
     hooks.check(hook)
-    # It is there before the first update is.
+    # Created before the first update.
     add = partial(hooks.add, visit.local, hook=hook)
     return await tasks.ask(visit.local, visit.agent, asked.message, add)
 
@@ -129,13 +129,13 @@ async def _followed(
 
 
 async def get_task(visit: AgentVisit, asked: GetTask) -> Document:
-    """A task as it stands."""
+    """Return a task."""
     record = await visit.service.tasks.find(visit.local, visit.agent, asked.id)
     return await show_task(visit.viewer(asked.history_length), record)
 
 
 async def list_tasks(visit: AgentVisit, asked: TaskQuery) -> Document:
-    """Tasks, those with the newest status first; of very many, those that were begun last."""
+    """Return tasks, newest status first; if there are too many, only the latest started."""
     since = _moment(asked.status_timestamp_after)
     state = "" if asked.status == "TASK_STATE_UNSPECIFIED" else asked.status
     place, last = _page_of(asked.page_token)
@@ -167,11 +167,11 @@ async def list_tasks(visit: AgentVisit, asked: TaskQuery) -> Document:
 
 
 def _page_of(token: str) -> tuple[str, str]:
-    """Where the tasks of a page are looked for, and behind which they begin."""
+    """Return the cursor of a page's tasks, and the key after which the page starts."""
     place, bar, last = token.partition("|")
     if token and not (bar and (not last or PAGE_BEGINS.fullmatch(last))):
         raise ProtocolError(
-            "InvalidParams", f"{token[:40]!r} is no page token", "take the nextPageToken of a page"
+            "InvalidParams", f"invalid page token {token[:40]!r}", "use the nextPageToken of a page"
         )
     return place, last
 
@@ -182,14 +182,14 @@ def _moment(text: str) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise ProtocolError("InvalidParams", f"{text[:40]!r} is no time") from None
+        raise ProtocolError("InvalidParams", f"invalid time {text[:40]!r}") from None
     if moment.tzinfo is None:
-        raise ProtocolError("InvalidParams", f"{text[:40]!r} has no zone", "write it with Z")
+        raise ProtocolError("InvalidParams", f"missing time zone in {text[:40]!r}", "add Z for UTC")
     return moment
 
 
 async def cancel(visit: AgentVisit, asked: GetTask) -> Document:
-    """End a task."""
+    """Cancel a task."""
     record = await visit.service.tasks.find(visit.local, visit.agent, asked.id)
     await visit.service.tasks.cancel(visit.local, record)
     await visit.service.hooks.go_on(visit.local, record)
@@ -197,10 +197,12 @@ async def cancel(visit: AgentVisit, asked: GetTask) -> Document:
 
 
 async def subscribe(visit: AgentVisit, asked: GetTask) -> AsyncIterator[Document]:
-    """A task as it stands, then its updates until it is over."""
+    """Yield a task, then its updates until it ends."""
     record = await visit.service.tasks.find(visit.local, visit.agent, asked.id)
     if record.is_over:
-        raise ProtocolError("UnsupportedOperation", f"task {record.id} is over", "get it")
+        raise ProtocolError(
+            "UnsupportedOperation", f"task {record.id} has ended", "read it with GetTask"
+        )
     async for each in _followed(visit, visit.viewer(), record, frozenset()):
         yield each
 
@@ -209,7 +211,7 @@ async def subscribe(visit: AgentVisit, asked: GetTask) -> AsyncIterator[Document
 
 
 async def create_hook(visit: AgentVisit, asked: PushConfig) -> Document:
-    """Let the updates of a task be sent to a URL."""
+    """Add a webhook for the updates of a task."""
     hooks = visit.service.hooks
     hooks.check(asked)
     record = await _hooked(visit, asked.task_id)
@@ -217,7 +219,7 @@ async def create_hook(visit: AgentVisit, asked: PushConfig) -> Document:
 
 
 async def get_hook(visit: AgentVisit, asked: NamedConfig) -> Document:
-    """One push configuration of a task."""
+    """Return one push configuration of a task."""
     for each in await _hooks(visit, asked.task_id):
         if each.id == asked.id:
             return visit.service.hooks.shown(each)
@@ -225,13 +227,13 @@ async def get_hook(visit: AgentVisit, asked: NamedConfig) -> Document:
 
 
 async def list_hooks(visit: AgentVisit, asked: NamedConfig) -> Document:
-    """Every push configuration of a task."""
+    """Return all push configurations of a task."""
     every = await _hooks(visit, asked.task_id)
     return {"configs": [visit.service.hooks.shown(each) for each in every], "nextPageToken": ""}
 
 
 async def delete_hook(visit: AgentVisit, asked: NamedConfig) -> Document:
-    """Let no more updates be sent; a second time does nothing."""
+    """Delete a push configuration; deleting it again does nothing."""
     record = await _hooked(visit, asked.task_id)
     await visit.service.hooks.remove(visit.local, record.id, asked.id)
     return {}
@@ -243,7 +245,9 @@ async def _hooks(visit: AgentVisit, task: str) -> list[PushConfig]:
 
 
 async def _hooked(visit: AgentVisit, task: str) -> TaskRecord:
-    """A task, for who may write to it: hooks hold secrets, and let this server call others."""
+    """Return a task that the caller may write to: hooks contain secrets, and cause outgoing
+    requests.
+    """
     record = await visit.service.tasks.find(visit.local, visit.agent, task)
     if (caller := visit.local.stores.caller) is not None:
         caller.check_kind(NoteTask)
@@ -251,12 +255,12 @@ async def _hooked(visit: AgentVisit, task: str) -> TaskRecord:
 
 
 async def get_extended_card(visit: AgentVisit, asked: object) -> Document:
-    """The card for who has a key."""
+    """Return the extended card, for callers with a key."""
     return extended_card(visit.agent, visit.service.tasks.agents, visit.place)
 
 
 class Nothing(Struct):
-    """No parameters."""
+    """The type of a request without parameters."""
 
 
 CALLS: dict[str, tuple[type[Struct], Call]] = {
@@ -277,10 +281,10 @@ STREAMS: dict[str, tuple[type[Struct], Stream]] = {
 
 
 async def call(visit: AgentVisit, method: str, params: object, is_text: bool = False) -> Document:
-    """The answer of an operation.
+    """Return the result of an operation.
 
     Raises:
-        ProtocolError: the parameters are wrong, or it cannot be done.
+        ProtocolError: the parameters are invalid, or the operation is not possible.
     """
     kind, answer = CALLS[method]
     return await answer(visit, request(kind, params, is_text))
@@ -289,10 +293,11 @@ async def call(visit: AgentVisit, method: str, params: object, is_text: bool = F
 async def begin(
     visit: AgentVisit, method: str, params: object
 ) -> tuple[Document, AsyncIterator[Document]]:
-    """The first document of a stream, and the rest of it.
+    """Return the first document of a stream, and an iterator of the others.
 
     Raises:
-        ProtocolError: the parameters are wrong, or it cannot be done: before anything was sent.
+        ProtocolError: the parameters are invalid, or the operation is not possible; nothing was
+        sent.
     """
     kind, answer = STREAMS[method]
     documents = answer(visit, request(kind, params))
@@ -300,6 +305,6 @@ async def begin(
 
 
 def with_extensions(visit: AgentVisit, asked: str) -> AgentVisit:
-    """A visit that knows the extensions of a header."""
+    """Return a visit with the extensions that a header names."""
     names = {each.strip() for each in asked[:4096].split(",")}
     return replace(visit, extensions=frozenset(names & {REFS_EXTENSION}))

@@ -1,7 +1,7 @@
-"""Output: what an agent makes, written to the log of its task as it comes.
+"""Output of an agent, written to the log of its task as it is produced.
 
-Words that come faster than they are written go together, so a slow store makes fewer events, not a
-slower agent. At the end they are one artifact of the thread.
+Words that arrive faster than they can be written are merged, so a slow store causes fewer events
+instead of a slower agent. At the end they become one artifact of the thread.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from contextrelay.limits import A2A_PIECE_CHARS_MAX, A2A_UPDATES_MAX, MIB
 from contextrelay.verbs import NoteTask, Peek, PutOutput, ReadEvents
 
 A2A_PIECES_WAITING_MAX = 64
-# What one task may come to, how long it may take, and how many run at once in one process.
+# Limits of one task: its output and its time; and the number of tasks running in one process.
 A2A_ANSWER_BYTES_MAX = 8 * MIB
 
 
 class Writer:
-    """Writes what one agent makes of one message."""
+    """A writer for the output of one agent for one message."""
 
     def __init__(self, local: AsyncLocal, record: TaskRecord, by: str) -> None:
         self._local = local
@@ -43,22 +43,22 @@ class Writer:
         self._thread = AsyncThread(AsyncRelay.over(local), record.id)
         self._by = by
         self._words: list[str] = []
-        """All of them."""
+        """All words."""
         self._written = 0
-        """How many of the words are in the log."""
+        """The number of words in the log."""
         self._size = 0
         self._writing: asyncio.Task[None] | None = None
         self._is_whole = False
         self._state: TaskState | None = None
         self._has_ended = False
-        """Whether the end of the task is of this writer."""
+        """True if this writer ended the task."""
 
     async def put(self, made: Made) -> None:
-        """Write something down.
+        """Write a piece of output.
 
         Raises:
-            TooLarge: it is more than one task may come to.
-            Failed: the task is over, by somebody else.
+            TooLarge: the limit of a task is exceeded.
+            Failed: the task was ended by someone else.
         """
         if isinstance(made, str):
             if made:
@@ -80,7 +80,7 @@ class Writer:
                 await self._put_output(Output(parts=[Part(data=made)]))
 
     async def end(self) -> None:
-        """The agent is done: its words become an artifact, and the task is completed."""
+        """Store the words as an artifact, and complete the task."""
         await self._drain()
         if self._words and not self._is_whole:
             whole = Part(text="".join(self._words))
@@ -89,7 +89,7 @@ class Writer:
             await self.say(COMPLETED, "")
 
     async def say(self, state: TaskState, text: str, is_direct: bool = False) -> None:
-        """Write a state down."""
+        """Write a new state."""
         detail: dict[str, Any] = {"state": state}
         if text:
             said = said_by_agent(self._local.stores.new_ref(), text, is_direct)
@@ -129,7 +129,7 @@ class Writer:
             self._writing = None
 
     async def _add_whole(self, whole: KeptPart) -> None:
-        """Say which artifact of the thread the words are; the last, empty, piece of them."""
+        """Write the artifact of the words, as their last, empty piece."""
         self._is_whole = True
         last = KeptArtifact(artifact_id=WORDS, parts=[KeptPart(text="")])
         await self._add(last, True, True, whole)
@@ -154,9 +154,10 @@ class Writer:
         await self._add(artifact, made.append, made.is_last)
 
     async def _put_at_once(self, made: Output, part: Part) -> bool:
-        """Store a part, say that it was made and, if it is all, that the task is completed: once.
+        """Store a part together with its event and, if it is the whole answer, the completion of
+        the task.
 
-        False where there is nothing to store.
+        Returns False if there is nothing to store.
         """
         kept, body = kept_part(part)
         if not body:
@@ -191,13 +192,15 @@ class Writer:
         self._size += size_bytes
         if self._size > A2A_ANSWER_BYTES_MAX:
             raise TooLarge(
-                f"the agent made more than {A2A_ANSWER_BYTES_MAX:,} bytes", "ask for less"
+                f"the agent produced more than {A2A_ANSWER_BYTES_MAX:,} bytes", "ask for less"
             )
         if self._record.updates > A2A_UPDATES_MAX:
-            raise TooLarge(f"the agent made more than {A2A_UPDATES_MAX:,} updates", "ask for less")
+            raise TooLarge(
+                f"the agent produced more than {A2A_UPDATES_MAX:,} updates", "ask for less"
+            )
 
     async def _catch_up(self) -> None:
-        """Take in what was written, and what others wrote.
+        """Apply the events written by this writer and by others.
 
         Raises:
             Failed: one of them ended the task.
@@ -210,6 +213,6 @@ class Writer:
 
 
 def said_by_agent(message_id: str, text: str, is_direct: bool = False) -> KeptMessage:
-    """A message of an agent that is nothing but words."""
+    """Return a message of an agent that consists of text only."""
     part = KeptPart(text=text[:A2A_PIECE_CHARS_MAX])
     return KeptMessage(message_id=message_id, role="ROLE_AGENT", parts=[part], is_direct=is_direct)

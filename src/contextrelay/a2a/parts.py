@@ -1,6 +1,6 @@
-"""Parts: what comes in is stored once, what goes out is a ref or plain, as the other side knows.
+"""Parts: received ones are stored once; sent ones are refs or plain, as the recipient supports.
 
-Rule: a ref is made here and never taken from a message: who writes one in is sent it back as text.
+Rule: refs are created here and never taken from a message: a ref in a message is treated as text.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ INPUT_TYPES = (
     *("application/pdf", "image/png", "image/jpeg", "application/octet-stream"),
     "application/vnd.contextrelay.handoff+json",
 )
-"""What may be sent to any agent; other kinds of text as well."""
+"""Types that every agent accepts, besides other kinds of text."""
 Document = dict[str, Any]
 
 
 class Viewer(Struct, frozen=True):
-    """For whom parts are shown: where it finds this server, and whether it knows refs."""
+    """The recipient of parts: the server address that it uses, and whether it supports refs."""
 
     relay: AsyncRelay
     origin: str
@@ -66,29 +66,33 @@ class Viewer(Struct, frozen=True):
     history_length: int | None = None
 
 
-# In
+# Receiving
 
 
 def check_parts(parts: list[Part]) -> None:
-    """Refuse what no agent takes.
+    """Refuse parts that no agent accepts.
 
     Raises:
-        ProtocolError: a part has no content or several, a wrong URL, or a type that is not taken.
+        ProtocolError: a part has no content or several, an invalid URL, or an unsupported type.
     """
     for part in parts:
         if not is_one_of(part):
-            raise ProtocolError("InvalidParams", "a part is one of text, raw, url and data")
+            raise ProtocolError(
+                "InvalidParams", "a part must have exactly one of text, raw, url and data"
+            )
         kind = part.media_type.partition(";")[0].strip().lower()
         if kind and kind not in INPUT_TYPES and not kind.startswith("text/"):
             raise ProtocolError(
-                "ContentTypeNotSupported", f"{kind!r} is not taken", "see the card's input modes"
+                "ContentTypeNotSupported",
+                f"unsupported media type {kind!r}",
+                "see the input modes in the card",
             )
         if not isinstance(part.url, UnsetType) and urlsplit(part.url).scheme not in PORTS:
-            raise ProtocolError("InvalidParams", "the url of a part is neither http nor https")
+            raise ProtocolError("InvalidParams", "the url of a part must be http or https")
 
 
 async def keep_message(thread: AsyncThread, message: AgentMessage, by: str) -> KeptMessage:
-    """A message as it is kept: what is long goes into the thread as artifacts."""
+    """Store a message; long content becomes artifacts of the thread."""
     kept: list[KeptPart] = []
     left_bytes = A2A_PARTS_BYTES_KEPT_MAX
     for part in message.parts:
@@ -98,7 +102,7 @@ async def keep_message(thread: AsyncThread, message: AgentMessage, by: str) -> K
 
 
 def kept_whole(message: AgentMessage) -> KeptMessage | None:
-    """A message as it is kept, if all of it is short; None where some of it has to be stored."""
+    """Return a message in its stored form if all of it is short, or None."""
     every = [kept_part(part) for part in message.parts]
     size = sum(kept.size for kept, _ in every)
     if size > A2A_PARTS_BYTES_KEPT_MAX or any(body and is_empty(kept) for kept, body in every):
@@ -124,7 +128,7 @@ async def keep_part(
     is_made: bool = False,
     bytes_kept: int = A2A_PART_BYTES_KEPT,
 ) -> KeptPart:
-    """A part as it is kept; `is_made`: of an artifact, which is stored however short it is."""
+    """Store a part; with `is_made`, one of an artifact, which is stored however short it is."""
     kept, body = kept_part(part, bytes_kept)
     if not body or (len(body) <= min(bytes_kept, A2A_PART_BYTES_KEPT) and not is_made):
         return kept
@@ -134,9 +138,9 @@ async def keep_part(
 
 
 def kept_part(part: Part, bytes_kept: int = A2A_PART_BYTES_KEPT) -> tuple[KeptPart, bytes]:
-    """A part as it is kept, without a ref yet, and the body to store: empty where there is none.
+    """Return the stored form of a part without a ref, and the body to store, which may be empty.
 
-    What is longer than `bytes_kept` is in that body alone.
+    Content longer than `bytes_kept` is only in the body.
     """
     kind, body = _content(part)
     if body is None:
@@ -152,7 +156,7 @@ def kept_part(part: Part, bytes_kept: int = A2A_PART_BYTES_KEPT) -> tuple[KeptPa
 
 
 def stored_as(part: Part) -> tuple[str | None, str | None]:
-    """The name and the media type that a part is stored with."""
+    """Return the name and the media type with which a part is stored."""
     media_type = part.media_type.partition(";")[0].strip()
     return _name(part.filename), media_type if is_media_type(media_type) else None
 
@@ -162,7 +166,7 @@ def _fields(part: Part) -> Document:
 
 
 def _name(filename: str) -> str | None:
-    """A file name as a name of ours: only its last part, whatever path it came with."""
+    """Return the last component of a file name if it is a valid name, or None."""
     name = filename.replace("\\", "/").rpartition("/")[2].strip()
     return name if name.isprintable() and name not in ("", ".", "..") else None
 
@@ -175,11 +179,11 @@ def _content(part: Part) -> tuple[str, bytes | None]:
     return ("url", None) if part.data is UNSET else ("data", encode(part.data))
 
 
-# Out
+# Sending
 
 
 async def show_task(viewer: Viewer, record: TaskRecord, has_artifacts: bool = True) -> Document:
-    """A task as the protocol has it."""
+    """Return a task in the form of the protocol."""
     assert record.status is not None, "its first event is a message"
     task: Document = {
         "id": record.id,
@@ -196,13 +200,13 @@ async def show_task(viewer: Viewer, record: TaskRecord, has_artifacts: bool = Tr
 
 
 async def show_update(viewer: Viewer, record: TaskRecord, update: Update) -> Document | None:
-    """An update of a stream; None where it is nothing for this viewer."""
+    """Return an update of a stream, or None if it is not for this viewer."""
     ids = {"taskId": record.id, "contextId": record.context}
     if isinstance(update, TaskStatus):
         return {"statusUpdate": {**ids, "status": await _status(viewer, record, update)}}
     piece = update
     if viewer.knows_refs and (piece.append or not piece.last) and piece.whole is None:
-        return None  # It is sent the ref of the whole, at the end.
+        return None  # The viewer gets a ref to the whole at the end.
     artifact, append = piece.artifact, piece.append
     if viewer.knows_refs and piece.whole is not None:
         artifact, append = _as_whole(piece), False
@@ -222,7 +226,7 @@ def _as_whole(piece: ArtifactChange) -> KeptArtifact:
 
 
 async def show_message(viewer: Viewer, record: TaskRecord, message: KeptMessage) -> Document:
-    """A message as the protocol has it."""
+    """Return a message in the form of the protocol."""
     shown: Document = {
         "messageId": message.message_id,
         "contextId": record.context,
@@ -264,7 +268,7 @@ async def _artifact(viewer: Viewer, artifact: KeptArtifact) -> Document:
 
 
 async def show_part(viewer: Viewer, part: KeptPart) -> Document:
-    """A part as it goes out: short ones plain, long ones as a ref or as the body itself."""
+    """Return a part to send: a short one plain, a long one as a ref or with its body."""
     if not part.ref or not is_empty(part):
         return plain(part)
     try:
@@ -284,12 +288,12 @@ async def show_part(viewer: Viewer, part: KeptPart) -> Document:
 
 
 def is_empty(part: KeptPart) -> bool:
-    """Whether its content is not here, but in an artifact."""
+    """Return True if the content of a part is only in an artifact."""
     return all(each is UNSET for each in (part.text, part.raw, part.url, part.data))
 
 
 def ref_part(viewer: Viewer, artifact: Artifact, part: KeptPart) -> Document:
-    """A ref to an artifact, as our extension has it."""
+    """Return a part with a ref to an artifact, as defined by our extension."""
     described = describe(artifact)
     fields = part_fields(part, url=f"{viewer.origin}{body_path(artifact.ref)}")
     fields["metadata"] = {**part.metadata, REFS_EXTENSION: to_builtins(described)}
@@ -300,12 +304,12 @@ def ref_part(viewer: Viewer, artifact: Artifact, part: KeptPart) -> Document:
 
 
 def body_path(ref: str) -> str:
-    """Where the bytes of an artifact are, for any client."""
+    """Return the path of an artifact's bytes, for any client."""
     return f"/v1/artifacts/{ref}/content"
 
 
 def describe(artifact: Artifact) -> BodyDescription:
-    """What a ref says of its body before it is loaded."""
+    """Return the description of a body that accompanies its ref."""
     tokens = artifact.tokens if isinstance(artifact.tokens, int) else None
     return BodyDescription(
         ref=artifact.ref,

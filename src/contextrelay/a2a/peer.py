@@ -1,7 +1,7 @@
-"""Peers: the HTTP that A2A is spoken over with another agent.
+"""The HTTP client for remote agents.
 
-Rule: nothing that a peer says is believed without a bound: the size of its card and of its answers,
-the number and time of its updates, and where its card sends us: never further in than it is itself.
+Rule: everything that a peer sends is bounded: the size of its card and its answers, the number and
+time of its updates, and the hosts that its card names, which must not be more internal than itself.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from contextrelay.limits import (
     REPLY_S_DEFAULT,
 )
 
-# Of an agent elsewhere: its card, all of an answer, and what we put into one message.
+# Limits for remote agents: the card, a whole answer, and the content of one message.
 A2A_CARD_BYTES_MAX = 256 * KIB
 
 
@@ -72,7 +72,7 @@ _REACH = {"public": 0, "private": 1, "never": 2}
 
 
 class Peer:
-    """An agent elsewhere, by its URL or by that of its card."""
+    """A remote agent, given by its URL or the URL of its card."""
 
     def __init__(self, url: str, timeout_s: float = A2A_TASK_S_MAX) -> None:
         self.server = server_at(url.removesuffix(CARD_PATH), "")
@@ -94,10 +94,11 @@ class Peer:
     # The card
 
     def card(self) -> AgentCard:
-        """What the agent says of itself.
+        """Return the card of the agent.
 
         Raises:
-            Unavailable: it does not answer. Invalid: what it says is no card that we can use.
+            Unavailable: the agent does not respond.
+            Invalid: the card is malformed or not supported.
         """
         with self._asked("GET", f"{self.server.url}{CARD_PATH}") as response:
             document = object_in(whole(response, A2A_CARD_BYTES_MAX), "the card")
@@ -121,7 +122,7 @@ class Peer:
         )
 
     def _interface(self, document: Document) -> tuple[str, str, str]:
-        """Return the binding to use, where, and the tenant; gRPC if the agent has no other."""
+        """Return the binding to use, its URL, and the tenant; gRPC if there is no other binding."""
         by_grpc: tuple[str, str, str] | None = None
         for each in items_of(document.get("supportedInterfaces")):
             fields = object_of(each)
@@ -140,18 +141,17 @@ class Peer:
             self._check_reach(by_grpc[1])
             return by_grpc
         raise Invalid(
-            f"the agent at {self.server.url} speaks no A2A {VERSION} over HTTP or gRPC",
+            f"the agent at {self.server.url} does not support A2A {VERSION} over HTTP or gRPC",
             "see its card: relay a2a card URL --json",
         )
 
     def _check_reach(self, url: str) -> None:
-        """Refuse a URL that leads further in than the card did."""
+        """Refuse a URL on a network that is more internal than that of the card."""
         host = urlsplit(url).hostname or ""
         if host != self.server.host and _inward(host) > _inward(self.server.host):
             raise Invalid(
-                f"the card of {self.server.url} leads to {quote_value(host)},"
-                " further in than itself",
-                "ask for that agent by its own URL, if you trust it",
+                f"the card of {self.server.url} refers to the internal host {quote_value(host)}",
+                "if you trust that agent, use its own URL",
             )
 
     # Messages
@@ -162,23 +162,24 @@ class Peer:
         params: Document,
         on_update: Callable[[Document], object] | None = None,
     ) -> Document:
-        """Send a message; the task, or the message, that answers it.
+        """Send a message; return the task or the message that answers it.
 
-        With `on_update` it is streamed, and that is called with each document of the stream.
+        With `on_update` the answer is streamed, and the callback gets each document.
 
         Raises:
-            Unavailable: the agent does not answer, or not in time. Failed: it says nothing usable.
-            RelayError: its own error.
+            Unavailable: the agent does not respond, or not in time.
+            Failed: the answer is invalid.
+            RelayError: an error of the agent.
         """
         is_stream = on_update is not None and card.streams
-        # What is streamed is to be read as it comes: refs would only say where it is.
+        # A stream is read while it arrives; refs would only name its content.
         headers = {EXTENSIONS_HEADER: REFS_EXTENSION} if card.knows_refs and not is_stream else {}
         if is_stream:
             return self._streamed(card, params, headers, on_update)
         return self._call(card, "SendMessage", "POST", "/message:send", params, headers)
 
     def get_task(self, card: AgentCard, task: str) -> Document:
-        """A task as it stands."""
+        """Return a task."""
         headers = {EXTENSIONS_HEADER: REFS_EXTENSION} if card.knows_refs else {}
         path = f"/tasks/{quote(task, safe='')}"
         found = self._call(card, "GetTask", "GET", path, {"id": task}, headers)
@@ -240,7 +241,7 @@ class Peer:
         updates: Iterator[Document],
         on_update: Callable[[Document], object] | None,
     ) -> Document:
-        """Return what a stream comes to: a message, or its task."""
+        """Return the result of a stream: a message, or its task."""
         task = text_of(object_of(params.get("message")).get("taskId"))
         for update in updates:
             self._count({}, update)
@@ -260,7 +261,7 @@ class Peer:
         assert target is not None, card.url
         headers = dict(self._headers)
         del headers["user-agent"]
-        # A token is for one host here: gRPC has a port of its own. It leaves no TLS.
+        # The token is for the host, because gRPC has another port. It is only sent over TLS.
         if target.host != self.server.host or (
             self.server.url.startswith("https:") and not target.is_tls
         ):
@@ -275,10 +276,11 @@ class Peer:
         return object_in(whole(response, A2A_REPLY_BYTES_MAX, self._timeout_s), "the answer")
 
     def fetch(self, url: str, described: BodyDescription | None) -> bytes:
-        """The body behind a url part of the agent.
+        """Return the body behind a url part of the agent.
 
         Raises:
-            Failed: it is not what was described. TooLarge: it is too much.
+            Failed: it does not match its description.
+            TooLarge: it exceeds the limit.
         """
         self._check_reach(url)
         most = FETCH_BYTES_MAX if described is None else min(FETCH_BYTES_MAX, described.size)
@@ -286,7 +288,8 @@ class Peer:
             body = whole(response, most, self._timeout_s)
         if described is not None and sha256(body).hexdigest() != described.sha256:
             raise Failed(
-                f"what is at {quote_value(url)} is not what the agent described", "ask again"
+                f"the content of {quote_value(url)} does not match the agent's description",
+                "request it again",
             )
         return body
 
@@ -300,10 +303,11 @@ class Peer:
         reply_s: float = REPLY_S_DEFAULT,
         reads: bool = True,
     ) -> Generator[httpx2.Response]:
-        """A reply, before its body was read; `reads`: it may be asked twice.
+        """Send a request and yield the response before its body is read; `reads`: it may be sent
+        twice.
 
         Raises:
-            Unavailable, RelayError: there is none, or it is an error.
+            Unavailable, RelayError: there is no response, or it is an error.
         """
         own = dict(self._headers)
         if server_at(url.partition("?")[0], "").origin != self.server.origin:
@@ -322,13 +326,13 @@ class Peer:
         except httpx2.HTTPError as error:
             said = str(error) or type(error).__name__
             raise Unavailable(
-                f"the agent at {self.server.url} does not answer: {said}", HINT
+                f"the agent at {self.server.url} does not respond: {said}", HINT
             ) from error
 
     def _reply(self, request: httpx2.Request, reads: bool) -> httpx2.Response:
-        """A reply, also where the agent closed the connection that was kept since the last one."""
+        """Return the response; retry if the agent closed a reused connection."""
         if not reads:
-            # On a kept connection that is gone nobody knows whether a message was heard.
+            # If a reused connection breaks, it is unknown whether the agent received the message.
             self._web.close()
             self._web = self._connected()
         try:
@@ -340,7 +344,7 @@ class Peer:
 
 
 def _token(origin: str) -> str:
-    """The token for an origin: our own key for our own server, else that for agents."""
+    """Return the token for an origin: our key for our own server, otherwise that for agents."""
     own = os.environ.get(URL_VARIABLE, "")
     if is_server(own) and server_at(own, "").origin == origin:
         return server_at(own).key
@@ -349,7 +353,7 @@ def _token(origin: str) -> str:
 
 
 def _inward(host: str) -> int:
-    """How far inside a host is: 0 for the public net, 1 for private ones, 2 for what is never."""
+    """Return how internal a host is: 0 for public, 1 for private, 2 for forbidden addresses."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
@@ -362,10 +366,10 @@ def _rpc(method: str, params: Document) -> Document:
 
 
 def _result(document: Document) -> Document:
-    """The result of a JSON-RPC answer.
+    """Return the result of a JSON-RPC response.
 
     Raises:
-        RelayError: it is an error.
+        RelayError: the response is an error.
     """
     if "error" in document:
         error = object_of(document["error"])
@@ -376,7 +380,7 @@ def _result(document: Document) -> Document:
 def _refusal(response: httpx2.Response) -> RelayError:
     status = response.status_code
     if status < 400:
-        return Invalid("the agent sends us elsewhere", "name that URL itself")
+        return Invalid("the agent redirects to another URL", "use that URL directly")
     try:
         error = object_of(object_in(whole(response, A2A_CARD_BYTES_MAX), "").get("error"))
     except RelayError:
@@ -386,7 +390,7 @@ def _refusal(response: httpx2.Response) -> RelayError:
 
 
 def _task_of(update: Document) -> str:
-    """Return the id of the task that a document of a stream is about, or ""."""
+    """Return the id of the task in a document of a stream, or ""."""
     task = text_of(object_of(update.get("task")).get("id"))
     updates = (object_of(update.get(name)) for name in ("statusUpdate", "artifactUpdate"))
     return task or next(filter(None, (text_of(each.get("taskId")) for each in updates)), "")
@@ -398,7 +402,7 @@ def _state(update: Document) -> str:
 
 
 def described(part: Part) -> BodyDescription | None:
-    """What our extension says of the body behind a url part, if it does."""
+    """Return our extension's description of the body behind a url part, or None."""
     try:
         return convert(part.metadata.get(REFS_EXTENSION), BodyDescription)
     except ValidationError:

@@ -1,11 +1,13 @@
-"""Hooks: the updates of a task, sent to URLs that its client named.
+"""Webhooks: the updates of a task, sent to URLs that its client has configured.
 
-A notification is signed (HMAC-SHA256 with the config's token, over the time and the body), tried
-again a few times, and goes only to where `http.fetch` may go; a redirect is not followed. What is
-to be sent is the log of the task; how far it was sent is kept, so that a server which is killed
-leaves to the next one what it did not send. One process sends for a task: the log says which.
+A notification is signed (HMAC-SHA256 with the token of the configuration, over the time and the
+body), retried a few times, and only sent to hosts allowed for `http.fetch`; redirects are not
+followed. The updates come from the log of the task. The position up to which they were sent is
+stored, so that the next server continues after a kill. One process sends for a task: the log says
+which.
 
-Rule: what a hook holds is secret. It is a row of the task's thread that no other door shows.
+Rule: the content of a hook is secret. It is a row of the task's thread that no other interface
+shows.
 """
 
 from __future__ import annotations
@@ -47,13 +49,13 @@ from contextrelay.verbs import (
     ReadSent,
 )
 
-# Webhooks of one task, and how often one is tried: after 1, 2, 4 ... seconds.
+# Limits of webhooks: their number per task, and the attempts, after 1, 2, 4 ... seconds.
 A2A_HOOKS_MAX = 16
 A2A_HOOK_TRIES_MAX = 5
 A2A_HOOK_S_MAX = 10
 A2A_HOOK_ANSWER_BYTES_MAX = 64 * KIB
-# Tasks whose webhooks one process serves, and how many of them it calls at once. What waits is in
-# the ledger: a process looks this often for what another left there, for as long as it is news.
+# Limits per process: the tasks whose webhooks it serves, and its concurrent calls. Unsent updates
+# are in the ledger: a process checks at this interval for those of others, up to this age.
 A2A_HOOKS_SERVED_MAX = 1_000
 A2A_HOOKS_AT_ONCE_MAX = 32
 A2A_HOOKS_LOOK_S = 60
@@ -63,14 +65,14 @@ A2A_HOOK_NEWS_S_MAX = DAY_S
 log = logging.getLogger("contextrelay.a2a")
 
 SIGNATURE = "X-Relay-Signature"
-"""`t=SECONDS,v1=HEX`: HMAC-SHA256 of `SECONDS.BODY`, with the token of the config as its key."""
+"""`t=SECONDS,v1=HEX`: HMAC-SHA256 of `SECONDS.BODY`, keyed with the token of the configuration."""
 TOKEN = "X-A2A-Notification-Token"
-# Of its own: agents do not wait for webhooks that are slow.
+# A separate pool: agents do not wait for slow webhooks.
 _pool = ThreadPoolExecutor(A2A_HOOKS_AT_ONCE_MAX, "relay-hook")
 
 
 class Hooks:
-    """The hooks of one server process: kept in the store, called here."""
+    """The webhooks of one server process, stored in the store."""
 
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks
@@ -78,13 +80,13 @@ class Hooks:
         self._serving: dict[str, asyncio.Task[None]] = {}
         """Tasks whose updates this process sends."""
 
-    # Keeping
+    # Storing
 
     def check(self, hook: PushConfig) -> None:
-        """Refuse a URL that is none.
+        """Refuse an invalid URL.
 
         Raises:
-            ProtocolError: it is not http or https, or names an address that is never reached.
+            ProtocolError: it is not http or https, or its host is a forbidden address.
         """
         try:
             parts = checked_url(hook.url)
@@ -93,24 +95,26 @@ class Hooks:
         host = parts.hostname or ""
         is_literal = host.replace(".", "").isdigit() or ":" in host
         if is_literal and reach_of(host) == "never":
-            raise ProtocolError("InvalidParams", f"{host[:80]} is no address of a webhook")
+            raise ProtocolError("InvalidParams", f"{host[:80]} is not allowed for a webhook")
 
     async def add(self, local: AsyncLocal, record: TaskRecord, hook: PushConfig) -> PushConfig:
-        """Keep a hook of a task, in place of one with its id; it is sent what comes from now on."""
+        """Store a hook of a task, replacing one with the same id; it gets all later updates."""
         every = await self.of(local, record.id)
         named = replace(hook, id=hook.id or local.stores.new_ref(), task_id=record.id, tenant="")
         if len(every) >= A2A_HOOKS_MAX and named.id not in [each.id for each in every]:
-            raise ProtocolError("InvalidParams", f"{A2A_HOOKS_MAX} hooks of a task are all")
+            raise ProtocolError(
+                "InvalidParams", f"too many hooks: the limit is {A2A_HOOKS_MAX} per task"
+            )
         await _space(local).ask(PutHook(record.id, named.id, to_builtins(named)))
         await self.go_on(local, record)
         return named
 
     async def remove(self, local: AsyncLocal, task: str, id: str) -> None:
-        """Forget a hook; one that is not there is forgotten already."""
+        """Delete a hook; a missing one is not an error."""
         await _space(local).ask(PutHook(task, id, None))
 
     async def of(self, local: AsyncLocal, task: str) -> list[PushConfig]:
-        """The hooks of a task."""
+        """Return the hooks of a task."""
         found: list[PushConfig] = []
         space = _space(local)
         if space.stores.ledger.reads_wait:
@@ -126,13 +130,15 @@ class Hooks:
 
     @staticmethod
     def shown(hook: PushConfig) -> dict[str, Any]:
-        """A hook as its client sees it: what it sent."""
+        """Return a hook as its client sent it."""
         return to_builtins(hook)
 
     # Sending
 
     async def go_on(self, local: AsyncLocal, record: TaskRecord) -> None:
-        """Send the updates of a task to its hooks, if it has some and no other process does."""
+        """Send the updates of a task to its hooks, unless it has none or another process does
+        so.
+        """
         if record.id in self._serving or not await self.of(local, record.id):
             return
         space, caller = _space(local), local.stores.caller
@@ -145,7 +151,7 @@ class Hooks:
             self._serve(local, record, sent)
 
     def _serve(self, local: AsyncLocal, record: TaskRecord, sent: Sent) -> None:
-        # One more is in the ledger, and its turn comes.
+        # Further ones are in the ledger, and are sent later.
         if record.id in self._serving or len(self._serving) >= A2A_HOOKS_SERVED_MAX:
             return
         serving = asyncio.create_task(self._served(local, record, sent))
@@ -153,7 +159,9 @@ class Hooks:
         serving.add_done_callback(lambda done: self._serving.pop(record.id, None))
 
     async def _served(self, local: AsyncLocal, record: TaskRecord, sent: Sent) -> None:
-        """Send updates until a task is over, or waits for its user and is left to any process."""
+        """Send updates until a task ends, or until it waits for its user, when any process may
+        continue.
+        """
         seen = TaskRecord(record.id, record.context, record.agent)
         try:
             await catch_up(local, seen)
@@ -170,12 +178,13 @@ class Hooks:
         except (NotFound, Gone):
             await _space(local).ask(PutSent(record.id, None))
         except RelayError as error:
-            log.warning("cannot notify of task %s: %s", record.id, error)
+            log.warning("cannot send notifications of task %s: %s", record.id, error)
 
     async def _claim(self, local: AsyncLocal, seen: TaskRecord) -> int:
-        """Become the one that sends the updates of a task: the process that says so first.
+        """Claim the sending of a task's updates for this process; the first claim in the log
+        counts.
 
-        The seq of what it said; 0 where another one sends them.
+        Returns the seq of the claim, or 0 if another process was first.
         """
         if seen.sender is not None and not is_dead(local, seen.sender):
             return seen.sender.seq if seen.sender.server == self._id else 0
@@ -184,11 +193,13 @@ class Hooks:
         claim = NoteTask(seen.id, SENDS, detail, BY + seen.agent)
         try:
             return (await _space(local).ask(claim, key=once)).seq
-        except Refused:  # Another process said so.
+        except Refused:  # Another process was first.
             return 0
 
     async def _send(self, local: AsyncLocal, own: TaskRecord, sent: Sent, claimed: int) -> bool:
-        """Send what is behind the place of a record; whether the task now waits for its user."""
+        """Send the updates after the position of a record; return True if the task now waits for
+        its user.
+        """
         space = _space(local)
         async with aclosing(self._tasks.follow(local, own, INTERRUPTED)) as updates:
             async for update in updates:
@@ -197,7 +208,7 @@ class Hooks:
                     await space.ask(PutSent(own.id, None))
                     return False
                 if own.sender is not None and own.sender.seq > claimed:
-                    return False  # Another process took us for dead, and sends them.
+                    return False  # Another process considered this one dead and sends them.
                 if _is_news(local, own):
                     await self._notify(local, own, update, hooks)
                 await space.ask(PutSent(own.id, replace(sent, after=own.seq)))
@@ -212,15 +223,15 @@ class Hooks:
         body = encode(await show_update(viewer, own, update))
         await asyncio.gather(*(_deliver(local, hook, body) for hook in hooks))
 
-    # Going on
+    # Resuming
 
     async def look_after(self, local: AsyncLocal) -> None:
-        """Send what other processes left unsent when they ended; now, and every now and then."""
+        """Send what ended processes left unsent, now and periodically."""
         while True:
             try:
                 await self._look(local)
             except RelayError as error:
-                log.warning("cannot look for notifications: %s", error)
+                log.warning("cannot check for unsent notifications: %s", error)
             await asyncio.sleep(A2A_HOOKS_LOOK_S)
 
     async def _look(self, local: AsyncLocal) -> None:
@@ -233,22 +244,24 @@ class Hooks:
                 after = page[-1].thread
 
     async def _take_up(self, local: AsyncLocal, space: AsyncLocal, sent: Sent) -> None:
-        """Go on where another process ended, as far as the key that asked for it still may."""
+        """Resume after another process, as far as the key of the request still allows it."""
         asked_by = sent.key
         own = local if asked_by is None else await in_thread(lambda: local.held_by(asked_by))
-        if own is None:  # The key has ended.
+        if own is None:  # The key is no longer valid.
             await space.ask(PutSent(sent.thread, None))
             return
         record = await self._tasks.read(own, sent.thread)
         if record is None:
             await space.ask(PutSent(sent.thread, None))
         elif record.agent not in self._tasks.agents:
-            return  # Another server's.
+            return  # It belongs to another server.
         elif record.state not in INTERRUPTED or await _has_unsent(own, record, sent):
             self._serve(own, record, sent)
 
     async def stop(self) -> None:
-        """Leave what waits to the next process; in the event loop, when no task is worked on."""
+        """Leave unsent updates to the next process; call it in the event loop after all tasks have
+        stopped.
+        """
         serving = list(self._serving.values())
         for each in serving:
             each.cancel()
@@ -263,14 +276,14 @@ async def _has_unsent(local: AsyncLocal, record: TaskRecord, sent: Sent) -> bool
 
 
 def _is_news(local: AsyncLocal, own: TaskRecord) -> bool:
-    """Whether the last event of a task is not too old to be sent."""
+    """Return True if the last event of a task is recent enough to be sent."""
     if own.at is None:
         return False
     return local.stores.now_ms() - to_ms(own.at) < A2A_HOOK_NEWS_S_MAX * 1000
 
 
 def _space(local: AsyncLocal) -> AsyncLocal:
-    """The store as its owner sees it: hooks are for nobody else."""
+    """Return the store with the owner's permissions: hooks are not visible to anyone else."""
     return local.as_owner()
 
 
@@ -289,12 +302,12 @@ async def _deliver(local: AsyncLocal, hook: PushConfig, body: bytes) -> None:
         try:
             await asyncio.wrap_future(_pool.submit(post, hook.url, body, headers, ways))
             return
-        except Invalid as error:  # It is refused, there or here: that will not change.
-            log.warning("a webhook is not called: %s", error.message)
+        except Invalid as error:  # Refused on either side, which a retry does not change.
+            log.warning("webhook not called: %s", error.message)
             return
         except RelayError as error:
-            log.info("a webhook did not answer: %s", error.message)
-    log.warning("a webhook did not answer %d times", A2A_HOOK_TRIES_MAX)
+            log.info("webhook did not respond: %s", error.message)
+    log.warning("webhook failed after %d attempts", A2A_HOOK_TRIES_MAX)
 
 
 def _headers(hook: PushConfig, body: bytes, now_s: int) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Reading: what an agent elsewhere sends, within bounds of size, number and time."""
+"""Reading of responses from remote agents, with limits on size, number and time."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ from contextrelay.limits import A2A_REPLY_BYTES_MAX, A2A_UPDATES_MAX, REPLY_S_DE
 
 Document = dict[str, Any]
 TOKEN_VARIABLE = "RELAY_A2A_TOKEN"
-"""The token for agents elsewhere; our own server gets its own key."""
-HINT = "check the URL, and see what the agent says"
+"""The token for remote agents; our own server gets its own key."""
+HINT = "check the URL and the agent"
 
 
 def whole(response: httpx2.Response, bytes_max: int, seconds_max: float = REPLY_S_DEFAULT) -> bytes:
-    """All of a body.
+    """Return a whole body.
 
     Raises:
-        TooLarge: it is longer. Unavailable: it takes longer.
+        TooLarge: it exceeds the size limit.
+        Unavailable: it exceeds the time limit.
     """
     parts: list[bytes] = []
     size = 0
@@ -40,18 +41,19 @@ def whole(response: httpx2.Response, bytes_max: int, seconds_max: float = REPLY_
     for part in response.iter_bytes():
         size += len(part)
         if size > bytes_max:
-            raise TooLarge("the agent sends too much", f"the limit is {bytes_max:,} bytes")
+            raise TooLarge("the agent's response is too large", f"the limit is {bytes_max:,} bytes")
         if time.monotonic() > until_s:
-            raise Unavailable("the agent answers too slowly", HINT)
+            raise Unavailable("the agent's response is too slow", HINT)
         parts.append(part)
     return b"".join(parts)
 
 
 def events_in(response: httpx2.Response, seconds_max: float) -> Iterator[Document]:
-    """The documents of an event stream, within the bounds of one task.
+    """Yield the documents of an event stream, within the limits of one task.
 
     Raises:
-        TooLarge: there is no end of it. Failed: one of them is no object.
+        TooLarge: the stream is too long.
+        Failed: an event is not a JSON object.
     """
     until_s = time.monotonic() + seconds_max
     size = events = 0
@@ -60,7 +62,7 @@ def events_in(response: httpx2.Response, seconds_max: float) -> Iterator[Documen
     for chunk in response.iter_bytes():
         size += len(chunk)
         if size > A2A_REPLY_BYTES_MAX or time.monotonic() > until_s:
-            raise TooLarge("the agent's stream does not end", "cancel its task, and ask for less")
+            raise TooLarge("the agent's stream is too long", "cancel its task, and ask for less")
         rest.append(chunk)
         if b"\n" not in chunk:
             continue
@@ -73,29 +75,29 @@ def events_in(response: httpx2.Response, seconds_max: float) -> Iterator[Documen
             elif not line and data:
                 events += 1
                 if events > A2A_UPDATES_MAX:
-                    raise TooLarge("the agent sends too many updates", "ask for less")
+                    raise TooLarge("too many updates from the agent", "ask for less")
                 yield object_in(b"\n".join(data), "an update")
                 data = []
 
 
 def object_in(body: bytes, what: str) -> Document:
-    """A JSON object.
+    """Decode a JSON object.
 
     Raises:
-        Failed: it is none.
+        Failed: it is not a JSON object.
     """
     try:
         return decode(body, type=dict[str, Any])
     except (DecodeError, ValidationError, UnicodeDecodeError, RecursionError):
-        raise Failed(f"{what} is no JSON object", HINT) from None
+        raise Failed(f"{what} is not a JSON object", HINT) from None
 
 
 def peer_error(message: str, code: object, details: object = None) -> RelayError:
-    """Return our error for one of an agent: by its JSON-RPC code or HTTP status, and reasons."""
+    """Convert an error of an agent, by its JSON-RPC code or HTTP status and its reasons."""
     reasons = [object_of(each).get("reason") for each in items_of(details)]
-    said = f"the agent says: {message[:500] or 'an error'}"
+    said = f"the agent reported: {message[:500] or 'an error'}"
     if code in (-32001, 404):
-        return NotFound(said, "see what it has")
+        return NotFound(said, "check its tasks")
     if code == -32004 or "UNSUPPORTED_OPERATION" in reasons:
         return Refused(said, "send it without a task")
     if code in (401, 403):
@@ -105,15 +107,15 @@ def peer_error(message: str, code: object, details: object = None) -> RelayError
 
 
 def object_of(value: object) -> Document:
-    """Return a value that is an object, else an empty one."""
+    """Return the value if it is an object, or an empty one."""
     return cast("Document", value) if isinstance(value, dict) else {}
 
 
 def items_of(value: object) -> list[object]:
-    """Return the items of a value that is a list, at most 1,000."""
+    """Return the items of a list, at most 1,000; none for other values."""
     return cast("list[object]", value)[:1_000] if isinstance(value, list) else []
 
 
 def text_of(value: object) -> str:
-    """Return a value that is a text, at most 1,000 characters of it."""
+    """Return the first 1,000 characters of a text; "" for other values."""
     return value[:1_000] if isinstance(value, str) else ""

@@ -1,6 +1,6 @@
-"""Records: what the events of a task's thread say of it: its messages, its state, its artifacts.
+"""Task records, replayed from the events of a task's thread: messages, state and artifacts.
 
-Rule: the log is the task. The first terminal state stands; what comes behind it says nothing.
+Rule: the log is the task. The first terminal state is final; later events are ignored.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ from contextrelay.model.thread import Numbered, TaskEvent
 from contextrelay.pipelines.record import RunnerIdentity, this_runner
 
 ASKED: TaskEvent = "task.asked"
-"""A message came, and is worked on: `message`, with its parts as they are kept; `runner`, the
-process that works on it."""
+"""A message was received: `message`, with its parts in stored form; `runner`, the process that
+works on it.
+"""
 STATUS: TaskEvent = "task.status"
-"""The state changed: `state`, maybe `message`."""
+"""The state changed: `state`, optionally `message`."""
 ARTIFACT: TaskEvent = "task.artifact"
-"""Something was made: `artifact`, `append`, `last`; `whole`: the part that stands for all of it."""
+"""Output was produced: `artifact`, `append`, `last`; `whole`: the part that replaces all pieces."""
 RUNS: TaskEvent = "task.runs"
-"""Another process works on it: `runner`; `note`: what the agent needs to go on after a restart."""
+"""Another process works on the task: `runner`; `note`: what the agent needs to resume."""
 SENDS: TaskEvent = "task.sends"
-"""A process sends the updates to the hooks of the task: `runner`, or None where it ended that."""
+"""A process sends the updates to the hooks of the task: `runner`, or None when it stops."""
 FETCHED: TaskEvent = "task.fetched"
-"""A URL that a part names was read: `url`, `ref`."""
+"""The URL of a part was fetched: `url`, `ref`."""
 
 
 class KeptPart(Part, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A part as it is kept: its content here, or in `ref`, which is text, raw, data by `kind`."""
+    """A part in stored form: its content is inline or in `ref`; `kind` is text, raw or data."""
 
     ref: str = ""
     kind: str = ""
@@ -40,7 +41,7 @@ class KeptPart(Part, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
 
 
 class KeptMessage(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A message as it is kept."""
+    """A message in stored form."""
 
     message_id: str
     role: str
@@ -49,11 +50,11 @@ class KeptMessage(Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     extensions: list[str] = []
     reference_task_ids: list[str] = []
     is_direct: bool = False
-    """Whether it is an answer without a task: that is only its record."""
+    """True if it is an answer without a task; the task is then only its record."""
 
 
 class KeptArtifact(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """An artifact of a task, or the next piece of one, as it is kept."""
+    """An artifact of a task, or the next piece of one, in stored form."""
 
     artifact_id: str
     parts: list[KeptPart]
@@ -63,7 +64,7 @@ class KeptArtifact(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
 
 
 class TaskStatus(Struct, frozen=True, kw_only=True):
-    """The state of a task, since when, and what is said with it."""
+    """The state of a task, its time, and its message."""
 
     state: TaskState
     at: datetime
@@ -82,7 +83,7 @@ class ArtifactChange(Struct, frozen=True, kw_only=True):
     last: bool = False
     whole: KeptPart | None = None
     ref: str = ""
-    """The artifact of the thread that its one part is, where that was stored with it."""
+    """The ref of its single part, if that was stored together with the event."""
 
 
 Update = TaskStatus | ArtifactChange
@@ -92,16 +93,17 @@ class Claim(Struct, frozen=True, kw_only=True):
     """A process that works on a task, or sends its updates, since an event."""
 
     runner: RunnerIdentity | None
-    """None where it said that it ended."""
+    """None if the process has reported its end."""
     since: datetime
     seq: int
     server: str = ""
-    """Which server of that process it is."""
+    """The server within that process."""
 
     def is_dead(self, now: datetime, is_embedded: bool) -> bool:
-        """Whether that process is gone. One on another machine gets the time of a task.
+        """Return True if the process is gone. One on another machine counts as alive for the time
+        of a task.
 
-        `is_embedded`: the store is of one machine, which may have been started again.
+        `is_embedded`: the store is on one machine, which may have been rebooted.
         """
         if self.runner is None or self.runner.is_here:
             return self.runner is None or not self.runner.is_alive
@@ -114,14 +116,14 @@ class Claim(Struct, frozen=True, kw_only=True):
 def _claim(numbered: Numbered) -> Claim:
     try:
         runner = convert(numbered.event.detail.get("runner"), RunnerIdentity | None)
-    except ValidationError:  # Somebody else wrote it.
+    except ValidationError:  # Written by something other than our server.
         runner = None
     server = str(numbered.event.detail.get("server", ""))
     return Claim(runner=runner, since=numbered.event.at, seq=numbered.seq, server=server)
 
 
 class TaskRecord:
-    """A task by its events, in order."""
+    """A task, replayed from its events in order."""
 
     def __init__(self, task: str, context: str, agent: str) -> None:
         self.id = task
@@ -129,7 +131,7 @@ class TaskRecord:
         self.agent = agent
         self.seq = 0
         self.at: datetime | None = None
-        """When its last event was."""
+        """The time of its last event."""
         self.updates = 0
         self.status: TaskStatus | None = None
         self.history: list[KeptMessage] = []
@@ -137,11 +139,11 @@ class TaskRecord:
         self.fetched: dict[str, str] = {}
         self.runner: Claim | None = None
         self.sender: Claim | None = None
-        """Who sends its updates to its hooks, or did."""
+        """The process that sends or sent its updates to its hooks."""
         self.note: dict[str, Any] = {}
 
     def copy(self) -> TaskRecord:
-        """The same, to be followed further on its own."""
+        """Return a copy that can be followed separately."""
         copied = TaskRecord(self.id, self.context, self.agent)
         copied.become(self)
         copied.history, copied.fetched = list(self.history), dict(self.fetched)
@@ -151,7 +153,7 @@ class TaskRecord:
         return copied
 
     def become(self, other: TaskRecord) -> None:
-        """Stand as another record of the same task does, which is followed no further."""
+        """Take over the state of another record of the same task, which is not used afterwards."""
         vars(self).update(vars(other))
 
     @property
@@ -164,12 +166,12 @@ class TaskRecord:
 
     @property
     def direct(self) -> KeptMessage | None:
-        """The message that is all of its answer, if it is one."""
+        """Return the message that is the whole answer, or None."""
         message = None if self.status is None else self.status.message
         return message if message is not None and message.is_direct else None
 
     def take(self, numbered: Numbered) -> Update | None:
-        """Follow one event; what it is to those who follow the task."""
+        """Apply one event, and return it as an update for followers."""
         self.seq, self.at = numbered.seq, numbered.event.at
         if numbered.event.type == SENDS:
             self.sender = _claim(numbered)
@@ -177,7 +179,7 @@ class TaskRecord:
             return None
         try:
             return self._taken(numbered)
-        except ValidationError:  # Somebody else wrote it.
+        except ValidationError:  # Written by something other than our server.
             return None
 
     def _taken(self, numbered: Numbered) -> Update | None:
@@ -219,12 +221,12 @@ class TaskRecord:
         elif piece.append and old is not None:
             old.parts.extend(new.parts)
             return
-        # A list of its own, which later pieces lengthen: the piece itself stays as it is.
+        # A copy of the list, which later pieces extend; the piece itself is not changed.
         self.artifacts[new.artifact_id] = replace(new, parts=list(new.parts))
 
 
 def joined(parts: list[KeptPart]) -> list[KeptPart]:
-    """Parts with words that came piece by piece in one part."""
+    """Join parts of consecutive words into one part."""
     together: list[KeptPart] = []
     words: list[str] = []
     for part in parts:
@@ -253,12 +255,12 @@ def _is_like(part: KeptPart, last: KeptPart) -> bool:
 
 
 def plain(part: KeptPart) -> dict[str, Any]:
-    """A part that is kept whole, as it goes out."""
+    """Return an inline part in the form of the protocol."""
     return part_fields(part, text=part.text, raw=part.raw, url=part.url, data=part.data)
 
 
 def part_fields(part: KeptPart, **content: Any) -> dict[str, Any]:
-    """A part with some content, as it goes out."""
+    """Return the fields of a part with some content, in the form of the protocol."""
     fields: dict[str, Any] = {name: each for name, each in content.items() if each is not UNSET}
     if part.metadata:
         fields["metadata"] = part.metadata

@@ -1,7 +1,7 @@
-"""A2A 1.0 as it is written in JSON: parts, messages, requests, errors, and our extension.
+"""The JSON types of A2A 1.0: parts, messages, requests, errors, and our extension.
 
-Rule: what comes in is a value with bounds or an error of the protocol; fields that are not known
-are passed over. The names of fields may be in camelCase or, as ProtoJSON allows, in snake_case.
+Rule: input becomes a bounded value or a protocol error; unknown fields are ignored. Field names may
+be in camelCase or, as ProtoJSON allows, in snake_case.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ VERSION = "1.0"
 VERSION_HEADER = "a2a-version"
 EXTENSIONS_HEADER = "a2a-extensions"
 REFS_EXTENSION = "urn:contextrelay:a2a:refs:v1"
-"""Who declares it is sent refs: url parts whose metadata under this name describe the body."""
+"""Clients that declare this extension get refs: url parts with a description of the body in their
+metadata under this name.
+"""
 CARD_PATH = "/.well-known/agent-card.json"
 JSONRPC, HTTP_JSON, GRPC = "JSONRPC", "HTTP+JSON", "GRPC"
 
@@ -65,7 +67,7 @@ Request = TypeVar("Request", bound=Struct)
 
 
 class Part(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A piece of a message or an artifact: one of text, raw bytes, a URL, data."""
+    """A part of a message or an artifact: one of text, raw bytes, a URL, data."""
 
     text: str | UnsetType = UNSET
     raw: bytes | UnsetType = UNSET
@@ -77,7 +79,7 @@ class Part(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True
 
 
 class BodyDescription(Struct, frozen=True, kw_only=True):
-    """What our extension says of the body behind a url part."""
+    """Our extension's description of the body behind a url part."""
 
     sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
     size: Count
@@ -90,7 +92,7 @@ Parts = Annotated[list[Part], Meta(min_length=1, max_length=A2A_PARTS_MAX)]
 
 
 class AgentMessage(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One message, of the user or of the agent."""
+    """A message of the user or of the agent."""
 
     message_id: RequiredId
     role: Literal["ROLE_USER", "ROLE_AGENT"]
@@ -103,27 +105,27 @@ class AgentMessage(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
 
 
 class ReceivedMessage(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A message of an agent elsewhere, as far as we read it."""
+    """A message of a remote agent, with the fields that we read."""
 
     parts: Annotated[list[Part], Meta(max_length=A2A_PARTS_MAX)] = []
     context_id: str = ""
 
 
 class SaidStatus(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The status of a task elsewhere."""
+    """The status of a remote task."""
 
     state: str = ""
     message: ReceivedMessage | None = None
 
 
 class AgentArtifact(Struct, frozen=True, kw_only=True, rename="camel"):
-    """An artifact of a task elsewhere."""
+    """An artifact of a remote task."""
 
     parts: Annotated[list[Part], Meta(max_length=A2A_PARTS_MAX)] = []
 
 
 class SaidTask(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A task elsewhere."""
+    """A remote task."""
 
     id: RequiredId
     context_id: Id = ""
@@ -132,20 +134,20 @@ class SaidTask(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class AgentReply(Struct, frozen=True, kw_only=True):
-    """What an agent elsewhere answers a message with: a task or a message."""
+    """The answer of a remote agent: a task or a message."""
 
     task: SaidTask | None = None
     message: ReceivedMessage | None = None
 
 
 class Update(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A piece of an artifact in a stream of an agent elsewhere."""
+    """A piece of an artifact in the stream of a remote agent."""
 
     artifact: AgentArtifact = AgentArtifact()
 
 
 class Streamed(Struct, frozen=True, kw_only=True, rename="camel"):
-    """One document of a stream of an agent elsewhere, as far as we read it."""
+    """A document in the stream of a remote agent, with the fields that we read."""
 
     task: SaidTask | None = None
     message: ReceivedMessage | None = None
@@ -154,40 +156,40 @@ class Streamed(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class AgentCard(Struct, frozen=True, kw_only=True):
-    """What an agent says of itself, as far as we use it."""
+    """The card of an agent, with the fields that we use."""
 
     name: str
     description: str
     version: str
     url: str
-    """Where messages to it go."""
+    """The URL for messages."""
     binding: str
     """`JSONRPC`, `HTTP+JSON` or `GRPC`."""
     knows_refs: bool
-    """Whether long parts may travel as refs."""
+    """True if long parts may be sent as refs."""
     streams: bool
     skills: tuple[str, ...] = ()
     tenant: str = ""
-    """Which agent behind that URL."""
+    """The agent behind that URL."""
     document: dict[str, Any] = {}
-    """All of the card, as it came."""
+    """The whole card as received."""
 
 
 class AgentAnswer(Struct, frozen=True, kw_only=True):
-    """What an agent answered to one message."""
+    """The answer of an agent to one message."""
 
     agent: str
     task: str
-    """The id of its task; "" where it answered with a message alone."""
+    """The id of its task; "" if it answered with a message only."""
     context: str
     state: str
     """`completed`, `failed`, `input-required`, ..."""
     text: str
-    """Its words: of its artifacts, or of its message."""
+    """The text of its artifacts or its message."""
     refs: tuple[str, ...] = ()
-    """What it made, as artifacts of the thread."""
+    """Its output, as artifacts of the thread."""
     sent_bytes: int = 0
-    """Of the messages both ways, bodies behind refs not counted."""
+    """The size of the messages in both directions, without bodies behind refs."""
     received_bytes: int = 0
 
 
@@ -195,14 +197,14 @@ class AgentAnswer(Struct, frozen=True, kw_only=True):
 
 
 class Authentication(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What a webhook wants to see in its Authorization header."""
+    """The Authorization header that a webhook requires."""
 
     scheme: Annotated[str, Meta(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,32}$")]
     credentials: Annotated[str, Meta(max_length=4096, pattern=r"^[\x20-\x7e]*$")] = ""
 
 
 class PushConfig(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Where the updates of a task are to be sent."""
+    """A webhook for the updates of a task."""
 
     url: Url
     id: Id = ""
@@ -213,7 +215,7 @@ class PushConfig(Struct, frozen=True, kw_only=True, rename="camel", omit_default
 
 
 class Configuration(Struct, frozen=True, kw_only=True, rename="camel"):
-    """How a message is to be answered."""
+    """Options for the answer to a message."""
 
     accepted_output_modes: Annotated[list[MediaType], Meta(max_length=A2A_PARTS_MAX)] = []
     task_push_notification_config: PushConfig | None = None
@@ -230,14 +232,14 @@ class SendMessage(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class GetTask(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A task by its id: to read it, to cancel it, to follow it."""
+    """A task by its id: to read, cancel or follow it."""
 
     id: RequiredId
     history_length: Count | None = None
 
 
 class TaskQuery(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Which tasks to list."""
+    """A filter for listing tasks."""
 
     context_id: Id = ""
     status: TaskState | Literal["", "TASK_STATE_UNSPECIFIED"] = ""
@@ -249,17 +251,17 @@ class TaskQuery(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class NamedConfig(Struct, frozen=True, kw_only=True, rename="camel"):
-    """One push configuration of a task, or, without an id, all of them."""
+    """A push configuration of a task or, without an id, all of them."""
 
     task_id: RequiredId
     id: Id = ""
 
 
 def request(kind: type[Request], value: object, is_text: bool = False) -> Request:
-    """A request from JSON values; `is_text`: its fields come as texts, as in a query.
+    """Convert JSON values to a request; `is_text`: the fields are texts, as in a query.
 
     Raises:
-        ProtocolError: it is not what it has to be.
+        ProtocolError: the request is malformed.
     """
     try:
         if is_text:
@@ -272,7 +274,7 @@ def request(kind: type[Request], value: object, is_text: bool = False) -> Reques
 
 
 def camel(value: object) -> object:
-    """A request with the names of its fields in camelCase; what is free to choose stays."""
+    """Convert field names to camelCase; names in free-form objects stay."""
     if isinstance(value, list):
         return [camel(each) for each in cast("list[object]", value)]
     if not isinstance(value, dict):
@@ -291,7 +293,7 @@ def _camel_name(name: str) -> str:
 
 
 def is_one_of(part: Part) -> bool:
-    """Whether a part has exactly one content."""
+    """Return True if a part has exactly one content."""
     return sum(each is not UNSET for each in (part.text, part.raw, part.url, part.data)) == 1
 
 
@@ -321,7 +323,7 @@ ERRORS: dict[str, _Kind] = {
     "Internal": _Kind(-32603, 500, "INTERNAL", False),
     "Parse": _Kind(-32700, 400, "INVALID_ARGUMENT", False),
 }
-"""Errors of the protocol by name: the JSON-RPC code, the HTTP status, the status of gRPC."""
+"""Protocol errors by name: JSON-RPC code, HTTP status, and gRPC status."""
 _DOMAIN = "a2a-protocol.org"
 _GRPC_OF_STATUS = {
     401: "UNAUTHENTICATED",
@@ -337,7 +339,7 @@ _GRPC_OF_STATUS = {
 
 
 class ProtocolError(RelayError):
-    """An error that A2A itself has a name for."""
+    """An error that is defined by A2A."""
 
     def __init__(self, name: str, message: str, hint: str = "") -> None:
         kind = ERRORS[name]
@@ -347,7 +349,7 @@ class ProtocolError(RelayError):
 
 
 def error_info(error: RelayError) -> list[_Document]:
-    """What is said of an error besides its message: which of the protocol's own it is."""
+    """Return the details of an error: its name in the protocol."""
     if not isinstance(error, ProtocolError) or not ERRORS[error.name].is_own:
         return []
     reason = "".join(f"_{each}" if each.isupper() else each.upper() for each in error.name)[1:]
@@ -356,26 +358,26 @@ def error_info(error: RelayError) -> list[_Document]:
 
 
 def jsonrpc_error(error: RelayError) -> _Document:
-    """An error as JSON-RPC has it."""
+    """Return an error in the form of JSON-RPC."""
     code = ERRORS[_name(error)].code
     info = error_info(error)
     return {"code": code, "message": said(error), **({"data": info} if info else {})}
 
 
 def http_error(error: RelayError) -> _Document:
-    """An error as HTTP+JSON has it (AIP-193)."""
+    """Return an error in the form of HTTP+JSON (AIP-193)."""
     details = error_info(error)
     body = {"code": error.status, "status": grpc_status(error), "message": said(error)}
     return {"error": {**body, **({"details": details} if details else {})}}
 
 
 def said(error: RelayError) -> str:
-    """The message of an error for the other side, with the next step."""
+    """Return the message of an error with its hint, for the client."""
     return f"{error.message} ({error.hint})" if error.hint else error.message
 
 
 def grpc_status(error: RelayError) -> str:
-    """The name of the gRPC status of an error."""
+    """Return the name of the gRPC status of an error."""
     if isinstance(error, ProtocolError):
         return ERRORS[error.name].grpc
     return _GRPC_OF_STATUS.get(

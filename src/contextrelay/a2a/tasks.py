@@ -1,7 +1,7 @@
-"""Tasks: made, found, followed and worked on; each is a thread of kind `task`.
+"""Tasks: created, found, followed and worked on; each is a thread of kind `task`.
 
-Rule: what happened to a task is in its log before anybody hears of it, so a server that is killed
-loses nothing that was seen. A task whose agent died with its server fails when it is next read.
+Rule: everything is in the log of a task before anybody sees it, so a killed server loses nothing
+that was visible. If a server dies, tasks of its agents fail when they are next read.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from contextrelay.server.streams.hub import Hub
 
 A2A_MESSAGES_MAX = 1_000
-# An agent that works for longer is stopped at once where its task is canceled by another process.
+# An agent that runs for longer is stopped at once if another process cancels its task.
 A2A_WATCHED_AFTER_S = 0.2
 
 
@@ -87,25 +87,25 @@ class Tasks:
     # Finding
 
     async def find(self, local: AsyncLocal, agent: str, task: str) -> TaskRecord:
-        """A task of an agent, as it stands.
+        """Return a task of an agent.
 
         Raises:
-            ProtocolError: there is none that the caller may see.
+            ProtocolError: there is no such task that the caller may see.
         """
         record = await self.read(local, task) if is_ref(task) else None
         if record is None or record.agent != agent:
-            raise ProtocolError("TaskNotFound", f"there is no task {task[:80]!r}")
+            raise ProtocolError("TaskNotFound", f"unknown task {task[:80]!r}")
         await self._end_if_dead(local, record)
         return record
 
     async def read(self, local: AsyncLocal, task: str) -> TaskRecord | None:
-        """What the log of a task says; None where there is none that the caller may see."""
+        """Return the record of a task, or None if there is none that the caller may see."""
         if local.stores.ledger.reads_wait:
             return await in_thread(lambda: read_task(local.blocking(), task))
         return read_task(local.blocking(), task)
 
     async def window(self, local: AsyncLocal, after: str = "") -> Window:
-        """How tasks stand, of all agents, newest first."""
+        """Return the status of tasks of all agents, newest first."""
         return await in_thread(lambda: self._listing.window(local.blocking(), after))
 
     # Asking
@@ -117,17 +117,19 @@ class Tasks:
         message: AgentMessage,
         before: Before | None = None,
     ) -> TaskRecord:
-        """Take a message in, and begin to work on it; `before` that, call something.
+        """Store a message and start to work on it; `before` is called first.
 
         Raises:
-            ProtocolError: there is no such task, or it takes no message now.
-            Limited: too many tasks are worked on.
+            ProtocolError: the task does not exist, or accepts no message now.
+            Limited: too many tasks are running.
         """
         check_parts(message.parts)
         if message.role != "ROLE_USER":
-            raise ProtocolError("InvalidParams", "the message is not the user's")
+            raise ProtocolError("InvalidParams", "the role of the message must be user")
         if len(self._working) >= A2A_TASKS_AT_ONCE_MAX:
-            raise Limited(f"{A2A_TASKS_AT_ONCE_MAX} tasks are worked on", "try again later")
+            raise Limited(
+                f"too many tasks are running (limit {A2A_TASKS_AT_ONCE_MAX})", "retry later"
+            )
         name = message.context_id or local.stores.new_ref()
         if message.task_id:
             record = await self._continued(local, agent, message)
@@ -143,10 +145,12 @@ class Tasks:
         turns = len(record.history)
         asked = await local.ask(NoteTask(record.id, ASKED, _asked(kept), BY + agent))
         await catch_up(local, record, asked.seq)
-        # Of two messages that came at once the log says which was first, at any process.
+        # The log decides the order of concurrent messages, at any process.
         if record.is_over or len(record.history) > turns + 1:
             raise ProtocolError(
-                "UnsupportedOperation", "the task was ended, or got another message", "see it"
+                "UnsupportedOperation",
+                "the task has ended, or has received another message",
+                "read it with GetTask",
             )
         return await self._taken(local, record, kept, before)
 
@@ -165,24 +169,29 @@ class Tasks:
     async def _continued(self, local: AsyncLocal, agent: str, message: AgentMessage) -> TaskRecord:
         record = await self.find(local, agent, message.task_id)
         if message.context_id not in ("", record.context):
-            raise ProtocolError("InvalidParams", "the task is of another context")
+            raise ProtocolError("InvalidParams", "the task belongs to another context")
         if record.is_over:
             raise ProtocolError(
-                "UnsupportedOperation", f"task {record.id} is over", "send it without a task id"
+                "UnsupportedOperation", f"task {record.id} has ended", "send it without a task id"
             )
         if record.id in self._working or record.state == WORKING:
             raise ProtocolError(
-                "UnsupportedOperation", "the agent still works on the last message", "wait for it"
+                "UnsupportedOperation",
+                "the agent is still working on the last message",
+                "wait for it",
             )
         if len(record.history) >= A2A_MESSAGES_MAX:
-            raise ProtocolError("UnsupportedOperation", f"{A2A_MESSAGES_MAX} messages are all")
+            raise ProtocolError(
+                "UnsupportedOperation",
+                f"too many messages: the limit is {A2A_MESSAGES_MAX} per task",
+            )
         return record
 
     def _begin(self, local: AsyncLocal, record: TaskRecord, kept: KeptMessage) -> None:
         own = record.copy()
         working = asyncio.create_task(self._work(local, own, kept), name=f"task {record.id}")
         self._working[record.id] = working
-        # Most are done before this costs anything.
+        # Most tasks end before this costs anything.
         loop = asyncio.get_running_loop()
         watch = loop.call_later(A2A_WATCHED_AFTER_S, self._watch, local, own, working)
 
@@ -199,10 +208,10 @@ class Tasks:
     async def _stop_if_canceled(
         self, local: AsyncLocal, own: TaskRecord, working: asyncio.Task[TaskRecord]
     ) -> None:
-        """Stop an agent whose task another process cancels: the log says so."""
+        """Stop an agent when the log says that another process has cancelled its task."""
         seen = TaskRecord(own.id, own.context, own.agent)
         seen.seq = own.seq
-        with suppress(RelayError):  # The next write sees it.
+        with suppress(RelayError):  # The next write notices it.
             async for _ in self.follow(local, seen):
                 pass
         if seen.state == CANCELED:
@@ -211,7 +220,7 @@ class Tasks:
     # Working
 
     async def _work(self, local: AsyncLocal, record: TaskRecord, kept: KeptMessage) -> TaskRecord:
-        """Let the agent work on a message, and write down what comes of it; how the task stands."""
+        """Run the agent on a message, record its output, and return the record of the task."""
         agent = self.agents[record.agent]
         writer = Writer(local, record, BY + record.agent)
         try:
@@ -227,12 +236,14 @@ class Tasks:
                     await writer.put(each)
             await writer.end()
         except asyncio.CancelledError:
-            # Canceled: the log says so. The server ends: an agent elsewhere goes on.
+            # Cancelled, as the log says; or the server is stopping, and a remote agent continues.
             if not agent.lives_elsewhere:
                 await self._fail(local, record, "the server was stopped")
             raise
         except TimeoutError:
-            await self._fail(local, record, f"it took more than {A2A_TASK_S_MAX} s")
+            await self._fail(
+                local, record, f"the task exceeded its time limit of {A2A_TASK_S_MAX} s"
+            )
         except RelayError as error:
             await self._fail(local, record, error.message)
         except Exception as error:
@@ -246,10 +257,10 @@ class Tasks:
             if not record.is_over:
                 await self._finish(local, record, FAILED, why[:500])
         except RelayError as error:
-            log.warning("cannot note why a task failed: %s", error)
+            log.warning("cannot record why a task failed: %s", error)
 
     async def done(self, local: AsyncLocal, record: TaskRecord) -> None:
-        """Wait until a task is over or waits for its user; the record is then as it stands."""
+        """Wait until a task ends or waits for its user, and update its record."""
         working = self._working.get(record.id)
         if working is not None:
             await asyncio.wait([working])
@@ -261,9 +272,9 @@ class Tasks:
     async def follow(
         self, local: AsyncLocal, record: TaskRecord, until: frozenset[TaskState] = frozenset()
     ) -> AsyncGenerator[Update]:
-        """The updates of a task behind what its record has seen, to its end or a state.
+        """Yield the updates of a task after those in its record, until its end or a state.
 
-        While one is looked at, the record is as it was with that.
+        During each iteration the record includes exactly the updates so far.
         """
         while not record.is_over:
             if page := await _read_on(local, record):
@@ -278,13 +289,13 @@ class Tasks:
                 await self._end_if_dead(local, record)
 
     async def cancel(self, local: AsyncLocal, record: TaskRecord) -> None:
-        """End a task; its agent is stopped, as far as it can be.
+        """Cancel a task and stop its agent, if possible.
 
         Raises:
-            ProtocolError: it is over.
+            ProtocolError: the task has ended.
         """
         if record.is_over:
-            raise ProtocolError("TaskNotCancelable", f"task {record.id} is over")
+            raise ProtocolError("TaskNotCancelable", f"task {record.id} has ended")
         await self._finish(local, record, CANCELED, "")
         working = self._working.get(record.id)
         if working is not None:
@@ -293,7 +304,7 @@ class Tasks:
     # Ending
 
     async def _end_if_dead(self, local: AsyncLocal, record: TaskRecord) -> None:
-        """Fail a task whose agent died with its server; one that lives elsewhere is awaited."""
+        """Fail a task whose agent died with its server; wait for one that lives elsewhere."""
         if record.state != WORKING or record.id in self._working or record.runner is None:
             return
         if not is_dead(local, record.runner):
@@ -301,16 +312,16 @@ class Tasks:
         if not self.agents[record.agent].lives_elsewhere:
             await self._finish(local, record, FAILED, _DIED)
             return
-        # Of several processes that see it, one goes on with it: the one that says so first.
+        # If several processes notice it, the first one in the log continues the task.
         once = f"a2a {record.id} {record.runner.seq}"
         detail = {"runner": runner(), "note": record.note}
         is_ours = True
         try:
             await local.ask(NoteTask(record.id, RUNS, detail, BY + record.agent), key=once)
-        except Refused:  # Another process said so.
+        except Refused:  # Another process was first.
             is_ours = False
         await catch_up(local, record)
-        # Another request of this process may have seen it meanwhile.
+        # Another request of this process may have noticed it in the meantime.
         if is_ours and record.state == WORKING and record.id not in self._working:
             self._begin(local, record, record.history[-1])
 
@@ -324,17 +335,17 @@ class Tasks:
         await catch_up(local, record)
 
     async def resume(self, local: AsyncLocal) -> None:
-        """Look after tasks that a server before this one left behind."""
+        """Resume or fail the tasks of servers that have ended."""
         try:
             for brief in (await self.window(local)).briefs:
                 if brief.state == WORKING and brief.agent in self.agents:
-                    with suppress(ProtocolError):  # It was removed meanwhile.
+                    with suppress(ProtocolError):  # It was deleted in the meantime.
                         await self.find(local, brief.agent, brief.id)
         except RelayError as error:
-            log.warning("cannot look after old tasks: %s", error)
+            log.warning("cannot check the tasks of earlier servers: %s", error)
 
     async def stop(self) -> None:
-        """End all work; in the event loop, before the store is closed."""
+        """Stop all work; call it in the event loop, before the store is closed."""
         working = list(self._working.values())
         for each in working:
             each.cancel()
@@ -348,18 +359,18 @@ def _asked(kept: KeptMessage) -> dict[str, Any]:
 
 @cache
 def runner() -> dict[str, Any]:
-    """This process, for others to see whether it is still there."""
+    """Return the identity of this process, so that others can check whether it is alive."""
     return plain_runner()
 
 
 def is_dead(local: AsyncLocal, claim: Claim) -> bool:
-    """Whether the process that has something in hand is gone."""
+    """Return True if the process of a claim is gone."""
     is_embedded = local.stores.root.engine.home is not None
     return claim.is_dead(from_ms(local.stores.now_ms()), is_embedded)
 
 
 async def catch_up(local: AsyncLocal, record: TaskRecord, to: int = NUMBER_MAX) -> None:
-    """Follow what is new in a task's log, not further than to a seq."""
+    """Apply the new events in a task's log, up to a seq."""
     while record.seq < to and (page := await _read_on(local, record)):
         for each in page:
             if each.seq <= to:

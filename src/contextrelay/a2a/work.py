@@ -1,8 +1,8 @@
-"""Work: what an agent is given, and what it may answer with.
+"""The interface of agents: their input and output.
 
-A Python agent is a function of the words of a message, or of an `Asked`. It returns, or yields one
-by one, words (`str`), bytes, JSON values, an `Output` with parts of its own, or a `Say` that
-changes the state; a `Direct` is an answer without a task. What it raises is why the task failed.
+A Python agent is a function that takes the text of a message, or an `Asked`. It returns or yields
+text (`str`), bytes, JSON values, an `Output` with its own parts, or a `Say` that changes the state;
+a `Direct` is an answer without a task. If it raises, the task fails with the error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextrelay.client.relay import Relay
 from contextrelay.client.thread import Thread
 
 WORDS = "answer"
-"""The id of the artifact that an agent's words become."""
+"""The id of the artifact with an agent's words."""
 
 
 class Output(Struct, frozen=True, kw_only=True):
@@ -26,26 +26,26 @@ class Output(Struct, frozen=True, kw_only=True):
 
     parts: list[Part]
     id: str = ""
-    """Its id within the task; without one it is a new artifact."""
+    """Its id within the task; "" for a new artifact."""
     name: str = ""
     append: bool = False
-    """Whether it goes on with what came under its id."""
+    """True if it is appended to the artifact with its id."""
     is_last: bool = True
     is_all: bool = False
-    """Whether it is all of the answer, so that the task is completed with it."""
+    """True if it is the whole answer, so that it completes the task."""
     refs: tuple[str, ...] = ()
-    """Where the parts are artifacts of the thread already, one ref for each."""
+    """The refs of the parts, if they are already artifacts of the thread."""
 
 
 class Say(Struct, frozen=True, kw_only=True):
-    """A new state, maybe with words: `Say(state=INPUT_REQUIRED, text="which one?")`."""
+    """A new state, optionally with text: `Say(state=INPUT_REQUIRED, text="which one?")`."""
 
     state: TaskState = INPUT_REQUIRED
     text: str = ""
 
 
 class Direct(Struct, frozen=True, kw_only=True):
-    """A message that is all of the answer: no task comes of it."""
+    """A message that is the whole answer: no task is created."""
 
     text: str
 
@@ -54,43 +54,44 @@ Made = str | bytes | Output | Say | Direct | dict[str, Any] | list[Any]
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """One message to an agent, with the task that it belongs to."""
+    """A message to an agent, with its task."""
 
     text: str
-    """The words of the message."""
+    """The text of the message."""
     parts: list[KeptPart]
     message: KeptMessage
     task: str
     context: str
     turn: int
-    """Which message of the task it is, from 1 on."""
+    """The number of the message in its task, from 1."""
     relay: Relay
-    """The store, blocking; an agent that is awaited uses `read` in a thread."""
+    """The store, blocking; an asynchronous agent calls it in a thread."""
     thread: Thread
-    """The task's own thread."""
+    """The thread of the task."""
     read: Callable[[KeptPart], bytes]
-    """The body of a part; one behind a URL is fetched once, and kept in the thread. Blocks."""
+    """Return the body of a part; one behind a URL is fetched once and stored in the thread. Blocks.
+    """
     refs: Callable[[], list[str]]
-    """The refs of all parts that are no words, as artifacts of the thread. Blocks."""
+    """Return the refs of all parts except text, as artifacts of the thread. Blocks."""
     note: Callable[[dict[str, Any]], None]
-    """Keep what the agent needs to go on after a restart of the server. Blocks."""
+    """Store what the agent needs to resume after a restart of the server. Blocks."""
     noted: dict[str, Any]
-    """What it kept the last time, if it is to go on."""
+    """The last stored note, if the agent is resumed."""
 
 
 class Agent(Protocol):
-    """Works on messages."""
+    """A handler of messages."""
 
     @property
     def description(self) -> str:
-        """What it does, for its card."""
+        """Return the description for the card."""
         ...
 
     @property
     def lives_elsewhere(self) -> bool:
-        """Whether it goes on while the server does not run."""
+        """Return True if it keeps working while the server is not running."""
         ...
 
     def work(self, asked: Asked) -> AsyncGenerator[Made]:
-        """Answer a message. Closing the iterator ends it."""
+        """Answer a message. Closing the iterator stops it."""
         ...

@@ -54,7 +54,7 @@ MEANING = {
     "request a range within": "The range is behind the end of the body.",
     "a ref or a thread, not both|after_line requires": "OpenAPI cannot relate two parameters.",
     "a slice (takes|needs)|columns cannot be combined": "OpenAPI cannot relate two parameters.",
-    "missing field|is missing|framed request (has|must not)": "A field is in query or body.",
+    "missing field|is missing|framed request (has|must)": "A field is in query or body.",
     "stands twice in the query|duplicate query field": "Several patterns are written as JSON.",
     "is not a (valid )?handoff|none of the blocks": "It is in the store, but of another kind.",
     "invalid JSON|not a valid backup|not a valid thread archive": "The body is a random file.",
