@@ -200,7 +200,7 @@ def test_who_was_let_in_just_before_the_key_ended_does_not_stay() -> None:
         visitor.checked_s = 0.0
         with pytest.raises(Refused):
             await callers.admit(made.token, "")
-        with visitor.staying(reply.append):
+        with visitor.track_connection(reply.append):
             pass
 
     asyncio.run(come())

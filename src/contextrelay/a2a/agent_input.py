@@ -57,8 +57,8 @@ def asked_of(local: AsyncLocal, record: TaskRecord, kept: KeptMessage) -> Asked:
         going_on = {"runner": plain_runner(), "note": detail}
         relay.transport.ask(NoteTask(record.id, RUNS, going_on, "a2a"))
 
-    words = [read(part).decode() for part in kept.parts if _is_words(part)]
-    others = [part for part in kept.parts if not _is_words(part)]
+    words = [read(part).decode() for part in kept.parts if _is_inline_text(part)]
+    others = [part for part in kept.parts if not _is_inline_text(part)]
     return Asked(
         text="\n\n".join(words),
         parts=kept.parts,
@@ -75,7 +75,7 @@ def asked_of(local: AsyncLocal, record: TaskRecord, kept: KeptMessage) -> Asked:
     )
 
 
-def _is_words(part: KeptPart) -> bool:
+def _is_inline_text(part: KeptPart) -> bool:
     """Return True if a part is passed as text; a longer text is passed as a ref."""
     is_text = part.text is not UNSET or part.kind == "text"
     return is_text and part.size <= A2A_WORDS_BYTES_MAX

@@ -43,7 +43,7 @@ from contextrelay.build import build
 from contextrelay.errors import RelayError
 from contextrelay.limits import A2A_MESSAGE_BYTES_MAX, EVENTS_KEEPALIVE_S, SLOW_READER_S
 from contextrelay.server.request import JSON, ClientLeft, Exchange
-from contextrelay.server.streams.signals import EVENT_STREAM, unless_left
+from contextrelay.server.streams.signals import EVENT_STREAM, cancel_on_disconnect
 
 if TYPE_CHECKING:
     from contextrelay.a2a.grpc_binding import GrpcServer
@@ -81,7 +81,7 @@ class A2AMount:
         """
         self._resuming = [
             asyncio.create_task(self.service.tasks.resume(door.relay)),
-            asyncio.create_task(self.service.hooks.look_after(door.relay)),
+            asyncio.create_task(self.service.hooks.resume_unsent(door.relay)),
         ]
         if self._grpc_address and door.a2a_options is not None:
             from contextrelay.a2a.grpc_binding import GrpcServer
@@ -200,7 +200,7 @@ async def jsonrpc(exchange: Exchange, visit: AgentVisit) -> None:
             return
         if asked.method not in CALLS:
             raise ProtocolError("MethodNotFound", f"unknown method {asked.method[:80]!r}")
-        result = await unless_left(exchange, call(visit, asked.method, asked.params))
+        result = await cancel_on_disconnect(exchange, call(visit, asked.method, asked.params))
     except RelayError as error:
         if exchange.status:
             raise
@@ -319,7 +319,7 @@ def _hook(action: str) -> Handle:
 async def _answer(
     exchange: Exchange, visit: AgentVisit, method: str, params: object, is_text: bool = False
 ) -> None:
-    result = await unless_left(exchange, call(visit, method, params, is_text))
+    result = await cancel_on_disconnect(exchange, call(visit, method, params, is_text))
     await exchange.reply_json(result, more=_known(visit))
 
 
@@ -390,7 +390,7 @@ async def _stream(
             following.cancel()
         await exchange.send(b"", more=False)
 
-    await unless_left(exchange, sending())
+    await cancel_on_disconnect(exchange, sending())
 
 
 async def _send(exchange: Exchange, text: bytes) -> None:

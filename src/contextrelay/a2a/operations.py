@@ -107,7 +107,7 @@ async def _taken(visit: AgentVisit, asked: SendMessage) -> TaskRecord:
     if hook is None:
         record = await tasks.ask(visit.local, visit.agent, asked.message)
         if asked.message.task_id:
-            await hooks.go_on(visit.local, record)
+            await hooks.send_updates(visit.local, record)
         return record
     hooks.check(hook)
     # Created before the first update.
@@ -192,7 +192,7 @@ async def cancel(visit: AgentVisit, asked: GetTask) -> Document:
     """Cancel a task."""
     record = await visit.service.tasks.find(visit.local, visit.agent, asked.id)
     await visit.service.tasks.cancel(visit.local, record)
-    await visit.service.hooks.go_on(visit.local, record)
+    await visit.service.hooks.send_updates(visit.local, record)
     return await show_task(visit.viewer(), record)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from contextrelay.a2a.parts import check_parts, keep_part, kept_part, stored_as
+from contextrelay.a2a.parts import check_parts, store_part, stored_as, stored_part
 from contextrelay.a2a.record import (
     ARTIFACT,
     STATUS,
@@ -84,7 +84,7 @@ class Writer:
         await self._drain()
         if self._words and not self._is_whole:
             whole = Part(text="".join(self._words))
-            await self._add_whole(await keep_part(self._thread, whole, self._by, is_made=True))
+            await self._add_whole(await store_part(self._thread, whole, self._by, is_made=True))
         if self._state not in TERMINAL and self._state not in INTERRUPTED:
             await self.say(COMPLETED, "")
 
@@ -92,7 +92,7 @@ class Writer:
         """Write a new state."""
         detail: dict[str, Any] = {"state": state}
         if text:
-            said = said_by_agent(self._local.stores.new_ref(), text, is_direct)
+            said = agent_message(self._local.stores.new_ref(), text, is_direct)
             detail["message"] = to_builtins(said)
         self._has_ended = self._has_ended or state in TERMINAL
         is_over = state in TERMINAL
@@ -147,7 +147,7 @@ class Writer:
             return
         kept_parts: list[KeptPart] = []
         for part in made.parts:
-            kept_parts.append(await keep_part(self._thread, part, self._by, is_made=True))
+            kept_parts.append(await store_part(self._thread, part, self._by, is_made=True))
             self._count(kept_parts[-1].size)
         artifact_id = made.id or self._local.stores.new_ref()
         artifact = KeptArtifact(artifact_id=artifact_id, parts=kept_parts, name=made.name)
@@ -159,7 +159,7 @@ class Writer:
 
         Returns False if there is nothing to store.
         """
-        kept, body = kept_part(part)
+        kept, body = stored_part(part)
         if not body:
             return False
         self._count(len(body))
@@ -212,7 +212,7 @@ class Writer:
             raise Failed("the task was ended")
 
 
-def said_by_agent(message_id: str, text: str, is_direct: bool = False) -> KeptMessage:
+def agent_message(message_id: str, text: str, is_direct: bool = False) -> KeptMessage:
     """Return a message of an agent that consists of text only."""
     part = KeptPart(text=text[:A2A_PIECE_CHARS_MAX])
     return KeptMessage(message_id=message_id, role="ROLE_AGENT", parts=[part], is_direct=is_direct)

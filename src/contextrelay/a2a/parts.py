@@ -91,19 +91,19 @@ def check_parts(parts: list[Part]) -> None:
             raise ProtocolError("InvalidParams", "the url of a part must be http or https")
 
 
-async def keep_message(thread: AsyncThread, message: AgentMessage, by: str) -> KeptMessage:
+async def store_message(thread: AsyncThread, message: AgentMessage, by: str) -> KeptMessage:
     """Store a message; long content becomes artifacts of the thread."""
     kept: list[KeptPart] = []
     left_bytes = A2A_PARTS_BYTES_KEPT_MAX
     for part in message.parts:
-        kept.append(await keep_part(thread, part, by, bytes_kept=left_bytes))
+        kept.append(await store_part(thread, part, by, bytes_kept=left_bytes))
         left_bytes -= 0 if kept[-1].ref else len(_content(part)[1] or b"")
     return _kept_message(message, kept)
 
 
-def kept_whole(message: AgentMessage) -> KeptMessage | None:
+def stored_if_short(message: AgentMessage) -> KeptMessage | None:
     """Return a message in its stored form if all of it is short, or None."""
-    every = [kept_part(part) for part in message.parts]
+    every = [stored_part(part) for part in message.parts]
     size = sum(kept.size for kept, _ in every)
     if size > A2A_PARTS_BYTES_KEPT_MAX or any(body and is_empty(kept) for kept, body in every):
         return None
@@ -121,7 +121,7 @@ def _kept_message(message: AgentMessage, parts: list[KeptPart]) -> KeptMessage:
     )
 
 
-async def keep_part(
+async def store_part(
     thread: AsyncThread,
     part: Part,
     by: str,
@@ -129,7 +129,7 @@ async def keep_part(
     bytes_kept: int = A2A_PART_BYTES_KEPT,
 ) -> KeptPart:
     """Store a part; with `is_made`, one of an artifact, which is stored however short it is."""
-    kept, body = kept_part(part, bytes_kept)
+    kept, body = stored_part(part, bytes_kept)
     if not body or (len(body) <= min(bytes_kept, A2A_PART_BYTES_KEPT) and not is_made):
         return kept
     name, media_type = stored_as(part)
@@ -137,7 +137,7 @@ async def keep_part(
     return replace(kept, ref=stored.ref)
 
 
-def kept_part(part: Part, bytes_kept: int = A2A_PART_BYTES_KEPT) -> tuple[KeptPart, bytes]:
+def stored_part(part: Part, bytes_kept: int = A2A_PART_BYTES_KEPT) -> tuple[KeptPart, bytes]:
     """Return the stored form of a part without a ref, and the body to store, which may be empty.
 
     Content longer than `bytes_kept` is only in the body.

@@ -148,7 +148,7 @@ class Peer:
     def _check_reach(self, url: str) -> None:
         """Refuse a URL on a network that is more internal than that of the card."""
         host = urlsplit(url).hostname or ""
-        if host != self.server.host and _inward(host) > _inward(self.server.host):
+        if host != self.server.host and _network_level(host) > _network_level(self.server.host):
             raise Invalid(
                 f"the card of {self.server.url} refers to the internal host {quote_value(host)}",
                 "if you trust that agent, use its own URL",
@@ -352,7 +352,7 @@ def _token(origin: str) -> str:
     return token if token.isascii() and token.isprintable() else ""
 
 
-def _inward(host: str) -> int:
+def _network_level(host: str) -> int:
     """Return how internal a host is: 0 for public, 1 for private, 2 for forbidden addresses."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)

@@ -106,7 +106,7 @@ class Hooks:
                 "InvalidParams", f"too many hooks: the limit is {A2A_HOOKS_MAX} per task"
             )
         await _space(local).ask(PutHook(record.id, named.id, to_builtins(named)))
-        await self.go_on(local, record)
+        await self.send_updates(local, record)
         return named
 
     async def remove(self, local: AsyncLocal, task: str, id: str) -> None:
@@ -135,7 +135,7 @@ class Hooks:
 
     # Sending
 
-    async def go_on(self, local: AsyncLocal, record: TaskRecord) -> None:
+    async def send_updates(self, local: AsyncLocal, record: TaskRecord) -> None:
         """Send the updates of a task to its hooks, unless it has none or another process does
         so.
         """
@@ -225,7 +225,7 @@ class Hooks:
 
     # Resuming
 
-    async def look_after(self, local: AsyncLocal) -> None:
+    async def resume_unsent(self, local: AsyncLocal) -> None:
         """Send what ended processes left unsent, now and periodically."""
         while True:
             try:

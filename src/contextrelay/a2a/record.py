@@ -231,9 +231,9 @@ def joined(parts: list[KeptPart]) -> list[KeptPart]:
     words: list[str] = []
     for part in parts:
         last = together[-1] if together else None
-        if not _is_words(part) or last is None or not words or not _is_like(part, last):
+        if not _is_inline_text(part) or last is None or not words or not _is_like(part, last):
             _close(together, words)
-            words = [str(part.text)] if _is_words(part) else []
+            words = [str(part.text)] if _is_inline_text(part) else []
             together.append(part)
         else:
             words.append(str(part.text))
@@ -246,7 +246,7 @@ def _close(together: list[KeptPart], words: list[str]) -> None:
         together[-1] = replace(together[-1], text="".join(words))
 
 
-def _is_words(part: KeptPart) -> bool:
+def _is_inline_text(part: KeptPart) -> bool:
     return part.text is not UNSET and not part.ref
 
 

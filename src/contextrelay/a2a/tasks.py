@@ -17,8 +17,8 @@ from msgspec import to_builtins
 
 from contextrelay.a2a.agent_input import asked_of
 from contextrelay.a2a.listing import BY, TaskListPage, Window, read_task
-from contextrelay.a2a.output import Writer, said_by_agent
-from contextrelay.a2a.parts import check_parts, keep_message, kept_whole
+from contextrelay.a2a.output import Writer, agent_message
+from contextrelay.a2a.parts import check_parts, store_message, stored_if_short
 from contextrelay.a2a.record import (
     ASKED,
     RUNS,
@@ -133,7 +133,7 @@ class Tasks:
         name = message.context_id or local.stores.new_ref()
         if message.task_id:
             record = await self._continued(local, agent, message)
-        elif (kept := kept_whole(message)) is not None:
+        elif (kept := stored_if_short(message)) is not None:
             begin = BeginTask(name, _asked(kept), BY + agent)
             record = TaskRecord((await local.ask(begin)).thread_id, name, agent)
             await catch_up(local, record)
@@ -141,7 +141,7 @@ class Tasks:
         else:
             view = await local.ask(BeginTask(name, by=BY + agent))
             record = TaskRecord(view.thread_id, name, agent)
-        kept = await keep_message(AsyncThread(AsyncRelay.over(local), record.id), message, "a2a")
+        kept = await store_message(AsyncThread(AsyncRelay.over(local), record.id), message, "a2a")
         turns = len(record.history)
         asked = await local.ask(NoteTask(record.id, ASKED, _asked(kept), BY + agent))
         await catch_up(local, record, asked.seq)
@@ -330,7 +330,7 @@ class Tasks:
     ) -> None:
         detail = {"state": state}
         if why:
-            detail["message"] = to_builtins(said_by_agent(local.stores.new_ref(), why))
+            detail["message"] = to_builtins(agent_message(local.stores.new_ref(), why))
         await local.ask(NoteTask(record.id, STATUS, detail, BY + record.agent, is_over=True))
         await catch_up(local, record)
 

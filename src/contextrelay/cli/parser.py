@@ -34,9 +34,9 @@ class Parser(ArgumentParser):
         super().__init__(prog=prog, description=description, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
-        raise Invalid(message, f"{self._meant(message)}see: {self.prog} --help")
+        raise Invalid(message, f"{self._suggestion(message)}see: {self.prog} --help")
 
-    def _meant(self, message: str) -> str:
+    def _suggestion(self, message: str) -> str:
         """Suggest the known options closest to the unknown ones."""
         _, _, words = message.partition("unrecognized arguments: ")
         known = [option for action in self._actions for option in action.option_strings]

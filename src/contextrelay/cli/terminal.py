@@ -39,7 +39,7 @@ class OutputError(OSError):
     """Stdout or stderr cannot be written. A closed pipe raises BrokenPipeError instead."""
 
 
-def _told(write: Callable[..., Any], *args: Any) -> Any:
+def _checked_write(write: Callable[..., Any], *args: Any) -> Any:
     """Write, and mark an OSError as one of the output.
 
     Raises:
@@ -62,11 +62,11 @@ class Terminal:
         self._buffer = _Bytes(self) if cleans_bytes else _Plain(stream)
 
     def write(self, text: str) -> int:
-        _told(self.stream.write, clean(text) if self.cleans_text else text)
+        _checked_write(self.stream.write, clean(text) if self.cleans_text else text)
         return len(text)
 
     def flush(self) -> None:
-        _told(self.stream.flush)
+        _checked_write(self.stream.flush)
 
     def writelines(self, lines: list[str]) -> None:
         for line in lines:
@@ -88,10 +88,10 @@ class _Plain:
         self._stream = stream
 
     def write(self, data: Any) -> int:
-        return _told(self._stream.buffer.write, data)
+        return _checked_write(self._stream.buffer.write, data)
 
     def flush(self) -> None:
-        _told(self._stream.buffer.flush)
+        _checked_write(self._stream.buffer.flush)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream.buffer, name)

@@ -28,7 +28,7 @@ from contextrelay.limits import MCP_MESSAGE_BYTES_MAX, WAIT_S_MAX
 from contextrelay.server.request import ClientLeft, Exchange, Receive, Scope, Send
 from contextrelay.server.router import SERVER, Endpoint, NotAllowed
 from contextrelay.server.routes.v1 import ask
-from contextrelay.server.streams.signals import unless_left
+from contextrelay.server.streams.signals import cancel_on_disconnect
 from contextrelay.verbs import Verb
 from contextrelay.verbs.problems import MEDIA_TYPE
 
@@ -47,7 +47,7 @@ SESSION_HEADER = "mcp-session-id"
 RELAY = "contextrelay.relay"
 
 
-class NotTaken(RelayError):
+class UnsupportedMediaType(RelayError):
     """The content type is not JSON."""
 
     code, status = "unsupported_media_type", 415
@@ -75,7 +75,7 @@ async def answer(exchange: Exchange) -> None:
     mounted = await exchange.door.mcp.ready()
     body = await exchange.whole(MCP_MESSAGE_BYTES_MAX, None)
     in_session = exchange.door.mcp.has_sessions and (
-        exchange.header(SESSION_HEADER) != "" or (_begins(body) and mounted.has_room)
+        exchange.header(SESSION_HEADER) != "" or (_starts_session(body) and mounted.has_room)
     )
     handle = mounted.sessions if in_session else mounted.stateless
     await handle(_scope(exchange, headers), _receiving(exchange, body), _answering(exchange))
@@ -103,7 +103,7 @@ async def _in_session(exchange: Exchange) -> None:
     await mounted.sessions(scope, _receiving(exchange, None), _answering(exchange))
 
 
-def _begins(body: bytes) -> bool:
+def _starts_session(body: bytes) -> bool:
     """Return True if a message starts a session, as clients of the older protocol do."""
     with suppress(MsgspecError, UnicodeDecodeError):
         return b"initialize" in body and decode(body, type=RpcMessage).method == "initialize"
@@ -115,7 +115,7 @@ def _scope(exchange: Exchange, headers: list[tuple[bytes, bytes]]) -> Scope:
     from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
     from mcp.server.auth.provider import AccessToken
 
-    scope = {**exchange.scope, "headers": headers, RELAY: AsyncRelay.over(Here(exchange))}
+    scope = {**exchange.scope, "headers": headers, RELAY: AsyncRelay.over(RequestRelay(exchange))}
     key = exchange.visitor.key
     if key is not None:  # A session is bound to the key that started it.
         scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=key.id, scopes=[]))
@@ -126,10 +126,12 @@ def _checked(exchange: Exchange) -> list[tuple[bytes, bytes]]:
     """Return the headers, with the accept header that the SDK requires.
 
     Raises:
-        NotTaken, NotAccepted: the content type or the accept header is wrong.
+        UnsupportedMediaType, NotAccepted: the content type or the accept header is wrong.
     """
     if exchange.media_type() != JSON:
-        raise NotTaken("invalid content type: a message is JSON", f"send content-type: {JSON}")
+        raise UnsupportedMediaType(
+            "invalid content type: a message is JSON", f"send content-type: {JSON}"
+        )
     accepted = exchange.header("accept")
     if accepted and "*/*" not in accepted and not all(map(exchange.accepts, (JSON, EVENTS))):
         raise NotAccepted(
@@ -152,9 +154,9 @@ def _receiving(exchange: Exchange, body: bytes | None) -> Receive:
             return {"type": "http.request", "body": parts.pop(), "more_body": False}
         if body is None:
             with suppress(ClientLeft):
-                await unless_left(exchange, closing.wait())
+                await cancel_on_disconnect(exchange, closing.wait())
         else:
-            await exchange.until_left()
+            await exchange.until_disconnected()
         return {"type": "http.disconnect"}
 
     return receive
@@ -170,7 +172,7 @@ def _answering(exchange: Exchange) -> Send:
     return send
 
 
-class Here(AsyncLocal):
+class RequestRelay(AsyncLocal):
     """The relay of this server, with the origin and the permissions of one request."""
 
     def __init__(self, exchange: Exchange) -> None:

@@ -28,7 +28,7 @@ from contextrelay.pipelines.approval import ApprovalDecision
 from contextrelay.pipelines.definition import STDIN, check_inputs, read_text, typed, typed_input
 from contextrelay.pipelines.language import PipelineGraph as Checked
 from contextrelay.pipelines.language import Step, as_mermaid, as_svg, as_text
-from contextrelay.pipelines.pipeline import Begun, Pipeline
+from contextrelay.pipelines.pipeline import Pipeline, StartedRun
 from contextrelay.pipelines.steps.kinds import missing_here
 
 WATCH_S = 0.3
@@ -246,9 +246,9 @@ def _run_once(args: Namespace, console: Console, pipeline: Pipeline) -> Pipeline
     for note in [] if args.on else _shown(_missing(console, pipeline)):
         console.note(note.strip())
     options: dict[str, Any] = {"parallel": args.parallel, "on": args.on, "model": args.model}
-    begun = Begun(console.relay, pipeline, given, by=args.by, **options)
+    begun = StartedRun(console.relay, pipeline, given, by=args.by, **options)
     console.note(f"run {display.short(begun.run)}")
-    with _ended_politely(), View(console) as view:
+    with _cancelled_by_signals(), View(console) as view:
         view.begin(begun.run, pipeline.check().name)
         result = begun.go(view.hear)
     _show_end(console, result)
@@ -264,7 +264,7 @@ def _now(name: str) -> str | None:
 
 
 @contextmanager
-def _ended_politely() -> Generator[None]:
+def _cancelled_by_signals() -> Generator[None]:
     """Make SIGTERM and SIGHUP cancel a run like Ctrl-C, so that its child processes are stopped."""
     before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
     for each in before:
@@ -436,18 +436,18 @@ _GOING_ON = (
 @takes(_RUN, *_GOING_ON)
 def pipeline_resume(args: Namespace, console: Console) -> None:
     """Resume a run that was killed, cancelled or stopped; completed steps are not run again."""
-    _go_on(args, console)
+    _run_to_end(args, console)
 
 
 @takes(_RUN, _STEP, *_GOING_ON)
 def pipeline_retry(args: Namespace, console: Console) -> None:
     """Run a step again, and all steps that depend on it."""
-    _go_on(args, console, args.step)
+    _run_to_end(args, console, args.step)
 
 
-def _go_on(args: Namespace, console: Console, step: str | None = None) -> None:
+def _run_to_end(args: Namespace, console: Console, step: str | None = None) -> None:
     run = _run(console, args)
-    with _ended_politely(), View(console) as view:
+    with _cancelled_by_signals(), View(console) as view:
         view.begin(run, "")
         options: dict[str, Any] = {
             "parallel": args.parallel,

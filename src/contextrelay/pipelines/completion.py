@@ -72,7 +72,7 @@ def write_end(relay: Relay, run: str, unit: Unit, result: StepResult, body: Any)
     return result._replace(ref=ref, by=verb.by)
 
 
-class Lasting:
+class LongTasks:
     """Tasks that take long, recorded for observers."""
 
     def __init__(self, relay: Relay, run: str) -> None:

@@ -157,7 +157,7 @@ _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
 _SIGNS = ("==", "!=", *_ORDERS, "in")
 
 
-class Literally(Struct, frozen=True):
+class LiteralValue(Struct, frozen=True):
     """A literal in a condition."""
 
     value: Any
@@ -178,7 +178,7 @@ class BooleanExpression(Struct, frozen=True):
     parts: tuple[Expression, ...]
 
 
-Expression = Value | Literally | Comparison | BooleanExpression
+Expression = Value | LiteralValue | Comparison | BooleanExpression
 
 
 def values_of(expression: Expression) -> list[Value]:
@@ -186,7 +186,7 @@ def values_of(expression: Expression) -> list[Value]:
     match expression:
         case Value():
             return [expression]
-        case Literally():
+        case LiteralValue():
             return []
         case Comparison():
             return [*values_of(expression.left), *values_of(expression.right)]
@@ -233,7 +233,7 @@ def _kind(side: Expression, kind_of: Callable[[Value], str | None]) -> str | Non
     match side:
         case Value():
             return kind_of(side)
-        case Literally():
+        case LiteralValue():
             return next((kind for each, kind in _KINDS if isinstance(side.value, each)), None)
         case _:
             return "boolean"
@@ -255,7 +255,7 @@ def _evaluate(expression: Expression, known: Mapping[str, Any]) -> Any:
     match expression:
         case Value():
             return look_up(expression, known)
-        case Literally():
+        case LiteralValue():
             return expression.value
         case BooleanExpression(word="not"):
             return not _evaluate(expression.parts[0], known)
@@ -367,7 +367,7 @@ class _Reader:
                 raise Invalid("unclosed (", "add )")
             return inner
         if token == "[":
-            return Literally(self._list())
+            return LiteralValue(self._list())
         return _literal(token) or parse_value(token)
 
     def _list(self) -> list[Any]:
@@ -384,9 +384,9 @@ class _Reader:
         return values
 
 
-def _literal(token: str) -> Literally | None:
+def _literal(token: str) -> LiteralValue | None:
     if token[0] in "'\"":
-        return Literally(token[1:-1])
+        return LiteralValue(token[1:-1])
     if token[0] in "-0123456789":
-        return Literally(float(token) if "." in token else int(token))
-    return Literally(_LITERALS[token]) if token in _LITERALS else None
+        return LiteralValue(float(token) if "." in token else int(token))
+    return LiteralValue(_LITERALS[token]) if token in _LITERALS else None

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from contextrelay.model.pipeline import StepView
 from contextrelay.model.run import FINAL, StepStatus
 from contextrelay.pipelines.language import PipelineGraph, RunBudget, Step, values_in
-from contextrelay.pipelines.record import Over, RunSpent
+from contextrelay.pipelines.record import ExceededBudget, RunSpent
 from contextrelay.pipelines.steps.values import Scope, StepSummary
 
 
@@ -118,20 +118,22 @@ class Graph:
         if self.parent is not None:
             self.parent.graph.spend(view)
 
-    def over(self) -> Over | None:
+    def exceeded(self) -> ExceededBudget | None:
         """Return the exceeded budget of this pipeline or of one that includes it, or None."""
-        if over := self.spent.over(self.budget):
+        if over := self.spent.exceeded(self.budget):
             return self._named(over)
-        above = None if self.parent is None else self.parent.graph.over()
+        above = None if self.parent is None else self.parent.graph.exceeded()
         return self.time_is_up() or above
 
-    def time_is_up(self) -> Over | None:
+    def time_is_up(self) -> ExceededBudget | None:
         time_s = self.budget.time_s
         if time_s is None or time.monotonic() - self.began_s <= time_s:
             return None
-        return self._named(Over("time", f"time limit exceeded: {time_s:g} s", f"{2 * time_s:g}s"))
+        return self._named(
+            ExceededBudget("time", f"time limit exceeded: {time_s:g} s", f"{2 * time_s:g}s")
+        )
 
-    def _named(self, over: Over) -> Over:
+    def _named(self, over: ExceededBudget) -> ExceededBudget:
         name = f"{self.prefix[:-1]}: " if self.prefix else ""
         return over._replace(text=name + over.text)
 

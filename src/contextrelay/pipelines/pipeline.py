@@ -128,10 +128,10 @@ class Pipeline:
             RelayError: the store is not available; continue with `resume`.
         """
         given = inputs or {}
-        return Begun(relay, self, given, parallel=parallel, on=on, model=model, by=by).go(hear)
+        return StartedRun(relay, self, given, parallel=parallel, on=on, model=model, by=by).go(hear)
 
 
-class Begun:
+class StartedRun:
     """A started run: it has a thread, and `go` runs it to its end."""
 
     def __init__(

@@ -30,7 +30,7 @@ from contextrelay.runs.prices import spell_price
 from contextrelay.verbs import ReadEvents
 
 
-class Over(NamedTuple):
+class ExceededBudget(NamedTuple):
     """An exceeded budget field, and the value that would allow the same amount again."""
 
     field: str
@@ -58,22 +58,22 @@ class RunSpent:
             "price": spell_price(self.price),
         }
 
-    def over(self, budget: RunBudget) -> Over | None:
+    def exceeded(self, budget: RunBudget) -> ExceededBudget | None:
         """Return the exceeded field of a budget, or None."""
         tokens = self.tokens_in + self.tokens_out
         if budget.tokens is not None and tokens > budget.tokens:
             used = f"budget exceeded: {tokens:,} of {budget.tokens:,} tokens used"
-            return Over("tokens", used, str(tokens + budget.tokens))
+            return ExceededBudget("tokens", used, str(tokens + budget.tokens))
         if budget.price is None or self.price == 0:
             return None
         if self.price is None:
-            return Over(
+            return ExceededBudget(
                 "price", f"budget of ${budget.price:g}: the amount spent is unknown", "MORE"
             )
         if self.price <= Decimal(str(budget.price)):
             return None
         used = f"budget exceeded: ${spell_price(self.price)} of ${budget.price:g} spent"
-        return Over("price", used, f"{float(self.price) + budget.price:g}")
+        return ExceededBudget("price", used, f"{float(self.price) + budget.price:g}")
 
 
 CANCEL = "pipeline.cancel"

@@ -28,7 +28,7 @@ from contextrelay.model.run import StepStatus, writer_name
 from contextrelay.pipelines.approval import Waits
 from contextrelay.pipelines.completion import (
     OF_THE_STORE,
-    Lasting,
+    LongTasks,
     failed,
     result_of,
     write_end,
@@ -37,7 +37,7 @@ from contextrelay.pipelines.completion import (
 from contextrelay.pipelines.definition import Setting, check_inputs, included_path
 from contextrelay.pipelines.graph import Graph, GraphNode, StepResult, Unit, never_runs
 from contextrelay.pipelines.language import PipelineGraph, RunBudget, Step, suggestion
-from contextrelay.pipelines.record import CANCEL, Over, RunRecord, StepRecord, follow
+from contextrelay.pipelines.record import CANCEL, ExceededBudget, RunRecord, StepRecord, follow
 from contextrelay.pipelines.steps.child import end_leftovers
 from contextrelay.pipelines.steps.kinds import TRIES
 from contextrelay.pipelines.steps.python_pool import PythonPool
@@ -163,12 +163,12 @@ class ActiveRun:
         self._opened: deque[tuple[Graph, GraphNode]] = deque()
         self._under_way = 0
         self._waits = Waits(relay, record.run)
-        self._lasting = Lasting(relay, record.run)
+        self._lasting = LongTasks(relay, record.run)
         self._looked_s = time.monotonic()
         self._is_stopped = self._is_cancelled = False
         """Set when nothing new may be started."""
         self._end: tuple[RunStatus, str] | None = None
-        self._over: Over | None = None
+        self._over: ExceededBudget | None = None
         self._error: BaseException | None = None
         self._hear_error: Exception | None = None
         self._views: dict[str, StepView] = {}
@@ -195,7 +195,7 @@ class ActiveRun:
                 try:
                     with self._lock:
                         self._look()
-                        self._go_on()
+                        self._process_reports()
                         if self._is_over():
                             break
                     self._decide()
@@ -226,7 +226,7 @@ class ActiveRun:
         """Process the pending reports, unless another thread is doing so."""
         while not self._reports.empty() and self._lock.acquire(blocking=False):
             try:
-                self._go_on()
+                self._process_reports()
             except BaseException as error:
                 self._error = self._error or error
                 self._stop()
@@ -235,7 +235,7 @@ class ActiveRun:
                     self._woken.set()
                 self._lock.release()
 
-    def _go_on(self) -> None:
+    def _process_reports(self) -> None:
         """Process the reports, and start what can be started."""
         while not self._reports.empty():
             unit, outcome = self._reports.get()
@@ -263,7 +263,7 @@ class ActiveRun:
             self._stop()
             return
         unit.graph.spend(outcome)
-        self._heard(outcome)
+        self._call_back(outcome)
         status: Any = outcome.status
         self._ended(unit, StepResult(status, outcome.ref, outcome.by, outcome.reason, outcome.hint))
         self._check_budget(unit.graph)
@@ -277,7 +277,7 @@ class ActiveRun:
             if numbered.event.type == CANCEL:
                 self.cancel(f"cancelled by {writer_name(numbered.event)}")
         for unit, decided in self._waits.decided(self._record):
-            self._heard(view_of(unit.key, decided))
+            self._call_back(view_of(unit.key, decided))
             self._ended(unit, result_of(decided))
         for graph in self._timed:
             if graph.left and (over := graph.time_is_up()):
@@ -385,14 +385,14 @@ class ActiveRun:
         assert unit.node.step.text is not None
         question = self._values(unit).text(unit.node.step.text)
         hint = self._waits.begin(unit, question, before)
-        self._heard(replace(self._view(unit, "waiting", None, reason=question), hint=hint))
+        self._call_back(replace(self._view(unit, "waiting", None, reason=question), hint=hint))
 
     def _begin_included(self, unit: Unit) -> None:
         path = str(included_path(unit.graph.pipeline, unit.node.step))
         pipeline = self._setting.pipelines[path]
         given: dict[str, Any] = self._values(unit).document(unit.node.step.args or {})
         inputs = check_inputs(pipeline, given)
-        self._heard(self._view(unit, "running", None))
+        self._call_back(self._view(unit, "running", None))
         budget = RunBudget() if self._setting.has_own_budget else pipeline.budget
         self._begin_graph(Graph(pipeline, inputs, f"{unit.key}/", unit, budget))
 
@@ -420,7 +420,7 @@ class ActiveRun:
             )
             self._under_way += 1
             self._lasting.begin(unit)
-            self._heard(self._view(unit, "running", None))
+            self._call_back(self._view(unit, "running", None))
             self._runner.submit(task, partial(self._report, unit))
 
     def _report(self, unit: Unit, outcome: StepView | BaseException) -> None:
@@ -455,18 +455,18 @@ class ActiveRun:
         """Record an end that this thread decided, and continue from it."""
         ended = write_end(self._relay, self._record.run, unit, result, body)
         view = self._view(unit, ended.status, ended.ref, ended.by, ended.reason)
-        self._heard(replace(view, hint=ended.hint))
+        self._call_back(replace(view, hint=ended.hint))
         self._ended(unit, ended)
 
     # Budget
 
     def _check_budget(self, graph: Graph) -> None:
         """Stop starting steps if a budget is exceeded; running steps may finish."""
-        over = graph.over()
+        over = graph.exceeded()
         if over and (self._ready or self._opened or self._under_way or self._waits):
             self._past(over)
 
-    def _past(self, over: Over) -> None:
+    def _past(self, over: ExceededBudget) -> None:
         self._over = self._over or over
         self._end = self._end or ("stopped", over.text)
         self._is_stopped = True
@@ -499,7 +499,7 @@ class ActiveRun:
         kind = unit.node.step.kind
         return StepView(step=unit.key, kind=kind, status=status, ref=ref, by=by, reason=reason)
 
-    def _heard(self, view: StepView) -> None:
+    def _call_back(self, view: StepView) -> None:
         self._views[view.step] = view
         if self._hear_error is None:
             try:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from contextrelay.model.pipeline import PipelineRun, RunStatus, StepView
 from contextrelay.pipelines.graph import Graph, GraphNode
-from contextrelay.pipelines.record import Over, RunRecord, RunSpent, StepRecord
+from contextrelay.pipelines.record import ExceededBudget, RunRecord, RunSpent, StepRecord
 
 FAILURES_SHOWN = 10
 
@@ -40,7 +40,7 @@ def paid(record: RunRecord) -> list[StepView]:
 
 
 def next_step(
-    status: RunStatus, run: str, failures: list[GraphNode], over: Over | None = None
+    status: RunStatus, run: str, failures: list[GraphNode], over: ExceededBudget | None = None
 ) -> str:
     """Return the next step for the user after a run has ended."""
     short = run[:8]

@@ -37,7 +37,7 @@ from contextrelay.server.openapi.openapi import ENDPOINTS
 from contextrelay.server.request import TEXT, ClientLeft, Exchange, Receive, Scope, Send
 from contextrelay.server.router import Handler, NotAllowed, Paths, RoutedPath
 from contextrelay.server.routes import v1
-from contextrelay.server.routes.legacy_contextrelay_fast import Quick
+from contextrelay.server.routes.legacy_contextrelay_fast import FastPath
 from contextrelay.server.routes.push_batches import Pushing
 from contextrelay.server.routes.send_artifact import NoSuchRange
 from contextrelay.server.slow_pool import SlowPool
@@ -139,7 +139,7 @@ class App:
         first.
         """
         self.door: ServerContext | None = None
-        self.quick: Quick | None = None
+        self.quick: FastPath | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -168,7 +168,7 @@ class App:
             if exchange.visitor.key is None:
                 await handler(exchange)
             else:
-                with exchange.visitor.staying(_ending(exchange)):
+                with exchange.visitor.track_connection(_ending(exchange)):
                     await handler(exchange)
         except ClientLeft:
             return
@@ -184,7 +184,7 @@ class App:
         except Exception as error:
             await _refuse(exchange, place, error)
         finally:
-            exchange.let_go()
+            exchange.release_body()
             if hasattr(exchange, "visitor"):
                 exchange.visitor.count(exchange.bytes_in, exchange.bytes_out)
             path = place.path if place else NO_PLACE
@@ -208,10 +208,10 @@ class App:
             self.door = self._open_door()
             self.door.hub.start()
             self.door.callers.start()
-            sweeping = loop.create_task(_sweep(self.door.relay))
+            sweeping = loop.create_task(_sweep_periodically(self.door.relay))
             if self.door.a2a is not None:
                 await self.door.a2a.start(self.door)
-            quick = Quick(self.door)
+            quick = FastPath(self.door)
             self.quick = quick if quick.is_possible else None
         except RelayError as error:
             await send({"type": "lifespan.startup.failed", "message": str(error)})
@@ -232,7 +232,7 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
 
-async def _sweep(relay: AsyncLocal) -> None:
+async def _sweep_periodically(relay: AsyncLocal) -> None:
     """Sweep periodically, even without pushes: signals may be waiting to be sent."""
     while True:
         await in_thread(relay.sweep_if_due)

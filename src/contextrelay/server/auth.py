@@ -95,11 +95,11 @@ class Visitor:
         self._is_sent_away = False
 
     @property
-    def is_staying(self) -> bool:
+    def is_tracked(self) -> bool:
         return bool(self._open)
 
     @contextmanager
-    def staying(self, end: End) -> Generator[None]:
+    def track_connection(self, end: End) -> Generator[None]:
         """Call `end` if the key becomes invalid inside the context."""
         self._open.add(end)
         if self._is_sent_away:
@@ -109,7 +109,7 @@ class Visitor:
         finally:
             self._open.discard(end)
 
-    def send_away(self) -> None:
+    def revoke_connections(self) -> None:
         self._is_sent_away = True
         for end in tuple(self._open):
             end(unknown())
@@ -138,7 +138,7 @@ class Visitor:
         self._counts[1] += bytes_in
         self._counts[2] += bytes_out
 
-    def take_counts(self) -> dict[str, int]:
+    def pop_counts(self) -> dict[str, int]:
         """Return the counts since the last call; empty if there are none."""
         counts, self._counts = self._counts, [0, 0, 0]
         return (
@@ -197,7 +197,7 @@ class Callers:
             raise _too_often("rate limit exceeded for this key", wait_s)
         return visitor
 
-    def at_once(self, token: str | None) -> Visitor | None:
+    def admit_cached(self, token: str | None) -> Visitor | None:
         """Return the result of `admit` if it needs no wait and is no error, else None; counts no
         use.
         """
@@ -249,26 +249,26 @@ class Callers:
         if found is None or key is None or not is_good(key, self._stores.now_ms()):
             if known is not None:
                 del self._visitors[token]
-                known.send_away()
+                known.revoke_connections()
                 await self._keep_usage([known])
             return None
         visitor = known
-        if visitor is None or visitor.found.row != found.row or not _is_alike(visitor.key, key):
+        if visitor is None or visitor.found.row != found.row or not _grants_same(visitor.key, key):
             if known is not None:
-                known.send_away()
+                known.revoke_connections()
             visitor = Visitor(self._relay.seen_by(key), found)
         visitor.checked_s = visitor.verified_s = monotonic()
         self._visitors[token] = visitor
-        await self._forget_some()
+        await self._evict_one()
         return visitor
 
-    async def _forget_some(self) -> None:
+    async def _evict_one(self) -> None:
         """Evict the oldest cached key that has nothing open."""
         if len(self._visitors) <= KEYS_REMEMBERED_MAX:
             return
         oldest = next(iter(self._visitors))
         visitor = self._visitors.pop(oldest)
-        if visitor.is_staying:
+        if visitor.is_tracked:
             self._visitors[oldest] = visitor
         else:
             await self._keep_usage([visitor])
@@ -307,9 +307,9 @@ class Callers:
         """Handle a notification of the ledger, in any thread."""
         if heard is None or heard.startswith(KEYS):
             with suppress(RuntimeError):  # The loop is closed.
-                self._loop.call_soon_threadsafe(self._doubt, heard)
+                self._loop.call_soon_threadsafe(self._invalidate, heard)
 
-    def _doubt(self, heard: str | None) -> None:
+    def _invalidate(self, heard: str | None) -> None:
         for visitor in self._visitors.values():
             if heard in (None, visitor.log):
                 visitor.checked_s = float("-inf")
@@ -323,7 +323,7 @@ class Callers:
                     await self._news.wait()
             self._news.clear()
             try:
-                await self._look()
+                await self._end_invalid()
                 if monotonic() - kept_s >= USAGE_EVERY_S:
                     kept_s = monotonic()
                     await self._keep_usage(list(self._visitors.values()))
@@ -331,14 +331,16 @@ class Callers:
                 log.warning("cannot check the cached keys: %s", error)
             await asyncio.sleep(_REST_S)
 
-    async def _look(self) -> None:
+    async def _end_invalid(self) -> None:
         """End what is open under keys that are no longer valid."""
-        staying = [(token, each) for token, each in self._visitors.items() if each.is_staying]
-        if not staying:
+        track_connection = [
+            (token, each) for token, each in self._visitors.items() if each.is_tracked
+        ]
+        if not track_connection:
             return
         now_ms = self._stores.now_ms()
-        same = await self._read(lambda: [self._is_same(each) for _, each in staying])
-        for (token, visitor), is_same in zip(staying, same, strict=True):
+        same = await self._read(lambda: [self._is_same(each) for _, each in track_connection])
+        for (token, visitor), is_same in zip(track_connection, same, strict=True):
             assert visitor.key is not None
             if not is_same or not is_good(visitor.key, now_ms):
                 await self._found(token)
@@ -350,7 +352,7 @@ class Callers:
                 if (
                     visitor.key is not None
                     and visitor.found.row
-                    and (counts := visitor.take_counts())
+                    and (counts := visitor.pop_counts())
                 ):
                     self._unwritten.append((visitor.key.id, Counter(counts), visitor.used_ms))
             uses, self._unwritten = _by_key(self._unwritten), []
@@ -384,7 +386,7 @@ def _by_key(uses: list[tuple[str, Counter[str], int]]) -> dict[str, tuple[Counte
     return summed
 
 
-def _is_alike(known: Key | None, now: Key) -> bool:
+def _grants_same(known: Key | None, now: Key) -> bool:
     """Return True if both keys grant the same; a token verified again has another date."""
     return known is not None and replace(known, created_at=now.created_at) == now
 

@@ -296,7 +296,7 @@ class Exchange:
             self._held = self._incoming.begin(caller, expected_bytes, in_file)
         return self._held
 
-    def let_go(self) -> None:
+    def release_body(self) -> None:
         """Release the room of the body after the response."""
         if self._held is not None:
             self._held.end()
@@ -319,7 +319,7 @@ class Exchange:
                 "send it without pauses",
             ) from None
 
-    async def until_left(self) -> None:
+    async def until_disconnected(self) -> None:
         """Return when the client has disconnected, or is assumed to have."""
         self.scope[WAITS] = True
         if (leave := self.scope.get(ENDED)) is not None:
@@ -331,7 +331,7 @@ class Exchange:
         """Close the connection, so that the client notices the incomplete response."""
         connection: Connection = self.scope[CONNECTION]
         connection.cut()
-        await self.until_left()
+        await self.until_disconnected()
 
     # Response
 

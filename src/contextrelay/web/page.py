@@ -33,7 +33,7 @@ from contextrelay.web import entry
 from contextrelay.web.entry import FORM_FIELD, PageAccess, PageOptions, root_of, split_session
 from contextrelay.web.places import CHANGES, SCREENS
 from contextrelay.web.rendering import FOLDER, PLACES, Fields, render
-from contextrelay.web.screen import BytesReply, Done, PageVisit, Recents, Screen
+from contextrelay.web.screen import BytesReply, Done, FigureCache, PageVisit, Screen
 
 PAGES_AT_ONCE_MAX = 8
 # Pages that may be rendered at a time and that may wait; further requests are refused.
@@ -111,7 +111,7 @@ class Page:
     def __init__(self, options: PageOptions) -> None:
         self.entry = PageAccess(options.secret, options.code)
         self._folder, self._address = options.folder, options.address
-        self._recents = Recents()
+        self._recents = FigureCache()
         self._server = (
             replace(server_at(options.remote), is_person=True) if options.remote else None
         )

@@ -61,7 +61,7 @@ class _Figure:
         self.is_taken.set()
 
 
-class Recents:
+class FigureCache:
     """A cache of figures that need a scan of the store."""
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class PageVisit(Struct, frozen=True, kw_only=True):
     """The address of the store or server that `relay ui` shows."""
     seen_as: str = ""
     """The id of the caller's key."""
-    recents: Recents
+    recents: FigureCache
     is_json: bool = False
     begun_s: float = field(default_factory=monotonic)
     part: str = ""

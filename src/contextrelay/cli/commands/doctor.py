@@ -44,7 +44,7 @@ class Finding(Struct, frozen=True, rename={"text": "told"}):
 
 def doctor(args: Namespace, console: Console) -> None:
     """Check the store, its speed, its disk space and the installation; suggest fixes."""
-    findings = look_at(console)
+    findings = run_checks(console)
     failures = sum(finding.state == "failure" for finding in findings)
     hints = sum(finding.state == "hint" for finding in findings)
     lines: list[str] = []
@@ -66,7 +66,7 @@ class CheckedRelay(Protocol):
     def address(self) -> str | None: ...
 
 
-def look_at(console: CheckedRelay) -> list[Finding]:
+def run_checks(console: CheckedRelay) -> list[Finding]:
     """Run all checks and return their findings."""
     findings: list[Finding] = []
     here = (_integrity, _content, _bodies, _search, _speed, _space)

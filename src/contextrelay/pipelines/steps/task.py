@@ -123,7 +123,7 @@ def perform(place: Workplace, task: Task, tries: Mapping[str, Try]) -> StepView:
         Conflict: the step was already ended by another worker.
         RelayError: the store is not available.
     """
-    so_far, step, values = SoFar(), task.step, Values(place.relay, task.scope)
+    so_far, step, values = Attempts(), task.step, Values(place.relay, task.scope)
     try:
         used = values_in(replace(step, when=None, foreach=None))
         refs_in = values.refs_in(used)
@@ -149,7 +149,7 @@ def perform(place: Workplace, task: Task, tries: Mapping[str, Try]) -> StepView:
     return ended
 
 
-class SoFar:
+class Attempts:
     """The attempts of a task and their total cost."""
 
     def __init__(self) -> None:
@@ -174,7 +174,7 @@ class SoFar:
 _COSTS = ("tokens_in", "tokens_out", "price")
 
 
-def _made(place: Workplace, task: Task, values: Values, once: Try, so_far: SoFar) -> StepOutput:
+def _made(place: Workplace, task: Task, values: Values, once: Try, so_far: Attempts) -> StepOutput:
     """Retry until there is a valid result, up to the limit of the step."""
     step = task.step
     complaint, is_warned, left = "", False, step.retries
@@ -256,7 +256,7 @@ def _bare(body: bytes) -> bytes:
 
 
 def _finish(
-    place: Workplace, task: Task, made: StepOutput, so_far: SoFar, refs_in: list[str]
+    place: Workplace, task: Task, made: StepOutput, so_far: Attempts, refs_in: list[str]
 ) -> StepView:
     """Store the output of a step together with its final event."""
     sources = list(dict.fromkeys((*refs_in, *made.sources)))
@@ -299,7 +299,7 @@ def _view(task: Task, status: str, detail: Mapping[str, Any], ref: str | None = 
 _SHOWN = ("by", "reason", "hint", "is_cached", *_COSTS, "duration_ms")
 
 
-def _fail(place: Workplace, task: Task, error: RelayError, so_far: SoFar) -> StepView:
+def _fail(place: Workplace, task: Task, error: RelayError, so_far: Attempts) -> StepView:
     """Record that a step failed, and why."""
     detail = {
         "kind": task.step.kind,

@@ -52,7 +52,7 @@ _UNUSUAL = frozenset(
 )
 
 
-class Quick:
+class FastPath:
     """The fast path of a connection."""
 
     def __init__(self, door: ServerContext) -> None:
@@ -99,7 +99,7 @@ class Quick:
         if is_peek and query:
             return None
         try:
-            visitor = self._callers.at_once(token)
+            visitor = self._callers.admit_cached(token)
             if visitor is None:
                 return None
             stores = visitor.relay.stores

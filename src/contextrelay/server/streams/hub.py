@@ -96,8 +96,8 @@ class Hub:
         self.closing = asyncio.Event()
         self._stop_listening = self._stores.ledger.listen(self._hear)
         self._tasks = [
-            self._loop.create_task(self._attend()),
-            self._loop.create_task(self._look_around()),
+            self._loop.create_task(self._read_notified()),
+            self._loop.create_task(self._poll_all()),
         ]
 
     def close(self) -> None:
@@ -211,7 +211,7 @@ class Hub:
         with suppress(RuntimeError):  # The loop is closed, and nobody waits any more.
             self._loop.call_soon_threadsafe(news.set)
 
-    async def _attend(self) -> None:
+    async def _read_notified(self) -> None:
         """Read the logs that notifications name."""
         while True:
             await self._some_heard.wait()
@@ -219,11 +219,11 @@ class Hub:
             with self._lock:
                 heard, self._heard = self._heard, set()
             try:
-                await self._look(heard)
+                await self._read_new(heard)
             except Exception:
                 log.exception("unexpected error in the hub")
 
-    async def _look_around(self) -> None:
+    async def _poll_all(self) -> None:
         """Poll all logs: periodically, and after a notification without a name."""
         while True:
             with suppress(TimeoutError):
@@ -234,7 +234,7 @@ class Hub:
             logs = list(self._watched)
             try:
                 for start in range(0, len(logs), LOOK_LOGS_MAX):
-                    await self._look(await self._changed(logs[start : start + LOOK_LOGS_MAX]))
+                    await self._read_new(await self._changed(logs[start : start + LOOK_LOGS_MAX]))
                     await asyncio.sleep(0)
             except Exception:
                 log.exception("unexpected error in the hub")
@@ -253,7 +253,7 @@ class Hub:
 
     # Reading
 
-    async def _look(self, logs: Iterable[str]) -> None:
+    async def _read_new(self, logs: Iterable[str]) -> None:
         """Read the new entries of some logs, and wake their listeners."""
         watches = [watch for each in logs if (watch := self._watched.get(each)) is not None]
         if not watches:
@@ -272,7 +272,7 @@ class Hub:
                 watch.seen = news
                 watch.wake()
             elif watch.tail is not None and watch.tail.head == after:
-                self._lengthen(watch, watch.tail, news)
+                self._extend_tail(watch, watch.tail, news)
                 for number, follower in enumerate(tuple(watch.idle), 1):
                     follower.offer()
                     if number % HANDED_OUT_AT_ONCE == 0:
@@ -293,7 +293,7 @@ class Hub:
             log.warning("cannot read the channel %r: %s", watch.channel, error)
             return SignalPage(signals=[], head=after)
 
-    def _lengthen(self, watch: Watch, tail: Tail, page: SignalPage) -> None:
+    def _extend_tail(self, watch: Watch, tail: Tail, page: SignalPage) -> None:
         notices = notices_of(page)
         if not notices:
             return

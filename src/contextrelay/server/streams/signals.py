@@ -81,7 +81,7 @@ async def websocket(door: ServerContext, scope: Scope, receive: Receive, send: S
 
         # Registered before the first await: the key may become invalid at any time.
         with (
-            visitor.staying(end),
+            visitor.track_connection(end),
             door.hub.following(stores, asked.channel, origin, tails.frame) as follower,
         ):
             seq = await follower.begin(asked.after)
@@ -204,7 +204,7 @@ async def stream(exchange: Exchange, seq: int, following: Callable[[], Awaitable
                 await exchange.send(text)
         await exchange.send(b"", more=False)
 
-    await unless_left(exchange, sending())
+    await cancel_on_disconnect(exchange, sending())
 
 
 # Long polls
@@ -221,7 +221,7 @@ async def read_signals(exchange: Exchange) -> None:
         after = page.head if asked.after is None else asked.after
         log = channel_log(asked.channel)
         waiting = exchange.door.hub.wait_for(exchange.relay.stores, log, after, wait_s)
-        if await unless_left(exchange, waiting):
+        if await cancel_on_disconnect(exchange, waiting):
             more = ReadSignals(asked.channel, after, asked.limit)
             page = await exchange.relay.ask(more)
     await exchange.reply_json(page)
@@ -243,14 +243,14 @@ def take_wait_s(query: dict[str, str]) -> float:
     return wait_s
 
 
-async def unless_left(exchange: Exchange, doing: Coroutine[Any, Any, Any]) -> Any:
+async def cancel_on_disconnect(exchange: Exchange, doing: Coroutine[Any, Any, Any]) -> Any:
     """Await a slow operation; cancel it as soon as the client disconnects.
 
     Raises:
         ClientLeft: the client disconnected.
     """
     done = asyncio.create_task(doing)
-    left = asyncio.create_task(exchange.until_left())
+    left = asyncio.create_task(exchange.until_disconnected())
     try:
         await asyncio.wait([done, left], return_when=asyncio.FIRST_COMPLETED)
         if not done.done():

@@ -19,10 +19,10 @@ from contextrelay.server.routes.legacy_relay.bodies import EventsQuery, ThreadEv
 from contextrelay.server.routes.legacy_relay.parsing import ask_of, fitted, thread_of
 from contextrelay.server.streams.signals import (
     EVENT_STREAM,
+    cancel_on_disconnect,
     resumed,
     stream,
     take_wait_s,
-    unless_left,
 )
 from contextrelay.verbs import ReadEvents
 from contextrelay.verbs.routes import decode_verb, route_of
@@ -56,7 +56,7 @@ async def read_events(exchange: Exchange) -> None:
     if seconds and not page.events:
         log = thread_log(asked.thread)
         waiting = exchange.door.hub.wait_for(exchange.relay.stores, log, asked.after, seconds)
-        if await unless_left(exchange, waiting):
+        if await cancel_on_disconnect(exchange, waiting):
             page = await exchange.relay.ask(asked)
     await exchange.reply_json(page)
 

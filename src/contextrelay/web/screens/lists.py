@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from contextrelay.build import build
 from contextrelay.cli import display
-from contextrelay.cli.commands.doctor import look_at
+from contextrelay.cli.commands.doctor import run_checks
 from contextrelay.client.flow import run
 from contextrelay.client.names import find_ref
 from contextrelay.client.relay import Relay
@@ -271,7 +271,7 @@ def handoff(visit: PageVisit) -> Screen:
     )
 
 
-class _Looked(NamedTuple):
+class _CheckTarget(NamedTuple):
     """The relay and address that the doctor checks."""
 
     relay: Relay
@@ -295,7 +295,7 @@ def health(visit: PageVisit) -> Screen:
     except Forbidden:
         answer["is_limited"] = True
     if visit.is_own and visit.text("doctor"):
-        answer["findings"] = look_at(_Looked(visit.relay, visit.address or None))
+        answer["findings"] = run_checks(_CheckTarget(visit.relay, visit.address or None))
     return Screen(
         template="health",
         title="Health",

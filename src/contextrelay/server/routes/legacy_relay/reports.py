@@ -48,7 +48,7 @@ async def report(exchange: Exchange) -> None:
     thread = thread_of(exchange)
     await check_there(exchange, thread)
     sent = await fields_of(exchange, ReportBody, PutReport)
-    here = _Here(exchange.relay.blocking(), thread)
+    here = _ServerThread(exchange.relay.blocking(), thread)
     text, stats = await in_thread(lambda: _written(here, sent.format))
     verb = PutReport(thread, sent.format, caller(exchange, sent.by))
     artifact: Artifact = await ask_of(exchange, thread, verb, text)
@@ -58,7 +58,7 @@ async def report(exchange: Exchange) -> None:
     )
 
 
-class _Here(Thread):
+class _ServerThread(Thread):
     """A thread of this server's store, for code that runs in a separate OS thread."""
 
     def __init__(self, local: Local, thread: str) -> None:
