@@ -171,7 +171,7 @@ def test_the_page_works_in_new_tabs_frames_and_streams(
     tab.get_by_role("link", name="x.html").click()
     expect(tab.frame_locator("iframe").get_by_role("heading", name="framed")).to_be_visible()
     with tab.expect_navigation():
-        tab.get_by_role("button", name="Keep it").click()
+        tab.get_by_role("button", name="Pin", exact=True).click()
     with tab.expect_navigation():
         tab.get_by_role("link", name="This page as JSON").click()
     assert html in tab.content()

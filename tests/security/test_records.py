@@ -45,7 +45,7 @@ def test_a_record_that_cannot_be_read_ends_no_page_and_no_replay(tmp_path: Path,
     assert page.read_text().endswith("</html>\n")
     assert "cannot be read" in page.read_text()
     assert "\nr9" not in shown
-    assert "cannot be read" in replayed.stdout.decode()
+    assert "cannot read" in replayed.stdout.decode()
     assert "Traceback" not in replayed.stderr.decode()
 
 

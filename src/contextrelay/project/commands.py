@@ -600,7 +600,7 @@ def project_task_take(args: Namespace, console: Console) -> None:
 
 @takes(
     arg("result", metavar="RESULT", help="the result, or the reason of a failure"),
-    arg("--id", default="", metavar="TASK", help="else the one you have taken"),
+    arg("--id", default="", metavar="TASK", help="default: the task you have taken"),
     arg("--failed", action="store_true", help="the task failed"),
     *_WRITES,
 )
