@@ -264,8 +264,10 @@ class Soak:
                 continue
             at_s = time.monotonic() - self.begun_s
             now = sample([each.running.pid for each in self.servers], at_s)
-            self.soaked.samples.append(now)
             done = sum(self.soaked.counts.values())
+            # On a busy machine the first connections may take seconds: nothing has settled yet.
+            if done:
+                self.soaked.samples.append(now)
             report(
                 f"{at_s:4.0f} s: {done:,} done, {self.soaked.heard:,} heard,"
                 f" {_mib(now)} MiB, {now.files} files"

@@ -229,7 +229,7 @@ def test_a_store_that_cannot_be_written_loses_no_output(shell: Shell) -> None:
     status, out, err = shell.run("--", "sh", "-c", "echo kept; exit 5")
 
     assert (status, out) == (5, b"kept\n")
-    assert b"config.json cannot be used" in err
+    assert b"config.json: JSON is malformed" in err
 
 
 def test_what_was_stored_is_found_after_relay_itself_was_killed(shell: Shell) -> None:
