@@ -56,7 +56,7 @@ MEANING = {
     "a slice (takes|needs)|columns cannot be combined": "OpenAPI cannot relate two parameters.",
     "missing field|is missing|framed request (has|must)": "A field is in query or body.",
     "stands twice in the query|duplicate query field": "Several patterns are written as JSON.",
-    "is not a (valid )?handoff|none of the blocks": "It is in the store, but of another kind.",
+    "is not a (valid )?handoff|not among the blocks": "It is in the store, but of another kind.",
     "invalid JSON|not a valid backup|not a valid thread archive": "The body is a random file.",
     "invalid span|is not a table": "What a span means depends on the body.",
     "no unfinished restore or migration": "It depends on the store.",
