@@ -77,19 +77,8 @@ def test_a_list_of_very_many_is_skipped_and_not_kept() -> None:
         body.take("json_pointer", "/200001")
 
 
-@pytest.mark.parametrize(
-    "query",
-    ["$[?$[?$[?@.id == 1]]]", "$[?$ == $]", "$..[?@..[?@..id]]", "$[?search($.x, '(a+)+$')]"],
-)
-def test_a_query_that_multiplies_ends(query: str) -> None:
-    """Promise L2: JSONPath is bounded."""
-    rows = b",".join(b'{"id":%d,"in":[[{"id":1}]]}' % number for number in range(20_000))
-
-    in_time(Counted(b"[" + rows + b"]", "json"), "json_path", query)
-
-
 def test_what_is_too_large_for_a_query_names_the_limit() -> None:
-    with pytest.raises(TooLarge, match="a JSON pointer has no limit"):
+    with pytest.raises(TooLarge, match="a JSON pointer takes more"):
         Counted(b"[" + b" " * (17 * MIB) + b"]", "json").take("json_path", "$[0]")
 
 

@@ -1,24 +1,31 @@
 """JSONPath (RFC 9535) queries: every selected value with its pointer.
 
-Rule: only what is shown is built. Once the budget is used, further results are counted, but neither
-formatted nor encoded; of a long value only the beginning is encoded.
+python-jsonpath parses and evaluates a query. It limits neither steps nor time, so this runs only in
+a parser process, which is ended (bounded/bodies.py).
+
+Rule: only what is shown is formatted. Once the budget is used, further results are counted, but
+neither formatted nor encoded; of a long value only the beginning is encoded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import msgspec
+from jsonpath import JSONPath, JSONPathEnvironment, JSONPathMatch
+from jsonpath.exceptions import JSONPathError
+from jsonpath.function_extensions import Match, Search
 from msgspec import Struct
 
+from contextrelay.content.grep.match import compile_pattern
 from contextrelay.content.slicing.fit import FittedPiece, bytes_for, fit_lines
 from contextrelay.content.slicing.json_pointer import is_lines, json_of, lines_of, not_json
-from contextrelay.content.slicing.json_query import CHARS_A_STEP, Link, Place, Query
 from contextrelay.content.slicing.source import SliceSource
 from contextrelay.documents.pointer import spell
 from contextrelay.documents.values import is_list, is_object
-from contextrelay.errors import TooLarge
+from contextrelay.errors import Invalid, TooLarge
 from contextrelay.limits import LINE_BYTES_SHOWN, MIB, POINTER_CHARS_MAX
 
 JSON_PATH_BYTES_MAX = 16 * MIB
@@ -34,25 +41,30 @@ def take_by_path(source: SliceSource, query: str, tokens_max: int) -> FittedPiec
         Invalid: the query is invalid, or the body is not JSON.
         TooLarge: the body or the query exceeds a limit.
     """
-    asked = Query(query, _document(source))
-    places = asked.places()
+    found = _selected(query, _document(source))
     shown: list[_Line] = []
-    following: Place | None = None
+    following: JSONPathMatch | None = None
     room = bytes_for(tokens_max)
-    for place in places:
-        if room <= 0 or len(shown) >= JSON_PATH_MATCHES_MAX:
-            following = place
-            break
-        shown.append(_line(asked, place))
-        room -= len(shown[-1].text)
+    known, is_more = 0, False
+    try:
+        for match in found:
+            known += 1
+            if following is None and room > 0 and len(shown) < JSON_PATH_MATCHES_MAX:
+                shown.append(_line(match))
+                room -= len(shown[-1].text)
+            else:
+                following = following or match
+                is_more = known > JSON_PATH_MATCHES_MAX
+            if is_more:
+                known -= 1
+                break
+    except RecursionError as error:
+        raise _too_deep() from error
     text, count = fit_lines([each.text for each in shown], tokens_max)
     if not shown:
         return FittedPiece(at=query, text="", notes=("no matches",))
-    if count == len(shown) and following is None:
+    if count == known:
         return FittedPiece(at=query, text=text, notes=_notes(shown))
-    known, is_more = len(shown), False
-    if following is not None:
-        known, is_more = _counted(places, known)
     first = shown[count].pointer if count < len(shown) else _pointer(following)
     many = f"{'more than ' if is_more else ''}{known:,}"
     return FittedPiece(
@@ -64,28 +76,117 @@ def take_by_path(source: SliceSource, query: str, tokens_max: int) -> FittedPiec
     )
 
 
+def _selected(query: str, document: Any) -> Iterator[JSONPathMatch]:
+    """Yield what a query selects, in order.
+
+    Raises:
+        Invalid: the query is invalid.
+    """
+    hint = "use RFC 9535 syntax, for example $.orders[?@.total > 100].id"
+    try:
+        parsed = _Environment(strict=True).compile(query)
+    except RecursionError as error:
+        raise _too_deep() from error
+    except JSONPathError as error:
+        why = error.args[0] if error.args else error
+        raise Invalid(f"invalid JSONPath query: {why}", hint) from error
+    except (ValueError, OverflowError) as error:
+        raise Invalid("invalid JSONPath query: a number is too large", hint) from error
+    if not isinstance(parsed, JSONPath):
+        raise Invalid("invalid JSONPath query: more than one query", hint)
+    # Not `finditer`, which would parse a document that is a string.
+    found: Any = [
+        _Match(filter_context={}, obj=document, parent=None, path="", parts=(), root=document)
+    ]
+    for segment in parsed.segments:
+        found = segment.resolve(found)
+    return iter(found)
+
+
+def _too_deep() -> Invalid:
+    return Invalid(
+        "the query or the document is nested too deeply", "name the path explicitly, without `..`"
+    )
+
+
+class _Match(JSONPathMatch):
+    """A selected value, without its path as text and without the values below it."""
+
+    def add_child(self, *children: JSONPathMatch) -> None:
+        """Do not keep every selected value in memory."""
+
+    def new_child(self, obj: object, key: int | str) -> JSONPathMatch:
+        # The path as text would be built for every match, with names of any length.
+        parts = (*self.parts, key)
+        return _Match(filter_context={}, obj=obj, parent=None, path="", parts=parts, root=self.root)
+
+
+class _Environment(JSONPathEnvironment):
+    """RFC 9535, with patterns in RE2, whose time is linear."""
+
+    def setup_function_extensions(self) -> None:
+        super().setup_function_extensions()
+        self.function_extensions["match"] = _FullMatch()
+        self.function_extensions["search"] = _Search()
+
+    def getitem(self, obj: Any, key: Any) -> Any:
+        """Return items of a list or members of an object; a slice of a string selects nothing."""
+        return () if isinstance(obj, str) else super().getitem(obj, key)
+
+    def _eq(self, left: object, right: object) -> bool:
+        """Tell numbers from booleans inside of lists and objects too."""
+        return super()._eq(left, right) and _is_same(left, right)
+
+
+def _is_same(left: Any, right: Any) -> bool:
+    """Compare two values that Python considers equal, but where 1 and true may be exchanged."""
+    if is_list(left) and is_list(right):
+        return all(map(_is_same, left, right))
+    if is_object(left) and is_object(right):
+        return all(_is_same(each, right[name]) for name, each in left.items())
+    return isinstance(left, bool) == isinstance(right, bool)
+
+
+class _FullMatch(Match):
+    """The function `match`."""
+
+    def __call__(self, value: object, pattern: object) -> bool:
+        return _finds("fullmatch", value, pattern)
+
+
+class _Search(Search):
+    """The function `search`."""
+
+    def __call__(self, value: object, pattern: object) -> bool:
+        return _finds("search", value, pattern)
+
+
+def _finds(way: str, value: object, pattern: object) -> bool:
+    if not isinstance(value, str) or not isinstance(pattern, str):
+        return False
+    compiled = _compiled(pattern)
+    return compiled is not None and bool(getattr(compiled, way)(value.encode("utf-8", "replace")))
+
+
+@lru_cache(maxsize=32)
+def _compiled(pattern: str) -> Any:
+    """Compile a pattern; an invalid one matches nothing (RFC 9535)."""
+    try:
+        return compile_pattern(pattern)
+    except Invalid:
+        return None
+
+
 class _Line(Struct, frozen=True):
     pointer: str
     text: str
     is_folded: bool
 
 
-def _counted(places: Iterator[Place], known: int) -> tuple[int, bool]:
-    """Count the remaining results; also return whether the count is a minimum."""
-    try:
-        while known < JSON_PATH_MATCHES_MAX:
-            known += 1
-            if next(places, None) is None:
-                return known, False
-    except TooLarge:
-        pass  # The results shown are correct, and the reply says that there are more.
-    return known, True
-
-
-def _line(asked: Query, place: Place) -> _Line:
-    value, pointer = place[0], _pointer(place)
-    asked.count(len(pointer) // CHARS_A_STEP)
-    head, is_folded = _head(asked, value)
+def _line(match: JSONPathMatch) -> _Line:
+    value: Any = match.obj
+    pointer = _pointer(match)
+    head, is_folded = _head(value)
     if is_folded and (is_list(value) or is_object(value)):
         head += f" [… more of {len(value):,} {'items' if is_list(value) else 'members'}]"
     elif is_folded:
@@ -93,23 +194,17 @@ def _line(asked: Query, place: Place) -> _Line:
     return _Line(pointer, f"{pointer}\t{head}\n", is_folded)
 
 
-def _pointer(place: Place | None) -> str:
-    link: Link = None if place is None else place[1]
-    keys: list[str] = []
-    while link is not None:
-        link, key = link
-        keys.append(str(key))
-    return spell(keys[::-1])
+def _pointer(match: JSONPathMatch | None) -> str:
+    return "" if match is None else spell([str(part) for part in match.parts])
 
 
-def _head(asked: Query, value: Any) -> tuple[str, bool]:
+def _head(value: Any) -> tuple[str, bool]:
     """Return the JSON of a value up to LINE_BYTES_SHOWN, and whether it was cut."""
     parts: list[str] = []
     chars = 0
     for part in _encoded(value):
         parts.append(part)
         chars += len(part)
-        asked.count(1)
         if chars > LINE_BYTES_SHOWN:
             return "".join(parts)[:LINE_BYTES_SHOWN], True
     return "".join(parts), False
@@ -169,13 +264,13 @@ def _document(source: SliceSource) -> Any:
     if source.size_bytes > JSON_PATH_BYTES_MAX:
         raise TooLarge(
             f"{source.ref} is too large for JSONPath ({source.size_bytes:,} bytes)",
-            f"the limit is {JSON_PATH_BYTES_MAX:,} bytes; a JSON pointer has no limit",
+            f"the limit is {JSON_PATH_BYTES_MAX:,} bytes; a JSON pointer takes more",
         )
     body = json_of(source)
     if _memory_bytes(body) > JSON_PATH_ROOM_BYTES_MAX:
         raise TooLarge(
             f"{source.ref} has too many values for JSONPath",
-            f"the limit is {JSON_PATH_ROOM_BYTES_MAX:,} bytes of them; a JSON pointer has no limit",
+            f"the limit is {JSON_PATH_ROOM_BYTES_MAX:,} bytes of them; a JSON pointer takes more",
         )
     try:
         if is_lines(source):

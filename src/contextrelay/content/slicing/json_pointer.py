@@ -1,11 +1,10 @@
 """JSON pointers: return the value at a position exactly as stored, byte for byte.
 
-The parser validates the body once without building values. Then the body is scanned once from the
-start: values off the path are skipped, and the scan descends along the path. If an object has a
-name twice, the last one counts, as for every other JSON reader here.
+The parser splits one level of the path at a time into its undecoded values. If an object has a name
+twice, the last one counts, as for every other JSON reader here.
 
-Rule: time is linear in the body and independent of the pointer's depth; memory is the body and the
-shown part.
+Rule: memory is one level of the path, about 70 bytes per item of a list and 220 per member of an
+object; the parser's process limits it (bounded/parser_child.py).
 """
 
 from __future__ import annotations
@@ -15,31 +14,23 @@ from collections.abc import Iterator
 from itertools import islice
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from contextrelay.content.slicing.fit import FittedPiece, bytes_for, fit_bytes
-from contextrelay.content.slicing.json_scan import (
-    LIST,
-    OBJECT,
-    Items,
-    Members,
-    rest_end,
-    value_end,
-    value_start,
-)
 from contextrelay.content.slicing.source import SliceSource
 from contextrelay.content.slicing.span import spell as spell_span
 from contextrelay.documents.pointer import parse, spell
 from contextrelay.documents.values import quote_value
-from contextrelay.errors import Invalid, NotFound, TooLarge
+from contextrelay.errors import Invalid, NotFound
+from contextrelay.limits import MIB
 
-# Maximum number of repetitions of a name in an object on the path; the last one counts.
-JSON_SAME_NAMES_MAX = 1_000
-
+# A longer value is shown without its names or the number of its items.
+JSON_COUNTED_BYTES_MAX = 4 * MIB
 
 _NAMES_SHOWN = 12
 _INDEX = re.compile(r"0|[1-9][0-9]{0,15}")
 _LINE = re.compile(rb"\S[^\n]*")
+_BLANKS = b" \t\r\n"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _JSON_LINES = "application/x-ndjson"
 
@@ -50,33 +41,31 @@ def take_at_pointer(source: SliceSource, pointer: str, tokens_max: int) -> Fitte
     Raises:
         Invalid: the pointer is invalid, or the body is not JSON.
         NotFound: there is no such value.
-        TooLarge: a name on the path is repeated too often.
     """
     tokens = parse(pointer)
     body = json_of(source)
-    start, stop = _place(source, body, tokens)
+    value = _value(source, body, tokens)
     room = bytes_for(tokens_max)
-    head = body[start : min(stop, start + room)]
-    text, kept = fit_bytes(head, tokens_max, is_end=stop - start <= room)
-    if kept == stop - start:
+    text, kept = fit_bytes(bytes(value[:room]), tokens_max, is_end=len(value) <= room)
+    if kept == len(value):
         return FittedPiece(at=pointer, text=text)
-    # Offsets are those of the stored body, which may start with a byte order mark.
-    before = source.size_bytes - len(body)
-    rest = f"{stop - start - kept:,} of {stop - start:,} bytes of {pointer or 'the document'}"
+    # If the same value occurs earlier, its bytes are the same too. Offsets are those of the stored
+    # body, which may start with a byte order mark.
+    start = body.find(value) + source.size_bytes - len(body)
+    rest = f"{len(value) - kept:,} of {len(value):,} bytes of {pointer or 'the document'}"
     return FittedPiece(
         at=pointer,
         text=text,
         left_out=rest,
-        next_args={"bytes": spell_span(before + start + kept, before + stop)},
-        notes=() if not tokens and is_lines(source) else _inside(body, start),
+        next_args={"bytes": spell_span(start + kept, start + len(value))},
+        notes=() if not tokens and is_lines(source) else _inside(value),
     )
 
 
 def json_of(source: SliceSource) -> bytes:
     """Return a body that is declared as JSON, or looks like it, without its byte order mark."""
     body = source.bytes_of(0, source.size_bytes).removeprefix(_BYTE_ORDER_MARK)
-    first = value_start(body, 0)
-    if source.type != "json" and body[first : first + 1] not in (b"{", b"["):
+    if source.type != "json" and body.lstrip(_BLANKS)[:1] not in (b"{", b"["):
         raise Invalid(
             f"{source.ref} is not JSON (type {source.type})",
             f"read lines instead: relay get {source.ref[:8]} --lines 1:40",
@@ -105,97 +94,47 @@ def not_json(source: SliceSource, error: Exception) -> Invalid:
     return Invalid(f"{source.ref} is not JSON: {error}", hint)
 
 
-def _check(source: SliceSource, raw: memoryview) -> None:
-    """Refuse a body that is not JSON, or is nested too deeply."""
+def _value(source: SliceSource, body: bytes, tokens: tuple[str, ...]) -> memoryview:
+    """Return the value at a pointer, as stored."""
+    value, depth = memoryview(body.strip(_BLANKS)), 0
     try:
-        msgspec.json.decode(raw, type=Raw)
+        if is_lines(source):
+            if not tokens:
+                return memoryview(body.strip())
+            index = int(tokens[0]) if _INDEX.fullmatch(tokens[0]) else None
+            line = None if index is None else next(islice(lines_of(body), index, None), None)
+            if line is None:
+                raise _missing(tokens[:1], _items(sum(1 for _ in lines_of(body))))
+            value, depth = memoryview(line.rstrip()), 1
+        if depth == len(tokens):
+            msgspec.json.decode(value, type=Raw)
+        while depth < len(tokens):
+            depth += 1
+            value = _child(value, tokens[:depth])
     except (RecursionError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise not_json(source, error) from None
+    return value
 
 
-def _place(source: SliceSource, body: bytes, tokens: tuple[str, ...]) -> tuple[int, int]:
-    """Return start and end of the value at a pointer."""
-    depth = start = 0
-    if is_lines(source):
-        if not tokens:
-            start = value_start(body, 0)
-            return start, max(start, len(body.rstrip()))
-        index = int(tokens[0]) if _INDEX.fullmatch(tokens[0]) else None
-        line = None if index is None else next(islice(_LINE.finditer(body), index, None), None)
-        if line is None:
-            raise _missing(tokens[:1], _items(sum(1 for _ in _LINE.finditer(body))))
-        start, stop = line.span()
-        depth = 1
-        _check(source, memoryview(body)[start:stop])
-    else:
-        _check(source, memoryview(body))
-    found = _Descent(body, tokens).below(value_start(body, start), depth, needs_end=False)
-    if found.missing is not None:
-        raise found.missing
-    return found.start, found.stop
+def _child(value: memoryview, path: tuple[str, ...]) -> memoryview:
+    """Return the value of the last name or index of a path."""
+    token = path[-1]
+    if _first(value) == b"{":
+        members = msgspec.json.decode(value, type=dict[str, Raw])
+        if token not in members:
+            raise _missing(path, _names(members))
+        return memoryview(members[token])
+    if _first(value) == b"[":
+        items = msgspec.json.decode(value, type=list[Raw])
+        if not _INDEX.fullmatch(token) or int(token) >= len(items):
+            raise _missing(path, _items(len(items)))
+        return memoryview(items[int(token)])
+    msgspec.json.decode(value, type=Raw)
+    raise _missing(path, "is not an object or list")
 
 
-class _Found(Struct, frozen=True):
-    """The value at a pointer, or why it does not exist; and the end of the searched value."""
-
-    end: int
-    start: int = 0
-    stop: int = 0
-    missing: NotFound | None = None
-
-
-class _Descent:
-    """Follows a pointer through a valid document, reading each byte once."""
-
-    def __init__(self, raw: bytes, tokens: tuple[str, ...]) -> None:
-        self._raw = raw
-        self._tokens = tokens
-        self._same_names = 0
-
-    def below(self, at: int, depth: int, needs_end: bool) -> _Found:
-        """Find the value for the tokens from `depth` on, inside the value that starts at `at`.
-
-        `needs_end`: also find the end of that value, because its object continues after it.
-        """
-        raw, tokens = self._raw, self._tokens
-        if depth == len(tokens):
-            stop = value_end(raw, at)
-            return _Found(stop, at, stop)
-        if raw[at] == LIST:
-            return self._in_list(at, depth, needs_end)
-        if raw[at] == OBJECT:
-            return self._in_object(at, depth)
-        missing = _missing(tokens[: depth + 1], "is not an object or list")
-        return _Found(value_end(raw, at), missing=missing)
-
-    def _in_list(self, at: int, depth: int, needs_end: bool) -> _Found:
-        token = self._tokens[depth]
-        items = Items(self._raw, at)
-        start = items.skip(int(token) if _INDEX.fullmatch(token) else None)
-        if start is None:
-            missing = _missing(self._tokens[: depth + 1], _items(items.count))
-            return _Found(items.at, missing=missing)
-        found = self.below(start, depth + 1, needs_end)
-        if not needs_end:
-            return found
-        return _Found(rest_end(self._raw, found.end), found.start, found.stop, found.missing)
-
-    def _in_object(self, at: int, depth: int) -> _Found:
-        members = Members(self._raw, at, _NAMES_SHOWN)
-        found: _Found | None = None
-        while (start := members.find(self._tokens[depth])) is not None:
-            self._same_names += found is not None
-            if self._same_names > JSON_SAME_NAMES_MAX:
-                raise TooLarge(
-                    f"{quote_value(spell(self._tokens[: depth + 1]))} is repeated too often",
-                    f"the limit is {JSON_SAME_NAMES_MAX:,} of the same name; find it with grep",
-                )
-            found = self.below(start, depth + 1, needs_end=True)
-            members.at = found.end
-        if found is None:
-            missing = _missing(self._tokens[: depth + 1], _names(members))
-            return _Found(members.at, missing=missing)
-        return _Found(members.at, found.start, found.stop, found.missing)
+def _first(value: memoryview) -> bytes:
+    return bytes(value[:1])
 
 
 def _missing(path: tuple[str, ...], why: str) -> NotFound:
@@ -207,23 +146,21 @@ def _items(count: int) -> str:
     return f"is a list {f'with items 0 to {count - 1:,}' if count else 'without items'}"
 
 
-def _names(members: Members) -> str:
+def _names(members: dict[str, Raw]) -> str:
     """Return the first names of an object, and the number of further ones."""
-    if not members.count:
+    if not members:
         return "is empty"
-    more = members.count - len(members.names)
-    names = ", ".join(map(quote_value, members.names))
-    return f"has {names}{f' and {more:,} more' if more else ''}"
+    more = len(members) - _NAMES_SHOWN
+    names = ", ".join(map(shown, islice(members, _NAMES_SHOWN)))
+    return f"has {names}{f' and {more:,} more' if more > 0 else ''}"
 
 
-def _inside(raw: bytes, at: int) -> tuple[str, ...]:
+def _inside(value: memoryview) -> tuple[str, ...]:
     """Return the names inside a value that is too long, so that the reader can go deeper."""
-    if raw[at] == OBJECT:
-        members = Members(raw, at, _NAMES_SHOWN)
-        members.find(None)
-        return (f"an object that {_names(members)}",)
-    if raw[at] == LIST:
-        items = Items(raw, at)
-        items.skip()
-        return (f"a list of {items.count:,}",)
+    if len(value) > JSON_COUNTED_BYTES_MAX:
+        return ()
+    if _first(value) == b"{":
+        return (f"an object that {_names(msgspec.json.decode(value, type=dict[str, Raw]))}",)
+    if _first(value) == b"[":
+        return (f"a list of {len(msgspec.json.decode(value, type=list[Raw])):,}",)
     return ()
