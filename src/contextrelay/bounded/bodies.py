@@ -1,8 +1,8 @@
 """Limits of time and memory for parsing untrusted bodies.
 
-A small body is parsed in this process. A larger one is sent to a child process
-(bounded/parser_pool.py). If that exceeds its limits, only the first part is parsed; if that fails
-too, its lines are shown. The answer notes it.
+A small body is parsed in this process, unless a grammar reads it. Any other is sent to a child
+process (bounded/parser_pool.py). If that exceeds its limits, only the first part is parsed; if that
+fails too, its lines are shown. The answer notes it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from contextrelay.bounded.parser_pool import TaskOutcome, run
 from contextrelay.content.grep.records import RecordQuery, Records, is_quick, records
+from contextrelay.content.outline import needs_grammar
 from contextrelay.content.overview import BodyOverview, OutlineRequest, see, see_lines
 from contextrelay.content.search.passages import Index, Indexing, index_body
 from contextrelay.content.slicing.slice import Take, take_from
@@ -64,7 +65,7 @@ _lines_lock = threading.Lock()
 def look_within_bounds(asked: OutlineRequest, read: Read) -> tuple[BodyOverview, bool]:
     """Return an overview of a body, and whether it is reproducible and so worth caching."""
     size_bytes = min(asked.size_bytes, OUTLINE_BYTES_MAX)
-    if size_bytes <= LOOK_INLINE_BYTES_MAX:
+    if size_bytes <= LOOK_INLINE_BYTES_MAX and not needs_grammar(asked.media_type):
         return see(asked, b"".join(read(0, size_bytes))), True
     outcome = _looked(asked, read, size_bytes, LOOK_CPU_S_MAX)
     if outcome.stopped is None:
@@ -100,7 +101,9 @@ def take_within_bounds(asked: Take, read: Read) -> Piece:
         Broken: the parser failed.
         RelayError: as `take` does.
     """
-    if asked.size_bytes <= LOOK_INLINE_BYTES_MAX and asked.selector.way != "json_path":
+    way = asked.selector.way
+    needs_child = way == "json_path" or (way == "symbol" and needs_grammar(asked.media_type))
+    if asked.size_bytes <= LOOK_INLINE_BYTES_MAX and not needs_child:
         return take_from(asked, b"".join(read(0, asked.size_bytes)))
     body = (asked.size_bytes, lambda: read(0, asked.size_bytes))
     outcome = run("take", asked, [body], SLICE_CPU_S_MAX)

@@ -131,8 +131,10 @@ def main() -> NoReturn:
 
 def _load() -> None:
     """Load what requests need, so that none is charged for it."""
+    from contextrelay.content.outline.code.grammars import allow
     from contextrelay.content.tokens import count_tokens
 
+    allow()
     import_module("contextrelay.content.overview")
     import_module("contextrelay.content.search.passages")
     import_module("contextrelay.content.slicing.slice")

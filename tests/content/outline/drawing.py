@@ -5,8 +5,12 @@ from __future__ import annotations
 from contextrelay.content.artifact_type import artifact_type
 from contextrelay.content.description import Description
 from contextrelay.content.outline import outline
+from contextrelay.content.outline.code import grammars
 from contextrelay.content.source import Source
 from contextrelay.model.inspect import Shape
+
+# In a parser process, grammars are always allowed.
+grammars.allow()
 
 
 def outlined(body: str | bytes, name: str, tokens_max: int = 500) -> Shape:

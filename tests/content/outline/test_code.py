@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from contextrelay.content.outline.code import brackets, c, script
+from contextrelay.content.outline import GRAMMAR_TYPES
+from contextrelay.content.outline.code import c, grammars
 from tests.content.outline.drawing import outlined
 from tests.content.slicing.sources import Counted
 from tests.rigs import length
@@ -132,11 +133,13 @@ DEFINED = {
 @pytest.mark.parametrize(("name", "defined"), DEFINED.items())
 def test_all_that_is_defined_is_shown_and_nothing_else(name: str, defined: str) -> None:
     """Promise L1: not what stands in comments, strings, templates or the bodies of functions."""
-    module = c if name == "a.c" else script
-    code, _ = module.read(FILES[name])
-    found = {each.name.rpartition(".")[2] for each in code.found if each.kind != "test"}
+    if name == "a.c":
+        all_found = c.read(FILES[name])[0].found
+    else:
+        all_found = grammars.read(MEDIA_TYPES[name], name, FILES[name], "") or []
+    found = {each.name.rpartition(".")[2] for each in all_found if each.kind != "test"}
 
-    assert found - {"exports", "Door"} == set(defined.split())
+    assert found - {"exports", "Door", "a"} == set(defined.split())
     text = outlined(FILES[name], name).text
     assert all(each in text for each in defined.split())
 
@@ -171,10 +174,9 @@ def test_code_that_never_ends_what_it_begins_is_read_in_one_pass(part: str) -> N
     text = part * (SIZE // len(part))
     started = time.process_time()
 
-    for module in (c, script):
-        code, _ = module.read(text)
-        assert len(code.found) <= 20_000
+    code, _ = c.read(text)
 
+    assert len(code.found) <= 20_000
     assert time.process_time() - started < S_MAX
 
 
@@ -275,14 +277,14 @@ exports.second = hidden;
 
 def test_what_is_exported_is_shown_whatever_its_value_is() -> None:
     """Promise L1: and what has no room is counted."""
-    text = outlined(EXPORTS, "a.js").text
+    text = outlined(EXPORTS, "a.ts").text
 
     assert "Button:1, defaults:4" in text
     assert "constant store:5, open():5" in text
     assert "constant First:8" in text
     assert "hidden" not in text
     assert "second" not in text
-    assert Counted(EXPORTS.encode(), "code", "text/javascript", "a.js").take(
+    assert Counted(EXPORTS.encode(), "code", "text/x-typescript", "a.ts").take(
         "symbol", "First"
     ).text == "".join(EXPORTS.splitlines(keepends=True)[7:10])
     many = "".join(f"export const SomeSchemaOfPart{n} = z.object({{}});\n" for n in range(300))
@@ -312,14 +314,26 @@ def test_minified_code_is_no_list_of_its_bodies() -> None:
     assert "return" not in text
 
 
-def test_code_with_too_many_statements_says_how_far_it_was_read(
+def test_code_that_is_parsed_in_part_says_how_far_it_was_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Promise L1: a cut is said."""
-    monkeypatch.setattr(brackets, "OUTLINE_STATEMENTS_MAX", 20_000)
+    monkeypatch.setattr(grammars, "GRAMMAR_BYTES_MAX", 50_000)
     text = outlined("a();\n" * 30_000, "a.js").text
 
     assert ", read up to line 10001" in text
+
+
+def test_the_types_with_a_grammar_are_sent_to_a_parser_process() -> None:
+    assert set(GRAMMAR_TYPES) == set(grammars.GRAMMARS)
+
+
+def test_a_process_that_cannot_be_ended_reads_by_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Promise L1: a grammar can hang on hostile text."""
+    monkeypatch.setattr(grammars, "_allowed", [])
+
+    assert grammars.read("text/javascript", "a.js", JAVASCRIPT, "") is None
+    assert "class Cart" in outlined(JAVASCRIPT, "a.js").text
 
 
 def test_a_private_member_is_found_by_its_name() -> None:

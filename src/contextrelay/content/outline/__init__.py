@@ -21,7 +21,7 @@ from contextrelay.model.inspect import Shape
 # parse the body. Plain text comes last and accepts everything.
 _MODULES: dict[ArtifactType, tuple[str, ...]] = {
     "json": ("json.notebook", "json.document"),
-    "code": ("code.python", "code.script", "code.c", "code.go", "code.by_line"),
+    "code": ("code.python", "code.grammars", "code.c", "code.by_line"),
     "markdown": ("markdown",),
     "log": ("log.lines",),
     "csv": ("table",),
@@ -33,6 +33,14 @@ _MODULES: dict[ArtifactType, tuple[str, ...]] = {
     "image": ("binary",),
     "pdf": ("binary",),
 }
+# Read by grammars (code/grammars.py), and so only in a parser process.
+GRAMMAR_TYPES = (
+    "text/javascript",
+    "text/x-typescript",
+    "text/x-go",
+    "text/x-java",
+    "text/x-rust",
+)
 # Types that no command prints.
 _SETTINGS = ("application/toml", "text/x-java-properties", "application/yaml")
 _OUTPUTS = ("json", "csv", "diff", "html", "markdown")
@@ -54,6 +62,11 @@ def outline(source: Source, kind: ArtifactType, tokens_max: int = OUTLINE_TOKENS
         value=value,
         patterns=fitted.patterns,
     )
+
+
+def needs_grammar(media_type: str) -> bool:
+    """Return True if a grammar reads this type."""
+    return media_type.partition(";")[0].strip().lower() in GRAMMAR_TYPES
 
 
 def draft_of(source: Source, kind: ArtifactType) -> OutlineDraft:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from difflib import get_close_matches
-from importlib import import_module
 
 from msgspec import Struct
 
@@ -22,13 +21,6 @@ from contextrelay.content.slicing.span import SliceRange
 from contextrelay.errors import NotFound, TooLarge
 from contextrelay.limits import OUTLINE_LINE_CHARS_MAX, PARSED_BYTES_MAX
 
-# Statement parsers, in content/outline/code.
-_READERS = {
-    "text/javascript": "script",
-    "text/x-typescript": "script",
-    "text/x-c": "c",
-    "text/x-go": "go",
-}
 _SHOWN_MAX = 8
 _COMPARED_MAX = 1_000
 _NAME_CHARS_MAX = 100
@@ -104,13 +96,16 @@ def _definitions(source: SliceSource, text: str, path: tuple[str, ...]) -> list[
             return []
         parts_max = max(len(path), _PATH_PARTS)
         return [_Definition(each.path(parts_max), each.first, each.last) for each in module.nodes]
-    reader = _READERS.get(source.media_type)
-    if reader is None:
-        return []
-    code, _ = import_module(f"contextrelay.content.outline.code.{reader}").read(text, wanted)
+    if source.media_type == "text/x-c":
+        from contextrelay.content.outline.code import c
+
+        found = c.read(text, wanted)[0].found
+    else:
+        from contextrelay.content.outline.code import grammars
+
+        found = grammars.read(source.media_type, name, text, wanted) or []
     return [
-        _Definition(_parts(f"{each.owner}.{each.name}"), each.first, each.last)
-        for each in code.found
+        _Definition(_parts(f"{each.owner}.{each.name}"), each.first, each.last) for each in found
     ]
 
 

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import re
 
-from contextrelay.content.outline.code.brackets import (
-    Code,
+from msgspec import Struct
+
+from contextrelay.content.outline.code.symbols import (
     CodeDefinition,
+    Definitions,
+    code_draft,
+    symbols_of,
 )
-from contextrelay.content.outline.code.masked import Directive, masked_c
-from contextrelay.content.outline.code.symbols import code_draft, symbols_of
 from contextrelay.content.outline.layout import OutlineDraft
 from contextrelay.content.source import Source
+from contextrelay.limits import OUTLINE_PIECES_MAX
 
+OUTLINE_STATEMENTS_MAX = 500_000
 _HEAD_CHARS_MAX = 4_000
 # The start of a statement: after macros on lines of their own.
 _BEGINS = re.compile(
@@ -277,3 +281,200 @@ class _Walk:
         found = CodeDefinition(kind, name, self._code.line(named_at), first)
         self._code.keep(found)
         return found
+
+
+# The text with comments, strings and directives masked, in lines of the same length
+
+_STRING = r'"(?:[^"\\\n]++|\\.)*+"?|' + r"'(?:[^'\\\n]++|\\.)*+'?"
+_COMMENT = r"/\*(?:[^*]++|\*(?!/))*+(?:\*/)?|//(?:[^\n\\]++|\\(?:\r?\n)?)*+"
+# A string that is kept.
+_PLAIN = r"(\"[\w./@:+~$?!*%&# -]{0,120}+\"|'[\w./@:+~$?!*%&# -]{0,120}+')"
+
+
+class Directive(Struct, frozen=True, gc=False):
+    """A C preprocessor directive: `define` or `include`, and its arguments."""
+
+    word: str
+    text: str
+    line: int
+    last: int
+
+
+_C = re.compile(
+    rf"{_PLAIN}|{_STRING}|{_COMMENT}|/"
+    rf"|\#(?:[^\n\\/]++|\\(?:\r?\n)?|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?|//[^\n]*+|/)*+",
+    re.DOTALL,
+)
+_DIRECTIVE = re.compile(r"#[ \t]*+([a-z_]*+)[ \t]*+([^\n]{0,300})")
+_BRANCHES_MAX = 20
+
+
+def masked_c(text: str) -> tuple[str, list[Directive]]:
+    """Return C without comments, strings and directives; and the directives.
+
+    Of `#if` branches the first is kept, if the braces that it opens are closed after it.
+    """
+    directives: list[Directive] = []
+    branches = _Branches()
+    counted = line = 0
+    kept: list[str] = branches.kept
+    at = 0
+    for token in _C.finditer(text):
+        if token.lastindex:
+            continue
+        start, end = token.span()
+        sign = text[start]
+        kept.append(text[at:start])
+        at = end
+        if sign == "/":
+            kept.append(" " + "\n" * text.count("\n", start, end) if end - start > 1 else "/")
+        elif sign != "#":
+            kept.append('""' + "\n" * text.count("\n", start, end))
+        else:
+            found = _DIRECTIVE.match(text, start)
+            assert found is not None
+            word = found[1]
+            if word in ("define", "include", "import"):
+                line += text.count("\n", counted, start)
+                counted = start
+                last = line + 1 + text.count("\n", start, end)
+                directives.append(Directive(word, found[2], line + 1, last))
+            elif word in _BRANCH_WORDS:
+                branches.turn(word)
+            kept.append("\n" * text.count("\n", start, end))
+    kept.append(text[at:])
+    branches.drop()
+    return "".join(kept), directives
+
+
+_BRANCH_WORDS = frozenset(("if", "ifdef", "ifndef", "else", "elif", "elifdef", "endif"))
+
+
+class _Branches:
+    """Tracks which code to keep of conditional branches, of which a compiler uses one."""
+
+    def __init__(self) -> None:
+        self.kept: list[str] = []
+        self._starts: list[tuple[int, int]] = []
+        """For each open branch: its start, and the start of the dropped part, or -1."""
+        self._deeper = 0
+
+    def turn(self, word: str) -> None:
+        """Process a directive that starts, switches or ends a branch."""
+        if word.startswith("if"):
+            if len(self._starts) < _BRANCHES_MAX and not self._deeper:
+                self._starts.append((len(self.kept), -1))
+            else:
+                self._deeper += 1
+        elif self._deeper:
+            self._deeper -= word == "endif"
+        elif self._starts:
+            start, dropped = self._starts[-1]
+            if dropped < 0 and word != "endif" and self._is_open(start):
+                self._starts[-1] = start, len(self.kept)
+            elif word == "endif":
+                self.drop()
+
+    def drop(self) -> None:
+        """End the last branch: only the line ends of its dropped part remain."""
+        if not self._starts:
+            return
+        _, dropped = self._starts.pop()
+        if dropped >= 0:
+            lines = sum(each.count("\n") for each in self.kept[dropped:])
+            self.kept[dropped:] = ["\n" * lines]
+
+    def _is_open(self, start: int) -> bool:
+        part = self.kept[start:]
+        return sum(each.count("{") - each.count("}") for each in part) != 0
+
+
+# Matching brackets
+
+
+def _near(opens: str, closes: str) -> str:
+    """Return a pattern for the content of brackets, nested up to four levels."""
+    plain = rf"[^{opens}{closes}]"
+    inner = rf"{opens}{plain}*+{closes}"
+    for _ in range(3):
+        inner = rf"{opens}(?:{plain}++|{inner})*+{closes}"
+    return inner
+
+
+_PAIRS = {"{": (r"\{", r"\}"), "(": (r"\(", r"\)"), "[": (r"\[", r"\]")}
+_NEAR = {sign: re.compile(_near(*pair)) for sign, pair in _PAIRS.items()}
+# Short brackets in one step, other brackets one by one.
+_SIGNS = {
+    sign: re.compile(rf"{_near(*pair)}|[{pair[0]}{pair[1]}]") for sign, pair in _PAIRS.items()
+}
+_ENDS_MAX = 1_000
+_SPACES = re.compile(r"\s++")
+_SIGNATURE_CHARS_MAX = 400
+
+
+class Code(Definitions):
+    """A masked text and the definitions found in it."""
+
+    def __init__(self, text: str, wanted: str | None) -> None:
+        super().__init__(wanted)
+        self.text = text
+        self._steps_left = OUTLINE_STATEMENTS_MAX
+        self._counted, self._line = 0, 1
+        self._ends: dict[int, int] = {}
+        """Cached positions of closing brackets, because they may be looked up again."""
+        self._open: set[str] = set()
+        """Kinds of brackets with an unclosed one."""
+
+    def goes_on(self) -> bool:
+        """Return False once the limit is reached; called for each statement and bracket."""
+        self._steps_left -= 1
+        return self._steps_left >= 0
+
+    def read_to(self, at: int) -> None:
+        """Record where reading ended."""
+        if at < len(self.text):
+            self.note = f"read up to line {self.line(at)}"
+
+    def ends(self, found: CodeDefinition, at: int) -> None:
+        """Set the last line of a definition."""
+        if not self.is_outline:
+            found.last = self.line(at)
+
+    def line(self, at: int) -> int:
+        """Return the line of a position; positions are passed in nearly ascending order."""
+        if at >= self._counted:
+            self._line += self.text.count("\n", self._counted, at)
+        else:
+            self._line -= self.text.count("\n", at, self._counted)
+        self._counted = at
+        return self._line
+
+    def signature(self, start: int, stop: int) -> str:
+        """Return a piece of code on one line, or "" if no outline shows it."""
+        if self.is_outline and len(self.found) > OUTLINE_PIECES_MAX:
+            return ""
+        return _SPACES.sub(" ", self.text[start : min(stop, start + _SIGNATURE_CHARS_MAX)]).strip()
+
+    def end(self, at: int) -> int:
+        """Return the position after the closing bracket, or 0 if there is none."""
+        sign = self.text[at]
+        near = _NEAR[sign].match(self.text, at)
+        if near is not None:
+            return near.end()
+        if sign in self._open:
+            return 0
+        if at in self._ends:
+            return self._ends[at]
+        depth = 1
+        for each in _SIGNS[sign].finditer(self.text, at + 1):
+            start, end = each.span()
+            if end - start > 1:
+                continue
+            depth += 1 if self.text[start] == sign else -1
+            if not depth:
+                if len(self._ends) > _ENDS_MAX:
+                    self._ends.clear()
+                self._ends[at] = end
+                return end
+        self._open.add(sign)
+        return 0

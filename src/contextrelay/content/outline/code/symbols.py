@@ -7,10 +7,47 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from contextrelay.content.outline.code.brackets import CodeDefinition
 from contextrelay.content.outline.layout import JOINED, OutlineDraft, OutlinePiece, quoted
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX
+
+DEFINITIONS_MAX = 20_000
+
+
+class CodeDefinition(Struct, gc=False):
+    """A definition and its lines."""
+
+    kind: str
+    name: str
+    line: int
+    first: int
+    """Where it begins, including decorators and its type."""
+    last: int = 0
+    signature: str = ""
+    owner: str = ""
+    """The class or type that it is a member of, "" for none."""
+    is_local: bool = False
+
+
+class Definitions:
+    """The definitions found in a file; with a limit, unless one is requested by name."""
+
+    def __init__(self, wanted: str | None) -> None:
+        self.found: list[CodeDefinition] = []
+        self.more: Counter[str] = Counter()
+        """Number of definitions beyond the limit, by kind."""
+        self.note = ""
+        """How far the text was read, if not to the end."""
+        self.is_outline = wanted is None
+        """Whether start and end lines can be omitted."""
+        self._wanted = wanted
+
+    def keep(self, definition: CodeDefinition) -> None:
+        """Add a definition, unless the limit is reached and it was not requested."""
+        if len(self.found) < DEFINITIONS_MAX or definition.name == self._wanted:
+            self.found.append(definition)
+        else:
+            self.more["method" if definition.owner else definition.kind] += 1
 
 
 class Symbol(Struct, frozen=True):
@@ -44,7 +81,7 @@ def symbols_of(definitions: Iterable[CodeDefinition]) -> list[Symbol]:
     symbols: list[Symbol] = []
     before = ("", "")
     for each in definitions:
-        if before != (each.owner, each.name):
+        if before != (each.owner, each.name) or each.kind == "impl":
             is_member = bool(each.owner)
             symbols.append(
                 Symbol(
