@@ -1,7 +1,7 @@
-"""Code by lines: lines that look like definitions, for languages without a parser of their own.
+"""Code by lines: lines that look like definitions, for languages without a parser.
 
-No grammar: tree-sitter parsers take minutes for a few kilobytes of hostile text, and their time
-limit does not stop them (docs/decisions/0014). These patterns take linear time on any input.
+Also for languages with a grammar, if it may not run in this process or was stopped. These patterns
+take linear time on any input.
 """
 
 from __future__ import annotations

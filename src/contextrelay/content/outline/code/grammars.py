@@ -92,7 +92,7 @@ GRAMMARS = {
         "tree_sitter_java",
         "language",
         _JAVA,
-        "enum_body_declarations",
+        ("enum_body_declarations",),
         "import_declaration",
     ),
     "text/x-rust": _Grammar(
