@@ -22,7 +22,7 @@ from typing import Any
 from bench.measure import Curve, Result, Skipped, interleaved, timed
 from bench.quality.locomo import read_talks
 from bench.search import PASSAGES_EACH, QUERIES, Texts
-from contextrelay.content.search.bm25 import length_of
+from contextrelay.content.search.passages import length_of
 from contextrelay.content.search.words import IRREGULAR, query_words, stem, words
 from contextrelay.core.search_index import rank
 from contextrelay.documents.args_schema import validate_args

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from contextrelay.content.untrusted.prefilter import Prefilter, compiled
+from contextrelay.content.untrusted.phrases import Prefilter, compiled
 from contextrelay.model.artifact import ArtifactType
 
 Guess = tuple[ArtifactType, str]

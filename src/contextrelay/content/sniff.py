@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import msgspec
 
@@ -20,12 +22,182 @@ from contextrelay.content.language import (
     language,
     shebang,
     without_comments,
+    without_strings,
     without_traces,
 )
-from contextrelay.content.separated import headed_table, plain_table
-from contextrelay.content.settings import settings
 from contextrelay.content.source import without_colours
 from contextrelay.limits import HEAD_BYTES_MAX
+
+_ROWS_MIN, _ROWS_MAX = 3, 50
+# The start of a YAML line: a key, a list entry or a document marker.
+_YAML_ROW = re.compile(r"---|%YAML|\.\.\.|- |-$|[\w.\"'/$@-][\w .\"'/$@-]{0,80}:(?:\s|$)|[\]}]")
+_YAML_KEY = re.compile(r"( *)(?:- )*[\w.\"'/$@-]{1,80}:(?:\s|$)")
+_FLAT_KEY = re.compile(r"([a-z_][\w.-]*):(?:\s|$)")
+_FLAT_KEYS_MIN = 5
+_INI_SECTION = re.compile(r"\[{1,2}[\w .:\"'/@*+#-]{1,120}\]{1,2}\s*(?:[#;].*)?$")
+_INI_KEY = re.compile(r"([\w.\"'/*@:$\[\]-]{1,120})\s*=")
+# Values in TOML syntax, with their types.
+_TYPED = re.compile(r"[^=]{1,120}=\s*(?:[\"'\[{]|true\b|false\b|-?\d)")
+# Comments, and template tags on lines of their own.
+_ASIDE = re.compile(r"\s*(?:[#;!]|\{\{|\{%)")
+_SETTINGS_SHARE = 0.9
+_YAML_SHARE, _YAML_BEGUN_SHARE = 0.3, 0.1
+
+
+def settings(rows: list[str]) -> Guess | None:
+    """Return the type of settings in the rows, or None."""
+    text = "\n".join(rows)
+    if text.count("=") < 2 and text.count(":") < _ROWS_MIN:
+        return None
+    rows = [row for row in rows if not _ASIDE.match(row)]
+    if '"""' in text or "'''" in text:
+        rows = without_strings(rows)
+    return _named(list(islice(_logical_rows(rows), _ROWS_MAX))) or _yaml(rows[:_ROWS_MAX])
+
+
+def _outer(rows: list[str]) -> list[str]:
+    return [row for row in rows if not row[0].isspace() and row[0] not in "]})\"'"]
+
+
+def _named(rows: list[str]) -> Guess | None:
+    """Detect `name = value`, with or without sections."""
+    outer = _outer(rows)
+    if len(outer) < _ROWS_MIN:
+        return None
+    if sum("=" in row or row[0] == "[" for row in outer) < _SETTINGS_SHARE * len(outer):
+        return None
+    sections = sum(_INI_SECTION.match(row) is not None for row in outer)
+    keys = [match[1] for row in outer if (match := _INI_KEY.match(row))]
+    if len(keys) + sections < _SETTINGS_SHARE * len(outer) or len(keys) <= 1:
+        return None
+    if sections:
+        return "text", "application/toml"
+    # The same names in each row are records; a `;` at the end means code.
+    is_code = sum(row.endswith((";", "{")) for row in outer) > len(outer) // 4
+    is_set = not is_code and len(set(keys)) > len(keys) // 2
+    if not is_set:
+        return None
+    is_typed = all(map(_TYPED.match, outer))
+    return "text", "application/toml" if is_typed else "text/x-java-properties"
+
+
+def _yaml(rows: list[str]) -> Guess | None:
+    if not all(map(_YAML_ROW.match, _outer(rows))):
+        return None
+    found = [match for row in rows if (match := _YAML_KEY.match(row)) is not None]
+    # A single level of `name: value` may be headers, or a dialogue.
+    is_nested = len({len(match[1]) for match in found}) > 1
+    flat = {match[1] for row in rows if (match := _FLAT_KEY.match(row))}
+    # With a document marker, the rest may be mostly long texts.
+    is_begun = bool(rows) and rows[0].startswith(("---", "%YAML"))
+    share = _YAML_BEGUN_SHARE if is_begun else _YAML_SHARE
+    is_yaml = is_nested and len(found) >= max(_ROWS_MIN, share * len(rows))
+    is_flat = len(flat) >= max(_FLAT_KEYS_MIN, _SETTINGS_SHARE * len(rows))
+    return ("text", "application/yaml") if is_yaml or is_flat else None
+
+
+def _logical_rows(rows: list[str]) -> Iterator[str]:
+    """Yield the rows that do not continue a value after a backslash."""
+    goes_on = False
+    for row in rows:
+        if not goes_on:
+            yield row
+        goes_on = row.endswith("\\")
+
+
+_SEPARATORS = (
+    ("\t", "text/tab-separated-values"),
+    (",", "text/csv"),
+    (";", "text/csv"),
+    ("|", "text/csv"),
+)
+_LINES_MIN = 3
+_CELL_LINES_MAX = 5
+_SHARE = 0.9
+# With so few columns it may be chance: then all rows must have them.
+_FEW_COLUMNS = 3
+_QUOTED = re.compile(r'"[^"]*"')
+_COLUMN = re.compile(r"[\w@%$#][\w .()/%#:&'+$?-]{0,60}")
+_LETTER = re.compile(r"[^\W\d]")
+_VALUE = re.compile(r"\s*(?:[-+]?[\d.,:/%-]+(?:e[-+]?\d+)?)?\s*", re.IGNORECASE)
+
+
+def headed_table(rows: list[str]) -> Guess | None:
+    """Detect a table whose first row has column names, whatever the other rows contain."""
+    rows = _whole(rows)
+    for separator, media_type in _SEPARATORS if len(rows) >= _LINES_MIN else ():
+        if separator not in rows[0]:
+            continue
+        head = _QUOTED.sub(lambda cell, each=separator: cell[0].replace(each, " "), rows[0])
+        names = [name.strip().strip('"') for name in head.split(separator)]
+        if len(names) < 2 or len(set(names)) < len(names):
+            continue
+        if not all(map(_COLUMN.fullmatch, names)) or not any(map(_LETTER.search, names)):
+            continue
+        widths = [row.count(separator) + 1 for row in map(_unquoted, rows[1:])]
+        least = len(widths) * (1 if len(names) < _FEW_COLUMNS else _SHARE)
+        is_even = sum(width == len(names) for width in widths) >= least
+        # Empty cells at the end may be omitted with their separators.
+        is_even = (
+            is_even or len(names) // 2 < min(widths) <= max(widths) <= len(names) > _FEW_COLUMNS
+        )
+        if is_even and (len(names) >= _FEW_COLUMNS or not _is_prose(rows, separator)):
+            return "csv", media_type
+    return None
+
+
+def plain_table(rows: list[str]) -> Guess | None:
+    """Detect lines with the same number of a separator that are not sentences."""
+    if len(rows) < _LINES_MIN:
+        return None
+    rows = list(map(_unquoted, _whole(rows)))
+    if not rows:
+        return None
+    for separator, media_type in _SEPARATORS:
+        if sum(separator in row for row in rows) < _SHARE * len(rows):
+            continue
+        counts = Counter(row.count(separator) for row in rows)
+        count, times = counts.most_common(1)[0]
+        is_even = count and times >= len(rows) * (1 if count < _FEW_COLUMNS else _SHARE)
+        if is_even and (separator == "\t" or not _is_prose(rows, separator)):
+            return "csv", media_type
+    return None
+
+
+def _unquoted(row: str) -> str:
+    return _QUOTED.sub("", row) if '"' in row else row
+
+
+def _whole(rows: list[str]) -> list[str]:
+    """Join the rows that form one quoted cell of several lines."""
+    if '"' not in "".join(rows):
+        return rows
+    whole: list[str] = []
+    is_open = False
+    begin = 0
+    for place, row in enumerate(rows):
+        if is_open:
+            whole[-1] += f" {row}"
+        else:
+            whole.append(row)
+            begin = place
+        is_open ^= row.count('"') % 2 == 1
+    if not is_open:
+        return whole
+    # An unclosed quote is not a quote; one that has just opened may be closed further down.
+    return rows if len(rows) - begin > _CELL_LINES_MAX else whole[:-1]
+
+
+def _is_prose(rows: list[str], separator: str) -> bool:
+    """Return True if rows are sentences: with spaces after separators, or final punctuation."""
+    columns = zip(*(row.split(separator) for row in rows[1:]), strict=False)
+    if any(any(column) and all(map(_VALUE.fullmatch, column)) for column in columns):
+        return False  # A separator in numbers or dates.
+    text = "\n".join(rows)
+    blanks = text.count(f"{separator} ")
+    ends = sum(row.endswith((".", ";", "{", separator)) for row in rows)
+    return blanks > text.count(separator) // 2 or ends > len(rows) // 2
+
 
 _MAGIC: tuple[tuple[re.Pattern[bytes], Guess], ...] = (
     (re.compile(rb"\x89PNG\r\n\x1a\n"), ("image", "image/png")),

@@ -32,9 +32,8 @@ from contextrelay.content.grep.records import RecordQuery as RecordsWanted
 from contextrelay.content.grep.records import Records
 from contextrelay.content.grep.results import find
 from contextrelay.content.overview import BodyOverview, OutlineRequest, digested, outlined
-from contextrelay.content.slicing.line_offsets import Marks, find_marks
 from contextrelay.content.slicing.slice import asked_of, select, take
-from contextrelay.content.slicing.source import SliceSource
+from contextrelay.content.slicing.source import Marks, SliceSource, find_marks
 from contextrelay.content.tokens import measure
 from contextrelay.core.artifacts.bodies import outline_key, read_body
 from contextrelay.core.artifacts.catalog import entries

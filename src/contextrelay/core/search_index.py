@@ -29,8 +29,10 @@ from msgspec import Struct
 from msgspec.json import decode, encode
 
 from contextrelay.bounded.bodies import index_within_bounds
-from contextrelay.content.search.bm25 import (
+from contextrelay.content.search.passages import (
     SATURATION,
+    Index,
+    Indexing,
     add_up,
     length_of,
     norms_of,
@@ -38,7 +40,6 @@ from contextrelay.content.search.bm25 import (
     weigh,
     with_neighbours,
 )
-from contextrelay.content.search.passages import Index, Indexing
 from contextrelay.content.search.words import words
 from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.catalog import ADDED, CatalogEntry, added, entries

@@ -15,8 +15,7 @@ from msgspec import Struct
 from msgspec.json import encode
 
 from contextrelay.client.names import SCHEME
-from contextrelay.content.untrusted.fence import defused_json, plain_line
-from contextrelay.content.untrusted.pieces import fenced_piece
+from contextrelay.content.untrusted.fence import defused_json, fenced_piece, plain_line
 from contextrelay.errors import NotFound, TooLarge
 from contextrelay.limits import MCP_RESOURCE_BYTES_MAX, MCP_TOKENS_MAX, SUMMARY_CHARS_MAX
 from contextrelay.mcp.tools import tool

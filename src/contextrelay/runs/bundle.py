@@ -16,8 +16,13 @@ from msgspec.json import decode, encode, format
 from contextrelay.client.flow import Flow
 from contextrelay.content.tokens import TOKENIZER_DEFAULT, count_tokens
 from contextrelay.content.untrusted.defuse import defuse
-from contextrelay.content.untrusted.fence import defused_json, fenced
-from contextrelay.content.untrusted.messages import Shown, shown_artifact, shown_briefly
+from contextrelay.content.untrusted.fence import (
+    Shown,
+    defused_json,
+    fenced,
+    shown_artifact,
+    shown_briefly,
+)
 from contextrelay.errors import Gone, Invalid, NotFound
 from contextrelay.limits import (
     BUNDLE_PREVIEWS_MAX,

@@ -23,8 +23,7 @@ from contextrelay.client.entries import now
 from contextrelay.client.flow import Ask, Flow, Work
 from contextrelay.client.inspect import PieceChoice
 from contextrelay.content.untrusted.defuse import defuse
-from contextrelay.content.untrusted.fence import plain_line
-from contextrelay.content.untrusted.pieces import fenced_hits, fenced_piece, noted
+from contextrelay.content.untrusted.fence import fenced_hits, fenced_piece, noted, plain_line
 from contextrelay.documents.values import is_list, is_object
 from contextrelay.errors import Failed, Invalid, NotFound, RelayError, TooLarge
 from contextrelay.limits import KIB, MIB, NAME_CHARS_MAX, PIECE_TOKENS_DEFAULT, QUERY_CHARS_MAX

@@ -8,7 +8,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextrelay.content.search.bm25 import (
+from contextrelay.content.search.passages import (
     LENGTH_WEIGHT,
     SATURATION,
     add_up,

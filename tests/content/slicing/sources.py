@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from contextrelay.content.slicing.line_offsets import Marks, find_marks
 from contextrelay.content.slicing.slice import take
-from contextrelay.content.slicing.source import SliceSource, in_hand
+from contextrelay.content.slicing.source import Marks, SliceSource, find_marks, in_hand
 from contextrelay.model.artifact import ArtifactType
 from contextrelay.model.inspect import Piece, Selector, Way
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.content.untrusted.phrases import PHRASES as KNOWN
-from contextrelay.content.untrusted.prefilter import PREFILTER_TEXTS_MIN, may_hold_phrase
+from contextrelay.content.untrusted.phrases import PREFILTER_TEXTS_MIN, may_hold_phrase
 from contextrelay.limits import PREVIEW_HEAD_BYTES_MAX
 from tests.content import corpus
 from tests.content.untrusted.plain_defuse import defuse_plainly

@@ -100,8 +100,7 @@ def _outlined(verb: Outline | Digest, artifact: Artifact, body: bytes) -> Any:
 def _source(artifact: Artifact, body: bytes, was_sealed: bool) -> Any:
     """Return a pulled body with the description that a store would give it."""
     from contextrelay.content.description import Description
-    from contextrelay.content.slicing.line_offsets import find_marks
-    from contextrelay.content.slicing.source import SliceSource, in_hand
+    from contextrelay.content.slicing.source import SliceSource, find_marks, in_hand
 
     description = Description()
     description.feed(body)

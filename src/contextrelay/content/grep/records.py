@@ -19,12 +19,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from contextrelay.content.grep.gathered import PATTERN_SCORE, Search
-from contextrelay.content.grep.identity import identifies
-from contextrelay.content.grep.match import compile_any
-from contextrelay.content.grep.plain_text import VALUE, WORD, is_plain, spellings, wholeness
-from contextrelay.content.grep.shown_record import RecordFormatter
+from contextrelay.content.grep.match import VALUE, WORD, compile_any, is_plain, spellings, wholeness
+from contextrelay.content.grep.shown_record import RecordFormatter, identifies
 from contextrelay.content.grep.tree import Format, JsonContainer, TooMany, nodes_of
-from contextrelay.content.settings import settings
+from contextrelay.content.sniff import settings
 from contextrelay.content.tokens import count_tokens
 from contextrelay.limits import GREP_QUICK_STEPS_MAX, GREP_RECORD_BYTES_MAX
 from contextrelay.model.artifact import ArtifactType

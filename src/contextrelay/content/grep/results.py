@@ -11,14 +11,18 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from contextrelay.content.grep.gathered import SHORT_REF_CHARS, GrepMatches, GrepQuery
-from contextrelay.content.grep.match import LineSearcher, blocks_of, compile_any
-from contextrelay.content.grep.plain_text import is_plain, spellings
+from contextrelay.content.grep.match import (
+    LineSearcher,
+    blocks_of,
+    compile_any,
+    is_plain,
+    spellings,
+)
 from contextrelay.content.grep.records import MatchedRecord, Records, records, structured_type
 from contextrelay.content.grep.records import RecordQuery as RecordsWanted
 from contextrelay.content.slicing.fit import fit_lines
-from contextrelay.content.slicing.line_offsets import offset_of_line
 from contextrelay.content.slicing.slice import spent
-from contextrelay.content.slicing.source import SliceSource, readable
+from contextrelay.content.slicing.source import SliceSource, offset_of_line, readable
 from contextrelay.content.tokens import TOKENIZER_DEFAULT, count_tokens
 from contextrelay.errors import Broken, Gone, Invalid, NotFound
 from contextrelay.limits import (

@@ -15,7 +15,7 @@ from typing import Any, cast
 from msgspec import Struct
 
 from contextrelay.content.grep.gathered import Search, cut_around
-from contextrelay.content.grep.plain_text import wholeness
+from contextrelay.content.grep.match import wholeness
 
 _VALUE_CHARS = 60
 _ID_CHARS = 24

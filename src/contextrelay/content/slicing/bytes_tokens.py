@@ -11,8 +11,7 @@ from contextrelay.content.slicing.fit import (
     skip_half,
     without_half,
 )
-from contextrelay.content.slicing.source import SliceSource, shown, text_of
-from contextrelay.content.slicing.span import SliceRange, spell
+from contextrelay.content.slicing.source import SliceRange, SliceSource, shown, spell, text_of
 from contextrelay.content.tokens import count_tokens, cut_to_tokens
 from contextrelay.limits import PIECE_TOKENS_MIN, TOKEN_PIECE_CHARS
 

@@ -12,8 +12,7 @@ from msgspec import Struct
 
 from contextrelay.content.slicing.fit import FittedPiece, close_names, named
 from contextrelay.content.slicing.lines import lines_in, take_lines
-from contextrelay.content.slicing.source import SliceSource, shown, text_of
-from contextrelay.content.slicing.span import SliceRange
+from contextrelay.content.slicing.source import SliceRange, SliceSource, shown, text_of
 from contextrelay.errors import Invalid, NotFound, TooLarge
 from contextrelay.limits import (
     NAMES_COMPARED_MAX,

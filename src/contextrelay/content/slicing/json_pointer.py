@@ -18,7 +18,7 @@ from msgspec import Raw
 
 from contextrelay.content.slicing.fit import FittedPiece, bytes_for, fit_bytes
 from contextrelay.content.slicing.source import SliceSource
-from contextrelay.content.slicing.span import spell as spell_span
+from contextrelay.content.slicing.source import spell as spell_span
 from contextrelay.documents.pointer import parse, spell
 from contextrelay.documents.values import quote_value
 from contextrelay.errors import Invalid, NotFound

@@ -11,9 +11,14 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from contextrelay.content.slicing.fit import FittedPiece, bytes_for, fit_bytes, fit_lines
-from contextrelay.content.slicing.line_offsets import offset_of_line
-from contextrelay.content.slicing.source import SliceSource, shown, text_of
-from contextrelay.content.slicing.span import SliceRange, spell
+from contextrelay.content.slicing.source import (
+    SliceRange,
+    SliceSource,
+    offset_of_line,
+    shown,
+    spell,
+    text_of,
+)
 from contextrelay.limits import LINE_BYTES_SHOWN, LINE_MARK_BYTES
 
 _NOTES_MAX = 3

@@ -14,8 +14,7 @@ from itertools import chain, islice
 from typing import Any
 
 from contextrelay.content.slicing.fit import FittedPiece, bytes_for, fit_lines
-from contextrelay.content.slicing.source import SliceSource, shown
-from contextrelay.content.slicing.span import SliceRange, read_span, spell
+from contextrelay.content.slicing.source import SliceRange, SliceSource, read_span, shown, spell
 from contextrelay.content.tokens import count_tokens
 from contextrelay.errors import Invalid, NotFound, TooLarge
 

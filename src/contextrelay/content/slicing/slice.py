@@ -14,9 +14,13 @@ from typing import Any
 from msgspec import Struct
 
 from contextrelay.content.slicing.fit import FittedPiece
-from contextrelay.content.slicing.line_offsets import find_marks
-from contextrelay.content.slicing.source import SliceSource, in_hand, readable
-from contextrelay.content.slicing.span import read_span
+from contextrelay.content.slicing.source import (
+    SliceSource,
+    find_marks,
+    in_hand,
+    read_span,
+    readable,
+)
 from contextrelay.content.tokens import (
     TOKENIZER_DEFAULT,
     count_tokens,

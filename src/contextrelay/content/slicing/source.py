@@ -8,17 +8,80 @@ from __future__ import annotations
 
 import codecs
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from contextrelay.content.slicing.line_offsets import Marks
 from contextrelay.content.sniff import sniff_binary
 from contextrelay.errors import Invalid
 from contextrelay.limits import CHUNK_BYTES, HEAD_BYTES_MAX, LINE_MARK_BYTES, MIB
 from contextrelay.model.artifact import ArtifactType
 from contextrelay.model.tokens import TokenCount
+
+LINE_MARKS_MAX = 1_024
+
+
+class Marks(Struct, frozen=True):
+    """Line numbers, ascending, and the offset of each."""
+
+    lines: list[int]
+    offsets: list[int]
+
+    def before_line(self, line: int) -> tuple[int, int]:
+        """Return the last marked line at or before this one, and its offset."""
+        index = bisect_right(self.lines, line) - 1
+        return (1, 0) if index < 0 else (self.lines[index], self.offsets[index])
+
+    def before_offset(self, offset: int) -> tuple[int, int]:
+        """Return the last marked line that starts at or before an offset, and its offset."""
+        index = bisect_right(self.offsets, offset) - 1
+        return (1, 0) if index < 0 else (self.lines[index], self.offsets[index])
+
+
+def find_marks(chunks: Iterator[bytes], size_bytes: int) -> Marks:
+    """Read a body once and mark lines in it."""
+    apart_bytes = max(LINE_MARK_BYTES, -(-size_bytes // LINE_MARKS_MAX))
+    lines: list[int] = []
+    offsets: list[int] = []
+    line, place, due = 1, 0, apart_bytes
+    for chunk in chunks:
+        start = 0
+        while place + len(chunk) > due:
+            newline = chunk.find(b"\n", max(start, due - place))
+            if newline < 0:
+                break
+            line += chunk.count(b"\n", start, newline + 1)
+            start = newline + 1
+            lines.append(line)
+            offsets.append(place + start)
+            due = place + start + apart_bytes
+        line += chunk.count(b"\n", start)
+        place += len(chunk)
+    return Marks(lines, offsets)
+
+
+def offset_of_line(
+    read_on: Callable[[int], Iterator[bytes]], marks: Marks | None, line: int, end: int
+) -> tuple[int, int]:
+    """Return the offset of a line and its number; the end for a line after the last."""
+    here, place = (1, 0) if marks is None else marks.before_line(line)
+    if here == line:
+        return place, line
+    for chunk in read_on(place):
+        there = chunk.count(b"\n")
+        if here + there < line:
+            here += there
+            place += len(chunk)
+            continue
+        start = 0
+        while here < line:
+            start = chunk.index(b"\n", start) + 1
+            here += 1
+        return place + start, line
+    return end, here
+
 
 Read = Callable[[int, int], Iterator[bytes]]
 """Returns the bytes from start to stop, in chunks."""
@@ -139,3 +202,45 @@ def _transcoded(source: SliceSource, encoding: str, mark_bytes: int) -> SliceSou
         is_text=True,
         notes=(*source.notes, note),
     )
+
+
+_SPAN = re.compile(r"(-?[0-9]{1,15})?:(-?[0-9]{1,15})?")
+
+
+class SliceRange(Struct, frozen=True):
+    """From `start` up to `stop`, exclusive; negative numbers count from the end."""
+
+    start: int | None
+    stop: int | None
+
+    def within(self, first: int, end: int) -> tuple[int, int]:
+        """Return the part of it within the positions from `first` up to `end`."""
+        start = first if self.start is None else self.start
+        stop = end if self.stop is None else self.stop
+        start = end + start if start < 0 else start
+        stop = end + stop if stop < 0 else stop
+        start = min(max(start, first), end)
+        return start, min(max(stop, start), end)
+
+
+def read_span(text: str, way: str) -> SliceRange:
+    """Parse A:B, A:, :B or a single number, which means that one position.
+
+    Raises:
+        Invalid: it is malformed, or ends before it begins.
+    """
+    match = _SPAN.fullmatch(text)
+    if match is None:
+        if text.isascii() and text.isdigit() and len(text) <= 15:
+            return SliceRange(int(text), int(text) + 1)
+        raise Invalid(
+            f"invalid span of {way}: {text[:40]!r}", f"pass {way} as 10:20, 10:, :20 or -20:"
+        )
+    start, stop = (None if part is None else int(part) for part in match.groups())
+    if start is not None and stop is not None and (start < 0) == (stop < 0) and stop < start:
+        raise Invalid(f"invalid span: {way} {text} ends before it begins", f"pass {way} as 10:20")
+    return SliceRange(start, stop)
+
+
+def spell(start: int, stop: int | None) -> str:
+    return f"{start}:{'' if stop is None else stop}"

@@ -16,8 +16,7 @@ from msgspec import Struct
 
 from contextrelay.content.slicing.fit import FittedPiece, named
 from contextrelay.content.slicing.lines import take_lines
-from contextrelay.content.slicing.source import SliceSource, shown, text_of
-from contextrelay.content.slicing.span import SliceRange
+from contextrelay.content.slicing.source import SliceRange, SliceSource, shown, text_of
 from contextrelay.errors import NotFound, TooLarge
 from contextrelay.limits import OUTLINE_LINE_CHARS_MAX, PARSED_BYTES_MAX
 

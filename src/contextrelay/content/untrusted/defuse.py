@@ -17,8 +17,7 @@ from msgspec import Struct
 
 from contextrelay.content.untrusted.hidden_chars import hidden_kinds, spell_hidden
 from contextrelay.content.untrusted.normalize import GAP, SANITIZED, fold
-from contextrelay.content.untrusted.phrases import HEADS, MARKERS
-from contextrelay.content.untrusted.prefilter import may_hold_phrase
+from contextrelay.content.untrusted.phrases import HEADS, MARKERS, may_hold_phrase
 
 # How often defusing repeats for what its own replacements exposed.
 DEFUSE_ROUNDS_MAX = 8

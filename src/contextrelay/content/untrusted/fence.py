@@ -10,13 +10,16 @@ its begin and end carry a mark derived from a hash of the content, which the con
 from __future__ import annotations
 
 import hashlib
+import json
 import re
+from collections.abc import Sequence
 
 from msgspec.json import decode, encode
 
 from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.content.untrusted.normalize import SANITIZED
 from contextrelay.model.artifact import Artifact
+from contextrelay.model.inspect import Digested, Found, Hits, Outlined, Piece
 
 _FENCE_CHARS_MIN = 3
 _BACKTICKS = re.compile("`+")
@@ -115,3 +118,77 @@ def _mark(ref: str, content: str) -> str:
     while mark in content:
         mark = hashlib.sha256(f"{mark}\0{content}".encode()).hexdigest()[:16]
     return mark
+
+
+def fenced_piece(piece: Piece | Found | Outlined | Digested, source: str) -> str:
+    """Return a piece in its fence; below it the omitted parts, how to read on, and its cost."""
+    notes = [f"left out: {piece.left_out}"] if piece.left_out else []
+    if piece.next_args:
+        following = (
+            f"{'grep' if name == 'pattern' else name}={json.dumps(value, ensure_ascii=False)}"
+            for name, value in piece.next_args.items()
+            if name != "ref"
+        )
+        notes.append(f"read on: relay_get {' '.join(following)}")
+    spent = piece.spent
+    notes += [*piece.notes, f"{spent.tokens:,} of {spent.whole_tokens:,} tokens, {spent.basis}"]
+    return noted(piece.text, source, notes, "(nothing)")
+
+
+def fenced_hits(hits: Hits) -> str:
+    """Return search results in a fence."""
+    notes = [f"{len(hits.hits)} of {hits.found} passages shown"]
+    notes += [f"left out: {hits.left_out}"] if hits.left_out else []
+    notes += [*hits.notes, "read around a hit: relay_get with its ref and lines"]
+    return noted(hits.text, "passages, each with its ref", notes, "no matches")
+
+
+def noted(text: str, source: str, notes: list[str], nothing: str) -> str:
+    """Return a text in its fence, or `nothing`, with notes on one line below it."""
+    # Notes are defused too: they may quote the content.
+    line = " ".join(defuse("; ".join(notes)).text.split())
+    return f"{fenced(text, source) if text else nothing}\n[{line}]"
+
+
+TITLE = "## Artifacts"
+BETWEEN = "\n\n---\n\n"
+
+Message = dict[str, str]
+Shown = Artifact | tuple[str, str]
+"""An artifact, or the ref of a removed one and what happened to it."""
+
+
+def as_openai(
+    header: bytes,
+    artifacts: Sequence[Shown],
+    user: str | None = None,
+    is_fenced: bool = False,
+) -> list[Message]:
+    """Return messages in the format of OpenAI's chat API.
+
+    A removed artifact is a ref and what happened to it. `user`: the user's prompt, which comes last
+    in a message of its own, so that nothing from an artifact can pass for it.
+    """
+    shown = BETWEEN.join(shown_artifact(each, is_fenced) for each in artifacts) or "None."
+    messages = [
+        {"role": "system", "content": defused_json(header).decode()},
+        {"role": "user", "content": f"{TITLE}\n\n{shown}"},
+    ]
+    if user:
+        messages.append({"role": "user", "content": user})
+    return messages
+
+
+def shown_artifact(artifact: Shown, is_fenced: bool = True) -> str:
+    """Return the preview of an artifact, fenced or bare, below a line that names it."""
+    if isinstance(artifact, tuple):
+        ref, became = artifact
+        return f"[artifact:{ref} | gone]\n{became}"
+    name = " ".join(defuse(artifact.name or "").text.split()) or artifact.type
+    text = fence(artifact) if is_fenced else artifact.preview.text
+    return f"[artifact:{artifact.ref} | {name}]\n{text}"
+
+
+def shown_briefly(artifact: Shown) -> str:
+    """Return the same as `shown_artifact`, in as few words as possible."""
+    return shown_artifact(artifact) if isinstance(artifact, tuple) else fence_briefly(artifact)

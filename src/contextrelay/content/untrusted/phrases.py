@@ -12,7 +12,10 @@ to become; a verb alone is never enough.
 from __future__ import annotations
 
 import re
-from functools import cached_property
+from functools import cache, cached_property
+from typing import Any, Protocol
+
+from contextrelay.limits import MIB
 
 OVERRIDE = "override-instructions"
 # Many phrases start alike; searching only for their first letters halves the number of searches.
@@ -345,3 +348,56 @@ MARKERS: tuple[Marker, ...] = (
         opens_line=True,
     ),
 )
+
+
+# Number of texts after which compiling the combined pattern pays off, and the memory of its states.
+PREFILTER_TEXTS_MIN = 16
+PREFILTER_BYTES_MAX = 16 * MIB
+
+
+_texts_seen = 0
+
+
+def may_hold_phrase(squeezed: bytes) -> bool:
+    """Return False if a squeezed text contains no phrase; True for the first few texts of a
+    process.
+
+    Compiling the combined pattern takes longer than searching these without it.
+    """
+    global _texts_seen
+    if _texts_seen < PREFILTER_TEXTS_MIN:
+        _texts_seen += 1
+        return True
+    return phrase_prefilter().search(squeezed) is not None
+
+
+class Prefilter(Protocol):
+    """The interface used of a compiled pattern."""
+
+    def search(self, text: bytes) -> object | None: ...
+
+
+@cache
+def phrase_prefilter() -> Prefilter:
+    """Return the combined pattern of all phrases."""
+    return compiled("(?i)" + "|".join(f"(?:{_loosened(phrase)})" for phrase in PHRASES))
+
+
+def compiled(source: str) -> Prefilter:
+    r"""Compile a pattern for RE2, which has no lookahead, and whose `\w` is ASCII."""
+    # Imported here: most commands defuse nothing.
+    import re2  # pyright: ignore[reportMissingTypeStubs]
+
+    options: Any = re2.Options()
+    options.max_mem = PREFILTER_BYTES_MAX
+    pattern: Any = re2.compile(source, options)  # pyright: ignore[reportUnknownMemberType]
+    return pattern
+
+
+# `(?-i:(?=[A-Z]))` and `(?-i:(?![a-z]))`: word boundaries; words that must not follow.
+_NARROWS = re.compile(r"\(\?-i:\(\?[=!]\[[A-Za-z-]+\]\)\)|\(\?![^()]*\)")
+
+
+def _loosened(phrase: Phrase) -> str:
+    """Return a phrase without its narrowing conditions, and without spaces between words."""
+    return _NARROWS.sub("", "".join(phrase.source.split()))

@@ -23,8 +23,7 @@ from contextrelay.client.bridge.bridge import (
     is_answer,
 )
 from contextrelay.client.inspect import PieceChoice
-from contextrelay.content.untrusted.fence import fence, fenced
-from contextrelay.content.untrusted.pieces import fenced_hits, fenced_piece
+from contextrelay.content.untrusted.fence import fence, fenced, fenced_hits, fenced_piece
 from contextrelay.errors import Gone, Invalid, NotFound, RelayError, Unavailable
 from contextrelay.limits import (
     BRIDGE_S_DEFAULT,

@@ -6,8 +6,7 @@ import json
 import re
 from typing import Any, cast
 
-from contextrelay.content.outline.json.shape import JsonShape
-from contextrelay.content.outline.json.values import shown_name
+from contextrelay.content.outline.json.shape import JsonShape, shown_name
 from contextrelay.content.outline.layout import OutlineDraft
 from contextrelay.content.source import Source
 

@@ -14,8 +14,7 @@ import msgspec
 
 from contextrelay.content.outline.json.broken import unreadable
 from contextrelay.content.outline.json.levels import find_errors
-from contextrelay.content.outline.json.shape import JsonShape
-from contextrelay.content.outline.json.values import objects_of
+from contextrelay.content.outline.json.shape import JsonShape, objects_of
 from contextrelay.content.outline.layout import OutlineDraft
 from contextrelay.content.outline.log.lines import whole_lines
 from contextrelay.content.source import Source

@@ -10,7 +10,7 @@ from msgspec.json import decode
 from contextrelay.client.flow import in_thread
 from contextrelay.client.thread import Thread
 from contextrelay.client.transport.local import Local
-from contextrelay.content.untrusted.messages import as_openai
+from contextrelay.content.untrusted.fence import as_openai
 from contextrelay.errors import Gone, NotFound
 from contextrelay.limits import RENDERED_ARTIFACTS_MAX
 from contextrelay.model.artifact import Artifact
