@@ -455,3 +455,15 @@ def test_a_command_looks_into_hostile_content_within_bounds(tmp_path: Path) -> N
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
 
     assert used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime < 3 * 3
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [(b"->" * 4_000, "a.js"), (b";~" * 20_000, "a.ts"), (b"{a:" * 350_000, "b.js")],
+)
+def test_a_grammar_that_hangs_or_crashes_is_replaced_by_lines(body: bytes, name: str) -> None:
+    """Promise L1: grammars run only in a process that can be ended (decision 0037)."""
+    with Relay("memory:") as relay:
+        ref = relay.push(body, name=name).ref
+
+        assert "shown by lines" in relay.outline(ref).text
