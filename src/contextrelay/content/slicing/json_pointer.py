@@ -3,8 +3,8 @@
 The parser splits one level of the path at a time into its undecoded values. If an object has a name
 twice, the last one counts, as for every other JSON reader here.
 
-Rule: memory is one level of the path, about 70 bytes per item of a list and 220 per member of an
-object; the parser's process limits it (bounded/parser_child.py).
+Rule: memory is one level of the path; the parser's process limits it, to lists of about 3 million
+items and objects of about a million members (docs/decisions/0036).
 """
 
 from __future__ import annotations
