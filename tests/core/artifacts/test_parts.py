@@ -13,7 +13,7 @@ from contextrelay.client.transport.local import Local
 from contextrelay.core.artifacts import bodies
 from contextrelay.errors import Broken, Invalid, NotFound
 from contextrelay.model.artifact import Artifact
-from contextrelay.store.engine import open_engine
+from contextrelay.store.engine import Engine, open_engine
 from contextrelay.store.ledger import Write
 from contextrelay.verbs import (
     Digest,
@@ -29,6 +29,7 @@ from contextrelay.verbs import (
     Verify,
 )
 from tests.core.clock import Clock, local
+from tests.store.stutter import Stopped, StutterLedger
 
 LINES = [b"line %d of a long output\n" % index for index in range(9_000)]
 WHOLE = b"".join(LINES)
@@ -81,6 +82,27 @@ def test_a_long_body_keeps_its_parts_and_frees_them_with_itself(core: Local) -> 
     core.ask(Remove(long.ref))
     assert core.ask(Survey()).body_bytes == 0
     assert list(core.stores.blobs.walk()) == []
+
+
+def test_a_long_body_that_is_freed_in_part_leaves_no_holds() -> None:
+    """Promise G1: wherever its removal was interrupted."""
+    for stops_after in range(1, 20):
+        engine = open_engine("memory:")
+        core = local(Clock(), engine)
+        parts = push_parts(core)
+        long = core.ask(Push(parts=tuple(parts)), WHOLE[CUTS[-1] :])
+        for ref in parts:
+            core.ask(Remove(ref))
+
+        stopped = Engine("stutter", StutterLedger(engine.ledger, stops_after), engine.blobs)
+        try:
+            local(Clock(), stopped).ask(Remove(long.ref))
+        except Stopped:
+            problems = [each.what for each in core.ask(Verify()).problems]
+            assert not [each for each in problems if f"hold by {long.sha256[:12]}" in each]
+        else:
+            return
+    pytest.fail("it is never removed")
 
 
 def test_only_a_plain_body_can_be_a_part(core: Local) -> None:

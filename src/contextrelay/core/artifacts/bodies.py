@@ -312,12 +312,14 @@ def free(stores: Stores, sha256: str) -> int | None:
             looked = walk_rows(stores.ledger, log, RowKind.LOOKED)
             quotes = (Row(RowKind.LOOKED, row.key, None) for row in looked)
             gone = Row(RowKind.AT, ONLY, None), Row(RowKind.BODY, ONLY, None), _freed_row(stores)
-            stores.ledger.commit(Write(log, (b"",), (*gone, *quotes), expect=head))
+            # In the same commit, so that a crash leaves no parts held by a body that is gone.
+            parts = sorted({part.sha256 for part in at.parts})
+            hold = Row(RowKind.HOLD, at.held_as or "", None)
+            releases = (Write(body_log(part), rows=(hold,)) for part in parts)
+            stores.ledger.commit(Write(log, (b"",), (*gone, *quotes), expect=head), *releases)
             if at.blob is not None:
                 stores.blobs.delete(at.blob)
-            parts = {part.sha256 for part in at.parts}
-            _, freed_bytes = release(stores, [(part, at.held_as or "") for part in sorted(parts)])
-            return at.own_bytes + freed_bytes
+            return at.own_bytes + sum(free(stores, part) or 0 for part in parts)
     return None
 
 
