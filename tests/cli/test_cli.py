@@ -113,6 +113,18 @@ def test_pull_to_a_file_is_whole_or_absent_and_replaces_a_link(shell: Shell) -> 
     assert sorted(path.name for path in shell.home.iterdir()) == ["link", "precious", "store"]
 
 
+def test_output_to_a_pipe_or_a_device_does_not_replace_it(shell: Shell) -> None:
+    ref = shell.out("artifact", "put", stdin=b"content").strip()
+    pipe = shell.home / "pipe"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE)
+
+    shell.out("pull", ref, "-o", "pipe")
+
+    assert reader.communicate(timeout=60)[0] == b"content"
+    assert pipe.is_fifo()
+
+
 def test_the_store_is_made_listed_swept_verified_backed_up_and_restored(shell: Shell) -> None:
     """Promises G1, G3."""
     assert shell.out("init").strip() == str(shell.home / "store")

@@ -114,6 +114,19 @@ def test_a_redirect_sends_the_prompt_nowhere(vendor: Vendor, status: int) -> Non
     assert KEY not in str(raised.value)
 
 
+@every_vendor
+def test_a_redirect_to_a_host_with_the_key_in_its_name_does_not_show_it(vendor: Vendor) -> None:
+    """Promise X2."""
+    moved = refusal(307, {}, location=f"http://{KEY}.example/v1")
+    with raw_server(moved) as server:
+        provider = vendor.open(server.url, never)
+
+        with pytest.raises(Invalid, match="redirects to") as raised:
+            list(provider.answer(asked(provider, "look")))
+
+    assert KEY.lower() not in str(raised.value).lower()
+
+
 # Asks a command line, with as much memory.
 ASK_COMMAND = """
 import resource, sys

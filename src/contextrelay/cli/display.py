@@ -211,11 +211,17 @@ def _chunks_of_stdin() -> Iterator[bytes]:
 def save(file: str, chunks: Iterable[bytes]) -> int:
     """Write a file atomically and return its size in bytes.
 
+    A device or a pipe, such as /dev/null, is written to and not replaced.
+
     Raises:
         Invalid: the file cannot be written.
     """
+    path = Path(file)
     try:
-        return write_whole(Path(file), chunks)
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            with path.open("wb") as special:
+                return sum(map(special.write, chunks))
+        return write_whole(path, chunks)
     except RelayError:
         raise  # The error comes from the source of the chunks, not from the file.
     except (OSError, ValueError) as error:

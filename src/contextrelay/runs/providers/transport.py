@@ -191,7 +191,7 @@ def _problem(account: Account, status: int, headers: Any) -> RelayError | None:
     if 300 <= status < 400:
         target = urlsplit(str(headers.get("location", "")))
         origin = f"{target.scheme}://{target.netloc.rpartition('@')[2]}"
-        where = quote_value(origin) if target.netloc else "another path"
+        where = quote_value(account.said(origin)) if target.netloc else "another path"
         return Invalid(
             f"{account.name} at {account.host} redirects to {where} ({status}); nothing was sent "
             "there",
