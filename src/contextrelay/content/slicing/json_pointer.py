@@ -151,7 +151,7 @@ def _names(members: dict[str, Raw]) -> str:
     if not members:
         return "is empty"
     more = len(members) - _NAMES_SHOWN
-    names = ", ".join(map(shown, islice(members, _NAMES_SHOWN)))
+    names = ", ".join(map(quote_value, islice(members, _NAMES_SHOWN)))
     return f"has {names}{f' and {more:,} more' if more > 0 else ''}"
 
 
