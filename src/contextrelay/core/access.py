@@ -84,7 +84,7 @@ from contextrelay.verbs import (
 )
 
 KEY_FORGOTTEN_S = TOMBSTONE_S
-# A server reserves this share of a key's requests per minute at a time from the shared rate.
+# A server takes this share of a key's requests per minute from the shared rate at a time.
 RATE_SLICES = 100
 
 
@@ -134,7 +134,7 @@ def new_key(stores: Stores, verb: NewKey, body: Body) -> IssuedKey:
 
 @answers(KeepKey)
 def keep_key(stores: Stores, verb: KeepKey, body: Body) -> None:
-    with suppress(Stale):  # It already exists.
+    with suppress(Stale):  # The key already exists.
         _keep(stores, verb.kept)
 
 
@@ -152,7 +152,7 @@ def _row(kept: StoredKey) -> Row:
 
 
 def key_row(ledger: Reads, key_id: str) -> bytes | None:
-    """Return a key's record. The bytes are the same until the key changes."""
+    """Return the stored record of a key as bytes. The bytes are the same until the key changes."""
     return ledger.get(key_log(key_id), RowKind.KEY, ONLY)
 
 
@@ -178,9 +178,9 @@ def _decode_key(row: bytes) -> StoredKey:
 
 
 def current_key(stores: Stores, key: Key) -> Key | None:
-    """Return the current version of a key, or None if it expired or was revoked.
+    """Return the current version of a key, or None if the key expired or was revoked.
 
-    A key of an identity provider has no record here and is returned unchanged.
+    A key of an identity provider has no record in the store and is returned unchanged.
     """
     row = key_row(stores.root.ledger, key.id)
     now = key if row is None else _decode_key(row).key
@@ -202,7 +202,7 @@ def list_keys(stores: Stores, verb: ListKeys, body: Body) -> KeyListing:
 
 
 def _readable_keys(stores: Stores, after: str) -> Iterator[Key]:
-    """Yield every readable key: a damaged one must not prevent others from being revoked."""
+    """Yield every readable key. A damaged key is skipped, so that others can still be revoked."""
     for row in _rows(stores, after):
         with suppress(Broken):
             yield _decode_key(row).key
@@ -257,7 +257,7 @@ def read_usage(stores: Stores, verb: ReadUsage, body: Body) -> Usage:
 
 @answers(CountUse)
 def count_use(stores: Stores, verb: CountUse, body: Body) -> None:
-    # Counters come last, because a caller repeats a failed request.
+    # Update the counters last, because a caller retries a failed request.
     used = Row(RowKind.USED, ONLY, b"%d" % verb.used_ms)
     stores.ledger.commit(Write(key_log(verb.id), rows=(used,)))
     stores.ledger.tally(key_counters(verb.id), verb.counts)
@@ -280,34 +280,36 @@ class Quota:
         self._kept_bytes = 0
 
     def answer(self, function: Answering, stores: Stores, verb: Verb[Any], body: Body) -> Any:
-        """Answer a verb with bodies; stop reading a body that exceeds the quota."""
+        """Answer a verb with its body; stop reading a body that exceeds the quota."""
         is_again = stores.once is not None and stores.once.is_again
         try:
-            # A repeated request may be stored already; it then uses no quota.
+            # The body of a retried request may be stored already; it then uses no quota.
             body = body if is_again else self._bounded(verb, body)
             return function(replace(stores, quota=self), verb, body)
         except RelayError as error:
-            # A failed request has removed what it stored, except push_many, and a request that
-            # a retry may continue: only then the quota stays charged.
+            # A failed request has removed what it stored. The exceptions are push_many and a
+            # request that a retry may continue: the quota stays charged for these.
             is_kept = isinstance(verb, PushMany) or isinstance(error, Unavailable | Unconfirmed)
             if not is_kept and not may_be_continued(stores, error):
                 self._tally(-self._kept_bytes)
             raise
 
     def check(self, size_bytes: int) -> None:
-        """Check that there is room for a number of bytes.
+        """Check that the quota has room for a number of bytes.
 
         Raises:
-            Full: the quota has no room for them.
+            Full: the quota has no room for the bytes.
         """
         if size_bytes > self._bytes_max - self._tally(0):
             raise self._used_up()
 
     def keeping(self, size_bytes: int, keep: Callable[[], Kept | None]) -> Kept | None:
-        """Charge bytes to the quota and store bodies; return None if they were not stored.
+        """Charge bytes to the quota and store bodies by calling `keep`.
+
+        Return the result of `keep`, or None if the bodies were not stored.
 
         Raises:
-            Full: the quota has no room for them.
+            Full: the quota has no room for the bytes.
         """
         kept = None
         total = self._tally(size_bytes)
@@ -316,7 +318,7 @@ class Quota:
                 raise self._used_up()
             kept = keep()
         except (Unavailable, Unconfirmed):
-            raise  # It may have been stored, or may be stored by a retry.
+            raise  # The bodies may have been stored, or a retry may store them.
         except RelayError:
             self._tally(-size_bytes)
             raise
@@ -327,9 +329,9 @@ class Quota:
         return kept
 
     def _bounded(self, verb: Verb[Any], body: Body) -> Body:
-        """Return a body that is limited to the rest of the quota."""
+        """Return the body, limited to the unused part of the quota."""
         if verb.traits.fills == "made":
-            self.check(1)  # Fail early if nothing is left.
+            self.check(1)  # Fail early if the quota is used up.
         elif isinstance(body, bytes):
             self.check(len(body))
         else:
@@ -337,7 +339,7 @@ class Quota:
         return body
 
     def _limited(self, left: int, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        """Yield an incoming body; raise Full when it exceeds the rest of the quota."""
+        """Yield the chunks of an incoming body; raise Full when the body exceeds `left` bytes."""
         size_bytes = 0
         for chunk in chunks:
             size_bytes += len(chunk)
@@ -346,7 +348,7 @@ class Quota:
             yield chunk
 
     def _tally(self, size_bytes: int) -> int:
-        """Add to the count of stored bytes, or subtract from it; return the new count."""
+        """Add to the count of stored bytes (a negative size subtracts); return the new count."""
         amounts = {PUSHED: size_bytes} if size_bytes else {}
         return self._ledger.tally(self._name, amounts).get(PUSHED, 0)
 
@@ -378,13 +380,13 @@ class Rate:
         self._bucket: Bucket | None = None
 
     def take(self, now_ms: int) -> float:
-        """Take one request; return the seconds to wait if none is left."""
+        """Take one request; return 0, or the seconds to wait if no request is left."""
         self._bucket, wait_s = spend(self._bucket, self._per_minute, now_ms)
         return wait_s
 
 
 class SharedRate:
-    """The rate limiter of a key across all servers. Taking a request may wait for the engine."""
+    """The rate limiter of a key across all servers. `take` may wait for the engine."""
 
     def __init__(self, stores: Stores, key_id: str, per_minute: int) -> None:
         self._ledger = stores.ledger
@@ -395,7 +397,7 @@ class SharedRate:
         self._lock = threading.Lock()
 
     def take(self, now_ms: int) -> float:
-        """Take one request; return the seconds to wait if none is left.
+        """Take one request; return 0, or the seconds to wait if no request is left.
 
         Raises:
             Unavailable: other servers keep changing the shared rate.
@@ -435,48 +437,48 @@ class FoundKey(Struct, frozen=True):
     """The result of looking up a token: the record of its key, and the key if the token matches."""
 
     row: bytes
-    """The record; empty for a key of an identity provider, which has none in the store."""
+    """The bytes of the record; empty for a key of an identity provider, which has no record."""
     key: Key | None
 
     def is_current(self, stores: Stores) -> bool:
-        """Return True if the key's record has not changed since it was read."""
+        """Return True if the record of the key has not changed since it was read."""
         return self.key is not None and key_row(stores.ledger, self.key.id) == self.row
 
 
 def find_key(stores: Stores, token: str) -> FoundKey | None:
-    """Find the key of a token, valid or not; return None if there is none."""
+    """Find the key with the id in a token, even if the token does not match; else return None."""
     key_id = parse_key_id(token)
     row = None if key_id is None else key_row(stores.ledger, key_id)
     return None if row is None else FoundKey(row, key_in(row, token))
 
 
 def tenant_spaces(stores: Stores) -> list[Stores]:
-    """Return the store's own space and those of its tenants, as the owner sees them."""
+    """Return the store's own space and the space of each tenant, as the owner sees them."""
     return [space_of(stores, tenant) for tenant in (None, *tenants(stores.ledger))]
 
 
 def stores_of_key(stores: Stores, key: Key) -> Stores | None:
-    """Return the stores as a key sees them now, or None if it is no longer valid."""
+    """Return the stores as a key sees them now, or None if the key is no longer valid."""
     now = current_key(stores, key)
     return None if now is None else seen_by(stores, now)
 
 
 def seen_by(stores: Stores, key: Key) -> Stores:
-    """Return the owner's stores as a key sees them."""
+    """Return the owner's stores restricted to what a key may see."""
     assert stores.caller is None, "seen_by needs the owner's stores"
     space = space_of(stores, key.tenant)
     caller = Caller(key, stores, space)
     if not key.is_limited:
         return replace(space, caller=caller)
     engine = replace(space.engine, ledger=VisibleLedger(space.ledger, key))
-    # A limited key has live states and counters of its own: it must not see cached data or the
-    # activity of others.
+    # A limited key has separate live states and counters, so that it sees neither cached data nor
+    # the activity of other keys.
     live = space.live.within(f"{key.id}|")
     return replace(space, engine=engine, live=live, cache_hits=Count(), caller=caller)
 
 
 class Caller:
-    """The caller of a request: a key, and the stores that its view is made from."""
+    """The caller of a request: an access key, and the stores that the key's view is made from."""
 
     def __init__(self, key: Key, root: Stores, space: Stores) -> None:
         self.key = key
@@ -488,7 +490,9 @@ class Caller:
         self._passing: set[type[Verb[Any]]] = set()
 
     def pace(self, now_ms: int) -> float:
-        """Take one of the key's requests per minute; return the seconds to wait if none is left."""
+        """Take one of the key's requests per minute; return the seconds to wait if no request is
+        left.
+        """
         return 0.0 if self._rate is None else self._rate.take(now_ms)
 
     def check_kind(self, kind: type[Verb[Any]]) -> None:
@@ -504,12 +508,14 @@ class Caller:
             raise Forbidden(said, _HINT)
 
     def check_quota(self, kind: type[Verb[Any]], size_bytes: int, once: str) -> None:
-        """Check the quota for a body of at least this size, before it is received.
+        """Check that the quota has room for a body of at least this size, before the body is
+        received.
 
-        A repeated request with the same idempotency key passes: it may be stored already.
+        A retried request with the same idempotency key passes, because its body may be stored
+        already.
 
         Raises:
-            Full: the key's quota has no room for it.
+            Full: the key's quota has no room for the body.
         """
         if self.key.quota_bytes is None or kind.traits.fills is None:
             return
@@ -522,7 +528,7 @@ class Caller:
         """Check that the key may use a verb.
 
         Raises:
-            Forbidden: the key may not use it.
+            Forbidden: the key may not use the verb.
         """
         kind = type(verb)
         if kind in self._passing:
@@ -531,7 +537,7 @@ class Caller:
         if said is not None:
             raise Forbidden(said, _HINT)
         if not self.key.is_limited:
-            self._passing.add(kind)  # This kind is allowed with any arguments.
+            self._passing.add(kind)  # This kind of verb is allowed with any arguments.
 
     def admit(self, verb: Verb[Any], function: Answering) -> Answering:
         """Return the function that answers a verb within the key's quota.
@@ -574,10 +580,12 @@ def _named_by(verb: Verb[Any]) -> Touched:
     channels = [channel for each in pushes if (channel := getattr(each, "channel", None))]
     if isinstance(verb, GiveHandoff):
         channels = [verb.signal_channel]
-    # An import names none of these: its artifacts are stored before the thread is created.
+    # An import names no thread, channel or ref: its artifacts are stored before the thread is
+    # created.
     loose = sum(
         each.traits.fills is not None
-        and not isinstance(each, BeginPipeline)  # Its body goes into the thread that it creates.
+        # The body of BeginPipeline goes into the thread that the request creates.
+        and not isinstance(each, BeginPipeline)
         and not any(getattr(each, place, None) for place in ("thread", "channel", "ref"))
         for each in pushes
     )

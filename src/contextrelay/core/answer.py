@@ -23,10 +23,10 @@ Reply = TypeVar("Reply")
 def open_stores(
     address: str, blobs: str = "", settings: Settings | None = None, *, is_source: bool = False
 ) -> Stores:
-    """Open the engine at an address with the given settings, or those in its folder.
+    """Open the engine at an address with the given settings, or with those stored in its folder.
 
-    `blobs`: the address for large bodies, if not with the rest. `is_source`: the store is only
-    read, to be migrated.
+    `blobs`: the address for large bodies, if they are stored elsewhere. `is_source`: the store is
+    only read, to be migrated.
     """
     engine = open_engine(address, blobs, is_source=is_source)
     if settings is None:
@@ -37,7 +37,7 @@ def open_stores(
             raise
     stores = Stores(engine, settings)
     if not (engine.is_read_only or is_source):
-        # If the store is locked or full now, this is done at the next open.
+        # If the store is locked or full now, the upgrade is done at the next open.
         with suppress(RelayError):
             if stores.ledger.get(RESTORE, RowKind.FINISHED, ONLY) is None:
                 from contextrelay.core.upgrade import finish_pushes
@@ -47,10 +47,10 @@ def open_stores(
 
 
 def answer(stores: Stores, verb: Verb[Reply], body: Body = b"", key: str = "") -> Reply:
-    """Answer a verb, with its body if it has one.
+    """Execute a verb, with its body if it has one, and return the reply.
 
-    With an idempotency key a request is executed once within KEY_KEPT_S, however often it is sent.
-    core/access.py decides whether the caller may send it.
+    A request with an idempotency key is executed once within KEY_KEPT_S, however often it is sent.
+    core/access.py decides whether the caller may send the request.
     """
     kind: type[Verb[Any]] = type(verb)
     bounded = stores.ledger.may_lose and not kind.traits.slow
@@ -65,7 +65,7 @@ _UNBOUNDED = nullcontext()
 
 
 def _damaged(error: Exception) -> Broken:
-    # Requests are decoded earlier: a decoding error here is in stored data.
+    # Requests were decoded earlier, so a decoding error here is caused by stored data.
     return Broken(f"cannot read a stored record: {error}", "check the store: relay verify")
 
 
@@ -115,11 +115,11 @@ def _count(stores: Stores, verb: Verb[Any], reply: Any) -> None:
 # Concurrent pushes
 
 Asked = tuple[Stores, Push, Body, str]
-"""A push: the stores as its caller sees them, the verb, its body, its idempotency key or ""."""
+"""A push: the stores as its caller sees them, the verb, its body, and its idempotency key or ""."""
 
 
 def answer_pushes(asked: Sequence[Asked]) -> list[Artifact | RelayError]:
-    """Answer pushes as `answer` does; those that can share a commit do."""
+    """Answer concurrent pushes as `answer` does; pushes that can share a commit share one."""
     replies: list[Artifact | RelayError] = []
     groups: dict[str | None, list[tuple[int, Push, bytes]]] = {}
     for index, (stores, verb, body, key) in enumerate(asked):
@@ -145,10 +145,10 @@ _NOT_ANSWERED = Invalid("not answered")
 
 
 def can_share_commit(stores: Stores, verb: Push, key: str) -> bool:
-    """Return True if a push may share a commit with pushes of other callers of its space.
+    """Return True if a push may share a commit with pushes of other callers of the same space.
 
-    A push into a thread commits with its patch, and a push with a key or a quota with its own rows.
-    The sources or parts of a push may be gone at its commit.
+    A push into a thread commits with its patch, and a push with a key or a quota commits with rows
+    of its own. The sources or parts of a push may be gone when it commits.
     """
     caller = stores.caller
     return (

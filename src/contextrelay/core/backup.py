@@ -40,7 +40,7 @@ _TAR_BLOCK = 512
 
 
 class BackupPart(Struct, frozen=True):
-    """Some facts and rows of one log; `after` is the seq before its first fact."""
+    """A page of one log's facts and rows; `after` is the seq before the first fact."""
 
     log: str
     after: int
@@ -50,7 +50,7 @@ class BackupPart(Struct, frozen=True):
 
 
 class End(Struct, frozen=True):
-    """The last member of a backup."""
+    """The last member of a backup, with the counts of everything in it."""
 
     created_ms: int
     logs: int
@@ -133,10 +133,10 @@ def _padding(size_bytes: int) -> bytes:
 
 @answers(Restore)
 def restore(stores: Stores, verb: Restore, body: Body) -> RestoreReport:
-    """Read the whole backup twice: first to check it, then, if it is valid, to store it.
+    """Read a whole backup twice: first to check it, then, if it is valid, to store its content.
 
     The ledger is locked from before the first write until after the last one. It stays locked after
-    a crash; the next restore, or `restore --abandon`, erases what this one wrote.
+    a crash; the next restore, or `restore --abandon`, erases what the interrupted restore wrote.
     """
     if verb.is_abandoned:
         return _abandon(stores)
@@ -170,7 +170,7 @@ def _abandon(stores: Stores) -> RestoreReport:
         )
     created_at = from_ms(stores.now_ms())
     word = token.partition(b":")[0] + b":"
-    if word != LOOKING:  # Otherwise nothing has been written yet.
+    if word != LOOKING:  # If the word is LOOKING, nothing has been written yet.
         token = lock_for_restore(stores, word)
         with lock_token(token):
             clear(stores)
@@ -186,7 +186,7 @@ def _valid_backup(act: Callable[[], End]) -> End:
 
 
 def _read(spool: IO[bytes], check: _BackupCheck) -> End:
-    """Read a backup from its start and pass every member to `check`."""
+    """Read a backup from its start and pass every member to `check`; return the last member."""
     spool.seek(0)
     with tarfile.open(fileobj=spool, mode="r|") as tar:
         for info in tar:
@@ -278,7 +278,8 @@ class _BackupRestore(_BackupCheck):
         ledger = self._stores.ledger
         for part in parts:
             if part.log == RESTORE:
-                continue  # A lock of the source store; restored, it would lock this one.
+                # This is a lock of the source store. If it were restored, it would lock the target.
+                continue
             if part.after > ledger.last(part.log):
                 ledger.trim(part.log, part.after + 1)
             ledger.commit(Write(part.log, tuple(part.facts), tuple(part.rows)))
@@ -293,11 +294,15 @@ def _chunks(content: IO[bytes]) -> Iterator[bytes]:
 
 
 LOOKING = b"looking:"
-"""It is not known yet whether the store was empty: nothing may be erased."""
+"""The first word of a lock when it is not known yet whether the store was empty, so nothing may be
+erased.
+"""
 FILLING = b"filling:"
-"""The store was empty when it was locked: everything in it was written by a restore."""
+"""The first word of a lock on a store that was empty when it was locked. Everything in the store
+was written by a restore.
+"""
 MIGRATING = b"migrating:"
-"""The same for a migration; a hash of the source follows."""
+"""The first word of a lock for a migration into an empty store; a hash of the source follows."""
 
 _UNFINISHED = {
     FILLING: ("restore", "relay restore FILE"),
@@ -306,17 +311,21 @@ _UNFINISHED = {
 
 
 def migrating(source: Stores) -> bytes:
-    """Return the lock word of a migration from a store; no other source can continue it."""
+    """Return the lock word of a migration from a store. Only a migration from the same source can
+    continue it.
+    """
     home = source.engine.home
     place = source.engine.address if home is None else str(home.resolve())
     return MIGRATING + hashlib.sha256(place.encode()).hexdigest()[:16].encode() + b":"
 
 
 def lock_for_restore(stores: Stores, word: bytes) -> bytes:
-    """Lock the store against all other writers, including an earlier attempt of the same restore.
+    """Lock the store against all other writers, including an earlier attempt of the same restore;
+    return the token of the lock.
 
     Raises:
-        Conflict: it is not empty, and its content was not written by the same restore or migration.
+        Conflict: the store is not empty, and its content was not written by the same restore or
+            migration.
     """
     ledger = stores.ledger
     chance = stores.random_bytes(16).hex().encode()
@@ -333,7 +342,7 @@ def lock_for_restore(stores: Stores, word: bytes) -> bytes:
             unlock(stores, found)
             raise
     swap_lock(stores, found, word + chance)
-    # Readers check the lock only now and then (core/stores.py).
+    # Wait, because readers check the lock only now and then (core/stores.py).
     time.sleep(LOCK_TRUSTED_S)
     return word + chance
 
@@ -350,7 +359,7 @@ def swap_lock(stores: Stores, old: bytes, new: bytes) -> None:
 
 
 def clear(stores: Stores) -> None:
-    """Erase the content of a locked store; the lock, in its own log, remains."""
+    """Erase the content of a locked store. The lock has a log of its own and remains."""
     for log in [each for each in walk_logs(stores.ledger, "") if each != RESTORE]:
         stores.ledger.drop(log, expect=stores.ledger.last(log))
     if has_interrupted_restore(stores.ledger):

@@ -42,7 +42,7 @@ _ANY_ARGS: dict[str, Any] = {"type": "object"}
 
 
 class Call(Struct, frozen=True):
-    """The input of a capability; those of users get only the arguments."""
+    """The input of a capability. Capabilities registered by users get only the arguments."""
 
     stores: Stores
     args: dict[str, Any]
@@ -50,7 +50,7 @@ class Call(Struct, frozen=True):
 
 
 class Result(Struct, frozen=True):
-    """The output of a capability, with its description."""
+    """The output of a capability: its content, and the description of that content."""
 
     body: bytes
     media_type: str | None = None
@@ -67,7 +67,7 @@ class RegisteredCapability(Struct, frozen=True):
 
 
 class Capabilities(Struct, frozen=True):
-    """All capabilities, and the errors of those that could not be loaded."""
+    """All capabilities, and the errors of capabilities that could not be loaded."""
 
     registered: list[RegisteredCapability]
     problems: list[str]
@@ -88,10 +88,10 @@ def capability(
     cache_ttl_s: int = CACHE_TTL_S_DEFAULT,
     version: str = "1",
 ) -> Callable[[Function], Function]:
-    """Register a function as a capability: it takes the arguments as a dict.
+    """Register a function as a capability. The function gets its arguments as one dict.
 
-    It returns text, bytes, or a dict or list that is valid JSON. Change `version` when the results
-    change: results cached for other versions are not used.
+    The function returns text, bytes, or a dict or list that is valid JSON. Change `version` when
+    the results change, because results cached for other versions are not used.
 
     Raises:
         Invalid: the name, the schema or the cache time is invalid.
@@ -107,13 +107,15 @@ def capability(
 
 
 def built_in(described: Capability, run: Callable[[Call], Result]) -> RegisteredCapability:
-    """Return a built-in capability, checked like any other."""
+    """Return a built-in capability after the checks that every capability passes."""
     check_schema(described.args_schema)
     return RegisteredCapability(described, run, is_built_in=True)
 
 
 def add(registered: RegisteredCapability) -> None:
-    """Register a capability, replacing an earlier one of that name."""
+    """Register a capability; an earlier capability of the same name is replaced unless it is built
+    in.
+    """
     name = registered.capability.name
     with _lock:
         there = _registered.get(name)
@@ -130,10 +132,11 @@ def add(registered: RegisteredCapability) -> None:
 
 
 def find(name: str) -> RegisteredCapability:
-    """Return the capability of a name; load those of packages if it is not known yet.
+    """Return the capability with a name; load the capabilities of packages if the name is not known
+    yet.
 
     Raises:
-        NotFound: there is none.
+        NotFound: no capability has that name.
     """
     found = _registered.get(name)
     if found is not None:
@@ -161,13 +164,14 @@ def known() -> Capabilities:
 
 
 def without_paths(said: str) -> str:
-    """Return a foreign error text with file names but without their folders."""
+    """Return an error text of foreign code in which each path is shortened to its file name."""
     return _PATH.sub(lambda found: f"…/{_FOLDERS.sub('', found[0].strip(_QUOTES))}", said)
 
 
 _QUOTES = "'\""
 _FOLDERS = re.compile(r".*[/\\]", re.DOTALL)
-# Paths in quotes, with spaces; or unquoted, without. After a colon or a slash it is a URL's.
+# Match quoted paths, which may contain spaces, and unquoted paths without spaces. A path after a
+# colon or a slash is part of a URL and is not matched.
 _PATH = re.compile(
     r"""'(?:/|[A-Za-z]:\\)[^']*'|"(?:/|[A-Za-z]:\\)[^"]*"|"""
     r"""(?<![\w:/.])(?:/[^\s'"():,;/]+){2,}|(?<!\w)[A-Za-z]:\\[^\s'"():,;]+"""
@@ -175,7 +179,9 @@ _PATH = re.compile(
 
 
 def _load() -> None:
-    """Load the capabilities of packages; one that fails is listed and does not stop the others."""
+    """Load the capabilities of packages. If one cannot be loaded, its error is listed and the
+    others are still loaded.
+    """
     from importlib.metadata import entry_points
 
     for point in entry_points(group=GROUP):
@@ -237,13 +243,13 @@ _decoder = Decoder(CachedResult)
 
 
 def key_of(tenant: str, capability: Capability, args: dict[str, Any], thread: str | None) -> str:
-    """Return the cache key of a call; the order of the arguments does not matter."""
+    """Return the cache key of a call. The order of the arguments does not change the key."""
     named = [tenant, capability.name, args, thread, capability.version]
     return hashlib.sha256(_canonical.encode(named)).hexdigest()[:_KEY_CHARS]
 
 
 def find_cached(stores: Stores, key: str) -> Artifact | None:
-    """Return the cached artifact if it exists and has not expired, or None."""
+    """Return the cached artifact of a call, or None if it does not exist or has expired."""
     entry = _read(stores, result_log(key))
     if entry is None or entry.until_ms <= stores.now_ms():
         return None
@@ -254,11 +260,11 @@ def find_cached(stores: Stores, key: str) -> Artifact | None:
 
 
 def keep(stores: Stores, key: str, capability: str, ref: str, ttl_s: int) -> None:
-    """Cache a result for `ttl_s` seconds."""
+    """Cache the ref of a result for `ttl_s` seconds."""
     now_ms = stores.now_ms()
     entry = CachedResult(capability, ref, now_ms, now_ms + ttl_s * 1000)
     row = Row(RowKind.RESULT, ONLY, _encoder.encode(entry), entry.until_ms)
-    # The result is stored; only the cache entry is missing if there is no room.
+    # If there is no room, only the cache entry is missing; the result itself is stored.
     with suppress(Full):
         stores.ledger.commit(Write(result_log(key), rows=(row,)))
 
@@ -271,19 +277,19 @@ def count_hit(stores: Stores, capability: str) -> None:
 
 
 def hits(stores: Stores) -> dict[str, int]:
-    """Return the number of cache hits by capability."""
+    """Return the number of cache hits of each capability, by its name."""
     return stores.ledger.tally(CACHE_HITS, {})
 
 
 def forget_cached(stores: Stores, log: str) -> None:
-    """Delete an expired entry; called by a sweep."""
+    """Delete an expired cache entry; called by a sweep."""
     entry = _read(stores, log)
     if entry is None or entry.until_ms <= stores.now_ms():
         stores.ledger.commit(_forgetting(log))
 
 
 def purge(stores: Stores, capability: str | None) -> int:
-    """Delete all entries, or those of one capability; return their number."""
+    """Delete all cache entries, or those of one capability; return the number deleted."""
     count = 0
     for page in log_pages(stores.ledger, RESULTS):
         chosen = [log for log in page if _is_of(_read(stores, log), capability)]
@@ -305,4 +311,4 @@ def _read(stores: Stores, log: str) -> CachedResult | None:
     try:
         return None if row is None else _decoder.decode(row)
     except UNREADABLE:
-        return None  # A cache may lose an entry.
+        return None  # A cache may lose an entry, so a damaged one counts as missing.

@@ -34,9 +34,10 @@ from contextrelay.model.signal import (
 from contextrelay.store.ledger import ONLY, Fact, Ledger, Reads, Row, Stale, Write
 from contextrelay.verbs import Body, ListChannels, Publish, ReadSignals
 
-# A channel may exceed its limit by one part in this many: trimming at each signal costs more.
+# A channel may exceed its limit by this fraction (1/10), because trimming at each signal costs
+# more.
 SIGNALS_TRIMMED_SHARE = 10
-# The age of signals is measured in this many steps of their retention time.
+# The age of signals is measured in steps; the retention time has this many steps.
 SIGNAL_AGE_STEPS = 24
 
 
@@ -67,7 +68,7 @@ def publish(stores: Stores, verb: Publish, body: Body) -> Signal:
 
 
 def _publish_once(stores: Stores, log: str, sent: SentSignal) -> Signal:
-    """Send a signal that has a key, or return the one sent before; the head is expected."""
+    """Send a signal of a request with a key, or return the one that an earlier attempt has sent."""
     with stores.ledger.contention_lock():
         for _ in range(RETRIES_MAX):
             head = stores.ledger.last(log)
@@ -84,7 +85,7 @@ def _publish_once(stores: Stores, log: str, sent: SentSignal) -> Signal:
 
 
 def signal_writes(stores: Stores, made: list[Artifact]) -> list[Write]:
-    """Return the writes with the signals of pushes, in order, one per channel."""
+    """Return the writes that send the signals of pushes, in order, one write per channel."""
     by_channel: dict[str, list[Artifact]] = {}
     for artifact in made:
         if artifact.channel is not None:
@@ -93,7 +94,7 @@ def signal_writes(stores: Stores, made: list[Artifact]) -> list[Write]:
 
 
 def signal_write(stores: Stores, channel: str, made: list[Artifact]) -> Write:
-    """Return the write with the signals of pushes to one channel."""
+    """Return the write that sends the signals of pushes to one channel."""
     now_ms = stores.now_ms()
     facts = tuple(
         _encoder.encode(
@@ -110,7 +111,9 @@ def signal_write(stores: Stores, channel: str, made: list[Artifact]) -> Write:
 
 
 def kept_row(stores: Stores, now_ms: int) -> Row:
-    """Return the due row for signals of about now; signals of the same step share its key."""
+    """Return the row that is due when signals sent about now reach their age limit. Signals of the
+    same step share its key.
+    """
     kept_ms = stores.settings.signal_kept_s * 1000
     step_ms = kept_ms // SIGNAL_AGE_STEPS
     end_ms = (now_ms // step_ms + 1) * step_ms
@@ -118,13 +121,16 @@ def kept_row(stores: Stores, now_ms: int) -> Row:
 
 
 def trim_surplus(stores: Stores, writes: list[Write], heads: list[int]) -> None:
-    """Delete the oldest signals of a channel that has too many, once in a number of signals."""
+    """Delete the oldest signals of a channel that has too many. This happens only once in a number
+    of signals.
+    """
     kept_max = stores.settings.signals_kept_max
     step = max(1, kept_max // SIGNALS_TRIMMED_SHARE)
     for write, head in zip(writes, heads, strict=True):
         is_turn = head // step > (head - len(write.facts)) // step
         if is_turn and head > kept_max:
-            with suppress(RelayError):  # The signal is sent; the next trim removes these too.
+            # If trimming fails, the signals are sent anyway, and the next trim deletes the surplus.
+            with suppress(RelayError):
                 stores.ledger.trim(write.log, head - kept_max + 1)
 
 
@@ -151,7 +157,7 @@ def read_signals(stores: Stores, verb: ReadSignals, body: Body) -> SignalPage:
         raise Unavailable(
             f"channel {verb.channel!r} changes faster than it can be read", "try again"
         )
-    # The last deleted signal, if any; if all are deleted, that is the head.
+    # The seq of the last deleted signal, if any; if all signals are deleted, it is the head.
     missed = facts[0].seq - 1 if facts else head
     gap = None
     if missed > after or verb.after > head:
@@ -164,12 +170,14 @@ def read_signals(stores: Stores, verb: ReadSignals, body: Body) -> SignalPage:
 
 
 def _are_confirmed(ledger: Ledger, log: str, facts: list[Fact]) -> bool:
-    """Return True if facts are still in the log after confirmation: a fail-over may revert them.
+    """Return True if facts are still in the log after confirmation, because a fail-over may revert
+    facts.
 
-    Otherwise a subscriber would receive them, and miss the facts that get their numbers.
+    Without this check a subscriber could receive reverted facts, and miss the facts that get their
+    numbers.
 
     Raises:
-        Unconfirmed: replicas are unreachable, so it cannot be known.
+        Unconfirmed: replicas are unreachable, so the facts cannot be confirmed.
     """
     ledger.confirm(log)
     return ledger.read(log, facts[0].seq - 1, len(facts)) == facts
@@ -179,7 +187,7 @@ def decoded(fact: Fact, channel: str) -> SentSignal:
     """Decode the signal in a fact.
 
     Raises:
-        Broken: it cannot be decoded.
+        Broken: the signal cannot be decoded.
     """
     try:
         return _decoder.decode(fact.body)
@@ -203,20 +211,22 @@ def list_channels(stores: Stores, verb: ListChannels, body: Body) -> ChannelList
 
 
 def _view(ledger: Reads, log: str) -> ChannelView | None:
-    """Return a channel if a signal was ever sent to it, or None: a push may have only named it."""
+    """Return a channel, or None if no signal was ever sent to it. An interrupted push may have only
+    named the channel.
+    """
     head = ledger.last(log)
     if not head:
         return None
     name = log.removeprefix(CHANNELS)
     newest = ledger.read(log, head - 1, 1)
     last_at = None
-    with suppress(Broken):  # verify reports a damaged signal.
+    with suppress(Broken):  # If the signal is damaged, `verify` reports it.
         last_at = from_ms(decoded(newest[0], name).ts) if newest else None
     return ChannelView(name=name, head=head, last_at=last_at)
 
 
 def apply_retention(stores: Stores, log: str, row: Row) -> None:
-    """Do the work of a channel's due row."""
+    """Delete old signals, or an idle channel, when the row of a channel is due."""
     if row.kind == RowKind.KEPT:
         _forget_old(stores, log, row)
     elif row.kind == RowKind.IDLE:
@@ -228,7 +238,7 @@ def _forget_old(stores: Stores, log: str, row: Row) -> None:
     now_ms = stores.now_ms()
     # Read the head first: signals after it are not old.
     head = stores.ledger.last(log)
-    # The first signal to keep.
+    # Signals sent before this time are deleted.
     old_ms = now_ms - kept_ms
     facts = walk_facts(stores.ledger, log)
     oldest = next((fact for fact in facts if _sent_ms(fact, log) > old_ms), None)
@@ -237,10 +247,10 @@ def _forget_old(stores: Stores, log: str, row: Row) -> None:
     end_ms = int(row.key)
     if oldest is None:
         idle = Row(RowKind.IDLE, ONLY, b"%d" % head, end_ms + TOMBSTONE_S * 1000)
-        with suppress(Stale):  # There is a new signal, which has its own row.
+        with suppress(Stale):  # There is a new signal, which has a row of its own.
             stores.ledger.commit(Write(log, rows=(idle,), expect=head))
     elif (sent_ms := _sent_ms(oldest, log)) < end_ms:
-        # The retention time was increased since these were sent.
+        # The retention time was increased after these signals were sent.
         later_ms = sent_ms + kept_ms + kept_ms // SIGNAL_AGE_STEPS
         done = Row(RowKind.KEPT, row.key, b"", later_ms)
     stores.ledger.commit(Write(log, rows=(done,)))
@@ -256,7 +266,7 @@ def _sent_ms(fact: Fact, log: str) -> int:
 def _forget_idle(stores: Stores, log: str, row: Row) -> None:
     head = stores.ledger.last(log)
     if head != int(row.body or b"0"):
-        # There were signals since; the row of the last one is due later.
+        # Signals were sent since; the row of the last signal is due later.
         stores.ledger.commit(Write(log, rows=(Row(RowKind.IDLE, ONLY, None),)))
     else:
         with suppress(Stale):

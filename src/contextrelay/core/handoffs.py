@@ -62,7 +62,7 @@ from contextrelay.verbs import (
 )
 
 HANDOFF_OUTLINE_TOKENS_MAX = 200
-# Length of the ask in listings and events.
+# The maximum length of the ask in listings and events.
 ASK_SHOWN_CHARS_MAX = 200
 
 
@@ -82,7 +82,7 @@ def give(stores: Stores, verb: GiveHandoff, body: Body) -> HandoffView:
         detail = {"ref": artifact.ref, "to": verb.to, "ask": verb.ask[:ASK_SHOWN_CHARS_MAX]}
         return (new_event(stores, "handoff.given", verb.by, detail),)
 
-    # A repeated request with the same key gets the first handoff.
+    # A retried request with the same key gets the first handoff.
     artifact = find_earlier_push(stored, verb.thread)
     if artifact is None:
         handoff = _new_handoff(stores, verb)
@@ -141,7 +141,10 @@ def _plain(text: str) -> str:
 
 
 def _handed_ref(stores: Stores, artifact: Artifact, share_tokens: int, is_late: bool) -> HandedRef:
-    """Return a ref with as much of its outline as fits; past the deadline, an outline by lines."""
+    """Return a ref with as much of its outline as fits into its share of the tokens.
+
+    `is_late`: the deadline has passed, so the outline is made by lines, which is faster.
+    """
     outline, tokens = "", artifact.size_bytes // 4
     if artifact.sealed is None and artifact.is_text:
         tokens = cached_outline(stores, artifact, is_late).whole.tokens
@@ -159,7 +162,8 @@ def _handed_ref(stores: Stores, artifact: Artifact, share_tokens: int, is_late: 
 
 
 def _with_package(handoff: Handoff, found: Candidates, verb: GiveHandoff) -> Handoff:
-    """Return a handoff with the package that fits; the length of its text is measured.
+    """Return a handoff with a package that fits the budget; the tokens of its whole text are
+    counted.
 
     Raises:
         BudgetTooSmall: the required content does not fit.
@@ -187,7 +191,7 @@ def _with_package(handoff: Handoff, found: Candidates, verb: GiveHandoff) -> Han
 
 
 _LEFT_OUT_TOKENS = 60
-"""The line about what was left out."""
+"""Tokens reserved for the line about the content that was left out."""
 
 
 def _text_tokens(handoff: Handoff) -> int:
@@ -196,7 +200,7 @@ def _text_tokens(handoff: Handoff) -> int:
 
 
 def _kept(package: Package) -> Package:
-    """Return a package without its dropped blocks, which the handoff lists instead."""
+    """Return a package without its dropped blocks, because the handoff lists these itself."""
     kept = {block.id for block in package.blocks}
     reasons = {name: reason for name, reason in package.reasons.items() if name in kept}
     return replace(package, dropped=(), reasons=reasons)
@@ -226,7 +230,7 @@ def _left_out(package: Package, handoff: Handoff) -> tuple[LeftOut, ...]:
 
 
 def _command_to_get(block: Block, handoff: Handoff) -> str:
-    """Return the command that gets what was left out."""
+    """Return the command that gets a block that was left out."""
     ref = block.metadata.get("ref")
     if isinstance(ref, str):
         return f"relay get {ref} --outline"
@@ -242,7 +246,7 @@ def accept(stores: Stores, verb: AcceptHandoff, body: Body) -> HandoffView:
     view = _view(stores, verb.ref)
     thread, key = view.handoff.thread, f"{verb.ref} {verb.by}"
     # A receiver may accept a handoff even if its key cannot see the thread. An artifact that only
-    # looks like a handoff cannot be accepted: no thread holds the event.
+    # looks like a handoff cannot be accepted, because no thread has the event of giving it.
     home = stores.space
     if home.ledger.get(thread_log(thread), RowKind.ARTIFACT, verb.ref) is None:
         raise NotFound(
@@ -256,7 +260,7 @@ def accept(stores: Stores, verb: AcceptHandoff, body: Body) -> HandoffView:
     accepted = Accepted(by=verb.by, at=from_ms(stores.asked_ms()))
     row = Row(RowKind.ACCEPTED, key, _encoder.encode(accepted))
     event = new_event(stores, "handoff.accepted", verb.by, {"ref": verb.ref})
-    with suppress(Conflict):  # Accepting again returns the same.
+    with suppress(Conflict):  # Accepting a handoff again returns the same result.
         append_event(home, thread, event, (row,), check)
     return replace(view, accepted=_accepted(stores, thread, verb.ref))
 
@@ -307,14 +311,16 @@ def list_handoffs(stores: Stores, verb: ListHandoffs, body: Body) -> HandoffList
 
 
 def _line(stores: Stores, entry: CatalogEntry) -> HandoffLine | None:
-    """Return a handoff in brief, or None if it is gone, unfinished, or not a handoff."""
+    """Return the listing entry of a handoff; None if it is gone, unfinished, or not a handoff."""
     ref, artifact = entry.ref, find_readable(stores.ledger, entry.ref)
     if artifact is None or artifact.thread is None or is_over(artifact, stores.now_ms()):
         return None
     if to_ms(artifact.created_at) != entry.created_ms:
-        return None  # A repeated request finished it under another time: that entry is listed.
+        # A retried request finished this handoff under another time. The index entry with that time
+        # is listed.
+        return None
     if stores.space.ledger.get(thread_log(artifact.thread), RowKind.ARTIFACT, ref) is None:
-        return None  # It is not in its thread yet, or the thread is gone.
+        return None  # The handoff is not in its thread yet, or the thread is gone.
     try:
         summary = convert(artifact.metadata.get("handoff"), _Summary)
     except ValidationError:
@@ -356,7 +362,9 @@ def _read(stores: Stores, artifact: Artifact) -> Handoff:
 
 
 def _accepted(stores: Stores, thread: str, ref: str) -> tuple[Accepted, ...]:
-    """Return who accepted a handoff; the rows are in the thread's log, written with the events."""
+    """Return the receivers that accepted a handoff. The rows are in the thread's log, written
+    together with the events.
+    """
     prefix = f"{ref} "
     rows = walk_rows(stores.space.ledger, thread_log(thread), RowKind.ACCEPTED, prefix)
     own = takewhile(lambda row: row.key.startswith(prefix), rows)
@@ -365,7 +373,9 @@ def _accepted(stores: Stores, thread: str, ref: str) -> tuple[Accepted, ...]:
 
 
 def _returned(stores: Stores, thread: str, ref: str) -> tuple[str, ...]:
-    """Return the results of a handoff: artifacts derived from it in the giver's thread."""
+    """Return the refs of the results of a handoff: artifacts derived from the handoff in the
+    giver's thread.
+    """
     made = [
         artifact
         for row in walk_rows(stores.ledger, artifact_log(ref), RowKind.DERIVED)

@@ -40,32 +40,36 @@ from contextrelay.verbs import Body, Verb
 
 Reply = TypeVar("Reply")
 
-# Deterministic: every client encodes the same request to the same bytes.
+# The encoding is deterministic, so that every client encodes the same request to the same bytes.
 _encoder = Encoder(order="deterministic")
 
 
 class Once(Struct, frozen=True):
-    """A request with a key: the seed of its ids, and whether it was received before."""
+    """A request with a key: the seed of its ids, and whether the request was received before."""
 
     log: str
     seed: bytes
     at_ms: int
-    """When it was first received."""
+    """The time at which the request was first received."""
     is_again: bool
     part: str = ""
-    """The step of the request, where each step has to be done once."""
+    """The name of the current step, for a request with several steps that each have to be done
+    once.
+    """
     takes_any: bool = False
-    """Whether a retry may return an earlier result with a different body, where the body is created
-    again by each attempt.
+    """Whether a retry may return an earlier result that has a different body. This is for steps
+    whose body is created again by each attempt.
     """
 
     @property
     def id(self) -> str:
-        """The id of its rows."""
+        """The id of the rows `once` of this request."""
         return self._derived("once").hex()
 
     def ref(self, what: str) -> str:
-        """Return a ref that depends only on seed, step and purpose, and cannot be guessed."""
+        """Return a ref derived only from the seed, the step and a purpose. Nobody can guess the
+        ref.
+        """
         return new_ref(self._derived(f"ref {what}"))
 
     def _derived(self, what: str) -> bytes:
@@ -77,7 +81,9 @@ class Once(Struct, frozen=True):
 
 
 def step(stores: Stores, part: str, takes_any: bool = False) -> Stores:
-    """Return stores for one step of a request, with its own ids; unchanged without a key."""
+    """Return stores for one step of a request, so that the step has its own ids. Without a key,
+    return the same stores.
+    """
     once = stores.once
     if once is None:
         return stores
@@ -85,7 +91,9 @@ def step(stores: Stores, part: str, takes_any: bool = False) -> Stores:
 
 
 def once_rows(stores: Stores, answer: bytes) -> tuple[Row, ...]:
-    """Return the rows to write with a change, with the answer for a retry; none without a key."""
+    """Return the rows to write with a change, so that a retry finds the answer. Without a key,
+    there are no rows.
+    """
     if stores.once is None:
         return ()
     due_ms = stores.once.at_ms + (KEY_KEPT_S + UNFINISHED_PUSH_S) * 1000
@@ -93,14 +101,16 @@ def once_rows(stores: Stores, answer: bytes) -> tuple[Row, ...]:
 
 
 def find_earlier_answer(stores: Stores, log: str) -> bytes | None:
-    """Return the answer stored with an earlier change to a log by this request, or None."""
+    """Return the answer that an earlier attempt of this request has stored with a change to a log,
+    or None.
+    """
     if stores.once is None:
         return None
     found = stores.ledger.get(log, RowKind.ONCE, stores.once.id)
     if found is None:
         return None
     stores.ledger.confirm(log)
-    # Read again: a fail-over may have reverted what was read before.
+    # Read again, because a fail-over may have reverted what was read before.
     return stores.ledger.get(log, RowKind.ONCE, stores.once.id)
 
 
@@ -110,12 +120,13 @@ def find_earlier_reply(stores: Stores) -> bytes | None:
 
 
 def keep_reply(stores: Stores, reply: bytes) -> bytes:
-    """Store a reply that cannot be derived again; return the first one stored.
+    """Store a reply that cannot be derived again; return the reply that was stored first.
 
-    Nothing is stored without a key.
+    If the request has no key, nothing is stored.
     """
     if stores.once is not None:
-        # The log has one fact, of the request; the second is the first reply.
+        # Expect head 1: the first fact of the log is the request, and the second is the first
+        # reply.
         rows = once_rows(stores, reply)
         try:
             stores.ledger.commit(Write(stores.once.log, (b"",), rows, expect=1))
@@ -127,7 +138,7 @@ def keep_reply(stores: Stores, reply: bytes) -> bytes:
 def may_be_continued(stores: Stores, error: RelayError) -> bool:
     """Return True if a retry, or the same request sent in parallel, may continue after this error.
 
-    Content stored so far is then left to it, or else to a sweep.
+    Content stored before the error is then left to the retry, or else to a sweep.
     """
     return stores.once is not None and not isinstance(error, Invalid | NotFound | Gone)
 
@@ -149,7 +160,7 @@ def answer_once(
     key: str,
     function: Callable[[Stores, Any, Body], Reply],
 ) -> Reply:
-    """Answer a verb that has a key: execute it, or return the earlier result.
+    """Execute a verb that has an idempotency key, or return the result of an earlier attempt.
 
     Raises:
         Invalid: the key is invalid.
@@ -175,7 +186,8 @@ def answer_once(
         try:
             return function(replace(stores, engine=engine, once=once), verb, body)
         except Unavailable:
-            # Another attempt was first. Nothing was done here, but a streamed body is consumed.
+            # Another attempt was first. This attempt wrote nothing, but a streamed body is
+            # consumed.
             if not claiming.is_late or not isinstance(body, bytes):
                 raise
     raise Unavailable("too many concurrent requests with this key", "try again")
@@ -187,13 +199,14 @@ def is_known_request(stores: Stores, caller: str, key: str) -> bool:
 
 
 def _log(caller: str | None, key: str) -> str:
-    # Keys of different callers never collide: none of them contains a newline.
+    # The names of different callers never collide, because neither a caller nor a key contains a
+    # newline.
     named = key if caller is None else f"{caller}\n{key}"
     return request_log(hashlib.sha256(named.encode()).hexdigest())
 
 
 class _FirstRequest(Struct, frozen=True):
-    """What the first request has recorded."""
+    """The stored record of the first request with a key."""
 
     digest: bytes
     seed: bytes
@@ -209,12 +222,12 @@ def _find_first_request(ledger: Reads, log: str) -> _FirstRequest | None:
 
 
 class _ClaimingLedger(LedgerView):
-    """A ledger whose first commit starts by recording the request."""
+    """A ledger whose first commit starts by recording the request with its key."""
 
     def __init__(self, inner: Ledger, log: str, asked: _FirstRequest) -> None:
         super().__init__(inner)
         self.is_late = False
-        """Whether another attempt recorded it first."""
+        """Whether another attempt recorded the request first."""
         row = Row(RowKind.ASKED, ONLY, msgpack.encode(asked), asked.at_ms + KEY_KEPT_S * 1000)
         self._claim = Write(log, (b"",), (row,), expect=0)
         self._is_claimed = False
@@ -226,7 +239,7 @@ class _ClaimingLedger(LedgerView):
             heads = self._inner.commit(self._claim, *writes, id=id)[1:]
         except Stale as stale:
             if stale.log != self._claim.log:
-                raise  # The claim was not written either.
+                raise  # The record of the request was not written either.
             self.is_late = True
             raise Unavailable(
                 "the same request is in progress", "try again with the same key"

@@ -89,18 +89,18 @@ def slice_one(stores: Stores, verb: Slice, body: Body) -> Piece:
     artifact = pull(stores, Pull(verb.ref), b"").value
     source = source_of(stores, artifact)
     if selector.way in ("lines", "bytes") and artifact.is_text:
-        # Read no more of the body than is shown.
+        # Read only the part of the body that is shown.
         return take(source, selector, verb.tokens_max)
     asked = asked_of(source, selector, verb.tokens_max, known_tokens(stores, artifact))
     return take_within_bounds(asked, source.read)
 
 
 def source_at(stores: Stores, ref: str) -> SliceSource:
-    """Return the body of a ref for inspection; this counts as a read, like a pull.
+    """Return the body of a ref for inspection. The call counts as a read, like a pull.
 
     Raises:
-        Gone, NotFound: there is none.
-        Sealed: its encryption key is not available.
+        Gone, NotFound: the artifact does not exist.
+        Sealed: the encryption key of the body is not available.
     """
     return source_of(stores, pull(stores, Pull(ref), b"").value)
 
@@ -109,7 +109,7 @@ def source_of(stores: Stores, artifact: Artifact) -> SliceSource:
     """Return the body of an artifact for inspection.
 
     Raises:
-        Sealed: its encryption key is not available.
+        Sealed: the encryption key of the body is not available.
     """
     refuse_sealed(artifact)
     return SliceSource(
@@ -128,7 +128,7 @@ def source_of(stores: Stores, artifact: Artifact) -> SliceSource:
 
 
 def _known_tokens(stores: Stores, artifact: Artifact) -> TokenCount | None:
-    """Return the tokens of a whole body if they are known or it is small, or None."""
+    """Return the token count of a whole body if it is cached or the body is small, or None."""
     known = known_tokens(stores, artifact)
     if known is not None or not artifact.is_text or artifact.size_bytes > ROW_BODY_BYTES_MAX:
         return known
@@ -136,17 +136,18 @@ def _known_tokens(stores: Stores, artifact: Artifact) -> TokenCount | None:
 
 
 def marks_of(stores: Stores, artifact: Artifact) -> Marks:
-    """Return where lines of an artifact's body start, computed once and cached in a row of its log.
+    """Return the byte positions at which lines of an artifact's body start.
 
-    The content never changes under its hash, so the row is never wrong. If it cannot be read or
-    written, lines are found by reading.
+    They are computed once and cached in a row of the body's log. The content never changes under
+    its hash, so the row is never outdated. If the row cannot be read or written, the body is read
+    again.
     """
     log = body_log(artifact.sha256)
     row = stores.ledger.get(log, RowKind.LINES, ONLY)
     if row is not None:
         with suppress(*UNREADABLE):
             return _marks.decode(row)
-    # Read before the body: if that is freed meanwhile, nothing is written.
+    # Read the head before the body: if the body is freed in the meantime, nothing is written.
     head = stores.ledger.last(log)
     marks = find_marks(read_body(stores, artifact), artifact.size_bytes)
     with suppress(Stale, Full, Unavailable, Refused):
@@ -163,7 +164,7 @@ def diff_two(stores: Stores, verb: DiffRefs, body: Body) -> Differing:
 
 
 def _read_until(deadline_s: float, source: SliceSource) -> SliceSource:
-    """Return the same source, which raises TooLarge when read after the deadline."""
+    """Return a copy of the source that raises TooLarge when it is read after the deadline."""
 
     def read(start: int, stop: int) -> Iterator[bytes]:
         for chunk in source.read(start, stop):
@@ -189,7 +190,11 @@ def grep(stores: Stores, verb: Grep, body: Body) -> Found:
     by_records_s = 0.0
 
     def by_records(asked: RecordsWanted, body: bytes) -> Records:
-        """Find records; if they take too long, the one ref is searched by lines in full time."""
+        """Find matching records in a body.
+
+        When only one ref is searched, the time that this takes is added to the time limit of the
+        search by lines.
+        """
         nonlocal by_records_s
         began_s = time.monotonic()
         found = records_within_bounds(asked, body)
@@ -220,7 +225,7 @@ def _sources(stores: Stores, verb: Grep) -> Iterator[SliceSource | Skipped]:
 
 
 def newest(stores: Stores, thread: str | None) -> Iterator[Artifact]:
-    """Yield the artifacts of a thread, or all of them, newest first."""
+    """Yield the artifacts of a thread, or of the whole store, newest first."""
     if thread is None:
         found = (find_readable(stores.ledger, entry.ref) for entry in entries(stores.ledger))
         yield from (each for each in found if each is not None and not is_exchange(each))
@@ -248,7 +253,10 @@ def digest_one(stores: Stores, verb: Digest, body: Body) -> Digested:
 def outlined_within(
     stores: Stores, artifact: Artifact, tokens_max: int, is_late: bool = False
 ) -> Outlined:
-    """Return the outline of an artifact within a token limit; past the deadline, by lines."""
+    """Return the outline of an artifact within a token limit.
+
+    `is_late`: the deadline has passed, so a large body is outlined by lines, which is faster.
+    """
     is_kept = tokens_max == OUTLINE_TOKENS_DEFAULT
     looked, seen = _inspect(stores, artifact, None if is_kept else tokens_max, is_late=is_late)
     return outlined(artifact, looked, seen.shape or looked.shape, seen.note)
@@ -257,14 +265,17 @@ def outlined_within(
 def digested_within(
     stores: Stores, artifact: Artifact, tokens_max: int, is_late: bool = False
 ) -> Digested:
-    """Return the digest of an artifact within a token limit; past the deadline, by lines."""
+    """Return the digest of an artifact within a token limit.
+
+    `is_late`: the deadline has passed, so a large body is digested by lines, which is faster.
+    """
     looked, seen = _inspect(stores, artifact, digest_tokens=tokens_max, is_late=is_late)
     assert seen.digest is not None
     return digested(artifact, looked, seen.digest, seen.note)
 
 
 def described_fully(stores: Stores, artifact: Artifact) -> Artifact:
-    """Return an artifact with its tokens and its outline; they are unknown for a sealed one."""
+    """Return an artifact with its token count and outline; both are None for a sealed artifact."""
     if artifact.sealed is not None:
         return replace(artifact, tokens=None, token_basis="sealed", outline=None)
     looked = cached_outline(stores, artifact)
@@ -277,11 +288,11 @@ def described_fully(stores: Stores, artifact: Artifact) -> Artifact:
 
 
 def _readable(stores: Stores, ref: str) -> Artifact:
-    """Return an artifact whose body can be inspected; this counts as a read, like a pull.
+    """Return an artifact whose body can be inspected. The call counts as a read, like a pull.
 
     Raises:
-        Gone, NotFound: there is none.
-        Sealed: its encryption key is not available.
+        Gone, NotFound: the artifact does not exist.
+        Sealed: the encryption key of the body is not available.
     """
     artifact = pull(stores, Pull(ref), b"").value
     refuse_sealed(artifact)
@@ -298,7 +309,7 @@ def refuse_sealed(artifact: Artifact) -> None:
 
 
 def cached_outline(stores: Stores, artifact: Artifact, is_late: bool = False) -> CachedOutline:
-    """Return the cached outline of a body; inspect the body if there is none."""
+    """Return the cached outline of a body; if there is none, inspect the body."""
     return _inspect(stores, artifact, is_late=is_late)[0]
 
 
@@ -309,7 +320,7 @@ def _inspect(
     digest_tokens: int | None = None,
     is_late: bool = False,
 ) -> tuple[CachedOutline, BodyOverview]:
-    """Return the cached outline of a body and an overview with the requested extras."""
+    """Return the cached outline of a body, and an overview with the requested outline or digest."""
     log = body_log(artifact.sha256)
     key = outline_key(stores, artifact)
     row = stores.ledger.get(log, RowKind.LOOKED, key)
@@ -320,7 +331,7 @@ def _inspect(
             known = read_row if read_row.drawn_by == OUTLINE_VERSION else None
     if known is not None and outline_tokens is None and digest_tokens is None:
         return known, BodyOverview(note=known.note)
-    # Read before the body: if that is freed meanwhile, nothing is written.
+    # Read the head before the body: if the body is freed in the meantime, nothing is written.
     head = stores.ledger.last(log)
     asked = OutlineRequest(
         type=artifact.type,
@@ -350,7 +361,7 @@ def _inspect(
 
 
 def known_tokens(stores: Stores, artifact: Artifact) -> TokenCount | None:
-    """Return the tokens of a body if it was inspected before, or None."""
+    """Return the token count of a body if the body was inspected before, or None."""
     row = stores.ledger.get(
         body_log(artifact.sha256), RowKind.LOOKED, outline_key(stores, artifact)
     )

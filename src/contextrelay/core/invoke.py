@@ -110,7 +110,7 @@ def keep_result(stores: Stores, verb: KeepResult, body: Body) -> Artifact:
 
 
 class _Invocation(Struct, frozen=True):
-    """One invocation in progress."""
+    """A capability call in progress."""
 
     registered: RegisteredCapability
     args: dict[str, Any]
@@ -178,11 +178,12 @@ def _ran(stores: Stores, asked: _Invocation) -> Invoked:
 def _cache_result(
     stores: Stores, asked: _Invocation, artifact: Artifact, invoked: Invoked
 ) -> Invoked:
-    """Cache a stored result and return it."""
+    """Cache a result that is already stored; return `invoked`."""
     described = asked.registered.capability
     if described.cacheable:
         if artifact.expires_at is not None:
-            # The last caller to get it from the cache can read it as long as the first.
+            # The last caller that gets the result from the cache can then read it as long as the
+            # first caller.
             lease_s = min(described.cache_ttl_s + stores.settings.ttl_s, TTL_S_MAX)
             extend(stores, Extend(artifact.ref, lease_s), b"")
         ttl_s = described.cache_ttl_s
@@ -191,10 +192,10 @@ def _cache_result(
 
 
 def _hop(stores: Stores, thread: str, event: Event) -> None:
-    """Write the event of a hop, unless the thread has reached its limit.
+    """Write the event of a hop to a thread.
 
     Raises:
-        Limited: it has.
+        Limited: the thread has reached its limit of hops.
     """
     most = stores.settings.hops_max
 
@@ -212,13 +213,17 @@ def _hop(stores: Stores, thread: str, event: Event) -> None:
 
 
 def _run(stores: Stores, asked: _Invocation) -> Any:
-    """Run a capability, which may be foreign code; turn whatever it raises into our own error.
+    """Run a capability, which may be foreign code; convert any exception to a Context Relay error.
 
     Raises:
-        Failed: it failed. An Unavailable raised by it becomes Failed too: a client would retry and
-            repeat its side effects. Built-in capabilities only read, and keep Unavailable.
+        Failed: the capability failed. An Unavailable raised by foreign code becomes Failed too,
+        because
+            a client would retry and repeat its side effects. Built-in capabilities only
+            read, and keep
+            Unavailable.
     """
-    # A copy: the function may change it, and the cache key is derived from these arguments.
+    # Pass a copy, because the function may change it, and the cache key is derived from these
+    # arguments.
     call = Call(stores, deepcopy(asked.args), asked.thread)
     try:
         return asked.registered.run(call)
@@ -236,10 +241,10 @@ def _run(stores: Stores, asked: _Invocation) -> Any:
 
 
 def _result(name: str, brought: Any) -> Result:
-    """Return the value returned by a capability as a body.
+    """Convert the value that a capability returned to a result with a body.
 
     Raises:
-        Invalid: it is neither text, bytes nor JSON.
+        Invalid: the value is neither text, bytes nor JSON.
     """
     if isinstance(brought, Result):
         return brought
@@ -279,7 +284,7 @@ def _stored(stores: Stores, asked: _Invocation, result: Result) -> tuple[Artifac
 
 
 def _stored_before(stores: Stores, asked: _Invocation) -> tuple[Artifact, Invoked] | None:
-    """Return the result of an earlier request with the same key, if it was stored."""
+    """Return the result that an earlier request with the same key has stored, or None."""
 
     artifact = find_earlier_push(_for_result(stores), asked.thread)
     if artifact is None:
@@ -288,7 +293,7 @@ def _stored_before(stores: Stores, asked: _Invocation) -> tuple[Artifact, Invoke
 
 
 def _for_result(stores: Stores) -> Stores:
-    # A second run may return something else: the result already stored is used.
+    # A second run may return something else, so the result that is already stored is used.
     return step(stores, "result", takes_any=True)
 
 
@@ -324,7 +329,7 @@ def _note_failure(stores: Stores, asked: _Invocation, error: RelayError) -> None
         "message": error.message,
         "duration_ms": asked.duration_ms(),
     }
-    with suppress(RelayError):  # Raise the first error, not this one.
+    with suppress(RelayError):  # Raise the error of the capability, not the one of this write.
         event = new_event(stores, FAILED, asked.by, detail)
         append_event(step(stores, "failed"), asked.thread, event)
 
@@ -359,7 +364,7 @@ SEARCH = Capability(
 
 
 def run_search(call: Call) -> Result:
-    """Run one search."""
+    """Search by words, or by text within a thread; return the result as JSON."""
     query, limit = str(call.args["query"]), int(call.args["limit"])
     found = _by_words(call, query, limit) if call.thread is None else _by_text(call, query, limit)
     return Result(encode({"query": query, "count": len(found["results"]), **found}), _JSON)
@@ -369,7 +374,7 @@ _JSON = "application/json"
 
 
 def _by_words(call: Call, query: str, limit: int) -> dict[str, Any]:
-    """Search the whole store by words; return the best passage of each artifact."""
+    """Search the whole store by words; return the best passage of each artifact found."""
     asked = SearchedQuery(call.stores, query, SEARCH_CANDIDATES)
     found: dict[str, dict[str, Any]] = {}
     for each in asked.seen:
@@ -388,7 +393,7 @@ def _by_words(call: Call, query: str, limit: int) -> dict[str, Any]:
 
 
 def _by_text(call: Call, query: str, limit: int) -> dict[str, Any]:
-    """Find artifacts of a thread whose content contains the query, ignoring case."""
+    """Find artifacts of a thread whose content contains the query as text, ignoring case."""
     pattern = re.compile(re.escape(query), re.IGNORECASE)
     deadline_s = time.monotonic() + GREP_S_MAX
     found: list[dict[str, Any]] = []
@@ -414,7 +419,11 @@ def _by_text(call: Call, query: str, limit: int) -> dict[str, Any]:
 
 
 def _hits(chunks: Iterator[bytes], pattern: re.Pattern[str], chars: int) -> tuple[int, str]:
-    """Return how often a text occurs in a body, and the context of the first occurrence."""
+    """Count the matches of a pattern in a body; return the count and the text around the first
+    match.
+
+    `chars` is the length of the longest match.
+    """
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     count, snippet, text = 0, "", ""
     for chunk in chunks:
@@ -425,7 +434,7 @@ def _hits(chunks: Iterator[bytes], pattern: re.Pattern[str], chars: int) -> tupl
                 start = max(0, match.start() - SEARCH_SNIPPET_CHARS // 4)
                 snippet = " ".join(text[start : start + SEARCH_SNIPPET_CHARS].split())
             count, end = count + 1, match.end()
-        # It may start in this chunk and end in the next.
+        # Keep the end of the chunk, because a match may start in this chunk and end in the next.
         text = text[max(end, len(text) - chars + 1) :]
     return count, defuse(snippet).text
 
@@ -473,7 +482,7 @@ FETCH = Capability(
 
 
 def run_fetch(call: Call) -> Result:
-    """Run one fetch."""
+    """Download a URL; return its content as the result."""
     settings = call.stores.settings
     wanted = ("public", "private") if settings.fetch_private else ("public",)
     ways = Ways(

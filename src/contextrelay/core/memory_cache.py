@@ -22,15 +22,16 @@ CHECKED_BLOBS_MAX = 100_000
 WARM_DESCRIPTIONS_MAX = 4_096
 LIVE_THREADS_MAX = 256
 LIVE_BYTES_MAX = 256 * MIB
-# Limits of cached relevance indexes, in threads and in characters of text.
+# Limits of the cached relevance indexes: number of threads and characters of text.
 PACK_INDEXES_MAX = 64
 PACK_INDEX_CHARS_MAX = 32 * MIB
 
 
 class BodyCache:
-    """A cache of bodies by hash and descriptions by ref, read and checked by these stores.
+    """A cache of bodies by hash and of descriptions by ref, which these stores have read and
+    checked.
 
-    A server caches whole replies here too: they share the byte limit with the bodies.
+    A server also caches whole replies here; they share the byte limit with the bodies.
     """
 
     def __init__(self) -> None:
@@ -49,16 +50,18 @@ class BodyCache:
             self.contents.keep(sha256, body, len(body))
 
     def is_checked(self, blob: str) -> bool:
-        """Return True if a blob was checked before: one too large to cache is hashed only once."""
+        """Return True if a blob was checked before. A blob that is too large to cache is hashed
+        only once.
+        """
         return self._checked.get(blob) is not None
 
     def check_off(self, blob: str) -> None:
         self._checked.keep(blob, True)
 
     def described(self, ref: str, row: bytes) -> Artifact | None:
-        """Return the decoded artifact of a row, if the same row was read before.
+        """Return the artifact decoded from a row, or None if the row is not cached for this ref.
 
-        The same row gives the same object.
+        The same row always returns the same object.
         """
         known = self._described.get(ref)
         return known[1] if known is not None and known[0] == row else None
@@ -77,7 +80,7 @@ class LiveStateCache:
         self._lock = threading.Lock()
 
     def within(self, prefix: str) -> LiveStateCache:
-        """Return the same cache with a key prefix, for callers that must not share entries."""
+        """Return the same cache with a key prefix, for callers that must not share its entries."""
         view = copy(self)
         view._prefix = self._prefix + prefix
         return view
@@ -86,7 +89,9 @@ class LiveStateCache:
         return self._live.get(self._prefix + thread)
 
     def keep(self, thread: str, live: Any) -> Any:
-        """Cache a live state unless another OS thread did first; return the cached one."""
+        """Cache a live state and return it. If another OS thread has cached one first, return that
+        state.
+        """
         with self._lock:
             kept = self._live.get(self._prefix + thread)
             if kept is None:
@@ -94,7 +99,7 @@ class LiveStateCache:
             return kept or live
 
     def drop(self, thread: str) -> None:
-        """Drop a live state that cannot be trusted; the next reader replays the log."""
+        """Drop a live state that may be wrong; the next reader replays the log."""
         self._live.drop(self._prefix + thread)
         self._indexes.drop(self._prefix + thread)
 
@@ -106,7 +111,9 @@ class LiveStateCache:
 
 
 class _LiveStates(BoundedCache[str, Any]):
-    """Live states, which grow while cached: they are measured each time."""
+    """A cache of live states. Live states grow while cached, so their size is measured again each
+    time.
+    """
 
     def _is_over(self) -> bool:
         self._size_bytes = sum(live.held_bytes for live, _ in self._kept.values())

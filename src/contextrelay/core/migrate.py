@@ -41,9 +41,9 @@ from contextrelay.store.file_errors import locked
 from contextrelay.store.ledger import UNLOCKED, Fact, Reads, Row, Write, lock_token
 from contextrelay.verbs import Body, Migrate
 
-# Limits of a migration: facts or rows read at a time, what is gathered before a write, passes until
-# nothing changes, how often progress is shown, threads that read logs and how far ahead, and bodies
-# copied at a time.
+# Limits of a migration: facts or rows per read, bytes and writes gathered before a commit, passes
+# until nothing changes, seconds between progress reports, threads that read logs, logs read ahead,
+# and bodies copied in parallel.
 MIGRATE_PAGE = 100
 MIGRATE_BATCH_BYTES = MIB
 MIGRATE_BATCH_WRITES = 500
@@ -57,7 +57,8 @@ MIGRATE_BODIES = 4
 Item = TypeVar("Item", str, Row)
 Seen = TypeVar("Seen")
 Place = tuple[str, str | None, str | None]
-"""A log's name, then the name as the source has it and as the target has it, or None."""
+"""A log name, then the same name if the source has the log, or None, and the same for the target.
+"""
 
 
 @answers(Migrate)
@@ -85,12 +86,12 @@ def migrate(
 ) -> MigrateReport:
     """Copy a whole store into an empty one, or continue an interrupted copy.
 
-    `check` verifies the target before it is unlocked, called by the writer. `stays_locked`: more
-    is to follow, so the target is not unlocked yet.
+    `check` is called to verify the target before it is unlocked. `stays_locked`: leave the target
+    locked, because another run of the migration is to follow.
 
     Raises:
         Conflict: the target is not empty, and is not an unfinished migration from this source.
-        Invalid: both are the same store.
+        Invalid: source and target are the same store.
     """
     if source.ledger.locked_by() != UNLOCKED:
         raise locked()
@@ -113,7 +114,7 @@ def migrate(
 
 
 class _Copying:
-    """The passes of one run, and their counts."""
+    """The passes of one migration run, and their counts."""
 
     def __init__(
         self, source: Stores, target: Stores, show: Callable[[MigrateProgress], None]
@@ -132,7 +133,7 @@ class _Copying:
         self._writes: list[Write] = []
         self._written_bytes = 0
         self._pending_bodies: list[Future[tuple[int, bool]]] = []
-        """Bodies that the gathered writes point to."""
+        """Copies in progress of bodies that the gathered writes point to."""
 
     def report(self) -> MigrateReport:
         return MigrateReport(
@@ -148,7 +149,7 @@ class _Copying:
         )
 
     def run_pass(self) -> bool:
-        """Make the target equal to the source; return True if anything had to be changed."""
+        """Make the target equal to the source; return True if the target had to be changed."""
         before = self._changes
         self.passes += 1
         self._logs = self._seen_bytes = 0
@@ -162,7 +163,8 @@ class _Copying:
             try:
                 self._merge(lookers)
             except BaseException:
-                self._copiers.shutdown(cancel_futures=True)  # Do not wait for bodies not started.
+                # Do not wait for copies of bodies that have not started.
+                self._copiers.shutdown(cancel_futures=True)
                 raise
         self._count()
         self._show_progress()
@@ -172,7 +174,8 @@ class _Copying:
         merged = _merged(walk_logs(self._source, ""), walk_logs(self._target, ""), str)
         for (log, ours, _), seen in _ahead(lookers, self._read_pair, merged):
             if log == RESTORE:
-                continue  # Each store has its own: its lock, and where its blobs are.
+                # Skip logs that each store has for itself: the lock, and the location of the blobs.
+                continue
             if ours is None:
                 self._drop(log)
             elif isinstance(seen, Write):
@@ -191,9 +194,10 @@ class _Copying:
         self._changes += 1
 
     def _read_pair(self, place: Place) -> Write | bool:
-        """Return the copy of a short log as a write, or whether the copy is equal.
+        """Return the write that copies a log, if the log is short and only the source has it.
 
-        Worker threads do this ahead of the writer, since reading mostly waits.
+        Otherwise return True if both copies are equal, else False. Worker threads call this ahead
+        of the writer, because reading mostly waits.
         """
         log, ours, theirs = place
         if ours is None or log == RESTORE:
@@ -201,7 +205,9 @@ class _Copying:
         return self._is_equal(log) if theirs is not None else self._short(log) or False
 
     def _short(self, log: str) -> Write | None:
-        """Return a short, untrimmed log as one write, or None if a page of it is full."""
+        """Return the write that copies a short, untrimmed log, or None if the log does not fit in
+        one page.
+        """
         facts = self._source.read(log, 0, MIGRATE_PAGE)
         if len(facts) == MIGRATE_PAGE or (facts and facts[0].seq != 1):
             return None
@@ -234,7 +240,7 @@ class _Copying:
         )
 
     def _synchronize(self, log: str) -> None:
-        """Make the target's copy of a log equal to the source's."""
+        """Make the target's copy of a log equal to the log of the source."""
         if not self._synchronize_facts(log):
             self._drop(log)
             self._append(log, 0)
@@ -251,7 +257,7 @@ class _Copying:
             self._put_rows(log, changed)
 
     def _synchronize_facts(self, log: str) -> bool:
-        """Bring the target's facts up to date; return False if they are of a different log.
+        """Bring the facts of the target up to date; return False if they belong to a different log.
 
         A log that was dropped and created again has other facts under the same numbers.
         """
@@ -271,7 +277,7 @@ class _Copying:
         return True
 
     def _append(self, log: str, head: int) -> None:
-        """Copy the facts after a head."""
+        """Copy the facts after a head from the source to the target."""
         last = self._source.last(log)
         while head < last and (facts := self._source.read(log, head, MIGRATE_PAGE)):
             before = facts[0].seq - 1
@@ -283,7 +289,7 @@ class _Copying:
             self._trim(log, last)
 
     def _trim(self, log: str, head: int) -> None:
-        """Trim the target's log as the source's is trimmed."""
+        """Trim a log of the target as the log of the source is trimmed."""
         self._flush()
         self._target.trim(log, head + 1)
         self._changes += 1
@@ -306,7 +312,7 @@ class _Copying:
             self._flush()
 
     def _flush(self) -> None:
-        """Write what was gathered, after the bodies that it points to."""
+        """Write the gathered writes, after the bodies that they point to."""
         coming, self._pending_bodies = self._pending_bodies, []
         for each in coming:
             size_bytes, is_new = each.result()
@@ -321,7 +327,7 @@ class _Copying:
     def _copy_body(self, sha256: str) -> tuple[int, bool]:
         """Copy a large body, unless an interrupted pass has copied it already.
 
-        Return its size, and whether it was copied.
+        Return the size of the body in bytes, and True if it was copied.
         """
         at = where(self._source, sha256)
         if at is None or at.blob is None:
@@ -337,7 +343,9 @@ class _Copying:
         return at.size_bytes, True
 
     def _count(self) -> None:
-        """Update the counters. They are not content: others may be counting meanwhile."""
+        """Copy the counters. They may differ afterwards, because others may be counting in the
+        meantime.
+        """
         for name in self._source.tallies():
             there = self._target.tally(name, {})
             amounts = {
@@ -371,14 +379,16 @@ class _Copying:
         )
 
     def _weight(self, logs: int, body_bytes: int) -> float:
-        """Return the estimated work; bodies already copied are skipped in later passes."""
+        """Return the estimated work in logs. Bodies count only in the first pass, because later
+        passes skip bodies already copied.
+        """
         return logs + (body_bytes / CHUNK_BYTES if self.passes == 1 else 0)
 
 
 def _ahead(
     pool: ThreadPoolExecutor, look: Callable[[Place], Seen], places: Iterator[Place]
 ) -> Iterator[tuple[Place, Seen]]:
-    """Yield places in order, each with what was read there; some are read ahead."""
+    """Yield places in order, each with the result of reading it; some places are read ahead."""
     begun: deque[tuple[Place, Future[Seen]]] = deque()
     for place in places:
         begun.append((place, pool.submit(look, place)))
@@ -390,7 +400,7 @@ def _ahead(
 
 
 def _rows(ledger: Reads, log: str, kind: str) -> Iterator[Row]:
-    """Yield the rows of one kind; a page that is not full is the last, which saves a read."""
+    """Yield the rows of one kind. After a page that is not full, no further page is read."""
     after, page = "", [None] * MIGRATE_PAGE
     while len(page) == MIGRATE_PAGE:
         page = ledger.rows(log, kind, after, MIGRATE_PAGE)
@@ -401,7 +411,9 @@ def _rows(ledger: Reads, log: str, kind: str) -> Iterator[Row]:
 def _merged(
     ours: Iterator[Item], theirs: Iterator[Item], key_of: Callable[[Item], str]
 ) -> Iterator[tuple[str, Item | None, Item | None]]:
-    """Merge two iterators sorted by key: yield each key with what either has."""
+    """Merge two iterators sorted by key; yield each key with its item from either iterator, or
+    None.
+    """
     one, other = next(ours, None), next(theirs, None)
     while one is not None or other is not None:
         mine = None if one is None else key_of(one)
@@ -415,6 +427,6 @@ def _merged(
 
 
 def _are_equal(ours: list[Fact], theirs: list[Fact]) -> bool:
-    """Return True if facts of the same number are equal."""
+    """Return True if facts that have the same number are equal."""
     bodies = {fact.seq: fact.body for fact in ours}
     return all(bodies.get(fact.seq, fact.body) == fact.body for fact in theirs)

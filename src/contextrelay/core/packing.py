@@ -73,12 +73,12 @@ from contextrelay.verbs import (
 )
 
 PACK_ARTIFACTS_MAX = 1_000
-# Tokens of what a window shows for an artifact passed by ref.
+# The maximum number of tokens that a window shows for an artifact passed by ref.
 STAND_IN_TOKENS_MAX = 150
 
 
 _OWN = ("SYSTEM", "USER", "AGENT")
-"""Blocks of the conversation itself: addressed to the agent, or its own words."""
+"""Types of blocks that belong to the conversation: addressed to the agent, or written by it."""
 
 
 @answers(Pack)
@@ -88,7 +88,7 @@ def pack_thread(stores: Stores, verb: Pack, body: Body) -> Package:
     )
     if not found.blocks:
         raise Invalid("the thread has no content to pack", "add facts, artifacts or blocks to it")
-    # A window is read as text, so the words around each block are counted as well.
+    # A window is read as text, so the words around each block are counted too.
     budget = Budget(verb.budget_tokens, each_tokens=EACH_TOKENS)
     with relevance_of(stores, verb.thread, found) as index:
         package = pack(
@@ -105,7 +105,7 @@ def pack_thread(stores: Stores, verb: Pack, body: Body) -> Package:
 
 @contextmanager
 def relevance_of(stores: Stores, thread: str, found: Candidates) -> Generator[_ThreadIndex]:
-    """Return the cached index of a thread, updated to contain exactly the given blocks."""
+    """Return the cached relevance index of a thread, updated to contain exactly these blocks."""
     kept = _index_of(stores, thread)
     with kept.lock:
         kept.update(found.blocks)
@@ -120,7 +120,9 @@ def _index_of(stores: Stores, thread: str) -> _ThreadIndex:
 
 
 class _ThreadIndex:
-    """A relevance index and its blocks, with the same results as a new index of them."""
+    """A relevance index and its blocks. It returns the same results as a new index of the same
+    blocks.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -133,10 +135,10 @@ class _ThreadIndex:
         self._groups: dict[str, list[str]] = {}
 
     def update(self, blocks: list[Block]) -> None:
-        """Add new blocks, replace changed ones and remove the rest.
+        """Add new blocks, replace changed ones and remove blocks that are not in the list.
 
-        Scores include neighbours in a group. If a block of a group is removed, or a new one is not
-        the last, the index is rebuilt.
+        Scores include the neighbours of a block in its group. If a block of a group is removed, or
+        a new block is not the last of its group, the index is rebuilt.
         """
         groups = _groups(blocks)
         if any(groups.get(name, [])[: len(ids)] != ids for name, ids in self._groups.items()):
@@ -154,7 +156,7 @@ class _ThreadIndex:
 
 
 def _groups(blocks: list[Block]) -> dict[str, list[str]]:
-    """Return the ids of the blocks of each group, in order."""
+    """Return a dict that maps each group to the ids of its blocks, in order."""
     groups: dict[str, list[str]] = {}
     for block in blocks:
         if (name := group_of(block)) is not None:
@@ -163,7 +165,7 @@ def _groups(blocks: list[Block]) -> dict[str, list[str]]:
 
 
 class _ArtifactBlock(Struct):
-    """An artifact as a block, computed once: the same description is the same object."""
+    """An artifact as a block, computed once for each description of the artifact."""
 
     artifact: Artifact
     fields: BlockFields | None
@@ -173,14 +175,14 @@ class _ArtifactBlock(Struct):
 
 
 class PackingAgent(Struct, frozen=True):
-    """The agent a window is for: what decides which form of a block is cheapest."""
+    """The agent that a window is for. Its properties decide which form of a block is cheapest."""
 
     prefix_tokens: int = 0
     calls: int = 0
 
 
 class Candidates(Struct, frozen=True):
-    """Everything of a thread that may go into a window, in a stable order."""
+    """All blocks of a thread that may go into a window, in a stable order."""
 
     version: int
     blocks: list[Block]
@@ -190,7 +192,7 @@ class Candidates(Struct, frozen=True):
 
 
 EACH_TOKENS = 5
-"""`[KNOWLEDGE]`, a newline and a blank line, by the real tokenizer."""
+"""Tokens of `[KNOWLEDGE]`, a newline and a blank line, counted with the real tokenizer."""
 
 
 def labelled(package: Package, thread: str, version: int) -> Package:
@@ -205,9 +207,10 @@ def candidates(
     version: int | None = None,
     but: Collection[str] = (),
 ) -> Candidates:
-    """Return what may go into a window of a thread.
+    """Return the blocks of a thread that may go into a window.
 
-    The artifacts in `but` and earlier handoffs are excluded: their content is included already.
+    The artifacts in `but` and earlier handoffs are excluded, because their content is included
+    already.
     """
     find_record(stores.ledger, thread)
     with state_of(stores, thread, version) as live:
@@ -240,11 +243,14 @@ def _held(stores: Stores, thread: str) -> list[Artifact]:
 
 
 def _way_chooser(stores: Stores, agent: PackingAgent) -> Callable[[str, int], Way]:
-    """Return a function that picks the cheapest way for a type and size, by the store's counts."""
+    """Return a function that picks the cheapest form of a block of a type and size.
+
+    The choice uses the store's counts of how often such blocks were pulled.
+    """
     settings, pulls = stores.settings, rates(stores)
     prices = Prices(settings.price_cache_write, settings.price_cache_read, settings.price_output)
 
-    @cache  # Many blocks have few types and sizes.
+    @cache  # Many blocks share a few types and sizes.
     def way_of(kind: str, tokens: int) -> Way:
         message = WindowMessage(
             tokens=tokens,
@@ -260,7 +266,10 @@ def _way_chooser(stores: Stores, agent: PackingAgent) -> Callable[[str, int], Wa
 def _block(
     stores: Stores, seen: _ArtifactBlock, way_of: Callable[[str, int], Way], is_late: bool
 ) -> Block:
-    """Return an artifact as a block, whole or as its outline; past the deadline, by lines."""
+    """Return an artifact as a block with its whole content or its outline.
+
+    `is_late`: the deadline has passed, so a large body is outlined by lines, which is faster.
+    """
     artifact, fields = seen.artifact, seen.fields
     if artifact.sealed is not None or not artifact.is_text:
         return artifact_block(artifact, fields, _line(artifact, None), is_whole=False)
@@ -289,7 +298,7 @@ def _block(
 
 
 def _line(artifact: Artifact, tokens: int | None) -> str:
-    """Return a ref as one line."""
+    """Return one line that describes an artifact: its ref, its name or type, and its size."""
     size = f"{tokens} tokens" if tokens is not None else f"{artifact.size_bytes} bytes"
     return f"[artifact:{artifact.ref} | {artifact.name or artifact.type}, {size}]"
 
@@ -305,7 +314,7 @@ def _text(stores: Stores, artifact: Artifact) -> str:
 
 
 def _with_unique_ids(blocks: list[Block]) -> list[Block]:
-    """Return blocks with unique ids; entries of a state may have the same name."""
+    """Return blocks with unique ids, because entries of a state may have the same name."""
     seen: set[str] = set()
     found: list[Block] = []
     for block in blocks:
@@ -334,7 +343,7 @@ def add_blocks(stores: Stores, verb: AddBlocks, body: Body) -> list[Artifact]:
 def _fields(block: Block) -> dict[str, Any]:
     fields: dict[str, Any] = to_builtins(block)
     del fields["content"]
-    # In the form in which they are read back.
+    # Use a list, because references are read back from JSON as a list.
     return {**fields, "references": list(block.references)}
 
 
@@ -380,7 +389,7 @@ def _pruned(verb: PruneContext, pruned: list[PrunedBlock], kept_tokens: int) -> 
 
 
 class SessionEntry(Struct, frozen=True):
-    """A session without its blocks, and when it expires."""
+    """A session without its blocks, and the time at which it expires."""
 
     fields: dict[str, str]
     until_ms: int
@@ -400,7 +409,7 @@ def put_session(stores: Stores, verb: PutSession, body: Body) -> None:
         head = stores.ledger.last(log)
         fields = verb.fields
         if fields is None:
-            # Blocks without a session expire as well, so that a sweep deletes them.
+            # Blocks stored without a session expire too, so that a sweep deletes them.
             fields = {} if (known := _entry(stores.ledger, log)) is None else known.fields
         entry = SessionEntry(fields, now_ms + verb.ttl_s * 1000)
         row = Row(RowKind.SESSION, ONLY, _encoder.encode(entry), entry.until_ms)
@@ -428,15 +437,15 @@ def read_session(stores: Stores, verb: ReadSession, body: Body) -> StoredSession
 @answers(DeleteSession)
 def delete_session(stores: Stores, verb: DeleteSession, body: Body) -> None:
     log = session_log(verb.session)
-    with suppress(Stale):  # It was stored again at the same time.
+    with suppress(Stale):  # The session was stored again at the same time.
         stores.ledger.drop(log, expect=stores.ledger.last(log))
 
 
 def forget_ended(ledger: Ledger, log: str, now_ms: int) -> None:
-    """Drop the log of an expired session."""
+    """Drop the log of a session if it has expired."""
     head, entry = ledger.last(log), _entry(ledger, log)
     if entry is not None and entry.until_ms <= now_ms:
-        with suppress(Stale):  # It was stored again at the same time.
+        with suppress(Stale):  # The session was stored again at the same time.
             ledger.drop(log, expect=head)
 
 

@@ -126,7 +126,7 @@ def note_answer(stores: Stores, verb: NoteAnswer, body: Body) -> Numbered:
 
 
 def stamped(stores: Stores, detail: dict[str, Any]) -> dict[str, Any]:
-    """Return the detail of a run's event with the real name of the caller's key."""
+    """Return the detail of a run's event, with the verified name of the caller's key added."""
     said = {name: value for name, value in detail.items() if name != CALLER}
     if stores.caller is not None:
         said[CALLER] = caller_name(stores.caller.key)
@@ -185,7 +185,8 @@ def note_pipeline(stores: Stores, verb: NotePipeline, body: Body) -> Numbered:
 @answers(CancelPipeline)
 def cancel_pipeline(stores: Stores, verb: CancelPipeline, body: Body) -> Numbered:
     if verb.is_gone:
-        _check_owner(stores, verb.thread)  # Only the owner can know that a process is gone.
+        # Only the owner can know that the process of a run is gone.
+        _check_owner(stores, verb.thread)
     else:
         _owner(stores, verb.thread)
         return _append(stores, verb.thread, _event(stores, "pipeline.cancel", verb.by, None))
@@ -203,7 +204,8 @@ def decide_step(stores: Stores, verb: DecideStep, body: Body) -> Numbered:
     _owner(stores, verb.thread)
     decided_by = _named_caller(stores, verb.by)
     if verb.channel is not None:
-        _check_owner(stores, verb.thread)  # Its process is waiting, and decides by what it reads.
+        # The process of the run is waiting, and continues with the decision that it reads.
+        _check_owner(stores, verb.thread)
         decided_by = _sender(stores, verb.channel, verb.signal)
 
     def check(live: LiveState) -> None:
@@ -258,7 +260,7 @@ def finish_step(stores: Stores, verb: FinishStep, body: Body) -> FinishedStep:
         said = {**verb.detail, "step": verb.step, "status": verb.status, "ref": ref}
         return _event(stores, STEP_EVENT, verb.by, said)
 
-    event(None)  # Find errors before anything is stored.
+    event(None)  # Build the event before anything is stored, to find errors in it.
 
     def additions(artifact: Artifact) -> tuple[Addition, ...]:
         return (PatchTerms(rows=rows, check=check), event(artifact.ref))
@@ -288,7 +290,7 @@ def finish_step(stores: Stores, verb: FinishStep, body: Body) -> FinishedStep:
 
 
 def _check_owner(stores: Stores, thread: str) -> None:
-    """Raise Forbidden if the caller did not start the run."""
+    """Raise Forbidden if the caller did not start a run."""
     if _owner(stores, thread) != caller_id(stores):
         raise Forbidden(
             f"run {thread} belongs to another caller: only its owner can resume or record it",
@@ -297,11 +299,11 @@ def _check_owner(stores: Stores, thread: str) -> None:
 
 
 def _owner(stores: Stores, thread: str) -> str:
-    """Return the owner of a run.
+    """Return the owner of a run: the id of a key, or "" for the store's owner.
 
     Raises:
         NotFound: the thread is not a pipeline run.
-        Forbidden: it is a copy of one, or was started by an earlier version.
+        Forbidden: the thread is a copy of a run, or was started by an earlier version.
     """
     record = find_record(stores.ledger, thread)
     owner = stores.ledger.get(thread_log(thread), RowKind.OWNER, ONLY)
@@ -318,23 +320,25 @@ def _owner(stores: Stores, thread: str) -> str:
 
 
 def _named_caller(stores: Stores, label: str) -> str:
-    """Return the name of the caller's key, and the name given by the caller."""
+    """Return a text with the name of the caller's key and the label given by the caller."""
     if stores.caller is not None:
         return label_caller(caller_name(stores.caller.key), label)
     return _named_without_key(stores, label)
 
 
 def _named_without_key(stores: Stores, label: str) -> str:
-    """Return an unverified name; if the store has keys, it looks different from all of them."""
+    """Return an unverified label. If the store has keys, the text cannot be mistaken for the name
+    of a key.
+    """
     has_keys = bool(stores.root.ledger.logs(KEYS, "", 1))
     return label_caller("no key", label) if has_keys and label != "you" else label
 
 
 def _sender(stores: Stores, channel: str, seq: int) -> str:
-    """Return the sender of a signal, as the key and the given name, and its channel.
+    """Return the sender of a signal: the key, the given label, and the channel.
 
     Raises:
-        NotFound: there is no such signal.
+        NotFound: the signal does not exist.
     """
     facts = stores.ledger.read(channel_log(channel), seq - 1, 1)
     if not facts or facts[0].seq != seq:
@@ -351,7 +355,7 @@ def _event(stores: Stores, type: str, by: str, detail: Any) -> Event:
     """Return an event of a run, with the caller's key in its detail.
 
     Raises:
-        Invalid: the detail does not match its type.
+        Invalid: the detail does not match the type of the event.
     """
     said = stamped(stores, to_builtins(detail) or {})
     if type == STEP_EVENT:

@@ -38,7 +38,9 @@ RESTORE = LOCK_LOG
 SESSIONS, SWEEP = "s/", "sweep"
 
 UNREADABLE = (DecodeError, UnicodeDecodeError)
-"""What decoding a damaged record raises; for text that is not UTF-8, msgspec raises the second."""
+"""Exceptions raised when a damaged record is decoded. msgspec raises UnicodeDecodeError for text
+that is not UTF-8.
+"""
 
 _DAY_MS = DAY_S * 1000
 _END_DAY = 99_999
@@ -70,12 +72,14 @@ def session_log(session: str) -> str:
 
 
 def thread_index(kind: str | None) -> str:
-    """Return the index log of threads of a kind; None for ordinary threads."""
+    """Return the name of the log that indexes threads of a kind; None means ordinary threads."""
     return THREAD_INDEX if kind is None else f"{KIND_INDEXES}{kind}"
 
 
 def split_log(log: str) -> tuple[str | None, str]:
-    """Split a log name into its tenant, None for the store's own, and the rest of the name."""
+    """Split a log name into its tenant and the rest. The tenant is None for logs of the store
+    itself.
+    """
     if not log.startswith(TENANTS):
         return None, log
     tenant, _, rest = log.removeprefix(TENANTS).partition("/")
@@ -137,7 +141,7 @@ KEY_COUNTERS, PULL_COUNTERS = "key/", "pulls/"
 
 
 def own_counters(name: str, key_id: str) -> str:
-    """Return the name of a limited key's own counters, which count only its own actions."""
+    """Return the name of a limited key's counters, which count only the actions of that key."""
     return f"{name}@{key_id}"
 
 
@@ -150,7 +154,7 @@ def pull_counters(kind: str, size_class: str) -> str:
 
 
 def savings_counters(thread: str | None) -> str:
-    """Return the counters of a thread; None for those of the whole space."""
+    """Return the name of a thread's counters; None means the counters of the whole space."""
     return SAVINGS if thread is None else f"{SAVINGS}/{thread}"
 
 
@@ -160,19 +164,19 @@ def savings_counters(thread: str | None) -> str:
 def log_pages(
     ledger: Reads, prefix: str, after: str = "", limit: int = PAGE_ROWS_MAX
 ) -> Iterator[list[str]]:
-    """Yield the names of logs with a prefix, in pages, after the name `after`."""
+    """Yield pages of log names that start with a prefix and follow the name `after`."""
     return _pages(lambda last: ledger.logs(prefix, last, limit), str, after)
 
 
 def row_pages(
     ledger: Reads, log: str, kind: str, after: str = "", limit: int = PAGE_ROWS_MAX
 ) -> Iterator[list[Row]]:
-    """Yield the rows of one kind in a log, in pages, after the key `after`."""
+    """Yield pages of rows of one kind in a log, starting after the key `after`."""
     return _pages(lambda last: ledger.rows(log, kind, last, limit), lambda row: row.key, after)
 
 
 def fact_pages(ledger: Reads, log: str, after: int = 0) -> Iterator[list[Fact]]:
-    """Yield the facts of a log, in pages, after the seq `after`."""
+    """Yield pages of facts of a log, starting after the seq `after`."""
     return _pages(lambda last: ledger.read(log, last, PAGE_ROWS_MAX), lambda fact: fact.seq, after)
 
 
@@ -187,14 +191,14 @@ def _pages(
 def walk_logs(
     ledger: Reads, prefix: str, after: str = "", limit: int = PAGE_ROWS_MAX
 ) -> Iterator[str]:
-    """Yield the names of logs with a prefix; `limit` is the number read at a time."""
+    """Yield the names of logs that start with a prefix; `limit` is the number of names per read."""
     return chain.from_iterable(log_pages(ledger, prefix, after, limit))
 
 
 def walk_rows(
     ledger: Reads, log: str, kind: str, after: str = "", limit: int = PAGE_ROWS_MAX
 ) -> Iterator[Row]:
-    """Yield the rows of one kind in a log; `limit` is the number read at a time."""
+    """Yield the rows of one kind in a log; `limit` is the number of rows per read."""
     return chain.from_iterable(row_pages(ledger, log, kind, after, limit))
 
 
@@ -204,24 +208,26 @@ def walk_facts(ledger: Reads, log: str, after: int = 0) -> Iterator[Fact]:
 
 
 def first_page(found: Iterable[tuple[str, Item]], limit: int) -> tuple[list[Item], str]:
-    """Return the first page of (cursor, item) pairs, and its last cursor if there are more."""
+    """Return the items of the first page of (cursor, item) pairs, and the last cursor, or "" if
+    there are no more.
+    """
     taken = list(islice(found, limit + 1))
     page = taken[:limit]
     return [item for _, item in page], page[-1][0] if len(taken) > limit else ""
 
 
 def known_refs(ledger: Reads, refs: Iterable[str]) -> list[str]:
-    """Return the refs that exist or existed, as this view of the ledger sees it."""
+    """Return the refs of artifacts that exist or existed, as this view of the ledger sees them."""
     return [ref for ref in refs if ledger.kinds(artifact_log(ref))]
 
 
 def tenants(ledger: Reads) -> Iterator[str]:
-    """Yield the names of all tenants that have a log in a store."""
+    """Yield the names of the tenants that have a log in a store."""
     after = ""
     while page := ledger.logs(TENANTS, after, 1):
         tenant = page[0].removeprefix(TENANTS).partition("/")[0]
         yield tenant
-        # After all logs of this tenant: "0" follows "/" in the order of names.
+        # Continue after all logs of this tenant: "0" follows "/" in the order of names.
         after = f"{TENANTS}{tenant}0"
 
 
@@ -233,12 +239,12 @@ class Rows(Struct, frozen=True):
 
     kind: str
     key: str
-    """The parts of its key; ONLY if there is one such row."""
+    """The parts of the row's key; ONLY if the log has a single row of this kind."""
     holds: str
     writer: str
-    """The file of core that writes it; ENGINE for a row that no file of core writes."""
+    """The file of core that writes the row; ENGINE if no file of core writes it."""
     goes: str = "with the log"
-    """When it is deleted."""
+    """When the row is deleted."""
 
 
 class Log(Struct, frozen=True):
@@ -246,9 +252,9 @@ class Log(Struct, frozen=True):
 
     name: str
     facts: str
-    """What its facts are; "none" for a log of rows alone."""
+    """What the facts of the log are; "none" if the log has only rows."""
     goes: str
-    """When it is dropped."""
+    """When the log is dropped."""
     rows: tuple[Rows, ...] = ()
 
 

@@ -51,9 +51,10 @@ from contextrelay.store.search.reads import Text
 from contextrelay.verbs import Body, ReadSearchIndex, RebuildSearch, Search
 
 SEARCH_TERMS_MAX = 32
-# Time that a query, and a sweep, may spend on updating the search index; and wait for a lock.
+# The time in seconds that a query may spend on updating the search index.
 SEARCH_CATCH_UP_S = 1.0
-# How often a query is ranked again because results are gone.
+# The maximum number of times that a query is ranked, because results that are gone are removed and
+# the query is ranked again.
 SEARCH_ROUNDS_MAX = 5
 
 
@@ -87,10 +88,12 @@ def search(stores: Stores, verb: Search, body: Body) -> Hits:
     )
 
 
-# Candidates per result: the same content may have been pushed repeatedly.
+# The number of candidates per result. It is above 1 because the same content may have been pushed
+# repeatedly.
 _REPEATED = 3
 _CANDIDATES_MIN = 80
-# Artifacts of the same name to look up: most of those that are gone have left the index.
+# The maximum number of artifacts of the same name to look up. Most artifacts that are gone have
+# already left the index.
 _NEWER_MAX = 8
 
 
@@ -108,11 +111,11 @@ def read_search_index(stores: Stores, verb: ReadSearchIndex, body: Body) -> Inde
 
 
 class SearchedQuery:
-    """A query run for a caller against the index, as far as that could be updated.
+    """A caller's query and its results, from an index that was updated as far as possible.
 
     Raises:
-        NotFound, Gone: there is no such ref or thread.
-        Unavailable: the index was damaged, and is rebuilt.
+        NotFound, Gone: the ref or the thread does not exist.
+        Unavailable: the index was damaged, and is being rebuilt.
     """
 
     def __init__(
@@ -128,30 +131,30 @@ class SearchedQuery:
         elif thread is not None:
             find_record(stores.ledger, thread)
         self.words = query_words(query)
-        """The stems of the query, and their words."""
+        """A dict that maps the stems of the query to their words."""
         self._stems = list(self.words)[:SEARCH_TERMS_MAX]
         self._stores, self._wanted, self._thread, self._ref = stores, wanted, thread, ref
         self._index = index_of(stores)
         self._is_limited = stores.is_limited
         self.state, self.notes = _update_index(stores)
         self.seen: list[VisiblePassage] = []
-        """Passages that may be shown, best first."""
+        """Passages that may be shown to the caller, best first."""
         self.ignored: tuple[str, ...] = ()
         self.found = self.looked_at = 0
         self.is_cut = False
-        """Whether only the first part of the one ref is in the index."""
+        """Whether the index contains only the first part of the requested ref."""
         self._ranking: Ranking | None = None
         for _ in range(SEARCH_ROUNDS_MAX):
-            # Artifacts that are gone leave the index and make room for other results.
+            # Remove artifacts that are gone from the index, to make room for other results.
             if not _remove_missing(stores, self._index, self._rank()):
                 break
         self.is_partial = bool(self.notes) or any(each.ranked.text.is_cut for each in self.seen)
         if self._is_limited:
-            # How much exists besides must not be revealed to a limited key.
+            # A limited key must not learn how many other artifacts exist.
             self.state = IndexState(artifacts=0, passages=0)
 
     def _rank(self) -> list[str]:
-        """Rank the passages; return the refs of results that are gone."""
+        """Rank the passages; return the refs of ranked artifacts that are gone."""
         candidates = min(SEARCH_CANDIDATES, max(_CANDIDATES_MIN, 2 * self._wanted))
         try:
             with self._index.reading() as view:
@@ -159,8 +162,8 @@ class SearchedQuery:
                 text = reads.text_by_ref(view, self._ref) if self._ref is not None else None
                 self.is_cut = text is not None and text.is_cut
                 now_ms = self._stores.now_ms()
-                # Everything that a limited key gets is computed from what it may see, including
-                # scores.
+                # All results for a limited key, including scores, are computed only from what it
+                # may see.
                 ranking = rank(view, self._stems, spans, now_ms, candidates, self._is_limited)
                 starts = {start for start, _ in spans or ()} if self._is_limited else None
                 choosing = _VisibleSelection(self._stores, view, ranking, starts)
@@ -175,26 +178,30 @@ class SearchedQuery:
         return choosing.gone
 
     def artifacts_found(self) -> int:
-        """Return how many artifacts contain a word of the query."""
+        """Return the number of artifacts that contain a word of the query."""
         with self._index.reading() as view:
             numbers = () if self._ranking is None else self._ranking.numbers()
             return reads.texts_with(view, numbers)
 
     def count_in(self, text: Text) -> int:
-        """Return how often the words of the query occur in a text."""
+        """Return how often the words of the query occur in a text, in total."""
         with self._index.reading() as view:
             return reads.count_in(view, self._stems, text)
 
 
 def _remove_missing(stores: Stores, index: SearchIndex, gone: list[str]) -> int:
-    """Remove missing artifacts from the index, if it can be written now; return their number."""
+    """Remove artifacts that are gone from the index; return their number, or 0 if the index is
+    locked.
+    """
     with suppress(RelayError):
         return remove_missing(stores.space, index, gone)
     return 0
 
 
 def _update_index(stores: Stores) -> tuple[IndexState, list[str]]:
-    """Update the index within a time limit; return its state, and a note if it is incomplete."""
+    """Update the index within a time limit; return its state, and notes that say why it is
+    incomplete.
+    """
     index = index_of(stores)
     try:
         state = catch_up(stores.space, index, SEARCH_CATCH_UP_S)
@@ -213,7 +220,7 @@ def _update_index(stores: Stores) -> tuple[IndexState, list[str]]:
 
 
 def _refuse_sealed(artifact: Artifact) -> None:
-    """Raise if the words of an artifact cannot be indexed."""
+    """Raise an error if an artifact is sealed, so that its words cannot be indexed."""
     if artifact.sealed is not None:
         raise Sealed(
             f"{artifact.ref} is sealed and cannot be indexed",
@@ -230,7 +237,7 @@ def _scope(verb: Search) -> str:
 def _spans(
     stores: Stores, view: sqlite3.Connection, thread: str | None, ref: str | None
 ) -> list[tuple[int, int]] | None:
-    """Return the ranges of passage numbers to search; None for all."""
+    """Return the ranges of passage numbers to search; None means all passages."""
     if ref is not None:
         refs: Iterator[str] = iter((ref,))
     elif thread is not None:
@@ -244,7 +251,7 @@ def _spans(
 
 
 def _visible_spans(ledger: VisibleReads, view: sqlite3.Connection) -> list[tuple[int, int]]:
-    """Return the ranges of passages that a limited key can see, found by its prefixes."""
+    """Return the ranges of passage numbers in the channels and threads that a limited key sees."""
     spans: set[tuple[int, int]] = set()
     for start in ledger.visible_channels:
         texts = reads.texts_by_channel(view, start)
@@ -258,7 +265,7 @@ def _visible_spans(ledger: VisibleReads, view: sqlite3.Connection) -> list[tuple
 
 
 class _VisibleSelection:
-    """The selection of ranked passages that the caller may see."""
+    """The ranked passages that the caller may see."""
 
     def __init__(
         self,
@@ -269,16 +276,18 @@ class _VisibleSelection:
     ) -> None:
         self.gone: list[str] = []
         self._starts = starts
-        """The start numbers of the texts that a limited key can see; None for all."""
+        """The first passage numbers of the texts that a limited key can see; None means all texts.
+        """
         self._ranking = ranking
         self._stores = stores
         self._view = view
         self._artifacts: dict[str, Artifact | None] = {}
 
     def seen(self) -> Iterator[VisiblePassage]:
-        """Yield the passages that may be shown, best first, stale ones with a lower score.
+        """Yield the passages that may be shown, best first. Passages of outdated artifacts have a
+        lower score.
 
-        This is lazy: the ledger is asked only for passages that are then shown.
+        The passages are looked up in the ledger only when they are requested.
         """
         heavy: list[tuple[float, int, VisiblePassage]] = []
         for order, each in enumerate(self._ranking.best):
@@ -296,7 +305,9 @@ class _VisibleSelection:
             yield heappop(heavy)[-1]
 
     def _place(self, each: Ranked) -> PassagePlace | None:
-        """Return the position of a passage; None if it is about the artifact."""
+        """Return the position of a passage in its body, or None if the passage is about the
+        artifact itself.
+        """
         index = each.number - each.text.start - 1
         if index < 0:
             return None
@@ -309,7 +320,7 @@ class _VisibleSelection:
         return PassagePlace(start_line, stop_line, start_byte, stop_byte, pointer, is_part)
 
     def _newer(self, text: Text) -> str | None:
-        """Return a newer artifact of the same name, or None."""
+        """Return the ref of a newer artifact with the same name, or None."""
         found = (
             ref
             for ref, start in reads.newer(self._view, text)

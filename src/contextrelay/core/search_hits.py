@@ -31,7 +31,7 @@ from contextrelay.model.artifact import Artifact, from_ms
 from contextrelay.model.inspect import Hit, Match
 from contextrelay.model.tokens import Spent
 
-# Matches of all words in one body to look for first.
+# The maximum number of exact matches to look for in one body.
 SEARCH_EXACT_MAX = 12
 SEARCH_EXACT_S_MAX = 0.5
 
@@ -40,7 +40,7 @@ _LEFT_TOKENS_MIN = 40
 
 
 class PassagePlace(Struct, frozen=True):
-    """The position of a passage in a body; lines and bytes count from 0."""
+    """The position of a passage in a body; line and byte numbers start at 0."""
 
     start_line: int
     stop_line: int
@@ -48,11 +48,13 @@ class PassagePlace(Struct, frozen=True):
     stop_byte: int
     pointer: str | None
     is_part: bool
-    """Whether it is a part of one line: then the byte range is more precise than the line."""
+    """Whether the passage is a part of one line. If so, the byte range is more precise than the
+    lines.
+    """
 
     @property
     def lines(self) -> str:
-        """Return the line range in the form that slice takes."""
+        """Return the line range in the form that a slice takes, for example 1:20."""
         return f"{self.start_line + 1}:{self.stop_line + 1}"
 
     def next_args(self) -> dict[str, str]:
@@ -69,22 +71,22 @@ class VisiblePassage(Struct, frozen=True):
     ranked: Ranked
     artifact: Artifact
     newer: str | None
-    """A newer artifact of the same name."""
+    """The ref of a newer artifact with the same name, or None."""
     score: float
     place: PassagePlace | None
-    """None if it is about the artifact."""
+    """The position of the passage; None if the passage is about the artifact itself."""
     words: tuple[str, ...]
-    """The words of the query in the passage or next to it."""
+    """The words of the query that are in this passage or the ones next to it."""
 
 
 class HitList:
-    """Hits, added one by one within a token limit."""
+    """A list of hits, added one by one within a token limit."""
 
     def __init__(
         self, stores: Stores, stems: dict[str, str], tokens_max: int, is_one: bool = False
     ) -> None:
         self._is_one = is_one
-        """Whether all of them are in the one requested ref."""
+        """Whether all hits are in the one requested ref."""
         self.hits: list[Hit] = []
         self.text = ""
         self.repeated = 0
@@ -98,11 +100,11 @@ class HitList:
         self._noted: set[str] = set()
 
     def add(self, each: VisiblePassage) -> bool:
-        """Add a hit; return False if it does not fit."""
+        """Add the hit for a passage; return False if the hit does not fit into the token limit."""
         artifact, text = each.artifact, each.ranked.text
         same = (artifact.sha256, each.ranked.number - text.start)
         if each.place is not None and same in self._shown:
-            self.repeated += 1  # The same bytes were pushed twice: show the newest.
+            self.repeated += 1  # The same bytes were pushed twice; only the newest hit is shown.
             return True
         self._shown.add(same)
         if text.is_cut:
@@ -110,7 +112,7 @@ class HitList:
         return self.add_hit(self._hit(each), artifact)
 
     def note_cut(self, ref: str) -> None:
-        """Note that only a part of a ref is searched."""
+        """Add a note that only the first part of a ref is searched."""
         if ref not in self._noted:
             self._noted.add(ref)
             self.notes.append(
@@ -118,13 +120,13 @@ class HitList:
             )
 
     def add_hit(self, hit: Hit, artifact: Artifact) -> bool:
-        """Add a finished hit; return False if it does not fit."""
+        """Add a complete hit; return False if the hit does not fit into the token limit."""
         is_same_ref = self._is_one or (bool(self.hits) and self.hits[-1].ref == hit.ref)
         line = _line(hit, is_same_ref)
         tokens = count_tokens(line)
         left = self._tokens_max - self._tokens
         if tokens > left and (not self.hits or left >= _LEFT_TOKENS_MIN):
-            # The best hit is always shown; others, where much room is left, as far as they fit.
+            # The best hit is always shown. Others are shortened to fit if much room is left.
             room = left - count_tokens(_line(replace(hit, snippet=""), is_same_ref))
             hit = replace(hit, snippet=fit(hit.snippet, max(1, room - 2)))
             line = _line(hit, is_same_ref)
@@ -165,7 +167,9 @@ class HitList:
 
 
 def snippet_of(stores: Stores, each: VisiblePassage, stems: dict[str, str]) -> str:
-    """Return the text around the words of a query in a passage, made safe, on one line."""
+    """Return the text around the words of a query in a passage, as one line in which unsafe
+    characters are replaced.
+    """
     if each.place is None:
         text = about(each.artifact)
     else:
@@ -182,13 +186,15 @@ def _passage(stores: Stores, artifact: Artifact, place: PassagePlace) -> str:
 
 
 def _first_of(text: str, stems: dict[str, str]) -> int:
-    """Return about where the first word of a query is in a text; 0 if it is only next to it."""
+    """Return the approximate index in a text of the first word of a query; 0 if the text has none
+    of the words.
+    """
     low = text.lower()
     found = [low.find(word[: max(3, len(stem) - 1)]) for stem, word in stems.items()]
     there = [start for start in found if start >= 0]
     if there or text.isascii():
         return min(there, default=0)
-    # In other scripts a word may be stemmed beyond recognition: look line by line.
+    # In other scripts a stem may not be a prefix of its word, so search line by line.
     start = 0
     for line in text.splitlines(keepends=True):
         if stems.keys() & set(words(line)):
@@ -198,7 +204,7 @@ def _first_of(text: str, stems: dict[str, str]) -> int:
 
 
 def _line(hit: Hit, is_same_ref: bool) -> str:
-    """Return a hit as text: its position, and under it the snippet."""
+    """Return a hit as text: a line with its position, and the snippet below it."""
     at = hit.pointer or hit.lines
     text = f"  {at or 'about it'}: {hit.snippet}\n"
     if is_same_ref:
@@ -209,7 +215,7 @@ def _line(hit: Hit, is_same_ref: bool) -> str:
 
 
 def left_out(found: int, shown: int, repeated: int) -> str:
-    """Return a text about the results that are not shown."""
+    """Return a text that says how many results are not shown, and why."""
     parts: list[str] = []
     if found - shown - repeated > 0:
         parts.append(f"{found - shown - repeated:,} more passages with lower scores")
@@ -223,7 +229,7 @@ _NAME = re.compile(r"\d|_|[a-z][A-Z]|[./:@#-]\w")
 
 _WORDS_FEW = 3
 _PAIRS_MAX = 4
-# Tokens of a hit's position, before its snippet.
+# Tokens of the text before the snippet of a hit: its position.
 _HEAD_TOKENS = 4
 
 
@@ -232,7 +238,8 @@ def exact_hits(
 ) -> list[Hit]:
     """Return the best places in a body that contain all words of a query.
 
-    `is_any`: look for a single word too, because the index does not have all of the body.
+    `is_any`: search also for a query of a single common word, because the index does not contain
+    all of the body.
     """
     wanted = _words(query, is_any)
     if not wanted:
@@ -264,14 +271,14 @@ def exact_hits(
 
 
 def _words(query: str, is_any: bool) -> tuple[str, ...]:
-    """Return the words as written.
+    """Return the words of a query as written, without common words.
 
     A single word is returned only if it looks like a name or number, or if `is_any` is set.
     """
     words = [word for word in (_ENDS.sub("", word) for word in query.split()) if word]
     kept = [word for word in dict.fromkeys(words) if word.lower() not in STOP_WORDS]
     if len(kept) == 1 < len(words) <= _WORDS_FEW and not _NAME.search(kept[0]):
-        kept = list(dict.fromkeys(words))  # Two common words are specific enough.
+        kept = list(dict.fromkeys(words))  # Together, two common words are specific enough.
     is_alone = len(kept) == 1 and not is_any and not _NAME.search(kept[0])
     if not 0 < len(kept) <= GREP_PATTERNS_MAX or is_alone:
         return ()
@@ -279,7 +286,7 @@ def _words(query: str, is_any: bool) -> tuple[str, ...]:
 
 
 def _pairs(query: str, words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return pairs of consecutive words as written; bodies that contain them rank first."""
+    """Return pairs of consecutive words as written. Bodies that contain such pairs rank first."""
     tokens = query.split()
     pairs = [
         f"{first} {second}"

@@ -56,12 +56,12 @@ from contextrelay.store.search import reads
 from contextrelay.store.search.index import Damaged, IndexChange, SearchIndex
 from contextrelay.store.search.reads import CHUNK, Text
 
-# Limits per artifact: bytes of its body, passages, and text about it.
+# Limits per artifact: bytes of its body, number of passages, and characters of the text about it.
 SEARCHED_BYTES_MAX = 4 * MIB
 SEARCHED_PASSAGES_MAX = 20_000
 SEARCHED_ABOUT_CHARS_MAX = 4_096
 SWEEP_CATCH_UP_S = 60.0
-# Limits of one transaction, and of the recorded gaps.
+# Limits of one transaction, and the maximum number of recorded gaps.
 SEARCH_BATCH_TEXTS = 200
 SEARCH_BATCH_S = 0.25
 SEARCH_GAPS_MAX = 100
@@ -69,9 +69,10 @@ SEARCH_GONE_MAX = 1_000
 
 
 SEARCH = "retrieval.search"
-"""The capability whose results are not indexed: they would find themselves."""
+"""The capability whose results are not indexed, because a search would find earlier searches."""
 FILE_NAME = "search.db"
-# A full chunk with fewer live passages than this is emptied, and the rest added again.
+# A full chunk with fewer remaining passages than this is emptied, and these passages are added
+# again.
 _THIN = CHUNK // 4
 
 
@@ -90,18 +91,20 @@ def _name(tenant: str | None) -> str:
 
 
 def path_of(home: Path | None, tenant: str | None) -> Path | None:
-    """Return the file of an index; None if the store has no folder and the index is in memory."""
+    """Return the path of an index file, or None if the store has no folder and the index is in
+    memory.
+    """
     if home is None or tenant is None:
         return None if home is None else home / FILE_NAME
-    # A tenant's name may contain characters that file names cannot.
+    # Hash the tenant's name, because it may contain characters that file names cannot.
     return home / f"search-{hashlib.sha256(tenant.encode()).hexdigest()[:16]}.db"
 
 
 def catch_up(stores: Stores, index: SearchIndex, seconds_max: float) -> IndexState:
-    """Update an index from the ledger of a space, within a time limit.
+    """Update an index from the ledger of a space, within a time limit; return its state.
 
     Raises:
-        Unavailable: another process is changing it for too long.
+        Unavailable: another process keeps changing the index for too long.
     """
     deadline = time.monotonic() + seconds_max
     try:
@@ -112,7 +115,7 @@ def catch_up(stores: Stores, index: SearchIndex, seconds_max: float) -> IndexSta
 
 
 def rebuild(stores: Stores, index: SearchIndex) -> IndexState:
-    """Delete an index and rebuild all of it."""
+    """Delete an index and rebuild it completely; return its state."""
     index.start_over()
     return catch_up(stores, index, float("inf"))
 
@@ -149,7 +152,7 @@ _FAR_MS = 1 << 62
 
 
 def _is_behind(stores: Stores, index: SearchIndex) -> bool:
-    """Return True if there is something to note or to add; checked without a write lock."""
+    """Return True if there are artifacts to note or to add; takes no write lock."""
     with index.reading() as view:
         if reads.waiting(view, (_FAR_MS, ""), 1) or reads.mark(view, "gaps"):
             return True
@@ -159,9 +162,10 @@ def _is_behind(stores: Stores, index: SearchIndex) -> bool:
 
 
 def _following(stores: Stores, place: Followed, limit: int) -> list[Fact] | None:
-    """Return what was added after a place; None if the place is unknown or too far behind.
+    """Return the facts that were added after a place; None if the place is unknown or too far
+    behind.
 
-    It is unknown if its facts were trimmed, or if another store is now at its address.
+    A place is unknown if its facts were trimmed, or if another store is now at the same address.
     """
     seq, _ = place
     found = stores.ledger.read(ADDED, max(seq - 1, 0), limit + 1)
@@ -179,16 +183,16 @@ def _pages(found: Iterator[CatalogEntry], until_ms: int) -> Iterator[list[Catalo
 
 
 def _note_new(stores: Stores, change: IndexChange, deadline: float) -> None:
-    """Note artifacts that are not indexed yet, in the order of additions, not of clocks.
+    """Note artifacts that are not indexed yet, in the order of the log of additions.
 
-    If that is not possible, walk the whole catalog, newest first. If the time runs out, the
+    If that log cannot be followed, walk the whole catalog, newest first. If the time runs out, the
     remaining gap is recorded and filled later.
     """
     view = change.connection
     place = _place(reads.mark(view, "followed"))
     walks = _gaps(reads.mark(view, "gaps"))
     if place is None or not _follow(stores, change, place):
-        # Read the position before the walk: later additions are found by following.
+        # Read the position before the walk, because later additions are found by following the log.
         last = stores.ledger.last(ADDED)
         newest = stores.ledger.read(ADDED, last - 1, 1) if last else []
         _set_place(change, newest[0] if newest else None)
@@ -206,7 +210,9 @@ def _note_new(stores: Stores, change: IndexChange, deadline: float) -> None:
 
 
 def _follow(stores: Stores, change: IndexChange, place: Followed) -> bool:
-    """Note everything added after a place; return False if it is unknown or too far behind."""
+    """Note all artifacts added after a place; return False if the place is unknown or too far
+    behind.
+    """
     if stores.ledger.last(ADDED) - place[0] > ADDED_KEPT:
         return False
     while page := _following(stores, place, PAGE_ROWS_MAX):
@@ -222,7 +228,7 @@ def _await(change: IndexChange, places: list[tuple[int, str]]) -> None:
 
 
 Followed = tuple[int, str]
-"""A fact of the log of additions: its seq and its text."""
+"""A place in the log of additions: the seq and the text of a fact."""
 
 
 def _place(noted: str | None) -> Followed | None:
@@ -239,7 +245,9 @@ def _set_place(change: IndexChange, fact: Fact | None) -> None:
 
 
 def _gaps(noted: str | None) -> list[tuple[str, int]]:
-    """Return the gaps of interrupted walks: from which cursor down to what time."""
+    """Decode the gaps left by interrupted walks: for each, the cursor where it starts and the time
+    where it ends.
+    """
     return decode(noted, type=list[tuple[str, int]]) if noted else []
 
 
@@ -249,7 +257,9 @@ def _gaps(noted: str | None) -> list[tuple[str, int]]:
 def _add_some(
     stores: Stores, change: IndexChange, before: tuple[int, str], deadline: float
 ) -> tuple[int, str] | None:
-    """Add a batch of waiting artifacts, newest first; return the last, or None if none is left."""
+    """Add a batch of waiting artifacts, newest first; return the place of the last one, or None if
+    none is left.
+    """
     batch = reads.waiting(change.connection, before, SEARCH_BATCH_TEXTS)
     stop = min(deadline, time.monotonic() + SEARCH_BATCH_S)
     done: list[str] = []
@@ -260,7 +270,8 @@ def _add_some(
             if _add(stores, change, artifact):
                 done.append(ref)
         elif artifact is not None or created_ms < stores.now_ms() - UNFINISHED_PUSH_S * 1000:
-            done.append(ref)  # Not to be indexed, or gone, or an unfinished push.
+            # The artifact is not to be indexed, or is gone, or its push is unfinished.
+            done.append(ref)
         elif stores.ledger.get(artifact_log(ref), RowKind.TOMBSTONE, ONLY) is not None:
             done.append(ref)
         if time.monotonic() >= stop:
@@ -276,7 +287,7 @@ def _is_searched(artifact: Artifact, now_ms: int) -> bool:
 
 
 def _add(stores: Stores, change: IndexChange, artifact: Artifact) -> bool:
-    """Add an artifact; return False if time ran out, so that it has to wait."""
+    """Add an artifact to the index; return False if time ran out and the artifact has to wait."""
     indexing = _indexing(stores, artifact) if artifact.is_text else Indexing([])
     if indexing is None:
         return False
@@ -298,7 +309,7 @@ def _add(stores: Stores, change: IndexChange, artifact: Artifact) -> bool:
     passages = chain(
         ((length_of(stems), Counter(stems)),), ((each.length, each.stems) for each in kept)
     )
-    # Lines and bytes of each passage except the first, which is about the artifact.
+    # The lines and bytes of each passage. The first passage is about the artifact and has none.
     places = b"".join(
         PLACE.pack(each.start_line, each.stop_line, each.start_byte, each.stop_byte)
         for each in kept
@@ -314,26 +325,27 @@ assert PLACE.size == reads.PLACE_BYTES
 
 
 def about(artifact: Artifact) -> str:
-    """Return the searchable text about an artifact besides its content: name and metadata."""
+    """Return the searchable text about an artifact besides its content: its name and metadata."""
     metadata = encode(artifact.metadata).decode() if artifact.metadata else ""
     return f"{artifact.name or ''}\n{metadata[:SEARCHED_ABOUT_CHARS_MAX]}"
 
 
 def _indexing(stores: Stores, artifact: Artifact) -> Indexing | None:
-    """Return the searchable passages of a text; None if time ran out."""
+    """Return the searchable passages of an artifact's text, or None if time ran out."""
     read = partial(read_body, stores, artifact)
     size_bytes = min(artifact.size_bytes, SEARCHED_BYTES_MAX)
     try:
         return index_within_bounds(Index(artifact.type, SEARCHED_PASSAGES_MAX), size_bytes, read)
     except Broken:
-        return Indexing([])  # A search must not fail because of this; verify reports it.
+        # A search must not fail because of a damaged body; `verify` reports it.
+        return Indexing([])
 
 
 # Maintenance
 
 
 def maintain_all(stores: Stores) -> None:
-    """Maintain and update the existing indexes of a store and its tenants."""
+    """Maintain and update the existing indexes of a store and of its tenants."""
     for tenant in (None, *tenants(stores.ledger)):
         path = path_of(stores.engine.home, tenant)
         if not stores.services.has(_name(tenant)) and (path is None or not path.exists()):
@@ -345,7 +357,7 @@ def maintain_all(stores: Stores) -> None:
 
 
 def maintain(stores: Stores, index: SearchIndex) -> None:
-    """Remove artifacts that are gone, reclaim their space, and look for missed ones."""
+    """Remove artifacts that are gone, reclaim their space, and look for missed artifacts."""
     try:
         _maintain(stores, index)
     except Damaged:
@@ -358,7 +370,8 @@ def _maintain(stores: Stores, index: SearchIndex) -> None:
         with index.reading() as view:
             page = reads.refs(view, after, PAGE_ROWS_MAX)
         if not page:
-            # Pushes by an earlier version are not in the log of additions: walk the whole catalog.
+            # Pushes by an earlier version are not in the log of additions, so walk the whole
+            # catalog.
             with index.changing() as change:
                 change.set_mark("followed", "")
             break
@@ -374,9 +387,10 @@ def _maintain(stores: Stores, index: SearchIndex) -> None:
 
 
 def remove_missing(stores: Stores, index: SearchIndex, refs: list[str]) -> int:
-    """Remove artifacts that are gone, and update the expiry of those that were extended.
+    """Remove artifacts that are gone from the index, and update the expiry of those that were
+    extended.
 
-    Return the number removed; 0 if the index cannot be written now.
+    Return the number of artifacts removed.
     """
     if not refs:
         return 0
@@ -397,16 +411,17 @@ def _end_ms(artifact: Artifact) -> int | None:
     return None if artifact.expires_at is None else to_ms(artifact.expires_at)
 
 
-# The highest bonus for new passages, and the time in which it halves.
+# The highest bonus for new passages, and the time in which the bonus halves.
 _RECENCY = 0.15
 _HALF_MS = 7 * DAY_S * 1000
 STALE = 0.3
-"""The score factor of a passage that has a newer version, by name."""
-# A lookup is worth it if a word is in this many times more passages than there are candidates.
+"""The factor applied to the score of a passage if a newer artifact has the same name."""
+# A word is looked up only for the candidates if the number of passages with it is at least this
+# many times the number of candidates.
 _COMMON = 4
 
 Found = list[tuple[int, "array[int]"]]
-"""The positions of a word: by chunk, alternating offset and count."""
+"""The positions of a word: pairs of a chunk and an array of alternating offsets and counts."""
 
 
 class Ranked(Struct, frozen=True):
@@ -422,17 +437,17 @@ class Ranking(Struct, frozen=True):
 
     best: list[Ranked]
     having: list[dict[int, array[int]]]
-    """For each word the passages that have it: offsets by chunk."""
+    """For each word of the query, the passages that contain it: arrays of offsets by chunk."""
     missing: tuple[str, ...]
-    """Words that do not occur."""
+    """Words of the query that do not occur in any passage."""
     by_word: dict[str, dict[int, float]]
 
     def count(self) -> int:
-        """Return how many passages contain a word of the query."""
+        """Return the number of passages that contain a word of the query."""
         return sum(len(offsets) for _, offsets in self._by_chunk())
 
     def numbers(self) -> Iterator[int]:
-        """Yield the numbers of these passages."""
+        """Yield the numbers of the passages that contain a word of the query."""
         for chunk, offsets in self._by_chunk():
             yield from (chunk * CHUNK + offset for offset in offsets)
 
@@ -442,7 +457,7 @@ class Ranking(Struct, frozen=True):
             yield chunk, set[int]().union(*(each.get(chunk, empty) for each in self.having))
 
     def words_near(self, each: Ranked) -> tuple[str, ...]:
-        """Return the words that are in a passage or next to it."""
+        """Return the words of the query that are in a passage or in one next to it."""
         start, stop = max(each.text.start, each.number - 2), min(each.text.stop, each.number + 3)
         near = range(start, stop)
         return tuple(word for word, at in self.by_word.items() if any(n in at for n in near))
@@ -456,10 +471,10 @@ def rank(
     candidates: int,
     is_apart: bool = False,
 ) -> Ranking:
-    """Rank passages for the words of a query, within ranges of numbers, or all of them.
+    """Rank passages for the words of a query, within ranges of passage numbers, or all passages.
 
     Word frequencies and passage lengths are those of all passages; with `is_apart`, of the given
-    ranges alone, so that scores reveal nothing about others.
+    ranges alone, so that scores reveal nothing about other passages.
     """
     lengths, holed = reads.all_lengths(view)
     if spans is not None:
@@ -503,7 +518,7 @@ def rank(
 def _is_settled(total: dict[int, float], size: int, most: float, candidates: int) -> bool:
     """Return True if passages that contain only the remaining words cannot be among the best.
 
-    Those words, the common ones, are then looked up only for the candidates.
+    The remaining words, which are common, are then looked up only for the candidates.
     """
     if len(total) < candidates or size < _COMMON * len(total):
         return False
@@ -511,7 +526,7 @@ def _is_settled(total: dict[int, float], size: int, most: float, candidates: int
 
 
 class _Scoring:
-    """The scores of one word, from statistics of all passages."""
+    """Computes the scores of passages for one word, from statistics of all passages."""
 
     def __init__(self, lengths: dict[int, array[int]], holed: set[int], norms: list[float]) -> None:
         self._lengths = lengths
@@ -519,7 +534,7 @@ class _Scoring:
         self._norms = norms
 
     def all(self, found: Found, weight: float) -> dict[int, float]:
-        """Return the scores of all passages that have the word."""
+        """Return a dict that maps all passages with the word to their scores."""
         scores: dict[int, float] = {}
         for chunk, places in found:
             lengths, start = self._lengths[chunk], chunk * CHUNK
@@ -527,7 +542,7 @@ class _Scoring:
         return scores
 
     def some(self, found: Found, weight: float, numbers: Iterable[int]) -> dict[int, float]:
-        """Return the scores of those of some passages that have the word."""
+        """Return the scores of the given passages; passages without the word are omitted."""
         by_chunk = {chunk: (places[::2], places[1::2]) for chunk, places in found}
         full = weight * (SATURATION + 1)
         scores: dict[int, float] = {}
@@ -543,7 +558,7 @@ class _Scoring:
         return scores
 
     def there(self, found: Found) -> dict[int, array[int]]:
-        """Return the passages that have the word, by chunk, without removed ones."""
+        """Return the offsets of passages that have the word, by chunk, without removed passages."""
         kept: dict[int, array[int]] = {}
         for chunk, places in found:
             lengths, offsets = self._lengths[chunk], places[::2]
@@ -556,7 +571,9 @@ class _Scoring:
 def _by_rarity(
     view: sqlite3.Connection, query: Sequence[str], lengths: dict[int, array[int]]
 ) -> list[tuple[str, Found, int]]:
-    """Return the words of a query with their positions and passage counts, the rarest first."""
+    """Return the words of a query with their positions and numbers of passages, the rarest word
+    first.
+    """
     read: list[tuple[str, Found, int]] = []
     for word in query:
         found = [each for each in reads.postings(view, word) if each[0] in lengths]
@@ -567,7 +584,7 @@ def _by_rarity(
 def _by_rarity_apart(
     view: sqlite3.Connection, query: Sequence[str], lengths: dict[int, array[int]]
 ) -> list[tuple[str, Found, int]]:
-    """Return the same as `_by_rarity`, only for passages with a length given here."""
+    """Return the same as `_by_rarity`, but only for passages that have a length in `lengths`."""
     read: list[tuple[str, Found, int]] = []
     for word in query:
         found: Found = []
@@ -584,7 +601,7 @@ def _by_rarity_apart(
 
 
 def _within(lengths: dict[int, array[int]], spans: list[tuple[int, int]]) -> dict[int, array[int]]:
-    """Return the lengths within ranges; all others as if removed."""
+    """Return the passage lengths within ranges; all others are 0, as for removed passages."""
     kept: dict[int, array[int]] = {}
     for start, stop in spans:
         for chunk in range(start // CHUNK, (stop - 1) // CHUNK + 1):
@@ -603,7 +620,7 @@ def _rescore_best(
     by_word: dict[str, dict[int, float]],
     now_ms: int,
 ) -> list[Ranked]:
-    """Score the best again with their neighbours and their age; return them best first."""
+    """Score the best passages again with their neighbours and age; return them, best first."""
     ranked: list[Ranked] = []
     texts = reads.texts_of(view, [number for number, _ in best])
     starts = [text.start for text in texts]

@@ -50,7 +50,7 @@ from contextrelay.store.ledger.view import LedgerView
 
 
 def space_of(stores: Stores, tenant: str | None) -> Stores:
-    """Return the store as a tenant sees it; None for the store's own space."""
+    """Return the store as a tenant sees it; None means the store's own space."""
     if tenant is None:
         return stores
     prefix = tenant_prefix(tenant)
@@ -60,7 +60,9 @@ def space_of(stores: Stores, tenant: str | None) -> Stores:
 
 
 def views(view: Reads) -> Iterator[tuple[str | None, Reads]]:
-    """Yield read-only views of a store's own space and those of its tenants."""
+    """Yield read-only views of the store's own space and of each tenant's space, with the tenant's
+    name or None.
+    """
     yield None, view
     for tenant in tenants(view):
         yield tenant, SpaceReads(view, tenant_prefix(tenant))
@@ -103,7 +105,7 @@ class SpaceReads:
         return [self._own(log) for log in self._reads.logs(self._prefix + prefix, behind, limit)]
 
     def due(self, now_ms: int, limit: int) -> list[tuple[str, Row]]:
-        """Return nothing: the store's sweep walks all spaces."""
+        """Return an empty list, because the sweep of the store walks all spaces."""
         return []
 
 
@@ -157,16 +159,16 @@ class _SpaceLedger(SpaceReads, LedgerView):
         return []
 
     def close(self) -> None:
-        """Do nothing: the store is closed as a whole."""
+        """Do nothing, because the store is closed as a whole."""
 
 
-# Bodies, requests with a key, cached results, indexes: their names reveal nothing by themselves.
+# The names of these logs reveal nothing: bodies, requests with a key, cached results, indexes.
 _ANYBODYS = (BODIES, REQUESTS, RESULTS, INDEXES)
 _REF_CHARS = 36
 
 
 class _Place(Struct):
-    """The part of an artifact's description that decides where it belongs."""
+    """The part of an artifact's description that decides who can see the artifact."""
 
     thread: str | None = None
     channel: str | None = None
@@ -190,7 +192,9 @@ class VisibleReads:
     # Visibility
 
     def visible_threads(self) -> Iterator[str]:
-        """Yield the ids of visible threads, found by their names, however many others exist."""
+        """Yield the ids of the visible threads. They are found by name, so the time does not depend
+        on other threads.
+        """
         for start in self._key.threads:
             if is_ref(start) and self._has_thread(start):
                 yield start
@@ -201,7 +205,7 @@ class VisibleReads:
 
     @property
     def visible_channels(self) -> tuple[str, ...]:
-        """Return the prefixes of the names of visible channels."""
+        """Return the visible channels, as prefixes of channel names."""
         return self._key.channels
 
     def _is_there(self, log: str) -> bool:
@@ -235,13 +239,13 @@ class VisibleReads:
         return any(self._has_thread(row.key) for row in walk_rows(self._reads, log, RowKind.HOLDER))
 
     def _is_row_there(self, log: str, row: Row) -> bool:
-        """Return True if a row of an index or of a relation names something visible."""
+        """Return True if the thing that an index row or a relation row names is visible."""
         if log == LAST_USED:
             ref = (row.body or b"").decode()
             is_pushed = row.kind == RowKind.PUSHED
             return self._has_artifact(artifact_log(ref)) if is_pushed else self._has_thread(ref)
         if log.startswith(INDEXES):
-            # The key ends with the ref it is about.
+            # The key of the row ends with a ref.
             ref = row.key[-_REF_CHARS:]
             return self._has_artifact(artifact_log(ref)) or self._has_thread(ref)
         if row.kind == RowKind.DERIVED:
@@ -279,7 +283,7 @@ class VisibleReads:
         return list(islice(filter(self._is_there, every), limit))
 
     def due(self, now_ms: int, limit: int) -> list[tuple[str, Row]]:
-        """Return nothing: only the owner's sweep uses the due list."""
+        """Return an empty list, because only the owner's sweep uses the due list."""
         return []
 
 
@@ -298,7 +302,9 @@ class VisibleLedger(VisibleReads, LedgerView):
         return self._inner.commit(*writes, id=id)
 
     def _check(self, log: str) -> None:
-        """Refuse to change what the key cannot see; new logs may be created."""
+        """Raise an error if the key cannot see an existing log that would be changed; new logs may
+        be created.
+        """
         if self._is_there(log):
             return
         if log.startswith(CHANNELS) or self._inner.last(log) or self._inner.kinds(log):
@@ -316,7 +322,9 @@ class VisibleLedger(VisibleReads, LedgerView):
         self._inner.drop(log, expect)
 
     def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
-        """Add to the key's own counters: those of the space include what others did unseen."""
+        """Add to the counters of the key, because those of the space include actions that the key
+        cannot see.
+        """
         return self._inner.tally(own_counters(name, self._key.id), amounts)
 
     def tally_all(self, sums: Mapping[str, Mapping[str, int]]) -> None:
@@ -332,4 +340,4 @@ class VisibleLedger(VisibleReads, LedgerView):
         return []
 
     def close(self) -> None:
-        """Do nothing: the store is closed as a whole."""
+        """Do nothing, because the store is closed as a whole."""

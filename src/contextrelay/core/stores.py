@@ -48,7 +48,7 @@ class Services:
         self._lock = threading.Lock()
 
     def get(self, name: str, make: Callable[[], Service]) -> Service:
-        """Return a service by name; create it if needed."""
+        """Return the service with a name; create the service if needed."""
         found = self._opened.get(name)
         if found is None:
             with self._lock:
@@ -61,7 +61,7 @@ class Services:
         return name in self._opened
 
     def close(self) -> None:
-        """Close all services; one requested later is created again."""
+        """Close all services. A service that is requested later is created again."""
         with self._lock:
             opened, self._opened = self._opened, {}
         for service in opened.values():
@@ -69,7 +69,7 @@ class Services:
 
 
 class Count:
-    """A counter that several threads of execution add to."""
+    """A counter that several operating system threads add to."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -81,10 +81,10 @@ class Count:
 
 
 class LockCheck:
-    """Keeps verbs out of a store that is locked for a restore: its content is incomplete.
+    """Keeps verbs out of a store that is locked for a restore, because its content is incomplete.
 
-    An unlocked state is trusted for LOCK_TRUSTED_S, so that reads do not get slower; a restore
-    waits as long before its first change. Every write is checked by the ledger.
+    After a check, the store is trusted to be unlocked for LOCK_TRUSTED_S, so that reads do not get
+    slower; a restore waits that long before its first change. The ledger checks every write.
     """
 
     def __init__(self) -> None:
@@ -113,17 +113,17 @@ class Stores(Struct, frozen=True):
     warm: BodyCache = field(default_factory=BodyCache)
     live: LiveStateCache = field(default_factory=LiveStateCache)
     cache_hits: Count = field(default_factory=Count)
-    """Capability cache hits since the stores were opened."""
+    """The number of capability cache hits since the stores were opened."""
     once: Once | None = None
-    """The request with an idempotency key; its ids are derived from it."""
+    """The idempotency record of the current request, if it has a key. Ids are derived from it."""
     tenant: str | None = None
-    """The tenant whose space this is; None for the store's own."""
+    """The tenant that this space belongs to; None for the store's own space."""
     caller: Caller | None = None
     """The caller of the request; None for the owner."""
     quota: Quota | None = None
     """The quota that stored bodies are charged to, if the request's key has one."""
     is_counted: bool = True
-    """Whether reads count in the savings; what people view does not."""
+    """Whether reads count in the savings; what people view does not count."""
     services: Services = field(default_factory=Services)
 
     lock_check: LockCheck = field(default_factory=LockCheck)
@@ -148,7 +148,7 @@ class Stores(Struct, frozen=True):
 
     @property
     def space(self) -> Stores:
-        """Return the tenant's whole space, including what the caller's key cannot see."""
+        """Return the tenant's whole space, including content that the caller's key cannot see."""
         return self if self.caller is None else self.caller.space
 
     @property
@@ -160,17 +160,21 @@ class Stores(Struct, frozen=True):
         return self.new_refs(1)[0]
 
     def new_refs(self, count: int) -> list[str]:
-        """Return new refs from one random draw: each draw lets another thread run first."""
+        """Return new refs from a single random draw, because each draw may switch OS threads."""
         drawn = self.random_bytes(16 * count)
         return [new_ref(drawn[start : start + 16]) for start in range(0, len(drawn), 16)]
 
     def asked_ms(self) -> int:
-        """Return the time now, or when a request with a key was first received."""
+        """Return the current time in ms or, for a request with a key, the time it was first
+        received.
+        """
         return self.now_ms() if self.once is None else self.once.at_ms
 
 
 def commit_each(ledger: Ledger, groups: list[list[Write]]) -> list[bool]:
-    """Commit groups of writes, skipping stale ones; return which were committed."""
+    """Commit groups of writes, skipping stale groups; return for each group whether it was
+    committed.
+    """
     stale: set[int] = set()
     while fresh := [each for index, each in enumerate(groups) if index not in stale]:
         try:
@@ -186,7 +190,7 @@ def commit_each(ledger: Ledger, groups: list[list[Write]]) -> list[bool]:
 
 
 def with_reserve(stores: Stores, act: Callable[[], Done]) -> Done:
-    """Do something that frees space; on a full disk release the reserve and try again."""
+    """Call a function that frees space. If the disk is full, release the reserve and call again."""
     try:
         return act()
     except Full:

@@ -49,7 +49,7 @@ def sweep(stores: Stores, verb: Sweep, body: Body) -> SweepReport:
         report = _leftovers(stores, report)
         from contextrelay.core.search_index import (
             maintain_all,
-        )  # Rarely needed, and slow to import.
+        )  # These modules are rarely needed, and slow to import.
 
         maintain_all(stores)
     if stores.engine.reserve is not None:
@@ -58,7 +58,7 @@ def sweep(stores: Stores, verb: Sweep, body: Body) -> SweepReport:
 
 
 def _due(stores: Stores, items_max: int) -> SweepReport:
-    """Process the due list, a page at a time."""
+    """Process the rows that are due, a page at a time; return what was done."""
     report = SweepReport()
     left = items_max
     page: list[tuple[str, Row]] = []
@@ -67,7 +67,7 @@ def _due(stores: Stores, items_max: int) -> SweepReport:
         if not page:
             return report
         if page == before:
-            break  # The rest is damaged: verify reports it.
+            break  # The remaining rows are damaged; `verify` reports them.
         left -= len(page)
         by_tenant: dict[str | None, list[tuple[str, Row]]] = {}
         for log, row in page:
@@ -96,7 +96,8 @@ def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> S
             tombstones += [each] if (each := find_tombstone(stores.ledger, ref)) else []
     unsettled = [tombstone for tombstone in tombstones if not tombstone.is_released]
     bodies_freed, bytes_freed = settle(stores, unsettled)
-    # Check not only `is_released`: another removal may have settled its own since it was due.
+    # Check the time as well as `is_released`, because another removal may have released its own
+    # tombstone after this row was due.
     old = [
         tombstone
         for tombstone in tombstones
@@ -105,7 +106,7 @@ def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> S
     for tombstone in old:
         _forget(stores, tombstone)
     for log, row in page:
-        with suppress(Broken, *UNREADABLE, ValueError):  # A damaged one must not end the sweep.
+        with suppress(Broken, *UNREADABLE, ValueError):  # A damaged row must not end the sweep.
             _end(stores, log, row, now_ms)
     for log, row in page:
         if log.startswith(CHANNELS):
@@ -131,7 +132,7 @@ def _end(stores: Stores, log: str, row: Row, now_ms: int) -> None:
     elif row.kind == RowKind.ONCE:
         stores.ledger.commit(Write(log, rows=(Row(RowKind.ONCE, row.key, None),)))
     elif row.kind == RowKind.SESSION:
-        # Imported late: it loads packing and search, which a push does not need.
+        # Import these modules late: they load packing and search, which a push does not need.
         from contextrelay.core.packing import forget_ended
 
         forget_ended(stores.ledger, log, now_ms)
@@ -160,7 +161,7 @@ def _forget(stores: Stores, tombstone: Tombstone) -> None:
 
 
 def _drop(stores: Stores, log: str) -> None:
-    with suppress(Stale):  # Another sweep was faster, or the log is written to again.
+    with suppress(Stale):  # Another sweep was faster, or the log is in use again.
         stores.ledger.drop(log, expect=stores.ledger.last(log))
 
 
@@ -168,10 +169,10 @@ def _drop(stores: Stores, log: str) -> None:
 
 
 def _leftovers(stores: Stores, report: SweepReport) -> SweepReport:
-    """Delete drafts and blobs of interrupted pushes, and free bodies.
+    """Delete drafts and blobs of interrupted pushes, and free bodies without holds.
 
-    A body is stored in one write with its first hold. So a body without holds is not of a push in
-    progress: it was left when its last hold was removed.
+    A body is stored in one write with its first hold. So a body without holds does not belong to a
+    push in progress: it was left when its last hold was removed.
     """
     before_ms = stores.now_ms() - UNFINISHED_PUSH_S * 1000
     drafts = stores.blobs.tidy(before_ms)

@@ -97,7 +97,7 @@ class _Entry(Struct, frozen=True):
 
 def _zip(stores: Stores, view: ThreadView) -> Iterator[bytes]:
     out = _Chunks()
-    # From a snapshot, with its blobs held: others go on writing meanwhile.
+    # Read from a snapshot, with its blobs held, because others go on writing in the meantime.
     with stores.blobs.hold(), stores.ledger.snapshot() as ledger:
         entries = _entries(stores, ledger, view)
         _check_bounds(entries)
@@ -152,7 +152,7 @@ def _lines(ledger: Reads, view: ThreadView) -> Iterator[bytes]:
 
 
 def _measured_history(ledger: Reads, view: ThreadView) -> tuple[int, set[str]]:
-    """Return the length of the history, and the refs that states in it have named."""
+    """Return the size of the history in bytes, and the refs that its states have named."""
     size_bytes = 0
     named: set[str] = set()
     for event in history(ledger, view.thread_id, view.events):
@@ -166,7 +166,7 @@ def _measured_history(ledger: Reads, view: ThreadView) -> tuple[int, set[str]]:
 
 
 def _check_bounds(entries: list[_Entry]) -> None:
-    """Refuse what could not be imported again."""
+    """Raise TooLarge for an archive that could not be imported again."""
     if len(entries) > ARCHIVE_ENTRIES_MAX:
         raise _too_large("has too many artifacts", f"{ARCHIVE_ENTRIES_MAX} files")
     sizes = {entry.name: entry.size_bytes for entry in entries}
@@ -178,7 +178,7 @@ def _check_bounds(entries: list[_Entry]) -> None:
         raise _too_large("is too large", f"{ARCHIVE_BYTES_MAX} bytes")
 
 
-# More than the headers of an entry take.
+# An upper limit for the bytes of the headers of one entry.
 _HEADERS_BYTES = KIB
 
 
@@ -190,7 +190,7 @@ def _too_large(what: str, limit: str) -> TooLarge:
 
 
 def _sources_first(artifacts: list[Artifact]) -> list[Artifact]:
-    """Order artifacts so that each comes after those it was made from."""
+    """Return artifacts in an order in which each comes after its sources."""
     waiting = {artifact.ref: artifact for artifact in artifacts}
     ordered: dict[str, Artifact] = {}
     for artifact in artifacts:
@@ -207,7 +207,7 @@ def _sources_first(artifacts: list[Artifact]) -> list[Artifact]:
 
 
 class _Chunks:
-    """A file object whose written bytes can be taken out."""
+    """A file object for writing; the bytes written so far can be taken out."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -265,7 +265,7 @@ def import_thread(stores: Stores, verb: ImportThread, body: Body) -> ThreadView:
 
 
 def _bounded(body: Body) -> Iterator[bytes]:
-    """Yield an archive in chunks; raise when it is too large."""
+    """Yield an archive in chunks; raise TooLarge when it exceeds the limit."""
     size_bytes = 0
     for chunk in (body,) if isinstance(body, bytes) else body:
         size_bytes += len(chunk)
@@ -291,7 +291,7 @@ def _push(stores: Stores, archive: Archive, item: Item, stored: dict[str, Artifa
 
 
 def _pieces(chunks: Iterator[bytes], size_bytes: int) -> Iterator[Iterator[bytes]]:
-    """Cut a stream into streams of a size; each has to be read before the next."""
+    """Split a stream into streams of `size_bytes` each; each has to be read before the next one."""
     rest = b""
 
     def piece() -> Iterator[bytes]:
@@ -309,7 +309,7 @@ def _pieces(chunks: Iterator[bytes], size_bytes: int) -> Iterator[Iterator[bytes
 def _facts(
     stores: Stores, archive: Archive, renamed: dict[str, str], record: ThreadRecord
 ) -> tuple[bytes, ...]:
-    """Return the history with new ids in place of the old: ids are local to a store."""
+    """Return the history with new ids for the old ones, because ids are local to a store."""
     spelled_new = {old.encode(): new.encode() for old, new in renamed.items()}
     facts: list[bytes] = []
     last = b""
@@ -328,7 +328,8 @@ def _write(
 ) -> None:
     thread = record.thread_id
     holds = [
-        # As if it had been put there: it does not expire, and is removed with its last holder.
+        # As if the artifact had been added to the thread: it does not expire, and is removed with
+        # the last thread that holds it.
         Write(
             artifact_log(artifact.ref),
             rows=(
@@ -355,7 +356,7 @@ def _write(
 class History:
     """An untrusted history during replay: the number of events, and the version they have led to.
 
-    `known`: the artifacts that a state in it may name.
+    `known`: refs of the artifacts that a state in the history may name.
     """
 
     def __init__(self, thread: str, known: set[str]) -> None:
@@ -371,11 +372,11 @@ class History:
         return self._live.version
 
     def take(self, event: Event) -> None:
-        """Apply one event, which is consumed by it.
+        """Apply one event. The event object is changed and must not be used afterwards.
 
         Raises:
             Broken: the hash chain does not match.
-            Invalid: one of our threads cannot have such an event there.
+            Invalid: a thread of this store could not have such an event at this position.
         """
         self.count += 1
         check_label(event.id, f"the id of event {self.count}")
@@ -429,7 +430,9 @@ class History:
         live.stamp(event)
 
     def _count_copied(self, operation: Operation) -> None:
-        """Limit the cost of copies: each may be of a whole state, named in a few bytes."""
+        """Limit the total size of copied values, because a short copy operation can copy a whole
+        state.
+        """
         if operation.op == "copy" and isinstance(operation.from_, str):
             copied: Any = find(self._live.document, parse(operation.from_))
             self._copied_bytes += encoded_bytes(copied)
@@ -449,7 +452,9 @@ class History:
 FORMAT = "contextrelay.thread.v1"
 MANIFEST, THREAD, STATE, EVENTS = "manifest.json", "thread.json", "state.json", "events.jsonl"
 LINE_BYTES_MAX = 2 * STATE_BYTES_MAX
-"""One event: a patch may contain a whole state, and the compacted one."""
+"""The maximum size of one event: a patch may contain a whole state twice, before and after
+compaction.
+"""
 MANIFEST_BYTES_MAX = 16 * MIB
 
 _NAME = re.compile(rf"(manifest|thread|state)\.json|events\.jsonl|artifacts/{UUID}\.(json|body)")
@@ -469,7 +474,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
     gone: list[Ref] = []
     """Refs in the history that did not exist at the export."""
     long: list[Ref] = []
-    """The artifacts whose bodies were stored in parts."""
+    """The refs in the history that did not exist at the export."""
     exported_at: str
 
 
@@ -492,7 +497,8 @@ class Archive:
     """An opened zip whose structure was checked.
 
     Raises (when created or read):
-        Invalid: it is not a thread archive; TooLarge if it exceeds a limit.
+        Invalid: the file is not a thread archive.
+        TooLarge: the archive exceeds a limit.
     """
 
     def __init__(self, spool: IO[bytes]) -> None:
@@ -508,18 +514,22 @@ class Archive:
             return self._zip.size_bytes(name)
 
     def chunks(self, name: str) -> Iterator[bytes]:
-        """Yield the bytes of an entry: exactly the announced number, or an error at the end."""
+        """Yield the bytes of an entry. If their number differs from the announced one, raise an
+        error at the end.
+        """
         with _converted_errors():
             yield from self._zip.chunks(name)
 
     def read(self, name: str, kind: type[EntryKind], bytes_max: int) -> EntryKind:
-        """Return the decoded JSON of a small entry."""
+        """Return the decoded JSON of an entry that is at most `bytes_max` long."""
         if self.size_bytes(name) > bytes_max:
             raise TooLarge(f"{name} in the archive is too large", f"at most {bytes_max} bytes")
         return _decode_strictly(b"".join(self.chunks(name)), kind, name)
 
     def events(self) -> Iterator[Event]:
-        """Yield the history, a line at a time; `hash` is the archive's own value."""
+        """Yield the events of the history, a line at a time; `hash` is the value in the archive,
+        not computed.
+        """
         if self.size_bytes(EVENTS) > ARCHIVE_HISTORY_BYTES_MAX:
             raise TooLarge(
                 "the history in the archive is too long",
@@ -559,10 +569,11 @@ class _Line(Struct, frozen=True, kw_only=True):
 def check_archive(
     archive: Archive, body_bytes_max: int
 ) -> tuple[Manifest, ImportedRecord, list[Item]]:
-    """Check everything in an archive, including bodies and history.
+    """Check everything in an archive, including bodies and history; return its decoded content.
 
     Raises:
-        Invalid: something in it is invalid; TooLarge if it exceeds a limit.
+        Invalid: something in the archive is invalid.
+        TooLarge: the archive exceeds a limit.
         Broken: a body or an event does not match its hash.
     """
     manifest = archive.read(MANIFEST, Manifest, MANIFEST_BYTES_MAX)
@@ -593,7 +604,9 @@ def _check_names(archive: Archive, manifest: Manifest) -> None:
 
 
 def _check_order(items: list[Item]) -> None:
-    """Check that each comes after its sources; other sources never were in the thread."""
+    """Check that each artifact comes after its sources. Sources that are not in the archive are
+    ignored.
+    """
     known = {item.ref for item in items}
     before: set[str] = set()
     for item in items:
@@ -618,7 +631,7 @@ def _checked_item(archive: Archive, ref: str, body_bytes_max: int) -> Item:
         "type": described.type,
         "media_type": described.media_type,
         "metadata": described.metadata,
-        # It expires until the thread holds it, so that a crash leaves nothing.
+        # The artifact has an expiry time until the thread holds it, so that a crash leaves nothing.
         "ttl_s": DAY_S,
         "created_by": made_by.created_by,
         "capability": made_by.capability,
@@ -639,7 +652,7 @@ def _checked_item(archive: Archive, ref: str, body_bytes_max: int) -> Item:
 
 
 def _decode_strictly(text: bytes, kind: type[EntryKind], what: str) -> EntryKind:
-    """Decode JSON that all parsers understand alike; limit its depth."""
+    """Decode JSON that all parsers understand in the same way, of limited depth."""
     with _converted_errors(f"{what}: "):
         value = json.loads(text.decode(), object_pairs_hook=_members)
         check_json(value, what, LINE_BYTES_MAX, JSON_DEPTH_MAX + 4)
@@ -655,7 +668,7 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 @contextmanager
 def _converted_errors(what: str = "") -> Generator[None]:
-    """Convert errors of zipfile and the decoders into our own."""
+    """Convert errors of zipfile and the decoders to Context Relay errors."""
     try:
         yield
     except (*WRONG, ValidationError) as error:

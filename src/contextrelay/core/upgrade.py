@@ -52,7 +52,7 @@ def finish_pushes(stores: Stores) -> int:
 
 
 def _send(stores: Stores, log: str, row: Row) -> int:
-    """Send the signal of a stored push; drop that of one that is not stored."""
+    """Send the signal of a stored push, or drop the row of a push that was not stored; return 1."""
     artifact = find(stores.ledger, row.key)
     done = Row(RowKind.PENDING, row.key, None)
     if artifact is None or is_over(artifact, stores.now_ms()):
@@ -64,12 +64,13 @@ def _send(stores: Stores, log: str, row: Row) -> int:
 
 
 def _undo_unfinished(stores: Stores) -> int:
-    """Undo pushes that have an index row, possibly a hold, and no artifact.
+    """Undo pushes that have an index row, possibly a hold, but no artifact; return their number.
 
-    Sweeps of earlier versions have checked everything older than their cursor.
+    Index rows older than the cursor of an earlier version's sweep were already checked by that
+    sweep.
     """
     row = stores.ledger.get(SWEEP, RowKind.CURSOR, ONLY)
-    # A push in progress is not disturbed: it finds its log closed.
+    # A push in progress is safe: it finds the log of its artifact closed, and uses another ref.
     until_ms = stores.now_ms() + UNFINISHED_PUSH_S * 1000
     checked_ms = int(row) if row else 0
     count = 0
@@ -83,18 +84,21 @@ def _undo_unfinished(stores: Stores) -> int:
 
 
 def _pages(found: Iterator[CatalogEntry], checked_ms: int) -> Iterator[list[CatalogEntry]]:
-    """Yield pages of entries, down to those that an earlier sweep has checked."""
+    """Yield pages of index entries that an earlier sweep has not checked."""
     while page := [each for each in islice(found, PAGE_ROWS_MAX) if each.created_ms >= checked_ms]:
         yield page
 
 
 def _is_abandoned(stores: Stores, entry: CatalogEntry) -> bool:
-    """Return True if a push was abandoned; its artifact's log is then closed to it."""
+    """Return True if a push was abandoned. The log of its artifact is then closed, so that the push
+    cannot continue.
+    """
     artifact = find(stores.ledger, entry.ref)
     found = artifact or find_tombstone(stores.ledger, entry.ref)
     if found is not None and to_ms(found.created_at) != entry.created_ms:
-        return True  # A retry with the same key finished it under another time.
-    # Check every thread, not only its own: that may be removed, and a fork may still hold this.
+        return True  # A retry with the same key finished this push under another time.
+    # Check every thread, not only that of the artifact: it may be removed, and a fork may still
+    # hold the artifact.
     if artifact is not None and artifact.thread is not None:
         if not is_put(stores.ledger, artifact.ref):
             replace_with_tombstones(stores, [artifact], "removed")
@@ -109,6 +113,8 @@ def _is_abandoned(stores: Stores, entry: CatalogEntry) -> bool:
 
 
 def _is_body_of(stores: Stores, entry: CatalogEntry) -> bool:
-    """Return True if the entry's artifact, finished under another time, has the body."""
+    """Return True if the artifact of an entry, finished by a retry under another time, has the same
+    body.
+    """
     artifact = find(stores.ledger, entry.ref)
     return artifact is not None and artifact.sha256 == entry.sha256

@@ -52,7 +52,7 @@ _RESTORE = "restore a backup: relay restore FILE"
 
 
 class _Findings:
-    """Counts and problems found so far."""
+    """The counts and problems found so far."""
 
     def __init__(self) -> None:
         self.artifacts = self.bodies = self.body_bytes = self.events = self.problem_count = 0
@@ -66,7 +66,9 @@ class _Findings:
 
     @contextmanager
     def of(self, ref: str) -> Generator[None]:
-        """Report read errors of one item, and continue with the others."""
+        """Report a read error of one item as a problem, so that the check continues with the
+        others.
+        """
         try:
             yield
         except Broken as error:
@@ -101,7 +103,7 @@ _TRIED_BYTES = 100_000
 
 
 def check_store(stores: Stores) -> VerifyReport:
-    """Check a whole store; it is not locked, or locked by the caller."""
+    """Check a whole store. It is not locked, or the caller holds the lock."""
     findings = _Findings()
     for line in stores.ledger.check():
         findings.add(line)
@@ -146,7 +148,7 @@ def _check_artifact(view: Reads, ref: str, findings: _Findings) -> None:
         findings.add(error.message, ref)
         return
     if artifact is None and tombstone is None:
-        return  # An interrupted push; it was never acknowledged.
+        return  # The push was interrupted and never acknowledged.
     _check_chain(view, artifact_log(ref), ref, findings)
     _check_description(view, artifact, tombstone, ref, findings)
     if artifact is not None and artifact.ref != ref:
@@ -176,19 +178,19 @@ def _check_description(
         findings.add("its description was changed", ref)
     if artifact is None or "expires_at" not in said or lease(artifact) == said["expires_at"]:
         return
-    # Imported artifacts do not expire: their thread holds them.
+    # Imported artifacts do not expire, because their thread holds them.
     if artifact.expires_at is not None or artifact.thread is None:
         findings.add("its expiry time was changed", ref)
 
 
 def _events(view: Reads, log: str, sign: bytes) -> Iterator[Event]:
-    """Yield the events of a log whose text contains `sign`."""
+    """Yield the events of a log whose encoded text contains `sign`."""
     for fact in walk_facts(view, log):
         if sign in fact.body:
             try:
                 yield event_chain.decode(fact.body)
             except UNREADABLE:
-                continue  # The check of the chain reports it.
+                continue  # The check of the hash chain reports this event.
 
 
 def _check_references(view: Reads, artifact: Artifact, findings: _Findings) -> None:
@@ -220,7 +222,7 @@ def _check_thread(view: Reads, thread: str, findings: _Findings) -> None:
     try:
         record = find_record(view, thread)
     except (NotFound, Gone):
-        return  # Never created, or removed: its events are trimmed.
+        return  # The thread was never created, or it was removed and its events are trimmed.
     _check_chain(view, thread_log(thread), thread, findings)
     _check_record(view, record, thread, findings)
     try:
@@ -234,7 +236,7 @@ def _check_thread(view: Reads, thread: str, findings: _Findings) -> None:
 
 
 def _check_record(view: Reads, record: ThreadRecord, thread: str, findings: _Findings) -> None:
-    """Compare a thread's fixed record with the event of its creation here."""
+    """Compare a thread's fixed record with the event of its creation in this store."""
     begun: Event | None = None
     is_closed = False
     for event in _events(view, thread_log(thread), b'"type":"thread.'):
@@ -252,7 +254,7 @@ def _check_record(view: Reads, record: ThreadRecord, thread: str, findings: _Fin
 
 
 def _check_channel(view: Reads, log: str, findings: _Findings) -> None:
-    """Check that a channel's signals can be read, and that none is missing between them."""
+    """Check that the signals of a channel can be read, and that none between them is missing."""
     channel = log.removeprefix(CHANNELS)
     seq = 0
     for fact in walk_facts(view, log):
@@ -293,7 +295,7 @@ def _is_held_for_nothing(view: Reads, ref: str) -> bool:
         tombstone = find_tombstone(view, ref)
         return find(view, ref) is None and (tombstone is None or tombstone.is_released)
     except Broken:
-        return False  # The check of the artifact itself reports it.
+        return False  # The check of the artifact itself reports this problem.
 
 
 # Survey
@@ -304,7 +306,7 @@ def survey(stores: Stores, verb: Survey, body: Body) -> StoreReport:
     ledger = stores.ledger
     kept: list[bodies.BodyLocation] = []
     for log in walk_logs(ledger, BODIES):
-        with suppress(Broken):  # verify reports it.
+        with suppress(Broken):  # If the signals are damaged, `verify` reports it.
             at = bodies.where(ledger, log.removeprefix(BODIES))
             kept += [] if at is None else [at]
     return StoreReport(

@@ -25,12 +25,13 @@ from contextrelay.model.package import Package
 from contextrelay.packing.inline_or_ref import Pulls, size_class
 from contextrelay.store.ledger import ONLY, Ledger, Reads, Row, Write
 
-# Events kept per artifact between writes; after two shows and two reads, more change nothing.
+# Events buffered per artifact between writes. After two shows and two reads, further events change
+# nothing.
 PULL_MARKS_MAX = 8
 
 
 def rates(stores: Stores) -> Callable[[str, int], Pulls]:
-    """Return a cached function that says how often messages of a type and size were pulled."""
+    """Return a cached function that returns how often messages of a type and size were pulled."""
     known: dict[str, Pulls] = {}
 
     def of(kind: str, tokens: int) -> Pulls:
@@ -72,14 +73,14 @@ class PullMarks:
         return len(self._by_ref)
 
     def showed(self, package: Package) -> None:
-        """Record the artifacts that a package shows as refs."""
+        """Record that a package shows artifacts as refs."""
         for block in package.blocks:
             ref = block.metadata.get("ref")
             if package.reasons[block.id].is_digest and isinstance(ref, str):
                 self._add(ref, _Mark(block.type))
 
     def read(self, refs: Iterable[str], tokens: int) -> None:
-        """Record that artifacts were read, and how many tokens of them."""
+        """Record that artifacts were read, and the number of tokens read."""
         for ref in refs:
             self._add(ref, _Mark(None, tokens))
 
@@ -93,13 +94,13 @@ class PullMarks:
             marks.append(mark)
 
     def taken(self) -> PullMarks:
-        """Return all events for writing, and start with none."""
+        """Return all buffered events for writing, and empty the buffer."""
         others = PullMarks()
         others._by_ref, self._by_ref = self._by_ref, {}
         return others
 
     def put_back(self, earlier: PullMarks) -> None:
-        """Put back events that could not be written, before the newer ones."""
+        """Put back events that could not be written, before the events recorded since."""
         later, self._by_ref = self._by_ref, earlier._by_ref
         for ref, marks in later.items():
             for mark in marks:
@@ -108,13 +109,13 @@ class PullMarks:
     def write(
         self, ledger: Ledger, whole_tokens: Callable[[Artifact], int]
     ) -> dict[str, Counter[str]]:
-        """Write the rows; return the amounts to add to the counters of each kind and size."""
+        """Write the rows; return the amounts to add to the counters, by kind and size."""
         sums: dict[str, Counter[str]] = {}
         rows: list[Write] = []
         for ref, marks in self._by_ref.items():
             before = _shown(ledger, ref)
             if before is None and all(mark.kind is None for mark in marks):
-                continue  # It was never shown as a ref.
+                continue  # The artifact was never shown as a ref.
             artifact = find_readable(ledger, ref)
             if artifact is None:
                 continue
@@ -131,7 +132,9 @@ class PullMarks:
 def _apply_marks(
     shown: _Shown | None, marks: list[_Mark], whole_tokens: int
 ) -> tuple[_Shown | None, Counter[str]]:
-    """Apply events to a record; return the new record and what they add to the counters."""
+    """Apply events to the record of an artifact; return the new record and the amounts to add to
+    the counters.
+    """
     counted: Counter[str] = Counter()
     for mark in marks:
         if mark.kind is not None:
@@ -160,4 +163,5 @@ def _shown(ledger: Reads, ref: str) -> _Shown | None:
     try:
         return None if row is None else _decoder.decode(row)
     except UNREADABLE:
-        return None  # Only a count is lost; the next write replaces the row.
+        # If a row is damaged, only a count is lost, because the next write replaces the row.
+        return None

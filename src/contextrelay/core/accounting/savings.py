@@ -28,7 +28,7 @@ from contextrelay.model.settings import Settings
 from contextrelay.model.thread import Stats
 from contextrelay.verbs import Body, ReadSavings, ReadStats
 
-# About what a model writes to request one piece.
+# The approximate number of tokens that a model writes to request one piece.
 ASKING_TOKENS = 60
 STATS_ARTIFACTS_MAX = 100_000
 
@@ -56,7 +56,8 @@ def read_savings(stores: Stores, verb: ReadSavings, body: Body) -> Savings:
         find_record(stores.ledger, verb.thread)
     elif stores.is_limited:
         raise Forbidden("this key is limited to some threads", "name one of its threads")
-    with suppress(Full):  # Recent reads are then missing; the earlier figures are shown.
+    # If this fails, recent reads are missing and the earlier figures are shown.
+    with suppress(Full):
         usage_of(stores).write()
     ledger, is_all = stores.space.ledger, verb.thread is None
     counts = ledger.tally(savings_counters(verb.thread), {})
@@ -93,7 +94,9 @@ def _figure(counts: Mapping[str, int], name: str) -> Figure:
 
 
 def _priced(settings: Settings, net: int, asked: int) -> Priced:
-    """Return the value of tokens kept out of a prompt, over the calls that would have sent them."""
+    """Return the price of `net` tokens kept out of a prompt, for all calls that would have sent
+    them.
+    """
     calls = settings.prompt_calls
     asking_tokens = asked * ASKING_TOKENS
     asking = asking_tokens * settings.price_output
@@ -107,7 +110,9 @@ def _priced(settings: Settings, net: int, asked: int) -> Priced:
 
 
 def _weights(stores: Stores, thread: str | None) -> tuple[ArtifactWeights, bool]:
-    """Return the weights of artifacts by the seed's formula, and whether some were not examined."""
+    """Return the weights of artifacts by the seed's formula, and True if some artifacts were not
+    examined.
+    """
     if thread is not None:
         with state_of(stores, thread) as live:
             return weights_of(stores, thread, live), False

@@ -1,9 +1,10 @@
 """Shares: the savings of a space by day, by the agent that made the content, and by its source.
 
-They are counted together with the totals (core/accounting/usage.py), each under its own name: every
-day (UTC) has its own counters; agents and sources have one set of counters each.
+Shares are counted together with the totals (core/accounting/usage.py), each under a name of its
+own: every day (UTC) has its own counters; agents and sources have one set of counters each.
 
-Rule: names are foreign text and must not fill the ledger. Above a limit the rest is one share.
+Rule: names are untrusted text and must not fill the ledger. Names above a limit are merged into
+one share.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from contextrelay.model.artifact import Artifact
 from contextrelay.model.reports import Share
 from contextrelay.store.ledger import Ledger
 
-# The number of days shown, and of agents and sources.
+# The maximum number of days shown, and of agents and of sources.
 SAVINGS_DAYS = 30
 SAVINGS_NAMES_MAX = 40
 
@@ -37,7 +38,9 @@ class Shares:
         self._day: Counter[str] = Counter()
 
     def add(self, artifacts: Iterable[Artifact], counted: Counter[str]) -> None:
-        """Add the counts of an answer about artifacts; several different names share it."""
+        """Add the token counts of a reply about artifacts. Artifacts with different names count
+        under one common name.
+        """
         figures = Counter(
             {each: counted[f"{each}_measured"] + counted[f"{each}_estimated"] for each in _FIGURES}
         )
@@ -50,7 +53,7 @@ class Shares:
             self._sums[kind][names.pop() if len(names) == 1 else _OTHERS].update(figures)
 
     def sums(self, ledger: Ledger, now_ms: int) -> dict[str, Counter[str]]:
-        """Return the amounts to add, by counter."""
+        """Return the amounts to add, by the name of the counter."""
         day = datetime.fromtimestamp(now_ms / 1000, UTC)
         found = {_day_counters(day): _nonzero(self._day)}
         for kind, sums in self._sums.items():

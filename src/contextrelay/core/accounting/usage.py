@@ -49,24 +49,26 @@ from contextrelay.verbs import (
     Verb,
 )
 
-# How often reads are written, and of how many artifacts and threads at a time.
+# The interval between writes, and the maximum number of artifacts and threads per write.
 SPENDING_EVERY_S = 1.0
 SPENDING_THREADS_MAX = 64
-# Counter names that can wait for an unreachable engine.
+# The maximum number of counter names that are buffered while the engine is unreachable.
 SPENDING_NAMES_MAX = 1_000
 
 
-# The row's value if the tokens were counted; if they were estimated, it is the estimate.
+# The value of a row for tokens that were counted. For estimated tokens, the row contains the
+# estimate.
 _MEASURED = b""
 
 
 def note(stores: Stores, verb: Verb[Any], reply: Any) -> None:
-    """Record what an answer gave its reader."""
+    """Record which artifacts a reply gave to its reader, and how many tokens of them."""
     spending = usage_of(stores)
     if isinstance(verb, Pack):
         spending.showed(reply)
     elif isinstance(verb, Peek):
-        # A peek often comes before a pull, or only asks for metadata: it shows no text.
+        # A peek is not recorded: it often comes before a pull, or only asks for metadata, and shows
+        # no text.
         if verb.shown_chars != 0:
             spending.peeked(reply, verb.shown_chars)
     elif isinstance(verb, Pull):
@@ -80,7 +82,7 @@ def note(stores: Stores, verb: Verb[Any], reply: Any) -> None:
 
 
 def _refs(verb: Verb[Any], reply: Any) -> Iterable[str]:
-    """Yield the artifacts that an answer shows in whole or in part."""
+    """Yield the refs of the artifacts that a reply shows in whole or in part."""
     if isinstance(verb, Search):
         return {hit.ref for hit in reply.hits}
     if isinstance(verb, Grep):
@@ -96,7 +98,7 @@ def usage_of(stores: Stores) -> UsageRecorder:
     name = f"spending/{caller.key.tenant or ''}"
     if not caller.key.is_limited:
         return stores.services.get(name, lambda: UsageRecorder(caller.space))
-    # The reads of a limited key use the token counts of that key's outlines alone.
+    # The reads of a limited key use only the token counts in the outlines of that key.
     own = replace(caller.space, caller=caller)
     return stores.services.get(f"{name}|{caller.key.id}", lambda: UsageRecorder(own))
 
@@ -109,7 +111,7 @@ class _Touched:
     def __init__(self) -> None:
         self.artifact: Artifact | None = None
         self.pulls = self.pulls_whole = self.pulled_bytes = 0
-        # How often each preview length was shown.
+        # The number of times that each preview length was shown.
         self.previews: dict[int | None, int] = {}
 
     def add(self, later: _Touched) -> None:
@@ -130,7 +132,7 @@ class _Inspection(Struct, frozen=True):
 
 
 class UsageRecorder:
-    """What the readers of one space received, until it is written."""
+    """A buffer of what the readers of one space received since the last write."""
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
@@ -208,15 +210,16 @@ class UsageRecorder:
     def _write_later(self) -> None:
         with self._lock:
             self._timer = None
-        with suppress(RelayError, OSError, RuntimeError):  # Only counts are lost.
+        # If the write fails, only counts are lost.
+        with suppress(RelayError, OSError, RuntimeError):
             self.write()
 
     def close(self) -> None:
-        """Write the rest."""
+        """Write the counts that are still buffered."""
         self._cancel_timer()
         with suppress(RelayError):
             self.write()
-        self._cancel_timer()  # A failed write has scheduled another.
+        self._cancel_timer()  # The failed write has scheduled another write.
         _all.discard(self)
 
     def _cancel_timer(self) -> None:
@@ -226,7 +229,7 @@ class UsageRecorder:
                 self._timer = None
 
     def write(self) -> None:
-        """Add what was recorded to the ledger's counters."""
+        """Add the buffered counts to the ledger's counters."""
         with self._writing:
             with self._lock:
                 touched, looks, uncounted = self._touched, self._looks, self._uncounted
@@ -239,7 +242,7 @@ class UsageRecorder:
             if touched or looks or uncounted:
                 try:
                     self._add(*self._counts(touched, looks, uncounted))
-                except RelayError:  # Nothing was written; the next call writes it.
+                except RelayError:  # Nothing was written; the next call writes the same counts.
                     self._put_back(touched, looks, uncounted, marks)
                     raise
             if marks:
@@ -274,7 +277,7 @@ class UsageRecorder:
     def _counts(
         self, touched: dict[str, _Touched], looks: list[_Inspection], uncounted: int
     ) -> tuple[dict[str | None, Counter[str]], Shares, list[Write]]:
-        """Sum up what was recorded; read the artifacts that this needs."""
+        """Sum up the buffered reads by counter; read the artifacts that are needed for this."""
         ledger = self._stores.ledger
         sums: dict[str | None, Counter[str]] = {None: Counter(uncounted=uncounted)}
         shares = Shares()
@@ -306,7 +309,7 @@ class UsageRecorder:
         ledger = self._stores.ledger
         added = shares.sums(ledger, self._stores.now_ms())
         if firsts:
-            # Rows first: a crash in between then loses a saving, not a cost.
+            # Write the rows first, so that a crash before the counters loses a saving, not a cost.
             ledger.commit(*firsts)
         for thread in list(sums)[: SPENDING_THREADS_MAX + 1]:
             added[savings_counters(thread)] = sums[thread]
@@ -317,14 +320,15 @@ class UsageRecorder:
             self._unwritten.setdefault(name, Counter()).update(counted)
 
     def _tally(self) -> None:
-        """Write the counters, all or none."""
+        """Write all buffered counters or none."""
         unwritten = self._unwritten
         sums = {name: {k: v for k, v in unwritten[name].items() if v} for name in unwritten}
         try:
             self._stores.ledger.tally_all(sums)
         except RelayError as error:
             if isinstance(error, Unconfirmed) or len(unwritten) > SPENDING_NAMES_MAX:
-                # They may have been counted; or the engine has been unreachable for long.
+                # The amounts are dropped, because they may have been counted, or the engine was
+                # unreachable for too long.
                 unwritten.clear()
             else:
                 with self._lock:
@@ -335,7 +339,9 @@ class UsageRecorder:
     def _count_whole(
         self, artifact: Artifact, before: bytes | None, counted: Counter[str]
     ) -> Row | None:
-        """Count a whole body once; correct an estimate as soon as the exact count is known."""
+        """Count the tokens of a whole body once; replace an estimate as soon as the exact count is
+        known.
+        """
         tokens, basis = self._whole(artifact)
         if before is None:
             counted[f"whole_{basis}"] += tokens
@@ -361,7 +367,9 @@ class UsageRecorder:
         return self._whole(artifact)[0]
 
     def _whole(self, artifact: Artifact) -> tuple[int, str]:
-        """Return the tokens of a body, exact if it was inspected before, else estimated."""
+        """Return the token count of a body, and whether it is exact (the body was inspected before)
+        or estimated.
+        """
         key = outline_key(self._stores, artifact)
         row = self._stores.ledger.get(body_log(artifact.sha256), RowKind.LOOKED, key)
         if row is not None:
@@ -396,7 +404,9 @@ def _add_to(
 
 
 def _tokens(text: str) -> tuple[int, str]:
-    """Count tokens with the tokenizer if it is loaded; a short command does not wait for it."""
+    """Count tokens with the tokenizer if it is loaded, else estimate; a short command does not wait
+    for loading.
+    """
     if "splintr" in sys.modules:
         return count_tokens(text), "measured"
     return estimate_tokens(text), "estimated"

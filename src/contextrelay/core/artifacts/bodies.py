@@ -55,18 +55,20 @@ class BodyPart(Struct, frozen=True, array_like=True):
 
 
 class BodyLocation(Struct, frozen=True, omit_defaults=True):
-    """Where the bytes of a body are: in a blob, in the row `body` of the same log, or in parts."""
+    """The place where the bytes of a body are: a blob, the row `body` of the same log, or parts."""
 
     size_bytes: int
     blob: str | None = None
     is_condemned: bool = False
     parts: tuple[BodyPart, ...] = ()
     held_as: str | None = None
-    """The name of the holds of a body on its parts."""
+    """The name under which a body in parts holds its parts."""
 
     @property
     def own_bytes(self) -> int:
-        """Return the bytes stored for this body alone; parts are bodies and counted there."""
+        """Return the number of bytes stored for this body alone. Parts are excluded: they are
+        bodies, and counted there.
+        """
         return 0 if self.parts else self.size_bytes
 
 
@@ -85,8 +87,8 @@ def where(ledger: Reads, sha256: str) -> BodyLocation | None:
 def outline_key(stores: Stores, artifact: Artifact) -> str:
     """Return the key of a row `looked`: everything that the outline depends on, and the tenant.
 
-    Each limited key has its own as well: otherwise it could tell that another one has inspected the
-    same content.
+    The key also contains the id of a limited key. Otherwise a limited key could tell that another
+    key has inspected the same content.
     """
     _, dot, ending = (artifact.name or "").rpartition(".")
     ending = ending[-_ENDING_CHARS_MAX:].lower() if dot else ""
@@ -114,7 +116,7 @@ def hold_existing(stores: Stores, sha256: str, holder: str) -> Write:
 
 
 def hold_write(log: str, head: int, at: BodyLocation, holders: list[str]) -> Write:
-    """Return the write that adds holds to a body; it lifts a condemnation."""
+    """Return the write that adds holds to a body, and makes a condemned body valid again."""
     holds = tuple(map(hold_row, holders))
     if not at.is_condemned:
         return Write(log, rows=holds, expect=head)
@@ -123,7 +125,9 @@ def hold_write(log: str, head: int, at: BodyLocation, holders: list[str]) -> Wri
 
 
 def new_name(stores: Stores, sha256: str) -> str:
-    """Return a unique name for a blob of a body, or for its holds, used for one attempt only."""
+    """Return a unique name for a blob of a body, or for holds on its parts. Each name is used for
+    one attempt only.
+    """
     return f"{sha256}-{stores.random_bytes(8).hex()}"
 
 
@@ -133,11 +137,12 @@ def new_name(stores: Stores, sha256: str) -> str:
 def opener(
     stores: Stores, sha256: str, size_bytes: int, start: int, stop: int
 ) -> Callable[[int], Iterator[bytes]]:
-    """Return a function that opens the bytes start:stop of a body, in chunks of a given size.
+    """Return a function that yields the bytes start:stop of a body, in chunks of the size that is
+    passed.
 
     Raises (while reading):
-        Broken: the bytes are missing or, for a complete body, do not match their hash; never after
-            the last chunk.
+        Broken: the bytes are missing or, for a complete body, do not match their hash. The error is
+            never raised after the last chunk.
     """
     warm = stores.warm.get(sha256)
     if warm is not None and len(warm) == size_bytes:
@@ -148,7 +153,7 @@ def opener(
 def read_body(
     stores: Stores, artifact: Artifact, start: int = 0, stop: int | None = None
 ) -> Iterator[bytes]:
-    """Yield the bytes of an artifact, or start:stop of them, in chunks; raise as `opener` does."""
+    """Yield the bytes of an artifact, or only start:stop, in chunks; raise as `opener` does."""
     size_bytes = artifact.size_bytes
     stop = size_bytes if stop is None else stop
     return opener(stores, artifact.sha256, size_bytes, start, stop)(CHUNK_BYTES)
@@ -157,7 +162,8 @@ def read_body(
 def _chunks(
     stores: Stores, sha256: str, size_bytes: int, start: int, stop: int, chunk_bytes: int
 ) -> Iterator[bytes]:
-    # Most bodies are small: ask for their bytes first, and only then where they are.
+    # Most bodies are small, so read the row with the bytes first, and the location only if that row
+    # is missing.
     row = (
         stores.ledger.get(body_log(sha256), RowKind.BODY, ONLY)
         if stop <= ROW_BODY_BYTES_MAX
@@ -190,7 +196,7 @@ def _check_size(sha256: str, size_bytes: int, described_bytes: int) -> None:
 
 
 def checked_chunks(view: Reads, blobs: Blobs, sha256: str) -> Iterator[bytes]:
-    """Yield a whole body as a view of the ledger sees it, checked against its hash."""
+    """Yield the chunks of a whole body in a view of the ledger, checked against its hash."""
     at = where(view, sha256)
     if at is None:
         raise _body_error(sha256, "its bytes are missing")
@@ -199,11 +205,14 @@ def checked_chunks(view: Reads, blobs: Blobs, sha256: str) -> Iterator[bytes]:
 
 
 def _stored_bytes(view: Reads, blobs: Blobs, sha256: str, at: BodyLocation) -> int:
-    """Return the number of stored bytes; appended bytes would never be read."""
+    """Return the number of bytes stored. Callers compare it with the expected size, because reading
+    does not notice appended bytes.
+    """
     if at.blob is not None:
         return blobs.stored_bytes(at.blob)
     if at.parts:
-        return sum(part.size_bytes for part in at.parts)  # Each part is a body, and checked as one.
+        # Each part is a body of its own, and is checked as one.
+        return sum(part.size_bytes for part in at.parts)
     return len(view.get(body_log(sha256), RowKind.BODY, ONLY) or b"")
 
 
@@ -216,7 +225,7 @@ def _unchecked(
     stop: int,
     chunk_bytes: int,
 ) -> Iterator[bytes]:
-    """Yield the bytes start:stop of a body, unchecked."""
+    """Yield the bytes start:stop of a body without comparing them with the hash."""
     if at.blob is not None:
         yield from blobs.read(at.blob, start, stop, chunk_bytes)
         return
@@ -251,7 +260,7 @@ def _row_checked(body: bytes, sha256: str) -> bytes:
 
 
 def _checked(chunks: Iterator[bytes], sha256: str) -> Iterator[bytes]:
-    """Yield chunks one step late, so that the last is sent only if the hash matched."""
+    """Yield chunks one step late, so that the last chunk is sent only if the hash matches."""
     digest = hashlib.sha256()
     behind = b""
     for chunk in chunks:
@@ -272,7 +281,9 @@ def _body_error(sha256: str, why: str) -> Broken:
 
 
 def release(stores: Stores, holds: list[tuple[str, str]]) -> tuple[int, int]:
-    """Remove (sha256, ref) holds and free bodies without holds; return (bodies, bytes) freed."""
+    """Remove holds, given as (sha256, ref), and free bodies without holds; return the numbers of
+    bodies and bytes freed.
+    """
     if holds:
         stores.ledger.commit(
             *(
@@ -285,12 +296,14 @@ def release(stores: Stores, holds: list[tuple[str, str]]) -> tuple[int, int]:
 
 
 def free(stores: Stores, sha256: str) -> int | None:
-    """Free a body that has no holds; return its size, or None if it is held or in use.
+    """Free a body that has no holds; return its size in bytes, or None if the body is held or in
+    use.
 
     A body whose location cannot be read is left to `verify`.
 
-    If a write is stale, look again. The head may have been moved by a push, which holds the body,
-    or by another sweep that frees it, which then leaves the rest to this one.
+    If a write is stale, the body is examined again. Its head may have been moved by a push, which
+    holds the body, or by another sweep that frees the body. The other sweep then leaves the rest to
+    this one.
     """
     log = body_log(sha256)
     for _ in range(RETRIES_MAX):
@@ -305,8 +318,9 @@ def free(stores: Stores, sha256: str) -> int | None:
                 condemned = at_row(replace(at, is_condemned=True))
                 head = stores.ledger.commit(Write(log, (b"",), (condemned,), expect=head))[0]
             if _is_held(stores, log):
-                # A hold existed before the condemnation, which remains: a push lifts it, and
-                # removing the last hold finds it. Lifting it here would make that removal stale.
+                # A hold existed before the condemnation. The condemnation remains: a push lifts it,
+                # and removing the last hold finds it. Lifting it here would make that removal
+                # stale.
                 return None
             # The cached outline quotes the content, and is deleted with it.
             looked = walk_rows(stores.ledger, log, RowKind.LOOKED)
@@ -324,7 +338,7 @@ def free(stores: Stores, sha256: str) -> int | None:
 
 
 def free_leftover(stores: Stores, blob: str) -> bool:
-    """Delete a blob that no body points to; return True if it was one."""
+    """Delete a blob if no body points to it; return True if the blob was deleted."""
     is_one = _invalidate_name(stores, blob)
     if is_one:
         stores.blobs.delete(blob)
@@ -332,7 +346,7 @@ def free_leftover(stores: Stores, blob: str) -> bool:
 
 
 def release_leftovers(stores: Stores, sha256: str) -> int:
-    """Remove holds by longer bodies that do not exist; return their number."""
+    """Remove holds by longer bodies that do not exist; return the number of holds removed."""
     holds = walk_rows(stores.ledger, body_log(sha256), RowKind.HOLD)
     names = [
         row.key
@@ -357,7 +371,11 @@ def is_held_by_body(view: Reads, name: str) -> bool:
 
 
 def _invalidate_name(stores: Stores, name: str) -> bool:
-    """Win a compare-and-set on the log of a name that its `at` lacks, so that it never gets it."""
+    """Win a compare-and-set on the log of a body whose `at` lacks a name, so that `at` never gets
+    that name.
+
+    Return False if `at` has the name, or if another writer was faster.
+    """
     sha256 = name.partition("-")[0]
     log = body_log(sha256)
     head = stores.ledger.last(log)
@@ -379,7 +397,7 @@ def forget(stores: Stores, log: str) -> None:
         try:
             stores.ledger.drop(log, expect=head)
         except Stale:
-            return  # It is in use again.
+            return  # The body is in use again.
 
 
 def _is_held(stores: Stores, log: str) -> bool:
@@ -391,5 +409,7 @@ def at_row(at: BodyLocation) -> Row:
 
 
 def _freed_row(stores: Stores) -> Row:
-    """Return the row that drops the log later: its head must outlive any push that has read it."""
+    """Return the row that drops the log later, because its head must outlive any push that has read
+    it.
+    """
     return Row(RowKind.FREED, ONLY, b"", stores.now_ms() + TOMBSTONE_S * 1000)

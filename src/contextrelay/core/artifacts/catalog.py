@@ -39,14 +39,15 @@ class CatalogEntry(Struct, frozen=True):
     """One index row: an artifact that exists, or whose push was interrupted."""
 
     cursor: str
-    """Where a listing can continue."""
+    """The cursor after which a listing can continue."""
     ref: str
     created_ms: int
     sha256: str
 
 
 def index_writes(made: list[Artifact], created_ms: int) -> list[Write]:
-    """Return the writes that index artifacts pushed at one time; handoffs get a second index row.
+    """Return the writes that index artifacts pushed at the same time; handoffs get a second index
+    row.
 
     The last write appends to the log of additions.
     """
@@ -89,7 +90,9 @@ def unindex_write(ref: str, created_ms: int) -> Write:
 def entries(
     ledger: Reads, after: str = "", page_rows: int = PAGE_ROWS_MAX, kind: str = RowKind.REF
 ) -> Iterator[CatalogEntry]:
-    """Yield index entries from the newest, or after a cursor; they are read page by page."""
+    """Yield index entries, newest first, after a cursor if one is given. They are read page by
+    page.
+    """
     log, _, key = after.partition("|")
     days = walk_logs(ledger, ARTIFACT_INDEX, log)
     for day in chain((log,), days) if log else days:
@@ -98,7 +101,7 @@ def entries(
 
 
 def entries_before(ledger: Reads, before_ms: int) -> Iterator[CatalogEntry]:
-    """Yield index entries from a time into the past."""
+    """Yield index entries that are older than a time, newest first."""
     return entries(ledger, f"{artifact_index_log(before_ms)}|{_key(before_ms, '')}")
 
 
@@ -117,7 +120,8 @@ def _entry(log: str, row: Row) -> CatalogEntry:
             f"cannot read an index row in {log}: {error}",
             "check the store: relay verify",
         ) from error
-    # A damaged hash must not end a list; only a sweep of unfinished pushes uses it.
+    # A damaged hash must not end a listing, because only a sweep of unfinished pushes uses the
+    # hash.
     return CatalogEntry(
         f"{log}|{row.key}", ref, created_ms, (row.body or b"").decode(errors="replace")
     )

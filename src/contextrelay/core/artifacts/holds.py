@@ -42,7 +42,9 @@ _decoder = Decoder(ArtifactWeights)
 
 
 def is_known(stores: Stores, thread: str, ref: str) -> bool:
-    """Return True if a state may refer to an artifact: the thread holds it, or it can be held."""
+    """Return True if a state may refer to an artifact: the thread holds the artifact, or can hold
+    it.
+    """
     if stores.ledger.get(thread_log(thread), RowKind.ARTIFACT, ref) is not None:
         return True
     artifact = find(stores.ledger, ref)
@@ -50,9 +52,10 @@ def is_known(stores: Stores, thread: str, ref: str) -> bool:
 
 
 def hold_writes(stores: Stores, thread: str, refs: set[str]) -> tuple[list[Write], tuple[Row, ...]]:
-    """Return what makes a thread hold artifacts that it does not hold yet.
+    """Return the writes and rows that make a thread hold artifacts that it does not hold yet.
 
-    An artifact with the default lifetime is pinned; one with an explicit lifetime keeps it.
+    An artifact with the default lifetime is pinned; one with an explicit lifetime keeps that
+    lifetime.
     """
     writes: list[Write] = []
     rows: list[Row] = []
@@ -77,9 +80,10 @@ def held_row(artifact: Artifact) -> Row:
 
 
 def weight(artifact: Artifact) -> ArtifactWeights:
-    """Return the weight by the seed's formula: a quarter of the bytes, and of the preview.
+    """Return the weight of an artifact by the seed's formula: a quarter of the bytes of content and
+    preview.
 
-    An exchange weighs nothing: it records what was sent, and would not be pasted.
+    An exchange has no weight, because it records what was sent and would not be pasted.
     """
     if is_exchange(artifact):
         return ArtifactWeights()
@@ -87,7 +91,7 @@ def weight(artifact: Artifact) -> ArtifactWeights:
 
 
 def weights_in(rows: tuple[Row, ...]) -> ArtifactWeights:
-    """Return the total weight of the artifacts in some rows."""
+    """Return the total weight of the artifacts in a thread's rows."""
     total = ArtifactWeights()
     for row in rows:
         if row.kind == RowKind.ARTIFACT and row.body is not None:
@@ -96,12 +100,12 @@ def weights_in(rows: tuple[Row, ...]) -> ArtifactWeights:
 
 
 def listed(ledger: Reads, thread: str) -> Iterator[str]:
-    """Yield the content artifacts of a thread: all that it holds, except exchanges."""
+    """Yield the refs of all artifacts that a thread holds, except exchanges."""
     return (ref for ref, weights in held(ledger, thread) if weights.count)
 
 
 def held(ledger: Reads, thread: str) -> Iterator[tuple[str, ArtifactWeights]]:
-    """Yield the artifacts that a thread holds, with their weights."""
+    """Yield the refs of the artifacts that a thread holds, with their weights."""
     for row in walk_rows(ledger, thread_log(thread), RowKind.ARTIFACT):
         try:
             weights = _decoder.decode(row.body or b"")
@@ -129,7 +133,9 @@ def is_held(ledger: Reads, ref: str) -> bool:
 
 
 def is_put(ledger: Reads, ref: str) -> bool:
-    """Return True if a thread has an artifact; a holder's row may be of an interrupted put."""
+    """Return True if an artifact was added to a thread. A row `holder` alone may be left by an
+    interrupted put.
+    """
     return any(
         ledger.get(thread_log(thread), RowKind.ARTIFACT, ref) is not None
         for thread in holders(ledger, ref)
@@ -137,5 +143,5 @@ def is_put(ledger: Reads, ref: str) -> bool:
 
 
 def holders(ledger: Reads, ref: str) -> Iterator[str]:
-    """Yield the threads that have a holder's row in an artifact's log."""
+    """Yield the ids of the threads that have a row `holder` in an artifact's log."""
     return (row.key for row in walk_rows(ledger, artifact_log(ref), RowKind.HOLDER))

@@ -37,7 +37,8 @@ from contextrelay.verbs import Body
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-# From this size on a body is written while it is hashed: a thread costs less than either.
+# From this size in bytes on a body is written while it is hashed, because starting a thread takes
+# less time than writing or hashing.
 OVERLAP_BYTES_MIN = MIB
 
 
@@ -54,18 +55,20 @@ class Incoming:
         self._kept_ms = 0
 
     def held(self, stores: Stores, holders: list[str], is_new: bool = False) -> list[Write]:
-        """Return the writes that store the body, if it is new, and hold it for the holders.
+        """Return the writes that store the body, if it is new, and add a hold for each of the
+        holders.
 
-        `is_new`: assume that it is new, without a read; if it is not, the commit is stale.
+        `is_new`: assume without a read that the body is new. If it is not, the commit is stale.
         """
         sha256 = self.description.sha256
         log = body_log(sha256)
         is_new = is_new and self._whole is not None and not self.is_large
-        # Read before `at`: if that moves, `expect` fails.
+        # Read the head before `at`: if `at` changes in between, `expect` fails.
         head = 0 if is_new else stores.ledger.last(log)
         at = None if is_new else where(stores.ledger, sha256)
         if at is not None:
-            # It is this push's own blob if the process was interrupted after the commit.
+            # If the process was interrupted after the commit, the stored body is in the blob of
+            # this push.
             if at.blob != self._blob:
                 self._withdraw(stores)
             return [hold_write(log, head, at, holders)]
@@ -73,13 +76,15 @@ class Incoming:
         freed = (Row(RowKind.FREED, ONLY, None),) if head else ()
         before, rows = self._store_bytes(stores)
         holds = map(hold_row, holders)
-        # A small body that was never freed has the same rows whoever writes it: no head has to
+        # A small body that was never freed has the same rows whoever writes it, so no head has to
         # move.
         facts = () if head == 0 and rows[0].kind == RowKind.BODY else (b"",)
         return [*before, Write(log, facts, (*rows, *freed, *holds), expect=head)]
 
     def _store_bytes(self, stores: Stores) -> tuple[list[Write], tuple[Row, ...]]:
-        """Store the bytes; return the writes to do first, and the rows that store the body."""
+        """Store the bytes of the body; return the writes to do first, and the rows that store the
+        body.
+        """
         size_bytes = self.description.size_bytes
         if not self.is_large:
             assert self._whole is not None
@@ -98,7 +103,7 @@ class Incoming:
                     draft.write(self._whole)
                     draft.keep(self._blob)
         elif stores.now_ms() - self._kept_ms > UNFINISHED_PUSH_S * 1000 // 2:
-            # A sweep may have deleted the blob as a leftover meanwhile.
+            # A sweep may have deleted the blob as a leftover in the meantime.
             raise Unavailable("the push took too long", "push again")
         return self._blob
 
@@ -114,24 +119,28 @@ class Incoming:
 
     @property
     def is_placed(self) -> bool:
-        """Return True if it has a blob; other callers may free it once something points to it."""
+        """Return True if the body has a blob. Other callers may free the blob once something points
+        to it.
+        """
         return self._blob is not None
 
     def abandon(self, stores: Stores) -> None:
-        """Delete the blob after a commit that certainly failed, unless something points to it."""
+        """Delete the blob after a commit that definitely failed, unless something points to the
+        blob.
+        """
         at = where(stores.ledger, self.description.sha256)
         if at is None or at.blob != self._blob:
             self._withdraw(stores)
 
     def _withdraw(self, stores: Stores) -> None:
-        """Delete the blob; nothing points to it, and only this push knows its name."""
+        """Delete the blob: nothing points to it, and only this push knows its name."""
         if self._blob is not None:
             stores.blobs.delete(self._blob)
             self._blob = None
 
 
 class JoinedBody(Incoming):
-    """A body that starts with stored bodies and ends with an incoming one."""
+    """A body that starts with stored bodies and ends with an incoming body."""
 
     def __init__(self, description: Description, parts: list[BodyPart], tail: Incoming) -> None:
         super().__init__(description, None, None)
@@ -179,7 +188,8 @@ def hold_in_parallel(
 
     keepers = _blob_writers()
     begun = [keepers.submit(incoming.held, stores, refs, are_new) for incoming, refs in bodies]
-    wait(begun)  # Wait for all, also if one fails: cleaning up must find none under way.
+    # Wait for all writers, even if one fails, so that no write is in progress during the cleanup.
+    wait(begun)
     return [write for each in begun for write in each.result()]
 
 
@@ -206,10 +216,10 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def receive(stores: Stores, body: Body, sealed: SealFormat | None = None) -> Generator[Incoming]:
-    """Read a body and describe it; a large stream is written to a draft meanwhile.
+    """Read a body and describe it; write a large stream to a draft at the same time.
 
     Raises:
-        TooLarge: it is over the store's limit; the rest of it is not read.
+        TooLarge: the body exceeds the store's limit. The rest of it is not read.
     """
     description = Description()
     if isinstance(body, bytes):
@@ -240,12 +250,12 @@ def receive(stores: Stores, body: Body, sealed: SealFormat | None = None) -> Gen
 def receive_joined(
     stores: Stores, refs: tuple[str, ...], body: Body, sealed: SealFormat | None = None
 ) -> Generator[Incoming]:
-    """Read a body that starts with the bodies of artifacts, and describe it.
+    """Read a body that starts with the bodies of artifacts, and describe the result.
 
     Raises:
         Gone, NotFound: one of the artifacts does not exist.
-        Invalid: one of them, or the body, is sealed; or one is stored in parts itself; or the body
-            does not have the declared seal.
+        Invalid: an artifact or the body is sealed, or an artifact is stored in parts itself, or the
+            body does not have the declared seal.
     """
     description = Description()
     parts = [_part(stores, live(stores, ref), description) for ref in refs]
@@ -258,7 +268,7 @@ def receive_joined(
 
 
 def _part(stores: Stores, artifact: Artifact, description: Description) -> BodyPart:
-    """Return an artifact's body as a part of a longer one, and add it to the description."""
+    """Return an artifact's body as a part of a longer body; add its bytes to the description."""
     at = where(stores.ledger, artifact.sha256)
     if artifact.sealed is not None or (at is not None and at.parts):
         why = "is sealed" if artifact.sealed else "is stored in parts"
@@ -275,7 +285,7 @@ def _described(body: Body, description: Description) -> Iterator[bytes]:
 
 
 def _write_and_describe(draft: BlobDraft, description: Description, body: bytes) -> None:
-    """Write a large body while it is hashed: each takes about as long as the other."""
+    """Write a large body while it is hashed in another thread, because both take about as long."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as writer:
@@ -287,7 +297,7 @@ def _write_and_describe(draft: BlobDraft, description: Description, body: bytes)
 def _read_small(
     stores: Stores, chunks: Iterator[bytes], description: Description, sealed: SealFormat | None
 ) -> bytes:
-    """Read until the body ends or is too large for a row."""
+    """Read a body until it ends or is too large for a row; return the bytes read."""
     start: list[bytes] = []
     for chunk in chunks:
         check_size(stores, description.size_bytes + len(chunk), sealed)
@@ -299,7 +309,9 @@ def _read_small(
 
 
 def check_size(stores: Stores, size_bytes: int, sealed: SealFormat | None = None) -> None:
-    """Check the size limit; for a sealed body the size before sealing counts."""
+    """Raise TooLarge if a body exceeds the size limit; for a sealed body, the size before sealing
+    counts.
+    """
     if size_bytes <= stores.settings.body_bytes_max:
         return
     if size_bytes > sealed_bytes_max(sealed, stores.settings.body_bytes_max):

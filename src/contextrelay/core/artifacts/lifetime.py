@@ -78,7 +78,9 @@ def extend(stores: Stores, verb: Extend, body: Body) -> Artifact:
 def _change(
     stores: Stores, ref: str, event_type: str, changed: Callable[[Artifact], Artifact]
 ) -> Artifact:
-    """Change the description of an existing artifact, unless it is as wanted already."""
+    """Change the description of an existing artifact, unless it already is as wanted; return the
+    artifact.
+    """
     log = artifact_log(ref)
     for _ in range(RETRIES_MAX):
         head = stores.ledger.last(log)
@@ -113,7 +115,7 @@ def _next_fact(
 
 
 class Freed(Struct, frozen=True):
-    """What a removal has freed."""
+    """The number of bodies and bytes that a removal has freed."""
 
     artifacts: int = 0
     bodies: int = 0
@@ -142,8 +144,8 @@ def replace_with_tombstones(
 ) -> Freed:
     """Replace artifacts by tombstones, then release their bodies.
 
-    `rows` belong to the same write. The disk may be full at each step. Then only that step is
-    repeated: a repeat of all of them would find the tombstone and take it for another caller's.
+    `rows` are part of the same write. If the disk is full at a step, only that step is retried: a
+    retry of all steps would find the tombstone and take it for that of another caller.
     """
     groups = [
         [
@@ -163,9 +165,9 @@ def replace_with_tombstones(
 
 
 def settle(stores: Stores, tombstones: list[Tombstone]) -> tuple[int, int]:
-    """Release the bodies of removed artifacts; only then are their tombstones settled.
+    """Release the bodies of removed artifacts, then mark their tombstones as settled.
 
-    A crash before that leaves the tombstones due, and a sweep calls this again.
+    After a crash in between, the tombstones are still due, and a sweep calls this function again.
     """
     freed = bodies.release(stores, [(tombstone.sha256, tombstone.ref) for tombstone in tombstones])
     forget_ms = stores.now_ms() + TOMBSTONE_S * 1000
@@ -201,6 +203,6 @@ def _tombstone_write(
     detail: dict[str, str | None] = {"tombstone": description_hash(tombstone)}
     fact = _next_fact(stores, log, head, f"artifact.{reason}", detail)
     gone = (Row(RowKind.ARTIFACT, ONLY, None), tombstone_row(tombstone, now_ms), *rows)
-    # Changed since it was read: this write must fail, and the caller decides again.
+    # If the artifact changed since it was read, this write must fail, and the caller decides again.
     is_same = find(stores.ledger, artifact.ref) == artifact
     return Write(log, (fact,), gone, expect=head if is_same else -1)

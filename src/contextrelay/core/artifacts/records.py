@@ -37,7 +37,7 @@ from contextrelay.model.reports import Lineage, Listing
 from contextrelay.store.ledger import ONLY, Reads, Row, Write
 from contextrelay.verbs import Body, Find, LastPush, List, ReadLineage, RememberPush
 
-# Rows of the due list to read, to find what expires soon.
+# The number of rows of the due list to read when looking for artifacts that expire soon.
 EXPIRING_LOOKED_AT_MAX = 1_000
 
 
@@ -49,8 +49,8 @@ _artifact = Decoder(Artifact)
 _tombstone = Decoder(Tombstone)
 
 
-# The fields that the description hash covers, by name: fields added by later versions are not.
-# Lease and thread may change; the lease has events of its own.
+# The fields that the description hash covers. They are listed by name, so that fields added by
+# later versions are excluded. Lease and thread may change; the lease has its own events.
 _HASHED: dict[type[Artifact] | type[Tombstone], attrgetter[tuple[Any, ...]]] = {
     Artifact: attrgetter(
         "ref",
@@ -84,15 +84,17 @@ _HASHED: dict[type[Artifact] | type[Tombstone], attrgetter[tuple[Any, ...]]] = {
 
 
 def description_hash(described: Artifact | Tombstone) -> str:
-    """Return the hash of an artifact's description; an event of its log has it, for `verify`."""
-    import hashlib  # hashlib loads OpenSSL, which reading does not need.
+    """Return the hash of an artifact's description. An event in the artifact's log contains this
+    hash, for `verify`.
+    """
+    import hashlib  # hashlib loads OpenSSL, which is not needed for reading.
 
     fields = _HASHED[type(described)](described)
     return hashlib.sha256(_ordered.encode(fields)).hexdigest()
 
 
 def lease(artifact: Artifact) -> str | None:
-    """Return when an artifact expires, in the format of events."""
+    """Return the expiry time of an artifact in the format of events; None if it never expires."""
     return None if artifact.expires_at is None else format_time(artifact.expires_at)
 
 
@@ -106,7 +108,7 @@ def tombstone_row(tombstone: Tombstone, due_ms: int) -> Row:
 
 
 def find(ledger: Reads, ref: str) -> Artifact | None:
-    """Return an artifact's description, even if it has expired."""
+    """Return an artifact's description, also after its expiry, or None if there is none."""
     row = ledger.get(artifact_log(ref), RowKind.ARTIFACT, ONLY)
     return None if row is None else read(_artifact, row, ref)
 
@@ -128,7 +130,7 @@ def read(decoder: Decoder[Described], row: bytes, ref: str) -> Described:
     """Decode the description in a row of an artifact.
 
     Raises:
-        Broken: it cannot be decoded.
+        Broken: the row cannot be decoded.
     """
     try:
         return decoder.decode(row)
@@ -140,11 +142,11 @@ def read(decoder: Decoder[Described], row: bytes, ref: str) -> Described:
 
 
 def live(stores: Stores, ref: str) -> Artifact:
-    """Return an artifact that exists.
+    """Return the description of an artifact that exists and has not expired.
 
     Raises:
-        Gone: it was removed; the error says when and why.
-        NotFound: it never existed, or its tombstone was deleted.
+        Gone: the artifact was removed; the error says when and why.
+        NotFound: the artifact never existed, or its tombstone was deleted.
     """
     artifact = described(stores, ref)
     if artifact is None:
@@ -158,7 +160,7 @@ def live(stores: Stores, ref: str) -> Artifact:
 
 
 def described(stores: Stores, ref: str) -> Artifact | None:
-    """Return an artifact's description like `find`, but decode its row only once."""
+    """Return an artifact's description like `find`, but decode an unchanged row only once."""
     row = stores.ledger.get(artifact_log(ref), RowKind.ARTIFACT, ONLY)
     return None if row is None else _kept(stores, ref, row)
 
@@ -172,7 +174,7 @@ def _kept(stores: Stores, ref: str, row: bytes) -> Artifact:
 
 
 def described_each(stores: Stores, refs: Iterable[str]) -> Iterator[Artifact]:
-    """Yield the descriptions of these artifacts; they are read in batches."""
+    """Yield the descriptions of artifacts, which are read in batches."""
     left = iter(refs)
     while page := list(islice(left, PAGE_ROWS_MAX)):
         rows = stores.ledger.get_each(list(map(artifact_log, page)), RowKind.ARTIFACT, ONLY)
@@ -199,7 +201,7 @@ def list_artifacts(stores: Stores, verb: List, body: Body) -> Listing:
     if verb.expires_in_s is not None:
         return Listing(artifacts=_expiring(stores, verb, verb.expires_in_s))
     found, last = list[Artifact](), ""
-    # A filter may skip many; the next page continues after them.
+    # A filter may skip many artifacts; the next page continues after the skipped ones.
     for entry in islice(entries(stores.ledger, verb.after), LIST_LOOKED_AT_MAX):
         if verb.since_ms is not None and entry.created_ms < verb.since_ms:
             return Listing(artifacts=found)
@@ -214,7 +216,9 @@ def list_artifacts(stores: Stores, verb: List, body: Body) -> Listing:
 
 
 def _expiring(stores: Stores, verb: List, within_s: int) -> list[Artifact]:
-    """Return the artifacts that expire soonest, from the due list, which also has other rows."""
+    """Return the artifacts that expire soonest. The due list that is searched also has rows of
+    other kinds.
+    """
     now_ms = stores.now_ms()
     own = f"{tenant_prefix(stores.tenant) if stores.tenant else ''}{ARTIFACTS}"
     since = -1 if verb.since_ms is None else verb.since_ms
@@ -223,7 +227,7 @@ def _expiring(stores: Stores, verb: List, within_s: int) -> list[Artifact]:
         if len(found) == verb.limit:
             break
         if row.kind == RowKind.ARTIFACT and log.startswith(own):
-            # Read through the caller's view, which may not show every one.
+            # Read through the caller's view, which may hide some artifacts.
             artifact = find_readable(stores.ledger, log.removeprefix(own))
             if artifact is None or is_exchange(artifact) or is_over(artifact, now_ms):
                 continue
@@ -233,11 +237,11 @@ def _expiring(stores: Stores, verb: List, within_s: int) -> list[Artifact]:
 
 
 def _listed(stores: Stores, entry: CatalogEntry) -> Artifact | None:
-    """Return the artifact of an index entry if it exists and is to be listed, or None."""
+    """Return the artifact of an index entry, or None if it does not exist or must not be listed."""
     artifact = find_readable(stores.ledger, entry.ref)
     if artifact is None or is_exchange(artifact) or is_over(artifact, stores.now_ms()):
         return None
-    # Otherwise the entry is of an earlier, unfinished attempt of the same push.
+    # Otherwise the entry belongs to an earlier, unfinished attempt of the same push.
     return artifact if to_ms(artifact.created_at) == entry.created_ms else None
 
 
@@ -279,9 +283,10 @@ def last_push(stores: Stores, verb: LastPush, body: Body) -> list[Artifact]:
 
 
 def place_key(stores: Stores, place: str) -> str:
-    """Return the key of a row about a place; each access key has its own.
+    """Return the key of a row about a place; each access key has rows of its own.
 
-    The owner's is the place alone; that of an access key starts with its id and a newline.
+    For the owner, the row's key is the place alone. For an access key, it is the key's id, a
+    newline and the place.
     """
     return place if stores.caller is None else f"{stores.caller.key.id}\n{place}"
 

@@ -22,25 +22,25 @@ class PatchTerms(Struct, frozen=True):
     """Conditions and additional effects of the patch that adds an artifact to a thread."""
 
     expected: int | None = None
-    """The version that must be current."""
+    """The version of the thread that must be current."""
     holding: tuple[str, ...] = ()
-    """Refs that the thread holds from then on, besides the artifact."""
+    """Refs that the thread holds after the patch, besides the artifact."""
     rows: tuple[Row, ...] = ()
-    """Rows written with it."""
+    """Rows written together with the patch."""
     check: Callable[[LiveState], None] | None = None
-    """Raises to refuse the patch."""
+    """Called with the current state; raises an error to refuse the patch."""
 
 
 Addition = Event | Operation | PatchTerms
-"""What is written with the patch that adds an artifact: an event, an operation, or terms."""
+"""An addition to the patch that adds an artifact: an event, an operation, or terms."""
 
 
 def put(stores: Stores, artifact: Artifact, *additions: Addition, writes: list[Write]) -> list[int]:
-    """Append an artifact to the state of its thread, in the commit that stores it.
+    """Append an artifact to the state of its thread, in the commit that stores the artifact.
 
     An exchange is not part of the state: the thread holds it, and has an event that names it.
-    `writes` store the artifact. Return the heads after them, or an empty list if the same request,
-    sent in parallel, was faster.
+    `writes` store the artifact. Return the heads of the logs of `writes` after the commit, or an
+    empty list if the same request, sent in parallel, was faster.
     """
     shared = SharedWrites(writes)
     if is_exchange(artifact):
@@ -75,7 +75,7 @@ def _append(
         by=artifact.provenance.created_by,
         detail={"ref": artifact.ref, "type": artifact.type, "size": artifact.size_bytes},
     )
-    # The refs of a handoff are kept as long as its thread.
+    # The refs of a handoff are kept as long as the thread of the handoff.
     is_handoff = artifact.media_type == HANDOFF_MEDIA_TYPE
     change(
         step(stores, artifact.ref),

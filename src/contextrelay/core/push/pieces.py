@@ -9,7 +9,7 @@ from contextrelay.verbs import Body
 
 
 def pieces_of(body: Body, sizes: list[int]) -> Iterator[bytes]:
-    """Cut a stream of concatenated bodies into the bodies."""
+    """Split a stream of concatenated bodies; yield each body."""
     chunks = iter((body,) if isinstance(body, bytes) else body)
     rest = b""
     for index, size in enumerate(sizes):
@@ -26,7 +26,7 @@ def pieces_of(body: Body, sizes: list[int]) -> Iterator[bytes]:
         joined = b"".join(parts)
         rest = joined[size:]
         if index + 1 == len(sizes):
-            _check_end(rest, chunks)  # Before the last is stored.
+            _check_end(rest, chunks)  # Check the end of the stream before the last body is stored.
         yield joined[:size]
     if not sizes:
         _check_end(rest, chunks)

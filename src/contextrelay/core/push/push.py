@@ -59,7 +59,7 @@ def push(stores: Stores, verb: Push, body: Body) -> Artifact:
 
 
 def push_with_events(stores: Stores, verb: Push, body: Body, additions: Additions) -> Artifact:
-    """Push; if it goes into a thread, write these events and operations with the patch."""
+    """Push a body. If the push is into a thread, write `additions` with the patch."""
     check_push(verb)
     _check_threads(stores, [verb])
     with receive_joined(stores, verb.parts, body, verb.sealed) as incoming:
@@ -67,9 +67,11 @@ def push_with_events(stores: Stores, verb: Push, body: Body, additions: Addition
 
 
 def push_each(stores: Stores, asked: list[tuple[Push, bytes]]) -> list[Artifact | RelayError]:
-    """Push concurrent requests in one commit; each gets its own answer.
+    """Push the bodies of concurrent requests in one commit; return an artifact or an error for
+    each.
 
-    Errors of a single push are found before; an error of the commit applies to all.
+    An error of a single push is found before the commit; an error of the commit applies to all of
+    them.
     """
     answers: list[Artifact | RelayError] = []
     with ExitStack() as open_bodies:
@@ -126,14 +128,14 @@ def push_many(stores: Stores, verb: PushMany, body: Body) -> list[Artifact]:
                 if len(batch) == _BATCH_ITEMS_MAX or batch_bytes > _BATCH_BYTES_MAX:
                     break
             stored += _store(stores, batch, start=len(stored))
-    next(pieces, None)  # Without items, any body is too long.
+    next(pieces, None)  # If there are no items, any body is too long.
     return stored
 
 
 def _check_threads(stores: Stores, verbs: list[Push]) -> None:
-    """Refuse threads that do not exist or are closed, before anything is stored."""
+    """Raise an error for a thread that does not exist or is closed, before anything is stored."""
     if stores.once is not None and stores.once.is_again:
-        return  # A retry may be done already, with the thread closed since.
+        return  # An earlier attempt of a retry may have succeeded, with the thread closed since.
     for thread in dict.fromkeys(verb.thread for verb in verbs):
         if thread is not None:
             from contextrelay.core.threads.head import check_open
@@ -165,7 +167,8 @@ def _store(
     additions: Additions = lambda artifact: (),
     start: int = 0,
 ) -> list[Artifact]:
-    """Store a batch of received bodies; `start` is the number of earlier ones in the same request.
+    """Store a batch of received bodies; `start` is the number of earlier bodies in the same
+    request.
 
     Consecutive pushes share a commit; a push into a thread commits with its patch.
     """
@@ -184,7 +187,9 @@ def _store(
 def _store_together(
     stores: Stores, group: list[tuple[Push, Incoming]], additions: Additions, start: int
 ) -> list[Artifact]:
-    """Store what an earlier attempt of the same request has not stored, and find the rest."""
+    """Store the pushes that an earlier attempt of the same request has not stored; return all
+    artifacts.
+    """
     for _ in range(RETRIES_MAX):
         found = [
             _find_pushed(stores, verb, incoming.description.sha256, start + index)
@@ -202,7 +207,7 @@ def _store_together(
 
 
 def find_earlier_push(stores: Stores, thread: str | None) -> Artifact | None:
-    """Return what an earlier attempt of the same request has pushed, or None."""
+    """Return the artifact that an earlier attempt of the same request has pushed, or None."""
     if stores.once is None or not stores.once.is_again:
         return None
     return _find_pushed(stores, Push(thread=thread), "", 0)[1]
@@ -211,10 +216,11 @@ def find_earlier_push(stores: Stores, thread: str | None) -> Artifact | None:
 def _find_pushed(
     stores: Stores, verb: Push, sha256: str, index: int
 ) -> tuple[str, Artifact | None]:
-    """Return the ref for a push, and what an earlier attempt has stored under it.
+    """Return the ref for a push, and the artifact that an earlier attempt has stored under that
+    ref.
 
     Raises:
-        Gone: it was stored, and removed since.
+        Gone: the artifact was stored, and removed since.
         Refused: another body was stored under this key.
     """
     once = stores.once
@@ -223,7 +229,7 @@ def _find_pushed(
     for attempt in range(RETRIES_MAX):
         ref = once.ref(f"{index}.{attempt}")
         log = artifact_log(ref)
-        # Read the head first: a row found after that was not written since.
+        # Read the head first: it does not move if the row found afterwards was written before.
         if stores.ledger.last(log) == 0:
             return ref, None
         stores.ledger.confirm(log)
@@ -233,7 +239,7 @@ def _find_pushed(
                 raise other_request()
             return ref, artifact
         if find_tombstone(stores.ledger, ref) is not None:
-            # A step of a request may remove what it pushed, and push it again.
+            # A step of a request may remove what it has pushed, and push it again.
             if verb.thread is not None or not once.part:
                 live(stores, ref)
         elif stores.ledger.get(log, RowKind.CLOSED, ONLY) is None:
@@ -244,7 +250,7 @@ def _find_pushed(
 
 Hold = Callable[[Stores, list[tuple[Incoming, list[str]]], bool], list[Write]]
 Item = tuple[Push, Incoming, str]
-"""A push, its body, and its ref."""
+"""A push, its body, and the ref of the new artifact."""
 
 
 def _keep(
@@ -253,7 +259,9 @@ def _keep(
     additions: Additions = lambda artifact: (),
     hold: Hold = hold_in_sequence,
 ) -> list[Artifact] | None:
-    """Store bodies within the quota of the caller's key; return None if a ref is in use."""
+    """Store bodies within the quota of the caller's key; return the artifacts, or None if a ref is
+    in use.
+    """
     if not items:
         return []
     if stores.quota is None:
@@ -265,7 +273,9 @@ def _keep(
 def _commit(
     stores: Stores, items: list[Item], additions: Additions, hold: Hold
 ) -> list[Artifact] | None:
-    """Store bodies and everything with them in one commit; return None if a ref is in use."""
+    """Store bodies and their records in one commit; return the artifacts, or None if a ref is in
+    use.
+    """
     now_ms = stores.now_ms()
     made = [_made(stores, verb, incoming, ref, now_ms) for verb, incoming, ref in items]
     derived = [
@@ -287,7 +297,7 @@ def _commit(
     try:
         for attempt in range(RETRIES_MAX):
             try:
-                # Most bodies are new; the first commit detects those that are not.
+                # Most bodies are new. If one is not, the first commit is stale.
                 holds = hold(stores, list(by_hash.values()), attempt == 0)
                 writes = [*signals, *holds, *others]
                 heads = _commit_all(stores, made, writes, additions)
@@ -301,7 +311,7 @@ def _commit(
             trim_surplus(stores, signals, heads[: len(signals)])
             return made
     except (Unavailable, Unconfirmed):
-        raise  # It may have been committed; otherwise a sweep deletes the blobs.
+        raise  # The commit may have succeeded. If it did not, a sweep deletes the blobs.
     except RelayError:
         _abandon(stores, items)
         raise
@@ -311,9 +321,10 @@ def _commit(
 def _commit_all(
     stores: Stores, made: list[Artifact], writes: list[Write], additions: Additions
 ) -> list[int]:
-    """Commit pushes, one into a thread with its patch; return the heads after `writes`.
+    """Commit the writes of pushes; a push into a thread commits alone, with its patch.
 
-    Return an empty list if the same request was faster.
+    Return the heads of the logs of `writes`, or an empty list if the same request, sent in
+    parallel, was faster.
     """
     if made[0].thread is None:
         return stores.ledger.commit(*writes)
@@ -361,7 +372,9 @@ def _made(stores: Stores, verb: Push, incoming: Incoming, ref: str, now_ms: int)
 
 
 def _kind(verb: Push, description: Description) -> tuple[ArtifactType, str]:
-    """Return type and media type: detected, or for a sealed body as declared by the pusher."""
+    """Return the type and media type of a body: detected, or for a sealed body as the pusher
+    declares them.
+    """
     if verb.sealed is not None:
         return declared_type(verb.type, verb.name, verb.media_type)
     guessed, media_type = artifact_type(

@@ -27,7 +27,7 @@ def put_report(stores: Stores, verb: PutReport, body: Body) -> Artifact:
         detail = {"artifact_ref": artifact.ref, "format": verb.format}
         return (new_event(stores, "report.generated", verb.by, detail),)
 
-    # A report written again has other text: the one already stored is used.
+    # A report that is written again has a different text, so the report already stored is used.
     once = step(stores, "report", takes_any=True)
     if (before := find_earlier_push(once, verb.thread)) is not None:
         return before

@@ -64,14 +64,14 @@ def copy_thread(stores: Stores, verb: CopyThread, body: Body) -> ThreadView:
     except Stale as stale:
         if stores.once is None or stale.log != begin.log:
             raise
-        # The same request, sent in parallel with a key, was faster.
+        # The same request with a key, sent in parallel, was faster.
     return show(stores, thread)
 
 
 def _copied(
     stores: Stores, source: str, version: int, thread: str, created: Event
 ) -> tuple[list[bytes], set[str]]:
-    """Return the facts of the copy, and the refs that they name."""
+    """Return the facts of the copy, and the refs that its events name."""
     facts = [event_chain.encode(created, b"")]
     size_bytes = 0
     named: set[str] = set()
@@ -91,7 +91,7 @@ def _until(stores: Stores, source: str, version: int) -> Iterator[Event]:
     """Yield the events of a thread up to a version, except those about the thread itself.
 
     Raises:
-        NotFound: there is no such version.
+        NotFound: the thread does not have that version.
     """
     find_record(stores.ledger, source)
     newest = 0
@@ -115,7 +115,7 @@ def _version(detail: dict[str, Any]) -> int:
 
 
 def _own(event: Event, thread: str) -> Event:
-    """Return an event for the copy: its first state names the copy."""
+    """Return an event for the copy. In the first event, the state gets the id of the copy."""
     if event.type != CREATED:
         return event
     state = {**event.detail["state"], "thread_id": thread}

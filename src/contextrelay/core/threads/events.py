@@ -76,7 +76,7 @@ def note_task(stores: Stores, verb: NoteTask, body: Body) -> Numbered:
 
 
 def check_own_type(type: str) -> None:
-    """Refuse event types that only a verb of their own may write."""
+    """Raise an error for an event type that is reserved for another verb."""
     if type.startswith(OUR_EVENTS):
         raise Refused(
             f"event type {type!r} is reserved",
@@ -85,11 +85,13 @@ def check_own_type(type: str) -> None:
 
 
 def numbered(stores: Stores, thread: str, seq: int, event: Event) -> Numbered:
-    """Return an event that was added; with a key, possibly by an earlier attempt."""
+    """Return an event that was added, with its number. For a request with a key, an earlier attempt
+    may have added the event.
+    """
     return Numbered(seq=seq, event=event if stores.once is None else event_at(stores, thread, seq))
 
 
-# These are interpreted when a log is read, so only their own verbs may write them.
+# Event types that are interpreted when a log is read, so only their own verbs may write them.
 OUR_EVENTS = (
     *("state.", "thread.", "artifact.", "checkpoint.", "capability.", "handoff."),
     *("pipeline.", "run.", "task.", "a2a."),

@@ -31,11 +31,12 @@ from contextrelay.state import event_chain
 from contextrelay.state.schema import check_state, new_state
 from contextrelay.store.ledger import ONLY, Fact, Reads, Row, Write
 
-# All snapshots of a thread together weigh at most this share of its patches: 1 / 3.
+# The sum of a thread's patches is at least this many times as large as the sum of its snapshots.
 SNAPSHOT_WEIGHT = 3
-# Fewer patches than this are replayed faster than a snapshot is worth.
+# If there are fewer bytes of patches than this, replaying them is faster than writing a snapshot.
 SNAPSHOT_PATCH_BYTES_MIN = 64 * KIB
-# States of older versions cached with a live one, and how many versions one is moved forward.
+# Limits: the number of older states cached with a live state, and the number of versions that a
+# cached state is moved forward.
 PAST_STATES_MAX = 3
 PAST_STEPS_MAX = 200
 
@@ -46,7 +47,7 @@ _UNBOUNDED = 1 << 62
 
 
 class Snapshot(Struct, frozen=True):
-    """A state written whole: the position in the log, and the compressed document."""
+    """A complete stored state: the position in the log, and the compressed document."""
 
     seq: int
     version: int
@@ -56,7 +57,7 @@ class Snapshot(Struct, frozen=True):
 
 
 class LiveState:
-    """One thread's state in memory. Its users hold its lock."""
+    """The state of one thread in memory. Its users hold its lock."""
 
     __slots__ = (
         "due_bytes",
@@ -79,29 +80,33 @@ class LiveState:
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything: the log is then read from its start."""
+        """Reset everything, so that the log is read again from its start."""
         self.state: list[Any] = [None]
         """The document, in a list, so that even the root can be patched in place."""
         self.version = 0
         self.seq = 0
         self.last = b""
-        """The body of the newest fact, to chain the next one to."""
+        """The body of the newest fact. The hash chain continues from it."""
         self.size_bytes = 0
         self.patch_bytes = 0
         """Bytes of patches since the last snapshot."""
         self.due_bytes = 0
-        """The number of such bytes at which the next snapshot is worth a try, once known."""
+        """The number of bytes of patches at which the next snapshot is tried; 0 if it is not known.
+        """
         self.weights: ArtifactWeights | None = None
         self.uses = Uses()
         self.is_closed = False
         self.is_removed = False
-        """Whether an event says so; the thread's record decides whether it is."""
+        """Whether an event says that the thread was removed. The thread's record decides whether
+        that is true.
+        """
         self.past: list[LiveState] = []
-        """Of the live state: the states at recently requested versions (past_state)."""
+        """Cached states at recently requested versions (past_state); used only in the live state.
+        """
 
     @property
     def held_bytes(self) -> int:
-        """Return about how many bytes it takes in memory."""
+        """Return the approximate size of this state in memory, in bytes."""
         return self.size_bytes + sum(each.size_bytes for each in self.past)
 
     @property
@@ -109,7 +114,7 @@ class LiveState:
         return self.state[0]
 
     def take(self, fact: Fact) -> Event:
-        """Apply one fact of the log."""
+        """Apply one fact of the log to the state; return its event."""
         event = event_chain.decode(fact.body)
         if event.type == CREATED:
             self.state = [convert(event.detail["state"], dict[str, Any])]
@@ -129,7 +134,7 @@ class LiveState:
         elif event.type == "thread.removed":
             self.is_removed = True
         elif event.type == "thread.imported":
-            # A closed thread was exported; the imported one is a new thread.
+            # A closed thread was exported; the imported copy is a new thread and open.
             self.is_closed = False
         self.seq, self.last = fact.seq, fact.body
         return event
@@ -141,7 +146,7 @@ class LiveState:
         self.stamp(event)
 
     def stamp(self, event: Event) -> None:
-        """Write the version's metadata into the state."""
+        """Write the metadata of the new version into the state."""
         document = self.document
         document["version"] = self.version
         document["updated_at"] = format_time(event.at)
@@ -152,8 +157,8 @@ def find_record(ledger: Reads, thread: str) -> ThreadRecord:
     """Return the fixed record of a thread.
 
     Raises:
-        Gone: it was removed.
-        NotFound: there is none.
+        Gone: the thread was removed.
+        NotFound: the thread does not exist.
     """
     row = ledger.get(thread_log(thread), RowKind.THREAD, ONLY)
     if row is not None:
@@ -170,13 +175,13 @@ def find_record(ledger: Reads, thread: str) -> ThreadRecord:
 
 
 def check_open(stores: Stores, thread: str) -> None:
-    """Refuse to change a closed thread, before anything is done."""
+    """Raise an error if a thread is closed, before anything is changed."""
     if find_record(stores.ledger, thread).status == "closed":
         raise Refused(f"thread {thread} is closed", "fork it: relay thread fork")
 
 
 def head_of(stores: Stores, thread: str) -> LiveState:
-    """Return the live state of a thread, not necessarily up to date; created on first use."""
+    """Return the live state of a thread, which may be outdated; create it on first use."""
     live = stores.live.get(thread)
     if live is None:
         fresh = LiveState()
@@ -186,7 +191,8 @@ def head_of(stores: Stores, thread: str) -> LiveState:
 
 
 def catch_up(stores: Stores, thread: str, live: LiveState) -> list[Event]:
-    """Apply events written by others; return the patches. The caller holds the lock.
+    """Apply events written by others; return the events that are patches. The caller holds the
+    lock.
 
     Raises:
         Broken: the log cannot be replayed.
@@ -201,7 +207,7 @@ def catch_up(stores: Stores, thread: str, live: LiveState) -> list[Event]:
     except (Gone, NotFound, Unavailable):
         raise
     except (KeyboardInterrupt, SystemExit):
-        stores.live.drop(thread)  # A fact may have been applied in part.
+        stores.live.drop(thread)  # A fact may have been applied only in part.
         raise
     except (*UNREADABLE, KeyError, TypeError, ValueError, RelayError) as error:
         stores.live.drop(thread)
@@ -213,17 +219,20 @@ def catch_up(stores: Stores, thread: str, live: LiveState) -> list[Event]:
 
 
 def _new_facts(stores: Stores, thread: str, live: LiveState) -> list[Fact]:
-    """Return the next facts of the log after the state's position; none if it is up to date."""
+    """Return the next facts of the log after the position of the state; the list is empty if the
+    state is up to date.
+    """
     ledger, log = stores.ledger, thread_log(thread)
     if ledger.may_lose and live.seq:
         page = ledger.read(log, live.seq - 1, PAGE_ROWS_MAX)
         if page and page[0] == Fact(live.seq, live.last):
             return page[1:]
-        # A fail-over reverted what was applied here; it was never confirmed.
+        # A fail-over reverted a fact that was applied here; the fact was never confirmed.
         live.reset()
         live.is_closed = find_record(ledger, thread).status == "closed"
         _start(ledger, thread, live, _END_VERSION)
-    # The head is read first: facts missing after that were not written later, but cut off.
+    # The head is read first, so facts that are missing afterwards were not written later, but are
+    # lost.
     head = ledger.last(log)
     if head == live.seq:
         return []
@@ -236,7 +245,9 @@ def _new_facts(stores: Stores, thread: str, live: LiveState) -> list[Fact]:
 
 
 class state_of:  # noqa: N801 (it reads as what it gives; a generator takes 1 µs more)
-    """A context manager for the state, live or at a version, with the live one's lock held."""
+    """A context manager that returns the live state or the state at a version, and holds the lock
+    of the live state.
+    """
 
     def __init__(self, stores: Stores, thread: str, version: int | None = None) -> None:
         self._stores, self._thread, self._version = stores, thread, version
@@ -263,7 +274,9 @@ class state_of:  # noqa: N801 (it reads as what it gives; a generator takes 1 µ
 
 
 def _check_readable(stores: Stores, thread: str, live: LiveState, error: Exception) -> None:
-    """Raise Broken if the state is invalid, which caused the error: it was valid when written."""
+    """Raise Broken if an error was caused by an invalid state, because the state was valid when it
+    was written.
+    """
     try:
         check_state(live.document, lambda ref: True)
     except (RelayError, LookupError, TypeError, ValueError, AttributeError):
@@ -272,7 +285,7 @@ def _check_readable(stores: Stores, thread: str, live: LiveState, error: Excepti
 
 
 def weights_of(stores: Stores, thread: str, live: LiveState) -> ArtifactWeights:
-    """Return the weight of the thread's artifacts, counted once. The caller holds the lock."""
+    """Return the weight of the thread's artifacts, computed once. The caller holds the lock."""
     if live.weights is None:
         total = ArtifactWeights()
         for _, each in held(stores.ledger, thread):
@@ -282,10 +295,10 @@ def weights_of(stores: Stores, thread: str, live: LiveState) -> ArtifactWeights:
 
 
 def state_at(stores: Stores, thread: str, version: int) -> LiveState:
-    """Return the state at a version, separate from the live one.
+    """Return the state at a version, separate from the live state.
 
     Raises:
-        NotFound: there is no such version.
+        NotFound: the thread does not have that version.
     """
     find_record(stores.ledger, thread)
     past = LiveState()
@@ -296,15 +309,15 @@ def state_at(stores: Stores, thread: str, version: int) -> LiveState:
 def past_state(
     stores: Stores, thread: str, head: LiveState, version: int, but: LiveState | None = None
 ) -> LiveState:
-    """Return a state at a version, read-only, while the lock of the live state is held.
+    """Return the state at a version, read-only. The caller holds the lock of the live state.
 
-    The last few are cached, because readers of history ask for neighbouring versions: a cached one
-    is moved forward. `but` is one that is still in use.
+    The last few states are cached, because readers of history ask for neighbouring versions: a
+    cached state is moved forward. `but` is a state that is still in use and is not moved.
     """
     earlier = [each for each in head.past if each is not but and each.version <= version]
     near = max(earlier, key=lambda each: each.version, default=None)
     if near is not None and version - near.version <= PAST_STEPS_MAX:
-        head.past.remove(near)  # Remove it first: an error leaves it half-applied.
+        head.past.remove(near)  # Remove the state first, because an error leaves it half-applied.
         past = _followed(stores, thread, near, version)
     else:
         past = state_at(stores, thread, version)
@@ -328,7 +341,9 @@ def _followed(stores: Stores, thread: str, past: LiveState, version: int) -> Liv
 
 
 def _start(ledger: Reads, thread: str, live: LiveState, version: int) -> None:
-    """Start at the newest snapshot up to a version, or else at the start of the log."""
+    """Load the newest snapshot up to a version, or start at the beginning of the log if there is
+    none.
+    """
     rows = ledger.rows(thread_log(thread), RowKind.SNAPSHOT, _key(version + 1), 1)
     if not rows:
         return
@@ -337,7 +352,7 @@ def _start(ledger: Reads, thread: str, live: LiveState, version: int) -> None:
         document = decode(zlib.decompress(snapshot.packed))
         last = ledger.read(thread_log(thread), snapshot.seq - 1, 1)[0].body
     except (Broken, *UNREADABLE, zlib.error, IndexError):
-        return  # A snapshot only saves time; verify reports a damaged one.
+        return  # A snapshot only saves time, so a damaged one is ignored; `verify` reports it.
     live.state = [document]
     live.version = snapshot.version
     live.size_bytes = snapshot.size_bytes
@@ -347,11 +362,14 @@ def _start(ledger: Reads, thread: str, live: LiveState, version: int) -> None:
 
 
 def take_snapshot_if_due(stores: Stores, thread: str, live: LiveState) -> None:
-    """Write a snapshot once the patches since the last one outweigh it by far.
+    """Write a snapshot if the patches since the last snapshot are several times as large as a new
+    one.
 
-    All snapshots together then weigh a fraction of the patches, and a start reads few of these.
+    All snapshots together are then a fraction of the size of the patches, and loading a state
+    replays few patches.
     """
-    # Before the size is known, compressing is worth a try if a ratio of ten to one would suffice.
+    # The compressed size is not known yet: compress only if a ratio of ten to one would be enough
+    # for a snapshot.
     worth_bytes = live.due_bytes or live.size_bytes * SNAPSHOT_WEIGHT // 10
     if live.patch_bytes < max(worth_bytes, SNAPSHOT_PATCH_BYTES_MIN):
         return
@@ -361,13 +379,14 @@ def take_snapshot_if_due(stores: Stores, thread: str, live: LiveState) -> None:
         return
     snapshot = Snapshot(live.seq, live.version, live.size_bytes, packed, live.uses)
     row = Row(RowKind.SNAPSHOT, _key(live.version), msgpack.encode(snapshot))
-    with suppress(RelayError):  # The patch is done whether or not there is room for this.
+    # The patch is already committed, whether or not there is room for the snapshot.
+    with suppress(RelayError):
         stores.ledger.commit(Write(thread_log(thread), rows=(row,)))
         live.patch_bytes = 0
 
 
 def wrong_snapshots(ledger: Reads, thread: str) -> list[int]:
-    """Return the versions whose snapshot differs from a full replay of the events.
+    """Return the versions whose snapshots differ from a full replay of the events.
 
     Raises:
         Broken: the events cannot be replayed.

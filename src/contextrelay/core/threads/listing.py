@@ -41,7 +41,9 @@ def _filtered(stores: Stores, rows: list[Row], verb: ListThreads) -> list[Row]:
 
 
 def _with_text(stores: Stores, text: str) -> set[str] | None:
-    """Return the threads with a text in their names; None if there are too many to search."""
+    """Return the ids of threads whose name contains a text, or None if there are too many threads
+    to search.
+    """
     rows = stores.ledger.rows(THREAD_NAMES, RowKind.THREAD, "", LIST_LOOKED_AT_MAX + 1)
     if len(rows) > LIST_LOOKED_AT_MAX:
         return None
@@ -50,7 +52,9 @@ def _with_text(stores: Stores, text: str) -> set[str] | None:
 
 
 def _matches(stores: Stores, thread: str, verb: ListThreads, known: set[str] | None) -> bool:
-    """Return True if a thread matches, by its record alone: reading its state is slower."""
+    """Return True if a thread matches the filter. Only its record is read, because reading the
+    state is slower.
+    """
     if known is not None and thread not in known and not thread.startswith(verb.text or ""):
         return False
     try:
@@ -58,7 +62,8 @@ def _matches(stores: Stores, thread: str, verb: ListThreads, known: set[str] | N
     except (NotFound, Gone):
         return False
     except Broken:
-        return verb.text is None or thread.startswith(verb.text)  # It is listed with its problem.
+        # A thread whose record is damaged is listed with its problem.
+        return verb.text is None or thread.startswith(verb.text)
     text, agent = (verb.text or "").casefold(), (verb.agent or "").casefold()
     return (
         (text in (record.name or "").casefold() or thread.startswith(text))

@@ -18,7 +18,7 @@ class Uses(Struct, frozen=True):
     cache_misses: int = 0
 
     def after(self, *events: Event) -> Uses:
-        """Return the figures after these events."""
+        """Return the counts after some events."""
         hops, hits, misses = self.hops, self.cache_hits, self.cache_misses
         for event in events:
             if event.type == CALLED:
@@ -31,13 +31,13 @@ class Uses(Struct, frozen=True):
 
 
 def metrics_of(weights: ArtifactWeights, uses: Uses, state_bytes: int) -> dict[str, Any]:
-    """Return the figures that a version of the state shows."""
+    """Return the figures that the state shows for its current version."""
     return {
         "cache_hits": uses.cache_hits,
         "cache_misses": uses.cache_misses,
         "tokens_estimate": state_bytes // 4,
-        # The state has no negative counts: if previews are longer than their content, nothing is
-        # avoided.
+        # Counts in the state cannot be negative: if previews are longer than their content, 0
+        # tokens are avoided.
         "tokens_avoided": max(0, weights.naive_tokens - weights.actual_tokens),
         "hop_count": uses.hops,
     }

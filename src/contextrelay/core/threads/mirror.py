@@ -71,7 +71,7 @@ def mirror_thread(stores: Stores, verb: MirrorThread, body: Body) -> Mirrored:
     for name, artifact in wanted.items():
         path = folder / "artifacts" / name
         if sha256_of(path) != artifact.sha256:
-            # A copy, so that an edit cannot reach the store.
+            # Copy the file, so that an edit cannot change the store.
             write_whole(path, read_body(stores, artifact))
     return Mirrored(thread_id=verb.thread, folder=str(folder), files=2 + len(wanted))
 
@@ -108,7 +108,8 @@ def adopt_state(stores: Stores, verb: AdoptState, body: Body) -> Patched:
             expected=live.version,
             detail={"adopted": "state.json"},
         )
-    # The next edit is then one of this version; the patch is done even if this fails.
+    # Write the file again, so that the next edit is based on this version. The patch is committed
+    # even if writing fails.
     with suppress(RelayError, OSError):
         if read_plain(path) == text:
             write_whole(path, [spelled_state(stores, verb.thread, patched.version)])

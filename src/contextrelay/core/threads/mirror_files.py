@@ -21,7 +21,7 @@ from contextrelay.errors import Invalid, RelayError
 from contextrelay.limits import STATE_BYTES_MAX, UNFINISHED_PUSH_S
 from contextrelay.model.ref import is_ref
 
-# A state is written with indentation, which makes it larger.
+# A state is written with indentation, which makes the file larger.
 FILE_BYTES_MAX = 4 * STATE_BYTES_MAX
 REF_CHARS = 36
 _DRAFT = re.compile(r"\..+\.[0-9a-f]{8}\.part")
@@ -44,7 +44,9 @@ def spelled_state(stores: Stores, thread: str, version: int) -> bytes:
 
 
 def put_edit_aside(stores: Stores, thread: str) -> None:
-    """Rename an edited state.json by its content, so that it is not overwritten."""
+    """Rename an edited state.json to a name with the hash of its content, so that it is not
+    overwritten.
+    """
     path = mirror_folder(stores, thread) / "state.json"
     if not path.is_file() or path.is_symlink():
         return
@@ -59,7 +61,9 @@ def put_edit_aside(stores: Stores, thread: str) -> None:
 
 
 def read_plain(path: Path) -> bytes:
-    """Read a plain file of limited size; links are not followed, pipes not waited for."""
+    """Return the content of a regular file of limited size. Links are not followed, and a pipe does
+    not block.
+    """
     handle = os.open(path, os.O_RDONLY | _NO_FOLLOW)
     with open(handle, "rb") as file:
         seen = os.fstat(handle)
@@ -71,7 +75,9 @@ def read_plain(path: Path) -> bytes:
 
 
 def tidy(folder: Path, now_ms: int) -> list[os.DirEntry[str]]:
-    """Delete temporary files of killed writers; return the remaining files and links."""
+    """Delete temporary files of killed writers in a folder; return the files and links in the
+    folder.
+    """
     with os.scandir(folder) as entries:
         files = [entry for entry in entries if not entry.is_dir(follow_symlinks=False)]
     for entry in files:
@@ -83,7 +89,9 @@ def tidy(folder: Path, now_ms: int) -> list[os.DirEntry[str]]:
 
 
 def sha256_of(path: Path) -> str | None:
-    """Return the hash of a plain file; None if it is not one, and has to be written."""
+    """Return the hash of a regular file, or None if the path is something else and has to be
+    replaced.
+    """
     try:
         with open(os.open(path, os.O_RDONLY | _NO_FOLLOW), "rb") as file:
             if not S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -94,14 +102,14 @@ def sha256_of(path: Path) -> str | None:
 
 
 def keep_edit(stores: Stores, thread: str) -> None:
-    """Rename an edited state.json, if there is one, before its thread is removed."""
+    """Rename an edited state.json, if there is one, before the thread is removed."""
     with suppress(RelayError, OSError):
         if stores.engine.home is not None:
             put_edit_aside(stores, thread)
 
 
 def remove_mirror(stores: Stores, thread: str) -> None:
-    """Delete the files of a mirror, and its folder if it is then empty."""
+    """Delete the files of a mirror, and its folder if that is then empty."""
     if stores.engine.home is None:
         return
     with suppress(RelayError, OSError):  # The thread is removed even if this fails.

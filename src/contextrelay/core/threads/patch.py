@@ -45,7 +45,7 @@ CHANGES_SHOWN_MAX = 100
 
 
 class SharedWrites:
-    """Writes to other logs that are committed with a change of a thread."""
+    """Writes to other logs that are committed together with a change of a thread."""
 
     def __init__(self, writes: list[Write]) -> None:
         self.writes = writes
@@ -68,19 +68,19 @@ def change(
     check: Callable[[LiveState], None] | None = None,
     shared: SharedWrites | None = None,
 ) -> Patched:
-    """Create the next version of a state; `events` and `rows` belong to the same write.
+    """Patch the state of a thread and return the new version.
 
     An empty patch, or one of tests only, creates no version: the newest one is returned.
-
-    `holding`: artifacts that the thread holds from then on, besides those its state refers to.
-    `check` may refuse by raising; it sees the state that the patch is applied to.
-    `shared` is committed with it.
+    `events`, `rows` and `shared` are committed together with the patch. `holding`: artifacts that
+    the thread holds after the patch, besides those its state refers to. `check` is called with the
+    state that the patch is applied to, and may raise to refuse the patch.
 
     Raises:
         Conflict: the version is not the expected one, or a `test` failed; `version` in its details
             is the one that was patched.
-        NotFound: there is no thread, or the expected version does not exist yet: then `version` in
-            its details is the newest.
+        NotFound: the thread does not exist, or the expected version does not exist yet: then
+        `version`
+            in its details is the newest.
         Refused: the result would violate the schema, or the thread is closed.
     """
     check_label(by, "by")
@@ -115,7 +115,7 @@ def change(
 
 
 def try_change(stores: Stores, thread: str, operations: list[Operation]) -> Patched:
-    """Return the result that `change` would have for the newest version; nothing is written.
+    """Return the result that `change` would have for the newest version, without writing anything.
 
     Raises: as `change` does.
     """
@@ -132,7 +132,7 @@ def _changes(operations: list[Operation]) -> bool:
 
 
 def _tested(stores: Stores, thread: str, live: LiveState, operations: list[Operation]) -> Patched:
-    """Run the tests of a patch that changes nothing."""
+    """Run the `test` operations of a patch that changes nothing; return its result."""
     _check_writable(stores, thread, live)
     try:
         apply(live.state, operations, live.size_bytes)
@@ -143,13 +143,13 @@ def _tested(stores: Stores, thread: str, live: LiveState, operations: list[Opera
 
 
 def unpatched(thread: str, live: LiveState) -> Patched:
-    """Return the answer for a patch that changes nothing."""
+    """Return the result of a patch that changes nothing."""
     updated_at = datetime.fromisoformat(live.document["updated_at"])
     return Patched(thread_id=thread, version=live.version, operations=[], updated_at=updated_at)
 
 
 def find_earlier_patch(stores: Stores, thread: str) -> Patched | None:
-    """Return what this request, which has a key, has already changed, or None."""
+    """Return the result of a patch by an earlier attempt of this request with a key, or None."""
     before = find_earlier_answer(stores, thread_log(thread))
     if before is None:
         return None
@@ -217,7 +217,7 @@ def _check_expected(
 
 
 def _changes_since(stores: Stores, thread: str, live: LiveState, version: int) -> list[Operation]:
-    """Return the operations applied to the state after a version."""
+    """Return the operations that were applied to the state after a version."""
     past = state_at(stores, thread, version)
     replayed = LiveState()
     replayed.state, replayed.version, replayed.seq = past.state, past.version, past.seq
@@ -239,13 +239,13 @@ def _try_change(
     holding: Collection[str],
     shared: SharedWrites | None,
 ) -> Patched | None:
-    """Apply a patch to the live state and commit it; undo it and return None on a conflict."""
+    """Apply a patch to the live state and commit it. On a conflict, undo it and return None."""
     _check_writable(stores, thread, live)
     try:
         done, plain, referred = _applied(stores, thread, live, operations, rows)
     except (Refused, Conflict, TooLarge) as error:
         if stores.ledger.last(thread_log(thread)) != live.seq:
-            return None  # It was checked against a state that is no longer the newest.
+            return None  # The patch was checked against a state that is no longer the newest.
         if isinstance(error, Conflict):
             error.details["version"] = live.version
         raise
@@ -286,7 +286,9 @@ def _try_change(
 def _applied(
     stores: Stores, thread: str, live: LiveState, operations: list[Operation], rows: tuple[Row, ...]
 ) -> tuple[list[Applied], list[dict[str, Any]], set[str]]:
-    """Change the live state; return its undo, the applied operations, and the new refs."""
+    """Change the live state; return the operations that undo it, those that were applied, and the
+    new refs.
+    """
     new_refs = {row.key for row in rows if row.kind == RowKind.ARTIFACT}
     referred: set[str] = set()
 
@@ -310,7 +312,7 @@ def _applied(
 
 
 def _check_there(stores: Stores, thread: str, live: LiveState) -> None:
-    """Refuse to write to a thread that was removed since its state was read."""
+    """Raise an error if a thread was removed after its state was read."""
     if live.is_removed:
         find_record(stores.ledger, thread)
 
@@ -331,7 +333,7 @@ def _plain(operations: list[Operation]) -> list[dict[str, Any]]:
 
 
 def _chained(last: bytes, events: tuple[Event, ...]) -> tuple[bytes, ...]:
-    """Return the bodies of events as a chain of facts."""
+    """Return the bodies of facts for some events, each with the hash of the previous one."""
     bodies: list[bytes] = []
     for event in events:
         last = event_chain.encode(event, last)
@@ -348,7 +350,8 @@ def _commit(
     holds: list[Write],
     shared: SharedWrites | None,
 ) -> int | None:
-    """Commit to the thread's log and the logs that belong to it; return None if the head moved.
+    """Commit to the thread's log and to related logs; return the new head, or None if the thread's
+    head moved.
 
     Raises:
         Stale: the head of another log moved.
@@ -374,10 +377,11 @@ def append_event(
     *,
     shared: SharedWrites | None = None,
 ) -> int:
-    """Add an event that does not change the state; return its seq, or that of the first attempt.
+    """Add an event that does not change the state; return its seq. A retry returns the seq of the
+    first attempt.
 
-    `check` may refuse by raising; it sees the state that the event then follows. `shared` is
-    committed with it.
+    `check` is called with the state that precedes the event, and may raise to refuse the event.
+    `shared` is committed together with the event.
     """
     live = head_of(stores, thread)
     deadline_ms = stores.now_ms() + BUSY_MS_MAX

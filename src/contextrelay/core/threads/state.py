@@ -65,7 +65,7 @@ def diff_state(stores: Stores, verb: DiffState, body: Body) -> Changes:
 
 
 def plain_difference(old: dict[str, Any], new: dict[str, Any]) -> list[Operation]:
-    """Return the operations between two states, ignoring the metadata of a version."""
+    """Return the operations that turn one state into another, ignoring the metadata of versions."""
 
     def plain(state: dict[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in state.items() if key not in OWN_FIELDS}
@@ -116,7 +116,9 @@ def change_by(
     find_operations: Callable[[dict[str, Any]], list[Operation]],
     detail: dict[str, Any] | None = None,
 ) -> Patched:
-    """Patch a state with operations computed from it, again after each concurrent change."""
+    """Patch a state with operations computed from it. After a concurrent change, compute them
+    again.
+    """
     for _ in range(RETRIES_MAX):
         with state_of(stores, thread) as live:
             if (before := find_earlier_patch(stores, thread)) is not None:

@@ -61,7 +61,8 @@ from contextrelay.verbs import (
     UseThread,
 )
 
-# A running task is reported daily (RUN_ALIVE_S): after this long without a report it was killed.
+# A running task reports every day (RUN_ALIVE_S). If there is no report for this long, its process
+# was killed.
 UNENDED_KEPT_S_MIN = 7 * DAY_S
 
 
@@ -98,10 +99,10 @@ def make(
     kind: ThreadKind | None = None,
     more: tuple[Event, ...] = (),
 ) -> ThreadView:
-    """Create a thread at version 1 with a state, or with an empty one, and more events.
+    """Create a thread at version 1 with a state, or with an empty one if None, and add more events.
 
     Raises:
-        Stale: `names_head` is given, and another thread got a name since.
+        Stale: `names_head` is given, and another thread got a name since that head was read.
     """
     if name is not None:
         check_label(name, "name")
@@ -137,12 +138,12 @@ def make(
     except Stale as stale:
         if stores.once is None or stale.log != begin.log:
             raise
-        # The same request, sent in parallel with a key, was faster.
+        # The same request with a key, sent in parallel, was faster.
     return show(stores, thread)
 
 
 def new_id(stores: Stores) -> str:
-    """Return an id for a thread: always the same for a request that has a key."""
+    """Return an id for a new thread. For a request with a key, the id is always the same."""
     return stores.new_ref() if stores.once is None else stores.once.ref("thread")
 
 
@@ -152,14 +153,16 @@ def caller_id(stores: Stores) -> str:
 
 
 def find_earlier_thread(stores: Stores) -> ThreadView | None:
-    """Return the thread that this request, which has a key, has already created, or None."""
+    """Return the thread that an earlier attempt of this request, which has a key, has created, or
+    None.
+    """
     if stores.once is None or stores.ledger.last(thread_log(new_id(stores))) == 0:
         return None
     return show(stores, new_id(stores))
 
 
 def _refs_in(state: dict[str, Any]) -> set[str]:
-    """Return all artifacts that a state names."""
+    """Return the refs of all artifacts that a state names."""
     named = [each["ref"] for each in state["artifacts"]]
     named += [ref for each in state["decisions"] for ref in each["evidence_refs"]]
     named += [each["result_ref"] for each in state["last_actions"] if "result_ref" in each]
@@ -167,10 +170,11 @@ def _refs_in(state: dict[str, Any]) -> set[str]:
 
 
 def index_writes(record: ThreadRecord, names_head: int | None = None) -> list[Write]:
-    """Return the writes that index a thread; written before the thread itself."""
+    """Return the writes that index a thread; they are done before the thread itself is written."""
     writes: list[Write] = []
     if record.name and record.kind is None:
-        # A fact as well: creating a thread only if its name is unused expects the head.
+        # Also append a fact, because creating a thread only if its name is unused expects the head
+        # of this log.
         row = Row(RowKind.THREAD, _name_key(record), b"")
         writes.append(Write(THREAD_NAMES, (b"",), (row,), expect=names_head))
     key = index_key(record.created_at, record.thread_id)
@@ -227,9 +231,9 @@ def find_threads(stores: Stores, verb: FindThreads, body: Body) -> list[ThreadVi
 
 
 def _named(stores: Stores, name: str) -> list[str]:
-    """Return the threads with a name, newest first."""
+    """Return the ids of the threads with a name, newest first."""
     rows = stores.ledger.rows(THREAD_NAMES, RowKind.THREAD, f"{name}|", FIND_ITEMS_MAX)
-    # A name may contain the separator; the rest has a fixed length.
+    # A name may contain the separator, but the rest of the key has a fixed length.
     chars = len(name) + 1 + len(index_key(from_ms(0), "")) + REF_CHARS
     here = [row.key for row in rows if row.key.startswith(f"{name}|") and len(row.key) == chars]
     return [key[-REF_CHARS:] for key in here]
@@ -250,7 +254,7 @@ def open_thread(stores: Stores, verb: OpenThread, body: Body) -> ThreadView:
 
 
 def shown(stores: Stores, threads: Any) -> list[ThreadView]:
-    """Return those of the threads that exist."""
+    """Return views of the threads that exist."""
     views: list[ThreadView] = []
     for thread in threads:
         try:
@@ -263,7 +267,7 @@ def shown(stores: Stores, threads: Any) -> list[ThreadView]:
 
 
 def _damaged(stores: Stores, thread: str, error: Broken) -> ThreadView:
-    """Return what is known of a thread whose events or record cannot be read."""
+    """Return the known fields of a thread whose events or record cannot be read."""
     nothing_known = ThreadRecord(
         thread_id=thread,
         name=None,
@@ -341,15 +345,17 @@ def remove_thread(stores: Stores, verb: RemoveThread, body: Body) -> ThreadView:
     if view.name and view.kind is None:
         unindexed.append(Write(THREAD_NAMES, rows=(Row(RowKind.THREAD, _name_key(view), None),)))
     stores.ledger.commit(*unindexed)
-    # Logs that the caller cannot see may also contain rows of this thread.
+    # Use the whole space, because logs that the caller cannot see may also have rows of this
+    # thread.
     release_removed(stores.space, verb.thread)
     return view
 
 
 def retention_row(stores: Stores, is_over: bool) -> Row:
-    """Return the row that lets a sweep remove a thread of a kind, some time after its end.
+    """Return the row that makes a sweep remove a thread of a kind, some time after its end.
 
-    If it has not ended, the time counts from its last report: a killed process sends none.
+    If the thread has not ended, the time counts from its last report, because a killed process
+    sends no more reports.
     """
     kept_s = stores.settings.ended_kept_s
     due_ms = stores.now_ms() + max(kept_s, 0 if is_over else UNENDED_KEPT_S_MIN) * 1000
@@ -357,16 +363,16 @@ def retention_row(stores: Stores, is_over: bool) -> Row:
 
 
 def remove_ended(stores: Stores, thread: str) -> None:
-    """Remove a thread whose retention after its end is over; called by a sweep."""
+    """Remove a thread that ended long enough ago; called by a sweep."""
     ended = stores.ledger.get(thread_log(thread), RowKind.ENDED, ONLY)
-    # It may have continued, and ended again, since it was due.
+    # The thread may have continued, and ended again, after the row was due.
     if ended is not None and int(ended) <= stores.now_ms():
         with suppress(Gone, NotFound):
             remove_thread(stores, RemoveThread(thread), b"")
 
 
 def _end(stores: Stores, thread: str) -> ThreadView:
-    """Replace a thread by a tombstone; return it as it was before."""
+    """Replace a thread by a tombstone; return the thread as it was before."""
     view = show(stores, thread)
     gone_at = from_ms(stores.now_ms())
     tombstone = {"gone_at": format_time(gone_at), "reason": "removed", "name": view.name}
@@ -381,9 +387,11 @@ def _end(stores: Stores, thread: str) -> ThreadView:
 
 
 def release_removed(stores: Stores, thread: str) -> None:
-    """Release what a removed thread held and, when its time is up, also its name.
+    """Release what a removed thread held and, when the retention time of its tombstone is over, its
+    name.
 
-    A sweep calls this when the row `gone` is due: at once, if a crash interrupted the removal.
+    A sweep calls this when the row `gone` is due. The row is due at once if a crash interrupted the
+    removal.
     """
     log = thread_log(thread)
     row = stores.ledger.get(log, RowKind.GONE, ONLY)
@@ -391,7 +399,8 @@ def release_removed(stores: Stores, thread: str) -> None:
         return
     tombstone: dict[str, Any] = decode(row)
     if tombstone.get("is_settled"):
-        # Check not only `is_settled`: another removal may have settled its own since it was due.
+        # Check the time as well as `is_settled`, because another removal may have settled its own
+        # tombstone after this row was due.
         if to_ms(datetime.fromisoformat(tombstone["gone_at"])) + _STAYS_MS <= stores.now_ms():
             with suppress(Stale):  # Another sweep was faster.
                 stores.ledger.drop(log, expect=stores.ledger.last(log))
@@ -411,7 +420,7 @@ def _release_artifacts(stores: Stores, thread: str) -> None:
     while refs := [ref for ref, _ in islice(held(stores.ledger, thread), PAGE_ROWS_MAX)]:
         stores.ledger.commit(*(unhold_write(ref, thread) for ref in refs))
         every = [find(stores.ledger, ref) for ref in refs if not is_held(stores.ledger, ref)]
-        # Content put into a thread is removed with the last thread that holds it.
+        # Artifacts that were added to a thread are removed with the last thread that holds them.
         replace_with_tombstones(stores, [each for each in every if each and each.thread], "removed")
         stores.ledger.commit(
             Write(log, rows=tuple(Row(RowKind.ARTIFACT, ref, None) for ref in refs))
