@@ -21,7 +21,7 @@ Content = (
     | Iterable[bytes]
     | AsyncIterable[bytes]
 )
-"""Text, bytes, an open file, chunks of bytes; or a dict or list, which is stored as JSON."""
+"""Text, bytes, an open file, or chunks of bytes; or a dict or list, which is stored as JSON."""
 
 _TAKEN = "push text, bytes, a dict or list (stored as JSON), an open file, or chunks of bytes"
 
@@ -29,10 +29,12 @@ _TAKEN = "push text, bytes, a dict or list (stored as JSON), an open file, or ch
 def as_body(content: Content, is_async: bool = False) -> AsyncBody:
     """Convert content to the bytes that are stored, at once or chunk by chunk.
 
-    Awaited chunks are for `AsyncRelay`.
+    Asynchronous chunks are accepted only if `is_async` is set, for `AsyncRelay`.
 
     Raises:
-        TypeError: it is not valid content, or cannot be JSON; for a chunk, when it is read.
+        TypeError: the content has an invalid type, or cannot be encoded as JSON. For an invalid
+        chunk,
+            this is raised when the chunk is read.
         Invalid: a text contains invalid Unicode.
     """
     if isinstance(content, bytes):
@@ -52,7 +54,7 @@ def as_body(content: Content, is_async: bool = False) -> AsyncBody:
     if callable(read := getattr(content, "read", None)):
         return _checked(iter(lambda: read(CHUNK_BYTES) or None, None), is_file=True)
     if isinstance(given, tuple):
-        # As one object, so that it can be sent again.
+        # Return one object, so that it can be sent again.
         return tuple(_bytes_of(chunk, is_file=False) for chunk in cast("tuple[object]", given))
     if isinstance(given, Iterable) and not isinstance(given, set | frozenset | range):
         return _checked(cast("Iterable[object]", given))

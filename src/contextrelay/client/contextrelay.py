@@ -1,9 +1,10 @@
 """ContextRelay: the client of seed 000: push a text, pass on its URL, pull it elsewhere.
 
-It uses only what the seed's own server supports (except `publish`), so that it works with other
-implementations. Without a server it uses the embedded store.
+Except for `publish`, this client uses only what the seed's own server supports, so that it works
+with other implementations. Without a server it uses the embedded store.
 
-Rule: the API key is sent only to the server it was given for, never to a URL of another origin.
+Rule: the API key is sent only to the server that it was given for, never to a URL of another
+origin.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ class ContextRelay:
         encrypted: bool = False,
         metadata: dict[str, Any] | None = None,
     ) -> str:
-        """Store a text and return its URL; publish that on a channel, if given.
+        """Store a text and return its URL; if a channel is given, publish the URL there.
 
         `encrypted`: only a holder of the full URL with its fragment can read the text. The metadata
         is not encrypted; `peek` returns it.
@@ -116,14 +117,14 @@ class ContextRelay:
         """Return the text at a URL, decrypted if the URL contains the key.
 
         Raises:
-            NotFound: it does not exist, or no longer; Gone if the server knows that it did.
-            ValueError: the key in the URL does not decrypt it.
+            NotFound: there is no text at the URL; Gone if the server knows that there was one.
+            ValueError: the key in the URL does not decrypt the text.
         """
         bare, key = fernet.split_key(url.strip())
         server = self._server_of(bare)
         if server is None:
-            # Not with `pull`, which refuses sealed content: here it is returned unchanged (seed
-            # 000).
+            # Do not use `pull`, which refuses sealed content: here the content is returned
+            # unchanged (seed 000).
             text = _text(self._here().transport.ask(Pull(parse_ref(bare))).whole())
         else:
             text = _text_in_envelope(
@@ -136,11 +137,11 @@ class ContextRelay:
 
         Raises:
             ValueError: the URL is not one of a pushed text.
-            NotFound: it does not exist, or no longer.
+            NotFound: there is no text at the URL.
         """
         bare = url.strip().partition("#")[0]
         if has_key(bare):
-            # The key was percent-encoded, and would be sent to the server.
+            # The # before the key was percent-encoded, so the key would be sent to the server.
             raise ValueError(CANNOT_OPEN)
         before, mark, ref = bare.partition(PULL)
         if not mark:
@@ -160,10 +161,11 @@ class ContextRelay:
         callback: Callable[[str], object],
         max_reconnect_delay: float = RECONNECT_S_DEFAULT,
     ) -> None:
-        """Call `callback` with the URL of every push to a channel, until closed or interrupted.
+        """Call `callback` with the URL of every push to a channel, until this relay is closed.
+        Blocks.
 
-        Blocks. A lost connection is restored after 1, 2, 4 ... `max_reconnect_delay` seconds;
-        pushes from the meantime are then delivered. An error in the callback is logged.
+        A lost connection is restored after 1, 2, 4 ... `max_reconnect_delay` seconds; pushes from
+        the meantime are then delivered. An error in the callback is logged.
         """
 
         def hear(frame: Frame) -> None:
@@ -187,17 +189,19 @@ class ContextRelay:
         max_reconnect_delay: float = RECONNECT_S_DEFAULT,
         on_open: Callable[[], object] = lambda: None,
     ) -> None:
-        """Call `hear` with every signal on a channel, from when `on_open` is called, until closed.
+        """Call `hear` with every signal on a channel, until this relay is closed.
+
+        `on_open` is called when the subscription is open; every signal after that is received.
 
         Raises:
-            RelayError: the server refuses.
+            RelayError: the server refuses the subscription.
         """
         self.hearing(channel, max_reconnect_delay).run(hear, on_open)
 
     def hearing(
         self, channel: str, max_reconnect_delay: float = RECONNECT_S_DEFAULT
     ) -> Subscription | LocalSubscription:
-        """Return a subscription to run; it ends when it, or this relay, is closed."""
+        """Return a subscription to run. It ends when the subscription or the relay is closed."""
         if self._server is None:
             subscription = LocalSubscription(self._here(), channel)
         else:
@@ -249,7 +253,9 @@ class ContextRelay:
             return self._relay
 
     def _server_of(self, url: str) -> ServerAddress | None:
-        """Return the server of a URL: ours, another, or None for content of the embedded store."""
+        """Return the server of a URL: this relay's own server, or another one; None for the
+        embedded store.
+        """
         if url.startswith(f"{LOCAL_ORIGIN}/"):
             return None
         if not is_server(url):
@@ -267,7 +273,8 @@ class ContextRelay:
             self._check_open()
             remote = self._remotes.get(server.origin)
             if remote is None:
-                # The first may be our own server, but its client is soon created again.
+                # The oldest client may be that of this relay's own server, but it is soon created
+                # again.
                 if len(self._remotes) > OTHER_SERVERS_MAX:
                     self._remotes.pop(next(iter(self._remotes))).close()
                 remote = self._remotes[server.origin] = Remote(server, self.timeout)
@@ -305,7 +312,9 @@ _PULLED_BYTES_MAX = JSON_ESCAPE_RATIO_MAX * REPLY_JSON_BYTES_MAX
 
 
 def _text_in_envelope(raw: bytes) -> str:
-    """Return the text in the seed's envelope, or the text itself if there is no envelope."""
+    """Return the text in the seed's JSON envelope, or all of the content as text if there is no
+    envelope.
+    """
     try:
         reply = decode(raw)
     except (DecodeError, UnicodeDecodeError, RecursionError):

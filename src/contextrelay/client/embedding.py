@@ -1,7 +1,7 @@
-"""Embedding: a small one that needs no network, for `pack(..., embed=embedding())`.
+"""A small embedding that needs no network, for `pack(..., embed=embedding())`.
 
-It is WordLlama, of the extra `embeddings`: static word vectors that are part of its package and
-take half a second to load. Any function from texts to vectors can be used instead.
+The embedding is WordLlama, from the extra `embeddings`: static word vectors that are part of its
+package and take half a second to load. Any function from texts to vectors can be used instead.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from contextrelay.packing.embeddings import Embed
 
 @cache
 def embedding() -> Embed:
-    """Load the embedding, once.
+    """Return the embedding function, which is loaded only once.
 
     Raises:
-        Unavailable: the extra is not installed.
+        Unavailable: the extra `embeddings` is not installed.
     """
     try:
         import wordllama  # pyright: ignore[reportMissingTypeStubs]
@@ -28,8 +28,8 @@ def embedding() -> Embed:
         raise Unavailable(
             "no embedding is installed", "pip install 'contextrelay[embeddings]'"
         ) from error
-    # Use its own folder as the cache: it looks for the tokenizer next to the weights, and would
-    # otherwise download what its package contains.
+    # Use WordLlama's own folder as its cache. WordLlama looks for the tokenizer next to the
+    # weights, and would otherwise download files that its package contains.
     package = Path(wordllama.__file__ or "").parent
     model: Any = wordllama.WordLlama.load(cache_dir=package, disable_download=True)
 

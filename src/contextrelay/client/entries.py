@@ -1,7 +1,8 @@
 """Entries of a state, added and resolved without writing a patch.
 
-A patch is for the version that its id was chosen in, and is tried again on the next one, so that
-several callers may add at once (state/entries.py).
+The id of an entry is chosen in one version of the state. If that version is no longer the newest,
+the patch is computed again for the newest one, so that several callers may add at once
+(state/entries.py).
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ from contextrelay.verbs import PatchState, ReadState
 
 
 def add_entry(thread: str, kind: Kind, text: str, by: str = "you", **options: Any) -> Flow[Added]:
-    """Add one entry to the state of a thread; a fact replaces those with its key.
+    """Add one entry to the state of a thread. A fact with a key replaces the facts with the same
+    key.
 
     Raises:
         Refused: a value is not allowed.
-        Unavailable: too many concurrent changes to the thread.
+        Unavailable: there are too many concurrent changes to the thread.
     """
     entry = NewEntry(kind=kind, text=text, **options)
     at = now()
@@ -44,22 +46,24 @@ def add_entry(thread: str, kind: Kind, text: str, by: str = "you", **options: An
 
 
 def now() -> str:
-    """Return the time in the format of entries."""
+    """Return the current time in the format of entries."""
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def resolve_entry(thread: str, id: str, by: str = "you") -> Flow[Patched]:
-    """Mark a question as resolved, or a step of the plan as done; repeating it changes nothing.
+    """Mark a question as resolved, or a step of the plan as done; a second call changes nothing.
 
     Raises:
         NotFound: no question or step has this id.
-        Unavailable: too many concurrent changes to the thread.
+        Unavailable: there are too many concurrent changes to the thread.
     """
     return (yield from _patch(thread, lambda state: resolve_operations(state, id), by))
 
 
 def _patch(thread: str, change: Callable[[State], list[Operation]], by: str) -> Flow[Patched]:
-    """Patch the newest version, again after each concurrent change."""
+    """Patch the newest version with the operations that `change` returns. After a concurrent
+    change, try again.
+    """
     for _ in range(RETRIES_MAX):
         state: State = decode((yield ReadState(thread)).state)
         version: int = state["version"]

@@ -27,26 +27,26 @@ ItemGiven = TypeVar("ItemGiven", covariant=True)
 
 
 class Ask(Struct, frozen=True):
-    """Send a verb that has a body; the result is its reply."""
+    """A step that sends a verb with a body; its result is the reply."""
 
     verb: Verb[Any]
     body: AsyncBody
 
 
 class Open(Struct, frozen=True):
-    """Start to read the body of a reply; the result is for `Next`."""
+    """A step that starts to read the body of a reply; its result is passed to `Next`."""
 
     stream: Stream[Any]
 
 
 class Next(Struct, frozen=True):
-    """Read on; the result is a chunk, or None at the end."""
+    """A step that reads the next chunk of a body; its result is the chunk, or None at the end."""
 
     chunks: Any
 
 
 class Wait(Struct, frozen=True):
-    """Wait until a log has entries after a seq; the result is False on a timeout."""
+    """A step that waits until a log has entries after a seq; its result is False on a timeout."""
 
     log: str
     after: int
@@ -54,23 +54,25 @@ class Wait(Struct, frozen=True):
 
 
 class Work(Struct, frozen=True):
-    """Call a slow function, in a thread if there is an event loop."""
+    """A step that calls a slow function; with an event loop, the function is called in a thread."""
 
     act: Callable[[], Any]
 
 
 class HttpStep(Struct, frozen=True):
-    """A step that a remote transport does itself (transport/http_flow.py)."""
+    """A step that only a remote transport can do (transport/http_flow.py)."""
 
 
 class Give(Struct, Generic[ItemGiven], frozen=True):
-    """Items for the caller that iterates."""
+    """Items that a flow gives to the caller that iterates over it."""
 
     items: Iterable[ItemGiven]
 
 
 class LostRequest(Exception):
-    """A request or its reply was lost; the request may be sent this many times in total."""
+    """An error for a lost request or reply. `sends_max` is how often the request may be sent in
+    total.
+    """
 
     def __init__(self, error: RelayError, sends_max: int) -> None:
         super().__init__(str(error))
@@ -79,7 +81,9 @@ class LostRequest(Exception):
 
 
 class Stopped(BaseException):
-    """Thrown into a flow whose items are no longer wanted: it may do a few final steps."""
+    """Thrown into a flow when its caller wants no more items. The flow may still do a few final
+    steps.
+    """
 
 
 Step = Verb[Any] | Stream[Any] | Ask | Open | Next | Wait | Work | HttpStep
@@ -91,7 +95,7 @@ Items = Generator[Step | Give[Item], Any, None]
 
 
 def run(transport: Any, flow: Flow[Result]) -> Result:
-    """Do the steps of a flow; return its value."""
+    """Do the steps of a flow; return the value that the flow returns."""
     try:
         step = next(flow)
         while True:
@@ -101,10 +105,10 @@ def run(transport: Any, flow: Flow[Result]) -> Result:
 
 
 def iterate(transport: Any, flow: Items[Item]) -> Iterator[Item]:
-    """Do the steps of a flow as its items are requested.
+    """Yield the items of a flow; its steps are done as the items are requested.
 
-    The first step is done at once: the call raises its errors, and a subscription starts with the
-    call.
+    The first step is done before this function returns: the call raises its errors, and a
+    subscription starts with the call.
     """
     try:
         step = next(flow)
@@ -143,7 +147,7 @@ def stop(transport: Any, flow: Items[Item]) -> list[Item]:
 
 
 def _advance(transport: Any, flow: Any, step: Step) -> Any:
-    """Do a step; return the flow's next one."""
+    """Do a step of a flow; return the next step."""
     try:
         outcome = _do(transport, step)
     except (RelayError, LostRequest) as error:
@@ -175,7 +179,7 @@ def _do(transport: Any, step: Step) -> Any:
 
 
 async def run_awaited(transport: Any, flow: Flow[Result]) -> Result:
-    """Do the steps of a flow; return its value."""
+    """Do the steps of a flow; return the value that the flow returns."""
     try:
         step = next(flow)
         while True:
@@ -190,7 +194,7 @@ async def run_awaited(transport: Any, flow: Flow[Result]) -> Result:
 
 
 async def iterate_awaited(transport: Any, flow: Items[Item]) -> AsyncIterator[Item]:
-    """Do the steps of a flow as its items are requested."""
+    """Yield the items of a flow; its steps are done as the items are requested."""
     try:
         step = next(flow)
         while True:
@@ -250,7 +254,7 @@ async def _do_awaited(transport: Any, step: Step) -> Any:
 
 
 def collected(flow: Items[Item]) -> Flow[list[Item]]:
-    """Return all items of another flow."""
+    """Do the steps of a flow; return a list of all its items."""
     items: list[Item] = []
     try:
         step = next(flow)
@@ -265,7 +269,7 @@ def collected(flow: Items[Item]) -> Flow[list[Item]]:
 
 
 def for_each(flow: Items[Item], act: Callable[[Item], Flow[bool]]) -> Flow[None]:
-    """Call a flow for each item of another one, until it returns True."""
+    """Call `act` for each item of a flow, until `act` returns True."""
     try:
         step = next(flow)
         while True:
@@ -290,7 +294,7 @@ async def in_thread(act: Callable[[], Result]) -> Result:
 
 
 def brought(body: AsyncBody) -> Body:
-    """Convert a body for core; an asynchronous one is awaited from core's thread."""
+    """Convert a body for core. An asynchronous body is awaited from the thread of core."""
     if not isinstance(body, AsyncIterable):
         return body
     from asyncio import get_running_loop
@@ -299,7 +303,7 @@ def brought(body: AsyncBody) -> Body:
 
 
 def from_thread(chunks: AsyncIterable[bytes], loop: AbstractEventLoop) -> Iterator[bytes]:
-    """Yield chunks of an async iterable from another thread."""
+    """Yield the chunks of an async iterable to a thread other than that of its event loop."""
     from asyncio import run_coroutine_threadsafe
 
     source = aiter(chunks)
@@ -313,7 +317,7 @@ def from_thread(chunks: AsyncIterable[bytes], loop: AbstractEventLoop) -> Iterat
 
 def write_file(path: str | os.PathLike[str], chunks: Iterable[bytes]) -> None:
     """Write a file completely or not at all."""
-    # Imported here: pathlib is the slowest import of a client.
+    # Import pathlib here, because it is the slowest import of a client.
     from pathlib import Path
 
     from contextrelay.store.durable_files import write_whole

@@ -2,7 +2,9 @@
 
     handoff.json            the original bytes of the handoff
     refs/<ref>.json         the description of each ref
-    refs/<ref>              its body; omitted if sealed: only a holder of its key may read it
+    refs/<ref>              the body of each ref, unless it is sealed
+
+A sealed body is omitted, because only a holder of its key may read it.
 
 Rule: the file is untrusted. Counts, names, sizes and hashes are checked before anything is stored,
 and at most one body is in memory at a time.
@@ -41,7 +43,7 @@ _NAME = re.compile(rf"handoff\.json|refs/{REF_PATTERN[1:-1]}(\.json)?")
 
 
 class _About(Struct, frozen=True):
-    """The description of a ref in the file."""
+    """The description of a ref in a handoff file."""
 
     name: str | None
     type: ArtifactType
@@ -50,7 +52,7 @@ class _About(Struct, frozen=True):
 
 
 class ImportedHandoff(Struct, frozen=True):
-    """An imported handoff, and the new refs of its refs."""
+    """An imported handoff; `refs` maps the refs in the file to the new refs."""
 
     view: HandoffView
     refs: dict[str, str]
@@ -93,7 +95,7 @@ def take_handoff(relay: Relay, path: str | os.PathLike[str], by: str = "you") ->
     """Import a handoff from a file; its refs are stored in a new thread.
 
     Raises:
-        Invalid: it is not a handoff file, or incomplete.
+        Invalid: the file is not a handoff file, or is incomplete.
     """
     with _opened(path) as archive:
         body = _read(archive, HANDOFF)
@@ -120,7 +122,7 @@ def take_handoff(relay: Relay, path: str | os.PathLike[str], by: str = "you") ->
 
 @contextmanager
 def _opened(path: str | os.PathLike[str]) -> Generator[ForeignZip]:
-    """Open a file as a zip; convert its errors to `Invalid`."""
+    """Open a file as a zip; convert errors of reading it to `Invalid`."""
     try:
         with open(path, "rb") as file:
             yield ForeignZip(file, _NAME, ENTRIES_MAX)
@@ -132,7 +134,9 @@ def _opened(path: str | os.PathLike[str]) -> Generator[ForeignZip]:
 
 
 def _checked(archive: ForeignZip, handoff: Handoff) -> dict[str, _About]:
-    """Check the hash of every ref in the file; return their descriptions. Bodies are not kept."""
+    """Check the hash of every body in the file; return the descriptions by ref. Bodies are not
+    kept.
+    """
     if len(handoff.refs) > SOURCE_REFS_MAX:
         raise TooLarge(f"{len(handoff.refs)} refs", f"at most {SOURCE_REFS_MAX}")
     names, found = archive.names, dict[str, _About]()
@@ -154,7 +158,7 @@ def _read(archive: ForeignZip, name: str) -> bytes:
 
 
 def _chunks(archive: ForeignZip, name: str) -> Iterator[bytes]:
-    """Yield the chunks of a member, up to the size limit of a body."""
+    """Yield the chunks of a member of the zip; raise TooLarge above the size limit of a body."""
     if archive.size_bytes(name) > BODY_BYTES_MAX:
         raise TooLarge(f"{name} in the file is too large", f"at most {BODY_BYTES_MAX:,} bytes")
     return archive.chunks(name)

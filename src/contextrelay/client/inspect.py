@@ -1,4 +1,4 @@
-"""Pieces of an artifact, as the tools for models request them."""
+"""The pieces of an artifact that the tools for models can request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WAYS = ("lines", "json_pointer", "rows", "heading", "symbol", "bytes")
 
 
 class PieceChoice(Struct, frozen=True, kw_only=True):
-    """The requested piece: one of these, or none for a digest."""
+    """The requested piece: one of these fields, or none of them for a digest."""
 
     outline: Annotated[bool, Meta(description="Outline instead of content.")] = False
     lines: Annotated[SpanText, Meta(description="A:B from 1; -20 for the last 20.")] | None = None
@@ -36,7 +36,8 @@ class PieceChoice(Struct, frozen=True, kw_only=True):
     bytes: Annotated[SpanText, Meta(description="A:B from 0.")] | None = None
 
     def ways(self) -> dict[str, Any]:
-        """Return the requested field of `Slice`; empty for an outline, matches or a digest.
+        """Return the field of `Slice` for the requested piece; an empty dict for an outline,
+        matches or a digest.
 
         Raises:
             Invalid: several pieces are requested.

@@ -1,8 +1,8 @@
 """Methods of the clients, built from verbs and flows: each written once, blocking and awaited.
 
-`peek = asks(Peek)` takes the arguments of `Peek` and returns its reply, on `AsyncRelay` an
-awaitable of it. Values are validated here as on the wire, so that local and remote clients refuse
-the same ones.
+`peek = asks(Peek)` takes the arguments of `Peek` and returns its reply; on `AsyncRelay` it returns
+an awaitable of the reply. Values are validated here as on the wire, so that local and remote
+clients refuse the same values.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ Awaited = TypeVar("Awaited", covariant=True)
 AnyVerb = TypeVar("AnyVerb", bound=Verb[Any])
 
 REF_CHARS = 36
-# Parameters that accept a URL.
+# Names of parameters that accept a URL.
 _REFS = ("ref", "old", "new")
 
 
@@ -68,7 +68,7 @@ def build(verb: type[AnyVerb], args: tuple[Any, ...], named: dict[str, Any]) -> 
     """Create a verb from the arguments of a call.
 
     Raises:
-        TypeError: there are too many arguments, or an unknown one.
+        TypeError: there are too many arguments, or an argument is unknown.
         Invalid: a value is invalid.
     """
     fields = verb.__struct_fields__
@@ -114,8 +114,8 @@ class Async(Protocol):
 class Method(Generic[Args, Blocked, Awaited]):
     """A method of both clients, which `help` and `inspect.signature` show as a plain function.
 
-    `calls`: the function for blocking clients, and the one for awaited clients. `source`, a verb or
-    a flow, defines their parameters.
+    `calls`: the function for blocking clients, and the one for awaited clients. `source`: the verb
+    or flow that defines the parameters.
     """
 
     def __init__(
@@ -144,7 +144,9 @@ class Method(Generic[Args, Blocked, Awaited]):
 
 
 class _Signed:
-    """A function whose signature is computed on demand, because that takes longer than a call."""
+    """A function whose signature is computed only on demand, because computing it takes longer than
+    a call.
+    """
 
     def __init__(self, call: Any, source: Any, is_async: bool, shape: dict[str, Any]) -> None:
         self._call = call
@@ -162,7 +164,7 @@ class _Signed:
 
 
 def asks(verb: Callable[Args, Verb[Reply]]) -> Method[Args, Reply, Awaitable[Reply]]:
-    """Return a method for a verb without a body."""
+    """Return a client method that sends a verb without a body."""
     kind: Any = verb
 
     def ask(client: Any, *args: Any, **named: Any) -> Any:
@@ -177,7 +179,7 @@ def asks(verb: Callable[Args, Verb[Reply]]) -> Method[Args, Reply, Awaitable[Rep
 def asks_of_thread(
     verb: Callable[Concatenate[str, Args], Verb[Reply]], then: Callable[[Reply], Result]
 ) -> Method[Args, Result, Awaitable[Result]]:
-    """Return a method for a verb about the handle's thread; `then` converts the reply."""
+    """Return a method that sends a verb about the thread of a handle; `then` converts the reply."""
     kind: Any = verb
 
     def ask(thread: Any, *args: Any, **named: Any) -> Any:
@@ -192,7 +194,7 @@ def asks_of_thread(
 def sends(
     verb: Callable[Args, Verb[Reply]],
 ) -> Method[Concatenate[Content, Args], Reply, Awaitable[Reply]]:
-    """Return a method for a verb with a body."""
+    """Return a client method that sends a verb with a body."""
     kind: Any = verb
 
     def send(client: Any, body: Content, /, *args: Any, **named: Any) -> Flow[Any]:
@@ -204,14 +206,14 @@ def sends(
 def pushes(
     verb: Callable[Args, Verb[Artifact]],
 ) -> Method[Concatenate[Content, Args], Pushed, Awaitable[Pushed]]:
-    """Return a method for a push of a body, which may be sealed first."""
+    """Return a client method that pushes a body, which may be sealed first."""
     return Method(_driven(_push), verb, has_body=True, returns=Pushed)
 
 
 def pushes_to_thread(
     verb: Callable[Args, Verb[Artifact]],
 ) -> Method[Concatenate[Content, Args], Pushed, Awaitable[Pushed]]:
-    """Return a method for a push into the thread of a handle."""
+    """Return a method that pushes a body into the thread of a handle."""
 
     def put(thread: Any, body: Content, /, *args: Any, **named: Any) -> Flow[Pushed]:
         return _push(thread, body, *args, **{**named, "thread": thread.id})
@@ -228,7 +230,9 @@ def _push(client: Any, body: Content, /, *args: Any, **named: Any) -> Flow[Pushe
 
 
 def looks(verb: Callable[Args, Verb[Reply]]) -> Method[Args, Reply, Awaitable[Reply]]:
-    """Return a method for a verb that inspects bodies; those of a URL with a key locally."""
+    """Return a client method for a verb that inspects bodies. If a ref is a URL with a key, the
+    body is inspected locally.
+    """
     kind: Any = verb
 
     def look(client: Any, *args: Any, **named: Any) -> Flow[Any]:
@@ -241,7 +245,9 @@ def looks(verb: Callable[Args, Verb[Reply]]) -> Method[Args, Reply, Awaitable[Re
 
 
 def brings(verb: Callable[Args, Verb[Any]]) -> Method[Args, bytes, Awaitable[bytes]]:
-    """Return a method for a pull in one piece; decrypted if the ref is a URL with a key."""
+    """Return a client method that pulls a body in one piece. If the ref is a URL with a key, the
+    body is decrypted.
+    """
 
     def pull(client: Any, *args: Any, **named: Any) -> Flow[bytes]:
         key = _key_in(args[0] if args else named.get("ref"))
@@ -253,7 +259,7 @@ def brings(verb: Callable[Args, Verb[Any]]) -> Method[Args, bytes, Awaitable[byt
     by_flow, awaited = _driven(pull)
 
     def blocking(client: Any, *args: Any, **named: Any) -> bytes:
-        # Most pulls need only one request: a flow would take a tenth longer.
+        # Most pulls need only one request, for which a flow would take a tenth longer.
         if _key_in(args[0] if args else named.get("ref")) is not None:
             return by_flow(client, *args, **named)
         return unsealed(client.transport.ask(build(Pull, args, named))).whole()
@@ -264,7 +270,9 @@ def brings(verb: Callable[Args, Verb[Any]]) -> Method[Args, bytes, Awaitable[byt
 def streams(
     verb: Callable[Args, Verb[Any]],
 ) -> Method[Args, Iterator[bytes], AsyncIterator[bytes]]:
-    """Return a method for a pull chunk by chunk; decrypted if the ref is a URL with a key."""
+    """Return a client method that pulls a body chunk by chunk. If the ref is a URL with a key, it
+    is decrypted.
+    """
 
     def stream(client: Any, *args: Any, **named: Any) -> Items[bytes]:
         key = _key_in(args[0] if args else named.get("ref"))
@@ -285,21 +293,21 @@ def _key_in(ref: object) -> SealKey | None:
 def flow(
     steps: Callable[Concatenate[Any, Args], Flow[Result]],
 ) -> Method[Args, Result, Awaitable[Result]]:
-    """Return a method for a flow of several steps."""
+    """Return a client method that does the steps of a flow and returns its value."""
     return Method(_driven(steps), steps)
 
 
 def items(
     steps: Callable[Concatenate[Any, Args], Items[Item]],
 ) -> Method[Args, Iterator[Item], AsyncIterator[Item]]:
-    """Return a method whose result is iterated."""
+    """Return a client method that returns an iterator over the items of a flow."""
     return Method(_iterated(steps), steps, is_items=True)
 
 
 def runs(
     steps: Callable[Concatenate[Any, Args], Items[str | RunResult]],
 ) -> Method[Args, RunResult, Awaitable[RunResult]]:
-    """Return a method that runs a model to its end."""
+    """Return a method that runs a model to its end and returns the result."""
 
     streamed, streamed_awaited = _streamed(steps)
 
@@ -316,7 +324,7 @@ def runs(
 def run_streams(
     steps: Callable[Concatenate[Any, Args], Items[str | RunResult]],
 ) -> Method[Args, RunStream, AsyncRunStream]:
-    """Return a method that runs a model and iterates over the text of its answer."""
+    """Return a method that runs a model; the caller iterates over the text of the answer."""
     returns = ("RunStream", "AsyncRunStream")
     return Method(_streamed(steps), steps, returns=returns, is_direct=True)
 
@@ -338,7 +346,7 @@ def _streamed(steps: Callable[..., Items[str | RunResult]]) -> tuple[Any, Any]:
 def returns_thread(
     steps: Callable[Concatenate[Any, Args], Flow[ThreadView]],
 ) -> Method[Args, Thread, Awaitable[AsyncThread]]:
-    """Return a method of several steps that returns a thread handle."""
+    """Return a method that does the steps of a flow and returns a thread handle."""
 
     def call(client: Any, *args: Any, **named: Any) -> Flow[Any]:
         made = yield from steps(client, *args, **named)

@@ -1,4 +1,4 @@
-"""Names: resolve what a person or a model writes to a ref, a thread, or a version of its state.
+"""Names: convert what a person or a model writes to a ref, a thread, or a version of its state.
 
 - An artifact: its ref, the first six or more characters of it, a URL that ends in `/pull/<ref>`,
   `ctx://<ref>`, or `@last`.
@@ -33,9 +33,9 @@ LAST = "@last"
 PULL = "/pull/"
 PREFIX_CHARS_MIN = 6
 REF_CHARS = 36
-# How many of the newest artifacts are searched for suggestions.
+# The number of newest artifacts that are searched for suggestions.
 RECENT_ITEMS = 200
-# How many threads of one name an error lists.
+# The maximum number of threads of the same name that an error lists.
 SAME_NAME_ITEMS = 5
 _DIGITS = frozenset("0123456789abcdef-")
 _PLACE = re.compile(
@@ -45,7 +45,7 @@ _BARE_VERSION = re.compile(r"v[0-9]{1,15}")
 
 
 class InterfaceNames(Struct, frozen=True):
-    """An interface's names of commands in hints, and the places whose last push `@last` means."""
+    """The commands that an interface shows in hints, and the places where `@last` looks."""
 
     list_artifacts: str
     list_threads: str
@@ -54,7 +54,9 @@ class InterfaceNames(Struct, frozen=True):
 
 
 class ThreadReference(NamedTuple):
-    """A thread as written ("" for none), and a version and a pointer into its state."""
+    """The parts of a reference to a thread: the thread as written ("" for none), a version, and a
+    pointer into its state.
+    """
 
     thread: str
     version: int | None = None
@@ -62,10 +64,11 @@ class ThreadReference(NamedTuple):
 
 
 def other_server(text: str, own: str | None) -> str | None:
-    """Return the server address in a URL; None if it is our own, or not a server's URL.
+    """Return the server address in a URL; None if it is this server (`own`), or if there is no
+    server in the text.
 
     Raises:
-        Invalid: it is a malformed URL.
+        Invalid: the URL is malformed.
     """
     address, pull, _ = text.rpartition(PULL)
     if not pull or not is_server(address):
@@ -78,9 +81,9 @@ def find_ref(text: str, door: InterfaceNames) -> Flow[str]:
     """Return the ref of an artifact; a key in a URL is ignored.
 
     Raises:
-        NotFound: there is none.
-        Gone: it is `@last`, and the last push was removed.
-        Invalid: it is a malformed URL, or a prefix of several refs.
+        NotFound: the artifact does not exist.
+        Gone: the text is `@last`, and the last push was removed.
+        Invalid: the text is a malformed URL, or a prefix of several refs.
     """
     text = text.strip().removeprefix(SCHEME)
     if is_ref(text) or PULL in text:
@@ -106,7 +109,7 @@ def find_ref(text: str, door: InterfaceNames) -> Flow[str]:
         message = f"{clean(text)!r} is too short for a ref"
     try:
         recent: list[Artifact] = (yield List(limit=RECENT_ITEMS)).artifacts
-    # A caller that may not list artifacts still learns that the ref does not exist.
+    # A caller that may not list artifacts is still told that the ref does not exist.
     except RelayError:
         recent = []
     names = {artifact.name: artifact for artifact in reversed(recent) if artifact.name}
@@ -116,11 +119,11 @@ def find_ref(text: str, door: InterfaceNames) -> Flow[str]:
 
 
 def find_thread(text: str, door: InterfaceNames) -> Flow[ThreadView]:
-    """Return a thread by its id, a prefix of it, or its name.
+    """Return the thread with an id, a prefix of the id, or a name.
 
     Raises:
-        NotFound: there is none.
-        Invalid: it matches several threads.
+        NotFound: no thread matches.
+        Invalid: several threads match.
     """
     text = text.strip()
     if is_ref(text):
@@ -149,10 +152,10 @@ def find_thread(text: str, door: InterfaceNames) -> Flow[ThreadView]:
 
 
 def find_place(text: str) -> Flow[ThreadReference]:
-    """Return the parts of `THREAD@v7:/facts/0`, each of which may be missing.
+    """Return the parts of a reference such as `THREAD@v7:/facts/0`; each part may be missing.
 
     Raises:
-        Invalid: it names version 0.
+        Invalid: the version is 0.
     """
     text = text.strip()
     if _BARE_VERSION.fullmatch(text):
@@ -163,7 +166,7 @@ def find_place(text: str) -> Flow[ThreadReference]:
     if version == 0:
         raise Invalid(f"invalid version in {text}", "versions start at v1")
     thread, pointer = match["thread"], match["pointer"]
-    # A name may look like a version, as in api@v2.
+    # The name of a thread may look like a version, as in api@v2.
     may_be_name = thread and thread != text and len(text) <= LABEL_CHARS_MAX
     if may_be_name and not (yield FindThreads(thread)):
         for view in (yield FindThreads(text)):
@@ -189,7 +192,7 @@ def _same_name(name: str, found: list[ThreadView]) -> Invalid:
 
 
 def _closest(text: str, names: Mapping[str, Item], ids: Mapping[str, Item]) -> Item | None:
-    """Return the most likely match, by name or by the start of its id, or None."""
+    """Return the item with the most similar name or start of its id; None if no item is similar."""
     from difflib import get_close_matches
 
     starts = {each[: max(len(text), PREFIX_CHARS_MIN)]: each for each in ids}

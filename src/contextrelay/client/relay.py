@@ -46,9 +46,9 @@ Address = str | os.PathLike[str] | None
 Item = Content | tuple[Content, Mapping[str, Any]]
 """A body, or a body with options of `push`."""
 OnGap = Callable[[int, int], object]
-"""Called with the first and the last seq of signals that were already deleted."""
+"""A function called with the first and the last seq of signals that were already deleted."""
 CONFIRMED_AGAIN_S = 0.1
-"""The delay before signals without a replica's confirmation are read again."""
+"""Seconds before signals that no replica has confirmed are read again."""
 
 
 class _Verbs:
@@ -126,8 +126,8 @@ class _Verbs:
     def once(self, key: str) -> Self:
         """Return this relay with an idempotency key for one request: `relay.once(key).push(body)`.
 
-        The request is executed once, however often it is sent with that key within a day; a
-        repeated one gets the first answer. A different request with the same key is refused.
+        The request is executed once, however often it is sent with that key within a day; a retry
+        gets the first answer. A different request with the same key is refused.
         """
         from contextrelay.documents.bounds import check_idempotency_key
 
@@ -158,7 +158,9 @@ class _Verbs:
 
     @returns_thread
     def thread(self: Any, text: str, by: str = "you") -> Flow[ThreadView]:
-        """Get a thread by its id, or the newest with a name; create it if there is none."""
+        """Return the thread with an id, or the newest thread with a name; create a thread if there
+        is none.
+        """
         verb = verbs.ShowThread(text) if is_ref(text) else build(verbs.OpenThread, (text, by), {})
         return (yield verb)
 
@@ -176,7 +178,8 @@ class _Verbs:
         after: int | None = None,
         timeout_s: float | None = WAIT_S_DEFAULT,
     ) -> Flow[SignalPage]:
-        """Wait for signals after a seq (None: from now on), and return those that came.
+        """Wait for signals after a seq (None: after the current one); return a page of those that
+        arrived.
 
         After a timeout the page is empty.
         """
@@ -192,13 +195,13 @@ class _Verbs:
     ) -> Items[Signal]:
         """Iterate over the signals after a seq (None: from now on) as they arrive, each once.
 
-        Ends after `timeout_s` without a signal. If some were already deleted, `on_gap(first, last)`
-        is called and the iteration continues after them. "Now" is the time of the call, on
-        `AsyncRelay` of the first iteration. While replicas that have to confirm signals are
-        unreachable, it waits.
+        The iteration ends after `timeout_s` without a signal. If some signals were already deleted,
+        `on_gap(first, last)` is called and the iteration continues after them. "Now" is the time of
+        the call; on `AsyncRelay`, the time of the first iteration. If replicas have to confirm
+        signals and are unreachable, the iteration waits.
 
         Raises:
-            Gone: some were deleted, and there is no `on_gap`.
+            Gone: some signals were deleted, and there is no `on_gap`.
             Unconfirmed: replicas were unreachable for all of `timeout_s`.
         """
         place = after
@@ -233,23 +236,26 @@ class _Verbs:
 class Relay(_Verbs):
     """A blocking client of a store or a server.
 
-    `address`: a folder, `sqlite:///folder`, `memory:`, `redis://host:port/0`,
+    `address` of a store: a folder, `sqlite:///folder`, `memory:`, `redis://host:port/0`,
     `postgresql://host/database`; by default RELAY_HOME or ~/.relay. `settings` replace those in the
-    store's config.json. `blobs`: where its large bodies are stored, passed once: a folder,
-    `s3://bucket/prefix`; by default RELAY_BLOBS, or with the rest. Or the address of a server,
-    `https://relay.example.com`, with its `api_key` (by default CONTEXTRELAY_API_KEY) and
-    `timeout_s`, the limit for its replies.
+    store's config.json. `blobs`: where the large bodies of the store are, a folder or
+    `s3://bucket/prefix`; needed only once. By default RELAY_BLOBS, or the store itself.
+
+    `address` of a server: `https://relay.example.com`, with its `api_key` (by default
+    CONTEXTRELAY_API_KEY) and `timeout_s`, the maximum seconds to wait for a reply.
     """
 
     is_async: Literal[False] = False
     transport: Local | Remote
 
     def handle(self, made: ThreadView) -> Thread:
-        """Return a handle on a thread, without the idempotency key of the request that found it."""
+        """Return a handle on a thread. The handle has no idempotency key, even if this relay has
+        one.
+        """
         return Thread(self._origin or self, made.thread_id)
 
     def close(self) -> None:
-        """Close the store; a second call does nothing."""
+        """Close the store or the connections; a second call does nothing."""
         self.transport.close()
 
     def __enter__(self) -> Self:
@@ -273,11 +279,13 @@ class AsyncRelay(_Verbs):
         return relay
 
     def handle(self, made: ThreadView) -> AsyncThread:
-        """Return a handle on a thread, without the idempotency key of the request that found it."""
+        """Return a handle on a thread. The handle has no idempotency key, even if this relay has
+        one.
+        """
         return AsyncThread(self._origin or self, made.thread_id)
 
     async def close(self) -> None:
-        """Close the store; a second call does nothing."""
+        """Close the store or the connections; a second call does nothing."""
         await self.transport.close()
 
     async def __aenter__(self) -> Self:
@@ -294,17 +302,18 @@ def _wait(channel: str, after: int | None, timeout_s: float | None) -> Flow[Sign
         page: SignalPage = yield from _read_confirmed(channel, place, ends_s)
         if page.signals or page.gap or not comes:
             return page
-        # A fail-over may have reverted the signals: then wait again.
+        # A fail-over may have reverted the signals. If so, wait again.
         place = page.head if place is None else place
         left_s = None if timeout_s is None else ends_s - monotonic()
         comes = yield Wait(channel_log(channel), place, left_s)
 
 
 def _read_confirmed(channel: str, after: int | None, ends_s: float) -> Flow[SignalPage]:
-    """Read signals; wait until a replica confirms them, because a fail-over may revert others.
+    """Read signals after a seq, waiting until a replica confirms them, because a fail-over may
+    revert unconfirmed signals.
 
     Raises:
-        Unconfirmed: no replica confirmed them in time.
+        Unconfirmed: no replica confirmed the signals in time.
     """
     while True:
         try:
@@ -316,7 +325,7 @@ def _read_confirmed(channel: str, after: int | None, ends_s: float) -> Flow[Sign
 
 
 def _skip_gap(channel: str, page: SignalPage, place: int, on_gap: OnGap | None) -> int:
-    """Report a gap, if there is one; return the seq from which to continue."""
+    """Report any deleted signals to `on_gap`; return the seq after which to continue."""
     if page.gap is None:
         return place
     first, last = page.gap

@@ -1,4 +1,4 @@
-"""Streams of a run: its text as it arrives, blocking or awaited, and then its result."""
+"""Streams of a model's answer: the text as it arrives, blocking or awaited, and then the result."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from contextrelay.model.run import RunResult
 
 
 class RunStream(Iterator[str]):
-    """The text of an answer as it arrives.
+    """An iterator over the text of an answer as it arrives.
 
-    Closed early, by `close` or at the end of a `with`, the model's answer ends there, and the text
-    so far is stored. `result` is set after the last text.
+    If the stream is closed early, by `close` or at the end of a `with`, the answer of the model
+    ends there, and the text so far is stored. `result` is set after the last text.
     """
 
     def __init__(self, transport: Any, flow: Items[str | RunResult]) -> None:
@@ -32,12 +32,12 @@ class RunStream(Iterator[str]):
             raise
 
     def close(self) -> None:
-        """End the answer here; a second call does nothing."""
+        """End the answer now; a second call does nothing."""
         for item in stop(self._transport, self._flow):
             self.result = item if isinstance(item, RunResult) else self.result
 
     def whole(self) -> RunResult:
-        """Return the result after the complete text."""
+        """Read the rest of the text; return the result of the run."""
         for _ in self:
             pass
         assert self.result is not None
@@ -51,7 +51,7 @@ class RunStream(Iterator[str]):
 
 
 class AsyncRunStream(AsyncIterator[str]):
-    """The text of an answer as it arrives, awaited; see `RunStream`."""
+    """An asynchronous iterator over the text of an answer as it arrives; see `RunStream`."""
 
     def __init__(self, transport: Any, flow: Items[str | RunResult]) -> None:
         self.result: RunResult | None = None
@@ -71,12 +71,12 @@ class AsyncRunStream(AsyncIterator[str]):
             raise
 
     async def aclose(self) -> None:
-        """End the answer here; a second call does nothing."""
+        """End the answer now; a second call does nothing."""
         for item in await stop_awaited(self._transport, self._flow):
             self.result = item if isinstance(item, RunResult) else self.result
 
     async def whole(self) -> RunResult:
-        """Return the result after the complete text."""
+        """Read the rest of the text; return the result of the run."""
         async for _ in self:
             pass
         assert self.result is not None

@@ -16,7 +16,7 @@ from contextrelay.verbs.routes import reply_type
 
 _SELF = Parameter("self", Parameter.POSITIONAL_ONLY)
 _BODY = Parameter("body", Parameter.POSITIONAL_ONLY, annotation=Content)
-# Names that methods use and their files do not import: most starts need no runs.
+# Types that methods use but their files do not import, because most starts need no runs.
 _OF_RUNS: dict[str, Any] = {
     each.__name__: each
     for each in (
@@ -43,10 +43,12 @@ def signature_of(
     is_items: bool = False,
     is_direct: bool = False,
 ) -> Signature:
-    """Return the signature of a method built from a verb or a flow, with the types a caller sees.
+    """Return the signature of a method built from a verb or a flow, with the types that a caller
+    sees.
 
-    `without` is a field that the handle fills in; `then` is called with the reply; `returns` may be
-    a pair, for the two kinds of clients; `is_direct`: neither is awaited.
+    `without`: a field that the handle fills in. `then`: the function that converts the reply.
+    `returns`: the return type, or a pair of types for the two kinds of clients. `is_direct`: the
+    method is not awaited in either client.
     """
     hints = get_type_hints(source, localns=_OF_RUNS)
     if inspect.isfunction(source):

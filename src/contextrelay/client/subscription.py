@@ -1,8 +1,8 @@
 """Subscriptions: the signals of a channel as they arrive, in order, each once.
 
-A server sends them over a WebSocket. If it numbers them, a subscription that lost its connection
-continues where it was, even before the first signal, because the handshake has the channel's
-position.
+A server sends signals over a WebSocket. If the server numbers them, a subscription that lost its
+connection continues where it was, even before the first signal, because the handshake contains the
+channel's position.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from contextrelay.model.signal import Signal
 
 SEQ_HEADER = "x-relay-seq"
 FRAME_BYTES_MAX = 2 * MESSAGE_BYTES_MAX
-# How soon a local subscription notices that it was closed.
+# The maximum number of seconds until a local subscription notices that it was closed.
 _CLOSING_S_MAX = 0.5
 
 Frame = dict[str, Any]
@@ -35,7 +35,7 @@ log = logging.getLogger("contextrelay.subscription")
 
 
 class Subscription:
-    """A channel of a server, read by one thread; another may close it."""
+    """A subscription to a channel of a server. One thread runs it; another may close it."""
 
     def __init__(self, server: ServerAddress, channel: str, reconnect_s_max: float) -> None:
         self._server = server
@@ -47,10 +47,11 @@ class Subscription:
         self._lock = threading.Lock()
 
     def run(self, hear: Callable[[Frame], object], on_open: Callable[[], object]) -> None:
-        """Call `hear` with each signal, until closed; reconnect after 1, 2, 4 ... seconds.
+        """Call `hear` with each signal until the subscription is closed; reconnect after 1, 2, 4
+        ... seconds.
 
         Raises:
-            RelayError: the server refuses, so that a retry cannot help.
+            RelayError: the server refuses the subscription, so that a retry cannot help.
         """
         from websockets.exceptions import InvalidStatus, WebSocketException
 
@@ -77,7 +78,7 @@ class Subscription:
 
         class Connecting(reconnect):
             def process_redirect(self, exc: Exception) -> Exception | str:
-                return exc  # A redirect could send our key to another server.
+                return exc  # A redirect could send the API key to another server.
 
         place = "" if self._seq is None else f"?after={self._seq}"
         headers = self._server.headers()
@@ -104,7 +105,7 @@ class Subscription:
         return connection
 
     def _take(self, raw: str | bytes, hear: Callable[[Frame], object]) -> None:
-        """Pass a signal on, unless it was received before."""
+        """Call `hear` with the signal in a message, unless it was received before."""
         try:
             frame = decode(raw, type=Frame)
         except (DecodeError, UnicodeDecodeError, RecursionError):
@@ -120,13 +121,13 @@ class Subscription:
         hear(frame)
 
     def _skip(self, gap: Any) -> None:
-        """Continue after deleted signals, or from 1 if the channel starts over."""
+        """Continue after deleted signals, or from 1 if the channel was created again."""
         log.warning("signals of channel %r were already deleted: %s", self._channel, gap)
         with suppress(TypeError, ValueError, IndexError):
             self._seq = int(gap[1])
 
     def close(self) -> None:
-        """Close it, from any thread."""
+        """Close the subscription, from any thread."""
         self._closed.set()
         with self._lock:
             connection = self._connection
@@ -136,7 +137,7 @@ class Subscription:
 
 
 class LocalSubscription:
-    """A channel of the embedded store, with the interface of a `Subscription`."""
+    """A subscription to a channel of the embedded store, with the interface of `Subscription`."""
 
     def __init__(self, relay: Relay, channel: str) -> None:
         self._relay = relay
@@ -146,7 +147,7 @@ class LocalSubscription:
         self._thread = 0
 
     def run(self, hear: Callable[[Frame], object], on_open: Callable[[], object]) -> None:
-        """Call `hear` with each signal, until closed."""
+        """Call `hear` with each signal until the subscription is closed."""
         self._thread = threading.get_ident()
         try:
             place = self._relay.signals(self._channel).head
@@ -169,14 +170,14 @@ class LocalSubscription:
         return {"url": self._relay.transport.url_of(signal.ref), **fields}
 
     def close(self) -> None:
-        """Close it, from any thread; the store may be closed after that."""
+        """Close the subscription, from any thread; the store may be closed after that."""
         self._closed.set()
         if self._thread not in (0, threading.get_ident()):
             self._ended.wait(10 * _CLOSING_S_MAX)
 
 
 def _refusal(response: Any) -> RelayError:
-    """Return the error in the response to a handshake."""
+    """Return the error for a refused handshake."""
     status: int = response.status_code
     if status < 400:
         place = str(response.headers.get("location", ""))[:200]

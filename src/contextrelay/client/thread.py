@@ -36,7 +36,7 @@ from contextrelay.model.thread import (
 from contextrelay.verbs import Body, Verb
 
 if TYPE_CHECKING:
-    # Types of runs: client/signatures.py has them too, for signatures.
+    # Types of runs; client/signatures.py imports them too, for signatures.
     from contextrelay.a2a.schema import AgentAnswer
     from contextrelay.client.relay import AsyncRelay, Relay
     from contextrelay.model.run import Replay, RunResult, ToolUse, Trace
@@ -120,12 +120,12 @@ class _ThreadVerbs:
 
     @flow
     def add_question(self: Any, text: str, by: str = "you") -> Flow[Added]:
-        """Add an open question; `resolve` its id when it is answered."""
+        """Add an open question; pass the id of the question to `resolve` when it is answered."""
         return (yield from _add(self.id, "question", text, by))
 
     @flow
     def add_step(self: Any, text: str, by: str = "you") -> Flow[Added]:
-        """Add a step to the plan; `resolve` its id when it is done."""
+        """Add a step to the plan; pass the id of the step to `resolve` when it is done."""
         return (yield from _add(self.id, "step", text, by))
 
     @flow
@@ -158,7 +158,7 @@ class _ThreadVerbs:
         by: str = "you",
         is_cached: bool = True,
     ) -> Flow[Invoked]:
-        """Run a capability in this thread, or return its cached result; either counts as a hop."""
+        """Run a capability in this thread, or return its cached result. Both count as a hop."""
         return (yield build(verbs.Invoke, (capability, args or {}, self.id, by, is_cached), {}))
 
     def _asks(
@@ -179,14 +179,14 @@ class _ThreadVerbs:
 
         The model gets a bounded bundle: the header of the state, previews of the newest artifacts
         and of `refs`, the last messages, and with `budget_tokens` a selection by `pack`. It has
-        tools to read refs and, in a `files` folder, the files that git tracks there. The answer is
-        stored in one version together with the model's notes in the state.
+        tools to read refs and, if `files` names a folder, the files that git tracks there. The
+        answer is stored in one version together with the model's notes in the state.
 
         Raises:
             Invalid: the provider is unknown, or the text is empty or too long.
             Forbidden: the API key of the provider is missing or was refused.
-            Unavailable: the provider is unreachable; Failed if its answer is invalid. The state is
-                unchanged.
+            Unavailable: the provider is unreachable; the state is unchanged.
+            Failed: the provider's answer is invalid; the state is unchanged.
         """
         from contextrelay.runs.run import ask_model
 
@@ -216,13 +216,15 @@ class _ThreadVerbs:
     ) -> Flow[AgentAnswer]:
         """Send text and refs to a remote agent over A2A; its answer is stored in this thread.
 
-        Refs are sent as refs if the agent supports them and can reach our server, else in full.
-        With `on_words` the answer is streamed, and its text is passed to that function. With the
-        ref of a `handoff`, that is given to the agent, and the answer is its result. An agent that
-        has answered here before gets the same context, and the task that is waiting for input.
+        Refs are sent as refs if the agent supports them and can reach this relay's server, else in
+        full. With `on_words` the answer is streamed, and its text is passed to that function. With
+        the ref of a `handoff`, the handoff is given to the agent, and the answer is the result of
+        the handoff. An agent that has answered in this thread before gets the same context, and the
+        task that is waiting for input.
 
         Raises:
-            Unavailable: the agent is unreachable. Invalid, Failed: its answer is invalid.
+            Unavailable: the agent is unreachable.
+            Invalid, Failed: the agent's answer is invalid.
         """
         from contextrelay.a2a.message import send_message
 
@@ -235,12 +237,16 @@ class _ThreadVerbs:
     def fork(
         self: Any, version: int | None = None, name: str | None = None, by: str = "you"
     ) -> Flow[ThreadView]:
-        """Create a thread that starts with this one's state at any version."""
+        """Create a thread that starts with the state of this thread at a version, by default the
+        newest.
+        """
         return (yield build(verbs.ForkThread, (self.id, version, name, by), {}))
 
     @items
     def history(self: Any) -> Items[Document]:
-        """Yield the state at every version, oldest first, to be read only: versions share parts."""
+        """Yield the state at every version, oldest first. The states are read-only, because
+        versions share parts.
+        """
         from contextrelay.documents.patch import states
 
         events: list[Numbered] = []
@@ -252,7 +258,9 @@ class _ThreadVerbs:
 
     @flow
     def trace(self: Any, runs_max: int = TRACE_RUNS_DEFAULT) -> Flow[Trace]:
-        """Return the newest runs, with calls, tools, tokens, prices and times; and the totals."""
+        """Return the newest runs, with their calls, tools, tokens, prices and times, and the
+        totals.
+        """
         from contextrelay.runs.trace import trace_thread
 
         return (yield from trace_thread(self.id, runs_max))
@@ -268,11 +276,11 @@ class _ThreadVerbs:
     ) -> Flow[Replay]:
         """Repeat the runs after a version in a copy of this thread, which is not changed.
 
-        Without `model`, or with the recorded one, the recorded answers are used: no model is
-        called, and the copy ends where a recorded tool result no longer matches. Another model gets
-        the same prompts, and `changes` are the operations from the recorded state to the new one.
-        `is_dry`: nothing is called or written. `files`: the folder with the files that the recorded
-        ones are compared with, or that another model may read.
+        Without `model`, or with the recorded model, the recorded answers are used: no model is
+        called, and the copy ends where a tool result differs from the recorded one. Another model
+        gets the same prompts, and `changes` are the operations from the recorded state to the new
+        one. `is_dry`: nothing is called or written. `files`: the folder whose files are compared
+        with the recorded files, or that another model may read.
         """
         from contextrelay.runs.replay import replay_thread
 
@@ -287,7 +295,7 @@ class _ThreadVerbs:
 
     @items
     def tail(self: Any, after: int = 0, timeout_s: float | None = None) -> Items[Numbered]:
-        """Yield new events; end after `timeout_s` without one."""
+        """Yield new events as they arrive; end after `timeout_s` without an event."""
         while True:
             page: list[Numbered] = (yield build(verbs.ReadEvents, (self.id, after), {})).events
             yield Give(page)

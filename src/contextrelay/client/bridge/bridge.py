@@ -1,9 +1,9 @@
 """The bridge: send a task to another agent over a channel, and wait for its answer.
 
-A task is a push to the task channel, its answer a push to the done channel. Both have the same
+A task is a push to the task channel, and its answer a push to the done channel. Both have the same
 random id in their metadata, so that callers do not receive each other's answers.
 
-Rule: a caller subscribes before it sends the task, so an answer cannot come too early.
+Rule: a caller subscribes before it sends the task, so that no answer is missed.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ TASK_CHANNEL = "agent-tasks"
 DONE_CHANNEL = "agent-done"
 CORRELATION = "correlation_id"
 FAILED = "failed"
-# The bridge of contextrelay 0.2.0 identifies the task so, with only this much of its URL.
+# The bridge of contextrelay 0.2.0 identifies a task by the start of its URL, cut to this length.
 _OLD_SUMMARY = "Result for task from "
 _OLD_URL_CHARS = 60
-# Fewer characters of an id than this could match another task.
+# If fewer characters of an id are known, an answer could match another task.
 _ID_CHARS_MIN = 8
 _SUMMARY_CHARS = 80
 _STDERR_BYTES = 2_000
@@ -49,7 +49,7 @@ log = logging.getLogger("contextrelay.bridge")
 
 
 class AgentBridge:
-    """Both sides of a bridge: `start` works on tasks, `push_and_wait` sends one.
+    """Both sides of a bridge: `start` works on incoming tasks, `push_and_wait` sends a task.
 
     `dispatcher`: a function from text to text, or a command that reads the task and prints the
     answer.
@@ -91,13 +91,14 @@ class AgentBridge:
         dispatcher: Dispatcher | str | Sequence[str] | None = None,
         on_open: Callable[[], object] = lambda: None,
     ) -> None:
-        """Work on every incoming task, several at a time, until the hub is closed. Blocks."""
+        """Work on every incoming task, several at a time. Blocks until the hub is closed."""
         dispatch = self._dispatch(dispatcher or self._dispatcher)
 
         def hear(frame: Frame) -> None:
             url = frame.get("url")
             if isinstance(url, str):
-                # A waiting task is still in the channel, and is delivered again after a restart.
+                # A task that has to wait here is still in the channel, and is delivered again after
+                # a restart.
                 self._room.acquire()
                 name = f"task {url[-36:]}"
                 threading.Thread(target=work, args=(url,), daemon=True, name=name).start()
@@ -113,7 +114,7 @@ class AgentBridge:
         self.hub.hear(self.task_channel, hear, on_open=on_open)
 
     def _work(self, url: str, dispatch: Dispatcher) -> None:
-        """Do one task and push the answer, or the error."""
+        """Do the task at a URL and push its answer or its error."""
         metadata: dict[str, Any] = {"summary": f"{_OLD_SUMMARY}{url[:_OLD_URL_CHARS]}"}
         try:
             correlation = self.hub.peek(url).get(CORRELATION)
@@ -123,7 +124,7 @@ class AgentBridge:
         except Exception as error:
             answer = f"{type(error).__name__}: {error}"
             metadata[FAILED] = True
-        # An empty answer is valid, but an empty text cannot be pushed.
+        # An empty answer is valid, but an empty text cannot be pushed, so another text is pushed.
         self.hub.push(answer or "\n", channel=self.done_channel, metadata=metadata)
 
     def _dispatch(self, dispatcher: Dispatcher | str | Sequence[str] | None) -> Dispatcher:
@@ -136,7 +137,7 @@ class AgentBridge:
     # The caller's side
 
     def send(self, task: str, correlation: str = "") -> str:
-        """Push a task without waiting; return its URL."""
+        """Push a task without waiting for the answer; return the URL of the task."""
         metadata: dict[str, Any] = {"summary": task[:_SUMMARY_CHARS]}
         metadata[CORRELATION] = correlation or secrets.token_hex(16)
         return self.hub.push(task, channel=self.task_channel, metadata=metadata)
@@ -145,8 +146,8 @@ class AgentBridge:
         """Push a task and return the other agent's answer.
 
         Raises:
-            Unavailable: no answer in time.
-            RelayError: the other agent failed; the message has the reason.
+            Unavailable: no answer arrived in time.
+            RelayError: the other agent failed; the message contains the reason.
         """
         correlation = secrets.token_hex(16)
         deadline_s = time.monotonic() + timeout
@@ -168,7 +169,9 @@ class AgentBridge:
                     return self._answer(url, metadata)
 
     def _seen(self, url: str) -> dict[str, Any] | None:
-        """Return the metadata of a push to the done channel; None if it cannot be our answer."""
+        """Return the metadata of a push to the done channel, or None if the push cannot be the
+        answer.
+        """
         try:
             return self.hub.peek(url)
         except (NotFound, Gone, Invalid, ValueError) as error:
@@ -186,7 +189,8 @@ class AgentBridge:
 
 @contextmanager
 def _listening(hub: ContextRelay, channel: str) -> Generator[Urls]:
-    """Subscribe to a channel in a thread; yield a queue of its URLs, or of the error that ended it.
+    """Subscribe to a channel in a thread; yield a queue of URLs. If the subscription ends, its
+    error is put there.
 
     Raises:
         Unavailable: the subscription failed.
@@ -218,7 +222,9 @@ def _listening(hub: ContextRelay, channel: str) -> Generator[Urls]:
 
 
 def is_answer(metadata: dict[str, Any], correlation: str, task_url: str) -> bool:
-    """Return True if a push answers the task; without an id, it is recognized by its summary."""
+    """Return True if a push is the answer to a task. A push without a task id is recognized by its
+    summary.
+    """
     if CORRELATION in metadata:
         return metadata[CORRELATION] == correlation
     url = task_url.partition("#")[0][:_OLD_URL_CHARS]
@@ -227,12 +233,13 @@ def is_answer(metadata: dict[str, Any], correlation: str, task_url: str) -> bool
 
 
 def run_command(command: str | Sequence[str], task: str, timeout_s: float) -> str:
-    """Run a command that reads a task from stdin; return its output. A text is run by the shell.
+    """Run a command that reads a task from stdin; return its output. If `command` is a str, a shell
+    runs it.
 
     Raises:
-        RelayError: it failed, or did not end in time.
+        RelayError: the command failed, or did not end in time.
     """
-    # Files: a process that outlives the command can then write without filling our memory.
+    # Use files, so that a process that outlives the command can still write without filling memory.
     with TemporaryFile("w+", errors="replace") as printed, TemporaryFile("w+b") as complained:
         running = subprocess.Popen(
             command,

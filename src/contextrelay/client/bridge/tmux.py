@@ -1,7 +1,7 @@
-"""tmux: paste a task into a pane where an agent runs; return the screen when it is done.
+"""tmux: paste a task into a pane where an agent runs; return the screen when the agent is done.
 
-A pane does not report when an agent has finished: it is done when its screen shows a prompt and no
-activity, and has not changed for a while.
+A pane does not report when an agent has finished. The agent counts as done when the screen shows a
+prompt and no activity, and has not changed for a while.
 
 Rule: a task is text. Nothing in it controls the terminal, ends the paste or reaches a shell:
 control characters are escaped, and nothing is pasted if a shell runs in place of the agent.
@@ -22,23 +22,23 @@ from contextrelay.limits import BRIDGE_S_DEFAULT
 LOOK_EVERY_S = 0.5
 STILL_S = 3.0
 COMMAND_S_MAX = 5
-# What agents show while they work, and when they wait for the next task.
+# Texts that agents show while they work, and texts that they show when they wait for a task.
 BUSY_SIGNS = ("esc to interrupt", "Generating…", "Writing file…", "Reading file…", "⠋", "⠁", "⡆")
 IDLE_SIGNS = ("│ >", "vibe>", "$ ", "> ", "❯")
-# Programs that would run a task as commands, as tmux names them: a login shell has a dash before
-# its name, a restricted one an r, and a version may follow (ksh93, zsh-5.9).
+# Shells, which would run a task as commands, under the names that tmux shows. A login shell has a
+# dash before its name, a restricted shell an r, and a version may follow (ksh93, zsh-5.9).
 _SHELL = re.compile(
     "-?r?(ash|bash|busybox|csh|dash|elvish|fish|ion|ksh|lksh|mksh|nu|oil|oksh|osh|pdksh|posh|"
     r"powershell|pwsh|sh|tcsh|toybox|xonsh|yash|ysh|zsh)([-.]?\d[-.\w]*|[-.]static)?(\.exe)?"
 )
-# A newline where the program in the pane may treat one as Enter.
+# The replacement for a newline, used if the program in the pane may treat a newline as Enter.
 LINE_END = " ⏎ "
-# The foreground program, and (tmux 3.7 and newer) whether bracketed paste is on; otherwise empty.
+# A tmux format: the foreground program, then whether bracketed paste is on (empty before tmux 3.7).
 _ABOUT = "#{pane_current_command} #{bracket_paste_flag}"
 
 
 class TmuxPane:
-    """An agent in one window; it does one task at a time."""
+    """An agent in one tmux window, which does one task at a time."""
 
     def __init__(
         self, session: str = "vibe", window: int = 0, timeout_s: float = BRIDGE_S_DEFAULT
@@ -58,7 +58,8 @@ class TmuxPane:
             takes_paste = self._takes_paste()
             before = self._screen()
             self._paste(typed(task, takes_paste))
-            # Nothing runs before Enter: check again, in case the agent ended in between.
+            # Nothing runs before Enter is pressed: check again, because the agent may have ended
+            # since the paste.
             self._takes_paste()
             self._tmux("send-keys", "-t", self._target, "Enter")
             return self._wait_until_idle(before)
@@ -67,7 +68,7 @@ class TmuxPane:
         """Return True if the program in the pane is known to accept several lines as one paste.
 
         Raises:
-            Unavailable: it is a shell.
+            Unavailable: the program is a shell.
         """
         about = self._tmux("display-message", "-t", self._target, "-p", _ABOUT).strip("\n")
         program, _, flag = about.rpartition(" ")
@@ -79,7 +80,7 @@ class TmuxPane:
         return flag == "1"
 
     def _paste(self, text: str) -> None:
-        """Paste a text into the pane, in brackets if its program has enabled them."""
+        """Paste a text into the pane. If its program has enabled bracketed paste, that is used."""
         if not text:
             return
         buffer = f"relay-{secrets.token_hex(8)}"
@@ -127,13 +128,17 @@ class TmuxPane:
 
 
 def typed(task: str, takes_paste: bool) -> str:
-    """Return a task as text to paste: no control characters, one line if several are not safe."""
+    """Return a task as text to paste, without control characters; as one line if several are not
+    safe.
+    """
     lines = task.replace("\r\n", "\n").replace("\t", " ").strip("\n").split("\n")
-    # A carriage return without a line feed could hide text; it is removed here.
+    # A carriage return without a line feed could hide text, so it is removed.
     return ("\n" if takes_paste else LINE_END).join(map(spell_hidden, lines))
 
 
 def is_idle(screen: str, before: str) -> bool:
-    """Return True if a screen shows an agent that has done something and waits again."""
+    """Return True if the screen shows that the agent has done something since `before`, and waits
+    again.
+    """
     is_busy = any(sign in screen for sign in BUSY_SIGNS)
     return screen != before and not is_busy and any(sign in screen for sign in IDLE_SIGNS)

@@ -19,7 +19,7 @@ _TOKEN = re.compile(rb"[A-Za-z0-9_-]+={0,2}")
 
 
 def seal(text: str) -> tuple[str, str]:
-    """Return a text as ciphertext, and its key, for clients of seed 000."""
+    """Encrypt a text for clients of seed 000; return the ciphertext and the key."""
     from cryptography.fernet import Fernet
 
     key = Fernet.generate_key()
@@ -27,10 +27,13 @@ def seal(text: str) -> tuple[str, str]:
 
 
 def split_key(url: str) -> tuple[str, str | None]:
-    """Return a URL without its fragment, and the key in it if any, for clients of seed 000.
+    """Split a URL for clients of seed 000; return the URL without its fragment, and the key or
+    None.
 
     Raises:
-        ValueError: the key is empty, or was percent-encoded: then it would be sent to the server.
+        ValueError: the key is empty, or the # before it was percent-encoded, so that the key
+        would be
+            sent to the server.
     """
     bare, _, fragment = url.partition("#")
     if keys.has_key(bare):
@@ -54,7 +57,7 @@ def unseal(ciphertext: str, key: str) -> str:
         assert read is not None
         return open_bytes(ciphertext.encode("ascii"), read).decode()
     except ValueError:
-        # One message for every cause, so that it reveals nothing.
+        # The message is the same for every cause, so that it reveals nothing.
         raise ValueError(CANNOT_OPEN) from None
 
 
@@ -82,7 +85,9 @@ def open_bytes(token: bytes, key: SealKey) -> bytes:
 
 
 def _is_one_spelling(token: bytes) -> bool:
-    """Return True if a token is spelled canonically: base64 decoders skip unknown characters."""
+    """Return True if a token is in its canonical form. Base64 decoders skip unknown characters, so
+    that other spellings decode to the same bytes.
+    """
     if not _TOKEN.fullmatch(token):
         return False
     end = token[-4:]

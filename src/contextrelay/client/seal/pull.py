@@ -1,8 +1,8 @@
 """Opening sealed content: decrypted in the client, with the key from the URL.
 
-Rule: the key in the URL determines what the content must be. A server that claims otherwise is not
-trusted, and only authenticated bytes are returned: a whole pull returns everything or raises; a
-stream yields authenticated chunks, and raises before its end if the rest is invalid.
+Rule: the key in the URL determines which content is valid. A server that claims otherwise is not
+trusted, and only authenticated bytes are returned. A pull of a whole body returns all of it or
+raises. A stream yields authenticated chunks, and raises before its end if the rest is invalid.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from contextrelay.verbs import Pull, Stream
 
 
 def unsealed(stream: Stream[Artifact]) -> Stream[Artifact]:
-    """Return a reply that needs no key.
+    """Return a reply unchanged, if its body needs no key.
 
     Raises:
-        Sealed: it needs one.
+        Sealed: the body is sealed.
     """
     if stream.value.sealed is not None:
         raise Sealed(
@@ -32,7 +32,7 @@ def unsealed(stream: Stream[Artifact]) -> Stream[Artifact]:
 
 
 def chunks_of(stream: Stream[Artifact], opener: Opener | None = None) -> Items[bytes]:
-    """Yield the body of a reply, chunk by chunk; through an opener, if it is sealed."""
+    """Yield the body of a reply chunk by chunk; an `opener` decrypts a sealed body."""
     chunks = yield Open(stream)
     while (chunk := (yield Next(chunks))) is not None:
         yield Give((chunk,) if opener is None else opener.feed(chunk))
@@ -41,9 +41,9 @@ def chunks_of(stream: Stream[Artifact], opener: Opener | None = None) -> Items[b
 
 
 def open_sealed(verb: Pull, key: SealKey, known: Artifact | None = None) -> Items[bytes]:
-    """Pull sealed content; yield its decrypted bytes as they arrive.
+    """Pull sealed content; yield the decrypted bytes as they arrive.
 
-    `known`: the server's earlier description, which must match the sealed one.
+    `known`: an earlier description from the server, which must match the sealed one.
     """
     if key.format == "k1":
         from contextrelay.client.seal.fernet import open_bytes
@@ -51,7 +51,7 @@ def open_sealed(verb: Pull, key: SealKey, known: Artifact | None = None) -> Item
         stream: Stream[Artifact] = yield Pull(verb.ref)
         yield Give((open_bytes((yield stream), key)[verb.start : verb.stop],))
     elif verb.start < SEAL_CHUNK_BYTES:
-        # The header comes before the requested range: one request returns both.
+        # The header comes before the requested range, so one request returns both.
         stream = yield Pull(verb.ref, 0, sealed_stop(verb.stop))
         chosen = span(stream.value.size_bytes, verb.start, verb.stop)
         yield from chunks_of(stream, Opener(key, _description(known or stream.value), chosen))

@@ -1,7 +1,8 @@
 """Sealing: bodies are encrypted before a push, and the key is only in the URL.
 
-Rule: every push has a new key, which is never sent to a server or a channel. A server learns the
-size of a sealed body, and its description, which it cannot change unnoticed (k2).
+Rule: every push has a new key, which is never sent to a server or a channel. A server learns only
+the size of a sealed body and its description. The server cannot change the description unnoticed
+(k2).
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from contextrelay.seal.stream import (
 )
 from contextrelay.verbs import Body, Push
 
-# Fernet cannot be streamed: a body sealed with it is in memory whole.
+# Fernet cannot be streamed, so a body sealed with Fernet is in memory as a whole.
 SEAL_WHOLE_BYTES_MAX = BODY_BYTES_MAX
 
 
 class Pushed(Artifact, frozen=True, kw_only=True):
     """A newly stored artifact, with its URL.
 
-    If it was sealed, the URL contains the key: anyone with the URL can read the body. Equal to any
-    other description of the same artifact.
+    If the artifact was sealed, the URL contains the key: anyone with the URL can read the body. The
+    object is equal to any other description of the same artifact.
     """
 
     url: str
@@ -58,16 +59,17 @@ _description = attrgetter(*_DESCRIBED)
 class PushAndSeal(Push, frozen=True, kw_only=True):
     """Store a body once and return the artifact with its ref and its URL.
 
-    `ttl_s` unset: a day, or the store's setting; None pins it. `seal`: encrypt the body first, with
-    a key that is only in the URL: True or "k2" for any body, "k1" for text that clients of seed 000
-    can read. `sealed`: the body is encrypted already, in that format.
+    `ttl_s` unset: the body is kept for a day, or as the store's setting says; None pins the
+    artifact. `seal`: encrypt the body first, with a key that is only in the URL: True or "k2" for
+    any body, "k1" for text that clients of seed 000 can read. `sealed`: the body is already
+    encrypted, in that format.
     """
 
     seal: SealFormat | bool = False
 
 
 class Sealing:
-    """A push ready to be sent: the verb, the body, and the key that stays here."""
+    """A push ready to be sent: the verb, the body, and the key, which is not sent."""
 
     __slots__ = ("body", "key", "verb")
 
@@ -78,7 +80,7 @@ class Sealing:
         if seal is False:
             return
         if seal not in (True, *get_args(SealFormat)):
-            # The value is not quoted: it may be a password passed by mistake.
+            # Do not quote the value in the error: it may be a password passed by mistake.
             raise Invalid(
                 "invalid seal format",
                 'use seal=True, "k1" or "k2"; the key is created automatically',
@@ -86,8 +88,8 @@ class Sealing:
         if verb.sealed is not None:
             raise Invalid("the body is sealed already", "pass seal or sealed, not both")
         format: SealFormat = "k2" if seal is True else seal
-        # Declare everything that a server would otherwise detect. The content is not inspected: its
-        # type comes from the caller or from the name.
+        # Declare everything that a server would otherwise detect. The content is not inspected, so
+        # its type comes from the caller or from the name.
         from contextrelay.content.artifact_type import declared_type
 
         type, media_type = declared_type(verb.type, verb.name, verb.media_type)
@@ -123,13 +125,13 @@ class Sealing:
 
 
 def new_key(format: SealFormat) -> SealKey:
-    """Return a new key."""
+    """Return a new random key for a seal format."""
     seal_id = os.urandom(SEAL_ID_BYTES) if format == "k2" else b""
     return SealKey(format, os.urandom(KEY_BYTES), seal_id)
 
 
 def describing(about: Artifact | Push) -> bytes:
-    """Return the hash of a description, which a seal of format k2 authenticates."""
+    """Return the hash of a description. A seal of format k2 authenticates this hash."""
     by = about if isinstance(about, Push) else about.provenance
     return description_hash(
         name=about.name,
@@ -150,7 +152,7 @@ def _chunked(body: Body, key: SealKey, prefix: bytes, described: bytes) -> Body:
 
 
 def _fernet(body: Iterable[bytes], key: SealKey) -> Iterator[bytes]:
-    """Seal a whole body, which is collected when it is sent: Fernet has no chunks."""
+    """Yield a body sealed with Fernet. It is read completely, because Fernet has no chunks."""
     parts: list[bytes] = []
     size_bytes = 0
     for chunk in body:

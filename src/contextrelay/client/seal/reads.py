@@ -21,13 +21,14 @@ from contextrelay.seal.keys import SealKey
 from contextrelay.verbs import DiffRefs, Digest, Grep, Outline, Peek, Pull, Slice, Verb
 
 Bodies = dict[str, tuple[Artifact, bytes, bool]]
-"""By field of the verb: the artifact, the body, and whether it was sealed."""
+"""For each field of a verb that contains a ref: the artifact, the body, and whether it was sealed.
+"""
 
 _REFS = ("ref", "old", "new")
 
 
 def look_inside(verb: Verb[Any], keys: dict[str, SealKey]) -> Flow[Any]:
-    """Pull the bodies of a verb, decrypt those that have a key, and inspect them here."""
+    """Pull the bodies of a verb, decrypt them with their keys, and answer the verb here."""
     bodies: Bodies = {}
     for name in _REFS:
         if (ref := getattr(verb, name, None)) is None:
@@ -42,7 +43,7 @@ def look_inside(verb: Verb[Any], keys: dict[str, SealKey]) -> Flow[Any]:
 
 
 def _looked(verb: Verb[Any], bodies: Bodies) -> Any:
-    """Return the answer to a verb from pulled bodies (bounded/bodies.py)."""
+    """Return the answer to a verb, computed from pulled bodies (bounded/bodies.py)."""
     if isinstance(verb, Slice):
         from contextrelay.bounded.bodies import take_within_bounds
         from contextrelay.content.slicing.slice import asked_of, select
@@ -98,7 +99,7 @@ def _outlined(verb: Outline | Digest, artifact: Artifact, body: bytes) -> Any:
 
 
 def _source(artifact: Artifact, body: bytes, was_sealed: bool) -> Any:
-    """Return a pulled body with the description that a store would give it."""
+    """Return a pulled body as a source, with the description that a store would give it."""
     from contextrelay.content.description import Description
     from contextrelay.content.slicing.source import SliceSource, find_marks, in_hand
 

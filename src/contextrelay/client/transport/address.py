@@ -14,17 +14,19 @@ from contextrelay.errors import Invalid
 URL_VARIABLE = "CONTEXTRELAY_URL"
 KEY_VARIABLE = "CONTEXTRELAY_API_KEY"
 READER_HEADER, PERSON = "x-relay-reader", "person"
-"""Reads by a person are not counted in the savings, which are about prompts."""
+"""A header for requests made for a person. Their reads do not count in the savings, which are about
+prompts.
+"""
 
 _LOCAL_NAMES = ("localhost", "::1")
 _PORTS = {"http": 80, "https": 443}
 
 
 class ServerAddress(Struct, frozen=True):
-    """A relay's address, and its API key."""
+    """The address of a relay's server, and its API key."""
 
     url: str
-    """Without a trailing slash."""
+    """The URL of the server, without a trailing slash."""
     origin: str
     host: str
     key: str = ""
@@ -33,11 +35,11 @@ class ServerAddress(Struct, frozen=True):
 
     @property
     def is_loopback(self) -> bool:
-        """Return True if it is on this machine, so that no proxy is used."""
+        """Return True if the server is on this machine, so that no proxy is used."""
         return self.host in _LOCAL_NAMES or self.host.startswith("127.")
 
     def headers(self) -> dict[str, str]:
-        """Return the headers of every request to it."""
+        """Return the headers that every request to this server has."""
         headers = {"accept-encoding": "identity" if self.is_loopback else "gzip"}
         if self.key:
             headers["authorization"] = f"Bearer {self.key}"
@@ -47,15 +49,15 @@ class ServerAddress(Struct, frozen=True):
 
 
 def is_server(address: object) -> bool:
-    """Return True if an address is a server's rather than a store's."""
+    """Return True if an address is that of a server, not of a store."""
     return isinstance(address, str) and address.lower().startswith(("http://", "https://"))
 
 
 def server_at(url: str, key: str | None = None) -> ServerAddress:
-    """Return the server at a URL; without a key, use the one in the environment.
+    """Return the server at a URL; if no key is passed, use the one in the environment.
 
     Raises:
-        Invalid: it is not the URL of a server, or contains a user name or password.
+        Invalid: the URL is not that of a server, or contains a user name or password.
     """
     from urllib.parse import urlsplit
 
@@ -88,7 +90,9 @@ _WRITTEN = "use a URL like https://relay.example.com"
 
 
 def _key_for(server: ServerAddress) -> str:
-    """Return the key in the environment; with CONTEXTRELAY_URL set, only for that server."""
+    """Return the key in the environment. If CONTEXTRELAY_URL is set, the key is only for that
+    server.
+    """
     key = os.environ.get(KEY_VARIABLE, "").strip()
     url = os.environ.get(URL_VARIABLE, "")
     if key and is_server(url) and server_at(url, "").origin != server.origin:

@@ -1,7 +1,7 @@
 """HTTP requests, their retries, and the parsing of replies.
 
-These are flows (client/flow.py) whose steps are send, read, close and pause; remote.py does them,
-blocking or awaited.
+These are flows (client/flow.py) whose steps are send, read, close and pause; remote.py does the
+steps, blocking or awaited.
 
 Rule: a request is retried only if it cannot be executed twice: it only reads, or has an idempotency
 key.
@@ -48,24 +48,25 @@ from contextrelay.verbs.routes import (
 
 RESEND_S_MAX = 30
 RESEND_PAUSE_S_MAX = 5
-# Seconds until the first byte of the reply, for verbs that read the whole store or much of it.
+# The maximum seconds until the first byte of the reply, for verbs that read much of the store.
 LONG_REPLY_S = 600
 HELD_BYTES_MAX = 16 * MIB
 HELD_REFS_MAX = 10_000
-# Of the message, and of the hint, of an error that a server sends.
+# The maximum length of the message, and of the hint, of an error that a server sends.
 SERVER_ERROR_CHARS_MAX = 4_000
 
 
 Result = TypeVar("Result")
 
 JSON = "application/json"
-# Also sent by a proxy in front of a restarting server; but not for a Failed error.
+# Statuses that are retried. A proxy in front of a restarting server also sends them. A Failed error
+# is not retried.
 RESENT = (502, 503, 504)
 NOT_MODIFIED = 304
 
 
 class OpenReply(Protocol):
-    """A reply whose headers were received."""
+    """A reply whose headers were received and whose body can be read."""
 
     @property
     def status(self) -> int: ...
@@ -74,36 +75,38 @@ class OpenReply(Protocol):
 
 
 class Send(HttpStep, frozen=True):
-    """Send a request; the result is an `OpenReply`."""
+    """A step that sends a request; its result is an `OpenReply`."""
 
     method: str
     url: str
     headers: dict[str, str]
     body: Outgoing | None = None
     reply_s: float | None = None
-    """The longest pause within a reply; None for the default."""
+    """The maximum seconds between two parts of a reply; None for the default."""
 
 
 class ReadOn(HttpStep, frozen=True):
-    """Read on in a reply; the result is bytes, empty at the end."""
+    """A step that reads the next bytes of a reply; its result is empty at the end."""
 
     answer: Any
 
 
 class Close(HttpStep, frozen=True):
-    """Stop reading a reply."""
+    """A step that stops reading a reply."""
 
     answer: Any
 
 
 class Pause(HttpStep, frozen=True):
-    """Wait; no result."""
+    """A step that waits; it has no result."""
 
     seconds: float
 
 
 class UnreadBody(Struct, frozen=True):
-    """A body too large to be read at once: the received bytes, and the reply with the rest."""
+    """A body that is too large to be read at once: the bytes received so far, and the reply with
+    the rest.
+    """
 
     value: Any
     answer: Any
@@ -118,7 +121,7 @@ def fetched(send: Send, read: Callable[[Any], Flow[Result]]) -> Flow[Result]:
     """Send a request until it is answered, and read the reply.
 
     Raises:
-        Unavailable: the server is unreachable; or the error in its reply.
+        Unavailable: the server is unreachable. An error in the reply is raised too.
     """
     begun_s = time.monotonic()
     for count in range(1, SENDS_MAX + 1):
@@ -145,7 +148,9 @@ def fetched(send: Send, read: Callable[[Any], Flow[Result]]) -> Flow[Result]:
 
 
 def _pause_s(count: int, asked_s: float | None) -> float:
-    """Return the delay before the next attempt: growing, and randomized."""
+    """Return the seconds before the next attempt: as the server asked, or growing; both are
+    randomized.
+    """
     if asked_s is not None:
         return asked_s * (1 + random.random() / 4)
     return min(RESEND_PAUSE_S_MAX, 0.05 * 4**count / 4) * (0.5 + random.random() / 2)
@@ -157,7 +162,7 @@ def _pause_s(count: int, asked_s: float | None) -> float:
 class PulledBodies:
     """A cache of small pulled bodies by hash, and of the hashes of refs.
 
-    Rule: a body never changes under its hash, but the server is asked every time whether its ref
+    Rule: a body never changes under its hash, but the server is asked every time whether the ref
     may still be read; only the bytes are not sent again.
     """
 
@@ -174,7 +179,7 @@ class PulledBodies:
         return None if artifact is None or body is None else (artifact, body)
 
     def keep(self, verb: verbs.Pull, artifact: Artifact, body: bytes) -> None:
-        """Cache a body that was pulled whole."""
+        """Cache a body that was pulled as a whole."""
         if not verb.start and len(body) == artifact.size_bytes:
             self._artifacts.keep(verb.ref, artifact)
             self._bodies.keep(artifact.sha256, body, len(body))
@@ -183,7 +188,9 @@ class PulledBodies:
 def asked(
     server: ServerAddress, verb: verbs.Verb[Any], body: Any, key: str, held: PulledBodies
 ) -> Flow[verbs.Stream[Any] | UnreadBody | Any]:
-    """Send a verb; return its reply, or a reply with a body as a `Stream` or unread."""
+    """Send a verb; return its reply. A reply with a body is a `Stream`, or an `UnreadBody` if it is
+    large.
+    """
     asked = encode_verb(verb)
     route = route_of(type(verb))
     headers = dict(server.headers())
@@ -237,7 +244,7 @@ def has_news(
 def _with_body(
     answer: OpenReply, route: Route, verb: verbs.Verb[Any], held: PulledBodies
 ) -> Flow[verbs.Stream[Any] | UnreadBody]:
-    """Read a framed reply: its value, and the body, at once if it is small."""
+    """Read a reply with a value and a body. The body is read at once if it is small."""
     start = b""
     while b"\n" not in start:
         part: bytes = yield ReadOn(answer)
@@ -270,7 +277,7 @@ def in_hand(value: Any, body: bytes) -> verbs.Stream[Any]:
 
 
 def rest_of(coming: UnreadBody) -> Items[bytes]:
-    """Yield the body of a reply as it arrives; raise if it is incomplete."""
+    """Yield the chunks of a body as they arrive; raise an error if the body is incomplete."""
     size_bytes = len(coming.first)
     yield Give((coming.first,) if coming.first else ())
     try:
@@ -293,7 +300,7 @@ def _cut_short(size_bytes: int, came_bytes: int) -> Unavailable:
 
 
 def whole(answer: OpenReply, bytes_max: int) -> Flow[bytes]:
-    """Return the rest of a reply in one piece."""
+    """Return the rest of a reply in one piece; raise an error if it exceeds `bytes_max`."""
     parts: list[bytes] = []
     size_bytes = 0
     while part := (yield ReadOn(answer)):
@@ -308,7 +315,7 @@ def whole(answer: OpenReply, bytes_max: int) -> Flow[bytes]:
 
 
 def refuse_error(answer: OpenReply) -> Flow[None]:
-    """Raise the error in a reply, if it is one."""
+    """Raise the error that a reply contains, if it contains one."""
     if not 200 <= answer.status < 300:
         raise (yield from _error_in(answer))
 
@@ -323,14 +330,16 @@ def _error_in(answer: OpenReply) -> Flow[RelayError]:
     try:
         problem = decode(raw, type=dict[str, Any])
     except (DecodeError, UnicodeDecodeError, RecursionError):
-        # Plain text, as on the routes of seed 000; anything else is not from a relay.
+        # Plain text is valid, as on the routes of seed 000; anything else was not sent by a relay.
         is_text = answer.headers.get("content-type", "").startswith("text/plain")
         problem = {"error": raw[:1000].decode(errors="replace").strip()} if is_text else {}
     return server_error(problem, answer.status)
 
 
 def server_error(problem: Mapping[str, Any], status: int) -> RelayError:
-    """Return the error in a server's reply: single lines, limited, without control characters."""
+    """Return the error in a server's reply. Its texts are shortened single lines without control
+    characters.
+    """
     error = from_problem(problem, status)
     message, hint = map(_in_one_line, (error.message, error.hint))
     return type(error)(message, hint, error.details, error.status)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Reply = TypeVar("Reply")
 Result = TypeVar("Result")
 
-# Notifications may be lost: the log itself is checked this often.
+# The interval in seconds at which a log is checked, because notifications may be lost.
 LISTEN_S_MAX = 1.0
 
 
@@ -50,9 +50,9 @@ def open_stores(
     *,
     is_source: bool = False,
 ) -> Stores:
-    """Open the store at an address; by default RELAY_HOME or ~/.relay.
+    """Open the store at an address, by default at RELAY_HOME or ~/.relay.
 
-    `blobs`: the address of its large bodies; by default RELAY_BLOBS, or with the rest.
+    `blobs`: the address of the large bodies, by default RELAY_BLOBS or the store itself.
     """
     stores = core.open_stores(
         default_address() if address is None else os.fspath(address),
@@ -71,13 +71,15 @@ def open_stores(
 
 
 class _Sweeps:
-    """When the next sweep is due; shared by a transport and all views of it."""
+    """The time of the next sweep, shared by a transport and all views of it."""
 
     next_ms = 0
 
 
 class _Answering:
-    """A core in this process. There is no daemon: pushes run small sweeps now and then."""
+    """A transport to a core in this process. There is no daemon, so pushes run small sweeps now and
+    then.
+    """
 
     def __init__(self, stores: Stores) -> None:
         self.stores = stores
@@ -86,40 +88,41 @@ class _Answering:
         self._owner: _Answering = self
 
     def over(self, stores: Stores) -> Self:
-        """Return the same transport over other stores."""
+        """Return a copy of this transport that uses other stores."""
         view = copy(self)
         view.stores = stores
         return view
 
     def seen_by(self, key: Key) -> Self:
-        """Return the same transport as a key sees it."""
+        """Return a copy of this transport that sees the stores as a key does."""
         return self.over(core.seen_by(self.stores, key))
 
     def held_by(self, key: Key) -> Self | None:
-        """Return the same transport as a key sees it now, or None if the key is invalid."""
+        """Return a copy of this transport that sees the stores as a key does, or None if the key is
+        invalid.
+        """
         stores = core.stores_of_key(self.stores, key)
         return None if stores is None else self.over(stores)
 
     def spaces(self) -> list[Self]:
-        """Return a transport for each space of the store: its own, and those of its tenants."""
+        """Return a transport for the store's own space, and one for each tenant's space."""
         return [self.over(space) for space in core.tenant_spaces(self.stores)]
 
     def as_owner(self) -> Self:
-        """Return the same transport over the tenant's whole space."""
+        """Return a copy of this transport that sees the tenant's whole space."""
         return self.over(self.stores.space)
 
     def can_share_commit(self, verb: Push, key: str) -> bool:
-        """Return whether a push may be answered together with others."""
+        """Return True if a push may be answered together with others."""
         return core.can_share_commit(self.stores, verb, key)
 
     def once(self, key: str) -> Self:
-        """Return the same transport, which sends an idempotency key with every verb."""
+        """Return a copy of this transport that sends an idempotency key with every verb."""
         view = copy(self)
         view.key = key
         return view
 
     def url_of(self, ref: str) -> str:
-        """Return the URL of a ref."""
         return local_url(ref)
 
     def answer(self, verb: Verb[Reply], body: Body, key: str) -> Reply:
@@ -129,7 +132,7 @@ class _Answering:
         return reply
 
     def answer_pushes(self, asked: list[tuple[Stores, Push, bytes]]) -> list[Artifact | RelayError]:
-        """Answer concurrent pushes, each as its caller sees the stores."""
+        """Answer concurrent pushes; each is answered with the stores as its caller sees them."""
         replies = answer_pushes([(*each, "") for each in asked])
         self.sweep_if_due()
         return replies
@@ -137,10 +140,12 @@ class _Answering:
     def sweep_if_due(self) -> None:
         """Run a small sweep if the last one was long enough ago."""
         left_ms = self._sweeps.next_ms - self.stores.now_ms()
-        # Longer than the interval between sweeps: the clock was ahead the last time.
+        # If the time left is longer than the interval between sweeps, the clock was wrong the last
+        # time.
         if not 0 < left_ms <= SWEEP_EVERY_S * 1000:
             self._sweeps.next_ms = self.stores.now_ms() + SWEEP_EVERY_S * 1000
-            with suppress(RelayError):  # The verb is done; the next sweep reports the error.
+            # The verb is already answered; the next sweep reports the error.
+            with suppress(RelayError):
                 answer(self._owner.stores, Sweep(QUICK_SWEEP_ITEMS, is_deep=False))
 
 
@@ -175,11 +180,11 @@ class Local(_Answering):
 class AsyncLocal(_Answering):
     """An awaited transport to a core in this process, which blocks the event loop only briefly.
 
-    Fast reads of a local engine are done inline: a thread costs more than they do.
+    Fast reads of a local engine run in the event loop, because a thread would take longer.
     """
 
     def blocking(self) -> Local:
-        """Return a blocking transport over the same stores, which shares the sweeps of this one."""
+        """Return a blocking transport over the same stores and with the same times of sweeps."""
         made = Local(self.stores)
         made._sweeps, made._owner = self._sweeps, self._owner
         return made
@@ -196,7 +201,9 @@ class AsyncLocal(_Answering):
         return self.stores.ledger.reads_wait or renews or verb.looks_inside
 
     async def wait_for(self, log: str, after: int, timeout_s: float | None) -> bool:
-        """Wait until a log has facts after a seq, without holding a thread."""
+        """Wait until a log has facts after a seq, without blocking a thread; return False on a
+        timeout.
+        """
         import asyncio
 
         news = asyncio.Event()
@@ -204,7 +211,7 @@ class AsyncLocal(_Answering):
 
         def hear(heard: str | None) -> None:
             if heard in (log, None):
-                with suppress(RuntimeError):  # The loop is closed: no caller is waiting.
+                with suppress(RuntimeError):  # The event loop is closed, so no caller is waiting.
                     loop.call_soon_threadsafe(news.set)
 
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -227,7 +234,7 @@ class AsyncLocal(_Answering):
     async def chunks(
         self, stream: Stream[object], chunk_bytes: int = CHUNK_BYTES
     ) -> AsyncIterator[bytes]:
-        """Yield the chunks of a reply, each read in a thread."""
+        """Yield the chunks of a body, each read in a thread."""
         chunks = stream.open(chunk_bytes)
         while (chunk := await in_thread(lambda: next(chunks, None))) is not None:
             yield chunk

@@ -1,6 +1,7 @@
 """The remote transports: verbs sent over HTTP, blocking or awaited.
 
-Both do the steps of a flow (http_flow.py): send, read, pause. Errors of httpx2 become ours here.
+Both do the steps of a flow (http_flow.py): send, read, pause. Errors of httpx2 are converted to
+Context Relay errors here.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from contextrelay.verbs import Body, ReadEvents, ReadSignals, Stream, Verb
 if TYPE_CHECKING:
     from contextrelay.core import Stores
 
-# A short timeout, because a user waits to learn that the server is down.
+# This timeout is short, because a user waits to learn that the server is down.
 UNHEARD_SENDS_MAX = 4
 IDLE_CONNECTION_S = 20
 CLIENT_CONNECTIONS_MAX = 64
@@ -57,7 +58,7 @@ Result = TypeVar("Result")
 
 
 class _Remote:
-    """The common part of both transports."""
+    """The common part of the blocking and the awaited transport."""
 
     def __init__(self, server: ServerAddress, timeout_s: float = REPLY_S_DEFAULT) -> None:
         self.server = server
@@ -67,7 +68,7 @@ class _Remote:
 
     @property
     def stores(self) -> Stores:
-        """Raise: there are no local stores.
+        """Always raise an error, because a server gives no access to its stores.
 
         Raises:
             Invalid: always.
@@ -78,13 +79,12 @@ class _Remote:
         )
 
     def once(self, key: str) -> Self:
-        """Return the same transport, which sends an idempotency key with every verb."""
+        """Return a copy of this transport that sends an idempotency key with every verb."""
         view = copy(self)
         view.key = key
         return view
 
     def url_of(self, ref: str) -> str:
-        """Return the URL of a ref."""
         return f"{self.server.url}/pull/{ref}"
 
     def _asked(self, verb: Verb[Any], body: Body, key: str) -> Flow[Any]:
@@ -101,7 +101,7 @@ class _Remote:
 
 
 class _Answer:
-    """A reply of httpx2."""
+    """An `OpenReply` that reads a response of httpx2."""
 
     def __init__(self, response: httpx2.Response, parts: Any) -> None:
         self.status = response.status_code
@@ -130,7 +130,7 @@ class Remote(_Remote):
         return any(self.run(self._news(log, after, wait_s)) for wait_s in _waits(timeout_s))
 
     def run(self, flow: Flow[Result]) -> Result:
-        """Do the steps of a flow; return its value."""
+        """Do the steps of a flow; return the value that the flow returns."""
         return run(self, flow)
 
     def do(self, step: HttpStep) -> Any:
@@ -176,7 +176,7 @@ class AsyncRemote(_Remote):
     def __init__(self, server: ServerAddress, timeout_s: float = REPLY_S_DEFAULT) -> None:
         super().__init__(server, timeout_s)
         self._client = httpx2.AsyncClient(**_options(server))
-        # At most one, shared by all views of this transport.
+        # At most one transport, shared by all copies of this one.
         self._senders: list[Remote] = []
 
     async def ask(self, verb: Verb[Reply], body: AsyncBody = b"", key: str = "") -> Reply:
@@ -196,8 +196,8 @@ class AsyncRemote(_Remote):
     async def _sent_in_thread(self, verb: Verb[Reply], body: AsyncBody, key: str) -> Reply:
         """Send a large body from a thread.
 
-        On an event loop, the reply of a server that stops reading early would be lost, with its
-        error.
+        On an event loop, the reply of a server that stops reading early would be lost, and with it
+        the error that it contains.
         """
         if not self._senders:
             self._senders.append(Remote(self.server, self._timeout_s))
@@ -212,7 +212,7 @@ class AsyncRemote(_Remote):
         return False
 
     async def run(self, flow: Flow[Result]) -> Result:
-        """Do the steps of a flow; return its value."""
+        """Do the steps of a flow; return the value that the flow returns."""
         return await run_awaited(self, flow)
 
     async def do(self, step: HttpStep) -> Any:
@@ -250,7 +250,7 @@ class AsyncRemote(_Remote):
     async def chunks(
         self, stream: Stream[object], chunk_bytes: int = CHUNK_BYTES
     ) -> AsyncIterator[bytes]:
-        """Yield the chunks of a reply as they arrive."""
+        """Yield the chunks of a body as they arrive."""
         if isinstance(stream, _Streamed):
             async for chunk in stream.awaited(chunk_bytes):
                 yield chunk
@@ -268,7 +268,9 @@ class AsyncRemote(_Remote):
 
 
 class _Streamed(Stream[Any], frozen=True):
-    """A reply whose body is awaited; `open` is for a thread other than that of the event loop."""
+    """A reply whose body is awaited. `open` is called in a thread other than that of the event
+    loop.
+    """
 
     awaited: Callable[[int], AsyncIterator[bytes]]
 
@@ -277,7 +279,7 @@ def _options(server: ServerAddress) -> dict[str, Any]:
     options: dict[str, Any] = {
         "follow_redirects": False,
         "headers": {"user-agent": f"contextrelay/{__version__}"},
-        # Proxies are only used for other machines.
+        # Proxies are used only for other machines.
         "trust_env": not server.is_loopback,
         "limits": httpx2.Limits(
             max_connections=CLIENT_CONNECTIONS_MAX,
@@ -286,7 +288,8 @@ def _options(server: ServerAddress) -> dict[str, Any]:
         ),
     }
     if server.url.startswith("http://"):
-        # Loading all certificates takes longer than a request; this context trusts none.
+        # Loading all certificates takes longer than a request, so this context, which is not used,
+        # trusts none.
         options["verify"] = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     return options
 
@@ -295,7 +298,7 @@ def _sent(client: Any, step: Send, content: Any, timeout: httpx2.Timeout) -> Any
     """Send a request; the result is awaitable if the client is asynchronous.
 
     Raises:
-        Invalid: its URL is invalid.
+        Invalid: the URL of the request is invalid.
     """
     if client.is_closed:
         _is_closed()
@@ -316,7 +319,7 @@ def _is_closed() -> NoReturn:
 
 
 def _convert_error(server: ServerAddress, error: httpx2.HTTPError) -> LostRequest:
-    """Convert an error of httpx2; tell how often the request may be sent."""
+    """Convert an error of httpx2 to a `LostRequest`, with how often the request may be sent."""
     cause = str(error) or type(error).__name__
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
         failed = Unavailable(
@@ -336,7 +339,9 @@ def _convert_error(server: ServerAddress, error: httpx2.HTTPError) -> LostReques
 
 
 def _once(chunks: Callable[[int], Result]) -> Callable[[int], Result]:
-    """Return a function that raises on a second call: a network body is read once."""
+    """Return a function that raises an error on its second call, because a body can be read from
+    the network only once.
+    """
     taken = Event()
 
     def open_once(chunk_bytes: int) -> Result:
@@ -349,7 +354,7 @@ def _once(chunks: Callable[[int], Result]) -> Callable[[int], Result]:
 
 
 def _waits(timeout_s: float | None) -> Iterator[float]:
-    """Yield the seconds of each wait at the server, until the timeout."""
+    """Yield the seconds of each wait at the server, until the timeout is over."""
     deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
         left_s = WAIT_S_MAX if deadline_s is None else deadline_s - time.monotonic()

@@ -1,4 +1,4 @@
-"""The body of a request, in pieces of a suitable size; it knows whether it can be sent again."""
+"""The body of a request, in pieces of a suitable size, and whether it can be sent again."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from contextrelay.limits import CHUNK_BYTES
 from contextrelay.seal.stream import SealedBody
 from contextrelay.verbs import Body
 
-# Bodies that are the same each time they are read.
+# Types of bodies that yield the same bytes each time they are read.
 _LASTING = (bytes, list, tuple, SealedBody)
 
 
 class Outgoing:
-    """A request body: our own first part, then the body as given."""
+    """The body of a request: a first part made by the client, then the body from the caller."""
 
     def __init__(self, first: bytes, body: Body = b"") -> None:
         self._first = first
@@ -23,12 +23,14 @@ class Outgoing:
 
     @property
     def can_go_again(self) -> bool:
-        """Return True if it can be sent again: nothing that can be read only once was consumed."""
+        """Return True if the body can be sent again, because nothing was consumed that can be read
+        only once.
+        """
         return isinstance(self._body, _LASTING) or not self._is_touched
 
     @property
     def length(self) -> int | None:
-        """Return its size in bytes if that is known before it is read, or None."""
+        """Return the size of the body in bytes, or None if the size is unknown until it is read."""
         if isinstance(self._body, bytes | SealedBody):
             return len(self._first) + len(self._body)
         if isinstance(self._body, list | tuple):
@@ -37,15 +39,16 @@ class Outgoing:
         return None
 
     def small(self) -> bytes | None:
-        """Return all of it if it is small enough to be sent at once, or None."""
+        """Return the whole body if it is small enough to be sent at once, or None."""
         if isinstance(self._body, bytes) and len(self._body) <= CHUNK_BYTES:
             return self._first + self._body
         return None
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield all of it, piece by piece."""
+        """Yield the whole body, piece by piece."""
         chunks = self._touched(self._body)
-        # Slow content is sent at once, or the server would close the connection as idle.
+        # Chunks of slow content are sent as they come; if they were collected, the server would
+        # close the connection as idle.
         return cut(joined(chunks) if isinstance(self._body, list | tuple) else chunks)
 
     def _touched(self, body: Body) -> Iterator[bytes]:
@@ -59,7 +62,7 @@ class Outgoing:
 
 
 def cut(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the same bytes in pieces of at most a chunk's size."""
+    """Yield the same bytes in pieces that are at most as large as a chunk."""
     for chunk in chunks:
         if len(chunk) <= CHUNK_BYTES:
             if chunk:
