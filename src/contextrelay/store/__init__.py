@@ -1,1 +1,1 @@
-"""Store: engines for the ledger and for blobs. They do not interpret the content."""
+"""Store: engines for the ledger and for blobs. Engines do not interpret the content."""

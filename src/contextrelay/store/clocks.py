@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 
-# The tolerated difference: each machine that uses an engine expires content by its own clock.
+# The tolerated difference in ms. It matters because each machine that uses an engine expires
+# content by its own clock.
 CLOCKS_DIFFER_MS_MAX = 60_000
 
 
 def clock_problems(server_ms: int) -> list[str]:
-    """Return a problem if a server's clock differs: expiry uses the local clock."""
+    """Return a list with a problem if the clock of a server differs from the local clock, which
+    expiry uses.
+    """
     ahead_ms = server_ms - time.time_ns() // 1_000_000
     if abs(ahead_ms) <= CLOCKS_DIFFER_MS_MAX:
         return []

@@ -1,7 +1,7 @@
-"""Group commit: all queued changes are done in one transaction, by one of the waiting callers.
+"""Group commit: one of the waiting callers does all queued changes in one transaction.
 
-So there is no writer thread, and no overhead for a single caller. Under load each sync to disk
-serves all callers that arrived during the one before.
+So there is no writer thread, and no overhead for a single caller. Under load, each sync to disk
+serves all callers that arrived during the previous sync.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ Change = TypeVar("Change")
 
 
 class Ticket(Generic[Change]):
-    """One caller's change, waiting for its group."""
+    """A change by one caller, waiting to be committed with a group."""
 
     __slots__ = ("answer", "change", "error", "gate", "is_done", "token")
 
     def __init__(self, change: Change, token: bytes | None) -> None:
         self.change = change
         self.token = token
-        """The lock token of the caller; None if a lock does not matter."""
+        """The lock token of the caller; None if the change is allowed while the ledger is locked.
+        """
         self.answer: Any = None
         self.error: BaseException | None = None
         self.is_done = False
@@ -36,22 +37,24 @@ class Ticket(Generic[Change]):
         self.gate.acquire()
 
     def wake(self) -> None:
-        """Wake the caller: its change is done, or it may lead the next group."""
-        with suppress(RuntimeError):  # It was woken before and has not run yet.
+        """Wake the caller, because its change is done, or because it may lead the next group."""
+        with suppress(RuntimeError):  # The caller was woken before and has not run yet.
             self.gate.release()
 
 
 class CommitQueue(Generic[Change]):
-    """The changes of one process that wait for the database."""
+    """A queue of the changes of one process that wait for the database."""
 
     def __init__(self, commit: Callable[[list[Ticket[Change]]], bool]) -> None:
-        """`commit` does a group in one transaction; it returns False if that failed for all."""
+        """`commit` does the changes of a group in one transaction. It returns False if it failed
+        for all of them.
+        """
         self._commit = commit
         self._waiting: deque[Ticket[Change]] = deque()
         self._turn = threading.Lock()
 
     def run(self, change: Change, token: bytes | None) -> Any:
-        """Queue a change and return its answer; lead the group if no commit is running."""
+        """Queue a change and return its result; if no commit is running, commit the queue."""
         ticket = Ticket(change, token)
         self._waiting.append(ticket)
         while not ticket.is_done:
@@ -69,7 +72,10 @@ class CommitQueue(Generic[Change]):
 
     @contextmanager
     def between_commits(self, wait: bool = True) -> Generator[bool]:
-        """Prevent commits during the block; yield False, without waiting, if one is running."""
+        """Prevent commits during the block; yield True.
+
+        If a commit is running, wait for it, or with `wait=False` yield False at once.
+        """
         if not self._turn.acquire(blocking=wait):
             yield False
             return
@@ -83,14 +89,16 @@ class CommitQueue(Generic[Change]):
         try:
             ticket.gate.acquire()
         except BaseException:
-            # Ctrl-C: withdraw, and pass on the lead, which may have been offered just now.
+            # Ctrl-C: withdraw the change and wake the next caller, because this one may have been
+            # chosen to lead.
             with suppress(ValueError):
                 self._waiting.remove(ticket)
             self._wake_next()
             raise
 
     def _wake_next(self) -> None:
-        # After the release: earlier callers are in the queue, later ones find the lock free.
+        # Wake after the release: earlier callers are in the queue, and later callers find the lock
+        # free.
         if self._waiting:
             with suppress(IndexError):
                 self._waiting[0].wake()
@@ -101,11 +109,12 @@ class CommitQueue(Generic[Change]):
             while self._waiting and len(group) < GROUP_COMMITS_MAX:
                 group.append(self._waiting.popleft())
             if not self._commit(group) and len(group) > 1:
-                # One change may have failed the whole group: try each alone.
+                # One change may have made the whole group fail, so try each change alone.
                 for ticket in group:
                     self._commit([ticket])
         except BaseException:
-            # Ctrl-C in the thread that commits for all: the others may try again.
+            # Ctrl-C in the thread that commits for all callers: the other callers get an error and
+            # may try again.
             for ticket in group:
                 ticket.error = Unavailable("the write was interrupted", "try again")
             raise

@@ -1,4 +1,6 @@
-"""Durable files: files that are complete or absent, with names as durable as their content."""
+"""Durable files: files that are complete or absent, and whose names are as durable as their
+content.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder and its parents durably, private to its owner; an existing one is fine."""
+    """Create a folder and its parents durably, private to its owner, unless it exists."""
     if folder.is_dir():
         return
     make_folder(folder.parent)
@@ -34,10 +36,10 @@ def make_folder(folder: Path) -> None:
 
 @contextmanager
 def spooled(chunks: Iterable[bytes]) -> Generator[IO[bytes]]:
-    """Yield a file in the temporary folder with the given content; delete it after the block.
+    """Yield a file in the temporary folder with the given content; delete the file after the block.
 
     Raises:
-        Full: there is no room for it.
+        Full: there is no room for the content.
     """
     import tempfile
 
@@ -56,17 +58,18 @@ def spooled(chunks: Iterable[bytes]) -> Generator[IO[bytes]]:
         yield spool
     finally:
         if spool is not None:
-            with suppress(OSError):  # Buffered data that cannot be written is not needed.
+            with suppress(OSError):  # It does not matter that buffered data cannot be written.
                 spool.close()
 
 
 def write_whole(path: Path, chunks: Iterable[bytes]) -> int:
     """Write a file completely or leave it unchanged; return its size in bytes.
 
-    It is private to its owner. A link at `path` is replaced, not followed.
+    The file is private to its owner. A link at `path` is replaced, not followed.
 
     Raises:
-        Invalid: nothing can be written there; Full: there is no room.
+        Invalid: the file cannot be written at `path`.
+        Full: there is no room for the file.
     """
     try:
         draft = path.with_name(f".{path.name[:100]}.{os.urandom(4).hex()}.part")
@@ -92,7 +95,7 @@ def write_whole(path: Path, chunks: Iterable[bytes]) -> int:
 
 
 def write_all(handle: int, chunk: bytes | memoryview) -> None:
-    """Write a whole chunk: one system call may write only a part."""
+    """Write a whole chunk, because one system call may write only a part of it."""
     rest = memoryview(chunk)
     while rest:
         rest = rest[os.write(handle, rest) :]
@@ -100,7 +103,7 @@ def write_all(handle: int, chunk: bytes | memoryview) -> None:
 
 @contextmanager
 def _translated(path: Path) -> Generator[None]:
-    """Convert an OSError into our own error; other errors pass unchanged."""
+    """Convert an OSError to a Context Relay error; other errors pass unchanged."""
     try:
         yield
     except OSError as error:
@@ -114,7 +117,7 @@ class Reserve:
         self._path = path
 
     def free(self) -> bool:
-        """Release the reserved space; return whether there was any."""
+        """Release the reserved space; return True if there was any."""
         try:
             self._path.unlink()
         except OSError:
@@ -122,7 +125,7 @@ class Reserve:
         return True
 
     def refill(self) -> None:
-        """Reserve space again if twice as much is free."""
+        """Reserve the space again if twice as much is free."""
         with suppress(OSError):
             if self._path.exists():
                 return

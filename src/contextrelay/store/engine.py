@@ -9,8 +9,8 @@ redis+sentinel://h1,h2,h3/name
 postgresql://host/database
                    PostgreSQL; ?prefix=NAME is the schema of a store
 
-Its blobs may be elsewhere: in a folder, or in s3://bucket/prefix, gs:// or az:// (?endpoint=URL and
-other options of obstore). The ledger stores that address, so it is passed only once.
+The blobs may be elsewhere: in a folder, or in s3://bucket/prefix, gs:// or az:// (?endpoint=URL and
+other options of obstore). The ledger stores the address of the blobs, so it is passed only once.
 """
 
 from __future__ import annotations
@@ -46,22 +46,24 @@ class Engine(Struct, frozen=True):
     """The ledger and the blobs of a store."""
 
     address: str
-    """As given, without a password."""
+    """The address that was passed, without a password."""
     ledger: Ledger
     blobs: Blobs
     reserve: Reserve | None = None
     home: Path | None = None
-    """The folder of an embedded store."""
+    """The folder of an embedded store; None for other engines."""
     is_read_only: bool = False
-    """Whether the store cannot be written: reads work, and are not counted."""
+    """Whether the store cannot be written. Reads work, but are not counted."""
     is_shared: bool = False
-    """Whether processes on other machines may use it, too."""
+    """Whether processes on other machines may use the store too."""
     url: str = ""
-    """The address of a shared engine as given, with user, password and options, for opening it
-    again; never shown.
+    """The address of a shared engine with user, password and options, to open the engine again. It
+    is never shown.
     """
     advise: Callable[[], list[str]] = list
-    """Returns advice on the server's settings, with the next step after "; "."""
+    """A function that returns advice on the server's settings; each item has the next step after ";
+    ".
+    """
 
     def close(self) -> None:
         self.ledger.close()
@@ -71,11 +73,11 @@ class Engine(Struct, frozen=True):
 def open_engine(address: str, blobs: str = "", *, is_source: bool = False) -> Engine:
     """Open the engine at an address; create an embedded store if it does not exist.
 
-    `blobs` is the address of its large bodies, if not with the ledger. With `is_source`, the source
-    of a migration may have an old layout that can only be read.
+    `blobs`: the address of the large bodies, if they are not stored with the ledger. `is_source`:
+    the store is the source of a migration, and may have an old layout that can only be read.
 
     Raises:
-        Invalid: the address is invalid, or its blobs are at another address.
+        Invalid: the address is invalid, or the blobs are at another address.
     """
     engine = _open_without_blobs(address, is_source)
     if engine.is_shared:
@@ -105,11 +107,13 @@ def _blobs_address(engine: Engine) -> bytes | None:
     try:
         return engine.ledger.get(LOCK_LOG, PLACE_KIND, ONLY)
     except Broken:
-        return None  # Verbs report it: a damaged store can still be inspected.
+        return None  # A damaged store can still be inspected; verbs report the damage.
 
 
 def _store_blobs_address(engine: Engine, blobs: str) -> bytes:
-    """Store the address of the blobs of a store without any; return the address."""
+    """Store the address of the blobs of a store that has no large bodies yet; return the stored
+    address.
+    """
     if next(engine.blobs.walk(), None) is not None:
         raise Invalid(
             "the store already has large bodies in its default location",
@@ -120,7 +124,7 @@ def _store_blobs_address(engine: Engine, blobs: str) -> bytes:
     try:
         row = Row(PLACE_KIND, ONLY, place)
         engine.ledger.commit(Write(LOCK_LOG, (b"",), (row,), expect=0))
-    except Stale:  # Another process stored one at the same time.
+    except Stale:  # Another process stored an address at the same time.
         return engine.ledger.get(LOCK_LOG, PLACE_KIND, ONLY) or place
     return place
 
@@ -142,7 +146,7 @@ def _replace_blobs_address(engine: Engine, old: str, new: str, blobs: Blobs) -> 
     """Store a new address for the blobs of a store, for example a new endpoint.
 
     Raises:
-        Invalid: the store's blobs are not there, or that cannot be checked.
+        Invalid: the blobs are not at the new address, or this cannot be checked.
     """
     if next(blobs.walk(), None) is None:
         try:
@@ -158,10 +162,10 @@ def _replace_blobs_address(engine: Engine, old: str, new: str, blobs: Blobs) -> 
 
 
 def settings_in(home: Path | None) -> Settings:
-    """Read the settings in a store's folder, or return the defaults.
+    """Return the settings in the folder of a store, or the defaults if there are none.
 
     Raises:
-        Invalid: they cannot be read.
+        Invalid: the settings cannot be read.
     """
     path = Path() if home is None else home / SETTINGS_NAME
     if home is None or not path.exists():
@@ -175,7 +179,7 @@ def settings_in(home: Path | None) -> Settings:
 
 
 def without_secrets(blobs: str) -> str:
-    """Return an address of blobs without credentials, which come from the environment."""
+    """Return the address of blobs without credentials, which are taken from the environment."""
     plain, _, query = blobs.partition("?")
     options = [(name, value) for name, value in parse_qsl(query) if not _SECRET.search(name)]
     return f"{plain}?{urlencode(sorted(options))}" if options else plain
@@ -252,7 +256,8 @@ def _embedded(folder: Path) -> Engine:
         raise Invalid(f"{home} is not a folder", "pass the folder that contains relay.db")
     database, blobs = home / DATABASE_NAME, FileBlobs(home / "blobs")
     if not (database.exists() and database.stat().st_size) and next(blobs.walk(), None):
-        # A new ledger would not know these blobs, and a sweep would delete them as leftovers.
+        # A new ledger would not know the existing blobs, and a sweep would delete them as
+        # leftovers.
         raise Broken(
             "the database is missing or empty, but its blobs exist",
             "put the file back, or restore a backup elsewhere: relay --store NEW restore FILE",
@@ -337,7 +342,7 @@ def _postgres(url: str) -> Engine:
     try:
         from contextrelay.store.postgres.blobs import PostgresBlobs
         from contextrelay.store.postgres.ledger import PostgresLedger
-    except ImportError as error:  # Also raised if psycopg finds no libpq.
+    except ImportError as error:  # psycopg also raises ImportError if it finds no libpq.
         raise _not_installed(url, "postgres") from error
     ledger = PostgresLedger(url)
     client = ledger.client

@@ -1,6 +1,7 @@
-"""File errors: convert errors of the file system into our own, with the next step.
+"""File errors: convert errors of the file system to Context Relay errors, with the next step.
 
-Rule: no message names a file, because it may be sent to other machines. `place` does (errors.py).
+Rule: no message names a file, because it may be sent to other machines. Only `place` does
+(errors.py).
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def cannot_spool(error: OSError) -> RelayError:
 
 
 def from_os(error: OSError, path: Path | str) -> RelayError:
-    """Return our error for an OSError."""
+    """Return the Context Relay error for an OSError."""
     return _BY_ERRNO.get(error.errno or 0, cannot_open)(
         path, error.strerror or type(error).__name__
     )

@@ -1,4 +1,5 @@
-"""Addresses of servers, checked before they reach a client: clients quote what they cannot parse.
+"""Addresses of servers, checked before they are passed to a client, because clients quote what they
+cannot parse.
 
 Rule: no part of an invalid address is shown, because with an unescaped password any part may belong
 to the password.
@@ -11,7 +12,7 @@ import re
 from contextrelay.errors import Invalid
 
 ENCODE = "percent-encode the password: %40 for @, %2F for /, %3F for ?, %23 for #, %25 for %"
-# A name, an IPv6 address in brackets, or nothing; then optionally a port.
+# Matches a name, an IPv6 address in brackets, or nothing; then optionally a port.
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+(?:%[\w.-]+)?\]|[^\s\[\]:#]*)(?::([0-9]{0,5}))?", re.ASCII)
 
 
@@ -19,7 +20,7 @@ def check_server(url: str) -> None:
     """Check that scheme://user:password@host:port,host:port/path?options is unambiguous.
 
     Raises:
-        Invalid: it is not; nothing of it is quoted.
+        Invalid: the address is ambiguous. The error quotes no part of it.
     """
     _, slashes, rest = url.partition("://")
     if not slashes:

@@ -1,8 +1,9 @@
-"""Turns: a fair lock for processes that write to one store, so that none starves.
+"""Turns: a fair lock for processes that write to one store, so that each gets its turn.
 
 SQLite's own busy handler polls, and the last writer tends to win again. Here a writer waits at a
-gate (first lock) until it may work (second lock); when it is done, it queues at the gate after the
-one already waiting there. Both locks end with the process that holds them.
+gate (first lock) until it may work (second lock). A writer that wants another turn queues at the
+gate, after the one that is already waiting there. Both locks are released when the process that
+holds them ends.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # Windows: only SQLite's busy handler decides, without fairness.
+except ImportError:  # On Windows only SQLite's busy handler decides, which is not fair.
     fcntl = None
 
 
 class FileLock:
-    """A lock between processes, released when the process that holds it ends."""
+    """A lock between processes. It is released when the process that holds it ends."""
 
     def __init__(self, path: Path) -> None:
-        # A lock is a file of the store; a link would create one elsewhere.
+        # Links are not followed: a lock is a file of the store, and a link would create a file
+        # elsewhere.
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
         self._handle = os.open(path, flags, 0o600)
 
@@ -45,7 +47,9 @@ class FileLock:
 
 
 class Turns:
-    """A fair lock between processes. Within one process the caller must serialize."""
+    """A fair lock between processes. Within one process, the caller must ensure that one thread
+    uses it at a time.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._gate = FileLock(folder / "turn.gate")
@@ -67,7 +71,7 @@ class Turns:
 
 
 class ContentionLock:
-    """A lock between all threads of all processes, for a writer that lost a race."""
+    """A lock between all threads of all processes, used by writers that lost a race."""
 
     def __init__(self, folder: Path) -> None:
         self._inside = threading.Lock()

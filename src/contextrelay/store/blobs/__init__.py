@@ -15,7 +15,7 @@ from contextrelay.limits import CHUNK_BYTES
 
 
 class BlobFact(Struct, frozen=True):
-    """A stored blob as seen by a walk."""
+    """The description of a stored blob, as returned by `walk`."""
 
     name: str
     size_bytes: int
@@ -28,7 +28,7 @@ class BlobDraft(Protocol):
     def write(self, chunk: bytes | memoryview) -> None: ...
 
     def keep(self, name: str) -> None:
-        """Turn the draft into a durable blob of that name."""
+        """Turn the draft into a durable blob with a name."""
         ...
 
 
@@ -45,8 +45,9 @@ class Blobs(Protocol):
         """Yield the bytes start:stop in chunks.
 
         Raises:
-            Broken: the blob is missing or too short. Known before the first chunk, as far as the
-                engine can tell without reading all of it.
+            Broken: the blob is missing or too short. The error is raised before the first
+            chunk, unless
+                the engine can tell only by reading all of the blob.
         """
         ...
 
@@ -63,11 +64,11 @@ class Blobs(Protocol):
         ...
 
     def walk(self) -> Iterator[BlobFact]:
-        """Yield every blob, in no order."""
+        """Yield a description of every blob, in arbitrary order."""
         ...
 
     def tidy(self, before_ms: int) -> int:
-        """Delete drafts last written before this time; return their number."""
+        """Delete drafts that were last written before `before_ms`; return the number deleted."""
         ...
 
     def hold(self) -> AbstractContextManager[None]:
@@ -75,7 +76,7 @@ class Blobs(Protocol):
         ...
 
     def deleting(self) -> AbstractContextManager[bool]:
-        """Yield whether blobs may be deleted now; no new hold starts during the block."""
+        """Yield True if blobs may be deleted now. No new hold starts during the block."""
         ...
 
     def close(self) -> None: ...

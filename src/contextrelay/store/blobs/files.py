@@ -1,7 +1,7 @@
-"""Blobs as files in one folder: written as `<random>.draft`, renamed and synced.
+"""Blobs as files in one folder: written as `<random>.draft`, then renamed and synced.
 
 Rule: names come from core and are checked again here, so that nothing outside the folder is ever
-touched; links are not followed.
+changed; links are not followed.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from contextrelay.store.file_errors import from_os
 
 try:
     import fcntl
-except ImportError:  # Windows: a backup there must not run during a sweep.
+except ImportError:  # On Windows there is no file lock, so a backup must not run during a sweep.
     fcntl = None
 
 DRAFT = ".draft"
 _NAME = re.compile(r"[0-9a-z][0-9a-z-]{1,127}\Z")
-# A pipe in place of a file must not block the open.
+# Opening a pipe in place of a file must not block.
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 class FileBlobs:
-    """One file per blob, all in one folder; modern file systems handle that well."""
+    """One file per blob, all in one folder. Modern file systems handle large folders well."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -90,7 +90,7 @@ class FileBlobs:
     def walk(self) -> Iterator[BlobFact]:
         for entry in self._entries():
             if _NAME.match(entry.name) and entry.is_file(follow_symlinks=False):
-                with suppress(FileNotFoundError):  # It was deleted meanwhile.
+                with suppress(FileNotFoundError):  # The file was deleted in the meantime.
                     seen = entry.stat(follow_symlinks=False)
                     yield BlobFact(entry.name, seen.st_size, int(seen.st_mtime * 1000))
 
@@ -128,7 +128,9 @@ class FileBlobs:
 
     @contextmanager
     def _lock_file(self, exclusive: bool) -> Generator[bool]:
-        """Yield whether the lock was acquired; only a shared lock is waited for."""
+        """Acquire the lock; yield True if it was acquired. A shared lock waits; an exclusive lock
+        does not.
+        """
         if fcntl is None:
             yield True
             return
@@ -153,7 +155,9 @@ class FileBlobs:
             os.close(handle)
 
     def _lock_to_read(self) -> int | None:
-        """Return the lock file of a read-only folder, or None: then no process deletes blobs."""
+        """Open the lock file of a read-only folder; return its descriptor. If there is no such
+        file, return None, because then no process deletes blobs.
+        """
         try:
             return os.open(self._prefix + "hold.lock", os.O_RDONLY)
         except OSError:
@@ -182,8 +186,8 @@ class FileDraft:
     def keep(self, name: str) -> None:
         place = self._blobs.path(name)
         try:
-            # Rename first: then one sync of the file usually covers the folder as well. The name is
-            # unknown to others until this returns.
+            # Rename before the sync, because then one sync of the file usually covers the folder as
+            # well. Other callers do not know the name until this method returns.
             os.rename(self._path, place)
             os.fsync(self._handle)
             self._close()
@@ -194,7 +198,7 @@ class FileDraft:
             raise from_os(error, place) from error
 
     def discard(self) -> None:
-        """Delete the draft, unless it was kept."""
+        """Delete the draft, unless it has become a blob."""
         self._close()
         with suppress(FileNotFoundError):
             os.unlink(self._path)

@@ -1,4 +1,4 @@
-"""Blobs in memory: a dictionary and one lock; lost when the process ends."""
+"""Blobs in memory: a dictionary and one lock. The blobs are lost when the process ends."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ class MemoryBlobs:
             yield not self._holds
 
     def close(self) -> None:
-        """Do nothing: there is nothing to close."""
+        pass
 
     def add(self, draft: _MemoryDraft, name: str, body: bytes) -> None:
-        """Turn a draft into a blob."""
+        """Turn a draft into a blob with a name."""
         with self._lock:
             if draft not in self._drafts:
                 raise Unavailable("the draft was deleted by a cleanup", "push again")

@@ -5,12 +5,12 @@
     parts/<draft>/<NNNNN>          the parts of a larger body, all but the last of OBJECT_PART_BYTES
     gone/<draft>                   empty: the draft was cleaned up and can no longer become a body
 
-The name of a body is known only at its end, and objects cannot be renamed. So a large body is
-several objects and one that names them; nothing is copied. There are no multipart uploads, so a
+The name of a body is known only after its last byte, and objects cannot be renamed. So a large body
+is several objects and one that names them; nothing is copied. Multipart uploads are not used, so a
 crash leaves only objects, which `tidy` finds.
 
-Rule: keeping a draft first names it and then checks whether it is gone; a cleanup first marks it as
-gone and then checks whether it has a name. So one of the two sees the other.
+Rule: to keep a draft, first name it and then check whether it is gone. To clean up a draft, first
+mark it as gone and then check whether it has a name. So at least one of the two notices the other.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from contextrelay.errors import Broken, Full, Invalid, RelayError, Unavailable
 from contextrelay.limits import CHUNK_BYTES, MIB
 from contextrelay.store.blobs import BlobFact, Blobs
 
-# The part size of a body in an object store; a draft holds this much in memory.
+# The part size of a body in an object store, in bytes. A draft holds one part in memory.
 OBJECT_PART_BYTES = 8 * MIB
 OBJECT_RETRIES_MAX = 4
 LARGE_BLOBS_KNOWN_MAX = 10_000
@@ -42,10 +42,12 @@ _list: Callable[..., Any] = cast(Any, obstore).list
 
 BATCH = 1_000
 AGAIN_S_MAX = 15
-"""A request is not sent again after this long without an answer, because a caller waits for it."""
+"""The number of seconds after which a failed request is not sent again, because a caller waits for
+it.
+"""
 _REFUSED = (foreign.PermissionDeniedError, foreign.UnauthenticatedError)
 WORDS_CHARS_MAX = 300
-# A server that accepts a request and then stalls is detected by the read timeout.
+# The read timeout detects a server that accepts a request and then stalls.
 _CLIENT = {"timeout": "60 seconds", "connect_timeout": "5 seconds", "read_timeout": "10 seconds"}
 
 
@@ -56,7 +58,7 @@ def without_options(url: str) -> str:
 
 
 class ObjectBlobs:
-    """Blobs under a prefix of a bucket. The engine of the ledger stores the holds on them."""
+    """Blobs under a prefix of a bucket. Holds on these blobs are stored by the ledger's engine."""
 
     def __init__(self, url: str, keeper: Blobs, part_bytes: int = OBJECT_PART_BYTES) -> None:
         plain, _, query = url.partition("?")
@@ -88,7 +90,7 @@ class ObjectBlobs:
         """Check that the bucket is accessible.
 
         Raises:
-            Unavailable: the server is unreachable, refuses access, or has no such bucket.
+            Unavailable: the server is unreachable, denies access, or has no such bucket.
         """
         self._guard(lambda: next(iter(_list(self._store, "blobs", chunk_size=1)), None))
 
@@ -99,7 +101,8 @@ class ObjectBlobs:
             yield draft
         finally:
             if not draft.kept and draft.parts:
-                # tidy deletes it later; this must not hide another error.
+                # Ignore errors, so that they do not hide another error; `tidy` deletes the parts
+                # later.
                 with suppress(RelayError):
                     self.remove(draft.part_name(number) for number in range(draft.parts))
 
@@ -139,7 +142,7 @@ class ObjectBlobs:
                 return
             self._large.pop(name, None)
             self.remove([f"blobs/{name}"])
-            # The name goes first: a draft without a name is found by tidy.
+            # Delete the object with the name first, because `tidy` finds a draft without a name.
             for fact in self._listed(f"large/{name}"):
                 draft, _ = _parse_pointer(fact["path"])
                 self.remove([fact["path"]])
@@ -180,7 +183,7 @@ class ObjectBlobs:
     # Drafts
 
     def put(self, path: str, content: bytes) -> None:
-        """Create an object; one of the same size may exist because a reply was lost."""
+        """Create an object. After a lost reply, the object may already exist with the same size."""
         try:
             self._put(path, content)
         except foreign.AlreadyExistsError as error:
@@ -189,7 +192,9 @@ class ObjectBlobs:
                 raise Broken(f"{path} already exists with another size") from error
 
     def _put(self, path: str, content: bytes) -> None:
-        """Upload an object, again if the connection was cut: obstore does not always retry."""
+        """Upload an object. If the connection was cut, upload it again, because obstore does not
+        always retry.
+        """
         began_s = time.monotonic()
         for attempt in range(OBJECT_RETRIES_MAX + 1):
             try:
@@ -206,7 +211,9 @@ class ObjectBlobs:
             time.sleep(0.05 * 2**attempt)
 
     def name(self, name: str, draft: str, size_bytes: int) -> bool:
-        """Turn a complete draft into the blob of that name; return False if that exists already."""
+        """Turn a complete draft into the blob with a name; return False if that blob already
+        exists.
+        """
         if next(self._listed(f"large/{name}"), None) is not None:
             return False
         pointer = f"large/{name}/{draft}-{size_bytes}"
@@ -229,7 +236,8 @@ class ObjectBlobs:
 
     def _remove(self, paths: list[str]) -> None:
         if paths:
-            # Deleting a missing object is an error in some stores, and other objects would remain.
+            # Some stores report an error for a missing object, and would not delete the other
+            # objects.
             with suppress(FileNotFoundError):
                 self._guard(lambda: obstore.delete(self._store, paths))
 
@@ -251,7 +259,7 @@ class ObjectBlobs:
             yield from page
 
     def _bytes(self, path: str, start: int, stop: int, chunk_bytes: int) -> Iterator[bytes]:
-        """Yield the bytes start:stop of an object; continue after a cut reply."""
+        """Yield the bytes start:stop of an object. If a reply is cut off, request the rest."""
         for attempt in range(OBJECT_RETRIES_MAX + 1):
             asked_s = time.monotonic()
             try:
@@ -332,7 +340,7 @@ def _part_name(draft: str, number: int) -> str:
 
 
 def _parse_pointer(path: str) -> tuple[str, int]:
-    """Return the draft named by an entry under large/, and its size."""
+    """Return the draft and the size in the path of an object under large/."""
     draft, _, size_bytes = path.rpartition("/")[2].partition("-")
     return draft, int(size_bytes)
 
@@ -352,7 +360,7 @@ def _was_cut(error: BaseException | None) -> bool:
 def _convert_error(error: Exception, address: str) -> RelayError:
     words = " ".join(str(error).partition("Debug source")[0].split())[:WORDS_CHARS_MAX]
     place = f"{address}: {words}"
-    # A refused list is a generic error with this text.
+    # obstore raises a generic error with this text if listing objects is not allowed.
     is_refused = "403 Forbidden" in words or "401 Unauthorized" in words
     if is_refused or isinstance(error, _REFUSED):
         return Unavailable(

@@ -20,10 +20,10 @@ from msgspec import Struct
 from contextrelay.errors import Unavailable
 
 COMMIT_ID_KEPT_S = 600
-"""How long an engine remembers a commit by its id."""
+"""The number of seconds for which an engine remembers a commit by its id."""
 
 ONLY = "-"
-"""The key of a row that is the only one of its kind. A key is never empty."""
+"""The key of a row that is the only one of its kind in a log. A key is never empty."""
 
 
 class Fact(Struct, frozen=True, gc=False):
@@ -34,7 +34,9 @@ class Fact(Struct, frozen=True, gc=False):
 
 
 class Row(Struct, frozen=True, gc=False):
-    """One named value of a log. A body of None deletes it; `due_ms` puts it on the due list."""
+    """A value of a log under a kind and a key. A body of None deletes the row; `due_ms` puts it on
+    the due list.
+    """
 
     kind: str
     key: str
@@ -43,9 +45,9 @@ class Row(Struct, frozen=True, gc=False):
 
 
 class Write(Struct, frozen=True):
-    """Changes to one log, applied only if the log's head is `expect`.
+    """Changes to one log. With `expect`, they are applied only if that is the head of the log.
 
-    `after` is the newest fact of the log that the writer knows: an engine that may lose facts
+    `after` is the newest fact of the log that the writer knows. An engine that may lose facts
     (`may_lose`) also refuses the changes if the newest fact differs.
     """
 
@@ -57,7 +59,7 @@ class Write(Struct, frozen=True):
 
 
 class Stale(Exception):
-    """The head of a log was not the expected one; nothing of the commit was applied."""
+    """Raised if the head of a log was not the expected one; nothing of the commit was applied."""
 
     def __init__(self, log: str, head: int) -> None:
         super().__init__(f"the head of {log} is {head}")
@@ -66,10 +68,10 @@ class Stale(Exception):
 
 
 def heads_after(writes: Sequence[Write], heads: Mapping[str, int]) -> list[int]:
-    """Return the head of each write's log after it, given the heads before the first.
+    """Return the head of each write's log after the write, given the heads before the first write.
 
     Raises:
-        Stale: a write's `expect` does not hold.
+        Stale: the `expect` of a write is not the head of its log.
     """
     moved: dict[str, int] = {}
     after: list[int] = []
@@ -83,16 +85,16 @@ def heads_after(writes: Sequence[Write], heads: Mapping[str, int]) -> list[int]:
 
 
 class RecentCommits:
-    """The ids of recent commits, for engines that end with their process."""
+    """The ids of recent commits, for engines whose content is lost when the process ends."""
 
     def __init__(self) -> None:
         self._heads: OrderedDict[bytes, tuple[float, list[int] | None]] = OrderedDict()
 
     def find(self, id: bytes) -> list[int] | None:
-        """Return the heads of a commit that was applied, or None if it is new.
+        """Return the heads of a commit that was applied, or None if the commit is new.
 
         Raises:
-            Unavailable: `settle` has refused it.
+            Unavailable: `settle` has refused the commit.
         """
         if id not in self._heads:
             return None
@@ -107,30 +109,34 @@ class RecentCommits:
             self._heads.popitem(last=False)
 
     def settle(self, id: bytes, now_s: float) -> list[int] | None:
-        """Return the heads of a commit that was applied; refuse any other from now on."""
+        """Return the heads of the commit with an id if it was applied; otherwise refuse it from now
+        on.
+        """
         if id not in self._heads:
             self.keep(id, None, now_s)
         return self._heads[id][1]
 
 
-# The write lock: while it is set, only the holder of its token writes. It is stored in the ledger
-# itself, so every process and server obeys it, and a crash does not release it.
+# The write lock: while it is set, only the holder of its token writes. It is stored in the ledger,
+# so every process and server obeys it, and a crash does not release it.
 
 LOCK_LOG = "restore"
 LOCK_KIND = "lock"
 PLACE_KIND = "blobs"
-"""A row of the same log: the address of a store's blobs, if they are not in the ledger's engine."""
+"""The kind of a row in LOCK_LOG: the address of a store's blobs, if they are not in the ledger's
+engine.
+"""
 UNLOCKED = b""
-"""The token of an unlocked ledger."""
+"""The lock token of an unlocked ledger."""
 
-# Not an argument of commit, trim and drop: only a restore has a token, and every view of a ledger
-# would have to pass it on.
+# The token is not an argument of commit, trim and drop, because only a restore has a token, and
+# every view of a ledger would have to pass it on.
 _token: ContextVar[bytes] = ContextVar("token", default=UNLOCKED)
 
 
 @contextmanager
 def lock_token(token: bytes) -> Generator[None]:
-    """Write with this lock token during the block."""
+    """Do the writes in the block with a lock token."""
     before = _token.set(token)
     try:
         yield
@@ -139,7 +145,7 @@ def lock_token(token: bytes) -> Generator[None]:
 
 
 def current_token() -> bytes:
-    """Return the caller's lock token; UNLOCKED except during a restore."""
+    """Return the caller's lock token. It is UNLOCKED except during a restore."""
     return _token.get()
 
 
@@ -147,11 +153,13 @@ class Reads(Protocol):
     """The read operations of a ledger."""
 
     def last(self, log: str) -> int:
-        """Return the seq of the newest fact ever written to a log, trimmed or not; 0 if none."""
+        """Return the seq of the newest fact ever written to a log, even if it was trimmed; 0 if
+        there is none.
+        """
         ...
 
     def read(self, log: str, after: int, limit: int) -> list[Fact]:
-        """Return facts with seq > after, in order, at most `limit`."""
+        """Return at most `limit` facts with seq > after, in order."""
         ...
 
     def get(self, log: str, kind: str, key: str) -> bytes | None:
@@ -159,11 +167,15 @@ class Reads(Protocol):
         ...
 
     def get_each(self, logs: Sequence[str], kind: str, key: str) -> list[bytes | None]:
-        """Return the same row of each of these logs in one read."""
+        """Return the body of the same row in each of several logs, in one read; None where it is
+        missing.
+        """
         ...
 
     def rows(self, log: str, kind: str, after: str, limit: int) -> list[Row]:
-        """Return rows of one kind with key > after ("" for all), ordered by UTF-8 bytes."""
+        """Return at most `limit` rows of one kind with key > after ("" for all), ordered by UTF-8
+        bytes.
+        """
         ...
 
     def kinds(self, log: str) -> list[str]:
@@ -171,14 +183,17 @@ class Reads(Protocol):
         ...
 
     def logs(self, prefix: str, after: str, limit: int) -> list[str]:
-        """Return names of logs that start with `prefix` and are > after, ordered by UTF-8 bytes.
+        """Return at most `limit` names of logs that start with `prefix` and are > after, ordered by
+        UTF-8 bytes.
 
         A log is listed while it has facts, rows or a trimmed head.
         """
         ...
 
     def due(self, now_ms: int, limit: int) -> list[tuple[str, Row]]:
-        """Return rows with due_ms <= now_ms with their logs, soonest first."""
+        """Return at most `limit` rows with due_ms <= now_ms, each with the name of its log, soonest
+        first.
+        """
         ...
 
 
@@ -191,13 +206,13 @@ class Ledger(Reads, Protocol):
     """Whether a fail-over may revert unconfirmed facts that were already read."""
 
     def commit(self, *writes: Write, id: bytes = b"") -> list[int]:
-        """Apply all writes or none, durably; return the head of each write's log after it.
+        """Apply all writes or none, durably; return the head of each write's log after the write.
 
-        A write sees those before it in the same commit. With an `id`, which is kept for
+        A write sees the writes before it in the same commit. With an `id`, which is remembered for
         COMMIT_ID_KEPT_S, a commit that is sent twice is applied once.
 
         Raises:
-            Stale: a write's `expect` did not hold; nothing was applied.
+            Stale: the `expect` of a write was not the head of its log; nothing was applied.
             Unavailable: no reply came in time; `applied` tells whether the commit was applied.
         """
         ...
@@ -205,83 +220,86 @@ class Ledger(Reads, Protocol):
     def applied(self, id: bytes) -> list[int] | None:
         """Return the heads of the commit with this id, or None if it was not applied.
 
-        After None that commit is refused, so that a request still on its way changes nothing.
+        If None was returned, the commit is refused from then on, so that a request that arrives
+        late changes nothing.
         """
         ...
 
     def confirm(self, log: str) -> None:
-        """Wait until everything readable in a log is as durable as a commit.
+        """Wait until everything that can be read in a log is as durable as a commit.
 
-        For a caller that answers with stored facts or rows instead of writing them. It must read
-        them after this: a fail-over between the read and the confirmation may have removed them.
+        This is for a caller that answers with stored facts or rows instead of writing them. The
+        caller must read them after this call, because a fail-over before the confirmation may have
+        removed them.
         """
         ...
 
     def trim(self, log: str, before: int) -> None:
         """Delete facts with seq < before.
 
-        The head never moves back; if it is lower, it moves to before - 1.
+        The head of the log never moves back. If it is lower than before - 1, it moves there.
         """
         ...
 
     def drop(self, log: str, expect: int) -> None:
-        """Delete a whole log, its rows and its head, if its head is `expect`.
+        """Delete a whole log, its rows and its head, if the head is `expect`.
 
         Raises:
-            Stale: its head is different.
+            Stale: the head of the log is different.
         """
         ...
 
     def locked_by(self) -> bytes:
         """Return the token of the ledger's lock, or UNLOCKED.
 
-        While it is locked, `commit`, `trim` and `drop` raise Unavailable for all others. Counters
-        are not content: `tally` still works.
+        While the ledger is locked, `commit`, `trim` and `drop` raise Unavailable for callers
+        without the token. Counters are not content: `tally` still works.
         """
         ...
 
     def swap_lock(self, old: bytes, new: bytes) -> bool:
         """Lock the ledger, take over its lock, or unlock it, if the current token is `old`.
 
-        The change is durable. Once this returns, writes with another token than `new` are refused.
-        Return False, without a change, if the token was different.
+        The change is durable. After it, writes with another token than `new` are refused. Return
+        False, without a change, if the current token is different.
         """
         ...
 
     def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
-        """Add amounts to the counters of that name and return all of them; {} only reads."""
+        """Add amounts to the counters of a name and return all its counters; {} only reads."""
         ...
 
     def tally_all(self, sums: Mapping[str, Mapping[str, int]]) -> None:
-        """Add amounts to the counters of several names, to all or to none."""
+        """Add amounts to counters of several names, either to all of them or to none."""
         ...
 
     def tallies(self) -> Iterator[str]:
-        """Yield the names that have counters, in no order; one may occur twice."""
+        """Yield the names that have counters, in arbitrary order; a name may occur twice."""
         ...
 
     def listen(self, callback: Callable[[str | None], None]) -> Callable[[], None]:
         """Call `callback(log)` after facts were written to a log, by this or another process.
 
-        A call is a hint: it may come late, twice, needlessly, or with None ("some log"), and from
-        any thread. The returned function ends the subscription.
+        A call is only a hint: it may come late, twice, needlessly, or with None ("some log"), and
+        from any thread. Return a function that ends the subscription.
         """
         ...
 
     def contention_lock(self) -> AbstractContextManager[None]:
         """Make other callers of this method wait during the block, if the engine can.
 
-        For a writer that lost a race and tries again: without it, many callers that read, change
-        and write one log make each other fail. It is not a safeguard; `expect` is.
+        This is for a writer that lost a race and tries again. Without the lock, many callers that
+        read, change and write the same log make each other fail. Correctness depends on `expect`,
+        not on this lock.
         """
         ...
 
     def failover_deadline(self) -> AbstractContextManager[None]:
-        """Limit the time for hiding a fail-over to one period for all calls in the block."""
+        """Limit the total time for which all calls in the block hide a fail-over."""
         ...
 
     def snapshot(self) -> AbstractContextManager[Reads]:
-        """Yield a snapshot, if the engine has them; else a live view."""
+        """Yield a snapshot, or a live view if the engine has no snapshots."""
         ...
 
     def check(self) -> list[str]:
@@ -289,5 +307,5 @@ class Ledger(Reads, Protocol):
         ...
 
     def close(self) -> None:
-        """Close everything; a second call does nothing."""
+        """Close the ledger and its connections; a second call does nothing."""
         ...

@@ -1,4 +1,4 @@
-"""The ledger in memory: dictionaries, sorted lists and one lock; lost when the process ends.
+"""The ledger in memory: dictionaries, sorted lists and one lock. It is lost when the process ends.
 
 Rule: a snapshot is a shallow copy. A log is copied only when it is first written after a snapshot
 was taken (`born` tells), so that a snapshot is cheap and blocks no writer.
@@ -27,7 +27,7 @@ from contextrelay.store.ledger import (
 
 
 class _MemoryReads:
-    """The reads, one at a time."""
+    """The read operations, which run one at a time."""
 
     def __init__(self) -> None:
         self._lock = RLock()
@@ -99,7 +99,7 @@ class MemoryLedger(_MemoryReads):
             return self._commits.settle(id, time.monotonic())
 
     def confirm(self, log: str) -> None:
-        """Do nothing: readable facts are durable."""
+        """Do nothing, because facts that can be read are durable."""
 
     def trim(self, log: str, before: int) -> None:
         with self._lock:
@@ -190,7 +190,7 @@ class MemoryLedger(_MemoryReads):
         self._shut(write.log)
 
     def _open(self, log: str) -> _Log:
-        """Return the log for writing: a new one, or a copy if a snapshot shows the old one."""
+        """Return a log for writing: a new log, or a copy if a snapshot uses the existing one."""
         entry = self._tables.by_name.get(log)
         if entry is None:
             entry = _Log(self._views_taken)
@@ -202,7 +202,7 @@ class MemoryLedger(_MemoryReads):
         return entry
 
     def _shut(self, log: str) -> None:
-        """Delete a log that is empty."""
+        """Delete a log if it is empty."""
         entry = self._tables.by_name[log]
         if entry.head == 0 and not entry.kinds:
             self._forget_log(log)
@@ -217,7 +217,8 @@ class MemoryLedger(_MemoryReads):
             del self._tables.by_due[bisect_left(self._tables.by_due, place)]
 
     def _announce(self, logs: Mapping[str, None]) -> None:
-        # Outside the lock: a listener may read, or wait for another thread that does.
+        # Call listeners outside the lock, because a listener may read, or wait for another thread
+        # that does.
         with self._lock:
             listeners = list(self._listeners.values())
         for log in logs:
@@ -226,7 +227,7 @@ class MemoryLedger(_MemoryReads):
 
 
 class _Log:
-    """One log: facts numbered from `trimmed` + 1, and rows with their sorted keys, by kind."""
+    """A log: facts numbered from `trimmed` + 1, and rows with their sorted keys, by kind."""
 
     __slots__ = ("born", "facts", "keys", "kinds", "trimmed")
 

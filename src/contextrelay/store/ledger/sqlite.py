@@ -51,8 +51,8 @@ from contextrelay.store.ledger.sqlite_schema import (
 from contextrelay.store.ledger.sqlite_writes import STATEMENTS_KEPT, Transaction, transaction
 from contextrelay.store.write_lock import ContentionLock, Turns
 
-# The write-ahead log is checkpointed after this many pages of 4 KiB: keys are random, and a page
-# that was written several times is then copied once.
+# The number of pages of 4 KiB after which the write-ahead log is checkpointed. Keys are random, so
+# a large number means that a page written several times is copied only once.
 CHECKPOINT_PAGES = 4_000
 
 
@@ -84,7 +84,7 @@ def connect(path: Path) -> sqlite3.Connection:
         cached_statements=STATEMENTS_KEPT,
     )
     try:
-        # FULL: with NORMAL a power loss can lose acknowledged commits.
+        # Use FULL, because with NORMAL a power loss can lose acknowledged commits.
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     except BaseException:
@@ -110,7 +110,7 @@ class SqliteLedger(SqliteReads):
         self._commits = RecentCommits()
         self._is_closed = False
         self._file: ReadOnlyFile | None = None
-        """How the file is read if it cannot be written."""
+        """Says how to read the file if it cannot be written; None if it can."""
         self._generation = 0
         if path.exists() and path.stat().st_size and not is_writable(path):
             self._open_read_only()
@@ -126,7 +126,8 @@ class SqliteLedger(SqliteReads):
         path = self._path
         try:
             make_folder(path.parent)
-            # Created here with private permissions: SQLite gives its other files the same.
+            # Create the file here with private permissions, because SQLite gives its other files
+            # the same permissions.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             self._turns: Turns | None = Turns(path.parent)
             self._contention_lock: ContentionLock | None = ContentionLock(path.parent)
@@ -147,9 +148,10 @@ class SqliteLedger(SqliteReads):
             self._writer = self._new_connection()
             version = version_of(self._writer)
             if version != SCHEMA_VERSION:
-                # Upgrade, or refuse, a copy.
+                # Upgrade a copy of the file. If its schema is too new, this raises an error.
                 self._writer.close()
-                self._original = self._file  # Keep the copy as long as this object.
+                # Keep the original open, because the copy exists as long as this object.
+                self._original = self._file
                 copied = self._original.copy()
                 self._writer = self._connect(copied)
                 migrate(self._writer, copied, migrations())
@@ -181,7 +183,7 @@ class SqliteLedger(SqliteReads):
                 connection.close()
 
     def _leave_old_files(self, file: ReadOnlyFile) -> None:
-        """Close connections to files that have been replaced."""
+        """Close idle connections to files that have been replaced."""
         try:
             generation = file.refresh()
         except OSError as error:
@@ -284,21 +286,24 @@ class SqliteLedger(SqliteReads):
         return self._queue.run(change, None if any_token else current_token())
 
     def _try_group(self, group: list[Ticket[Change]]) -> bool:
-        """Do a group's changes in one transaction; if it fails, each member gets the error."""
+        """Do a group's changes in one transaction. If that fails, set the error of each member and
+        return False.
+        """
         try:
             assert self._turns is not None, "a read-only store cannot be changed"
             with self._turns, transaction(self._writer) as begun:
                 for ticket in group:
                     ticket.error = None
-                    # Read in the transaction: the ledger cannot be locked between this and the
-                    # write.
+                    # Read the token in the transaction, so that the ledger cannot be locked between
+                    # this check and the write.
                     if ticket.token is not None and ticket.token != begun.locked_by():
                         ticket.error = file_errors.locked()
                         continue
                     try:
                         ticket.answer = ticket.change(begun)
                     except Stale as stale:
-                        # Checked before any of it is gathered: the other commits remain valid.
+                        # A change is checked before any of it is gathered, so the other commits
+                        # remain valid.
                         ticket.error = stale
                 if begun.news:
                     sqlite_notifications.add(begun.connection, self._writer_name, begun.news)
@@ -331,19 +336,22 @@ class SqliteLedger(SqliteReads):
             callback(log)
 
     def _poll(self, news: sqlite_notifications.NotificationReader) -> None:
-        """Detect commits of other processes: they change the writer connection's data version."""
+        """Detect commits of other processes, which change the data version of the writer
+        connection.
+        """
         seen: int | None = None
         while not self._is_closed:
             version = self._data_version()
             if version is not None and version != seen:
-                with suppress(RelayError):  # The store was closed, or other callers report it.
+                # Either the store was closed, or other callers report the error.
+                with suppress(RelayError):
                     for log in news.logs(self._writer_name):
                         self._announce(log)
                     seen = version
             time.sleep(LISTEN_POLL_S if self._listeners else LISTEN_POLL_S * 20)
 
     def _data_version(self) -> int | None:
-        # A running commit is followed by another check soon.
+        # If a commit is running, skip this check; the next one follows soon.
         with self._queue.between_commits(wait=False) as is_free, suppress(sqlite3.Error):
             if is_free and not self._is_closed:
                 return self._writer.execute("PRAGMA data_version").fetchone()[0]
@@ -391,8 +399,11 @@ class SqliteLedger(SqliteReads):
             self._contention_lock.close()
 
     def reopen_after_fork(self) -> None:
-        """Abandon the parent's connections and open new ones: SQLite forbids sharing them."""
-        # Kept forever: dropping them would close them, and that may checkpoint under the parent.
+        """Abandon the connections of the parent process and open new ones, because SQLite forbids
+        sharing them.
+        """
+        # Keep these connections forever. Dropping them would close them, which may checkpoint while
+        # the parent uses the file.
         _parents_connections.extend((self._writer, *self._idle))
         self._queue = CommitQueue[Change](self._try_group)
         self._idle = deque()
@@ -400,7 +411,8 @@ class SqliteLedger(SqliteReads):
         self._listeners = []
         self._writer_name = sqlite_notifications.new_writer()
         if not self._is_closed:
-            # While the parent's files are open here, its locks outlive it in this process.
+            # Close the lock files. While the parent's files are open in this process, the parent's
+            # locks outlive the parent.
             self._close_turns()
             if self._file is not None:
                 self._writer = self._new_connection()

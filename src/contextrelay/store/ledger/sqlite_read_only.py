@@ -26,18 +26,19 @@ _READ_AS_IT_IS = "?mode=ro"
 _READ_AS_FIXED = "?mode=ro&immutable=1"
 
 Seen = tuple[tuple[int, int, int] | None, ...]
-"""Inode, size and time of the file and its `-wal`; inode of its `-shm`. None if it does not exist.
+"""Inode, size and time of the file and of its `-wal`, and the inode of its `-shm`; None for a
+missing file.
 """
 
 
 def is_writable(path: Path) -> bool:
-    """Return True if a file, existing or not, and SQLite's other files can be written."""
+    """Return True if a file, which may not exist yet, and SQLite's files beside it are writable."""
     is_file_writable = not path.exists() or os.access(path, os.W_OK)
     return is_file_writable and os.access(path.parent, os.W_OK)
 
 
 class ReadOnlyFile:
-    """The current way of opening such a file."""
+    """Finds out how to open a read-only SQLite file in its current state."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -45,7 +46,7 @@ class ReadOnlyFile:
         self._seen: Seen | None = None
         self._url = ""
         self.generation = 0
-        """Incremented when the files were replaced: older connections are then useless."""
+        """Incremented when the files were replaced, so that older connections must not be used."""
 
     def refresh(self) -> int:
         """Check the files; return the current generation."""
@@ -62,7 +63,7 @@ class ReadOnlyFile:
             url = self._chosen()
             if (
                 self._fingerprints() == before
-            ):  # Otherwise it was changed during the check or the copy.
+            ):  # If the fingerprints differ, the files were changed during the check or the copy.
                 self._url = url
                 self._seen = self._fingerprints()
                 return
@@ -73,7 +74,9 @@ class ReadOnlyFile:
         return _connect(self._url)
 
     def copy(self) -> Path:
-        """Copy the file and its `-wal` to a temporary folder, deleted when this process ends."""
+        """Copy the file and its `-wal` to a temporary folder, which is deleted when this process
+        ends; return the path of the copy.
+        """
         import tempfile
 
         folder = Path(tempfile.mkdtemp(prefix="relay-read-only-"))
@@ -87,7 +90,7 @@ class ReadOnlyFile:
     def _fingerprints(self) -> Seen:
         seen = [_fingerprint(f"{self._path}{end}") for end in ("", "-wal", "-shm")]
         if self._url.endswith(_READ_AS_IT_IS):
-            # SQLite itself sees the writes of others, unless the files are replaced.
+            # SQLite notices the writes of other processes, unless the files are replaced.
             return tuple(None if each is None else (each[0], 0, 0) for each in seen)
         shm = seen[2]
         return (*seen[:2], None if shm is None else (shm[0], 0, 0))
@@ -134,5 +137,5 @@ def _fingerprint(path: str) -> tuple[int, int, int] | None:
 
 
 def _remove(folder: Path, pid: int) -> None:
-    if os.getpid() == pid:  # A child process leaves it to its parent.
+    if os.getpid() == pid:  # A child process leaves the folder to its parent.
         shutil.rmtree(folder, ignore_errors=True)

@@ -21,19 +21,20 @@ GET_EACH = """SELECT log, body FROM row
               WHERE log IN (SELECT value FROM json_each(?)) AND kind = ? AND key = ?"""
 ROWS = """SELECT key, body, due_ms FROM row
           WHERE log = ? AND kind = ? AND key > ? ORDER BY key LIMIT ?"""
-# Seek from one kind to the next, however many rows the kinds have.
+# Seek from one kind to the next, so that the time does not depend on the number of rows.
 NEXT_KIND = "SELECT min(kind) FROM row WHERE log = ? AND kind > ?"
 NEXT_LOG = """SELECT min(log) FROM (SELECT min(log) AS log FROM fact WHERE log >= ?1
                                     UNION ALL SELECT min(log) FROM row WHERE log >= ?1
                                     UNION ALL SELECT min(log) FROM trimmed WHERE log >= ?1)"""
 DUE = "SELECT log, kind, key, body, due_ms FROM row WHERE due_ms <= ? ORDER BY due_ms LIMIT ?"
 
-# Python cannot decode every error of SQLite: one that quotes a damaged schema may not be UTF-8.
+# Python cannot decode every error text of SQLite: a text that quotes a damaged schema may not be
+# UTF-8.
 FOREIGN = (sqlite3.Error, UnicodeDecodeError)
 
 
 class SqliteReads:
-    """The reads, over any connection that `_ask` finds."""
+    """The read operations, over any connection that `_ask` finds."""
 
     def _ask(self, sql: str, values: tuple[object, ...]) -> list[Any]:
         raise NotImplementedError
@@ -57,7 +58,7 @@ class SqliteReads:
         return [Row(kind, key, body, due_ms) for key, body, due_ms in found]
 
     def confirm(self, log: str) -> None:
-        """Do nothing: readable facts are durable."""
+        """Do nothing, because facts that can be read are durable."""
 
     def kinds(self, log: str) -> list[str]:
         kinds: list[str] = []
@@ -67,7 +68,7 @@ class SqliteReads:
 
     def logs(self, prefix: str, after: str, limit: int) -> list[str]:
         names: list[str] = []
-        # The text after `after` in byte order is `after` with a NUL.
+        # The first text after `after` in byte order is `after` with a NUL appended.
         start = prefix if after < prefix else after + "\0"
         while len(names) < limit:
             name: str | None = self._ask(NEXT_LOG, (start,))[0][0]
@@ -100,11 +101,13 @@ class SqliteSnapshot(SqliteReads):
 
 
 def translate(error: Exception, path: Path) -> RelayError:
-    """Convert an error of SQLite into our own, with the file and the next step."""
+    """Convert an error of SQLite to a Context Relay error with the path of the file and the next
+    step.
+    """
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
-    if code == sqlite3.SQLITE_IOERR_SHMSIZE:  # There is no room for the shared memory file.
+    if code == sqlite3.SQLITE_IOERR_SHMSIZE:  # There is no room for SQLite's shared memory file.
         return file_errors.no_room(path, error)
-    # A primary code is the low byte of SQLite's extended ones.
+    # The primary code is the low byte of an extended code of SQLite.
     return _BY_CODE.get(code & 0xFF, file_errors.damaged)(path, error)
 
 

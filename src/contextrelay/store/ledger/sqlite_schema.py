@@ -1,6 +1,6 @@
-"""The SQLite engine's schema: numbered steps, and the upgrade from any of them to the newest.
+"""The SQLite engine's schema: numbered steps, and the upgrade from any step to the newest.
 
-Rule: a migration is a new file in schema/; an old one is never edited.
+Rule: a migration is a new file in schema/; an existing file is never edited.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 
 def migrations(folder: Path = SCHEMA_FOLDER) -> list[str]:
-    """Return the steps from an empty file to the newest schema, oldest first."""
+    """Return the SQL of the steps from an empty file to the newest schema, oldest first."""
     return [path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.sql"))]
 
 
@@ -28,7 +28,7 @@ def migrate(connection: sqlite3.Connection, path: Path, steps: list[str]) -> Non
     """Upgrade a database to the newest schema, one transaction per step.
 
     Raises:
-        Broken: it was written by a newer version.
+        Broken: the database was written by a newer version.
     """
     if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
         connection.execute("PRAGMA journal_mode = WAL")
@@ -52,7 +52,9 @@ def migrate(connection: sqlite3.Connection, path: Path, steps: list[str]) -> Non
 
 
 def _statements(script: str) -> Iterator[str]:
-    """Split a script, because executescript would end the transaction around it."""
+    """Yield the statements of a script. executescript is not used, because it would end the
+    transaction.
+    """
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line
@@ -60,4 +62,4 @@ def _statements(script: str) -> Iterator[str]:
             yield statement
             statement = ""
     if statement.strip():
-        yield statement  # A last statement without its semicolon.
+        yield statement  # The last statement may have no semicolon.

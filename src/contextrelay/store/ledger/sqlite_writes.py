@@ -1,10 +1,10 @@
 """Writes of the SQLite engine: gathered per transaction, and done in few statements.
 
-After every statement other threads may run, and the next statement waits for them: with one per
-row, a large commit would wait a hundred times.
+After every statement other threads may run, and the next statement waits for them. With one
+statement per row, a large commit would wait a hundred times.
 
 Rule: a commit is refused before any of it is gathered, so that the others of its group remain
-valid. A read of the database that has to see gathered writes flushes first.
+valid. A read of the database that has to see gathered writes calls `flush` first.
 """
 
 from __future__ import annotations
@@ -19,23 +19,24 @@ from typing import Any
 from contextrelay.store.ledger import LOCK_KIND, LOCK_LOG, ONLY, UNLOCKED, Write, heads_after
 from contextrelay.store.ledger.sqlite_reads import GET
 
-# Each of these takes several entries at once.
+# Each of these statements takes several entries at once.
 APPEND = "INSERT INTO fact (log, seq, body) VALUES {}"
 PUT = "INSERT OR REPLACE INTO row (log, kind, key, body, due_ms) VALUES {}"
 DELETE = "DELETE FROM row WHERE log = ? AND kind = ? AND key = ?"
-# The heads of the logs that have one; each by a seek, however long the log is.
+# Return the heads of those logs that have one; each is found by a seek, however long the log is.
 HEADS = """WITH asked (log) AS (VALUES {})
            SELECT log, coalesce((SELECT max(seq) FROM fact WHERE fact.log = asked.log),
                                 (SELECT seq FROM trimmed WHERE trimmed.log = asked.log)) AS head
            FROM asked WHERE head IS NOT NULL"""
 
-# The sizes of statements in entries: each size is one more statement to prepare and cache.
+# The numbers of entries per statement. They are few, because each number is one more statement to
+# prepare and cache.
 _ENTRIES_MAX = 64
 STATEMENTS_KEPT = 4 * _ENTRIES_MAX
 
 
 class Transaction:
-    """A write transaction and the heads known in it."""
+    """A write transaction and the heads of logs that were read in it."""
 
     __slots__ = ("_facts", "_rows", "connection", "heads", "known_lock", "news")
 
@@ -61,10 +62,10 @@ class Transaction:
         return self.heads[log]
 
     def write_each(self, writes: Sequence[Write]) -> list[int]:
-        """Do writes in order and return their logs' heads.
+        """Do writes in order and return the head of each write's log.
 
         Raises:
-            Stale: an `expect` does not match; none is done.
+            Stale: the `expect` of a write is not the head of its log; none of the writes is done.
         """
         self._learn_heads(dict.fromkeys(write.log for write in writes))
         heads = heads_after(writes, self.heads)
@@ -90,7 +91,7 @@ class Transaction:
             self.heads.update(self.connection.execute(sql, values))
 
     def flush(self) -> None:
-        """Write what was gathered."""
+        """Send the gathered writes to the database."""
         execute = self.connection.execute
         for sql, values in _statements(APPEND, self._facts):
             execute(sql, values)
@@ -109,7 +110,7 @@ class Transaction:
 def _statements(
     template: str, entries: Sequence[tuple[Any, ...]]
 ) -> Generator[tuple[str, tuple[Any, ...]]]:
-    """Yield the statements that take all entries, each with its values."""
+    """Yield the statements that write all entries, each with its values."""
     for start in range(0, len(entries), _ENTRIES_MAX):
         some = entries[start : start + _ENTRIES_MAX]
         yield _spelled(template, len(some[0]), len(some)), tuple(chain.from_iterable(some))

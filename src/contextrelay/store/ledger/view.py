@@ -1,4 +1,4 @@
-"""A ledger that delegates to another one; a view overrides what it changes."""
+"""Ledgers that delegate to another ledger; a view overrides the methods that it changes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ReadsView:
 
 
 class LedgerView(ReadsView):
-    """Delegates everything to the wrapped ledger."""
+    """Delegates every method to the wrapped ledger."""
 
     def __init__(self, inner: Ledger) -> None:
         super().__init__(inner)
@@ -98,7 +98,7 @@ class LedgerView(ReadsView):
 
 
 class SettledLedger(LedgerView):
-    """A ledger whose commits have a known outcome: after a lost reply it asks the engine."""
+    """A ledger whose commits have a known outcome: after a lost reply, it asks the engine."""
 
     @property
     def inner(self) -> Ledger:

@@ -1,1 +1,1 @@
-"""The PostgreSQL engine: the ledger, its blobs, and their shared client."""
+"""The PostgreSQL engine: the ledger, its blobs, and the client that they share."""

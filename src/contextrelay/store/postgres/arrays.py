@@ -1,7 +1,7 @@
-"""PostgreSQL arrays in binary format, packed here, so that large ones are cheap to send.
+"""PostgreSQL arrays in binary format, packed here, so that large arrays are cheap to send.
 
-psycopg inspects every entry of a list to choose a type, so a statement is sent with many types,
-each prepared separately. These classes have one type each.
+psycopg inspects every entry of a list to choose a type, so that a statement is sent with many
+types, and prepared separately for each. Each of these classes has one fixed type.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from psycopg import adapters
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
 
-# Dimensions, whether there are NULLs, type of entries, count, first index.
+# The header of an array: dimensions, whether there are NULLs, type of entries, count, first index.
 _HEAD = Struct(">iiIii")
 _LENGTH = Struct(">i")
 _INT = Struct(">ii")
@@ -23,19 +23,19 @@ _TEXT_OID, _INT_OID, _BIGINT_OID, _BYTES_OID = 25, 23, 20, 17
 
 
 class TextArray(bytes):
-    """A text[]."""
+    """A PostgreSQL array of type text[]."""
 
 
 class Ints(bytes):
-    """An int[]."""
+    """A PostgreSQL array of type int[]."""
 
 
 class Bigints(bytes):
-    """A bigint[]."""
+    """A PostgreSQL array of type bigint[]."""
 
 
 class Bodies(bytes):
-    """A bytea[]."""
+    """A PostgreSQL array of type bytea[]."""
 
 
 def texts(values: Iterable[str]) -> TextArray:

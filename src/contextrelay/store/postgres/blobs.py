@@ -3,8 +3,8 @@
 Rule: a body without a name is a draft. A piece is written at its offset, so it may be sent twice,
 and its commit does not wait for the disk: a crash may lose pieces of a draft. So KEEP, whose commit
 syncs everything that it has read, names a draft only if all its bytes are present. The id of a
-draft is random: a sequence may repeat a number after a crash or a fail-over, and two drafts would
-mix.
+draft is random, because a sequence may repeat a number after a crash or a fail-over, and then two
+drafts would mix.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FIND = """SELECT id, size_bytes,
           FROM {store}.body AS found WHERE name = %b"""
 PIECE = """SELECT substring(bytes FROM (%b - start + 1)::int FOR %b::int) FROM {store}.piece
            WHERE body = %b AND start = %b"""
-# Nothing is locked if the first condition matches no row.
+# No lock is taken if the first condition matches no row.
 DELETE = """DELETE FROM {store}.body WHERE name = %b
             AND pg_try_advisory_xact_lock(1380273241, '{store}.body'::regclass::oid::int)"""
 MAY_DELETE = "SELECT pg_try_advisory_xact_lock(1380273241, '{store}.body'::regclass::oid::int)"
@@ -53,7 +53,7 @@ TIDY = """WITH gone AS (DELETE FROM {store}.body WHERE name IS NULL AND written_
 
 
 class PostgresBlobs:
-    """Blobs in the ledger's database. The creator of the client closes it."""
+    """Blobs in the ledger's database. The creator of the client closes the client."""
 
     def __init__(self, client: PostgresClient) -> None:
         self._client = client
@@ -65,8 +65,8 @@ class PostgresBlobs:
             yield draft
         finally:
             if not draft.kept:
-                # A draft that cannot be discarded now is deleted by tidy; this must not hide an
-                # error.
+                # Ignore errors, so that they do not hide another error. `tidy` deletes a draft that
+                # cannot be discarded now.
                 with suppress(Unavailable):
                     self._client.ask(DISCARD, (draft.id,))
 
@@ -111,10 +111,10 @@ class PostgresBlobs:
 
     @contextmanager
     def hold(self) -> Generator[None]:
-        """Keep blobs from being deleted.
+        """Keep blobs from being deleted during the block.
 
         Raises:
-            Unavailable: at the end, if the hold was interrupted.
+            Unavailable: raised after the block, if the hold was interrupted.
         """
         with self._client.transaction() as ask:
             ask(HOLD)
@@ -127,13 +127,13 @@ class PostgresBlobs:
             yield ask(MAY_DELETE)[0][0]
 
     def close(self) -> None:
-        """Do nothing: the creator of the client closes it."""
+        """Do nothing, because the creator of the client closes it."""
 
 
 class _PostgresDraft:
     def __init__(self, client: PostgresClient) -> None:
         self.kept = False
-        self.id = int.from_bytes(os.urandom(8)) >> 1  # A positive bigint.
+        self.id = int.from_bytes(os.urandom(8)) >> 1  # A positive number that fits in a bigint.
         client.ask(BEGIN, (self.id,))
         self._client = client
         self._size_bytes = 0
@@ -150,7 +150,7 @@ class _PostgresDraft:
         size_bytes = self._size_bytes
         values = (name, size_bytes, self.id, name, size_bytes, self.id, name, self.id)
         self.kept = bool(self._client.ask(KEEP, values))
-        # After a lost reply the same body is sent again: the first blob stays, this draft is
+        # After a lost reply the same body is sent again. The first blob stays, and this draft is
         # deleted.
         if not self.kept and not self._client.ask(FIND, (name,)):
             raise _lost_draft()

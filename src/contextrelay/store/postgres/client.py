@@ -1,9 +1,9 @@
 """The PostgreSQL client: connections for ledger and blobs, with error conversion and retries.
 
-Rule: a connection has no state between two statements, so that each may use another one, as
+Rule: a connection has no state between two statements, so that each may use another connection, as
 PgBouncer does in transaction mode. Statements are prepared only on direct connections. `ask`
-repeats a statement, so it is only for idempotent ones; `once` sends it at most once, and an
-Unavailable from it leaves open whether it was executed.
+repeats a statement, so it is only for idempotent statements. `once` sends a statement at most once;
+after an Unavailable from `once` it is unknown whether the statement was executed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from contextrelay.limits import BUSY_MS_MAX
 from contextrelay.store.postgres.error_mapping import is_passing, is_undone, translate
 from contextrelay.store.server_address import ENCODE, check_server
 
-# Connections of one process; PostgreSQL's default for all processes is 100.
+# The maximum number of connections of one process; PostgreSQL's default for all processes is 100.
 POSTGRES_CONNECTIONS_MAX = 16
 
 
@@ -37,12 +37,14 @@ Answer = TypeVar("Answer")
 Values = Sequence[object]
 
 FIRST_PAUSE_S = 0.05
-# With the pauses between them about 6 s: as long as a fail-over may take.
+# The number of attempts. With the pauses between them they take about 6 s, as long as a fail-over
+# may take.
 REPEATS_MAX = 7
 CONNECT_S_MAX = 5
-# A peer that acknowledges nothing for this long is dead; a connection that only listens has to ask.
+# A peer that acknowledges nothing for this long is considered dead. A connection that only listens
+# has to send something to notice this.
 UNANSWERED_MS_MAX = 10_000
-# How often a statement is sent before it is prepared.
+# The number of times that a statement is sent before it is prepared.
 PREPARE_AFTER = 3
 _PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,50}\Z")
 
@@ -60,12 +62,14 @@ def _check(url: str) -> None:
 
 
 def _options() -> set[str]:
-    """Return the options that libpq accepts in an address."""
+    """Return the names of the options that libpq accepts in an address."""
     return {each.keyword.decode() for each in Conninfo.get_defaults()} | {"ssl"}
 
 
 def is_direct(connection: Connection) -> bool:
-    """Return True if the connection is direct: a pooler reports a foreign process id."""
+    """Return True if a connection is direct. Behind a pooler, the process id is not that of the
+    server.
+    """
     found = connection.execute(b"SELECT pg_backend_pid()").fetchone()
     return found == (connection.info.backend_pid,)
 
@@ -86,7 +90,7 @@ class PostgresClient:
         for name in options.keys() - _options():
             hint = "omit it, or see docs/engines.md for the options"
             raise Invalid(f"unknown option in the store's address: {name[:40]!r}", hint)
-        # libpq does not decode a +.
+        # Use %20, because libpq does not decode a +.
         self._conninfo = f"{plain}?{urlencode(options, quote_via=quote)}" if options else plain
         self.address = without_password(url)
         self._idle: deque[Connection] = deque()
@@ -102,7 +106,9 @@ class PostgresClient:
         return self.address + ("" if self.prefix == "relay" else f"?prefix={self.prefix}")
 
     def ask(self, sql: str, values: Values = ()) -> list[Any]:
-        """Send an idempotent statement, again while the server is unreachable; return its rows."""
+        """Send an idempotent statement, and retry it while the server is unreachable; return its
+        rows.
+        """
         return self._repeat(lambda: self._send(sql, values), is_passing)
 
     def once(self, sql: str, values: Values = ()) -> list[Any]:
@@ -110,7 +116,7 @@ class PostgresClient:
         return self._repeat(lambda: self._send(sql, values, sent_once=True), is_undone)
 
     def connect(self) -> Connection:
-        """Return a dedicated connection, for use longer than one statement.
+        """Return a dedicated connection, for a caller that needs it for more than one statement.
 
         Raises:
             Unavailable: the server is unreachable or refuses the connection.
@@ -156,7 +162,7 @@ class PostgresClient:
             connection.close()
 
     def spelled(self, sql: str) -> bytes:
-        """Return a statement with the schema's name in place of {store}."""
+        """Return a statement in which {store} is replaced by the schema's name."""
         found = self._spelled.get(sql)
         if found is None:
             found = self._spelled[sql] = sql.replace("{store}", f'"{self.prefix}"').encode()
@@ -188,7 +194,8 @@ class PostgresClient:
         self, connection: Connection, sql: str, values: Values, *, sent_once: bool = False
     ) -> list[Any]:
         try:
-            # Without values it may be several statements at once: those of a schema step.
+            # If there are no values, the text may contain several statements, as a schema step
+            # does.
             cursor = connection.execute(self.spelled(sql), values or None, binary=bool(values))
             return [] if cursor.rownumber is None else cursor.fetchall()
         except psycopg.Error as error:
@@ -203,7 +210,9 @@ class PostgresClient:
             connection.close()
 
     def _live_connection(self) -> Connection:
-        """Return an idle connection on which the server sent nothing, such as a shutdown notice."""
+        """Return an idle connection on which the server has sent nothing, such as a shutdown
+        notice.
+        """
         while self._idle:
             try:
                 connection = self._idle.pop()
@@ -224,14 +233,14 @@ class PostgresClient:
             try:
                 return send()
             except RelayError as error:
-                # A server unreachable at the first connection is reported at once.
+                # If the server is unreachable at the first connection, that is reported at once.
                 if not was_up or not may_repeat(error.__cause__):
                     raise
             time.sleep(FIRST_PAUSE_S * 2**attempt)
         return send()
 
     def leave_to_parent(self) -> None:
-        """In a forked child: abandon the parent's connections without closing them."""
+        """Abandon the parent's connections in a forked child, without closing them."""
         _parents_connections.extend(self._idle)
         self._idle = deque()
         self._free = threading.BoundedSemaphore(POSTGRES_CONNECTIONS_MAX)
@@ -241,7 +250,7 @@ Ask = Callable[..., list[Any]]
 
 _clients: WeakSet[PostgresClient] = WeakSet()
 _parents_connections: list[Connection] = []
-"""Kept forever: closing one would end the session that the parent uses."""
+"""Connections kept forever, because closing one would end the session that the parent uses."""
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(

@@ -1,4 +1,4 @@
-"""PostgreSQL errors converted into our own, with the next step.
+"""PostgreSQL errors converted to Context Relay errors, with the next step.
 
 Rule: no message names host, user or database, because it may be sent to other machines. The
 server's own text goes into `place`, which is not sent.
@@ -14,9 +14,9 @@ from contextrelay.store.server_address import ENCODE
 
 WORDS_CHARS_MAX = 300
 
-# The transaction was rolled back: it may be sent again.
+# Errors after which the transaction was rolled back, so that it may be sent again.
 _UNDONE = (foreign.SerializationFailure, foreign.DeadlockDetected)
-# The server is starting or stopping.
+# Errors of a server that is starting or stopping.
 _NOT_NOW = (
     foreign.AdminShutdown,
     foreign.CrashShutdown,
@@ -27,7 +27,7 @@ _REFUSED_WORDS = ("authentication", "pg_hba.conf", "password", "role ", "permiss
 
 
 def is_undone(error: BaseException | None) -> bool:
-    """Return True if the statement was not executed, and may be if it is sent again."""
+    """Return True if the statement was not executed, but may succeed if it is sent again."""
     if isinstance(error, _UNDONE):
         return True
     return isinstance(error, psycopg.OperationalError) and _is_connecting(error)
@@ -55,12 +55,14 @@ def _is_refused(error: BaseException) -> bool:
 def translate(
     error: psycopg.Error, address: str, *, is_connecting: bool = False, sent_once: bool = False
 ) -> RelayError:
-    """Return our error, with the address and the next step."""
+    """Convert an error of psycopg to a Context Relay error with the store's address and the next
+    step.
+    """
     words = " ".join((error.diag.message_primary or str(error)).split())[:WORDS_CHARS_MAX]
     place = f"{address}: {words}"
     if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:
-        # It quotes the invalid part of the address, which may contain a password: show nothing of
-        # it.
+        # The error quotes the invalid part of the address, which may contain a password, so no part
+        # of it is shown.
         return Invalid("invalid store address", f"see docs/engines.md; {ENCODE}")
     if is_connecting:
         return _cannot_connect(words, place)

@@ -1,11 +1,11 @@
 """The ledger on PostgreSQL: several relay servers can share one store.
 
 A commit is one call of a function of the schema (schema/0003.sql): one round trip, one transaction.
-It locks the entries of its logs, in order, until its end; so the numbers of a log have no gap, and
-no reader sees a number before the lower ones.
+The function locks the entries of its logs, in order, until its end. So the numbers of a log have no
+gap, and no reader sees a number before the lower ones.
 
-Concurrent commits of one process are sent in one call: every push writes to the log of all
-artifacts, and separate calls would each wait for the other's sync.
+Concurrent commits of one process are sent in one call. Every push writes to the log of all
+artifacts, so separate calls would each wait for the sync of the previous one.
 
 Rule: every commit has an id, which is written with it (schema/0003.sql). So a call may be sent
 again after a lost reply, also together with others.
@@ -72,7 +72,8 @@ TALLY_ALL = """INSERT INTO {store}.tally AS old (name, field, amount)
                ON CONFLICT (name, field) DO UPDATE SET amount = old.amount + excluded.amount
                RETURNING name"""
 
-# How often, and how many at a time, old ids are deleted: more than are added in between.
+# The interval in seconds at which old ids are deleted, and how many at a time: more than are added
+# in between.
 FORGET_EVERY_S = 10
 FORGET_MAX = 50_000
 
@@ -117,7 +118,7 @@ class PostgresLedger(PostgresReads):
         return self.client.ask(SETTLE, (id,))[0][0]
 
     def confirm(self, log: str) -> None:
-        """Do nothing: readable facts are durable."""
+        """Do nothing, because facts that can be read are durable."""
 
     def trim(self, log: str, before: int) -> None:
         if not self.client.once(TRIM, (current_token(), log, before))[0][0]:
@@ -139,7 +140,8 @@ class PostgresLedger(PostgresReads):
     def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
         if not amounts:
             return dict(self.client.ask(TALLIED, (name,)))
-        fields = sorted(amounts)  # The same order everywhere, so that two writers cannot deadlock.
+        # Use the same order everywhere, so that two writers cannot deadlock.
+        fields = sorted(amounts)
         added = [amounts[field] for field in fields]
         return dict(self.client.once(TALLY, (name, fields, added, name, fields)))
 
@@ -162,7 +164,7 @@ class PostgresLedger(PostgresReads):
     def snapshot(self) -> Generator[Reads]:
         with self.client.transaction(IsolationLevel.REPEATABLE_READ) as ask:
             view = PostgresReads(ask)
-            view.last("")  # The snapshot starts at the first read.
+            view.last("")  # The snapshot starts at the first read, so read something.
             yield view
 
     def contention_lock(self) -> AbstractContextManager[None]:
@@ -177,13 +179,15 @@ class PostgresLedger(PostgresReads):
         return risky + clock_problems(self.client.ask("SELECT {store}.now_ms()")[0][0])
 
     def close(self) -> None:
-        """Stop listening and close the client, also for the blobs that share it."""
+        """Stop listening and close the client, which the blobs share."""
         if self._hints is not None:
             self._hints.end()
         self.client.close()
 
     def _try_group(self, group: list[Ticket[Writes]]) -> bool:
-        """Do the writes of a group in one call; return False if it failed and nothing was done."""
+        """Do the writes of a group in one call; return False if the call failed and nothing was
+        done.
+        """
         token = group[0].token or UNLOCKED
         same = [ticket for ticket in group if ticket.token == token]
         is_done = self._do(token, same)
@@ -197,7 +201,7 @@ class PostgresLedger(PostgresReads):
         except Unavailable as error:
             for ticket in group:
                 ticket.error = error
-            return True  # All retries were used.
+            return True  # All retries were used, so the changes are not tried one by one.
         except RelayError as error:
             for ticket in group:
                 ticket.error = error
@@ -221,7 +225,7 @@ def _answer(ticket: Ticket[Writes], heads: list[int | None]) -> None:
 
 
 def _arguments(callers: Iterable[Writes]) -> list[bytes]:
-    """Return the arrays that commit_writes takes."""
+    """Return the arguments of the SQL function commit_writes, as arrays."""
     callers = list(callers)
     writes = [(caller, write) for caller, (_, some) in enumerate(callers) for write in some]
     logs = sorted({write.log for _, write in writes})

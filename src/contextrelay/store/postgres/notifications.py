@@ -1,8 +1,8 @@
 """Notifications over LISTEN and NOTIFY: one thread calls all listeners with the changed log.
 
-Rule: notifications during a disconnect are lost. So after every reconnect listeners get None: "some
-log". Behind PgBouncer in transaction mode no notification ever arrives: there the thread polls for
-writes.
+Rule: notifications during a disconnect are lost, so after every reconnect listeners get None: "some
+log". Behind PgBouncer in transaction mode no notification ever arrives, so there the thread polls
+for writes.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ PAUSE_S_MAX = 5.0
 READY_S_MAX = 5.0
 POLL_S = 0.05
 
-# Changes with every transaction that writes.
+# The result changes with every transaction that writes.
 WRITTEN = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text"
 
 Callback = Callable[[str | None], None]
 
 
 class PostgresListener:
-    """One listening connection, kept up until the end."""
+    """One listening connection, which is restored after errors until the listener is closed."""
 
     def __init__(self, client: PostgresClient, channel: str) -> None:
         self._client = client
@@ -43,7 +43,7 @@ class PostgresListener:
         self._thread.start()
 
     def add(self, callback: Callback) -> Callable[[], None]:
-        """Call `callback` from now on: writes after this returns are reported, possibly as None."""
+        """Call `callback` from now on. Writes after this call are reported, possibly as None."""
         self._listeners.append(callback)
         self._ready.wait(READY_S_MAX)
 

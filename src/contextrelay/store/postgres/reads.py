@@ -14,7 +14,7 @@ GET = "SELECT body FROM {store}.item WHERE log = %b AND kind = %b AND key = %b"
 GET_EACH = "SELECT log, body FROM {store}.item WHERE log = ANY(%b) AND kind = %b AND key = %b"
 ROWS = """SELECT key, body, due_ms FROM {store}.item WHERE log = %b AND kind = %b AND key > %b
           ORDER BY key LIMIT %b::bigint"""
-# Seek from one kind to the next, however many rows the kinds have.
+# Seek from one kind to the next, so that the time does not depend on the number of rows.
 KINDS = """WITH RECURSIVE found (kind) AS (
                (SELECT kind FROM {store}.item WHERE log = %b ORDER BY kind LIMIT 1)
                UNION ALL SELECT (SELECT kind FROM {store}.item
@@ -27,7 +27,7 @@ DUE = """SELECT log, kind, key, body, due_ms FROM {store}.item WHERE due_ms <= %
 
 
 class PostgresReads:
-    """The reads, over any function that sends statements."""
+    """The read operations, over any function that sends statements."""
 
     def __init__(self, ask: Callable[..., list[Any]]) -> None:
         self._ask = ask

@@ -1,6 +1,6 @@
-"""The PostgreSQL engine's schema: numbered steps, and the upgrade from any of them to the newest.
+"""The PostgreSQL engine's schema: numbered steps, and the upgrade from any step to the newest.
 
-Rule: a step is a new file in schema/; an old one is never edited.
+Rule: a step is a new file in schema/; an existing file is never edited.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SCHEMA_FOLDER = Path(__file__).parent / "schema"
 SCHEMA_VERSION = 3
 
 VERSION = "SELECT coalesce(max(number), 0) FROM {store}.step"
-# If two processes open a new store at once, one creates it.
+# A lock, so that only one of two processes that open a new store at once creates it.
 TAKE_TURNS = "SELECT pg_advisory_xact_lock(1380273241, hashtext(%b))"
 EXISTS = "SELECT 1 FROM pg_namespace WHERE nspname = %b"
 FIRST = "CREATE TABLE IF NOT EXISTS {store}.step (number int PRIMARY KEY, done_ms bigint NOT NULL)"
@@ -27,7 +27,7 @@ def bring_up_to_date(client: PostgresClient, steps: list[str] | None = None) -> 
     """Create the schema, or upgrade it to the newest step.
 
     Raises:
-        Broken: it was written by a newer version.
+        Broken: the schema was written by a newer version.
     """
     try:
         version = client.ask(VERSION)[0][0]
@@ -57,7 +57,7 @@ def bring_up_to_date(client: PostgresClient, steps: list[str] | None = None) -> 
 
 
 def migrations(folder: Path = SCHEMA_FOLDER) -> list[str]:
-    """Return the steps from an empty schema to the newest, oldest first."""
+    """Return the SQL of the steps from an empty schema to the newest, oldest first."""
     return [path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.sql"))]
 
 

@@ -1,1 +1,1 @@
-"""The Redis and Valkey engine: the ledger, its blobs, and their shared client."""
+"""The Redis and Valkey engine: the ledger, its blobs, and the client that they share."""

@@ -26,25 +26,27 @@ _SENTINEL = "+sentinel"
 
 
 class Address(Struct, frozen=True):
-    """The parts of an address."""
+    """The parts of an address of Redis or Valkey."""
 
     shown: str
-    """Without user, password and options."""
+    """The address without user, password and options."""
     url: str
-    """In the format of redis-py, of the server, or of the future master."""
+    """The address in the format of redis-py: of the server, or of the master that the sentinels
+    will name.
+    """
     sentinels: tuple[tuple[str, int], ...] = ()
     master: str = ""
     sentinel_password: str | None = None
     is_replicated: bool = False
     replicas: int | None = None
-    """How many replicas have to confirm a write, if given."""
+    """The number of replicas that have to confirm a write; None if it is not given."""
 
 
 def parse(url: str) -> Address:
-    """Parse an address.
+    """Return the parts of an address.
 
     Raises:
-        Invalid: it cannot be parsed.
+        Invalid: the address cannot be parsed.
     """
     parts = _split(url.strip())
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
@@ -79,7 +81,7 @@ def parse(url: str) -> Address:
             f"missing name of the master in {plain.shown}",
             "use redis+sentinel://host1,host2,host3/name",
         )
-    # The host is a placeholder: the sentinels return the real one.
+    # The host is a placeholder, because the sentinels return the real host.
     return replace(
         plain,
         url=f"{scheme}://{user}{at}localhost/{database or 0}{query}",
@@ -92,7 +94,7 @@ def _split(url: str) -> SplitResult:
     check_server(url)
     try:
         parts = urlsplit(url)
-    except ValueError:  # The error quotes the invalid text.
+    except ValueError:  # The exception is not chained, because its text quotes the invalid text.
         raise Invalid("the store's address cannot be parsed", f"{ENCODE}, %5B for [") from None
     if "#" in url:
         raise Invalid("the store's address contains a #", ENCODE)

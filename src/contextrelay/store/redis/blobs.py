@@ -25,7 +25,7 @@ from contextrelay.store.blobs import BlobFact
 from contextrelay.store.redis.client import Command, RedisClient
 
 BATCH = 256
-# A hold that is not renewed expires, as does a delete of a process that died.
+# A hold expires if it is not renewed. The mark of a delete expires too, if its process died.
 HOLD_MS = 60_000
 RENEW_S = HOLD_MS / 4 / 1_000
 DELETE_MS = 20_000
@@ -113,7 +113,7 @@ return redis.call('ZCARD', KEYS[2])
 
 
 class RedisBlobs:
-    """Blobs on the ledger's server. The creator of the client closes it."""
+    """Blobs on the ledger's server. The creator of the client closes the client."""
 
     def __init__(self, client: RedisClient, prefix: str = "relay") -> None:
         self._client = client
@@ -131,8 +131,8 @@ class RedisBlobs:
             yield draft
         finally:
             if not draft.kept:
-                # A draft that cannot be discarded now is deleted by tidy; this must not hide an
-                # error.
+                # Ignore errors, so that they do not hide another error. `tidy` deletes a draft that
+                # cannot be discarded now.
                 with suppress(Unavailable):
                     keys = (*self.body_keys(identity), self._bodies)
                     self._client.settle("EVAL", DISCARD, len(keys), *keys, identity)
@@ -154,7 +154,7 @@ class RedisBlobs:
         return self._find(name)[1]
 
     def _find(self, name: str) -> tuple[str, int]:
-        """Return the key of a blob's bytes, and its size."""
+        """Return the key of a blob's bytes, and their number."""
         pointer = self._client.ask("GET", self.pointer(name))
         if pointer is None:
             raise Broken(f"blob {name} is missing")
@@ -173,7 +173,7 @@ class RedisBlobs:
             yield from self.facts(batch)
 
     def facts(self, batch: list[bytes]) -> Iterator[BlobFact]:
-        """Yield the blobs among a batch of bodies."""
+        """Yield descriptions of the blobs among a batch of bodies."""
         for identity, written_ms, name, pointer in self._seen(batch):
             if pointer is not None and parse_pointer(pointer)[0] == identity:
                 yield BlobFact(name, parse_pointer(pointer)[1], written_ms)
@@ -190,10 +190,10 @@ class RedisBlobs:
 
     @contextmanager
     def hold(self) -> Generator[None]:
-        """Keep blobs from being deleted.
+        """Keep blobs from being deleted during the block.
 
         Raises:
-            Unavailable: at the end, if the hold was interrupted.
+            Unavailable: raised after the block, if the hold was interrupted.
         """
         holder = os.urandom(8).hex()
         deletes = self._renew(holder, new=True)
@@ -230,7 +230,7 @@ class RedisBlobs:
                 self._client.ask("ZREM", self._hold_keys[1], leave)
 
     def close(self) -> None:
-        """Do nothing: the creator of the client closes it."""
+        """Do nothing, because the creator of the client closes it."""
 
     def body_keys(self, identity: str) -> tuple[str, str]:
         return f"{self._tag}:b:{identity}", f"{self._tag}:m:{identity}"
@@ -245,7 +245,7 @@ class RedisBlobs:
             low = b"(" + batch[-1]
 
     def _seen(self, batch: list[bytes]) -> list[tuple[str, int, str, bytes | None]]:
-        """Return id, time, name and the name's pointer of the existing bodies of a batch."""
+        """Return id, time, name and the pointer of that name for each existing body of a batch."""
         identities = [name.decode() for name in batch]
         about: list[list[bytes | None]] = self._client.ask_all(
             [("HMGET", self.body_keys(name)[1], "written_ms", "name") for name in identities]
@@ -270,7 +270,7 @@ class RedisBlobs:
                     lapsed.set()
                     return
             except RelayError:
-                # The next round tries again; a hold that expired meanwhile is detected then.
+                # The next round tries again, and detects a hold that has expired in the meantime.
                 continue
 
 

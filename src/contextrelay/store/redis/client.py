@@ -38,21 +38,23 @@ Answer = TypeVar("Answer")
 
 FIRST_PAUSE_S = 0.05
 PAUSE_S_MAX = 0.5
-# How long idempotent commands are retried: at the start, and during a fail-over.
+# Seconds for which idempotent commands are retried: at the first connection, and during a
+# fail-over.
 FIRST_S_MAX = 1.5
 CONFIRM_S_MAX = 5.0
 ANSWER_S_MAX = 10.0
 CONNECT_S_MAX = 5.0
-# Timeouts of one attempt and of a sentinel; and how long a server waits for its replicas, twice:
-# a file that is synced every second needs more than one.
+# Timeouts of one attempt and of a sentinel, and the time for which a server waits for its replicas.
+# The server waits twice, because a file that is synced every second needs more than one second.
 GUARDED_S_MAX = 2.5
 GUARDED_CONNECT_S_MAX = 1.0
 WAIT_MS = 1_200
-# An idle connection is checked with a PING after this long: a dead one is replaced first.
+# The number of idle seconds after which a connection is checked with a PING, so that a dead one is
+# replaced before it is used.
 IDLE_S_MAX = 15
 SCANNED_KEYS = 1_000
 
-# For a host that drops all packets these timeouts are the only signal.
+# If a host drops all packets, only these timeouts detect it.
 assert 2 * WAIT_MS / 1_000 < GUARDED_S_MAX
 assert CONFIRM_S_MAX + GUARDED_CONNECT_S_MAX + GUARDED_S_MAX + LOOK_S_MAX < ANSWER_S_MAX
 
@@ -108,20 +110,20 @@ def _cluster(address: Address, options: dict[str, Any]) -> RedisCluster:
 
 
 class _SharedDeadline(threading.local):
-    """The deadline of this thread, shared by several commands; 0: none has failed yet."""
+    """The deadline of this thread, shared by several commands; 0 if no command has failed yet."""
 
     is_shared = False
     at_s = 0.0
 
 
 class RedisClient:
-    """A server or a cluster. Thread-safe."""
+    """A client of a server or a cluster. Thread-safe."""
 
     def __init__(self, redis: Redis | RedisCluster, address: Address, *, clustered: bool) -> None:
         self.clustered = clustered
         self.address = address.shown
         self.is_guarded = address.is_replicated or bool(address.sentinels)
-        """Whether writes are sent until they are confirmed: they need an id (GUARD)."""
+        """Whether a write is sent again until it is confirmed. Such writes need an id (GUARD)."""
         self._said = address
         self._replicas = 0
         self._was_up = False
@@ -130,18 +132,23 @@ class RedisClient:
         self._execute: Callable[..., Any] = cast(Any, redis).execute_command
 
     def ask(self, *words: Word) -> Any:
-        """Send an idempotent command, again while the server is unreachable."""
+        """Send an idempotent command, and retry it while the server is unreachable; return its
+        answer.
+        """
         return self._repeat(lambda: self._execute(*words))
 
     def ask_all(self, commands: Sequence[Command]) -> list[Any]:
-        """Send idempotent commands in one pipeline; between nodes they have no order."""
+        """Send idempotent commands in one pipeline; return their answers. Commands to different
+        nodes have no order.
+        """
         return self._repeat(lambda: self._pipe(commands)) if commands else []
 
     def settle(self, *words: Word) -> Any:
-        """Send a command that writes, until it is as durable as the address requires.
+        """Send a command that writes, until the write is as durable as the address requires; return
+        the answer.
 
         Raises:
-            Unconfirmed: it may have been done, but not all replicas confirm it.
+            Unconfirmed: the write may have been done, but not all replicas confirm it.
         """
         if not self.is_guarded:
             return self._repeat(lambda: self._execute(*words), is_write=True)
@@ -153,7 +160,7 @@ class RedisClient:
             raise unconfirmed(self.address, self._replicas) from error
 
     def settle_all(self, commands: Sequence[Command]) -> None:
-        """Send idempotent commands to any nodes, with the guarantees of `settle`."""
+        """Send idempotent commands to any nodes, with the same durability as `settle`."""
         if not self.waits:
             self.ask_all(commands)
             return
@@ -162,7 +169,9 @@ class RedisClient:
 
     @contextmanager
     def failover_deadline(self) -> Generator[None]:
-        """Apply one deadline to all commands of this thread in the block, from the first error."""
+        """Apply one deadline to all commands of this thread in the block; it counts from the first
+        error.
+        """
         if self._end.is_shared:
             yield
             return
@@ -173,30 +182,35 @@ class RedisClient:
             self._end.is_shared, self._end.at_s = False, 0.0
 
     def keys(self, begin: str) -> Iterator[str]:
-        """Yield all keys with a prefix, in no order; one may occur twice. It scans every key."""
+        """Yield all keys with a prefix, in arbitrary order; a key may occur twice. This scans all
+        keys of the server.
+        """
         pattern = re.sub(r"([\\*?\[\]])", r"\\\1", begin) + "*"
         found = cast(Any, self._redis).scan_iter(match=pattern, count=SCANNED_KEYS)
         while (key := self._guard(lambda: next(found, None))) is not None:
             yield key.decode()
 
     def subscribe(self, channel: str) -> PubSub:
-        """Subscribe on any node: nodes forward published messages to each other."""
+        """Subscribe to a channel on any node, because nodes forward published messages to each
+        other.
+        """
         return self._guard(lambda: self._subscribed(channel))
 
     def server_ms(self) -> int:
-        """Return the server's clock."""
+        """Return the time of the server's clock in ms."""
         return int(self.ask("EVAL", CLOCK, 0))
 
     def check_connection(self) -> None:
-        """Check that the server answers: only then is a later outage waited out."""
+        """Check that the server answers. Only then does the client wait during a later outage."""
         self.ask("EVAL", CLOCK, 0)
         self._was_up = True
 
     def learn_replicas(self) -> None:
-        """Determine how many replicas have to confirm a write: all that are configured.
+        """Determine how many replicas have to confirm a write: the number in the address, or all
+        replicas.
 
         Raises:
-            Unavailable: there is none.
+            Unavailable: there is no replica.
         """
         if not self._said.is_replicated:
             return
@@ -231,12 +245,12 @@ class RedisClient:
         return min(masters.values(), default=0)
 
     def _node_of(self, command: Command) -> Any:
-        # The first key of a script, or else the key itself.
+        # Use the first key of a script, or else the key of the command.
         key = command[3] if command[0] == "EVAL" else command[1]
         return cast(Any, self._redis).get_node_from_key(key)
 
     def _send(self, command: Command) -> Any:
-        """Send a command to its node like `_send_once`, also while its slot is being moved."""
+        """Send a command to its node like `_send_once`, even while its slot is being moved."""
         node = self._node_of(command) if self.clustered else None
         try:
             return self._send_once(command, node)
@@ -254,10 +268,10 @@ class RedisClient:
             raise
 
     def _send_once(self, command: Command, node: Any, *, asking: bool = False) -> Any:
-        """Send a command on one connection; return its answer once every replica has its writes.
+        """Send a command on one connection; return its answer once the replicas have its writes.
 
-        A retry writes too: WAIT covers only the writes of its own connection. WAITAOF is refused
-        if the server keeps no append-only file, or does not know the command.
+        A retry writes too, because WAIT covers only the writes of its own connection. WAITAOF is
+        refused if the server keeps no append-only file, or does not know the command.
         """
         redis = cast(Any, self._redis)
         server = redis.get_redis_connection(node) if node else redis
@@ -286,13 +300,13 @@ class RedisClient:
         return answer
 
     def _refresh_slots(self) -> None:
-        """After a fail-over, refresh the slot map."""
+        """Refresh the slot map after a fail-over."""
         if self.clustered:
             with suppress(foreign.RedisError, foreign.RedisClusterException, OSError):
                 cast(Any, self._redis).nodes_manager.initialize()
 
     def _pipe(self, commands: Sequence[Command]) -> list[Any]:
-        # A cluster's pipeline must not be given `transaction=False`.
+        # The pipeline of a cluster does not accept `transaction=False`.
         options = {} if self.clustered else {"transaction": False}
         with cast(Any, self._redis).pipeline(**options) as pipe:
             for command in commands:
@@ -324,7 +338,9 @@ class RedisClient:
             pause_s = min(pause_s * 2, PAUSE_S_MAX)
 
     def _deadline_s(self, began_s: float) -> float:
-        """Return the deadline of retries; commands that share one count from the first failure."""
+        """Return the deadline of retries. For commands that share a deadline, it counts from the
+        first failure.
+        """
         if not self._end.is_shared:
             return began_s + self._failover_wait_s()
         if not self._end.at_s:
@@ -332,7 +348,9 @@ class RedisClient:
         return self._end.at_s
 
     def _failover_wait_s(self) -> float:
-        """Return how long a fail-over is hidden; 0 if the server was never reached."""
+        """Return the number of seconds for which a fail-over is hidden; 0 if the server was never
+        reached.
+        """
         is_passing = (self.is_guarded or self.clustered) and self._was_up
         return CONFIRM_S_MAX if is_passing else FIRST_S_MAX
 
@@ -343,7 +361,8 @@ class RedisClient:
             raise convert_error(error, self.address, is_write=is_write) from error
 
 
-# The server's clock in milliseconds. A script, because a cluster client asks all nodes for TIME.
+# Returns the server's clock in ms. This is a script, because a cluster client sends TIME to all
+# nodes.
 CLOCK = """
 local time = redis.call('TIME')
 return time[1] * 1000 + math.floor(time[2] / 1000)

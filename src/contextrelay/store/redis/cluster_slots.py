@@ -1,4 +1,4 @@
-"""Slots of a cluster: which node has which, refreshed in bounded time.
+"""Slots of a cluster: which node has which slots, refreshed in bounded time.
 
 redis-py asks node after node, each until its timeout, while all callers wait. With several
 unreachable nodes that takes longer than a caller may wait. So one thread refreshes the map, and
@@ -29,7 +29,7 @@ class SlotRefresher:
         """Refresh the slot map, or wait for a refresh in progress.
 
         Raises:
-            ConnectionError: it takes longer, or no node answered.
+            ConnectionError: the refresh takes too long, or no node answered.
         """
         with self._lock:
             if self._looking is None or not self._looking.is_alive():

@@ -1,4 +1,4 @@
-"""Redis errors converted into our own, with the next step."""
+"""Redis errors converted to Context Relay errors, with the next step."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _NOT_NOW = (
     foreign.RedisClusterException,
     OSError,
 )
-# Replies without a class in redis-py: the server cannot write to its disk, has too few replicas,
+# Replies that have no class in redis-py: the server cannot write to its disk, has too few replicas,
 # or is busy with a script.
 _NOT_NOW_WORDS = ("MISCONF", "NOREPLICAS", "BUSY", "UNKILLABLE", "LOADING", "MASTERDOWN")
 
 
 class NotConfirmed(foreign.RedisError):
-    """A write was done, but not confirmed by all required replicas."""
+    """Raised if a write was done, but not confirmed by all required replicas."""
 
 
 def has_no_file(error: Exception) -> bool:
@@ -44,9 +44,10 @@ def has_no_file(error: Exception) -> bool:
 
 
 def convert_error(error: Exception, address: str, *, is_write: bool = False) -> RelayError:
-    """Convert a foreign error into one of ours."""
-    # A pipeline's error quotes the command, with names and bodies in it: only the end is the
-    # server's own text. An error of sentinels ends with redis-py's repr of its connections.
+    """Convert an error of redis-py to a Context Relay error with the next step."""
+    # The error of a pipeline quotes the command, with names and bodies in it, so keep only the end,
+    # which is the server's own text. An error of sentinels ends with redis-py's repr of its
+    # connections.
     words = str(error).rpartition("caused error: ")[2].partition(" : <")[0]
     words = words[:SERVER_WORDS_CHARS_MAX]
     done = "; the write may or may not have been done" if is_write else ""
@@ -56,7 +57,7 @@ def convert_error(error: Exception, address: str, *, is_write: bool = False) -> 
             "raise its maxmemory, or delete content",
             place=address,
         )
-    # In a script it is a generic error with this text.
+    # In a script, a missing permission is a generic error with this text.
     if isinstance(error, HOPELESS) or "ACL failure in script" in words:
         hint = "check user and password in its address, and its access list"
         if isinstance(error, foreign.MaxConnectionsError):
@@ -78,7 +79,7 @@ def convert_error(error: Exception, address: str, *, is_write: bool = False) -> 
             place=f"{address}: {words}",
         )
     if isinstance(error, foreign.ConnectionError | foreign.TimeoutError | OSError):
-        # This text contains the server and its port.
+        # The text of this error contains the server and its port.
         hint = "check that a server listens at its address, then try again"
         message = f"the store's server is unreachable{done}"
         if isinstance(error.__context__, gaierror):
@@ -94,7 +95,9 @@ def convert_error(error: Exception, address: str, *, is_write: bool = False) -> 
 
 
 def _no_master(words: str, address: str) -> Unavailable:
-    """Explain why sentinels name no master; their errors come after their repr in the text."""
+    """Return the error for sentinels that name no master. In the text, their errors come after
+    their repr.
+    """
     if "AuthenticationError" in words or "NoPermissionError" in words:
         message = "the sentinels denied access"
         hint = "check ?sentinel_password= in the address: the password before @ is for the servers"

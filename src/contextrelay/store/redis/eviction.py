@@ -16,7 +16,7 @@ def eviction_warnings(client: RedisClient) -> list[str]:
 
 
 def later_eviction_warnings(client: RedisClient) -> list[str]:
-    """Return warnings about a server that would do so once it has a maxmemory."""
+    """Return warnings about a server that would delete keys as soon as a maxmemory is set."""
     return [
         "the store's server would delete stored data once it has a maxmemory: "
         f"maxmemory-policy is {policy}; {_NEXT}"
@@ -25,7 +25,9 @@ def later_eviction_warnings(client: RedisClient) -> list[str]:
 
 
 def _policies(client: RedisClient, *, limited: bool) -> list[str]:
-    """Return the policies that delete our keys; keys with a TTL only guard a write (GUARD)."""
+    """Return the policies that delete keys of a store. Keys with a TTL do not count: they only
+    guard a write (GUARD).
+    """
     found = client.ask("INFO", "memory")
     nodes = [found] if "maxmemory" in found else list(found.values())
     bad = ("allkeys", "volatile") if client.is_guarded else "allkeys"

@@ -48,16 +48,18 @@ from contextrelay.store.redis.eviction import eviction_warnings
 from contextrelay.store.redis.notifications import RedisListener
 
 SCHEMA = b"2"
-"""The value of {relay}:schema. Layout 1 spread the keys of a store over the slots of a cluster."""
+"""The value of {relay}:schema. The older layout 1 spread the keys of a store over the slots of a
+cluster.
+"""
 
 DONE, STALE, LOCKED, GIVEN_UP = 0, 1, 2, 3
-"""The first item of a script's answer."""
+"""The possible first items of a script's answer."""
 
 _KEPT_MS = COMMIT_ID_KEPT_S * 1_000
 
-# The start of a script that must not run twice. KEYS[1] is its `done`. A repeated answer is written
-# again: WAIT counts the writes of its own connection. If the server is out of memory, only a
-# script that adds nothing runs, and that one may run twice.
+# The start of a script that must not run twice. KEYS[1] is its `done`. An answer that is repeated
+# is written again, because WAIT counts only the writes of its own connection. If the server is out
+# of memory, only a script that adds nothing runs, and that script may run twice.
 ONCE = f"""
 local before = redis.call('GET', KEYS[1])
 if before then
@@ -71,7 +73,8 @@ local function remember(answer, adds)
 end
 """
 
-# KEYS[2] has the lock, ARGV[1] is its field, ARGV[2] the value for the caller's token.
+# KEYS[2] contains the lock. ARGV[1] is the field of the lock, ARGV[2] its value for the caller's
+# token.
 REFUSE_LOCKED = f"""
 if (redis.call('HGET', KEYS[2], ARGV[1]) or ':') ~= ARGV[2] then return {{{LOCKED}}} end
 """
@@ -142,7 +145,7 @@ end
 return answer
 """
 
-# KEYS: done. Returns the result of a commit; one that has not arrived yet is withdrawn.
+# KEYS: done. Returns the result of a commit. If the commit has not arrived yet, it is withdrawn.
 SETTLE = f"""{ONCE}
 return remember({{{GIVEN_UP}}}, true)
 """
@@ -170,8 +173,9 @@ redis.call('ZREM', KEYS[3], ARGV[3])
 return remember({{{DONE}}}, false)
 """
 
-# KEYS: r of the log with the lock. ARGV: its field, the expected value, the new one. Returns
-# whether it is the new one, also if this was sent twice; then it is written again.
+# KEYS: r of the log with the lock. ARGV: the field of the lock, the expected value, the new value.
+# Returns 1 if the lock has the new value, also if the script was sent twice; the value is then
+# written again.
 SWAP_LOCK = """
 local value = redis.call('HGET', KEYS[1], ARGV[1]) or ':'
 if value ~= ARGV[2] and value ~= ARGV[3] then return 0 end
@@ -201,7 +205,8 @@ end
 return answer
 """
 
-# KEYS: k. Jumps from the first field of one kind to after its last: NUL is the lowest byte.
+# KEYS: k. Seeks from the first field of a kind to the first field of the next kind: NUL is the
+# lowest byte.
 KINDS = """
 local answer, low = {}, '-'
 while true do
@@ -213,8 +218,8 @@ while true do
 end
 """
 
-# KEYS: done, the names of tallies, a hash for each name. ARGV: number of the hash, name, counter,
-# amount, repeated. Returns the counters of the first.
+# KEYS: done, the names of tallies, a hash for each name. ARGV: for each counter the number of its
+# hash, name, counter, amount. Returns the counters of the first name.
 TALLY = f"""
 if not redis.call('GET', KEYS[1]) then
   for i = 1, #ARGV, 4 do
@@ -228,7 +233,7 @@ return redis.call('HGETALL', KEYS[3])
 
 
 class RowReads:
-    """Reads of one log, or of several."""
+    """Reads of one or several logs, for the current layout and the old one."""
 
     def __init__(self, client: RedisClient) -> None:
         self.client = client
@@ -293,7 +298,7 @@ class RedisLedger(RowReads):
             return []
         start, behind = prefix.encode(), after.encode()
         low = b"(" + behind if behind >= start else b"[" + start
-        # No byte of UTF-8 is as high as 0xff.
+        # All names sort before this, because no byte of UTF-8 is as high as 0xff.
         high = b"(" + start + b"\xff"
         found = self.client.ask("ZRANGEBYLEX", self._logs, low, high, "LIMIT", 0, limit)
         return [name.decode() for name in found]
@@ -306,7 +311,7 @@ class RedisLedger(RowReads):
         values: list[bytes | None] = self.client.ask_all(
             [("HGET", self._key(log.decode(), "r"), field) for log, field in places]
         )
-        # A row may have been rewritten between the two reads.
+        # A row may have been rewritten between the two reads, so check its time again.
         found = (
             (log.decode(), row_of(field, value))
             for (log, field), value in zip(places, values, strict=True)
@@ -407,7 +412,7 @@ class RedisLedger(RowReads):
         return stop
 
     def snapshot(self) -> AbstractContextManager[Reads]:
-        """Return a live view: Redis has no snapshots."""
+        """Return a live view, because Redis has no snapshots."""
         return nullcontext(self)
 
     def contention_lock(self) -> AbstractContextManager[None]:
@@ -418,7 +423,7 @@ class RedisLedger(RowReads):
         return eviction_warnings(self.client) + clock_problems(self.client.server_ms())
 
     def close(self) -> None:
-        """Stop listening and close the client, also for the blobs that share it."""
+        """Stop listening and close the client, which the blobs share."""
         while self._listeners:
             self._listeners.pop().end()
         self.client.close()

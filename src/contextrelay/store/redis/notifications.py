@@ -1,6 +1,6 @@
 """Notifications over Redis pub/sub: a thread calls a listener with the changed log.
 
-Rule: messages published during a disconnect are lost. So after every reconnect the listener gets
+Rule: messages published during a disconnect are lost, so after every reconnect the listener gets
 None: "some log". A server that does not answer a PING is considered disconnected.
 """
 
@@ -26,7 +26,7 @@ SILENT_S_MAX = 5.0
 
 
 class RedisListener:
-    """One subscription, kept up until stopped."""
+    """One subscription, which is restored after errors until it is stopped."""
 
     def __init__(
         self, client: RedisClient, channel: str, callback: Callable[[str | None], None]
@@ -39,7 +39,7 @@ class RedisListener:
         self._thread = threading.Thread(target=self._run, name="relay-hints", daemon=True)
 
     def start(self) -> None:
-        """Start; messages published after this returns are reported, possibly as None."""
+        """Start listening. Messages published after this call are reported, possibly as None."""
         self._thread.start()
         self._ready.wait(READY_S_MAX)
 
@@ -48,11 +48,11 @@ class RedisListener:
         return self._stopped.is_set() and not self._thread.is_alive()
 
     def stop(self) -> None:
-        """Stop the calls without waiting for the thread, which ends a little later."""
+        """Stop the calls of the listener, without waiting until the thread has ended."""
         self._stopped.set()
 
     def end(self) -> None:
-        """Stop, and wait until the thread has ended."""
+        """Stop the calls of the listener, and wait until the thread has ended."""
         self.stop()
         if self._thread is not threading.current_thread():
             self._thread.join()

@@ -25,13 +25,13 @@ PAGE = 500
 
 
 def has_old_layout(client: RedisClient, prefix: str) -> bool:
-    """Return whether a store of layout 1 uses this prefix."""
+    """Return True if a store of layout 1 uses a prefix."""
     shards = _shards(prefix, "logs") + _shards(prefix, "bodies")
     return any(client.ask_all([("EXISTS", shard) for shard in shards]))
 
 
 class OldLayoutLedger(RowReads):
-    """The logs of a store of layout 1. There must be no other writers meanwhile."""
+    """The logs of a store of layout 1, which nobody may write to while they are read."""
 
     reads_wait = True
     may_lose = False
@@ -82,7 +82,7 @@ class OldLayoutLedger(RowReads):
         return []
 
     def confirm(self, log: str) -> None:
-        """Do nothing: nothing was written."""
+        """Do nothing, because nothing was written."""
 
     def close(self) -> None:
         self.client.close()
@@ -145,11 +145,11 @@ class OldLayoutBlobs:
         return self._read.stored_bytes(name)
 
     def close(self) -> None:
-        """Do nothing: the ledger closes the client."""
+        """Do nothing, because the ledger closes the client."""
 
 
 class _OldBodies(RedisBlobs):
-    """The former keys of bodies."""
+    """Blobs under the keys that layout 1 used for bodies."""
 
     def __init__(self, client: RedisClient, prefix: str) -> None:
         super().__init__(client, prefix)

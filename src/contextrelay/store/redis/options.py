@@ -18,7 +18,8 @@ _TLS_TEXTS = {
     "ssl_ocsp_expected_cert",
 }
 _READ = cast("dict[str, Callable[[str], Any]]", URL_QUERY_ARGUMENT_PARSERS)
-# A list of errors cannot be written in an address, and the time is for another pool.
+# These options are excluded: a list of errors cannot be written in an address, and the timeout is
+# for another pool.
 _KNOWN = (_TEXTS | _TLS_TEXTS | set(_READ)) - {"retry_on_error", "timeout"}
 
 
@@ -26,7 +27,7 @@ def check_options(options: Mapping[str, str], *, is_tls: bool) -> None:
     """Check that redis-py accepts these options.
 
     Raises:
-        Invalid: one is unknown, or has an invalid value.
+        Invalid: an option is unknown, or has an invalid value.
     """
     for name, value in options.items():
         if name not in _KNOWN:

@@ -1,4 +1,4 @@
-"""Sentinels: a client that connects only to the master that they name."""
+"""Sentinels: a client that connects only to the master named by the sentinels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ SENTINEL_S_MAX = 0.5
 
 
 def by_sentinels(address: Address, options: dict[str, Any]) -> Redis:
-    """Return a client of the master named by the sentinels, which it asks for each connection."""
+    """Return a client of the master named by the sentinels. The client asks them for each
+    connection.
+    """
     said: dict[str, Any] = {**cast(Any, parse_url)(address.url), **options}
     said["redis_connect_func"] = _refuse_replica
     said["ssl"] = said.pop("connection_class", None) is SSLConnection
@@ -29,13 +31,13 @@ def by_sentinels(address: Address, options: dict[str, Any]) -> Redis:
 
 
 def _refuse_replica(connection: Any) -> None:
-    """Start a connection, and close it if it leads to a replica.
+    """Start a connection, and close it if the server is a replica.
 
-    An outdated sentinel names the former master. Restarted as a replica, that server refuses writes
-    but answers reads with the data it has so far.
+    A sentinel that is out of date names the former master. Restarted as a replica, that server
+    refuses writes but answers reads with the data it has so far.
 
     Raises:
-        ConnectionError: it is not a master.
+        ConnectionError: the server is not a master.
     """
     connection.on_connect()
     connection.send_command("ROLE")
@@ -45,7 +47,9 @@ def _refuse_replica(connection: Any) -> None:
 
 
 def replicas_known(sentinel: Any, master: str) -> list[Any]:
-    """Return the replicas of a master known to one sentinel; none if it is unreachable."""
+    """Return the replicas of a master that one sentinel knows; an empty list if the sentinel is
+    unreachable.
+    """
     try:
         return sentinel.sentinel_slaves(master)
     except (foreign.RedisError, OSError):

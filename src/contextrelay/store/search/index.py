@@ -1,12 +1,13 @@
 """The search index: words, and the passages of texts that contain them.
 
-Passages are numbered in the order of their addition, in chunks of CHUNK. Their lengths are one row
-per chunk, and the positions of a word one row per chunk. So additions are written at one end, and
-removed content is dropped by the chunk. A length of 0 marks a removed passage.
+Passages are numbered in the order of their addition, in chunks of CHUNK. A chunk has one row with
+the lengths of its passages, and one row per word with the positions of the word. So additions are
+written at one end, and removed content is dropped by the chunk. A length of 0 marks a removed
+passage.
 
-Rule: it is not part of the ledger: it has its own file, or is in memory, and can be rebuilt from
-the ledger. So it is never the truth: every result is looked up in the ledger, and a damaged file is
-deleted. It survives a kill at any moment, because a change is a transaction; a lost change is made
+Rule: the index is not part of the ledger. It has its own file, or is in memory, and can be rebuilt
+from the ledger. So every result is looked up in the ledger, and a damaged index file is deleted.
+The index survives a kill at any moment, because a change is a transaction; a lost change is made
 again.
 """
 
@@ -38,7 +39,7 @@ SEARCH_WAIT_MS_MAX = 2_000
 
 
 FORMAT = 2
-"""The version of the tables and their content: an index of another version is rebuilt."""
+"""The version of the tables and their content. An index of another version is rebuilt."""
 
 TABLES = """
     CREATE TABLE mark (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -67,16 +68,16 @@ ADD_LENGTHS = """INSERT INTO chunk VALUES (?, ?, ?, ?)
 ADD_TEXT = f"""INSERT INTO text ({TEXT_COLUMNS}, places, pointers)
                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 
-# Not a database, damaged, or with other tables than its format says.
+# Errors of a file that is not a database, is damaged, or has other tables than its format says.
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
 
 class Damaged(Exception):
-    """The index cannot be read and has to be rebuilt."""
+    """Raised if the index cannot be read and has to be rebuilt."""
 
 
 class SearchIndex:
-    """The index of a store's words. Used by one OS thread at a time: see `changing`."""
+    """The search index of a store. Only one OS thread uses it at a time: see `changing`."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -94,16 +95,16 @@ class SearchIndex:
 
     @contextmanager
     def reading(self) -> Generator[sqlite3.Connection]:
-        """Yield a snapshot."""
+        """Yield a connection that reads a snapshot of the index."""
         with self._lock, self._transaction("BEGIN") as connection:
             yield connection
 
     @contextmanager
     def changing(self) -> Generator[IndexChange]:
-        """Yield a transaction for a change; other writers wait.
+        """Yield a transaction for a change, while other writers wait.
 
         Raises:
-            Unavailable: another process is changing it for too long.
+            Unavailable: another process keeps changing the index for too long.
         """
         with self._lock, self._transaction("BEGIN IMMEDIATE") as connection:
             change = IndexChange(connection)
@@ -131,7 +132,7 @@ class SearchIndex:
 
     def _opened(self) -> sqlite3.Connection:
         if self._pid != os.getpid() and self.path is not None:
-            # A child process must neither use nor close its parent's connection.
+            # A child process must neither use nor close the connection of its parent.
             _parents.append(self._connection)
             self._connection = None
         self._pid = os.getpid()
@@ -143,7 +144,8 @@ class SearchIndex:
         if self.path is not None and not is_writable(self.path):
             return _copied(self.path)
         if self.path is not None:
-            # Created here with private permissions: it reveals the words in the store.
+            # Create the file here with private permissions, because it reveals the words in the
+            # store.
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
         connection = sqlite3.connect(
             self.path or ":memory:",
@@ -152,7 +154,7 @@ class SearchIndex:
             check_same_thread=False,
         )
         try:
-            # NORMAL: a power loss may lose the last changes, which are then made again.
+            # Use NORMAL: a power loss may lose the last changes, which are then made again.
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
             _prepare(connection)
@@ -162,7 +164,9 @@ class SearchIndex:
         return connection
 
     def start_over(self) -> None:
-        """Delete everything; a damaged file is deleted, and other processes notice that."""
+        """Delete all content of the index. A damaged file is deleted, and other processes notice
+        that.
+        """
         with self._lock:
             try:
                 with self._transaction("BEGIN IMMEDIATE") as connection:
@@ -176,9 +180,10 @@ class SearchIndex:
 
 
 def _copied(path: Path) -> sqlite3.Connection:
-    """Return an index in memory, for a read-only folder, with the content of the file if possible.
+    """Return an index in memory for a read-only folder, with the content of the index file if
+    possible.
 
-    Each process that searches there updates its own.
+    Each process that searches such a folder updates an index of its own.
     """
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     if path.exists():
@@ -198,7 +203,7 @@ _parents: list[sqlite3.Connection | None] = []
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    """Create the tables, if there are none of this format."""
+    """Create the tables, unless tables of this format exist."""
     if connection.execute("PRAGMA user_version").fetchone()[0] == FORMAT:
         return
     connection.execute("BEGIN IMMEDIATE")
@@ -222,7 +227,7 @@ def _make(connection: sqlite3.Connection) -> None:
 
 
 class IndexChange:
-    """One change: additions are gathered, and written at its end."""
+    """A change of the index: additions are gathered, and written at the end of the change."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
@@ -240,7 +245,8 @@ class IndexChange:
     ) -> None:
         """Add a new text, with the length and the words of each passage.
 
-        `places`: PLACE_BYTES for each, returned by `place`; `pointers` are stored unchanged.
+        `places`: PLACE_BYTES for each passage, in the format that `place` returns. `pointers` are
+        stored unchanged.
         """
         number = text.start
         for length, words in passages:
@@ -266,7 +272,7 @@ class IndexChange:
         return self._next
 
     def write(self) -> None:
-        """Write what was gathered."""
+        """Write the gathered additions to the database."""
         execute = self.connection.executemany
         execute(
             ADD_LENGTHS,
@@ -292,7 +298,9 @@ class IndexChange:
             self._texts = 0
 
     def remove(self, ref: str) -> None:
-        """Remove a text: its passages are marked; their words are removed with their chunk."""
+        """Remove a text: its passages are marked as removed, and their words are removed with their
+        chunk.
+        """
         self.connection.execute("DELETE FROM waiting WHERE ref = ?", (ref,))
         text = text_by_ref(self.connection, ref)
         if text is None:
@@ -313,7 +321,7 @@ class IndexChange:
             )
 
     def drop_chunk(self, chunk: int) -> None:
-        """Delete a chunk without remaining passages."""
+        """Delete a chunk that has no remaining passages."""
         self.connection.execute("DELETE FROM posting WHERE chunk = ?", (chunk,))
         self.connection.execute("DELETE FROM chunk WHERE number = ?", (chunk,))
 
@@ -321,11 +329,11 @@ class IndexChange:
         self.connection.execute("INSERT OR REPLACE INTO mark VALUES (?, ?)", (name, value))
 
     def await_texts(self, texts: Iterable[tuple[int, str]]) -> None:
-        """Note texts, (created_ms, ref), that are to be added."""
+        """Note texts, given as (created_ms, ref), that are waiting to be added."""
         self.connection.executemany("INSERT OR IGNORE INTO waiting VALUES (?, ?)", texts)
 
     def added(self, refs: Iterable[str]) -> None:
-        """Remove texts from those to be added."""
+        """Remove texts from the list of those that are waiting to be added."""
         self.connection.executemany("DELETE FROM waiting WHERE ref = ?", [(ref,) for ref in refs])
 
 
@@ -333,7 +341,9 @@ _COUNT_MAX = 0xFFFF
 
 
 def _packed(places: list[int]) -> bytes:
-    """Pack positions of a word: an offset and, in the upper 16 bits, a count; little-endian."""
+    """Pack the positions of a word: for each an offset and, in the upper 16 bits, a count;
+    little-endian.
+    """
     packed = array("I", places)
     if IS_BIG_ENDIAN:
         packed.byteswap()

@@ -14,8 +14,8 @@ from msgspec.json import encode
 CHUNK = 4_096
 """The number of passages per chunk."""
 PLACE_BYTES = 16
-"""The bytes stored for each passage's position in its text."""
-# CROSS forces chunk by chunk; otherwise SQLite scans every posting.
+"""The number of bytes stored for the position of each passage in its text."""
+# CROSS makes SQLite search chunk by chunk; otherwise it scans every posting.
 POSTINGS = """SELECT chunk.number, posting.body FROM chunk
               CROSS JOIN posting ON posting.chunk = chunk.number AND posting.word = ?"""
 TEXT_COLUMNS = "ref, created_ms, expires_ms, name, thread, channel, start, count, is_cut"
@@ -32,7 +32,7 @@ NEWER = """SELECT ref, start FROM text WHERE name = ? AND thread IS ? AND create
 
 
 class Text(Struct, frozen=True, gc=False):
-    """One text in the index: an artifact's, and the numbers of its passages."""
+    """An artifact in the index, and the numbers of its passages."""
 
     ref: str
     created_ms: int
@@ -41,10 +41,10 @@ class Text(Struct, frozen=True, gc=False):
     thread: str | None
     channel: str | None
     start: int
-    """The number of its first passage."""
+    """The number of the first passage of this text."""
     count: int
     is_cut: bool
-    """Whether it is longer than the indexed part."""
+    """Whether only the first part of the text is indexed."""
 
     @property
     def stop(self) -> int:
@@ -74,7 +74,7 @@ _ASKED_AT_ONCE = 500
 def waiting(
     connection: sqlite3.Connection, before: tuple[int, str], limit: int
 ) -> list[tuple[int, str]]:
-    """Return waiting texts, (created_ms, ref), newest first, after one of them."""
+    """Return waiting texts as (created_ms, ref), newest first, starting after the text `before`."""
     sql = """SELECT created_ms, ref FROM waiting WHERE (created_ms, ref) < (?, ?)
              ORDER BY created_ms DESC, ref DESC LIMIT ?"""
     return connection.execute(sql, (*before, limit)).fetchall()
@@ -88,7 +88,7 @@ def counts(connection: sqlite3.Connection) -> tuple[int, int, int, int]:
 
 
 def texts_of(connection: sqlite3.Connection, numbers: Iterable[int]) -> list[Text]:
-    """Return the texts of passages, in order."""
+    """Return the texts that contain passages with these numbers, in order."""
     found = connection.execute(TEXTS_OF, (encode(list(numbers)).decode(),))
     return [_text(row) for row in found]
 
@@ -99,7 +99,7 @@ def text_by_ref(connection: sqlite3.Connection, ref: str) -> Text | None:
 
 
 def texts_by_channel(connection: sqlite3.Connection, start: str) -> list[Text]:
-    """Return the texts whose signals went to channels with this prefix."""
+    """Return the texts that were sent to channels whose names start with a prefix."""
     return [_text(row) for row in connection.execute(TEXTS_BY_CHANNEL, (start,))]
 
 
@@ -110,14 +110,14 @@ def _text(row: tuple[object, ...]) -> Text:
 def place(
     connection: sqlite3.Connection, ref: str, start: int, stop: int
 ) -> tuple[bytes, bytes | None]:
-    """Return the positions start:stop of a text's passages, and its pointers."""
+    """Return the positions of the passages start:stop of a text, and the pointers of the text."""
     first, size = start * PLACE_BYTES + 1, (stop - start) * PLACE_BYTES
     found = connection.execute(PLACE, (first, size, ref)).fetchone()
     return (b"", None) if found is None else found
 
 
 def texts_with(connection: sqlite3.Connection, numbers: Iterable[int]) -> int:
-    """Return how many texts these passages belong to."""
+    """Return the number of texts that contain passages with these numbers."""
     found = sorted(numbers)
     if not found:
         return 0
@@ -141,32 +141,32 @@ def count_in(connection: sqlite3.Connection, words: Iterable[str], text: Text) -
 
 
 def newer(connection: sqlite3.Connection, text: Text) -> Iterator[tuple[str, int]]:
-    """Yield later texts, (ref, start), of the same name in the same thread, newest first."""
+    """Yield newer texts of the same name and thread as (ref, start), newest first."""
     if text.name is not None:
         yield from connection.execute(NEWER, (text.name, text.thread, text.created_ms))
 
 
 def ended(connection: sqlite3.Connection, now_ms: int, limit: int) -> list[str]:
-    """Return texts that have expired by the time recorded when they were added."""
+    """Return the refs of texts that have expired, by the expiry time that the index knows."""
     sql = "SELECT ref FROM text WHERE expires_ms <= ? ORDER BY expires_ms LIMIT ?"
     return [ref for (ref,) in connection.execute(sql, (now_ms, limit))]
 
 
 def refs(connection: sqlite3.Connection, after: str, limit: int) -> list[str]:
-    """Return refs of texts, in order."""
+    """Return at most `limit` refs of texts that follow `after`, in order."""
     sql = "SELECT ref FROM text WHERE ref > ? ORDER BY ref LIMIT ?"
     return [ref for (ref,) in connection.execute(sql, (after, limit))]
 
 
 def thin_chunks(connection: sqlite3.Connection, there_max: int) -> list[int]:
-    """Return full chunks with few remaining passages."""
+    """Return the numbers of full chunks that have at most `there_max` passages left."""
     sql = """SELECT number FROM chunk WHERE there <= ?
              AND number < (SELECT max(number) FROM chunk) ORDER BY number"""
     return [number for (number,) in connection.execute(sql, (there_max,))]
 
 
 def texts_in(connection: sqlite3.Connection, chunk: int) -> list[tuple[int, str]]:
-    """Return texts, (created_ms, ref), with passages in a chunk."""
+    """Return the texts that have passages in a chunk, as (created_ms, ref)."""
     sql = """SELECT created_ms, ref FROM text WHERE start < ?
              AND start >= (SELECT coalesce(max(start), 0) FROM text WHERE start <= ?)
              AND start + count > ?"""
@@ -180,7 +180,9 @@ def lengths_of(connection: sqlite3.Connection, chunk: int) -> array[int]:
 
 
 def all_lengths(connection: sqlite3.Connection) -> tuple[dict[int, array[int]], set[int]]:
-    """Return the lengths of all passages, by chunk; and the chunks with removed ones."""
+    """Return the lengths of all passages, by chunk, and the numbers of the chunks with removed
+    passages.
+    """
     lengths: dict[int, array[int]] = {}
     holed: set[int] = set()
     for number, there, packed in connection.execute("SELECT number, there, lengths FROM chunk"):
@@ -198,7 +200,7 @@ def postings(connection: sqlite3.Connection, word: str) -> list[tuple[int, array
 def postings_in(
     connection: sqlite3.Connection, word: str, chunks: Iterable[int]
 ) -> list[tuple[int, array[int]]]:
-    """Return the positions of a word in some chunks, without reading the others."""
+    """Return the positions of a word in some chunks, without reading the other chunks."""
     found = ((chunk, connection.execute(POSTINGS_IN, (chunk, word)).fetchone()) for chunk in chunks)
     return [(chunk, _unpacked(row[0])) for chunk, row in found if row is not None]
 
