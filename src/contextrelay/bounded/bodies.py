@@ -1,8 +1,8 @@
 """Limits of time and memory for parsing untrusted bodies.
 
-A small body is parsed in this process, unless a grammar reads it. Any other is sent to a child
-process (bounded/parser_pool.py). If that exceeds its limits, only the first part is parsed; if that
-fails too, its lines are shown. The answer notes it.
+A small body is parsed in this process, unless a grammar reads it. Any other body is sent to a child
+process (bounded/parser_pool.py). If the child exceeds its limits, only the first part of the body is
+parsed. If that fails too, the lines of the body are shown. The reply notes what was done.
 """
 
 from __future__ import annotations
@@ -42,28 +42,30 @@ if TYPE_CHECKING:
 LOOK_PART_BYTES_MAX = 512 * KIB
 LOOK_PLAIN_BYTES_MAX = 64 * KIB
 SLICE_CPU_S_MAX = 1.4
-# Seconds of CPU time, and for each additional MiB.
+# The maximum CPU time in seconds: a base, and an addition for each further MiB.
 GREP_RECORDS_CPU_S_MAX = 1.0
 GREP_RECORDS_CPU_S_A_MIB = 0.15
-# In the answering process; 80 lines with 80. A child compares more.
+# The maximum number of steps to compare texts in this process: 80 lines with 80 in the worst case.
+# A child process compares longer texts.
 DIFF_INLINE_STEPS_MAX = 512_000
-# CPU time for comparing two bodies, and wall time for reading them.
+# The maximum CPU time in seconds for comparing two bodies.
 DIFF_CPU_S_MAX = 1.8
 
 
 Read = Callable[[int, int], Iterator[bytes]]
-"""Returns the bytes from start to stop in chunks."""
+"""A function that returns the bytes from start to stop, in chunks."""
 
 _seen = Decoder(BodyOverview)
 _piece = Decoder(Piece)
 _indexing = Decoder(Indexing)
 _records = Decoder(Records)
-# Lines are read in this process, which blocks its other threads: one body at a time.
+# Lines are read in this process, which blocks its other threads, so only one body is read at a
+# time.
 _lines_lock = threading.Lock()
 
 
 def look_within_bounds(asked: OutlineRequest, read: Read) -> tuple[BodyOverview, bool]:
-    """Return an overview of a body, and whether it is reproducible and so worth caching."""
+    """Return an overview of a body, and True if it is reproducible and so worth caching."""
     size_bytes = min(asked.size_bytes, OUTLINE_BYTES_MAX)
     if size_bytes <= LOOK_INLINE_BYTES_MAX and not needs_grammar(asked.media_type):
         return see(asked, b"".join(read(0, size_bytes))), True
@@ -82,7 +84,9 @@ def look_within_bounds(asked: OutlineRequest, read: Read) -> tuple[BodyOverview,
 
 
 def look_by_lines(asked: OutlineRequest, read: Read, note: str) -> BodyOverview:
-    """Return an overview of a body by its first lines only; the note says why."""
+    """Return an overview of a body made from its first lines only. `note` says why, and is part of
+    the overview.
+    """
     with _lines_lock:
         head = b"".join(read(0, min(asked.size_bytes, LOOK_PLAIN_BYTES_MAX)))
         return see_lines(asked, head, f"{note}; shown by lines")
@@ -96,8 +100,8 @@ def take_within_bounds(asked: Take, read: Read) -> Piece:
     """Return a piece of a body.
 
     Raises:
-        TooLarge: finding it exceeds the limits of time or memory.
-        Unavailable: too many concurrent requests.
+        TooLarge: finding the piece exceeds the limits of time or memory.
+        Unavailable: there are too many concurrent requests.
         Broken: the parser failed.
         RelayError: as `take` does.
     """
@@ -115,7 +119,7 @@ def take_within_bounds(asked: Take, read: Read) -> Piece:
 
 
 def records_within_bounds(asked: RecordQuery, body: bytes) -> Records:
-    """Return matches in the records of a body; none if that takes too long."""
+    """Return the matches in the records of a body; no matches if the search takes too long."""
     if len(body) <= LOOK_INLINE_BYTES_MAX and is_quick(asked):
         return records(asked, body)
     opened = [(len(body), partial(iter, (body,)))]
@@ -127,11 +131,11 @@ def records_within_bounds(asked: RecordQuery, body: bytes) -> Records:
 
 
 def compare_within_bounds(asked: Compare, bodies: Sequence[bytes]) -> TextDifference:
-    """Compare two texts.
+    """Compare two texts; return their differences.
 
     Raises:
-        TooLarge: that exceeds the limits of time or memory.
-        Unavailable: too many concurrent requests.
+        TooLarge: comparing the texts exceeds the limits of time or memory.
+        Unavailable: there are too many concurrent requests.
         Broken: the parser failed.
     """
     from contextrelay.content.diff.unified import TextDifference, compare
@@ -147,7 +151,9 @@ def compare_within_bounds(asked: Compare, bodies: Sequence[bytes]) -> TextDiffer
 
 
 def _compares_at_once(old: bytes, new: bytes) -> bool:
-    """Return True if two texts have few lines: the time grows with up to their third power."""
+    """Return True if two texts have few lines. The time grows with up to the third power of their
+    number.
+    """
     few, many = sorted(each.count(b"\n") + 1 for each in (old, new))
     return few * few * many <= DIFF_INLINE_STEPS_MAX
 
@@ -161,9 +167,10 @@ def _error(outcome: TaskOutcome, message: str, hint: str) -> RelayError:
 
 
 def index_within_bounds(asked: Index, size_bytes: int, read: Read) -> Indexing | None:
-    """Return what the search index stores of a body's head; None if there is no time for it now.
+    """Return the data that the search index stores for the start of a body, or None if there is no
+    time now.
 
-    If it exceeds the limits, a shorter head is tried.
+    If the start of the body exceeds the limits, a shorter part is tried.
     """
     if size_bytes <= LOOK_INLINE_BYTES_MAX:
         return index_body(asked, b"".join(read(0, size_bytes)))

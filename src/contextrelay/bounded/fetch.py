@@ -1,9 +1,9 @@
 """Fetches: download a URL, or post to it, and connect only to allowed addresses.
 
 The connection goes to a checked address (fetch_target.py), never to a name; each redirect is
-checked like the first URL. Why this is not a library: docs/decisions/0021.
+checked like the first URL. docs/decisions/0021 says why this does not use an HTTP library.
 
-Rule: everything from the other side is limited: total time, bytes received, bytes unpacked,
+Rule: everything that the server sends is limited: total time, bytes received, bytes unpacked,
 redirects, header lines.
 """
 
@@ -43,7 +43,7 @@ _AGENT = "contextrelay"
 
 
 class Fetched(Struct, frozen=True):
-    """The response, and its final URL."""
+    """The response to a fetch, and the URL after all redirects."""
 
     url: str
     status: int
@@ -55,9 +55,9 @@ def fetch(url: str, ways: Ways) -> Fetched:
     """Download a URL, following redirects.
 
     Raises:
-        Invalid: the URL is invalid, or refused by the server; Refused if it leads to an address
-        that is
-            not allowed; TooLarge if there is too much.
+        Invalid: the URL is invalid, or the server refuses it.
+        Refused: the URL leads to an address that is not allowed.
+        TooLarge: the content is too large.
         Failed: the server is unreachable, too slow, or returned a server error.
     """
     deadline = FetchDeadline(ways.seconds_max)
@@ -77,10 +77,11 @@ def fetch(url: str, ways: Ways) -> Fetched:
 
 
 def post(url: str, body: bytes, headers: dict[str, str], ways: Ways) -> None:
-    """Post a body to a URL; only the status of the response is used.
+    """Post a body to a URL. Only the status of the response is used.
 
     Raises:
-        As `fetch`; Refused also for a redirect, which is not followed.
+        Refused: the server redirects, which is not followed; or as `fetch` does.
+        Invalid, TooLarge, Failed: as `fetch` does.
     """
     parts = checked_url(url)
     answer = _ask(parts, ways, FetchDeadline(ways.seconds_max), (body, headers))
@@ -106,11 +107,13 @@ class _Connection:
         self._sock.sendall(content)
 
     def close(self) -> None:
-        """Do nothing: http.client closes before the body is read; `_ask` closes the connection."""
+        """Do nothing, because http.client calls this before the body is read. `_ask` closes the
+        connection.
+        """
 
 
 class _Incoming(io.RawIOBase):
-    """The incoming bytes of a connection."""
+    """A stream of the bytes that arrive on a connection."""
 
     def __init__(self, sock: socket.socket, deadline: FetchDeadline) -> None:
         self._sock = sock
@@ -154,7 +157,7 @@ def _ask(
 
 
 def _connected(addresses: list[str], port: int, deadline: FetchDeadline) -> socket.socket:
-    """Connect to the first address that accepts; never to a name."""
+    """Connect to the first address that accepts the connection. Names are never used here."""
     trouble: OSError | None = None
     for address in addresses:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -235,10 +238,11 @@ def _answer(response: HTTPResponse, parts: SplitResult, ways: Ways) -> Fetched |
 
 
 def _unpacked(response: HTTPResponse, bytes_max: int) -> Iterator[bytes]:
-    """Yield the chunks of a body, unpacked in pieces of limited size.
+    """Yield the chunks of the body of a response, unpacked in pieces of limited size.
 
     Raises:
-        Invalid: it has an encoding that was not requested; Failed if it ends early.
+        Invalid: the body has an encoding that was not requested.
+        Failed: the body ends early.
     """
     coding = (response.getheader("Content-Encoding") or "identity").strip().lower()
     if coding not in ("identity", "gzip", "x-gzip"):
@@ -260,7 +264,7 @@ def _unpacked(response: HTTPResponse, bytes_max: int) -> Iterator[bytes]:
             if unpacker.eof:
                 rest, is_begun = unpacker.unused_data, False
                 unpacker = zlib.decompressobj(_GZIP)
-        # Packed input is consumed before all of its output is read.
+        # All packed input may be consumed before all of the output was read.
         while is_begun and (more := unpacker.decompress(b"", CHUNK_BYTES)):
             yield more
     if is_begun:

@@ -1,7 +1,7 @@
 """Fetch targets: the URLs that may be fetched, and the checked addresses to connect to.
 
-A name is resolved once and all its addresses are checked; the connection goes to one of those, not
-to the name again, so a changed DNS answer has no effect.
+A name is resolved once and all its addresses are checked. The connection goes to one of these
+addresses and the name is not resolved again, so a changed DNS answer has no effect.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ PORTS = {"http": 80, "https": 443}
 
 
 class Ways(Struct, frozen=True):
-    """The permissions and means of a fetch."""
+    """What a fetch may connect to, and how it resolves names and checks certificates."""
 
     is_allowed: Callable[[str], bool]
-    """Whether an address may be connected to."""
+    """Returns True if an address may be connected to."""
     bytes_max: int = FETCH_BYTES_MAX
     seconds_max: float = FETCH_S_MAX
     resolve: Callable[[str, int], list[str]] | None = None
-    """Returns the addresses of a name and a port; None asks the system."""
+    """Returns the addresses of a name and a port; None means the resolver of the system."""
     tls: SSLContext | None = None
-    """The trusted certificates; None for those of the system."""
+    """The trusted certificates; None means those of the system."""
 
 
 class FetchDeadline:
@@ -52,7 +52,7 @@ class FetchDeadline:
         self._until_s = time.monotonic() + seconds
 
     def left_s(self) -> float:
-        """Return the remaining seconds, more than 0.
+        """Return the remaining seconds, which are more than 0.
 
         Raises:
             Failed: the time is up.
@@ -67,7 +67,7 @@ class FetchDeadline:
 
 
 def checked_url(url: str) -> SplitResult:
-    """Return an allowed URL in parts.
+    """Return the parts of a URL that may be fetched.
 
     Raises:
         Invalid: the URL is not allowed.
@@ -95,7 +95,8 @@ def host_of(parts: SplitResult) -> tuple[str, int]:
     """Return the host name in ASCII form, and the port."""
     host = parts.hostname or ""
     try:
-        # A literal IPv6 address is not a name; the codec accepts neither it nor labels over 63.
+        # A literal IPv6 address is not a name. The codec accepts neither IPv6 addresses nor labels
+        # of more than 63 characters.
         name = host if ":" in host else host.encode("idna").decode("ascii")
     except UnicodeError as error:
         raise Invalid(f"invalid host name {quote_value(host)}", "check the URL") from error
@@ -103,16 +104,17 @@ def host_of(parts: SplitResult) -> tuple[str, int]:
 
 
 def plain_url(parts: SplitResult) -> str:
-    """Return a URL for an error message: without its query, which may contain secrets."""
+    """Return a URL for an error message, without its query, which may contain secrets."""
     return quote_value(urlunsplit((parts.scheme, parts.netloc, parts.path, "", "")))[1:-1]
 
 
 def addresses_of(parts: SplitResult, ways: Ways, deadline: FetchDeadline) -> list[str]:
-    """Return the addresses of a host, all of them allowed.
+    """Return the addresses of a host, all of which are allowed.
 
     Raises:
-        Refused: one of them is not: a name with both kinds is a trick. The address is not named, so
-            that the error reveals nothing about the internal network.
+        Refused: an address is not allowed; a name with allowed and other addresses is a trick. The
+            error does not contain the address, so that it reveals nothing about the
+            internal network.
     """
     host, port = host_of(parts)
     found = (ways.resolve or _looking_up(deadline))(host, port)
@@ -135,7 +137,10 @@ _names_at_once = threading.BoundedSemaphore(FETCH_NAMES_AT_ONCE_MAX)
 
 
 def _looking_up(deadline: FetchDeadline) -> Callable[[str, int], list[str]]:
-    """Resolve with the system, which has no timeout: in a thread that is abandoned if necessary."""
+    """Return a function that resolves names with the system resolver.
+
+    The resolver has no timeout, so it runs in a thread that is abandoned when the time is up.
+    """
 
     def look_up(host: str, port: int) -> list[str]:
         answers: list[list[str] | OSError | UnicodeError] = []

@@ -1,11 +1,11 @@
 """The child of the parser pool: a process that parses bodies, one at a time, within limits.
 
-bounded/parser_pool.py starts it and communicates over its stdin and stdout. It opens nothing, and
-gets nothing from its parent except the bytes that it is sent.
+bounded/parser_pool.py starts the child and communicates over its stdin and stdout. The child opens
+nothing, and gets nothing from its parent except the bytes that it is sent.
 
-Rule: its limits are the kernel's, so that they hold for any code: RLIMIT_AS for memory, ITIMER_PROF
-and RLIMIT_CPU for CPU time, ITIMER_REAL for wall time. All of these end the process, even if its
-parent is gone; between two requests it ends with its stdin.
+Rule: its limits are enforced by the kernel, so that they hold for any code: RLIMIT_AS for memory,
+ITIMER_PROF and RLIMIT_CPU for CPU time, ITIMER_REAL for wall time. All of these end the process,
+even if its parent is gone. Between two requests the process ends when its stdin is closed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ParserRequest(Struct, array_like=True):
 
 
 class Hello(Struct, array_like=True):
-    """Sent once, when the child is ready."""
+    """The message that the child sends once, when it is ready."""
 
     resident_bytes: int
 
@@ -58,7 +58,7 @@ class ParserReply(Struct, array_like=True):
     status: int
     value: bytes
     is_last: bool
-    """Whether the child ends now, because it has grown."""
+    """Whether the child ends after this reply, because its memory has grown."""
 
 
 def _look(arguments: bytes, bodies: list[bytes]) -> object:
@@ -101,11 +101,12 @@ _TASKS: dict[str, Callable[[bytes, list[bytes]], object]] = {
 
 
 def main() -> NoReturn:
-    """Answer requests until the input ends."""
+    """Answer requests until stdin ends."""
     out = os.dup(1)
-    os.dup2(2, 1)  # Printed output must not get between the replies.
+    os.dup2(2, 1)  # Redirect stdout, so that printed text does not get between the replies.
     _load()
-    # Garbage collection takes a fifth of the time; a child that has grown by cycles is replaced.
+    # Disable garbage collection, which takes a fifth of the time. A child whose memory has grown by
+    # reference cycles is replaced.
     gc.disable()
     room_bytes, resident_bytes = _room_bytes()
     _write(out, Hello(resident_bytes))
@@ -130,7 +131,7 @@ def main() -> NoReturn:
 
 
 def _load() -> None:
-    """Load what requests need, so that none is charged for it."""
+    """Load the modules that requests need, so that loading does not count in their limits."""
     from contextrelay.content.outline.code.grammars import allow
     from contextrelay.content.tokens import count_tokens
 
@@ -157,7 +158,7 @@ def _wait_for_request() -> bool:
 
 
 def _read(size_bytes: int) -> bytes:
-    """Return exactly this many bytes, or exit at the end of stdin."""
+    """Read exactly `size_bytes` bytes; exit the process at the end of stdin."""
     parts: list[bytes] = []
     while size_bytes > 0:
         part = os.read(0, min(size_bytes, MIB))
@@ -179,12 +180,13 @@ def _write(out: int, message: Hello | ParserReply) -> None:
 
 
 def _limit(cpu_s: float, room_bytes: int) -> None:
-    """Set the limits of the next request; 0 for no limits."""
+    """Set the limits of the next request; 0 means no limit."""
     signal.setitimer(signal.ITIMER_PROF, cpu_s)
     signal.setitimer(signal.ITIMER_REAL, PARSER_REAL_S_MAX if cpu_s else 0)
     used_s = time.process_time()
     _set_soft(resource.RLIMIT_CPU, int(used_s + cpu_s) + 2 if cpu_s else 0)
-    # If the system does not enforce it (macOS), the parent watches (parser_pool.py).
+    # If the system does not enforce this limit (macOS), the parent watches the memory
+    # (parser_pool.py).
     _set_soft(resource.RLIMIT_AS, room_bytes + PARSER_ROOM_BYTES_MAX if room_bytes else 0)
 
 
@@ -197,7 +199,9 @@ def _set_soft(which: int, value: int) -> None:
 
 
 def _room_bytes() -> tuple[int, int]:
-    """Return the used address space and memory; 0 if the system does not report them."""
+    """Return the used address space and the used memory in bytes; 0 if the system does not report
+    them.
+    """
     try:
         with open("/proc/self/statm", "rb") as statm:
             pages = statm.read().split()

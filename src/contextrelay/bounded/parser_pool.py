@@ -1,10 +1,11 @@
 """The parser pool: a few child processes that parse bodies, within limits of time and memory.
 
-Untrusted content may trigger bugs in parsers. In a separate process that costs limited time and
-memory, blocks no other request, and can be ended.
+Untrusted content may trigger bugs in parsers. In a separate process such a bug costs limited time
+and memory, blocks no other request, and the process can be ended.
 
-Rule: `run` returns for every body: with the result, or with why it was stopped. A child that
-exceeded a limit is ended, and another is started when needed; children end with their parent.
+Rule: `run` returns for every body: with the result, or with the reason why the parser was stopped.
+A child that exceeded a limit is ended, and another child is started when needed. Children end with
+their parent.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ from contextrelay.errors import Broken
 from contextrelay.limits import MIB, PARSER_REAL_S_MAX, PARSER_ROOM_BYTES_MAX
 from contextrelay.verbs.problems import from_problem
 
-# The number of children, their memory besides the body; timeouts for a free child, its start, its
-# reply, and idle time.
+# The number of children, and their memory besides the body; timeouts for a free child, its start,
+# its reply, and its idle time.
 PARSERS_MAX = 2
 PARSER_REPLY_BYTES_MAX = 64 * MIB
 PARSER_WAIT_S_MAX = 1.0
@@ -46,9 +47,9 @@ PARSER_START_S_MAX = 30
 
 Why = Literal["time", "memory", "busy", "failed"]
 Body = tuple[int, Callable[[], Iterator[bytes]]]
-"""The number of bytes, and a function that opens them, which may be called again."""
+"""The size of a body in bytes, and a function that opens its bytes and may be called again."""
 
-# The child gets no secrets with its environment: only what is needed to find libraries.
+# The environment of the child contains no secrets, only what is needed to find libraries.
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 _WRITE_BYTES = 1 << 16
 _LOOK_EVERY_S = 0.05
@@ -60,53 +61,53 @@ _encoder = Encoder()
 
 
 class TaskOutcome(Struct, frozen=True):
-    """The outcome of a task."""
+    """The result of a task, or the reason why it was stopped."""
 
     value: bytes = b""
     stopped: Why | None = None
     is_certain: bool = True
-    """Whether it would be stopped again, however much wall time there is."""
+    """Whether the task would be stopped again, even with more wall time."""
 
 
 _replies = Decoder(ParserReply)
 
 
 def run(task: str, arguments: object, bodies: Sequence[Body], cpu_s: float) -> TaskOutcome:
-    """Run a task of parser_child.py on bodies, with a limit of CPU time.
+    """Run a task of parser_child.py on bodies, with a limit of CPU time; return its outcome.
 
     Raises:
-        RelayError: the task raised it, or a body could not be read.
+        RelayError: the task raised this error, or a body could not be read.
     """
     return _pool.run(task, _encoder.encode(arguments), bodies, cpu_s)
 
 
 def close() -> None:
-    """End the children of this process; they are started again when needed."""
+    """End the child processes of this process; new ones are started when needed."""
     _pool.close()
 
 
 def pids() -> list[int]:
-    """Return the process ids of the children."""
+    """Return the process ids of the children of this process."""
     return _pool.pids()
 
 
 @contextmanager
 def held() -> Generator[None]:
-    """Occupy all places of the pool, so that calls find it busy; for tests."""
+    """Occupy all places of the pool during the block, so that calls find it busy; for tests."""
     with _pool.held():
         yield
 
 
 class _Ended(Exception):
-    """The child ended before it replied."""
+    """Raised if the child ended before it replied."""
 
 
 class _TimedOut(Exception):
-    """There was no reply in time."""
+    """Raised if the child did not reply in time."""
 
 
 class _TooLarge(Exception):
-    """The child took more memory than allowed."""
+    """Raised if the child used more memory than allowed."""
 
 
 class _Child:
@@ -124,7 +125,7 @@ class _Child:
             env={name: os.environ[name] for name in _KEPT if name in os.environ}
             | {"MALLOC_ARENA_MAX": "1"},
             cwd="/",
-            # Ctrl-C is for the parent: the child may still answer.
+            # Ctrl-C is for the parent, because the child may still answer.
             process_group=0,
         )
         assert self._process.stdin is not None
@@ -140,10 +141,10 @@ class _Child:
             raise
 
     def ask(self, head: bytes, bodies: Sequence[Body]) -> ParserReply:
-        """Send a request and wait for the reply.
+        """Send a request to the child and return its reply.
 
         Raises:
-            _Ended, _TimedOut, _TooLarge: there is none.
+            _Ended, _TimedOut, _TooLarge: the child did not reply.
         """
         self._until = time.monotonic() + PARSER_REAL_S_MAX
         self._room_bytes = (
@@ -176,7 +177,7 @@ class _Child:
         return code
 
     def ended(self) -> int:
-        """Return the exit code of a process that ended by itself."""
+        """Return the exit code of the process, after it ended by itself."""
         try:
             code = self._process.wait(1)
         except subprocess.TimeoutExpired:
@@ -185,7 +186,9 @@ class _Child:
         return code
 
     def close_pipes(self, is_forked: bool = False) -> None:
-        """Close the pipes; in a forked process the child belongs to the parent."""
+        """Close the pipes to the child. `is_forked`: this is a forked process, and the child
+        belongs to its parent.
+        """
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 with suppress(OSError):
@@ -222,7 +225,7 @@ class _Child:
         return b"".join(parts)
 
     def _wait(self, pipe: int, event: int) -> None:
-        """Wait until a pipe is ready; check the time and the child's memory meanwhile."""
+        """Wait until a pipe is ready, and check the time and the child's memory while waiting."""
         poll = select.poll()
         poll.register(pipe, event)
         while not poll.poll(_LOOK_EVERY_S * 1000):
@@ -233,7 +236,7 @@ class _Child:
 
 
 def resident_bytes(pid: int) -> int:
-    """Return the memory of a process; 0 if it is unknown."""
+    """Return the memory of a process in bytes; 0 if it is unknown."""
     try:
         pages = Path(f"/proc/{pid}/statm").read_bytes().split()
         return int(pages[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -242,7 +245,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def _resident_by_ps(pid: int) -> int:
-    """Return the memory of a process on a system without /proc."""
+    """Return the memory of a process in bytes, on a system without /proc."""
     words = ["ps", "-o", "rss=", "-p", str(pid)]
     try:
         kib = subprocess.run(words, capture_output=True, timeout=1, check=True).stdout
@@ -252,7 +255,7 @@ def _resident_by_ps(pid: int) -> int:
 
 
 class _Pool:
-    """The children of this process: the idle ones, and a limit on their number."""
+    """The child processes of this process: the idle ones, and a limit on their number."""
 
     def __init__(self) -> None:
         self._free = threading.BoundedSemaphore(PARSERS_MAX)
@@ -267,7 +270,7 @@ class _Pool:
             head = _encoder.encode(
                 ParserRequest(task, arguments, [size for size, _ in bodies], cpu_s)
             )
-            # Children that were idle for long may have ended just before they were used.
+            # A child that was idle for long may have ended just before it was used.
             for _ in range(PARSERS_MAX + 1):
                 if (outcome := self._run(head, bodies)) is not None:
                     return outcome
@@ -309,7 +312,7 @@ class _Pool:
         return TaskOutcome(reply.value) if reply.status == DONE else TaskOutcome(stopped="memory")
 
     def _take(self) -> tuple[_Child, bool]:
-        """Return an idle child, or a new one."""
+        """Return an idle child or a new one, and True if it is new."""
         while True:
             with self._lock:
                 child = self._waiting.pop() if self._waiting else None
@@ -349,15 +352,16 @@ class _Pool:
             child.end()
 
     def forget(self) -> None:
-        """Abandon the children of another process."""
+        """Abandon the children of the parent process, in a forked process."""
         for child in self._children:
             child.close_pipes(is_forked=True)
 
 
 def _outcome_of(code: int, is_new: bool) -> TaskOutcome | None:
-    """Return why a child ended, by its exit code; None if another should be tried.
+    """Return the reason why a child ended, by its exit code; None if the task should be tried on
+    another child.
 
-    An idle one may have ended, or been killed, just before it was used.
+    A child that was idle may have ended, or been killed, just before it was used.
     """
     import signal
 
@@ -367,7 +371,7 @@ def _outcome_of(code: int, is_new: bool) -> TaskOutcome | None:
         return TaskOutcome(stopped="time")
     if -code == signal.SIGALRM:
         return TaskOutcome(stopped="time", is_certain=False)
-    # Native code ends its process if there is no memory.
+    # Native code ends its process if there is no memory left.
     return TaskOutcome(stopped="memory" if -code == signal.SIGABRT else "failed")
 
 

@@ -1,10 +1,10 @@
 """Untrusted zips, whose declared values are checked.
 
-Names, methods, counts, sizes and ratios are checked before a byte is unpacked. Entries do not share
-bytes of the file, so their packed sizes are real; and the output is counted.
+Names, methods, counts, sizes and ratios are checked before a byte is unpacked. Entries must not
+share bytes of the file, so that their packed sizes are real. The unpacked bytes are counted.
 
-Rule: an invalid zip raises ValueError or an error of zipfile (`WRONG`), and the caller adds what it
-was reading; exceeding a limit raises TooLarge.
+Rule: an invalid zip raises ValueError or an error of zipfile (`WRONG`), and the caller adds what
+was being read. Exceeding a limit raises TooLarge.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from contextrelay.limits import ARCHIVE_BYTES_MAX, CHUNK_BYTES, KIB
 ARCHIVE_RATIO_MAX = 200
 
 
-# Below this size no ratio makes a bomb.
+# The smallest packed size that is used for a ratio: below this size no ratio makes a bomb.
 RATIO_COUNTS_FROM_BYTES = KIB
 WRONG = (
     zipfile.BadZipFile,
@@ -33,7 +33,7 @@ WRONG = (
     RecursionError,
     NotImplementedError,
     OverflowError,
-    OSError,  # An offset before the start of the file.
+    OSError,  # Raised for an offset before the start of the file.
 )
 
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -42,7 +42,8 @@ _IS_ENCRYPTED = 0x1
 _END_BYTES = 22
 _COMMENT_BYTES_MAX = 0xFFFF
 _LOCAL_BYTES = 30
-# The maximum size of an entry in the directory: one of our names, and the extras of some tools.
+# The maximum size of an entry in the zip directory: a name from this program, and extra fields of
+# some tools.
 _DIRECTORY_ENTRY_BYTES_MAX = 256
 
 
@@ -50,7 +51,8 @@ class ForeignZip:
     """An opened zip whose structure was checked.
 
     Raises (when created or read):
-        TooLarge: it exceeds a limit; any of WRONG: it is not a zip, or not a supported one.
+        TooLarge: the zip exceeds a limit.
+        WRONG: the file is not a zip, or not a supported one.
     """
 
     def __init__(self, file: IO[bytes], names: re.Pattern[str], entries_max: int) -> None:
@@ -85,7 +87,7 @@ class ForeignZip:
         return self._infos[name].file_size
 
     def chunks(self, name: str) -> Iterator[bytes]:
-        """Yield the bytes of an entry: exactly the declared number, or raise."""
+        """Yield the bytes of an entry; raise an error if their number is not the declared one."""
         left_bytes = self.size_bytes(name)
         is_first = name not in self._counted
         self._counted.add(name)
@@ -101,7 +103,9 @@ class ForeignZip:
 
 
 def method_for(size_bytes: int, chunks: Iterable[bytes]) -> int:
-    """Return the method for an entry: deflated, unless its ratio would look like a bomb."""
+    """Return the compression method for an entry: deflated, unless its ratio would look like that
+    of a zip bomb.
+    """
     if size_bytes <= RATIO_COUNTS_FROM_BYTES:
         return zipfile.ZIP_DEFLATED
     packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
@@ -120,7 +124,9 @@ def too_much(what: str) -> TooLarge:
 
 
 def _check_directory(file: IO[bytes], size_bytes: int, entries_max: int) -> None:
-    """Refuse a directory that is too long: zipfile reads all of it when it opens."""
+    """Raise an error for a zip directory that is too long, because zipfile reads all of it when it
+    opens the zip.
+    """
     file.seek(max(0, size_bytes - _END_BYTES - _COMMENT_BYTES_MAX))
     tail = file.read()
     if tail[-_END_BYTES:-18] == b"PK\x05\x06" and tail[-2:] == b"\0\0":
@@ -131,13 +137,16 @@ def _check_directory(file: IO[bytes], size_bytes: int, entries_max: int) -> None
         raise ValueError("it is not a zip, or incomplete")
     (directory_bytes,) = unpack_from("<L", tail, end + 12)
     if tail[max(0, end - 20) : end].startswith(b"PK\x06\x07"):
-        raise ValueError("it is larger than any export")  # Exports do not need zip64.
+        # No export is so large that it needs zip64.
+        raise ValueError("it is larger than any export")
     if directory_bytes > entries_max * _DIRECTORY_ENTRY_BYTES_MAX:
         raise TooLarge("the archive has too many entries", f"at most {entries_max}")
 
 
 def _check_places(file: IO[bytes], infos: list[zipfile.ZipInfo], directory: int) -> None:
-    """Refuse entries that share bytes: shared bytes would count in both packed sizes."""
+    """Raise an error for entries that share bytes, because shared bytes would count in both packed
+    sizes.
+    """
     ordered = sorted(infos, key=lambda info: info.header_offset)
     ends = [*(info.header_offset for info in ordered[1:]), directory]
     for info, end in zip(ordered, ends, strict=True):
@@ -152,14 +161,14 @@ def _check_places(file: IO[bytes], infos: list[zipfile.ZipInfo], directory: int)
 
 
 def _check_sizes(infos: list[zipfile.ZipInfo], size_bytes: int) -> int:
-    """Refuse a total unpacked size that is too large; return it."""
+    """Return the total unpacked size; raise an error if it, or an entry's ratio, is too large."""
     total_bytes = 0
     for info in infos:
         total_bytes += info.file_size
         packed_bytes = max(info.compress_size, RATIO_COUNTS_FROM_BYTES)
         if info.file_size > ARCHIVE_RATIO_MAX * packed_bytes:
             raise too_much(info.filename)
-    # The total has no minimum size: many small entries make a bomb too.
+    # The check of the total applies to small entries too, because many of them can be a bomb.
     if total_bytes > min(ARCHIVE_BYTES_MAX, ARCHIVE_RATIO_MAX * size_bytes):
         raise too_much("the content")
     return total_bytes
