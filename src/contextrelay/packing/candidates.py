@@ -1,7 +1,7 @@
 """Candidates: the contents of a thread that may go into a window: its state entries and its blocks.
 
-Rule: every entry of a state is a block with an id that leads back to it, `facts/f12`; hard
-constraints and the summary are always included.
+Rule: every entry of a state is a block, whose id, such as `facts/f12`, leads back to the entry.
+Hard constraints and the summary are always included.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ def block_fields(artifact: Artifact) -> BlockFields | None:
     try:
         return convert(given, BlockFields)
     except ValidationError:
-        return None  # The key is used by someone else for another purpose.
+        return None  # Someone else uses this metadata key for another purpose.
 
 
 def state_blocks(state: dict[str, Any]) -> Iterator[Block]:
-    """Yield the entries of a state as blocks, least often changing first."""
+    """Yield the entries of a state as blocks; those that change least often come first."""
     if summary := state.get("session_summary"):
         yield Block("summary", f"Summary: {summary}", "SYSTEM")
     for each in _entries(state, "constraints"):
@@ -74,7 +74,7 @@ def state_blocks(state: dict[str, Any]) -> Iterator[Block]:
 def artifact_block(
     artifact: Artifact, fields: BlockFields | None, content: str, is_whole: bool
 ) -> Block:
-    """Return an artifact of a thread as a block, with its full content or a replacement."""
+    """Return an artifact of a thread as a block, with its full content or a replacement text."""
     if fields is None:
         return Block(
             f"artifacts/{artifact.ref}",
@@ -101,7 +101,7 @@ def pruned_refs(state: dict[str, Any]) -> set[str]:
     try:
         return {each.ref for each in convert(state.get("pruned") or [], list[_Pruned])}
     except ValidationError:
-        return set()  # The field is used by someone else for another purpose.
+        return set()  # Someone else uses this field for another purpose.
 
 
 class _Pruned(Struct, frozen=True):

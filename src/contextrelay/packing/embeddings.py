@@ -1,10 +1,11 @@
 """Embeddings: the topics of blocks as vectors, and their similarity to a query.
 
-The topic of a block includes its neighbours': their vectors are added to its own, with weights that
-decrease with distance. The mean of all blocks carries no information and is subtracted first.
+The topic of a block includes its neighbours: their vectors are added to the vector of the block,
+with weights that decrease with distance. The mean of all blocks carries no information and is
+subtracted first.
 
 Rule: a text is embedded once, at the first query after it was added, in one batch with other new
-ones.
+texts.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
-"""Returns a vector for each text, all of one length."""
+"""A function that returns a vector for each text; all vectors have the same length."""
 
 Run = Sequence[str | None]
-"""Names of consecutive texts; None for a removed one."""
+"""Names of consecutive texts; None stands for a removed text."""
 
 
 class Vectors:
-    """Named texts with their vectors."""
+    """A collection of named texts with their vectors."""
 
     def __init__(self, embed: Embed, lent: Sequence[float]) -> None:
         self._embed = embed
@@ -39,7 +40,7 @@ class Vectors:
         """The topic of each text by row, and their mean; None after a change."""
 
     def add(self, name: str, text: str) -> None:
-        """Add a text, or replace the one with the same name."""
+        """Add a text, or replace the text with the same name."""
         self._waiting[name] = text
         self._topics = None
 
@@ -49,9 +50,11 @@ class Vectors:
         self._topics = None
 
     def near(self, text: str, runs: Iterable[Run]) -> dict[str, float]:
-        """Return how similar each text, with its neighbours, is to this one; the nearest is 1.
+        """Return a dict that maps names of texts to their similarity to the query `text`; the
+        nearest has 1.
 
-        `runs`: the sequences of consecutive texts.
+        The similarity includes the neighbours of a text. `runs`: the sequences of consecutive
+        texts.
 
         Raises:
             Invalid: the embedding does not return vectors of one length.
@@ -97,12 +100,13 @@ class Vectors:
         self._matrix = made if self._matrix is None else numpy.concatenate((self._matrix, made))
         self._rows.update({name: start + index for index, name in enumerate(self._waiting)})
         self._waiting.clear()
-        if len(self._matrix) > 2 * len(self._rows) + 64:  # Most rows belong to replaced texts.
+        # More than half of the rows belong to replaced texts.
+        if len(self._matrix) > 2 * len(self._rows) + 64:
             self._matrix = self._matrix[list(self._rows.values())]
             self._rows = {name: row for row, name in enumerate(self._rows)}
 
     def _embed_all(self, texts: list[str]) -> NDArray[float32]:
-        """Return vectors of length 1."""
+        """Return the vectors of texts, normalized to length 1."""
         import numpy
 
         made = numpy.asarray(self._embed(texts), dtype=numpy.float32)

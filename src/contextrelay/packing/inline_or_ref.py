@@ -1,9 +1,9 @@
 """Policy: whether to send a message in full each time, show it once, or pass it as a ref, by cost.
 
-With prompt caching, text that stays in the prefix is cheap to send again; a ref costs a line now,
-and a pull if the model wants to read it. Prices are in units of an uncached input token.
+With prompt caching, text that stays in the prefix is cheap to send again. A ref costs a line now,
+and a pull if the model wants to read the message. Prices are in units of an uncached input token.
 
-Rule: the cheapest option wins. Pull probabilities are measured in this store by kind and size; they
+Rule: the cheapest option wins. Pull probabilities are measured in this store by kind and size. They
 start from a prior that measurements soon outweigh.
 """
 
@@ -19,21 +19,22 @@ from contextrelay.errors import Invalid
 Way = Literal["inline", "once", "ref"]
 
 REF_TOKENS = 41
-"""Tokens of a ref on one line of a prompt."""
+"""The number of tokens of a ref on one line of a prompt."""
 MESSAGE_TOKENS_MIN = 100
-"""Shorter messages are always sent in full."""
+"""The number of tokens below which a message is always sent in full."""
 LATER_CALLS_MIN = 3
 _PULL_TOKENS = 40
-"""Tokens of the request for a piece and the frame of the reply."""
+"""The number of tokens of the request for a piece, and of the text around the piece in the reply.
+"""
 _KEPT_SHARE = 0.9
-"""The share of inline text that is not compacted away before the end."""
+"""The share of inline text that is not removed by compaction before the end of a conversation."""
 _PRIOR_CHANCE = 0.3
 _PRIOR_WEIGHT = 10
 _SLICE_TOKENS = 300
 
 
 class Prices(Struct, frozen=True):
-    """Token prices, relative to an uncached input token."""
+    """Prices of tokens, relative to an uncached input token."""
 
     cache_write: float = 1.25
     cache_read: float = 0.1
@@ -46,13 +47,15 @@ class Prices(Struct, frozen=True):
 
 
 class Pulls(Struct, frozen=True):
-    """How often messages of a kind and size were pulled, of those that were passed as refs."""
+    """How often messages of a kind and size were shown as refs, and how often they were then
+    pulled.
+    """
 
     shown: int = 0
     at_first_call: int = 0
     later: int = 0
     slice_tokens: int = 0
-    """The total tokens of all pulls."""
+    """The total number of tokens of all pulls."""
 
     @property
     def first_chance(self) -> float:
@@ -69,21 +72,23 @@ class Pulls(Struct, frozen=True):
 
 
 class WindowMessage(Struct, frozen=True, kw_only=True):
-    """A message to put into a window."""
+    """A message that is to be put into a window."""
 
     tokens: int
     prefix_tokens: int = 0
-    """Tokens before it, in the cache."""
+    """The number of tokens before the message, which are in the prompt cache."""
     calls: int = 0
-    """The number of model calls so far; as many are expected to follow."""
+    """The number of model calls so far. The same number is expected to follow."""
     is_addressed: bool = False
-    """Whether the agent asked for it: then it is shown at least once."""
+    """Whether the agent asked for the message, so that it is shown at least once."""
     is_exempt: bool = False
-    """Whether it is a system message, the task, or the agent's own output."""
+    """Whether the message is a system message, the task, or the agent's own output, and is always
+    inline.
+    """
 
 
 class Costs(Struct, frozen=True):
-    """The cost of each option."""
+    """The cost of each way to pass on a message."""
 
     inline: float
     once: float
@@ -91,7 +96,9 @@ class Costs(Struct, frozen=True):
 
 
 def choose(message: WindowMessage, pulls: Pulls, prices: Prices = Prices()) -> Way:  # noqa: B008
-    """Return the cheapest way to pass a message on; of equal costs, the fuller one."""
+    """Return the cheapest way to pass a message on. If costs are equal, return the way that shows
+    more.
+    """
     if message.is_exempt or message.tokens < MESSAGE_TOKENS_MIN:
         return "inline"
     costs = weigh(message, pulls, prices)
@@ -102,7 +109,9 @@ def choose(message: WindowMessage, pulls: Pulls, prices: Prices = Prices()) -> W
 
 
 def weigh(message: WindowMessage, pulls: Pulls, prices: Prices = Prices()) -> Costs:  # noqa: B008
-    """Return the cost of each option over this call and the expected following ones."""
+    """Return the cost of each way to pass a message on, over this call and the expected later
+    calls.
+    """
     later_calls = max(LATER_CALLS_MIN, message.calls)
     kept = prices.cache_write + prices.cache_read * later_calls
     one_pull = (
@@ -119,7 +128,7 @@ def weigh(message: WindowMessage, pulls: Pulls, prices: Prices = Prices()) -> Co
 
 
 def size_class(tokens: int) -> str:
-    """Return the size class for which pull rates are kept."""
+    """Return the name of the size class for which pull rates are kept."""
     for limit in (400, 1_600, 6_400, 25_600):
         if tokens < limit:
             return f"under_{limit}"

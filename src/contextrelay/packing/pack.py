@@ -1,8 +1,8 @@
-"""Packing: choose the blocks for a window with a number of tokens.
+"""Packing: choose the blocks for a window with a limited number of tokens.
 
-Rule: never over the budget as counted by the real tokenizer, and every block is either kept or
-dropped, with a reason. The chosen blocks keep their order, so that a conversation reads as it
-happened, and what was sent before stays a prefix of what is sent next.
+Rule: the chosen blocks never exceed the budget, as counted by the real tokenizer, and every block
+is either kept or dropped, with a reason. The chosen blocks keep their order, so that a conversation
+reads as it happened, and what was sent before stays a prefix of what is sent next.
 """
 
 from __future__ import annotations
@@ -24,13 +24,17 @@ PACK_BLOCKS_MAX = 1_000_000
 
 
 Digester = Callable[[Block, int], str | None]
-"""Returns a replacement for a block of that many tokens, a digest with a ref, or None."""
+"""A function called with a block and its number of tokens. It returns a text to show instead, a
+digest with a ref, or None.
+"""
 
 DECAY_A_MINUTE = 0.95
 DECAY_FLOOR = 0.1
-# With a query, the creator's score of a block and its age only break near ties.
+# If there is a query, the creator's score of a block and its age only decide between similar
+# scores.
 _PRIOR = 0.02
-# Matched words are reported for this many of the best blocks; for all it would be slow.
+# Matched words are reported for this many of the best blocks, because finding them for all would be
+# slow.
 _EXPLAINED = 100
 
 
@@ -52,9 +56,9 @@ def pack(
     """Choose the blocks most relevant to a query, within a budget.
 
     SYSTEM blocks and `pins` (ids) are always included. `relevance`: an index over these blocks that
-    is kept between calls. `now_ms`: the time from which ages are counted; default: the newest
-    block. `count`: another token counter; `tokens`: known counts by id. `digests`: ids of blocks
-    whose content replaces a longer text, which `why` then reports.
+    is kept between calls. `now_ms`: the time from which ages are counted; by default, the time of
+    the newest block. `count`: another token counter. `tokens`: known token counts by id. `digests`:
+    ids of blocks whose content replaces a longer text, which `why` then reports.
 
     Raises:
         BudgetTooSmall: SYSTEM and pinned blocks alone exceed the budget.
@@ -99,7 +103,9 @@ def pack(
 def _ranked(
     blocks: Sequence[Block], choice: _Choice, found: dict[str, float], priors: list[float]
 ) -> list[int]:
-    """Return the indexes of competing blocks, best first; of equal scores, the newest first."""
+    """Return the indexes of competing blocks, best first; blocks of equal scores are sorted newest
+    first.
+    """
     scale = -1 / (max(found.values(), default=0.0) or 1.0)
     get, decided = found.get, choice.reasons
     worth = [
@@ -112,7 +118,7 @@ def _ranked(
 
 
 class _Choice(Struct):
-    """The decisions so far."""
+    """The decisions made so far by a call of `pack`."""
 
     left_tokens: int
     costs: dict[str, int]
@@ -134,7 +140,7 @@ class _Choice(Struct):
         words: tuple[str, ...] = (),
         is_digest: bool = False,
     ) -> None:
-        """Keep a block if there is room for it."""
+        """Keep a block if the budget has room for it, else drop it; record the reason."""
         tokens = self.costs[block_id]
         fits = tokens <= self.left_tokens
         if fits:
@@ -151,7 +157,9 @@ class _Choice(Struct):
 
 
 def decay(age_ms: int) -> float:
-    """Return the factor by which age reduces relevance; from creation, so it does not compound."""
+    """Return the factor by which age reduces relevance. Age counts from creation, so that the
+    factor does not compound.
+    """
     return max(DECAY_FLOOR, DECAY_A_MINUTE ** min(max(age_ms, 0) / 60_000, 1_000))
 
 
@@ -180,7 +188,7 @@ def _take_required(choice: _Choice, blocks: Sequence[Block], pins: set[str]) -> 
 
 
 def _drop_duplicates(choice: _Choice, blocks: Sequence[Block]) -> None:
-    """Drop blocks with the content of an earlier one."""
+    """Drop blocks that have the same content as an earlier block."""
     first = {block.content: block.id for block in reversed(blocks)}
     first |= {block.content: block.id for block in reversed(blocks) if block.id in choice.reasons}
     for block in blocks:

@@ -10,14 +10,14 @@ from functools import cache
 
 from contextrelay.content.search.words import stem
 
-# In a question these say how it is asked, not what it is about.
+# Words that say in a question how something is asked, not what the question is about.
 _FRAMING = """
     according anything consider could describe different ever far feel get go happen know let likely
     long many mention might much name new often per recently said say someone something sort
     specific specifically take thing think thought time type kind use way would
 """
 
-# The first word of each group may be expressed by the others.
+# In each group, the other words may be used for the first word.
 _SYNONYMS = """
 child kid baby toddler; kid child; son boy; daughter girl; mother mom mum; mom mother; father dad;
 dad father; parent mom dad mother father; husband wife spouse partner; wife husband spouse partner;
@@ -92,7 +92,7 @@ def framing_words() -> frozenset[str]:
 
 @cache
 def synonyms() -> dict[str, tuple[str, ...]]:
-    """Return the stems of related words by the stem of a word."""
+    """Return a dict that maps the stem of a word to the stems of its related words."""
     found: dict[str, tuple[str, ...]] = {}
     for line in _SYNONYMS.split(";"):
         word, *others = map(stem, line.split())
@@ -108,8 +108,8 @@ def begin_alike(word: str, other: str) -> bool:
     """Return True if two stems are one stem with different endings: danc and dancer, child and
     childhood.
 
-    Both start with the same `BEGINNING_CHARS` characters. Of two longer stems the last character of
-    the shorter one may differ: psychologi and psycholog.
+    Both stems must start with the same `BEGINNING_CHARS` characters. If both stems are longer, the
+    last character of the shorter one may differ: psychologi and psycholog.
     """
     short, long = (word, other) if len(word) <= len(other) else (other, word)
     longer = len(long) - len(short)

@@ -1,11 +1,12 @@
 """Relevance: score blocks for a query, with an incremental index.
 
-A word of the query counts where it occurs and, with less weight, in neighbouring blocks: the answer
-to a question seldom repeats its words. For each word only the best neighbour counts, not the sum,
-because otherwise talk about one thing would outweigh the turn that states it. The score also
-includes the group as a whole, a speaker named in the query, and the date, if the query has one.
+A word of the query counts where it occurs and, with less weight, in neighbouring blocks, because
+the answer to a question seldom repeats its words. For each word only the best neighbour counts, not
+the sum, because otherwise talk about one thing would outweigh the turn that states it. The score
+also includes the group as a whole, a speaker named in the query, and the date, if the query has
+one.
 
-Rule: the cost of adding a block depends on its length only; nothing is ever recomputed. The weights
+Rule: the cost of adding a block depends only on its length; nothing is ever recomputed. The weights
 work over a wide range around these values (bench/quality/locomo).
 """
 
@@ -48,7 +49,7 @@ class _ParsedQuery(Struct, frozen=True):
     meant: dict[str, dict[str, float]]
     """For each word, the words that it may mean, with their weights."""
     reached: dict[str, dict[int, float]]
-    """For each word, its contributions to the positions where it occurs, and to their neighbours.
+    """For each word, its scores at the positions where it occurs, and at the neighbours of these.
     """
 
 
@@ -64,12 +65,12 @@ class Relevance:
         self._weights = weights
         self._entries: dict[str, IndexedBlock] = {}
         self._ids: list[str] = []
-        """By position; empty if a block was removed."""
+        """The block ids by position; an empty text stands for a removed block."""
         self._free: list[int] = []
         self._postings: dict[str, dict[int, int]] = {}
-        """By position, packed as in the entries."""
+        """For each word, a dict of positions to packed counts and lengths, as in the entries."""
         self._groups: dict[str, list[str | None]] = {}
-        """The members in order; None for a removed one."""
+        """The ids of the blocks of each group, in order; None stands for a removed block."""
         self._in_groups: dict[str, dict[str, int]] = {}
         self._beginnings: dict[str, list[str]] = {}
         """Words by their first characters."""
@@ -78,7 +79,7 @@ class Relevance:
         self._packs: dict[int, int] = {}
         self._table = WordWeights(weights, 1.0)
         self._last_query: tuple[str, _ParsedQuery] | None = None
-        """The last query, parsed: it is used for every block that is shown."""
+        """The last query and its parsed form, which is used for every block that is shown."""
         self._vectors = None if embed is None else Vectors(embed, weights.embedded_lent)
         for block in blocks:
             self.add(block)
@@ -90,7 +91,9 @@ class Relevance:
         return block_id in self._entries
 
     def add(self, block: Block) -> None:
-        """Add a block after the others; a block with a known id is replaced in place."""
+        """Add a block after the others. A block with a known id replaces the old one, at the same
+        position.
+        """
         self._last_query = None
         old = self._entries.get(block.id)
         if old is not None:
@@ -142,7 +145,9 @@ class Relevance:
         return len(self._ids) - 1
 
     def scores(self, query: str) -> dict[str, float]:
-        """Return the scores of relevant blocks by id; blocks without a score are omitted."""
+        """Return a dict that maps the ids of relevant blocks to scores; blocks without a score are
+        omitted.
+        """
         summed = self._place_scores(query)
         found = {name: score for name, score in zip(self._ids, summed, strict=True) if score}
         return found if self._vectors is None else self._with_vectors(found, query, self._vectors)
@@ -150,7 +155,7 @@ class Relevance:
     def _with_vectors(
         self, found: dict[str, float], query: str, vectors: Vectors
     ) -> dict[str, float]:
-        """Return scores by words plus scores by embedding."""
+        """Return the scores of blocks by words plus their scores by embedding."""
         asked = self._parse_query(query)
         bare = " ".join(asked.spelled[word] for word in asked.meant) or query
         near, highest = vectors.near(bare, self._groups.values()), max(found.values(), default=1.0)
@@ -162,7 +167,7 @@ class Relevance:
         return {block_id: score for block_id, score in mixed.items() if score}
 
     def shares(self, query: str) -> dict[str, float]:
-        """Return scores relative to the best one: 1 for the best block, 0 for irrelevant ones."""
+        """Return scores relative to the best block: 1 for the best block, 0 for irrelevant ones."""
         if self._vectors is None:
             ids, scores = self._ids, self._place_scores(query)
         else:
@@ -170,7 +175,7 @@ class Relevance:
             ids, scores = list(self._entries), [found.get(each, 0.0) for each in self._entries]
         highest = max(scores, default=0.0) or 1.0
         shares = dict(zip(ids, [score and score / highest for score in scores], strict=True))
-        shares.pop("", None)  # Positions of removed blocks.
+        shares.pop("", None)  # The empty id stands for the positions of removed blocks.
         return shares
 
     def _place_scores(self, query: str) -> list[float]:
@@ -186,7 +191,7 @@ class Relevance:
         has_groups = bool(self._groups)
         for turn in self._entries.values() if has_groups else ():
             if turn.is_question and turn.neighbour_shares is None:
-                self._neighbour_shares(turn)  # Also finds its answer.
+                self._neighbour_shares(turn)  # This call also finds the answer to a question.
         weigh(summed, self._entries.values(), query, asked.speakers, self._weights, has_groups)
         return summed
 
@@ -221,7 +226,7 @@ class Relevance:
     # Groups
 
     def _join_group(self, entry: IndexedBlock, old: IndexedBlock | None) -> None:
-        """Add a block to its group: at the end, or in its previous position."""
+        """Add a block to its group: at the end, or in the position of the old block."""
         if old is not None and old.group == entry.group:
             entry.place_in_group = old.place_in_group
         else:
@@ -235,18 +240,19 @@ class Relevance:
 
     def _leave_group(self, entry: IndexedBlock) -> None:
         if entry.group is not None:
-            # Its position stays empty: closing the gap would take time linear in the group.
+            # The position of the block stays empty, because closing the gap would take time linear
+            # in the size of the group.
             self._groups[entry.group][entry.place_in_group] = None
             self._clear_neighbours(entry)
 
     def _clear_neighbours(self, changed: IndexedBlock) -> None:
-        """Clear the cached neighbours of the blocks near a changed one."""
+        """Clear the cached neighbours of the blocks that are near a changed block."""
         for entry in self._neighbours(changed):
             entry.neighbour_shares = None
         changed.neighbour_shares = None
 
     def _neighbours(self, entry: IndexedBlock) -> Iterator[IndexedBlock]:
-        """Yield the neighbours of a block within reach."""
+        """Yield the neighbours of a block that are near enough to share words."""
         if entry.group is not None:
             members, place = self._groups[entry.group], entry.place_in_group
             reach = max(len(self._weights.before), len(self._weights.behind))
@@ -255,7 +261,7 @@ class Relevance:
                     yield self._entries[neighbour]
 
     def _neighbour_shares(self, entry: IndexedBlock) -> list[tuple[int, float]]:
-        """Return the positions of a block's neighbours, with their shares of its weight."""
+        """Return the positions of a block's neighbours, with their shares of the block's score."""
         neighbour_shares: list[tuple[int, float]] = []
         entry.answer_place = -1
         if entry.group is not None:
@@ -280,9 +286,10 @@ class Relevance:
     # Words
 
     def _packed(self, times: int, length: int) -> int:
-        """Pack a word's count in a block and the block's length into one number."""
+        """Pack the count of a word in a block and the block's length into one number."""
         packed = times << LENGTH_BITS | length
-        # Always the same object, which keeps the lookups of postings in the CPU cache.
+        # Return the same object for equal numbers, which keeps the lookups of postings in the CPU
+        # cache.
         return self._packs.setdefault(packed, packed)
 
     def _note_words(self, entry: IndexedBlock) -> None:
@@ -313,8 +320,8 @@ class Relevance:
                     del in_groups[entry.group]
 
     def _of_word(self, word: str, meant: dict[str, float]) -> dict[int, float]:
-        """Return the contributions of a query word to the blocks it occurs in, and to their
-        neighbours.
+        """Return the scores of a query word by position, for the blocks where it occurs and for
+        their neighbours.
         """
         own = self._postings.get(word)
         limit = self._rarity(word, own) if own else math.inf
@@ -323,7 +330,7 @@ class Relevance:
             postings = self._postings.get(other)
             if not postings:
                 continue
-            # A rarer related word must not count more than the word of the query.
+            # A rare related word must not count more than the word of the query.
             rarity = share * min(self._rarity(other, postings), limit)
             table = {packed: rarity * self._table[packed] for packed in set(postings.values())}
             if not best:
@@ -335,7 +342,7 @@ class Relevance:
         return self._with_neighbours(best) if self._groups else best
 
     def _with_neighbours(self, own: dict[int, float]) -> dict[int, float]:
-        """Add the contributions of blocks to their neighbours."""
+        """Return scores by position, where the neighbours of a block get a share of its score."""
         best, turns, ids = dict(own), self._entries, self._ids
         get = best.get
         for place, value in own.items():
@@ -349,7 +356,9 @@ class Relevance:
         return best
 
     def _related(self, word: str) -> dict[str, float]:
-        """Return the words that a query word may mean, itself first, with their weights."""
+        """Return a dict that maps the words that a query word may mean to their weights; the word
+        itself comes first.
+        """
         weights, meant = self._weights, {word: 1.0}
         for other in self._beginnings.get(word[:BEGINNING_CHARS], ()):
             if begin_alike(word, other):
@@ -359,7 +368,9 @@ class Relevance:
         return meant
 
     def _rarity(self, word: str, postings: dict[int, int]) -> float:
-        """Return the rarity of a word: by blocks, and partly by groups, which repeat words."""
+        """Return the rarity of a word. It is counted by blocks, and partly by groups, because a
+        group repeats its words.
+        """
         by_block = idf(len(self._entries), len(postings))
         in_groups = self._in_groups.get(word)
         if not in_groups or len(self._groups) < 2:

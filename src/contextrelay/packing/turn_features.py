@@ -34,14 +34,14 @@ SAYS_YOU = re.compile(r"\b(?:you|your|you're|you've|yours)\b", re.IGNORECASE)
 
 
 def group_of(block: Block) -> str | None:
-    """Return the group of a block; conversation turns without one share a group."""
+    """Return the group of a block, or None. Conversation turns that name no group share one."""
     if block.group is not None:
         return block.group
     return "" if block.type in ("USER", "AGENT") else None
 
 
 def speaker_of(block: Block) -> tuple[str, str]:
-    """Return the speaker, folded, and the spoken text."""
+    """Return the speaker of a block in lower case, and the text without the speaker's name."""
     said = _SAID.match(block.content)
     named = block.metadata.get("speaker")
     if isinstance(named, str):
@@ -53,7 +53,9 @@ def speaker_of(block: Block) -> tuple[str, str]:
 
 
 def day_of(block: Block) -> tuple[int, int] | None:
-    """Return the month and day of a block: from its timestamp, or a date in its metadata."""
+    """Return the month and day of a block, from its timestamp or a date in its metadata; None if it
+    has neither.
+    """
     if block.timestamp:
         try:
             at = datetime.fromtimestamp(block.timestamp / 1000, UTC)
@@ -67,17 +69,19 @@ def day_of(block: Block) -> tuple[int, int] | None:
 
 
 def days_in(text: str) -> list[tuple[int, int]]:
-    """Return the months and days that a text names; the day is 0 if missing."""
+    """Return the months and days that a text names; the day is 0 if only the month is named."""
     found = [
         (_MONTHS.index(month.lower()) + 1, int(day or 0))
         for day, month in _DATE_TEXT.findall(text)
-        if month != "may"  # Without a capital letter it is usually not the month.
+        if month != "may"  # Without a capital letter, may is usually not the month.
     ]
     return found + [(int(month), int(day)) for month, day in _ISO_DATE.findall(text)]
 
 
 def same_days(day: tuple[int, int], asked: list[tuple[int, int]]) -> int:
-    """Return how much of a date matches a query: 1 for the month, 2 for month and day."""
+    """Return how well a date matches the dates of a query: 0 if not, 1 for the month, 2 for month
+    and day.
+    """
     return max(
         (1 + (number == day[1]) for month, number in asked if month == day[0]),
         default=0,

@@ -23,20 +23,22 @@ class IndexedBlock(Struct):
     group: str | None
     place_in_group: int
     words: dict[str, int]
-    """The count of each word, packed with the block's length: a key into the weight table."""
+    """For each word, its count packed with the block's length: a key into the weight table."""
     length: int
     speaker: str
     is_question: bool
     says_when: bool
     says_number: bool
     address_share: float
-    """How much it addresses the other speaker: 1 for three times or more."""
+    """How much the block addresses the other speaker: 1 if it does so three times or more."""
     day: tuple[int, int] | None
-    """Month and day."""
+    """The month and day of the block."""
     neighbour_shares: list[tuple[int, float]] | None = None
-    """Positions of its neighbours with their shares of its weight; None: not cached."""
+    """Positions of the block's neighbours, each with its share of the block's score; None if not
+    cached.
+    """
     answer_place: int = -1
-    """Position of the block after a question, if computed."""
+    """If the block is a question, the position of the block after it; -1 if it is not computed."""
 
 
 def weigh(
@@ -47,7 +49,7 @@ def weigh(
     weights: Weights,
     has_groups: bool,
 ) -> None:
-    """Add the scores of group, speaker and date to the word scores, in place."""
+    """Add the scores of group, speaker and date to the word scores. This modifies `summed`."""
     days = days_in(query)
     asks_when = ASKS_WHEN.search(query) is not None
     asks_number = ASKS_NUMBER.search(query) is not None

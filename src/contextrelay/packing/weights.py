@@ -1,4 +1,4 @@
-"""Weights: parameters of relevance, and the weight of a word in a block."""
+"""Weights: the parameters of relevance, and the weight of a word in a block."""
 
 from __future__ import annotations
 
@@ -10,38 +10,48 @@ from msgspec import Struct
 class Weights(Struct, frozen=True):
     """The parameters of relevance."""
 
-    # BM25, for blocks shorter than documents: repetition means little, length matters less.
+    # Parameters of BM25 for blocks, which are shorter than documents: repetition means little, and
+    # length matters less.
     saturation: float = 0.9
     length: float = 0.4
     group_idf: float = 0.4
     before: tuple[float, ...] = (0.4, 0.2, 0.1, 0.06)
-    """The share that a block gets of a word in the next block, the one after it ..."""
+    """The shares that a block gets of a word in the next block, in the one after that, and so on.
+    """
     behind: tuple[float, ...] = (0.5, 0.3, 0.1, 0.06)
-    """... and of a word in the previous block, the one before it, and so on."""
+    """The shares that a block gets of a word in the previous block, in the one before that, and so
+    on.
+    """
     after_question: float = 0.7
     answer: float = 0.85
-    """Minimum score of an answer, relative to its question."""
+    """The minimum score of an answer, relative to the score of its question."""
     question: float = 0.1
-    """Penalty of questions against statements."""
+    """The penalty of a question, compared with a statement."""
     you: float = 0.1
-    """Penalty of turns that address the other speaker instead of stating something."""
+    """The penalty of a turn that addresses the other speaker instead of stating something."""
     group: float = 0.3
     only_group: float = 0.5
-    """Factor of the group score for a block without a query word nearby."""
+    """The factor of the group score for a block that has no query word nearby."""
     framing: float = 0.5
     synonym: float = 0.45
     beginning: float = 0.4
-    """Weight of a word that starts like a query word."""
+    """The weight of a word that starts like a query word."""
     speaker: float = 0.4
     date: float = 0.3
     when: float = 0.3
     number: float = 0.3
     words_power: float = 1.5
-    """With an embedding: above 1 the best by words stay first, and vectors decide further down."""
+    """The exponent of the score by words, if there is an embedding. Above 1, blocks that are best
+    by words stay first, and vectors decide the order of the others.
+    """
     embedded: float = 0.25
-    """The score of the nearest block by embedding, relative to the best by words."""
+    """The score of the block nearest by embedding, relative to the score of the block best by
+    words.
+    """
     embedded_lent: tuple[float, ...] = (0.6, 0.36, 0.22)
-    """The weights of the nearest neighbour in a block's topic, the next one ..."""
+    """The weights of neighbours in the topic of a block: the nearest neighbour, the next one, and
+    so on.
+    """
 
 
 WEIGHTS = Weights()
@@ -51,9 +61,9 @@ LENGTH_BITS = 32
 
 
 class WordWeights(dict[int, float]):
-    """The weight of a word in a block, by its count and the block's length.
+    """A table of the weight of a word in a block, by the word's count and the block's length.
 
-    Many blocks share few distinct keys, so each weight is computed once for a mean length.
+    Many blocks share few distinct keys, so each weight is computed only once for a mean length.
     """
 
     def __init__(self, weights: Weights, mean: float) -> None:
@@ -62,7 +72,7 @@ class WordWeights(dict[int, float]):
         self._mean = mean
 
     def at(self, mean: float) -> WordWeights:
-        """Return the table for a mean length, which is this one if it is unchanged."""
+        """Return a table for a mean length, or this table if the mean length is unchanged."""
         return self if mean == self._mean else WordWeights(self._weights, mean)
 
     def __missing__(self, packed: int) -> float:
