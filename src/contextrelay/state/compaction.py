@@ -1,7 +1,7 @@
 """Compaction: operations that shorten the lists of a state that grow automatically.
 
-Rule: this reads only those two lists, which compaction itself keeps short. Removed entries are
-counted in the summary, and older versions still have them.
+Rule: this reads only the two lists that compaction itself keeps short. Removed entries are counted
+in the summary, and older versions of the state still have them.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ _COMPACTED = re.compile(
     r"(?:\A|\n)compacted: ([0-9]{1,15}) actions?, ([0-9]{1,15}) artifacts? "
     r"\(older versions have them\)\Z"
 )
-# The maximum length of _COMPACTED, so that a long summary is not searched from its start.
+# The maximum length of a match of _COMPACTED, so that a long summary is not searched from its
+# start.
 _COMPACTED_CHARS_MAX = 100
 
 
 def compact(state: dict[str, Any]) -> list[Operation]:
-    """Return the operations that compact a state; none if it is compact."""
+    """Return the operations that compact a state; an empty list if the state is compact."""
     actions: list[dict[str, Any]] = state["last_actions"]
     artifacts: list[dict[str, Any]] = state["artifacts"]
     operations: list[Operation] = []
@@ -51,7 +52,8 @@ def compact(state: dict[str, Any]) -> list[Operation]:
 
 def _has_equal_neighbours(actions: list[dict[str, Any]]) -> bool:
     described = [action["description"] for action in actions]
-    # Equal neighbours have equal texts, or one ends in "(x2)"; so only a few are compared closely.
+    # Equal neighbours have equal texts, or one text ends in "(x2)", so that only a few need a full
+    # comparison.
     return any(
         _are_equal(actions[index], actions[index + 1])
         for index, (one, other) in enumerate(pairwise(described))
@@ -66,13 +68,13 @@ def _are_equal(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def _counted(description: str) -> tuple[str, int]:
-    """Return the description and how often it was done."""
+    """Return the description of an action without its count, and how often the action was done."""
     times = _TIMES.search(description) if description.endswith(")") else None
     return (description[: times.start()], int(times[1])) if times else (description, 1)
 
 
 def _merge_repeats(actions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Merge equal consecutive actions: the newest is kept, with the length of the run."""
+    """Merge equal consecutive actions: the newest one is kept, with the total of their counts."""
     folded: list[dict[str, Any]] = []
     for action in actions:
         if folded and _are_equal(folded[-1], action):
@@ -85,13 +87,15 @@ def _merge_repeats(actions: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _operations_to(kept: list[dict[str, Any]], actions: list[dict[str, Any]]) -> list[Operation]:
-    """Return the operations on the actions: one for each change, or the whole list for many."""
+    """Return the operations that turn `actions` into `kept`; after many changes, one that replaces
+    the list.
+    """
     if kept == actions[-len(kept) :]:
         gone = len(actions) - len(kept)
         if gone <= ACTIONS_KEPT:
             return [Operation("remove", "/last_actions/0")] * gone
     elif len(kept) == len(actions) - 1 and kept[:-1] == actions[:-2]:
-        # A repetition of the last action, the usual case.
+        # The last action was repeated, which is the usual case.
         last = len(kept) - 1
         return [
             Operation("remove", f"/last_actions/{last}"),
@@ -101,7 +105,7 @@ def _operations_to(kept: list[dict[str, Any]], actions: list[dict[str, Any]]) ->
 
 
 def _counted_in(summary: str, actions: int, artifacts: int) -> str:
-    """Return the summary with a last line that counts what was compacted so far."""
+    """Return the summary with a last line that counts the entries removed so far."""
     tail_at = max(0, len(summary) - _COMPACTED_CHARS_MAX)
     before = _COMPACTED.search(summary, tail_at)
     if before:

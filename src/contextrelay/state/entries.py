@@ -1,7 +1,7 @@
 """Entries of a state as patches: facts, constraints, questions, steps and decisions.
 
-Rule: an id is short and unique in the state for which it was chosen, so such a patch is valid for
-that version only, and is built again for the next one.
+Rule: the id of an entry is short, and unique in the state for which it was chosen. So a patch that
+adds an entry is valid for one version only, and is built again for the next version.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from contextrelay.state import schema
 State = dict[str, Any]
 Kind = Literal["fact", "constraint", "question", "step", "decision"]
 DEFAULT_KEY = "note"
-"""Key of a fact without a key. Such facts do not replace one another."""
+"""The key of a fact that was added without a key. Such facts do not replace one another."""
 
 
 class NewEntry(Struct, frozen=True, kw_only=True):
-    """A new entry; which fields apply depends on its kind."""
+    """A new entry of a state. Which fields apply depends on the kind of the entry."""
 
     kind: Kind
     text: str
@@ -35,7 +35,7 @@ class NewEntry(Struct, frozen=True, kw_only=True):
 
 
 class _Place(NamedTuple):
-    """The list for a kind of entry, and the first letter of its ids."""
+    """The list for a kind of entry, and the first letter of the ids in this list."""
 
     list_name: str
     letter: str
@@ -53,7 +53,9 @@ _WAITING_SHOWN = 10
 
 
 def entry_operations(state: State, entry: NewEntry, at: str) -> tuple[str, list[Operation]]:
-    """Return the id of a new entry and the patch to add it; a fact replaces those with its key."""
+    """Return the id of a new entry and the patch that adds it. A fact with a key replaces those
+    with the same key.
+    """
     list_name, letter = _PLACES[entry.kind]
     items: list[State] = state[list_name]
     older = [
@@ -77,13 +79,14 @@ def entry_operations(state: State, entry: NewEntry, at: str) -> tuple[str, list[
             added = schema.decision(
                 entry.text, chosen, entry.reasons, entry.evidence, entry.confidence, at
             )
-    # Backwards, so that the indexes of the others stay valid.
+    # Remove from the end, so that the indexes of the remaining removals stay valid.
     removed = (Operation("remove", f"/{list_name}/{index}") for index in reversed(older))
     return chosen, [*removed, added]
 
 
 def resolve_operations(state: State, id: str) -> list[Operation]:
-    """Return the patch that resolves a question or completes a step; empty if already done.
+    """Return the patch that resolves a question or completes a step; an empty list if that is
+    already done.
 
     Raises:
         NotFound: no question or step has this id.

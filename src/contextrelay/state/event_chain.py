@@ -1,7 +1,7 @@
-"""Event chains: each body is a hash over the previous hash and the event, followed by the event as
-JSON.
+"""Event chains: each body starts with a hash over the hash of the previous body and the event,
+followed by the event as JSON.
 
-So every body authenticates itself and all bodies before it: any change is detected.
+So every body authenticates itself and all bodies before it, and any change is detected.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ _decoder = Decoder(Event)
 
 
 def encode(event: Event, previous: bytes) -> bytes:
-    """Return the body that follows the body `previous` (b"" for the first)."""
+    """Return an event as the body that follows the body `previous`; b"" if it is the first."""
     encoded = _encoder.encode(event)
     return _link(previous[:HASH_BYTES], encoded) + encoded
 
 
 def decode(body: bytes) -> Event:
-    """Read an event with its hash.
+    """Return the event in a body, with its hash.
 
     Raises:
-        msgspec.DecodeError: it is invalid.
+        msgspec.DecodeError: the body is invalid.
     """
     try:
         event = _decoder.decode(body[HASH_BYTES:])
-    except UnicodeDecodeError as error:  # msgspec raises this for invalid UTF-8.
+    except UnicodeDecodeError as error:  # msgspec raises UnicodeDecodeError for invalid UTF-8.
         raise DecodeError(f"invalid event: {error}") from error
     return replace(event, hash=body[:HASH_BYTES].hex())
 
@@ -46,7 +46,9 @@ def is_linked(body: bytes, previous: bytes) -> bool:
 
 
 def first_break(bodies: Iterable[bytes], previous: bytes = b"") -> int | None:
-    """Return the index of the first body that does not follow from the one before, or None."""
+    """Return the index of the first body that does not follow from the one before it; None if there
+    is none.
+    """
     for index, body in enumerate(bodies):
         if not is_linked(body, previous):
             return index

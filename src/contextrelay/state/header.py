@@ -1,8 +1,8 @@
 """Headers: the bounded view of a state that goes into a prompt.
 
-Rule: a header never grows with the state. Every list is cut by a limit in limits.py, the whole by
-HEADER_BYTES_MAX, and each cut is counted, so a reader knows that something was left out. The result
-does not depend on the order of an object's members: equal states give equal bytes.
+Rule: a header never grows with the state. Every list is cut by a limit in limits.py, and the whole
+header by HEADER_BYTES_MAX. Each cut is counted, so that a reader knows that something was left out.
+The result does not depend on the order of an object's members: equal states give equal bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ HEADER_STEPS = 5
 HEADER_DECISIONS = 3
 
 
-# A thread's id is a ref; this keeps the bound valid for any value.
+# The id of a thread is a ref, which is short; this limit keeps the header bounded for any other
+# value.
 _THREAD_ID_BYTES_MAX = 512
 _CUT = "…"
 _CUT_BYTES = len(_CUT.encode())
@@ -34,7 +35,8 @@ _encode = msgspec.json.encode
 _encode_sorted = msgspec.json.Encoder(order="deterministic").encode
 _status_of = itemgetter("status")
 
-# The position of each list in the header, and which items are dropped first if not all fit.
+# The lists of a state in the order of the header, with their names there. If a header is too large,
+# _DROPS says which items are dropped first.
 _SECTIONS = {
     "facts": "top_facts",
     "constraints": "top_constraints",
@@ -56,14 +58,14 @@ _DROPS = (
 
 
 class Header(NamedTuple):
-    """A header as JSON, and whether something was left out."""
+    """A header as JSON, and whether something was left out of it."""
 
     json: bytes
     truncated: bool
 
 
 def header(state: dict[str, Any]) -> Header:
-    """Make the header of a state."""
+    """Return the header of a state."""
     draft = _Draft(state)
     made = draft.fitting()
     for name, which in _DROPS:
@@ -74,7 +76,7 @@ def header(state: dict[str, Any]) -> Header:
 
 
 class _Draft:
-    """A header before fitting: each item as JSON, or None if it is too large on its own."""
+    """A header before it is cut to size: each item as JSON, or None for one that is too large."""
 
     def __init__(self, state: dict[str, Any]) -> None:
         facts, constraints, decisions = state["facts"], state["constraints"], state["decisions"]
@@ -111,7 +113,7 @@ class _Draft:
         self._metrics = _encode({name: metrics[name] for name in METRICS})
 
     def fitting(self) -> bytes | None:
-        """Return the header as JSON, if it fits."""
+        """Return the header as JSON, or None if it is too large."""
         if any(None in items for items in self.shown.values()):
             return None
         made = self._json()
@@ -147,14 +149,15 @@ class _Draft:
         return {name: count for name, count in left_out.items() if count}
 
     def with_short_constraints(self) -> bytes:
-        """Return the header with truncated constraints, hard ones last; or some dropped.
+        """Return the header as JSON with truncated constraints; if that is too large, some are
+        dropped.
 
-        At this point only constraints are left: all other items were dropped.
+        Hard constraints are dropped last. At this point all other items were dropped already.
         """
         self._is_shortened = True
         text_bytes_max = {"soft": HEADER_BYTES_MAX, "hard": HEADER_BYTES_MAX}
         for severity in ("soft", "hard"):
-            # The largest length of each text at which the header fits.
+            # Find the largest length to which each text is cut, so that the header fits.
             fits, over = _CUT_BYTES, HEADER_BYTES_MAX
             while fits < over - 1:
                 middle = (fits + over) // 2
@@ -185,7 +188,9 @@ class _Draft:
 def _with_status(
     items: list[dict[str, Any]], wanted: Collection[str], count_max: int
 ) -> tuple[list[dict[str, Any]], int]:
-    """Return the first items with some statuses, and their total number, in one fast pass."""
+    """Return the first items that have one of the wanted statuses, and the number of all such
+    items.
+    """
     are_wanted = [status in wanted for status in map(_status_of, items)]
     return list(islice(compress(items, are_wanted), count_max)), sum(are_wanted)
 
@@ -195,7 +200,7 @@ def _items(name: str, items: Iterable[dict[str, Any]]) -> list[bytes | None]:
 
 
 def _item(fields: Iterable[str], item: dict[str, Any]) -> bytes | None:
-    """Encode an item with the known fields, in our order."""
+    """Encode the known fields of an item, in the order of `fields`; None if it is too large."""
     chosen = {name: item[name] for name in fields if name in item}
     for name, value in chosen.items():
         if is_object(value) or is_list(value):
@@ -212,7 +217,9 @@ def _text(text: str) -> bytes | None:
 
 
 def _is_small(value: object) -> bool:
-    """Return True if a value may fit into a header; the cost does not depend on its size."""
+    """Return True if a value may fit into a header. The time does not depend on the size of the
+    value.
+    """
     left_bytes = HEADER_BYTES_MAX
     below: list[Any] = [value]
     while below:
@@ -223,7 +230,7 @@ def _is_small(value: object) -> bool:
             left_bytes -= len(item) if type(item) is str else 1
         if left_bytes < 0:
             return False
-        # Only now: the levels below were bounded before.
+        # Add the items only now: their number was just checked against the limit.
         if is_list(item):
             below += item
         elif is_object(item):
@@ -232,7 +239,7 @@ def _is_small(value: object) -> bool:
 
 
 def _cut(text: str, bytes_max: int) -> str:
-    """Truncate a text to a number of bytes as a JSON string, with a mark at the cut."""
+    """Return a text cut to a number of bytes as a JSON string, with a mark at the cut."""
     if len(text) <= bytes_max and _inner_bytes(text) <= bytes_max:
         return text
     fits, over = 0, min(len(text), bytes_max) + 1

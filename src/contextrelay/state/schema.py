@@ -1,7 +1,7 @@
 """States: the schema of a thread's state, and what a patch may change.
 
-Rule: after a patch only the parts that it touched are checked, whatever the size; everything else
-was checked when it was added. Unknown fields are kept and ignored.
+Rule: after a patch only the parts that it changed are checked, whatever the size of the state,
+because everything else was checked when it was added. Unknown fields are kept and ignored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextrelay.errors import Refused
 SCHEMA = "com.relay.state.v1"
 METRICS = ("cache_hits", "cache_misses", "tokens_estimate", "tokens_avoided", "hop_count")
 
-# Fields that only relay writes, and the reasons.
+# Fields that only Context Relay writes, and why.
 OWN_FIELDS = {
     "$schema": "it names the format",
     "thread_id": "it says whose state this is",
@@ -28,7 +28,7 @@ OWN_FIELDS = {
 
 
 class _Rule(NamedTuple):
-    """The type of a field."""
+    """The type of a field of a state."""
 
     says: str
     allows: Callable[[Any], bool]
@@ -82,9 +82,9 @@ SHAPES: Mapping[str, Mapping[str, _Rule]] = {
     "artifacts": {"ref": _TEXT, "type": _TEXT, "name": _MAYBE_TEXT},
     "last_actions": {"at": _TEXT, "description": _TEXT, "result_ref": _MAYBE_TEXT},
 }
-# The fields of each list that name artifacts.
+# For each list, the field that names an artifact.
 _REF_FIELDS = {"artifacts": "ref", "decisions": "evidence_refs", "last_actions": "result_ref"}
-# The depth of the deepest rule: /decisions/0/evidence_refs/1.
+# The number of levels in the path of the deepest rule: /decisions/0/evidence_refs/1.
 _RULE_DEPTH = 4
 
 
@@ -101,10 +101,11 @@ def new_state(thread_id: str, at: str) -> dict[str, Any]:
 
 
 def check_patch(operations: Iterable[Operation]) -> None:
-    """Check that a patch does not change relay's own fields; it may test and copy everything.
+    """Check that a patch does not change the fields that only Context Relay writes. It may test and
+    copy them.
 
     Raises:
-        Refused: it does.
+        Refused: the patch changes such a field.
     """
     for index, operation in enumerate(operations):
         if operation.op == "test":
@@ -132,7 +133,7 @@ def check_patch(operations: Iterable[Operation]) -> None:
 def check_touched(
     state: dict[str, Any], steps: Iterable[UndoStep], is_known_artifact: Callable[[str], bool]
 ) -> None:
-    """Check what the steps of a patch changed, after all of them are applied.
+    """Check the parts of a state that a patch changed, after all of its steps are applied.
 
     Raises:
         Refused: a value is invalid, or names an artifact that does not exist.
@@ -204,7 +205,9 @@ def _check_items(
 
 
 def _new_refs(name: str, item: dict[str, Any], tree: Tree | None) -> list[str]:
-    """Return the refs that a patch added; older ones may name artifacts removed since."""
+    """Return the refs that a patch added. Older refs are not checked: they may name artifacts
+    removed since.
+    """
     field = _REF_FIELDS.get(name)
     if field is None or field not in item or (tree is not None and field not in tree):
         return []
@@ -230,22 +233,22 @@ def _check_item(name: str, index: int, item: Any) -> None:
 
 
 def fact(key: str, value: Any, id: str, at: str | None = None) -> Operation:
-    """Append a fact."""
+    """Return the operation that appends a fact."""
     return _append("facts", id=id, key=key, value=value, at=at)
 
 
 def constraint(description: str, id: str, severity: str = "hard") -> Operation:
-    """Append a constraint."""
+    """Return the operation that appends a constraint."""
     return _append("constraints", id=id, description=description, severity=severity)
 
 
 def question(text: str, id: str, status: str = "open") -> Operation:
-    """Append a question."""
+    """Return the operation that appends a question."""
     return _append("open_questions", id=id, question=text, status=status)
 
 
 def step(text: str, id: str, status: str = "pending") -> Operation:
-    """Append a step of the plan."""
+    """Return the operation that appends a step of the plan."""
     return _append("plan", id=id, step=text, status=status)
 
 
@@ -257,7 +260,7 @@ def decision(
     confidence: float = 1.0,
     at: str | None = None,
 ) -> Operation:
-    """Append a decision."""
+    """Return the operation that appends a decision."""
     return _append(
         "decisions",
         id=id,
@@ -270,17 +273,17 @@ def decision(
 
 
 def action(description: str, at: str, result_ref: str | None = None) -> Operation:
-    """Append an action."""
+    """Return the operation that appends an action."""
     return _append("last_actions", at=at, description=description, result_ref=result_ref)
 
 
 def artifact(ref: str, type: str, name: str | None = None) -> Operation:
-    """Append an artifact."""
+    """Return the operation that appends an artifact."""
     return _append("artifacts", ref=ref, type=type, name=name)
 
 
 def _append(list_name: str, /, **fields: Any) -> Operation:
-    """Append an item; optional fields that are None are omitted."""
+    """Return the operation that appends an item to a list; fields that are None are omitted."""
     rules = SHAPES[list_name]
     item = {
         name: value
