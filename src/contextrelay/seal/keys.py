@@ -3,8 +3,8 @@
     #key=<44 characters>                    k1: a Fernet key, as in seed 000
     #k2=<43 characters>.<22 characters>     k2: an AES-256 key and a seal id, base64url, unpadded
 
-Rule: a key has one spelling. Anything that differs by a character is invalid, no error shows any
-part of a key, and printing a key does not reveal it.
+Rule: a key has only one valid spelling, so that a key with one changed character is invalid. No
+error shows any part of a key, and printing a key does not reveal it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ CANNOT_OPEN = "Failed to decrypt: Invalid or missing key"
 _MARKS: dict[str, SealFormat] = {"key": "k1", "k2": "k2"}
 _K1 = re.compile(r"[A-Za-z0-9_-]{43}=", re.ASCII)
 _K2 = re.compile(r"([A-Za-z0-9_-]{43})\.([A-Za-z0-9_-]{22})", re.ASCII)
-# The # may be percent-encoded, once or several times, and the = as well.
+# The # and the = may be percent-encoded, once or several times.
 _IN_TEXT = re.compile(r"(#|%(?:25)*23)(key|k2)(=|%(?:25)*3D)[^\s'\"<>]*", re.IGNORECASE)
 
 
 class SealKey:
-    """A key, with its seal id if the format has one."""
+    """A key for sealed content, with its seal id if the format has one."""
 
     __slots__ = ("format", "seal_id", "secret")
 
@@ -56,7 +56,8 @@ class SealKey:
 
 
 def split_key(url: str) -> tuple[str, SealKey | None]:
-    """Return a URL or ref without its fragment, and the key in the fragment, if there is one.
+    """Return a URL or ref without its fragment, and the key in the fragment; None if there is no
+    fragment.
 
     Raises:
         Sealed: the fragment is a malformed key.
@@ -74,7 +75,7 @@ def _read(format: SealFormat, spelled: str) -> SealKey:
         raise Sealed(CANNOT_OPEN, _why(spelled))
     texts = match.groups() or (spelled.rstrip("="),)
     parts = [urlsafe_b64decode(text + "=" * (-len(text) % 4)) for text in texts]
-    # The last character has unused bits: the one valid spelling has them all zero.
+    # The last character has unused bits. In the one valid spelling they are all zero.
     if [_spelled(part) for part in parts] != list(texts):
         raise Sealed(CANNOT_OPEN, _why(spelled))
     return SealKey(format, *parts)
@@ -93,15 +94,19 @@ def _why(spelled: str) -> str:
 
 
 def decryption_error(hint: str = "") -> Sealed:
-    """Return the same error for every decryption failure, so that a forger learns nothing."""
+    """Return the error for a failed decryption. It is the same for every cause, so that a forger
+    learns nothing.
+    """
     return Sealed(CANNOT_OPEN, hint or "the key is wrong, or the stored data was changed")
 
 
 def has_key(text: str) -> bool:
-    """Return True if a text contains a key or its prefix, also percent-encoded."""
+    """Return True if a text contains a key or the start of one (#key= or #k2=), also
+    percent-encoded.
+    """
     return _IN_TEXT.search(text) is not None
 
 
 def hide_keys(text: str) -> str:
-    """Return a text without the keys of the URLs in it."""
+    """Return a text in which the keys in URLs are hidden."""
     return _IN_TEXT.sub(r"\1\2\3...", text) if "#" in text or "%" in text else text

@@ -24,13 +24,16 @@ from contextrelay.model.artifact import SealFormat
 from contextrelay.seal.keys import SealKey, decryption_error
 
 MAGIC = b"\x89relayk2"
-"""No UTF-8 text starts with its first byte: sealed data is never taken for text."""
+"""The first bytes of sealed data. No UTF-8 text starts with the first of them, so sealed data is
+never mistaken for text.
+"""
 PREFIX_BYTES = 7
 HEADER_BYTES = len(MAGIC) + 1 + PREFIX_BYTES
 TAG_BYTES = 16
 SEALED_CHUNK_BYTES = SEAL_CHUNK_BYTES + TAG_BYTES
 _START = MAGIC + bytes([SEAL_CHUNK_BYTES.bit_length() - 1])
-# Of a Fernet token: version, time, initial vector and tag, with at least one block between.
+# The sizes in a Fernet token: version, time, initial vector and tag, and at least one block between
+# them.
 _K1_AROUND_BYTES = 1 + 8 + 16 + 32
 _K1_BLOCK_BYTES = 16
 _K1_START = b"gAAAAA"
@@ -46,7 +49,9 @@ def description_hash(
     created_by: str,
     capability: str | None,
 ) -> bytes:
-    """Return the hash of the pusher's description of a body, which a server stores unencrypted."""
+    """Return the hash of the description of a body, which comes from the pusher and is not
+    encrypted.
+    """
     import hashlib
 
     from contextrelay.documents.canonical import canonical
@@ -69,7 +74,7 @@ def description_hash(
 
 
 def sealed_size(size_bytes: int) -> int:
-    """Return the size of a body after sealing."""
+    """Return the size in bytes of a body after sealing."""
     return HEADER_BYTES + size_bytes + TAG_BYTES * _chunks_in(size_bytes)
 
 
@@ -83,7 +88,7 @@ class ChunkSpan(Struct, frozen=True):
     first: int
     final: int
     last: int
-    """The last chunk of the body, which may be outside the span."""
+    """The number of the last chunk of the body, which may be outside the span."""
     skip_bytes: int
     take_bytes: int
     start: int
@@ -93,8 +98,8 @@ class ChunkSpan(Struct, frozen=True):
 def span(sealed_bytes: int, start: int, stop: int | None) -> ChunkSpan:
     """Return the chunks for the bytes start:stop of the content of a sealed body.
 
-    A span has at least one chunk, so that a key is always tried. If the slice reaches or passes the
-    end, the span includes the last chunk: a truncated body fails there.
+    A span has at least one chunk, so that a wrong key is always detected. If the slice reaches the
+    end, the span includes the last chunk, so that a truncated body is detected.
 
     Raises:
         Sealed: no sealed body has that size.
@@ -122,7 +127,9 @@ def span(sealed_bytes: int, start: int, stop: int | None) -> ChunkSpan:
 
 
 def sealed_stop(stop: int | None) -> int | None:
-    """Return the end of the range to read from a sealed body for the bytes before `stop`."""
+    """Return where to stop reading a sealed body to get the bytes of its content before `stop`;
+    None for all.
+    """
     if stop is None:
         return None
     return HEADER_BYTES + _chunks_in(stop) * SEALED_CHUNK_BYTES
@@ -134,17 +141,17 @@ def sealed_stop(stop: int | None) -> int | None:
 def sealed(
     chunks: Iterable[bytes], key: SealKey, prefix: bytes, described: bytes
 ) -> Iterator[bytes]:
-    """Yield a body, sealed while it is read.
+    """Yield the chunks of a body, sealed while the body is read.
 
     Raises (when read):
-        TooLarge: it has too many chunks.
+        TooLarge: the body has too many chunks.
     """
     assert len(prefix) == PREFIX_BYTES
     cipher, authenticated, pieces, index = _cipher(key), key.seal_id + described, ByteQueue(), 0
     yield _START + prefix
     for chunk in chunks:
         pieces.add(chunk)
-        # A full chunk may be the last one: keep it until more data arrives.
+        # A full chunk may be the last one, so keep it until more data arrives.
         while pieces.size_bytes > SEAL_CHUNK_BYTES:
             nonce = _nonce(prefix, index, is_last=False)
             yield cipher.encrypt(nonce, pieces.take(SEAL_CHUNK_BYTES), authenticated)
@@ -159,7 +166,7 @@ def sealed(
 
 
 class SealedBody:
-    """A body in memory that is sealed while it is read, always to the same bytes."""
+    """A body in memory that is sealed while it is read, to the same bytes each time."""
 
     def __init__(self, body: bytes, key: SealKey, prefix: bytes, described: bytes) -> None:
         self._body = body
@@ -176,7 +183,9 @@ class SealedBody:
 
 
 class Opener:
-    """Decrypts the chunks of a span while they are fed, after the header, unless that is passed.
+    """Decrypts the chunks of a span as they are fed.
+
+    If `header` is not passed, the header of the sealed body must be fed first.
 
     Raises (when fed):
         Sealed: a chunk is not the one sealed at its position, or there is extra data.
@@ -199,7 +208,7 @@ class Opener:
         self._nonce = _prefix_in(header) if header else b""
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Add the next chunk of sealed data; yield what it allows to decrypt."""
+        """Add the next bytes of sealed data; yield the content that can be decrypted with them."""
         self._pieces.add(chunk)
         if not self._nonce:
             if self._pieces.size_bytes < HEADER_BYTES:
@@ -216,10 +225,10 @@ class Opener:
             raise decryption_error()
 
     def finish(self) -> None:
-        """Check that everything was received.
+        """Check that all chunks were received.
 
         Raises:
-            Sealed: something is missing.
+            Sealed: a part of the sealed body is missing.
         """
         if self._left_bytes:
             raise decryption_error("the sealed body is truncated")
@@ -233,7 +242,7 @@ class Opener:
             raise decryption_error() from None
 
     def _cut(self, opened: bytes) -> bytes:
-        """Return the part of a chunk that belongs to the slice."""
+        """Return the part of a decrypted chunk that belongs to the slice."""
         skipped = min(self._skip_bytes, len(opened))
         self._skip_bytes -= skipped
         if skipped or len(opened) > self._take_bytes:
@@ -261,7 +270,7 @@ class ByteQueue:
             self.size_bytes += len(piece)
 
     def take(self, size_bytes: int) -> bytes | memoryview:
-        """Return the next bytes; at least `size_bytes` must have been added."""
+        """Return the next `size_bytes` bytes. At least that many bytes must have been added."""
         assert size_bytes <= self.size_bytes
         self.size_bytes -= size_bytes
         taken: list[memoryview] = []
@@ -298,7 +307,7 @@ def _nonce(prefix: bytes, index: int, is_last: bool) -> bytes:
 
 
 def sealed_bytes_max(sealed: SealFormat | None, body_bytes_max: int) -> int:
-    """Return the maximum size of a sealed body whose content has the maximum size."""
+    """Return the maximum size of a body after sealing, if its content has the maximum size."""
     if sealed == "k1":
         padded = body_bytes_max // _K1_BLOCK_BYTES * _K1_BLOCK_BYTES + _K1_BLOCK_BYTES
         return (_K1_AROUND_BYTES + padded + 2) // 3 * 4
@@ -306,10 +315,10 @@ def sealed_bytes_max(sealed: SealFormat | None, body_bytes_max: int) -> int:
 
 
 def check_sealed(sealed: SealFormat, head: bytes, size_bytes: int) -> None:
-    """Check that a body can be sealed in the declared format.
+    """Check that a body looks as if it were sealed in the declared format.
 
     Raises:
-        Refused: it cannot.
+        Refused: the body cannot be sealed in that format.
     """
     if not (is_k1(head, size_bytes) if sealed == "k1" else is_k2(head)):
         raise Refused(
@@ -330,5 +339,5 @@ def is_k1(head: bytes, size_bytes: int) -> bool:
 
 
 def is_k2(head: bytes) -> bool:
-    """Return True if a body starts like a sealed one."""
+    """Return True if a body starts like one sealed in format k2."""
     return head.startswith(_START) and len(head) >= HEADER_BYTES + TAG_BYTES
