@@ -19,7 +19,7 @@ ARGS_SCHEMA_BYTES_MAX = 64 * KIB
 
 Schema = dict[str, Any]
 
-# Annotations: documentation only, never a reason to refuse.
+# Keywords that only document a schema and are never checked.
 _ANNOTATIONS = ("$schema", "title", "description", "examples", "default")
 _COUNTS = ("minLength", "maxLength", "minItems", "maxItems")
 _NUMBERS = ("minimum", "maximum")
@@ -29,7 +29,7 @@ def check_schema(schema: object) -> None:
     """Check that a schema uses only supported keywords with valid values.
 
     Raises:
-        Invalid: it does not, or is not a schema of an object.
+        Invalid: the schema uses other keywords, or is not the schema of an object.
     """
     check_json(schema, "args_schema", ARGS_SCHEMA_BYTES_MAX)
     if not is_object(schema) or schema.get("type") != "object":
@@ -40,10 +40,11 @@ def check_schema(schema: object) -> None:
 
 
 def check_keywords(schema: object, place: str, at: tuple[str, ...] = ()) -> None:
-    """Check that a schema uses only supported keywords; `place` names it in errors.
+    """Check that a schema uses only supported keywords; `place` names the schema in errors.
 
     Raises:
-        Invalid: it does not; `at` in `details` is the path of the error.
+        Invalid: a keyword or its value is not supported; `at` in `details` is the path of the
+        error.
     """
     if not is_object(schema):
         raise Invalid(f"{place} is not a schema", "pass an object, such as {}", {"at": at})
@@ -68,7 +69,7 @@ def check_keywords(schema: object, place: str, at: tuple[str, ...] = ()) -> None
 
 
 def _is_valid(word: str, setting: Any) -> bool | None:
-    """Return whether a keyword's value is valid, or None for an unknown keyword."""
+    """Return True if the value of a keyword is valid; None if the keyword is unknown."""
     if word in _ANNOTATIONS:
         return True
     if word == "type":
@@ -90,11 +91,11 @@ def _is_valid(word: str, setting: Any) -> bool | None:
 
 
 def validate_args(args: dict[str, Any], schema: Schema) -> dict[str, Any]:
-    """Check arguments and return them with the schema's defaults filled in.
+    """Check arguments; return them with the schema's defaults filled in.
 
     Raises:
-        Invalid: they do not match the schema.
-        TooLarge: they are too large.
+        Invalid: the arguments do not match the schema.
+        TooLarge: the arguments are too large.
     """
     check_json(args, "args", ARGS_BYTES_MAX)
     properties: dict[str, Schema] = schema.get("properties", {})
@@ -108,10 +109,10 @@ def validate_args(args: dict[str, Any], schema: Schema) -> dict[str, Any]:
 
 
 def check_value(value: Any, schema: Schema, place: str) -> None:
-    """Check a value against a checked schema; `place` names it in errors.
+    """Check a value against a checked schema; `place` names the value in errors.
 
     Raises:
-        Invalid: it does not match the schema.
+        Invalid: the value does not match the schema.
     """
     named = schema.get("type", [])
     wanted: list[str] = named if is_list(named) else [named]

@@ -1,7 +1,7 @@
 """Bounds: limits of names, labels and JSON values from outside.
 
-Rule: a check costs no more than the limit that it checks, for any input: no recursion, and shared
-or cyclic values are counted each time they occur.
+Rule: a check costs no more than the limit that it checks, for any input. There is no recursion, and
+shared or cyclic values are counted each time they occur.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _SHOWN_CHARS = 60
 
 
 def check_json(value: object, what: str, bytes_max: int, depth_max: int = JSON_DEPTH_MAX) -> bytes:
-    """Encode a JSON value, keeping the order of keys.
+    """Return a JSON value encoded as JSON, with its keys in the same order.
 
     Raises:
-        Invalid: it is not JSON, or is nested too deeply.
-        TooLarge: its JSON is longer than `bytes_max`.
+        Invalid: the value is not JSON, or is nested too deeply.
+        TooLarge: the encoded value is longer than `bytes_max`.
     """
-    # Level by level. The bytes of every value are subtracted from the limit before its children are
-    # visited, so the walk ends even if values are shared or cyclic.
+    # Walk level by level. The size of every value is subtracted from the limit before its children
+    # are visited, so the walk ends even if values are shared or cyclic.
     left_bytes = bytes_max
     level: list[object] = [value]
     for depth in range(depth_max + 1):
@@ -70,8 +70,11 @@ def check_json(value: object, what: str, bytes_max: int, depth_max: int = JSON_D
 
 
 def _least_bytes(item: object, what: str) -> int:
-    """Return the minimum encoded size of a value without its children; refuse non-JSON types."""
-    # Exact types: a subclass of str or int may encode as something else, or not at all.
+    """Return the minimum encoded size of a value without its children; raise Invalid for a type
+    that is not JSON.
+    """
+    # Compare exact types, because a subclass of str or int may be encoded as something else, or not
+    # at all.
     kind = type(item)
     if kind is str:
         return 2 + _chars(cast("str", item), what)
@@ -94,7 +97,7 @@ def _least_bytes(item: object, what: str) -> int:
 
 
 def _chars(text: object, what: str) -> int:
-    """Return the length of a checked string or key."""
+    """Return the length of a string or key, after checking that it is valid."""
     if type(text) is not str:
         raise Invalid(
             f"{what} has a key of type {type(text).__name__}, expected a string",
@@ -116,11 +119,11 @@ def _too_large(what: str, bytes_max: int) -> TooLarge:
 
 
 def check_name(name: str) -> str:
-    """Check that a name is valid as a file name.
+    """Check that a name is valid as a file name; return the name.
 
     Raises:
-        Invalid: it is not.
-        TooLarge: it is too long.
+        Invalid: the name is not valid.
+        TooLarge: the name is too long.
     """
     check_label(name, "name", NAME_CHARS_MAX)
     if "/" in name or "\\" in name:
@@ -133,11 +136,12 @@ def check_name(name: str) -> str:
 
 
 def check_label(text: str, what: str, chars_max: int = LABEL_CHARS_MAX) -> str:
-    """Check a short text that fits on one line and is safe to show.
+    """Check that a text fits on one line and is safe to show; return the text. `what` names it in
+    errors.
 
     Raises:
-        Invalid: it is not.
-        TooLarge: it is too long.
+        Invalid: the text is empty or contains an invalid character.
+        TooLarge: the text is too long.
     """
     if not text.strip():
         raise Invalid(f"{what} is empty", f"pass at least one letter as {what}, or omit it")
@@ -159,12 +163,13 @@ def check_label(text: str, what: str, chars_max: int = LABEL_CHARS_MAX) -> str:
 
 
 def check_channel(channel: str) -> str:
-    """Check the name of a channel: any text without control characters; slashes and spaces are
-    allowed.
+    """Check the name of a channel; return the name.
+
+    A name is any text without control characters; slashes and spaces are allowed.
 
     Raises:
-        Invalid: it is empty or contains a control character.
-        TooLarge: it is too long.
+        Invalid: the name is empty or contains a control character.
+        TooLarge: the name is too long.
     """
     if not channel:
         raise Invalid("the channel name is empty", "pass a name")
@@ -186,7 +191,7 @@ def check_idempotency_key(key: str) -> None:
     """Check that a text is a valid idempotency key.
 
     Raises:
-        Invalid: it is not.
+        Invalid: the text is not a valid key.
     """
     if not 1 <= len(key) <= KEY_CHARS_MAX or not key.isascii() or not key.isprintable():
         raise Invalid(
@@ -196,5 +201,5 @@ def check_idempotency_key(key: str) -> None:
 
 
 def _shown(text: str) -> str:
-    """Return a text for quoting in an error: short, without hidden characters."""
+    """Return a text in the form in which errors quote it: short, and without hidden characters."""
     return ascii(text[:_SHOWN_CHARS])

@@ -1,8 +1,8 @@
 """Canonical JSON (RFC 8785): a unique encoding for every value, so that equal values have equal
 hashes.
 
-Rule: values that are equal as JSON are encoded alike in every language. Integers keep all their
-digits, even if a double could not represent them.
+Rule: values that are equal as JSON are encoded in the same way in every language. Integers keep all
+their digits, even if a double could not represent them.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import cast
 from contextrelay.errors import Invalid
 from contextrelay.limits import JSON_DEPTH_MAX
 
-# Size of an artifact's description without its metadata.
+# An artifact's description is deeper than its metadata by two levels.
 _DEPTH_MAX = JSON_DEPTH_MAX + 2
-# From 10^21 on, and below 10^-6, numbers are written with an exponent.
+# Numbers from 10^21 on, and below 10^-6, are written with an exponent.
 _DIGITS_MAX = 21
 _ZEROS_MAX = 6
 
@@ -25,7 +25,7 @@ def canonical(value: object) -> bytes:
     """Encode a JSON value canonically, in UTF-8.
 
     Raises:
-        Invalid: it is not JSON, or is nested too deeply.
+        Invalid: the value is not JSON, or is nested too deeply.
     """
     try:
         return _spelled(value, 0).encode()
@@ -48,8 +48,7 @@ def _spelled(value: object, depth: int) -> str:
         items = (_spelled(item, depth + 1) for item in cast("list[object]", value))
         return f"[{','.join(items)}]"
     if isinstance(value, dict):
-        # RFC 8785 sorts by UTF-16 code units instead of characters, which differs for rare
-        # characters.
+        # RFC 8785 sorts by UTF-16 code units, not by characters, which differs for rare characters.
         fields = sorted(
             cast("dict[str, object]", value).items(),
             key=lambda field: field[0].encode("utf-16-be", "surrogatepass"),
@@ -60,7 +59,7 @@ def _spelled(value: object, depth: int) -> str:
 
 
 def _number(value: float) -> str:
-    """Format a double as ECMAScript does: with the shortest digits that round-trip."""
+    """Return a double as text, with the fewest digits that give the same double (ECMAScript)."""
     if value == 0:
         return "0"
     parts = Decimal(repr(value)).as_tuple()
@@ -68,7 +67,7 @@ def _number(value: float) -> str:
         raise Invalid(f"{value} is not valid JSON", "use null or a string")
     every = "".join(map(str, parts.digits))
     digits = every.rstrip("0")
-    # Position of the decimal point, relative to the first digit.
+    # The position of the decimal point, relative to the first digit.
     point = len(every) + parts.exponent
     sign = "-" if parts.sign else ""
     if len(digits) <= point <= _DIGITS_MAX:

@@ -1,7 +1,7 @@
-"""Differences: the operations that lead from one document to another.
+"""Differences: the operations that change one document into another.
 
-Rule: correct for any two documents, short for similar ones. A list of 100,000 with one change
-costs two encodings of it, and gives one operation.
+Rule: the result is correct for any two documents, and short for similar ones. A list of 100,000
+items with one change is encoded twice, and gives one operation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextrelay.documents.pointer import APPEND, escape
 from contextrelay.documents.values import is_equal, is_list, is_object
 from contextrelay.limits import JSON_DEPTH_MAX, PATCH_OPERATIONS_MAX, POINTER_CHARS_MAX
 
-# Runs of items are compared by their encoding, this many at a time.
+# Lists are compared by the encoding of runs of items; a run has this many items.
 _RUN_ITEMS = 256
 
 _encode = msgspec.json.encode
@@ -26,8 +26,9 @@ _encode = msgspec.json.encode
 def diff_values(old: Any, new: Any, path: str = "", depth: int = 0) -> list[Operation]:
     """Return the operations that change `old`, which is at `path`, into `new`.
 
-    The operations contain parts of `new`; equal numbers, such as 1 and 1.0, may be kept. Values
-    that are deeper, or have longer paths, than a patch can address are replaced as a whole.
+    The operations contain parts of `new`. An old number that equals the new one, such as 1 and 1.0,
+    may be kept. Values that are deeper, or have longer paths, than a patch can address are replaced
+    as a whole.
     """
     is_named = depth < JSON_DEPTH_MAX and len(path) <= POINTER_CHARS_MAX
     if is_named and is_object(old) and is_object(new):
@@ -36,8 +37,8 @@ def diff_values(old: Any, new: Any, path: str = "", depth: int = 0) -> list[Oper
         found = _of_lists(old, new, path, depth)
     else:
         return [] if is_equal(old, new) else [Operation("replace", path, new)]
-    # The members of the root are changed individually, however many: they include the identity of a
-    # state.
+    # The members of the root are changed one by one, however many there are, because they include
+    # the identity of a state.
     is_long = len(found) > PATCH_OPERATIONS_MAX and path
     if is_long or any(len(operation.path) > POINTER_CHARS_MAX for operation in found):
         return [Operation("replace", path, new)]
@@ -67,20 +68,20 @@ def _of_lists(old: list[Any], new: list[Any], path: str, depth: int) -> list[Ope
         count = min(len(old_middle), len(new_middle))
         kept = [(index, index) for index in range(count)]
 
-    # From the end, so that the indexes of the remaining removals stay valid.
+    # Remove from the end, so that the indexes of the remaining removals stay valid.
     stays = {old_index for old_index, _ in kept}
     found = [
         Operation("remove", f"{path}/{start + index}")
         for index in range(len(old_middle) - 1, -1, -1)
         if index not in stays
     ]
-    # Then from the front: everything before the index is already in place.
+    # Then add from the front, because everything before the index is already in place.
     old_index_of = {new_index: old_index for old_index, new_index in kept}
     size = len(old) - len(found)
     for index, value in enumerate(new_middle):
         if index in old_index_of:
             before = old_middle[old_index_of[index]]
-            # Most items are unchanged, which is detected fastest by their encoding.
+            # Most items are unchanged, which their encoding shows fastest.
             if _encode(before) != _encode(value):
                 found += diff_values(before, value, f"{path}/{start + index}", depth + 1)
             continue
@@ -91,7 +92,7 @@ def _of_lists(old: list[Any], new: list[Any], path: str, depth: int) -> list[Ope
 
 
 def _alike(old: list[Any], new: list[Any]) -> int:
-    """Return the length of the common prefix of two lists of one length."""
+    """Return the number of equal items at the start of two lists of the same length."""
     for start in range(0, len(old), _RUN_ITEMS):
         stop = start + _RUN_ITEMS
         if _encode(old[start:stop]) != _encode(new[start:stop]):
@@ -102,9 +103,10 @@ def _alike(old: list[Any], new: list[Any]) -> int:
 
 
 def _kept_pairs(old: list[Any], new: list[Any]) -> list[tuple[int, int]] | None:
-    """Return the items to keep, by id, as ascending pairs of indexes; None if ids are missing.
+    """Return the items to keep, by id, as ascending pairs of old and new indexes; None if ids are
+    missing.
 
-    The others are removed, and added again if they moved.
+    The other items are removed, and added again if they moved.
     """
     old_ids, new_ids = _ids(old), _ids(new)
     if old_ids is None or new_ids is None:
@@ -116,10 +118,13 @@ def _kept_pairs(old: list[Any], new: list[Any]) -> list[tuple[int, int]] | None:
 
 
 def longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the longest subsequence whose first numbers ascend, by patience sorting."""
-    lowest: list[int] = []  # The smallest number that ends a subsequence of each length,
-    enders: list[int] = []  # and the index of its pair.
-    before: list[int] = []  # For each pair, its predecessor in the subsequence.
+    """Return the longest subsequence of pairs whose first numbers ascend. The method is patience
+    sorting.
+    """
+    # For each length, the smallest number that ends a subsequence of that length.
+    lowest: list[int] = []
+    enders: list[int] = []  # For each length, the index of the pair that contains this number.
+    before: list[int] = []  # For each pair, the index of its predecessor in the subsequence.
     for number, (old_index, _) in enumerate(pairs):
         length = bisect_left(lowest, old_index)
         before.append(enders[length - 1] if length else -1)
@@ -134,7 +139,9 @@ def longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _ids(items: list[Any]) -> dict[str, int] | None:
-    """Return the index of each id, in order; None if an item has no id, or two have the same."""
+    """Return a dict that maps ids to indexes, in order; None if an item has no id, or an id is
+    duplicate.
+    """
     ids: dict[str, int] = {}
     for index, item in enumerate(items):
         id = item.get("id") if is_object(item) else None

@@ -3,8 +3,9 @@
 Rule: the cost of a step depends on what it changes, never on the size of the document. So the size
 is updated incrementally, and rollback uses a list of steps instead of a copy.
 
-Nothing is shared: values are inserted as copies, so neither the operations nor the caller can
-change the document later, and the operations stay as they were applied.
+The document shares nothing with other values: values are inserted as copies. So neither the
+operations nor the caller can change the document later, and the operations stay as they were
+applied.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ NEEDS_VALUE = ("add", "replace", "test")
 NEEDS_FROM = ("move", "copy")
 KNOWN = ("add", "remove", "replace", "move", "copy", "test")
 
-# The children of each position; None if all of it is new.
+# A tree of positions: for each position its children, or None if all of its value is new.
 Tree: TypeAlias = "dict[str | int, Tree | None]"
 
 
@@ -57,18 +58,18 @@ class Operation(Struct, frozen=True):
 
 
 class UndoStep(NamedTuple):
-    """A change that was made, with the data to undo it."""
+    """A change that was made to a document, with the data to undo it."""
 
     kind: Literal["insert", "remove", "replace"]
     place: Place
-    """Its position; a `-` is replaced by the resulting index."""
+    """The position of the change; a `-` is replaced by the resulting index."""
     container: Any
     key: Any
     old: Any = None
     is_shift: bool = False
-    """Whether the indexes of later items of the list changed."""
+    """Whether the change shifted the indexes of later items of a list."""
     names: tuple[str, ...] = ()
-    """The order of an object's members, at their first removal."""
+    """The order of an object's members before the first removal from it."""
 
 
 class Applied(NamedTuple):
@@ -79,11 +80,11 @@ class Applied(NamedTuple):
 
 
 def read_operations(value: object) -> list[Operation]:
-    """Parse operations from decoded JSON; members that RFC 6902 does not define are ignored.
+    """Parse operations from decoded JSON. Members that RFC 6902 does not define are ignored.
 
     Raises:
-        Invalid: it is not a list of operations.
-        TooLarge: it is too long.
+        Invalid: the value is not a list of valid operations.
+        TooLarge: the list is too long.
     """
     if not isinstance(value, list | tuple):
         raise Invalid(
@@ -137,7 +138,7 @@ def apply(
     size_bytes: int,
     size_bytes_max: int = STATE_BYTES_MAX,
 ) -> Applied:
-    """Change the document `holder[0]`, whose current size as JSON is `size_bytes`.
+    """Apply operations to the document `holder[0]`, whose current size as JSON is `size_bytes`.
 
     Raises:
         Invalid: an operation is malformed, or its value is not JSON.
@@ -164,7 +165,7 @@ def apply(
 
 
 def undo(steps: Sequence[UndoStep]) -> None:
-    """Undo the steps once, restoring the document, including the order of members."""
+    """Undo steps; this restores the document, including the order of members. Call it only once."""
     for step in reversed(steps):
         container, key = step.container, step.key
         if step.kind == "insert":
@@ -182,13 +183,13 @@ def undo(steps: Sequence[UndoStep]) -> None:
 
 
 def _located(error: RelayError, where: str, index: int) -> RelayError:
-    """Return the same error with the operation that it is about."""
+    """Return an error of the same class whose message and details name the operation."""
     details = {**error.details, "operation": index}
     return type(error)(f"{where}: {error.message}", error.hint, details)
 
 
 class _Run:
-    """A patch in progress."""
+    """A patch that is being applied."""
 
     def __init__(self, holder: list[Any], size_bytes: int, size_bytes_max: int) -> None:
         self.steps: list[UndoStep] = []
@@ -219,7 +220,7 @@ class _Run:
                 raise Invalid("unknown operation", f"expected one of {', '.join(KNOWN)}")
 
     def _checked(self, value: Any, tokens: Tokens) -> bytes:
-        """Encode a value from outside as JSON, after checking it."""
+        """Check a value from outside; return it encoded as JSON."""
         if value is UNSET:
             raise Invalid("`value` is missing", "pass it, or null")
         return check_json(value, "its value", self._size_bytes_max, JSON_DEPTH_MAX - len(tokens))
@@ -243,9 +244,11 @@ class _Run:
         self._put(tokens, value, encoded)
 
     def _encode_again(self, value: Any) -> bytes:
-        """Encode a value of the document as JSON, within the patch's limit for copies and moves."""
-        # Copying and removing in turn, or moving back and forth, never grows the document, but
-        # costs what is copied or moved each time.
+        """Encode a value of the document as JSON; count it in the limit for values that a patch
+        copies or moves.
+        """
+        # Copying and removing in turn, or moving back and forth, never makes the document larger,
+        # but each copy or move takes time.
         encoded = msgspec.json.encode(value)
         self._spent_bytes += len(encoded)
         if self._spent_bytes > self._size_bytes_max:
@@ -264,14 +267,14 @@ class _Run:
         if len(tokens) > len(source):
             self._encode_again(value)
             check_depth(value, "the moved value", JSON_DEPTH_MAX - len(tokens))
-        # Its bytes were never subtracted, so they are not added; for the whole document there are
-        # no others.
+        # The bytes of the value were never subtracted, so they are not added. If the value becomes
+        # the whole document, there are no other bytes.
         self._put(tokens, value, b"" if tokens else msgspec.json.encode(value))
 
     def _put(self, tokens: Tokens, value: Any, encoded: bytes, is_there: bool = False) -> None:
         """Insert a copy of a value at a position; `is_there`: it replaces an existing value.
 
-        Without `encoded` the value itself is inserted, and its bytes are already in the size.
+        If `encoded` is empty, the value itself is inserted, and its bytes are already in the size.
         """
         if not tokens:
             self._add_bytes(len(encoded) - self.size_bytes)
@@ -301,7 +304,9 @@ class _Run:
         self.steps.append(UndoStep("replace", (*place, key), parent, key, old))
 
     def _take(self, tokens: Tokens, value_bytes: int | None = None) -> Any:
-        """Remove a value and subtract its bytes, or the number of bytes that the caller passes."""
+        """Remove a value and return it. Subtract its bytes from the size, or `value_bytes` if that
+        is given.
+        """
         if not tokens:
             raise Refused("the whole document cannot be removed", "replace it instead")
         value, place = walk(self._holder[0], tokens)
@@ -318,7 +323,8 @@ class _Run:
         name = tokens[-1]
         names: tuple[str, ...] = ()
         if id(parent) not in self._ordered and next(reversed(parent)) != name:
-            # Once for each object: undoing past this point restores the order of all its members.
+            # Do this once for each object: undoing past this point restores the order of all its
+            # members.
             self._ordered.add(id(parent))
             names = tuple(parent)
         del parent[name]
@@ -347,13 +353,13 @@ def _source(operation: Operation) -> Tokens:
 
 
 def _copy_of(value: Any, encoded: bytes) -> Any:
-    """Return a value that nothing else refers to; strings and numbers may be shared."""
+    """Return a copy of a value that nothing else refers to; strings and numbers may be shared."""
     is_shared = bool(encoded) and type(value) in (dict, list, tuple)
     return msgspec.json.decode(encoded) if is_shared else value
 
 
 def _described(value: Any) -> str:
-    """Describe a value for an error: its type, and the value itself if it is short."""
+    """Return a description of a value for an error: its type, and the value if it is short."""
     if is_object(value):
         return f"an object with {len(value)} members"
     if is_list(value):
@@ -365,10 +371,11 @@ def _described(value: Any) -> str:
 
 
 def changed_positions(steps: Iterable[UndoStep], depth_max: int) -> Tree | None:
-    """Return the positions that steps changed, to a depth; None if the whole document is new.
+    """Return the tree of positions that steps changed, to a depth; None if the whole document is
+    new.
 
-    Positions are tracked: an item that later steps shifted is listed at its final index, and one
-    that they removed is not listed.
+    Positions are tracked: an item that later steps shifted is listed at its final index, and an
+    item that they removed is not listed.
     """
     tree: Tree = {}
     for step in steps:
@@ -398,7 +405,7 @@ def _add(tree: Tree, step: UndoStep, depth_max: int) -> None:
 
 
 def _shift(node: Tree, start: int, by: int) -> None:
-    """Shift the indexes of a list's items, starting at an index."""
+    """Shift the indexes of a list's items by a number, starting at an index."""
     indexed = cast("dict[int, Tree | None]", node)
     moved = {index + by if index >= start else index: below for index, below in indexed.items()}
     indexed.clear()
@@ -408,10 +415,11 @@ def _shift(node: Tree, start: int, by: int) -> None:
 def is_independent(
     mine: Sequence[Operation], theirs: Sequence[Operation], document: object
 ) -> bool:
-    """Return True if my patch, made before theirs, touches only other positions and still applies.
+    """Return True if my patch changes only other positions than theirs and still applies after
+    theirs.
 
-    `document` is the current document, with theirs applied: it distinguishes a list from an object
-    that has members named `0` or `-`.
+    My patch was made for the document before theirs. `document` is the current document, with
+    theirs applied: it distinguishes a list from an object that has members named `0` or `-`.
     """
     my, their = _Footprint(mine, document), _Footprint(theirs, document)
     return not (
@@ -419,27 +427,28 @@ def is_independent(
         or _overlap(my.read, their.written)
         or _covers(my.read | my.written, their.appended)
         or _covers(their.read | their.written, my.appended)
-        # An index means another item after an insertion or removal before it.
+        # After an insertion or removal before it, an index means another item.
         or my.shifted & their.indexed
         or their.shifted & my.indexed
-        # My index may mean an item that I append myself: its index changes if they appended too.
+        # My index may mean an item that my patch appends, whose index is different if their patch
+        # appended too.
         or my.appended & my.indexed & their.appended
     )
 
 
 class _Footprint:
-    """What a patch reads and writes, and how it changes lists."""
+    """The positions that a patch reads and writes, and the lists that it changes."""
 
     def __init__(self, operations: Iterable[Operation], document: object) -> None:
         self._document = document
         self.read: set[Tokens] = set()
         self.written: set[Tokens] = set()
         self.appended: set[Tokens] = set()
-        """Lists that are appended to."""
+        """Lists to which the patch appends items."""
         self.shifted: set[Tokens] = set()
-        """Lists in which something is inserted or removed at an index."""
+        """Lists in which the patch inserts or removes an item at an index."""
         self.indexed: set[Tokens] = set()
-        """Lists of which an item is addressed by index."""
+        """Lists of which the patch addresses an item by its index."""
         for operation in operations:
             self._add(operation)
 
@@ -459,11 +468,12 @@ class _Footprint:
             self._write(tokens, is_shift=operation.op != "replace")
 
     def _note_lists(self, tokens: Tokens) -> None:
-        """Record each list that the tokens pass through by index."""
+        """Record each list in which a path selects an item by index."""
         here: Any = self._document
         for depth, token in enumerate(tokens):
             if token.isdigit() and not is_object(here):
-                # Also if nothing is found: it may have been a list when the patch was made.
+                # Record it even if nothing is found, because it may have been a list when the patch
+                # was made.
                 self.indexed.add(tokens[:depth])
             here = _child(here, token)
 
@@ -489,12 +499,12 @@ def _child(here: Any, token: str) -> Any:
 
 
 def _overlap(some: set[Tokens], others: set[Tokens]) -> bool:
-    """Return True if a position of one side is, contains, or is inside a position of the other."""
+    """Return True if a position of one set is, contains, or is inside one of the other set."""
     return _covers(some, others) or _covers(others, some)
 
 
 def _covers(some: set[Tokens], others: set[Tokens]) -> bool:
-    """Return True if a position of one side is, or contains, a position of the other."""
+    """Return True if a position of `some` is, or contains, a position of `others`."""
     return any(other[:length] in some for other in others for length in range(len(other) + 1))
 
 
@@ -518,7 +528,7 @@ def versions(first: Any, patches: Iterable[list[Operation]]) -> Iterator[Any]:
 
 
 def states(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
-    """Yield a thread's state at every version, computed from its events.
+    """Yield the state of a thread at every version, computed from the events of the thread.
 
     Raises:
         Broken: the events do not lead to a state.
@@ -552,7 +562,9 @@ def _states(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
 
 
 def _detach(holder: list[Any], tokens: Tokens, fresh: set[int]) -> None:
-    """Copy the containers on the path to a position, unless this version already copied them."""
+    """Copy the containers on the path to a position, unless they were already copied for this
+    version.
+    """
     container: Any = holder
     key: Any = 0
     for token in tokens:

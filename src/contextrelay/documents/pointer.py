@@ -18,21 +18,21 @@ Place = tuple[str | int, ...]
 
 APPEND = "-"
 MISSING = "missing"
-"""In the details of an error: the position that does not exist."""
+"""The key of the missing position in the details of an error."""
 
 _BAD_ESCAPE = re.compile(r"~(?![01])")
 _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
-# More digits than any list index has, so that a long run of digits is cheap.
+# One more digit than the largest list index has, so that a long run of digits is cheap to check.
 _INDEX_DIGITS_MAX = 18
 _SHOWN_MEMBERS = 8
 
 
 def parse(text: str) -> Tokens:
-    """Parse a pointer; the empty one means the whole document.
+    """Return the tokens of a pointer; the empty pointer means the whole document.
 
     Raises:
-        Invalid: it is malformed.
-        TooLarge: it is too long.
+        Invalid: the pointer is malformed.
+        TooLarge: the pointer is too long.
     """
     if not text:
         return ()
@@ -61,18 +61,18 @@ def parse(text: str) -> Tokens:
                 f"invalid path {quote_value(text)}: unescaped tilde",
                 'write "~" as "~0" and "/" as "~1"',
             )
-        # In this order: "~01" is "~1", not a slash.
+        # Replace in this order, because "~01" means "~1", not a slash.
         tokens = [token.replace("~1", "/").replace("~0", "~") for token in tokens]
     return tuple(tokens)
 
 
 def spell(tokens: Sequence[str]) -> str:
-    """Format tokens as a pointer."""
+    """Return tokens as a pointer."""
     return "".join("/" + escape(token) for token in tokens)
 
 
 def escape(token: str) -> str:
-    """Escape one token."""
+    """Return a token with ~ and / escaped."""
     return token.replace("~", "~0").replace("/", "~1")
 
 
@@ -80,16 +80,16 @@ def find(document: object, tokens: Sequence[str]) -> Any:
     """Return the value at a position.
 
     Raises:
-        Refused: it does not exist.
+        Refused: the position does not exist.
     """
     return walk(document, tokens)[0]
 
 
 def walk(document: object, tokens: Sequence[str]) -> tuple[Any, Place]:
-    """Return the value at a position, and the path to it, with list indexes as numbers.
+    """Return the value at a position, and the path to the value, with list indexes as numbers.
 
     Raises:
-        Refused: it does not exist.
+        Refused: the position does not exist.
     """
     here: Any = document
     place: list[str | int] = []
@@ -105,7 +105,8 @@ def walk(document: object, tokens: Sequence[str]) -> tuple[Any, Place]:
 
 
 def index_of(items: list[Any], tokens: Sequence[str], is_insert: bool = False) -> int:
-    """Return the list index that the last token means; to insert, the end is valid too.
+    """Return the list index that the last token means; `is_insert`: the end of the list is valid
+    too.
 
     Raises:
         Refused: the token is not an index, or is out of range.
@@ -113,7 +114,8 @@ def index_of(items: list[Any], tokens: Sequence[str], is_insert: bool = False) -
     token = tokens[-1]
     if is_insert and token == APPEND:
         return len(items)
-    # isdigit alone would accept digits of other scripts, and RFC 6901 forbids leading zeros.
+    # isdigit alone is not enough: it accepts digits of other scripts, and RFC 6901 forbids leading
+    # zeros.
     if token.isascii() and token.isdigit() and (token[0] != "0" or token == "0"):
         index = int(token) if len(token) <= _INDEX_DIGITS_MAX else len(items) + 1
         if index < len(items) + is_insert:
@@ -122,7 +124,7 @@ def index_of(items: list[Any], tokens: Sequence[str], is_insert: bool = False) -
 
 
 def missing(here: object, tokens: Sequence[str]) -> Refused:
-    """Return the error for a missing position; `here` is its parent."""
+    """Return the error for a position that does not exist; `here` is the value at its parent."""
     place = quote_value(spell(tokens))
     holder = quote_value(spell(tokens[:-1])) if len(tokens) > 1 else "the document"
     if is_list(here):

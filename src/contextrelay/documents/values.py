@@ -1,7 +1,7 @@
 """JSON values as plain Python: types and equality.
 
-Rule: this imports nothing heavy, because it is all that reading a project's files at every start
-needs.
+Rule: this module imports nothing that loads slowly, because reading a project's files at every
+start needs only this module.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ _SHOWN_CHARS = 80
 
 
 def read_json(text: bytes | str, what: str, bytes_max: int = STATE_BYTES_MAX) -> Any:
-    """Parse a JSON text; `what` names it in errors.
+    """Return the value of a JSON text; `what` names the text in errors.
 
     Raises:
-        Invalid: it is not JSON, or not interoperable JSON.
-        TooLarge: it is longer than `bytes_max`.
+        Invalid: the text is not JSON, or not interoperable JSON.
+        TooLarge: the text is longer than `bytes_max`.
     """
-    # Lazily: most commands read no hand-written JSON.
+    # Import json here, because most commands read no hand-written JSON.
     import json
 
     if len(text) > bytes_max:
@@ -87,10 +87,10 @@ def read_json(text: bytes | str, what: str, bytes_max: int = STATE_BYTES_MAX) ->
 
 
 def check_depth(value: object, what: str, depth_max: int = JSON_DEPTH_MAX) -> None:
-    """Refuse a value that is nested too deeply, without recursion.
+    """Check that a value is not nested too deeply, without recursion.
 
     Raises:
-        Invalid: it is.
+        Invalid: the value is nested too deeply.
     """
     level: list[Any] = [value]
     for _ in range(depth_max + 1):
@@ -107,12 +107,14 @@ def check_depth(value: object, what: str, depth_max: int = JSON_DEPTH_MAX) -> No
 
 
 def quote_value(text: str) -> str:
-    """Return a path or name for quoting in an error: short, without hidden characters."""
+    """Return a path or name in the form in which errors quote it: short, and without hidden
+    characters.
+    """
     return ascii(text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "...")
 
 
 def encoded_bytes(value: object) -> int:
-    """Return the size of a value as JSON."""
+    """Return the size of a value as JSON, in bytes."""
     return len(msgspec.json.encode(value))
 
 
@@ -139,7 +141,7 @@ def _float(digits: str, what: str) -> float:
 
 
 def _integer(digits: str, what: str) -> int:
-    # The length first: parsing a long run of digits takes quadratic time.
+    # Check the length first, because parsing a long run of digits takes quadratic time.
     if len(digits) <= _INTEGER_CHARS_MAX and INTEGER_MIN <= (number := int(digits)) <= INTEGER_MAX:
         return number
     raise Invalid(
