@@ -1,9 +1,9 @@
 """Access rules: whether a key may send a verb. Pure functions.
 
-Every verb declares in its traits the level it needs: `read`, `write` and `admin` are the scopes of
-keys, each including the lower ones; `owner` is an admin key for the whole store. A key for some
-threads or channels (a limited one) writes only there, and sees what `sees_thread` and
-`sees_channel` allow.
+Every verb declares in its traits the level that it needs: `read`, `write` and `admin` are the
+scopes of keys, each including the lower ones; `owner` is an admin key for the whole store. A
+limited key, which is a key for some threads or channels, writes only there, and sees what
+`sees_thread` and `sees_channel` allow.
 
 Rule: a verb without a declared level cannot be defined (verbs/verb.py).
 """
@@ -22,17 +22,17 @@ _RANKS: dict[Level, int] = {"read": 1, "write": 2, "admin": 3, "owner": 4}
 
 
 class Touched(Struct, frozen=True):
-    """What a request names that a limited key may not use."""
+    """The things that a request names and that a limited key may not be allowed to use."""
 
     channels: tuple[str, ...] = ()
     names: tuple[str | None, ...] = ()
-    """Names of threads it creates."""
+    """The names of threads that the request creates."""
     loose: int = 0
-    """The number of artifacts it creates outside any thread and channel."""
+    """The number of artifacts that the request creates outside any thread and channel."""
 
 
 def may_ask(key: Key, needs: Level) -> bool:
-    """Return True if a key's scope is sufficient for this level."""
+    """Return True if the scope of a key is sufficient for a level."""
     return _RANKS[needs] <= _rank(key)
 
 
@@ -43,7 +43,7 @@ def _rank(key: Key) -> int:
 
 
 def complaint(key: Key, needs: Level, touched: Touched) -> str | None:
-    """Return why a key may not send a verb; None if it may."""
+    """Return the reason why a key may not send a verb, or None if it may."""
     if not may_ask(key, needs):
         needed = "an admin key of the whole store" if needs == "owner" else f"scope {needs}"
         return f"this key has scope {key.scope}, but {needed} is required"
@@ -85,7 +85,7 @@ _MINUTE_MS = 60_000
 
 
 class Bucket(Struct, frozen=True, gc=False):
-    """The remaining requests at a time. A full bucket holds those of a minute."""
+    """The number of requests left at a time. A full bucket holds the requests of one minute."""
 
     left: float
     at_ms: int
@@ -94,9 +94,10 @@ class Bucket(Struct, frozen=True, gc=False):
 def spend(
     bucket: Bucket | None, per_minute: int, now_ms: int, amount: int = 1
 ) -> tuple[Bucket, float]:
-    """Take an amount out of a bucket, None for a full one; return the new one and the wait.
+    """Take an amount from a bucket (None is a full bucket); return the new bucket and the seconds
+    to wait.
 
-    The wait is in seconds. If it is not 0.0, nothing was taken.
+    If the wait is not 0.0, nothing was taken.
     """
     left = float(per_minute)
     if bucket is not None:
@@ -109,7 +110,7 @@ def spend(
 
 Reach = Literal["public", "private", "never"]
 
-# Private networks and the machine itself: reached only if the owner allows it.
+# Private networks and this machine, which may be reached only if the owner allows it.
 _PRIVATE = [
     ip_network(text)
     for text in (
@@ -117,9 +118,10 @@ _PRIVATE = [
         *("::1/128", "fc00::/7"),
     )
 ]
-# Never allowed: this network, link-local (where clouds serve their credentials), documentation,
-# tests, multicast, reserved, broadcast, Teredo, 6to4, from the special-purpose registries of IANA;
-# and the few other addresses at which a cloud serves secrets to its machines.
+# Networks that may never be reached. From the special-purpose registries of IANA: this network,
+# link-local (where clouds serve their credentials), documentation, tests, multicast, reserved,
+# broadcast, Teredo, 6to4. In addition, the few other addresses at which a cloud serves secrets to
+# its machines.
 _NEVER = [
     ip_network(text)
     for text in (
@@ -130,12 +132,14 @@ _NEVER = [
     )
 ]
 _PUBLIC_6 = IPv6Network("2000::/3")
-# IPv6 addresses that contain an IPv4 address: mapped, and translated.
+# IPv6 networks whose addresses contain an IPv4 address: mapped and translated addresses.
 _CARRYING_4 = [IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96")]
 
 
 def reach_of(text: str) -> Reach:
-    """Return the class of an address written by a resolver; `never` if it is not an address."""
+    """Return the class of an address that a resolver returned; `never` if the text is not an
+    address.
+    """
     try:
         address = ip_address(text.partition("%")[0])
     except ValueError:
