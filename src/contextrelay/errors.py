@@ -6,13 +6,13 @@
     │   ├── BudgetTooSmall   ... because the required content of a window exceeds its budget
     │   └── Refused      ... because its result is not allowed
     │       └── Forbidden    ... or not for this caller: the key is missing or lacks permission
-    ├── NotFound         it does not exist, or the caller may not know of it
-    ├── Gone             it did exist; a tombstone says when and why it was removed
-    ├── Sealed           it is sealed, and no key that decrypts it was given
+    ├── NotFound         the object does not exist, or the caller may not know that it exists
+    ├── Gone             the object existed; a tombstone says when and why it was removed
+    ├── Sealed           the content is sealed, and no key that decrypts it was given
     ├── Conflict         the state has changed since the caller read it
     ├── Limited          a rate or count limit is reached
     ├── Unavailable      the engine is unreachable; the same call may succeed later
-    ├── Unconfirmed      it may have been done, but not as durably as requested
+    ├── Unconfirmed      the write may have been done, but not as durably as requested
     ├── Failed           a capability or another server returned no usable answer
     ├── Full             the disk or the key's quota is full, or the store is read-only; reads work
     └── Broken           the store is damaged, unreadable or from a newer version
@@ -48,13 +48,13 @@ class RelayError(Exception):
         self.hint = hint
         self.details: dict[str, object] = dict(details or {})
         self.place = str(place)
-        """The file of the store that it is about; no message names it."""
+        """The file of the store that the error is about. No message contains it."""
         if status is not None:
             self.status = status
 
     @property
     def local_message(self) -> str:
-        """Return the message for users of this machine, with the file that it is about."""
+        """Return the message for users of this machine, with the file that the error is about."""
         return f"{self.place}: {self.message}" if self.place else self.message
 
     def __str__(self) -> str:
@@ -65,7 +65,7 @@ class RelayError(Exception):
 
 
 class Invalid(RelayError):
-    """The request is invalid: sending it again cannot help."""
+    """The request is invalid, so sending it again cannot help."""
 
     code, status, exit_code = "invalid", 400, 2
 
@@ -89,27 +89,32 @@ class Refused(Invalid):
 
 
 class Forbidden(Refused):
-    """The caller may not do this: its key is missing or wrong (401), or lacks permission (403)."""
+    """The caller may not send this request: the key is missing or wrong (401), or lacks permission
+    (403).
+    """
 
     code, status, exit_code = "forbidden", 403, 4
 
 
 class NotFound(RelayError):
-    """It does not exist."""
+    """The requested object does not exist, or the caller may not know that it exists."""
 
     code, status, exit_code = "not_found", 404, 3
 
 
 class Gone(RelayError):
-    """It expired or was removed; `details` holds `gone_at`, `reason` and `metadata`."""
+    """The requested object expired or was removed; `details` holds `gone_at`, `reason` and
+    `metadata`.
+    """
 
     code, status, exit_code = "gone", 410, 4
 
 
 class Sealed(RelayError, ValueError):
-    """Sealed content was not decrypted, and no part of it is returned.
+    """Sealed content could not be decrypted; no part of it is returned.
 
-    The key is missing, malformed or wrong, or the content was changed. (A ValueError for seed 000.)
+    The key is missing, malformed or wrong, or the content was changed. The class is also a
+    ValueError, for clients of seed 000.
     """
 
     code, status, exit_code = "sealed", 423, 4
@@ -142,16 +147,17 @@ class Unconfirmed(RelayError):
 class Failed(RelayError):
     """A capability, or a server that it uses, returned no usable result.
 
-    It was run once, and is not run again unless the caller sends the request again.
+    The capability ran once, and does not run again unless the caller sends the request again.
     """
 
     code, status = "failed", 502
 
 
 class Full(RelayError):
-    """There is no room to write, while removals still work; or the store is read-only.
+    """There is no room to write, or the store is read-only.
 
-    Reads work in both cases. Over HTTP the status is 402 if the quota of a key is used up.
+    Reads work in both cases, and if there is no room, removals work too. Over HTTP the status is
+    402 if the quota of a key is used up.
     """
 
     code, status = "full", 507
