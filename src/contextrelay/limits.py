@@ -329,9 +329,9 @@ GREP_BLOCK_BYTES_MAX = 32 * KIB
 GREP_TEXT_BLOCK_BYTES_MAX = 128 * KIB
 # The number of matches of one call after which the search stops.
 GREP_COUNTED_MAX = 250_000
-# If a line is longer than a block, this many bytes at the end of a block are searched again with the
-# next block. A match that crosses the border is found if it is at most that long, or if the whole
-# line is at most GREP_LINE_BYTES_MAX long.
+# If a line is longer than a block, this many bytes at its end are searched again with the next
+# block. A match that crosses the border is found if it is at most that long, or if the whole line
+# is at most GREP_LINE_BYTES_MAX long.
 GREP_OVERLAP_BYTES = 4 * KIB
 GREP_ARTIFACTS_MAX = 100_000
 GREP_S_MAX = 10
