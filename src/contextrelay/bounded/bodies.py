@@ -84,8 +84,9 @@ def look_within_bounds(asked: OutlineRequest, read: Read) -> tuple[BodyOverview,
 
 
 def look_by_lines(asked: OutlineRequest, read: Read, note: str) -> BodyOverview:
-    """Return an overview of a body made from its first lines only. `note` says why, and is part of
-    the overview.
+    """Return an overview of a body made from its first lines only.
+
+    `note` says why, and is part of the overview.
     """
     with _lines_lock:
         head = b"".join(read(0, min(asked.size_bytes, LOOK_PLAIN_BYTES_MAX)))
@@ -151,8 +152,9 @@ def compare_within_bounds(asked: Compare, bodies: Sequence[bytes]) -> TextDiffer
 
 
 def _compares_at_once(old: bytes, new: bytes) -> bool:
-    """Return True if two texts have few lines. The time grows with up to the third power of their
-    number.
+    """Return True if two texts have few lines.
+
+    The time grows with up to the third power of their number.
     """
     few, many = sorted(each.count(b"\n") + 1 for each in (old, new))
     return few * few * many <= DIFF_INLINE_STEPS_MAX

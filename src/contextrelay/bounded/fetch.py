@@ -107,8 +107,9 @@ class _Connection:
         self._sock.sendall(content)
 
     def close(self) -> None:
-        """Do nothing, because http.client calls this before the body is read. `_ask` closes the
-        connection.
+        """Do nothing, because http.client calls this before the body is read.
+
+        `_ask` closes the connection.
         """
 
 

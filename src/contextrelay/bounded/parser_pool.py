@@ -186,8 +186,9 @@ class _Child:
         return code
 
     def close_pipes(self, is_forked: bool = False) -> None:
-        """Close the pipes to the child. `is_forked`: this is a forked process, and the child
-        belongs to its parent.
+        """Close the pipes to the child.
+
+        `is_forked`: this is a forked process, and the child belongs to its parent.
         """
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:

@@ -25,8 +25,9 @@ from contextrelay.verbs import PatchState, ReadState
 
 
 def add_entry(thread: str, kind: Kind, text: str, by: str = "you", **options: Any) -> Flow[Added]:
-    """Add one entry to the state of a thread. A fact with a key replaces the facts with the same
-    key.
+    """Add one entry to the state of a thread.
+
+    A fact with a key replaces the facts with the same key.
 
     Raises:
         Refused: a value is not allowed.
@@ -61,8 +62,9 @@ def resolve_entry(thread: str, id: str, by: str = "you") -> Flow[Patched]:
 
 
 def _patch(thread: str, change: Callable[[State], list[Operation]], by: str) -> Flow[Patched]:
-    """Patch the newest version with the operations that `change` returns. After a concurrent
-    change, try again.
+    """Patch the newest version with the operations that `change` returns.
+
+    After a concurrent change, try again.
     """
     for _ in range(RETRIES_MAX):
         state: State = decode((yield ReadState(thread)).state)

@@ -70,8 +70,9 @@ class Give(Struct, Generic[ItemGiven], frozen=True):
 
 
 class LostRequest(Exception):
-    """An error for a lost request or reply. `sends_max` is how often the request may be sent in
-    total.
+    """An error for a lost request or reply.
+
+    `sends_max` is how often the request may be sent in total.
     """
 
     def __init__(self, error: RelayError, sends_max: int) -> None:
@@ -81,8 +82,9 @@ class LostRequest(Exception):
 
 
 class Stopped(BaseException):
-    """Thrown into a flow when its caller wants no more items. The flow may still do a few final
-    steps.
+    """Thrown into a flow when its caller wants no more items.
+
+    The flow may still do a few final steps.
     """
 
 

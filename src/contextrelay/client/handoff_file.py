@@ -134,8 +134,9 @@ def _opened(path: str | os.PathLike[str]) -> Generator[ForeignZip]:
 
 
 def _checked(archive: ForeignZip, handoff: Handoff) -> dict[str, _About]:
-    """Check the hash of every body in the file; return the descriptions by ref. Bodies are not
-    kept.
+    """Check the hash of every body in the file; return the descriptions by ref.
+
+    Bodies are not kept.
     """
     if len(handoff.refs) > SOURCE_REFS_MAX:
         raise TooLarge(f"{len(handoff.refs)} refs", f"at most {SOURCE_REFS_MAX}")

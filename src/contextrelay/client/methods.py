@@ -230,8 +230,9 @@ def _push(client: Any, body: Content, /, *args: Any, **named: Any) -> Flow[Pushe
 
 
 def looks(verb: Callable[Args, Verb[Reply]]) -> Method[Args, Reply, Awaitable[Reply]]:
-    """Return a client method for a verb that inspects bodies. If a ref is a URL with a key, the
-    body is inspected locally.
+    """Return a client method for a verb that inspects bodies.
+
+    If a ref is a URL with a key, the body is inspected locally.
     """
     kind: Any = verb
 
@@ -245,8 +246,9 @@ def looks(verb: Callable[Args, Verb[Reply]]) -> Method[Args, Reply, Awaitable[Re
 
 
 def brings(verb: Callable[Args, Verb[Any]]) -> Method[Args, bytes, Awaitable[bytes]]:
-    """Return a client method that pulls a body in one piece. If the ref is a URL with a key, the
-    body is decrypted.
+    """Return a client method that pulls a body in one piece.
+
+    If the ref is a URL with a key, the body is decrypted.
     """
 
     def pull(client: Any, *args: Any, **named: Any) -> Flow[bytes]:
@@ -270,8 +272,9 @@ def brings(verb: Callable[Args, Verb[Any]]) -> Method[Args, bytes, Awaitable[byt
 def streams(
     verb: Callable[Args, Verb[Any]],
 ) -> Method[Args, Iterator[bytes], AsyncIterator[bytes]]:
-    """Return a client method that pulls a body chunk by chunk. If the ref is a URL with a key, it
-    is decrypted.
+    """Return a client method that pulls a body chunk by chunk.
+
+    If the ref is a URL with a key, it is decrypted.
     """
 
     def stream(client: Any, *args: Any, **named: Any) -> Items[bytes]:

@@ -249,8 +249,9 @@ class Relay(_Verbs):
     transport: Local | Remote
 
     def handle(self, made: ThreadView) -> Thread:
-        """Return a handle on a thread. The handle has no idempotency key, even if this relay has
-        one.
+        """Return a handle on a thread.
+
+        The handle has no idempotency key, even if this relay has one.
         """
         return Thread(self._origin or self, made.thread_id)
 
@@ -279,8 +280,9 @@ class AsyncRelay(_Verbs):
         return relay
 
     def handle(self, made: ThreadView) -> AsyncThread:
-        """Return a handle on a thread. The handle has no idempotency key, even if this relay has
-        one.
+        """Return a handle on a thread.
+
+        The handle has no idempotency key, even if this relay has one.
         """
         return AsyncThread(self._origin or self, made.thread_id)
 

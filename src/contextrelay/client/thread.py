@@ -244,8 +244,9 @@ class _ThreadVerbs:
 
     @items
     def history(self: Any) -> Items[Document]:
-        """Yield the state at every version, oldest first. The states are read-only, because
-        versions share parts.
+        """Yield the state at every version, oldest first.
+
+        The states are read-only, because versions share parts.
         """
         from contextrelay.documents.patch import states
 

@@ -298,8 +298,9 @@ LOOKING = b"looking:"
 erased.
 """
 FILLING = b"filling:"
-"""The first word of a lock on a store that was empty when it was locked. Everything in the store
-was written by a restore.
+"""The first word of a lock on a store that was empty when it was locked.
+
+Everything in the store was written by a restore.
 """
 MIGRATING = b"migrating:"
 """The first word of a lock for a migration into an empty store; a hash of the source follows."""
@@ -311,8 +312,9 @@ _UNFINISHED = {
 
 
 def migrating(source: Stores) -> bytes:
-    """Return the lock word of a migration from a store. Only a migration from the same source can
-    continue it.
+    """Return the lock word of a migration from a store.
+
+    Only a migration from the same source can continue it.
     """
     home = source.engine.home
     place = source.engine.address if home is None else str(home.resolve())

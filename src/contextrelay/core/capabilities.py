@@ -179,8 +179,9 @@ _PATH = re.compile(
 
 
 def _load() -> None:
-    """Load the capabilities of packages. If one cannot be loaded, its error is listed and the
-    others are still loaded.
+    """Load the capabilities of packages.
+
+    If one cannot be loaded, its error is listed and the others are still loaded.
     """
     from importlib.metadata import entry_points
 

@@ -111,8 +111,9 @@ def signal_write(stores: Stores, channel: str, made: list[Artifact]) -> Write:
 
 
 def kept_row(stores: Stores, now_ms: int) -> Row:
-    """Return the row that is due when signals sent about now reach their age limit. Signals of the
-    same step share its key.
+    """Return the row that is due when signals sent about now reach their age limit.
+
+    Signals of the same step share its key.
     """
     kept_ms = stores.settings.signal_kept_s * 1000
     step_ms = kept_ms // SIGNAL_AGE_STEPS
@@ -121,8 +122,9 @@ def kept_row(stores: Stores, now_ms: int) -> Row:
 
 
 def trim_surplus(stores: Stores, writes: list[Write], heads: list[int]) -> None:
-    """Delete the oldest signals of a channel that has too many. This happens only once in a number
-    of signals.
+    """Delete the oldest signals of a channel that has too many.
+
+    This happens only once in a number of signals.
     """
     kept_max = stores.settings.signals_kept_max
     step = max(1, kept_max // SIGNALS_TRIMMED_SHARE)
@@ -211,8 +213,9 @@ def list_channels(stores: Stores, verb: ListChannels, body: Body) -> ChannelList
 
 
 def _view(ledger: Reads, log: str) -> ChannelView | None:
-    """Return a channel, or None if no signal was ever sent to it. An interrupted push may have only
-    named the channel.
+    """Return a channel, or None if no signal was ever sent to it.
+
+    An interrupted push may have only named the channel.
     """
     head = ledger.last(log)
     if not head:

@@ -362,8 +362,9 @@ def _read(stores: Stores, artifact: Artifact) -> Handoff:
 
 
 def _accepted(stores: Stores, thread: str, ref: str) -> tuple[Accepted, ...]:
-    """Return the receivers that accepted a handoff. The rows are in the thread's log, written
-    together with the events.
+    """Return the receivers that accepted a handoff.
+
+    The rows are in the thread's log, written together with the events.
     """
     prefix = f"{ref} "
     rows = walk_rows(stores.space.ledger, thread_log(thread), RowKind.ACCEPTED, prefix)

@@ -57,8 +57,9 @@ class Once(Struct, frozen=True):
     once.
     """
     takes_any: bool = False
-    """Whether a retry may return an earlier result that has a different body. This is for steps
-    whose body is created again by each attempt.
+    """Whether a retry may return an earlier result that has a different body.
+
+    This is for steps whose body is created again by each attempt.
     """
 
     @property
@@ -67,8 +68,9 @@ class Once(Struct, frozen=True):
         return self._derived("once").hex()
 
     def ref(self, what: str) -> str:
-        """Return a ref derived only from the seed, the step and a purpose. Nobody can guess the
-        ref.
+        """Return a ref derived only from the seed, the step and a purpose.
+
+        Nobody can guess the ref.
         """
         return new_ref(self._derived(f"ref {what}"))
 
@@ -81,8 +83,9 @@ class Once(Struct, frozen=True):
 
 
 def step(stores: Stores, part: str, takes_any: bool = False) -> Stores:
-    """Return stores for one step of a request, so that the step has its own ids. Without a key,
-    return the same stores.
+    """Return stores for one step of a request, so that the step has its own ids.
+
+    Without a key, return the same stores.
     """
     once = stores.once
     if once is None:
@@ -91,8 +94,9 @@ def step(stores: Stores, part: str, takes_any: bool = False) -> Stores:
 
 
 def once_rows(stores: Stores, answer: bytes) -> tuple[Row, ...]:
-    """Return the rows to write with a change, so that a retry finds the answer. Without a key,
-    there are no rows.
+    """Return the rows to write with a change, so that a retry finds the answer.
+
+    Without a key, there are no rows.
     """
     if stores.once is None:
         return ()

@@ -50,8 +50,9 @@ class BodyCache:
             self.contents.keep(sha256, body, len(body))
 
     def is_checked(self, blob: str) -> bool:
-        """Return True if a blob was checked before. A blob that is too large to cache is hashed
-        only once.
+        """Return True if a blob was checked before.
+
+        A blob that is too large to cache is hashed only once.
         """
         return self._checked.get(blob) is not None
 
@@ -89,8 +90,9 @@ class LiveStateCache:
         return self._live.get(self._prefix + thread)
 
     def keep(self, thread: str, live: Any) -> Any:
-        """Cache a live state and return it. If another OS thread has cached one first, return that
-        state.
+        """Cache a live state and return it.
+
+        If another OS thread has cached one first, return that state.
         """
         with self._lock:
             kept = self._live.get(self._prefix + thread)
@@ -111,8 +113,9 @@ class LiveStateCache:
 
 
 class _LiveStates(BoundedCache[str, Any]):
-    """A cache of live states. Live states grow while cached, so their size is measured again each
-    time.
+    """A cache of live states.
+
+    Live states grow while cached, so their size is measured again each time.
     """
 
     def _is_over(self) -> bool:

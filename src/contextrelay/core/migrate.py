@@ -343,8 +343,9 @@ class _Copying:
         return at.size_bytes, True
 
     def _count(self) -> None:
-        """Copy the counters. They may differ afterwards, because others may be counting in the
-        meantime.
+        """Copy the counters.
+
+        They may differ afterwards, because others may be counting in the meantime.
         """
         for name in self._source.tallies():
             there = self._target.tally(name, {})
@@ -379,8 +380,9 @@ class _Copying:
         )
 
     def _weight(self, logs: int, body_bytes: int) -> float:
-        """Return the estimated work in logs. Bodies count only in the first pass, because later
-        passes skip bodies already copied.
+        """Return the estimated work in logs.
+
+        Bodies count only in the first pass, because later passes skip bodies already copied.
         """
         return logs + (body_bytes / CHUNK_BYTES if self.passes == 1 else 0)
 

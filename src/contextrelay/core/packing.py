@@ -120,8 +120,9 @@ def _index_of(stores: Stores, thread: str) -> _ThreadIndex:
 
 
 class _ThreadIndex:
-    """A relevance index and its blocks. It returns the same results as a new index of the same
-    blocks.
+    """A relevance index and its blocks.
+
+    It returns the same results as a new index of the same blocks.
     """
 
     def __init__(self) -> None:

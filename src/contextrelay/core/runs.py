@@ -327,8 +327,9 @@ def _named_caller(stores: Stores, label: str) -> str:
 
 
 def _named_without_key(stores: Stores, label: str) -> str:
-    """Return an unverified label. If the store has keys, the text cannot be mistaken for the name
-    of a key.
+    """Return an unverified label.
+
+    If the store has keys, the text cannot be mistaken for the name of a key.
     """
     has_keys = bool(stores.root.ledger.logs(KEYS, "", 1))
     return label_caller("no key", label) if has_keys and label != "you" else label

@@ -77,8 +77,9 @@ def thread_index(kind: str | None) -> str:
 
 
 def split_log(log: str) -> tuple[str | None, str]:
-    """Split a log name into its tenant and the rest. The tenant is None for logs of the store
-    itself.
+    """Split a log name into its tenant and the rest.
+
+    The tenant is None for logs of the store itself.
     """
     if not log.startswith(TENANTS):
         return None, log

@@ -284,8 +284,9 @@ class _VisibleSelection:
         self._artifacts: dict[str, Artifact | None] = {}
 
     def seen(self) -> Iterator[VisiblePassage]:
-        """Yield the passages that may be shown, best first. Passages of outdated artifacts have a
-        lower score.
+        """Yield the passages that may be shown, best first.
+
+        Passages of outdated artifacts have a lower score.
 
         The passages are looked up in the ledger only when they are requested.
         """

@@ -48,8 +48,9 @@ class PassagePlace(Struct, frozen=True):
     stop_byte: int
     pointer: str | None
     is_part: bool
-    """Whether the passage is a part of one line. If so, the byte range is more precise than the
-    lines.
+    """Whether the passage is a part of one line.
+
+    If so, the byte range is more precise than the lines.
     """
 
     @property

@@ -192,8 +192,9 @@ class VisibleReads:
     # Visibility
 
     def visible_threads(self) -> Iterator[str]:
-        """Yield the ids of the visible threads. They are found by name, so the time does not depend
-        on other threads.
+        """Yield the ids of the visible threads.
+
+        They are found by name, so the time does not depend on other threads.
         """
         for start in self._key.threads:
             if is_ref(start) and self._has_thread(start):

@@ -514,8 +514,9 @@ class Archive:
             return self._zip.size_bytes(name)
 
     def chunks(self, name: str) -> Iterator[bytes]:
-        """Yield the bytes of an entry. If their number differs from the announced one, raise an
-        error at the end.
+        """Yield the bytes of an entry.
+
+        If their number differs from the announced one, raise an error at the end.
         """
         with _converted_errors():
             yield from self._zip.chunks(name)
@@ -604,8 +605,9 @@ def _check_names(archive: Archive, manifest: Manifest) -> None:
 
 
 def _check_order(items: list[Item]) -> None:
-    """Check that each artifact comes after its sources. Sources that are not in the archive are
-    ignored.
+    """Check that each artifact comes after its sources.
+
+    Sources that are not in the archive are ignored.
     """
     known = {item.ref for item in items}
     before: set[str] = set()

@@ -90,8 +90,9 @@ def _pages(found: Iterator[CatalogEntry], checked_ms: int) -> Iterator[list[Cata
 
 
 def _is_abandoned(stores: Stores, entry: CatalogEntry) -> bool:
-    """Return True if a push was abandoned. The log of its artifact is then closed, so that the push
-    cannot continue.
+    """Return True if a push was abandoned.
+
+    The log of its artifact is then closed, so that the push cannot continue.
     """
     artifact = find(stores.ledger, entry.ref)
     found = artifact or find_tombstone(stores.ledger, entry.ref)

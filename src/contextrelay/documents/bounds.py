@@ -136,8 +136,9 @@ def check_name(name: str) -> str:
 
 
 def check_label(text: str, what: str, chars_max: int = LABEL_CHARS_MAX) -> str:
-    """Check that a text fits on one line and is safe to show; return the text. `what` names it in
-    errors.
+    """Check that a text fits on one line and is safe to show; return the text.
+
+    `what` names it in errors.
 
     Raises:
         Invalid: the text is empty or contains an invalid character.

@@ -118,8 +118,9 @@ def _kept_pairs(old: list[Any], new: list[Any]) -> list[tuple[int, int]] | None:
 
 
 def longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the longest subsequence of pairs whose first numbers ascend. The method is patience
-    sorting.
+    """Return the longest subsequence of pairs whose first numbers ascend.
+
+    The method is patience sorting.
     """
     # For each length, the smallest number that ends a subsequence of that length.
     lowest: list[int] = []

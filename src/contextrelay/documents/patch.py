@@ -304,8 +304,9 @@ class _Run:
         self.steps.append(UndoStep("replace", (*place, key), parent, key, old))
 
     def _take(self, tokens: Tokens, value_bytes: int | None = None) -> Any:
-        """Remove a value and return it. Subtract its bytes from the size, or `value_bytes` if that
-        is given.
+        """Remove a value and return it.
+
+        Subtract its bytes from the size, or `value_bytes` if that is given.
         """
         if not tokens:
             raise Refused("the whole document cannot be removed", "replace it instead")

@@ -96,8 +96,9 @@ class Costs(Struct, frozen=True):
 
 
 def choose(message: WindowMessage, pulls: Pulls, prices: Prices = Prices()) -> Way:  # noqa: B008
-    """Return the cheapest way to pass a message on. If costs are equal, return the way that shows
-    more.
+    """Return the cheapest way to pass a message on.
+
+    If costs are equal, return the way that shows more.
     """
     if message.is_exempt or message.tokens < MESSAGE_TOKENS_MIN:
         return "inline"

@@ -24,8 +24,9 @@ PACK_BLOCKS_MAX = 1_000_000
 
 
 Digester = Callable[[Block, int], str | None]
-"""A function called with a block and its number of tokens. It returns a text to show instead, a
-digest with a ref, or None.
+"""A function called with a block and its number of tokens.
+
+It returns a text to show instead, a digest with a ref, or None.
 """
 
 DECAY_A_MINUTE = 0.95
@@ -157,8 +158,9 @@ class _Choice(Struct):
 
 
 def decay(age_ms: int) -> float:
-    """Return the factor by which age reduces relevance. Age counts from creation, so that the
-    factor does not compound.
+    """Return the factor by which age reduces relevance.
+
+    Age counts from creation, so that the factor does not compound.
     """
     return max(DECAY_FLOOR, DECAY_A_MINUTE ** min(max(age_ms, 0) / 60_000, 1_000))
 

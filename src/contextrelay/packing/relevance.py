@@ -91,8 +91,9 @@ class Relevance:
         return block_id in self._entries
 
     def add(self, block: Block) -> None:
-        """Add a block after the others. A block with a known id replaces the old one, at the same
-        position.
+        """Add a block after the others.
+
+        A block with a known id replaces the old one, at the same position.
         """
         self._last_query = None
         old = self._entries.get(block.id)
@@ -368,8 +369,9 @@ class Relevance:
         return meant
 
     def _rarity(self, word: str, postings: dict[int, int]) -> float:
-        """Return the rarity of a word. It is counted by blocks, and partly by groups, because a
-        group repeats its words.
+        """Return the rarity of a word.
+
+        It is counted by blocks, and partly by groups, because a group repeats its words.
         """
         by_block = idf(len(self._entries), len(postings))
         in_groups = self._in_groups.get(word)

@@ -41,8 +41,9 @@ class Weights(Struct, frozen=True):
     when: float = 0.3
     number: float = 0.3
     words_power: float = 1.5
-    """The exponent of the score by words, if there is an embedding. Above 1, blocks that are best
-    by words stay first, and vectors decide the order of the others.
+    """The exponent of the score by words, if there is an embedding.
+
+    Above 1, blocks that are best by words stay first, and vectors decide the order of the others.
     """
     embedded: float = 0.25
     """The score of the block nearest by embedding, relative to the score of the block best by

@@ -94,8 +94,9 @@ def _why(spelled: str) -> str:
 
 
 def decryption_error(hint: str = "") -> Sealed:
-    """Return the error for a failed decryption. It is the same for every cause, so that a forger
-    learns nothing.
+    """Return the error for a failed decryption.
+
+    It is the same for every cause, so that a forger learns nothing.
     """
     return Sealed(CANNOT_OPEN, hint or "the key is wrong, or the stored data was changed")
 

@@ -24,8 +24,9 @@ from contextrelay.model.artifact import SealFormat
 from contextrelay.seal.keys import SealKey, decryption_error
 
 MAGIC = b"\x89relayk2"
-"""The first bytes of sealed data. No UTF-8 text starts with the first of them, so sealed data is
-never mistaken for text.
+"""The first bytes of sealed data.
+
+No UTF-8 text starts with the first of them, so sealed data is never mistaken for text.
 """
 PREFIX_BYTES = 7
 HEADER_BYTES = len(MAGIC) + 1 + PREFIX_BYTES

@@ -53,8 +53,9 @@ _WAITING_SHOWN = 10
 
 
 def entry_operations(state: State, entry: NewEntry, at: str) -> tuple[str, list[Operation]]:
-    """Return the id of a new entry and the patch that adds it. A fact with a key replaces those
-    with the same key.
+    """Return the id of a new entry and the patch that adds it.
+
+    A fact with a key replaces those with the same key.
     """
     list_name, letter = _PLACES[entry.kind]
     items: list[State] = state[list_name]

@@ -217,8 +217,9 @@ def _text(text: str) -> bytes | None:
 
 
 def _is_small(value: object) -> bool:
-    """Return True if a value may fit into a header. The time does not depend on the size of the
-    value.
+    """Return True if a value may fit into a header.
+
+    The time does not depend on the size of the value.
     """
     left_bytes = HEADER_BYTES_MAX
     below: list[Any] = [value]

@@ -101,8 +101,9 @@ def new_state(thread_id: str, at: str) -> dict[str, Any]:
 
 
 def check_patch(operations: Iterable[Operation]) -> None:
-    """Check that a patch does not change the fields that only Context Relay writes. It may test and
-    copy them.
+    """Check that a patch does not change the fields that only Context Relay writes.
+
+    It may test and copy them.
 
     Raises:
         Refused: the patch changes such a field.
@@ -205,8 +206,9 @@ def _check_items(
 
 
 def _new_refs(name: str, item: dict[str, Any], tree: Tree | None) -> list[str]:
-    """Return the refs that a patch added. Older refs are not checked: they may name artifacts
-    removed since.
+    """Return the refs that a patch added.
+
+    Older refs are not checked: they may name artifacts removed since.
     """
     field = _REF_FIELDS.get(name)
     if field is None or field not in item or (tree is not None and field not in tree):

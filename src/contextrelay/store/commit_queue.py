@@ -46,8 +46,9 @@ class CommitQueue(Generic[Change]):
     """A queue of the changes of one process that wait for the database."""
 
     def __init__(self, commit: Callable[[list[Ticket[Change]]], bool]) -> None:
-        """`commit` does the changes of a group in one transaction. It returns False if it failed
-        for all of them.
+        """`commit` does the changes of a group in one transaction.
+
+        It returns False if it failed for all of them.
         """
         self._commit = commit
         self._waiting: deque[Ticket[Change]] = deque()

@@ -57,8 +57,9 @@ class Engine(Struct, frozen=True):
     is_shared: bool = False
     """Whether processes on other machines may use the store too."""
     url: str = ""
-    """The address of a shared engine with user, password and options, to open the engine again. It
-    is never shown.
+    """The address of a shared engine with user, password and options, to open the engine again.
+
+    It is never shown.
     """
     advise: Callable[[], list[str]] = list
     """A function that returns advice on the server's settings; each item has the next step after ";

@@ -47,8 +47,9 @@ class FileLock:
 
 
 class Turns:
-    """A fair lock between processes. Within one process, the caller must ensure that one thread
-    uses it at a time.
+    """A fair lock between processes.
+
+    Within one process, the caller must ensure that one thread uses it at a time.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -189,8 +189,9 @@ class AgentBridge:
 
 @contextmanager
 def _listening(hub: ContextRelay, channel: str) -> Generator[Urls]:
-    """Subscribe to a channel in a thread; yield a queue of URLs. If the subscription ends, its
-    error is put there.
+    """Subscribe to a channel in a thread; yield a queue of URLs.
+
+    If the subscription ends, its error is put there.
 
     Raises:
         Unavailable: the subscription failed.
@@ -222,8 +223,9 @@ def _listening(hub: ContextRelay, channel: str) -> Generator[Urls]:
 
 
 def is_answer(metadata: dict[str, Any], correlation: str, task_url: str) -> bool:
-    """Return True if a push is the answer to a task. A push without a task id is recognized by its
-    summary.
+    """Return True if a push is the answer to a task.
+
+    A push without a task id is recognized by its summary.
     """
     if CORRELATION in metadata:
         return metadata[CORRELATION] == correlation
@@ -233,8 +235,9 @@ def is_answer(metadata: dict[str, Any], correlation: str, task_url: str) -> bool
 
 
 def run_command(command: str | Sequence[str], task: str, timeout_s: float) -> str:
-    """Run a command that reads a task from stdin; return its output. If `command` is a str, a shell
-    runs it.
+    """Run a command that reads a task from stdin; return its output.
+
+    If `command` is a str, a shell runs it.
 
     Raises:
         RelayError: the command failed, or did not end in time.

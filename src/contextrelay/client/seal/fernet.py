@@ -85,8 +85,9 @@ def open_bytes(token: bytes, key: SealKey) -> bytes:
 
 
 def _is_one_spelling(token: bytes) -> bool:
-    """Return True if a token is in its canonical form. Base64 decoders skip unknown characters, so
-    that other spellings decode to the same bytes.
+    """Return True if a token is in its canonical form.
+
+    Base64 decoders skip unknown characters, so that other spellings decode to the same bytes.
     """
     if not _TOKEN.fullmatch(token):
         return False

@@ -14,8 +14,9 @@ from contextrelay.errors import Invalid
 URL_VARIABLE = "CONTEXTRELAY_URL"
 KEY_VARIABLE = "CONTEXTRELAY_API_KEY"
 READER_HEADER, PERSON = "x-relay-reader", "person"
-"""A header for requests made for a person. Their reads do not count in the savings, which are about
-prompts.
+"""A header for requests made for a person.
+
+Their reads do not count in the savings, which are about prompts.
 """
 
 _LOCAL_NAMES = ("localhost", "::1")
@@ -90,8 +91,9 @@ _WRITTEN = "use a URL like https://relay.example.com"
 
 
 def _key_for(server: ServerAddress) -> str:
-    """Return the key in the environment. If CONTEXTRELAY_URL is set, the key is only for that
-    server.
+    """Return the key in the environment.
+
+    If CONTEXTRELAY_URL is set, the key is only for that server.
     """
     key = os.environ.get(KEY_VARIABLE, "").strip()
     url = os.environ.get(URL_VARIABLE, "")

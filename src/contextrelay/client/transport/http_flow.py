@@ -188,8 +188,9 @@ class PulledBodies:
 def asked(
     server: ServerAddress, verb: verbs.Verb[Any], body: Any, key: str, held: PulledBodies
 ) -> Flow[verbs.Stream[Any] | UnreadBody | Any]:
-    """Send a verb; return its reply. A reply with a body is a `Stream`, or an `UnreadBody` if it is
-    large.
+    """Send a verb; return its reply.
+
+    A reply with a body is a `Stream`, or an `UnreadBody` if it is large.
     """
     asked = encode_verb(verb)
     route = route_of(type(verb))
@@ -337,8 +338,9 @@ def _error_in(answer: OpenReply) -> Flow[RelayError]:
 
 
 def server_error(problem: Mapping[str, Any], status: int) -> RelayError:
-    """Return the error in a server's reply. Its texts are shortened single lines without control
-    characters.
+    """Return the error in a server's reply.
+
+    Its texts are shortened single lines without control characters.
     """
     error = from_problem(problem, status)
     message, hint = map(_in_one_line, (error.message, error.hint))

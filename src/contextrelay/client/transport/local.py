@@ -77,8 +77,9 @@ class _Sweeps:
 
 
 class _Answering:
-    """A transport to a core in this process. There is no daemon, so pushes run small sweeps now and
-    then.
+    """A transport to a core in this process.
+
+    There is no daemon, so pushes run small sweeps now and then.
     """
 
     def __init__(self, stores: Stores) -> None:

@@ -268,8 +268,9 @@ class AsyncRemote(_Remote):
 
 
 class _Streamed(Stream[Any], frozen=True):
-    """A reply whose body is awaited. `open` is called in a thread other than that of the event
-    loop.
+    """A reply whose body is awaited.
+
+    `open` is called in a thread other than that of the event loop.
     """
 
     awaited: Callable[[int], AsyncIterator[bytes]]

@@ -38,8 +38,9 @@ class Shares:
         self._day: Counter[str] = Counter()
 
     def add(self, artifacts: Iterable[Artifact], counted: Counter[str]) -> None:
-        """Add the token counts of a reply about artifacts. Artifacts with different names count
-        under one common name.
+        """Add the token counts of a reply about artifacts.
+
+        Artifacts with different names count under one common name.
         """
         figures = Counter(
             {each: counted[f"{each}_measured"] + counted[f"{each}_estimated"] for each in _FIGURES}

@@ -66,8 +66,9 @@ class BodyLocation(Struct, frozen=True, omit_defaults=True):
 
     @property
     def own_bytes(self) -> int:
-        """Return the number of bytes stored for this body alone. Parts are excluded: they are
-        bodies, and counted there.
+        """Return the number of bytes stored for this body alone.
+
+        Parts are excluded: they are bodies, and counted there.
         """
         return 0 if self.parts else self.size_bytes
 
@@ -125,8 +126,9 @@ def hold_write(log: str, head: int, at: BodyLocation, holders: list[str]) -> Wri
 
 
 def new_name(stores: Stores, sha256: str) -> str:
-    """Return a unique name for a blob of a body, or for holds on its parts. Each name is used for
-    one attempt only.
+    """Return a unique name for a blob of a body, or for holds on its parts.
+
+    Each name is used for one attempt only.
     """
     return f"{sha256}-{stores.random_bytes(8).hex()}"
 
@@ -205,8 +207,9 @@ def checked_chunks(view: Reads, blobs: Blobs, sha256: str) -> Iterator[bytes]:
 
 
 def _stored_bytes(view: Reads, blobs: Blobs, sha256: str, at: BodyLocation) -> int:
-    """Return the number of bytes stored. Callers compare it with the expected size, because reading
-    does not notice appended bytes.
+    """Return the number of bytes stored.
+
+    Callers compare it with the expected size, because reading does not notice appended bytes.
     """
     if at.blob is not None:
         return blobs.stored_bytes(at.blob)

@@ -90,8 +90,9 @@ def unindex_write(ref: str, created_ms: int) -> Write:
 def entries(
     ledger: Reads, after: str = "", page_rows: int = PAGE_ROWS_MAX, kind: str = RowKind.REF
 ) -> Iterator[CatalogEntry]:
-    """Yield index entries, newest first, after a cursor if one is given. They are read page by
-    page.
+    """Yield index entries, newest first, after a cursor if one is given.
+
+    They are read page by page.
     """
     log, _, key = after.partition("|")
     days = walk_logs(ledger, ARTIFACT_INDEX, log)

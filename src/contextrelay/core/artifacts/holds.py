@@ -133,8 +133,9 @@ def is_held(ledger: Reads, ref: str) -> bool:
 
 
 def is_put(ledger: Reads, ref: str) -> bool:
-    """Return True if an artifact was added to a thread. A row `holder` alone may be left by an
-    interrupted put.
+    """Return True if an artifact was added to a thread.
+
+    A row `holder` alone may be left by an interrupted put.
     """
     return any(
         ledger.get(thread_log(thread), RowKind.ARTIFACT, ref) is not None

@@ -119,8 +119,9 @@ class Incoming:
 
     @property
     def is_placed(self) -> bool:
-        """Return True if the body has a blob. Other callers may free the blob once something points
-        to it.
+        """Return True if the body has a blob.
+
+        Other callers may free the blob once something points to it.
         """
         return self._blob is not None
 

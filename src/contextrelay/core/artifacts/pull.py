@@ -23,8 +23,9 @@ def pull(stores: Stores, verb: Pull, body: Body) -> Stream[Artifact]:
 
 
 def _renewed(stores: Stores, artifact: Artifact) -> Artifact:
-    """Renew the lease of an artifact that is read, once a tenth of the lease is used up. Not every
-    read is worth a write.
+    """Renew the lease of an artifact that is read, once a tenth of the lease is used up.
+
+    Not every read is worth a write.
     """
     if artifact.ttl_s is None or artifact.expires_at is None:
         return artifact

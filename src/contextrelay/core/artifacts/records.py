@@ -84,8 +84,9 @@ _HASHED: dict[type[Artifact] | type[Tombstone], attrgetter[tuple[Any, ...]]] = {
 
 
 def description_hash(described: Artifact | Tombstone) -> str:
-    """Return the hash of an artifact's description. An event in the artifact's log contains this
-    hash, for `verify`.
+    """Return the hash of an artifact's description.
+
+    An event in the artifact's log contains this hash, for `verify`.
     """
     import hashlib  # hashlib loads OpenSSL, which is not needed for reading.
 
@@ -216,8 +217,9 @@ def list_artifacts(stores: Stores, verb: List, body: Body) -> Listing:
 
 
 def _expiring(stores: Stores, verb: List, within_s: int) -> list[Artifact]:
-    """Return the artifacts that expire soonest. The due list that is searched also has rows of
-    other kinds.
+    """Return the artifacts that expire soonest.
+
+    The due list that is searched also has rows of other kinds.
     """
     now_ms = stores.now_ms()
     own = f"{tenant_prefix(stores.tenant) if stores.tenant else ''}{ARTIFACTS}"

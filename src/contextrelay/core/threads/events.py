@@ -85,8 +85,9 @@ def check_own_type(type: str) -> None:
 
 
 def numbered(stores: Stores, thread: str, seq: int, event: Event) -> Numbered:
-    """Return an event that was added, with its number. For a request with a key, an earlier attempt
-    may have added the event.
+    """Return an event that was added, with its number.
+
+    For a request with a key, an earlier attempt may have added the event.
     """
     return Numbered(seq=seq, event=event if stores.once is None else event_at(stores, thread, seq))
 

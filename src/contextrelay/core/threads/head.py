@@ -97,8 +97,9 @@ class LiveState:
         self.uses = Uses()
         self.is_closed = False
         self.is_removed = False
-        """Whether an event says that the thread was removed. The thread's record decides whether
-        that is true.
+        """Whether an event says that the thread was removed.
+
+        The thread's record decides whether that is true.
         """
         self.past: list[LiveState] = []
         """Cached states at recently requested versions (past_state); used only in the live state.
@@ -191,8 +192,9 @@ def head_of(stores: Stores, thread: str) -> LiveState:
 
 
 def catch_up(stores: Stores, thread: str, live: LiveState) -> list[Event]:
-    """Apply events written by others; return the events that are patches. The caller holds the
-    lock.
+    """Apply events written by others; return the events that are patches.
+
+    The caller holds the lock.
 
     Raises:
         Broken: the log cannot be replayed.

@@ -52,8 +52,9 @@ def _with_text(stores: Stores, text: str) -> set[str] | None:
 
 
 def _matches(stores: Stores, thread: str, verb: ListThreads, known: set[str] | None) -> bool:
-    """Return True if a thread matches the filter. Only its record is read, because reading the
-    state is slower.
+    """Return True if a thread matches the filter.
+
+    Only its record is read, because reading the state is slower.
     """
     if known is not None and thread not in known and not thread.startswith(verb.text or ""):
         return False

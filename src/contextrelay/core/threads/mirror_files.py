@@ -61,8 +61,9 @@ def put_edit_aside(stores: Stores, thread: str) -> None:
 
 
 def read_plain(path: Path) -> bytes:
-    """Return the content of a regular file of limited size. Links are not followed, and a pipe does
-    not block.
+    """Return the content of a regular file of limited size.
+
+    Links are not followed, and a pipe does not block.
     """
     handle = os.open(path, os.O_RDONLY | _NO_FOLLOW)
     with open(handle, "rb") as file:

@@ -377,8 +377,9 @@ def append_event(
     *,
     shared: SharedWrites | None = None,
 ) -> int:
-    """Add an event that does not change the state; return its seq. A retry returns the seq of the
-    first attempt.
+    """Add an event that does not change the state; return its seq.
+
+    A retry returns the seq of the first attempt.
 
     `check` is called with the state that precedes the event, and may raise to refuse the event.
     `shared` is committed together with the event.

@@ -116,8 +116,9 @@ def change_by(
     find_operations: Callable[[dict[str, Any]], list[Operation]],
     detail: dict[str, Any] | None = None,
 ) -> Patched:
-    """Patch a state with operations computed from it. After a concurrent change, compute them
-    again.
+    """Patch a state with operations computed from it.
+
+    After a concurrent change, compute them again.
     """
     for _ in range(RETRIES_MAX):
         with state_of(stores, thread) as live:

@@ -128,8 +128,9 @@ class FileBlobs:
 
     @contextmanager
     def _lock_file(self, exclusive: bool) -> Generator[bool]:
-        """Acquire the lock; yield True if it was acquired. A shared lock waits; an exclusive lock
-        does not.
+        """Acquire the lock; yield True if it was acquired.
+
+        A shared lock waits; an exclusive lock does not.
         """
         if fcntl is None:
             yield True
@@ -155,8 +156,9 @@ class FileBlobs:
             os.close(handle)
 
     def _lock_to_read(self) -> int | None:
-        """Open the lock file of a read-only folder; return its descriptor. If there is no such
-        file, return None, because then no process deletes blobs.
+        """Open the lock file of a read-only folder; return its descriptor.
+
+        If there is no such file, return None, because then no process deletes blobs.
         """
         try:
             return os.open(self._prefix + "hold.lock", os.O_RDONLY)

@@ -192,8 +192,9 @@ class ObjectBlobs:
                 raise Broken(f"{path} already exists with another size") from error
 
     def _put(self, path: str, content: bytes) -> None:
-        """Upload an object. If the connection was cut, upload it again, because obstore does not
-        always retry.
+        """Upload an object.
+
+        If the connection was cut, upload it again, because obstore does not always retry.
         """
         began_s = time.monotonic()
         for attempt in range(OBJECT_RETRIES_MAX + 1):

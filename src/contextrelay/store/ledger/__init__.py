@@ -34,8 +34,9 @@ class Fact(Struct, frozen=True, gc=False):
 
 
 class Row(Struct, frozen=True, gc=False):
-    """A value of a log under a kind and a key. A body of None deletes the row; `due_ms` puts it on
-    the due list.
+    """A value of a log under a kind and a key.
+
+    A body of None deletes the row; `due_ms` puts it on the due list.
     """
 
     kind: str

@@ -286,8 +286,9 @@ class SqliteLedger(SqliteReads):
         return self._queue.run(change, None if any_token else current_token())
 
     def _try_group(self, group: list[Ticket[Change]]) -> bool:
-        """Do a group's changes in one transaction. If that fails, set the error of each member and
-        return False.
+        """Do a group's changes in one transaction.
+
+        If that fails, set the error of each member and return False.
         """
         try:
             assert self._turns is not None, "a read-only store cannot be changed"

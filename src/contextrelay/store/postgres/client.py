@@ -67,8 +67,9 @@ def _options() -> set[str]:
 
 
 def is_direct(connection: Connection) -> bool:
-    """Return True if a connection is direct. Behind a pooler, the process id is not that of the
-    server.
+    """Return True if a connection is direct.
+
+    Behind a pooler, the process id is not that of the server.
     """
     found = connection.execute(b"SELECT pg_backend_pid()").fetchone()
     return found == (connection.info.backend_pid,)

@@ -138,8 +138,9 @@ class RedisClient:
         return self._repeat(lambda: self._execute(*words))
 
     def ask_all(self, commands: Sequence[Command]) -> list[Any]:
-        """Send idempotent commands in one pipeline; return their answers. Commands to different
-        nodes have no order.
+        """Send idempotent commands in one pipeline; return their answers.
+
+        Commands to different nodes have no order.
         """
         return self._repeat(lambda: self._pipe(commands)) if commands else []
 
@@ -182,8 +183,9 @@ class RedisClient:
             self._end.is_shared, self._end.at_s = False, 0.0
 
     def keys(self, begin: str) -> Iterator[str]:
-        """Yield all keys with a prefix, in arbitrary order; a key may occur twice. This scans all
-        keys of the server.
+        """Yield all keys with a prefix, in arbitrary order; a key may occur twice.
+
+        This scans all keys of the server.
         """
         pattern = re.sub(r"([\\*?\[\]])", r"\\\1", begin) + "*"
         found = cast(Any, self._redis).scan_iter(match=pattern, count=SCANNED_KEYS)
@@ -338,8 +340,9 @@ class RedisClient:
             pause_s = min(pause_s * 2, PAUSE_S_MAX)
 
     def _deadline_s(self, began_s: float) -> float:
-        """Return the deadline of retries. For commands that share a deadline, it counts from the
-        first failure.
+        """Return the deadline of retries.
+
+        For commands that share a deadline, it counts from the first failure.
         """
         if not self._end.is_shared:
             return began_s + self._failover_wait_s()

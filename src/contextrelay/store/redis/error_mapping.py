@@ -95,8 +95,9 @@ def convert_error(error: Exception, address: str, *, is_write: bool = False) -> 
 
 
 def _no_master(words: str, address: str) -> Unavailable:
-    """Return the error for sentinels that name no master. In the text, their errors come after
-    their repr.
+    """Return the error for sentinels that name no master.
+
+    In the text, their errors come after their repr.
     """
     if "AuthenticationError" in words or "NoPermissionError" in words:
         message = "the sentinels denied access"

@@ -25,8 +25,9 @@ def later_eviction_warnings(client: RedisClient) -> list[str]:
 
 
 def _policies(client: RedisClient, *, limited: bool) -> list[str]:
-    """Return the policies that delete keys of a store. Keys with a TTL do not count: they only
-    guard a write (GUARD).
+    """Return the policies that delete keys of a store.
+
+    Keys with a TTL do not count: they only guard a write (GUARD).
     """
     found = client.ask("INFO", "memory")
     nodes = [found] if "maxmemory" in found else list(found.values())

@@ -48,8 +48,9 @@ from contextrelay.store.redis.eviction import eviction_warnings
 from contextrelay.store.redis.notifications import RedisListener
 
 SCHEMA = b"2"
-"""The value of {relay}:schema. The older layout 1 spread the keys of a store over the slots of a
-cluster.
+"""The value of {relay}:schema.
+
+The older layout 1 spread the keys of a store over the slots of a cluster.
 """
 
 DONE, STALE, LOCKED, GIVEN_UP = 0, 1, 2, 3

@@ -15,8 +15,9 @@ SENTINEL_S_MAX = 0.5
 
 
 def by_sentinels(address: Address, options: dict[str, Any]) -> Redis:
-    """Return a client of the master named by the sentinels. The client asks them for each
-    connection.
+    """Return a client of the master named by the sentinels.
+
+    The client asks them for each connection.
     """
     said: dict[str, Any] = {**cast(Any, parse_url)(address.url), **options}
     said["redis_connect_func"] = _refuse_replica

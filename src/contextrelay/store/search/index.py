@@ -164,8 +164,9 @@ class SearchIndex:
         return connection
 
     def start_over(self) -> None:
-        """Delete all content of the index. A damaged file is deleted, and other processes notice
-        that.
+        """Delete all content of the index.
+
+        A damaged file is deleted, and other processes notice that.
         """
         with self._lock:
             try:
