@@ -248,7 +248,8 @@ def _unpacked(response: HTTPResponse, bytes_max: int) -> Iterator[bytes]:
     coding = (response.getheader("Content-Encoding") or "identity").strip().lower()
     if coding not in ("identity", "gzip", "x-gzip"):
         raise Invalid(
-            f"unsupported content encoding {quote_value(coding)}", "fetch another form of it"
+            f"unsupported content encoding {quote_value(coding)}",
+            "fetch another URL of the same content",
         )
     chunks = _bounded(_read(response), bytes_max)
     if coding == "identity":

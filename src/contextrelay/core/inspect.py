@@ -170,7 +170,8 @@ def _read_until(deadline_s: float, source: SliceSource) -> SliceSource:
         for chunk in source.read(start, stop):
             if time.monotonic() > deadline_s:
                 raise TooLarge(
-                    f"no diff: reading {source.ref} and the other took more than {DIFF_S_MAX} s",
+                    f"no diff: reading {source.ref} and the other body took more than "
+                    f"{DIFF_S_MAX} s",
                     f"compare parts of them: relay get {source.ref[:8]} --lines 1:1000",
                 )
             yield chunk

@@ -395,11 +395,13 @@ class History:
     def _begin(self, event: Event) -> None:
         state = event.detail.get("state")
         if self.version or not is_object(state):
-            raise self._invalid_event("a thread has only one first state")
+            raise self._invalid_event("a thread has exactly one initial state")
         size_bytes = len(check_json(state, "the first state", STATE_BYTES_MAX))
         check_state(state, self._known.__contains__)
         if (state["version"], state["thread_id"]) != (1, self._thread):
-            raise self._invalid_event("it is not a first state of this thread")
+            raise self._invalid_event(
+                "the initial state must have version 1 and the id of its thread"
+            )
         try:
             is_aware = datetime.fromisoformat(state["updated_at"]).tzinfo is not None
         except ValueError:

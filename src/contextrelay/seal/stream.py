@@ -296,7 +296,9 @@ def _cipher(key: SealKey) -> Any:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     if key.format != "k2":
-        raise Sealed("the key is of another format", "use the URL exactly as it was printed")
+        raise Sealed(
+            "the key belongs to another seal format", "use the URL exactly as it was printed"
+        )
     return AESGCM(key.secret)
 
 

@@ -311,8 +311,8 @@ def _redis(url: str, is_source: bool) -> Engine:
         version = client.ask("GET", schema)
         if version not in (None, SCHEMA):
             raise Broken(
-                f"the store has schema {version.decode(errors='replace')[:20]}; this version needs "
-                f"{SCHEMA.decode()}",
+                f"the store has schema {version.decode(errors='replace')[:20]}; this version of "
+                f"Context Relay needs {SCHEMA.decode()}",
                 "upgrade: pip install --upgrade contextrelay",
                 place=client.address,
             )

@@ -35,7 +35,8 @@ def migrate(connection: sqlite3.Connection, path: Path, steps: list[str]) -> Non
     while (version := version_of(connection)) != len(steps):
         if version > len(steps):
             raise Broken(
-                f"the store has schema {version}; this version supports up to {len(steps)}",
+                f"the store has schema {version}; this version of Context Relay supports up to "
+                f"{len(steps)}",
                 "upgrade: pip install --upgrade contextrelay",
                 place=path,
             )

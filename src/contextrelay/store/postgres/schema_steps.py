@@ -46,7 +46,8 @@ def bring_up_to_date(client: PostgresClient, steps: list[str] | None = None) -> 
             steps = migrations() if steps is None else steps
             if version > len(steps):
                 raise Broken(
-                    f"the store has schema {version}; this version supports up to {len(steps)}",
+                    f"the store has schema {version}; this version of Context Relay supports up to "
+                    f"{len(steps)}",
                     "upgrade: pip install --upgrade contextrelay",
                     place=client.address,
                 )
