@@ -13,7 +13,7 @@ from contextrelay.cli.parser import arg, by, takes, thread_option
 from contextrelay.content.untrusted.fence import fenced
 from contextrelay.errors import Invalid, RelayError
 
-_URL = arg("url", metavar="URL", help="the URL of the agent or of its card")
+_URL = arg("url", metavar="URL", help="URL of the agent, or of the agent's card")
 ENDED_BADLY = ("failed", "rejected", "canceled")
 
 
@@ -39,11 +39,11 @@ def a2a_card(args: Namespace, console: Console) -> None:
 
 @takes(
     _URL,
-    arg("text", metavar="TEXT", help="the text; - for stdin"),
+    arg("text", metavar="TEXT", help="text of the message; - reads it from stdin"),
     arg("--ref", action="append", default=[], help="a ref to include; may be repeated"),
-    thread_option("the thread for the answer (default: the last used, or a new one)"),
-    arg("--stream", action="store_true", help="print the words as they arrive"),
-    by("the sender (you)", "--from", dest="by", metavar="AGENT"),
+    thread_option("thread that records the answer (default: the last used, or a new one)"),
+    arg("--stream", action="store_true", help="print the answer while it arrives"),
+    by("name of the sender (default: RELAY_AGENT, or you)", "--from", dest="by", metavar="AGENT"),
 )
 def a2a_send(args: Namespace, console: Console) -> None:
     """Send a message to a remote agent, and store its answer as artifacts of the thread.

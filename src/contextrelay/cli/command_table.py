@@ -10,8 +10,10 @@ if TYPE_CHECKING:
 
 
 class CommandEntry:
-    """A command. With `takes_json`, its own --json is a document; for JSON output use `relay
-    --json`.
+    """The module, usage and help line of a command.
+
+    If `takes_json` is true, the command has an option --json that takes a JSON document, so JSON
+    output needs `relay --json COMMAND`.
     """
 
     __slots__ = ("file", "help", "takes_json", "usage")
@@ -28,7 +30,7 @@ COMMANDS = {
         "demo.commands", "[--clean|--show-code]", "Run a demo offline, without a key"
     ),
     "ask": CommandEntry(
-        "runs.commands.ask", "WORDS [-m PROVIDER]", 'Ask a model on a thread (also: relay "WORDS")'
+        "runs.commands.ask", "WORDS [-m PROVIDER]", 'Ask a model on a thread (short: relay "WORDS")'
     ),
     "run": CommandEntry(
         "runs.commands.ask", "--user TEXT|- [-t THREAD]", "Ask a model from a script"
@@ -45,12 +47,16 @@ COMMANDS = {
     "get": CommandEntry(
         "cli.commands.get",
         "REF --lines A:B|--grep RE",
-        "Print a part of a ref: lines, rows, outline",
+        "Print a part of an artifact: lines, rows, outline",
     ),
-    "grep": CommandEntry("cli.commands.get", "PATTERN [REF]", "Search by regular expression"),
+    "grep": CommandEntry(
+        "cli.commands.get", "PATTERN [REF]", "Search the content by regular expression"
+    ),
     "diff": CommandEntry("cli.commands.get", "OLD NEW", "Compare two refs"),
     "search": CommandEntry(
-        "cli.commands.search", "QUERY [-t THREAD|--ref REF]", "Search by words, best passages first"
+        "cli.commands.search",
+        "QUERY [-t THREAD|--ref REF]",
+        "Search the content by words, best passages first",
     ),
     "exec": CommandEntry(
         "runs.commands.wrap", "-- CMD", "Run a command, store its output, print a digest"
@@ -78,7 +84,9 @@ COMMANDS = {
         "[THREAD] [--from vN] [-m MODEL]",
         "Replay the model runs in a copy of the thread",
     ),
-    "checkpoint": CommandEntry("cli.commands.events", "LABEL", "Label the current version"),
+    "checkpoint": CommandEntry(
+        "cli.commands.events", "LABEL", "Label the current version of a thread"
+    ),
     "stats": CommandEntry("report.commands", "[THREAD]", "Show token savings and costs"),
     "report": CommandEntry(
         "report.commands", "[THREAD]", "Write a report of a thread (md, json, html)"
@@ -109,9 +117,11 @@ GROUPS = {
             "cli.commands.thread", "[--name NAME]", "Create a thread, print its id"
         ),
         "list": CommandEntry(
-            "cli.commands.thread", "", "List threads, newest first (also: relay runs)"
+            "cli.commands.thread", "", "List threads, newest first (alias: relay runs)"
         ),
-        "show": CommandEntry("cli.commands.thread", "[THREAD]", "Show a thread (also: relay show)"),
+        "show": CommandEntry(
+            "cli.commands.thread", "[THREAD]", "Show a thread (alias: relay show)"
+        ),
         "fork": CommandEntry(
             "cli.commands.thread", "THREAD[@vN]", "Create a thread from the state of another"
         ),
@@ -125,7 +135,9 @@ GROUPS = {
     },
     "state": {
         "header": CommandEntry(
-            "cli.commands.state", "[THREAD[@vN]]", "Print the bounded header for a prompt"
+            "cli.commands.state",
+            "[THREAD[@vN]]",
+            "Print the size-limited state header for a prompt",
         ),
         "show": CommandEntry(
             "cli.commands.state", "[THREAD][@vN][:/PATH]", "Print a state, or one value in it"
@@ -133,11 +145,13 @@ GROUPS = {
         "patch": CommandEntry(
             "cli.commands.state", "--json P | --file F | -", "Change a state by JSON Patch", True
         ),
-        "diff": CommandEntry("cli.commands.state", "vA [vB]", "Compare two versions"),
+        "diff": CommandEntry("cli.commands.state", "vA [vB]", "Compare two versions of a state"),
         "log": CommandEntry(
-            "cli.commands.state", "[THREAD]", "List versions: time, author, change"
+            "cli.commands.state", "[THREAD]", "List the versions of a state: time, author, change"
         ),
-        "restore": CommandEntry("cli.commands.state", "vN", "Restore an earlier version"),
+        "restore": CommandEntry(
+            "cli.commands.state", "vN", "Restore an earlier version of a state"
+        ),
         "add": CommandEntry(
             "cli.commands.state_entries",
             "fact|... TEXT",
@@ -147,7 +161,7 @@ GROUPS = {
             "cli.commands.state_entries", "ID", "Resolve a question or complete a step"
         ),
         "compact": CommandEntry(
-            "cli.commands.state", "[THREAD]", "Shorten the lists that grow automatically"
+            "cli.commands.state", "[THREAD]", "Shorten the lists of a state that grow automatically"
         ),
         "adopt": CommandEntry(
             "cli.commands.state", "[THREAD]", "Import a manual edit of state.json"
@@ -194,9 +208,13 @@ GROUPS = {
             "cli.commands.context", "[QUERY] [--budget N]", "Remove the least relevant blocks"
         ),
         "export": CommandEntry(
-            "cli.commands.context", "[QUERY] [-o FILE]", "Export a package for other programs"
+            "cli.commands.context",
+            "[QUERY] [-o FILE]",
+            "Export a context package for other programs",
         ),
-        "import": CommandEntry("cli.commands.context", "FILE", "Import the blocks of a package"),
+        "import": CommandEntry(
+            "cli.commands.context", "FILE", "Import the blocks of a context package"
+        ),
     },
     "handoff": {
         "give": CommandEntry(
@@ -249,19 +267,25 @@ GROUPS = {
         "usage": CommandEntry("cli.commands.keys", "[ID]", "Show the usage of keys"),
     },
     "project": {
-        "init": CommandEntry("project.commands", "[FOLDER]", "Create the four files of a project"),
-        "start": CommandEntry(
-            "project.commands", "[--budget N] [--agent]", "Print the cold-start brief"
+        "init": CommandEntry(
+            "project.commands", "[FOLDER]", "Create the four project files in a folder"
         ),
-        "finish": CommandEntry("project.commands", "[OPTIONS|-]", "Write all changes or none"),
+        "start": CommandEntry(
+            "project.commands",
+            "[--budget N] [--agent]",
+            "Print the brief for starting without context",
+        ),
+        "finish": CommandEntry(
+            "project.commands", "[OPTIONS|-]", "Write changes to the project files: all or none"
+        ),
         "status": CommandEntry("project.commands", "", "Show the state of the project"),
         "next": CommandEntry("project.commands", "", "List the next todos, at most five"),
         "decide": CommandEntry("project.commands", "TITLE", "Append a decision"),
         "decisions": CommandEntry("project.commands", "[ADR]", "List the decisions, or print one"),
         "note": CommandEntry("project.commands", "TEXT", "Add a line to the notes"),
-        "doctor": CommandEntry("project.commands", "", "Check the files and suggest fixes"),
+        "doctor": CommandEntry("project.commands", "", "Check the project files and suggest fixes"),
         "restore": CommandEntry(
-            "project.commands", "vN", "Restore the files of an earlier version"
+            "project.commands", "vN", "Restore the project files of an earlier version"
         ),
         "heartbeat": CommandEntry(
             "project.commands", "[--exec CMD]", "Work on the next todos (for cron)"
@@ -315,7 +339,8 @@ GROUPS = {
 ALIASES = {"runs": ("thread", "list"), "show": ("thread", "show")}
 HELP = ("help", "--help", "-h")
 VERSION = ("--version", "-V")
-# Options that are also allowed before the command, with the number of words that each takes.
+# Options that are also allowed before the command. Each number is the count of words that the
+# option takes.
 GLOBAL_OPTIONS = {
     "--json": 1,
     "--quiet": 1,
@@ -327,7 +352,7 @@ GLOBAL_OPTIONS = {
     "-t": 2,
     "--yes": 1,
 }
-# Words of other tools, with the commands to use instead.
+# Command words of other tools, each with the `relay` command to suggest.
 _LIST = "relay artifact list, or relay thread list"
 _REMOVE = "relay artifact rm REF, or relay thread rm THREAD"
 OTHER_WORDS = {
@@ -358,7 +383,7 @@ SYNONYMS = {
 
 
 def every_command() -> Iterator[tuple[str, CommandEntry]]:
-    """Yield each command as typed, in the order of the overview."""
+    """Yield each command as it is typed, with its entry, in the order of `relay help`."""
     yield from COMMANDS.items()
     for group, commands in GROUPS.items():
         for name, entry in commands.items():
@@ -366,19 +391,19 @@ def every_command() -> Iterator[tuple[str, CommandEntry]]:
 
 
 def grouped(words: list[str]) -> list[str]:
-    """Join the words of a nested group, such as `project todo`."""
+    """Return the words with a nested group, such as `project todo`, joined into one word."""
     first = " ".join(words[:2])
     return [first, *words[2:]] if len(words) > 1 and first in GROUPS else words
 
 
 def followers(group: str) -> list[str]:
-    """Return the commands and the nested groups of a group."""
+    """Return the names of the commands and nested groups in a group."""
     inside = [each.removeprefix(f"{group} ") for each in GROUPS if each.startswith(f"{group} ")]
     return [*GROUPS[group], *inside]
 
 
 def leading_options(words: list[str]) -> tuple[list[str], list[str]]:
-    """Split words into the options before the command and the rest.
+    """Split the words of a command line into the options before the command and the rest.
 
     Raises:
         Invalid: an option is unknown or has no value.
@@ -463,17 +488,19 @@ def _lines(entries: Iterable[tuple[str, CommandEntry]]) -> list[str]:
 
 
 def _suggested(word: str, known: list[str], group: str = "") -> str:
-    """Return the hint for an unknown command."""
+    """Return the hint for an unknown command: the most similar command, or the command that prints
+    help.
+    """
     from difflib import get_close_matches
 
-    # Never suggest a command that cannot be undone: a typo must not lead to it.
+    # A typing error must not suggest a command that cannot be undone.
     close = get_close_matches(word, [each for each in known if each != "rm"], 1, 0.5)
     start = f"relay {group} " if group else "relay "
     return f"did you mean: {start}{close[0]}" if close else f"see: relay help {group}".rstrip()
 
 
 def _as_words(word: str, known: list[str]) -> str:
-    """Return the hint to ask a model, unless the word looks like a typo of a command."""
+    """Return a hint to use `relay ask`, or "" if the word looks like a misspelled command."""
     from difflib import get_close_matches
 
     is_typo = not word.isalpha() or get_close_matches(word, known, 1, 0.75)
@@ -481,7 +508,7 @@ def _as_words(word: str, known: list[str]) -> str:
 
 
 def close_option(typed: str, known: Iterable[str]) -> str | None:
-    """Return the known option closest to the typed one, or None."""
+    """Return the known option most similar to the typed option, or None."""
     from difflib import get_close_matches
 
     names = [option[2:] for option in known if option.startswith("--")]

@@ -1,7 +1,7 @@
 """The console of one command: its relay, settings and output.
 
-Rule: stdout carries the answer and nothing else; stderr carries the rest. The answer is JSON with
---json, formatted for people on a terminal, and bare when piped. RELAY_OUTPUT=human|plain|json
+Rule: stdout carries only the answer, and stderr carries everything else. The answer is JSON with
+--json, lines for people on a terminal, and bare text in a pipe. RELAY_OUTPUT=human|plain|json
 overrides the detection of the terminal.
 """
 
@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 
 
 def load_msgspec() -> None:
-    """Import msgspec without typing_extensions, a sixth of the start-up time of a short command.
+    """Import msgspec without importing typing_extensions, which takes a sixth of a short command's
+    start-up time.
 
-    msgspec needs three names from there that `typing` has had since Python 3.11, and works without
-    the module, which imports `inspect` and its dependencies. Later imports find typing_extensions
-    as usual.
+    msgspec uses three names of typing_extensions that `typing` has had since Python 3.11. It also
+    works without the module, which imports `inspect` and its dependencies. Later imports find
+    typing_extensions as usual.
     """
     if sys.modules.keys().isdisjoint(("msgspec", "typing_extensions")):
         missing: dict[str, None] = {"typing_extensions": None}
@@ -41,7 +42,7 @@ def load_msgspec() -> None:
 
 
 class Console:
-    """Output, settings and relay of one command."""
+    """The output, settings and relay of one command."""
 
     def __init__(self) -> None:
         wanted = os.environ.get("RELAY_OUTPUT", "")
@@ -52,7 +53,7 @@ class Console:
             and "NO_COLOR" not in os.environ
             and os.environ.get("TERM") != "dumb"
         )
-        # Clean text for people as `Terminal` does, without sequences that control a terminal.
+        # Remove control sequences from text for people, as `Terminal` does.
         self._is_cleaned = wanted == "human" or sys.stdout.isatty()
         self.is_quiet = False
         self.store: str | None = None
@@ -62,10 +63,10 @@ class Console:
         self._others: dict[str, Relay] = {}
 
     def obey(self, args: Namespace | ExecOptions) -> None:
-        """Apply the options that every command has.
+        """Apply the options that every command has, such as --json and --store.
 
         Raises:
-            Invalid: the value of an option is empty, for example from an unset variable.
+            Invalid: an option has an empty value, for example from an unset shell variable.
         """
         for name in ("store", "thread", "name"):
             if getattr(args, name, None) == "":
@@ -77,14 +78,14 @@ class Console:
 
     @property
     def address(self) -> str | None:
-        """Return the address from the options or CONTEXTRELAY_URL, or None for the default
-        store.
+        """Return the address of the relay from the options or CONTEXTRELAY_URL, or None for the
+        default store.
         """
         return self.store or os.environ.get("CONTEXTRELAY_URL") or None
 
     @property
     def relay(self) -> Relay:
-        """Return the relay; it is opened at the first use."""
+        """Return the relay, which is opened at the first use."""
         if self._relay is None:
             from contextrelay.client.relay import Relay
 
@@ -93,8 +94,8 @@ class Console:
 
     @property
     def transport(self) -> Local | Remote:
-        """Return the transport of the relay; for a local store, without loading the rest of the
-        client.
+        """Return the transport of the relay. For a local store, this does not import the rest of
+        the client.
         """
         from contextrelay.client.transport.address import is_server
 
@@ -107,7 +108,9 @@ class Console:
         return self._store
 
     def existing_relay(self, timeout_s: float) -> Relay | None:
-        """Return the relay if it is a server or its store exists, or None; never create a store."""
+        """Return the relay if it is a server or if its store exists, otherwise None. No store is
+        created.
+        """
         from contextrelay.client.relay import Relay
         from contextrelay.client.transport.address import is_server
         from contextrelay.client.transport.local import default_address
@@ -122,7 +125,8 @@ class Console:
         return self.relay
 
     def relay_of(self, text: str) -> Relay:
-        """Return the relay of a ref; for a URL of another server, that server, without a key.
+        """Return the relay that has a ref. For a URL of another server, this is that server, used
+        without a key.
 
         Raises:
             Invalid: the text is not the URL of a server.
@@ -140,7 +144,8 @@ class Console:
         return self._others[place]
 
     def own_address(self, what: str) -> str | None:
-        """Return the address of a local store, for commands that need its files.
+        """Return the address of a local store, or None for the default store, for commands that
+        need its files.
 
         Raises:
             Invalid: the relay is a server.
@@ -150,7 +155,7 @@ class Console:
         if is_server(self.address):
             raise Invalid(
                 f"{what}, but {self.address} is a server",
-                "run it on the machine of the store, or name a folder: --store FOLDER",
+                "run the command on the machine of the store, or name a folder: --store FOLDER",
             )
         return self.address
 
@@ -162,7 +167,7 @@ class Console:
     # Output
 
     def answer(self, value: object, human: Iterable[str] | str, plain: str | None = None) -> None:
-        """Print the answer in the selected form: the value as JSON, lines for people, or bare
+        """Print the answer in the selected format: the value as JSON, lines for people, or bare
         text.
         """
         if self.is_json:
@@ -183,7 +188,9 @@ class Console:
         self.show(self._json(Raw(json.encode())))
 
     def _json(self, value: object) -> str:
-        """Encode a value as JSON; for people, without characters that control a terminal."""
+        """Return a value encoded as JSON. For people, characters that control a terminal are
+        escaped.
+        """
         from msgspec.json import encode
 
         json = encode(value).decode()
@@ -197,15 +204,17 @@ class Console:
         return f"{BOLD}{text}{PLAIN}" if self.has_color else text
 
     def line(self, value: object, human: str) -> None:
-        """Print one line of an answer that is printed line by line, as JSON or for people."""
+        """Print one part of an answer that is printed line by line, as a JSON value or as a line
+        for people.
+        """
         print(self._json(value) if self.is_json else human, flush=True)
 
     def confirm(self, question: str, is_confirmed: bool) -> None:
-        """Ask for confirmation, unless --yes was passed.
+        """Ask the user for confirmation, unless --yes was passed.
 
         Raises:
             Invalid: there is no terminal to ask on.
-            RelayError: the answer was no.
+            RelayError: the user answered no.
         """
         if is_confirmed:
             return
@@ -219,12 +228,12 @@ class Console:
             raise RelayError("cancelled: nothing was changed", "answer y, or pass --yes")
 
     def note(self, text: str) -> None:
-        """Write a line for people to stderr, unless --quiet."""
+        """Write a line for people to stderr, unless --quiet was passed."""
         if not self.is_quiet:
             print(text, file=sys.stderr, flush=True)
 
     def fail(self, error: RelayError) -> None:
-        """Write an error and its hint to stderr, with any keys removed."""
+        """Write an error and its hint to stderr. Keys in the text are removed."""
         from contextrelay.seal.keys import hide_keys
 
         hint = error.hint
@@ -239,7 +248,8 @@ class Console:
             problem = {"error": error.code, "message": message, "hint": hint}
             print(escape_hidden(encode({**error.details, **problem}).decode()), file=sys.stderr)
             return
-        # Further lines of a message are indented, so that they cannot pass for output of ours.
+        # Indent the further lines of a message, so that they cannot be mistaken for output of
+        # Context Relay.
         message, hint = (text.replace("\n", "\n  ") for text in (message, hint))
         print(f"error: {message}", file=sys.stderr)
         if hint:
@@ -247,7 +257,9 @@ class Console:
 
     @property
     def _asks_a_server(self) -> bool:
-        """Return True if a relay key is in use, not only a key of a model provider."""
+        """Return True if the relay is a server that uses a relay key, not only a key of a model
+        provider.
+        """
         from contextrelay.client.transport.address import is_server
 
         return bool(self._others) or is_server(self.address)
@@ -258,7 +270,9 @@ class Console:
 
 
 def _about_key() -> str:
-    """Return the hint for a key that is missing or was refused."""
+    """Return the hint for a request that was refused because its key is missing or not
+    sufficient.
+    """
     from contextrelay.client.transport.address import KEY_VARIABLE, URL_VARIABLE
 
     if not os.environ.get(KEY_VARIABLE):
@@ -268,7 +282,7 @@ def _about_key() -> str:
 
 
 class Busy:
-    """A line on stderr that counts the seconds, starting after the first."""
+    """A line on stderr that shows the elapsed seconds of long work, starting after one second."""
 
     def __init__(self, doing: str, is_silent: bool) -> None:
         from threading import Event, Thread

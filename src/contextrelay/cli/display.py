@@ -1,4 +1,6 @@
-"""Formatting of sizes, times and artifacts; resolving of refs; reading and writing of files."""
+"""Helpers of commands: format sizes, times and artifacts, find the artifact of a ref, read and
+write files.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ clean = names.clean
 
 
 def size(size_bytes: int) -> str:
-    """Format a size, for example 1,234 as 1.2 kB."""
+    """Format a size in bytes, for example 1,234 as 1.2 kB."""
     amount = float(size_bytes)
     for unit in ("B", "kB", "MB", "GB"):
         if amount < 1000 or unit == "GB":
@@ -41,24 +43,28 @@ def size(size_bytes: int) -> str:
 
 
 def tokens(size_bytes: int) -> str:
-    """Format an estimated token count, a quarter of the bytes."""
+    """Format an estimated token count: a quarter of the number of bytes."""
     return f"~{estimated(size_bytes):,} tok"
 
 
 def estimated(size_bytes: int) -> int:
-    """Estimate a token count from a size."""
+    """Return the token count estimated from a size in bytes."""
     return (size_bytes + 3) // 4
 
 
 def tokens_in(artifact: Artifact) -> int:
-    """Return the token count, estimated if it is unknown; 0 for binary content."""
+    """Return the token count of an artifact, estimated if it is unknown, or 0 for binary
+    content.
+    """
     if isinstance(artifact.tokens, int):
         return artifact.tokens
     return 0 if artifact.type in NOT_TEXT else estimated(artifact.size_bytes)
 
 
 def tokens_of(artifact: Artifact) -> str:
-    """Format the token count, marked with ~ if it is an estimate; "" for binary content."""
+    """Format the token count of an artifact, marked with ~ if it is an estimate, or "" for binary
+    content.
+    """
     count = tokens_in(artifact)
     if not count and artifact.type in NOT_TEXT:
         return ""
@@ -71,7 +77,7 @@ def count(number: int, one: str, many: str = "") -> str:
 
 
 def span(seconds: float) -> str:
-    """Format a duration in its largest unit."""
+    """Format a number of seconds in the largest fitting unit."""
     for unit, unit_s in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= unit_s:
             return f"{seconds / unit_s:.0f} {unit}"
@@ -94,18 +100,20 @@ def short(ref: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Quote foreign text as one word of a command that a person may copy."""
+    """Quote text from elsewhere as one word of a command that a person may copy."""
     escaped = clean(text).replace("'", "'\"'\"'")
     return f"'{escaped}'"
 
 
 def cut(text: str, chars_max: int) -> str:
-    """Cut a text to a number of characters, with a mark where it was cut."""
+    """Cut a text to a maximum number of characters, and mark where it was cut."""
     return text if len(text) <= chars_max else text[: chars_max - 1] + "…"
 
 
 def width(text: str) -> int:
-    """Return the terminal columns of a text: wide characters take two, combining ones none."""
+    """Return the number of terminal columns of a text. Wide characters take two, combining
+    characters none.
+    """
     return sum(map(_columns, text))
 
 
@@ -116,7 +124,7 @@ def _columns(char: str) -> int:
 
 
 def filled(text: str, columns: int) -> str:
-    """Pad a text to a number of columns; longer texts are kept."""
+    """Pad a text to a number of columns. A longer text is returned unchanged."""
     return text + " " * (columns - width(text))
 
 
@@ -136,18 +144,20 @@ def line(artifact: Artifact) -> str:
 
 
 def amount(artifact: Artifact) -> str:
-    """Format the size and tokens of an artifact; the tokens of encrypted content are unknown."""
+    """Format the size and the token count of an artifact. The token count of encrypted content is
+    unknown.
+    """
     size_bytes = artifact.size_bytes
     known = f"sealed {artifact.sealed}" if artifact.sealed else tokens_of(artifact)
     return f"{size(size_bytes)}  {known}".rstrip()
 
 
 def resolve(relay: Relay, text: str) -> str:
-    """Return the ref for a ref, its beginning, a URL, or @last.
+    """Return the full ref for a ref, the beginning of a ref, a URL, or @last.
 
     Raises:
         NotFound: there is no such artifact.
-        Gone: @last has expired or was deleted.
+        Gone: the artifact of @last has expired or was deleted.
         Invalid: several refs have this beginning, or the URL is malformed.
     """
     if text.strip() != names.LAST:
@@ -157,7 +167,8 @@ def resolve(relay: Relay, text: str) -> str:
 
 
 def resolve_to_remove(relay: Relay, text: str) -> str:
-    """Return the ref of an artifact to delete; @last is refused, because it may have changed.
+    """Return the full ref of an artifact to delete. @last is refused, because its meaning may have
+    changed.
 
     Raises:
         NotFound: there is no such artifact.
@@ -223,7 +234,7 @@ def save(file: str, chunks: Iterable[bytes]) -> int:
                 return sum(map(special.write, chunks))
         return write_whole(path, chunks)
     except RelayError:
-        raise  # The error comes from the source of the chunks, not from the file.
+        raise  # The error was raised by the source of the chunks, not by the file.
     except (OSError, ValueError) as error:
         why = (isinstance(error, OSError) and error.strerror) or str(error)
         raise Invalid(f"cannot write {file}: {why}", "name a file in an existing folder") from error
@@ -243,7 +254,9 @@ def write_bytes(chunks: Iterable[bytes], what: str, how: str) -> None:
 
 
 def _is_binary(chunk: bytes) -> bool:
-    """Return True if a first chunk is not UTF-8 text; a character may be cut at its end."""
+    """Return True if the first chunk of a body is not UTF-8 text. A character that is cut at the
+    end is allowed.
+    """
     try:
         return "\0" in getincrementaldecoder("utf-8")().decode(chunk)
     except UnicodeDecodeError:
@@ -251,7 +264,7 @@ def _is_binary(chunk: bytes) -> bool:
 
 
 def name_of(file: str | None, given: str | None) -> str | None:
-    """Return the given name, or the name of the file."""
+    """Return the given name, or else the name of the file, or None for stdin."""
     if given is not None or file in (None, "-"):
         return given
     return Path(file).name

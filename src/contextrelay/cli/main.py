@@ -1,6 +1,7 @@
-"""The entry point: find the command, run it, and turn an error into an exit code.
+"""The entry point: find the command, run it, and convert an error to an exit code.
 
-Rule: a command's module is imported when the command is run; nothing slow is imported before.
+Rule: the module of a command is imported only when the command is run. No slow module is imported
+before that.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ def run(words: list[str]) -> int:
 
 
 def guarded(act: Callable[[Console], None]) -> int:
-    """Run a function with its own console; return the exit code, also after an error."""
+    """Call a function with a new console, and return the exit code. An exception also becomes an
+    exit code.
+    """
     undo = install()
     try:
         return _guarded(act)
@@ -55,8 +58,8 @@ def _guarded(act: Callable[[Console], None]) -> int:
         console.note("interrupted; no partial changes were made")
         return INTERRUPTED
     except (BrokenPipeError, OutputError) as error:
-        # The reader of our output is gone, or the disk is full. Python must not report it again on
-        # exit.
+        # The reader of stdout has exited, or the disk is full. Python must not report the same
+        # error again on exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, OutputError):
             console.fail(RelayError(f"cannot write the output: {error.strerror}"))
@@ -69,7 +72,7 @@ def _guarded(act: Callable[[Console], None]) -> int:
     except SystemExit as asked:
         return asked.code if isinstance(asked.code, int) else 1
     except Exception:
-        # A bug of ours. Its traceback may quote foreign text, so print it through the cleaned
+        # A bug in Context Relay. The traceback may quote untrusted text, so print it to the cleaned
         # stderr.
         from traceback import print_exc
 
@@ -104,7 +107,8 @@ def _dispatch(words: list[str], console: Console) -> None:
         console.show(overview(rest[0] if rest[0] in GROUPS else ""))
         return
     name, entry, arguments = find_command(rest)
-    # Set before the options are parsed, so that an error in them is printed as JSON too.
+    # Set JSON output before the options are parsed, so that an error in an option is printed as
+    # JSON too.
     console.is_json = console.is_json or ("--json" in arguments and not entry.takes_json)
 
     if name != "version":

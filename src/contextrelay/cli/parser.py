@@ -1,4 +1,6 @@
-"""Argument parsing: argparse with our errors, and the arguments that commands share."""
+"""Argument parsing: argparse with Context Relay errors, and the arguments that several commands
+share.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ _DIGITS_MAX = 15
 
 
 class Parser(ArgumentParser):
-    """An argument parser that raises instead of exiting, and accepts no abbreviations."""
+    """An argument parser that raises Invalid instead of exiting, and accepts no abbreviated
+    options.
+    """
 
     def __init__(self, prog: str, description: str) -> None:
         super().__init__(prog=prog, description=description, allow_abbrev=False)
@@ -37,7 +41,7 @@ class Parser(ArgumentParser):
         raise Invalid(message, f"{self._suggestion(message)}see: {self.prog} --help")
 
     def _suggestion(self, message: str) -> str:
-        """Suggest the known options closest to the unknown ones."""
+        """Return a hint with the known options most similar to the unknown ones, or ""."""
         _, _, words = message.partition("unrecognized arguments: ")
         known = [option for action in self._actions for option in action.option_strings]
         typed = [word.partition("=")[0] for word in words.split() if word.startswith("--")]
@@ -46,7 +50,7 @@ class Parser(ArgumentParser):
 
     @property
     def declared(self) -> list[Action]:
-        """Return every argument and option, in the order of --help."""
+        """Return every argument and option of the command, in the order of --help."""
         return list(self._actions)
 
 
@@ -64,7 +68,7 @@ class Argument:
 
 
 class Who(Argument):
-    """The name of the author, by default the agent that runs the command."""
+    """An option for the name of the author. The default is the agent that runs the command."""
 
     __slots__ = ()
 
@@ -74,7 +78,7 @@ class Who(Argument):
 
 
 class OneOf:
-    """Mutually exclusive arguments."""
+    """A group of arguments of which only one may be given."""
 
     __slots__ = ("arguments", "title")
 
@@ -95,12 +99,12 @@ def arg(*names: str, **options: Any) -> Argument:
 
 
 def one_of(*arguments: Argument, title: str = "") -> OneOf:
-    """Declare mutually exclusive arguments."""
+    """Declare arguments of which only one may be given."""
     return OneOf(arguments, title)
 
 
 def takes(*arguments: Argument | OneOf) -> Callable[[Act], Act]:
-    """Declare the arguments of a command."""
+    """Return a decorator that declares the arguments of a command."""
 
     def declared(act: Act) -> Act:
         _ARGUMENTS[act] = arguments
@@ -113,8 +117,8 @@ _ARGUMENTS: dict[Act, tuple[Argument | OneOf, ...]] = {}
 
 
 def command(name: str, entry: CommandEntry) -> tuple[Parser, Act]:
-    """Return the parser and the function of a command: `state add` is state_add, `import` is
-    import_.
+    """Return the parser and the function of a command. `state add` is the function state_add, and
+    `import` is import_.
     """
     module = import_module(f"contextrelay.{entry.file}")
     function = name.replace(" ", "_")
@@ -125,11 +129,14 @@ def command(name: str, entry: CommandEntry) -> tuple[Parser, Act]:
     if entry.takes_json:
         parser.set_defaults(json=False)
     else:
-        everywhere.add_argument("--json", action="store_true", help="print the answer as JSON")
-    everywhere.add_argument("-q", "--quiet", action="store_true", help="no notes on stderr")
-    everywhere.add_argument("--no-color", action="store_true", help="no colour")
+        everywhere.add_argument("--json", action="store_true", help="print the output as JSON")
+    everywhere.add_argument("-q", "--quiet", action="store_true", help="print no notes to stderr")
+    everywhere.add_argument("--no-color", action="store_true", help="print without colour")
     everywhere.add_argument(
-        "--store", "--url", metavar="ADDRESS", help="a folder, or the URL of an engine or a server"
+        "--store",
+        "--url",
+        metavar="ADDRESS",
+        help="the store: a folder, or the URL of an engine or a server",
     )
     for argument in _ARGUMENTS.get(act, ()):
         argument.declare(parser)
@@ -137,29 +144,40 @@ def command(name: str, entry: CommandEntry) -> tuple[Parser, Act]:
 
 
 def by(help: str, option: str = "--by", **more: Any) -> Argument:
-    """Declare the author option; its default is the agent named by RELAY_AGENT, or "you"."""
+    """Declare the option for the author. Its default is the agent named by RELAY_AGENT, or else
+    "you".
+    """
     return Who((option,), {"help": help, **more})
 
 
 def budget(default: int, help: str) -> Argument:
-    """Declare a token budget."""
-    shown = f"{help} ({default:,})"
+    """Declare the option --budget, a number of tokens."""
+    shown = f"{help} (default: {default:,})"
     return arg("--budget", type=int, default=default, metavar="TOKENS", help=shown)
 
 
-def thread_option(help: str = "default: RELAY_THREAD, or the last used") -> Argument:
+def thread_option(
+    help: str = "the thread (default: RELAY_THREAD, or the last used one)",
+) -> Argument:
     """Declare the option -t for a thread."""
     return arg("-t", "--thread", metavar="THREAD", help=help)
 
 
 def thread_arguments(metavar: str = "THREAD") -> tuple[Argument, Argument]:
-    """Declare a thread as an argument and as the option -t."""
-    place = arg("place", nargs="?", metavar=metavar, help="an id, its beginning, or a name")
+    """Declare a thread both as a positional argument and as the option -t."""
+    place = arg(
+        "place",
+        nargs="?",
+        metavar=metavar,
+        help="a thread: an id, the beginning of an id, or a name",
+    )
     return place, thread_option()
 
 
 def whole(least: int, most: int, says: str) -> Callable[[str], int]:
-    """Return a parser of integers in a range; `says` follows the value in its error text."""
+    """Return a parser of integers from `least` to `most`. In its error text, `says` follows the
+    value.
+    """
 
     def read(text: str) -> int:
         digits = text if text.isascii() and text.isdigit() else ""
@@ -171,8 +189,16 @@ def whole(least: int, most: int, says: str) -> Callable[[str], int]:
 
 
 items = whole(1, LIST_ITEMS_MAX, f"is out of range: use 1 to {LIST_ITEMS_MAX}")
-LIMIT = arg("--limit", type=items, default=20, help="maximum number of items (20)")
-PAGE = (LIMIT, arg("--after", default="", metavar="NEXT", help="continue an earlier list"))
+LIMIT = arg("--limit", type=items, default=20, help="maximum number of items (default: 20)")
+PAGE = (
+    LIMIT,
+    arg(
+        "--after",
+        default="",
+        metavar="NEXT",
+        help="continue a list after this value, which the previous page prints",
+    ),
+)
 
 
 def version(text: str) -> int:
@@ -200,7 +226,9 @@ _WAIT_S_MAX = 365 * _UNITS_S["d"]
 
 
 def ttl(text: str) -> int | None:
-    """Parse a TTL into seconds: 90, 90s, 30m, 24h, 7d, 2w or `never`."""
+    """Parse a TTL such as 90, 90s, 30m, 24h, 7d or 2w, and return the seconds, or None for
+    `never`.
+    """
     if text == "never":
         return None
     number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS_S else (text, "s")
@@ -213,11 +241,13 @@ def ttl(text: str) -> int | None:
 
 
 def since(text: str) -> int:
-    """Parse a time into milliseconds: 30m, 24h or 7d ago, 2026-05-01 or 2026-05-01T12:30."""
+    """Parse a time such as 24h (ago), 2026-05-01 or 2026-05-01T12:30, and return Unix
+    milliseconds.
+    """
     from datetime import datetime
 
     if text.isascii() and text.isdigit() and len(text) < _DATE_DIGITS:
-        # 2026 could be a year or a number of seconds.
+        # A bare number such as 2026 could be a year or a number of seconds.
         example = f"{text}-01-01" if len(text) == _YEAR_DIGITS else "2026-05-01"
         raise ArgumentTypeError(f"missing unit in {text!r}: use {text}s, 24h, 7d or {example}")
     try:

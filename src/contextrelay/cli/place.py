@@ -1,6 +1,7 @@
-"""Where a command runs: the folder, the user, and the terminal or the agent's name.
+"""Where a command runs: the folder, the user, and the terminal or the name of the agent.
 
-Rule: what is remembered about a place is a convenience. Nothing fails if it cannot be written.
+Rule: the values remembered for a place are a convenience. No command fails if they cannot be
+written.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _CHARS_MAX = 4096
 
 
 def folder_of(relay: Relay) -> str:
-    """Return the current folder, with the host name if the relay is a server."""
+    """Return the path of the current folder, preceded by the host name if the relay is a server."""
     folder = os.fsencode(os.getcwd()).decode(errors="backslashreplace")
     if relay.transport.url_of("").startswith("http"):
         folder = f"{os.uname().nodename}:{folder}"
@@ -27,8 +28,8 @@ def folder_of(relay: Relay) -> str:
 def push_places(relay: Relay) -> list[str]:
     """Return the keys under which the last push is stored for `@last`, in the order of lookup.
 
-    A named agent has its own key only. A terminal has its own key, then that of pushes in the
-    folder without a terminal.
+    A named agent has only one key. A terminal has a key of its own, followed by the key for pushes
+    that were made in this folder without a terminal.
     """
     folder = f"{os.getuid() if hasattr(os, 'getuid') else ''} {folder_of(relay)}"
     if agent := os.environ.get(AGENT_VARIABLE):
@@ -39,16 +40,17 @@ def push_places(relay: Relay) -> list[str]:
 
 
 def remember_push(relay: Relay, ref: str) -> None:
-    """Make an artifact the `@last` of this place."""
+    """Store a ref, so that `@last` means this artifact here."""
     with suppress(OSError, RelayError):
         relay.transport.ask(RememberPush(ref, push_places(relay)[0]))
 
 
 def _terminal() -> str:
-    """Return the terminal of this process, even if its output or input is redirected.
+    """Return the name of the terminal of this process, even if its output or input is redirected,
+    or "".
 
-    Terminal names are reused, so the name includes the session leader, the shell. A terminal that
-    was created for this command only (`docker exec -t`) ends with it and does not count.
+    Terminal names are reused, so the result includes the process id of the session leader, the
+    shell. A terminal that exists only for this command (`docker exec -t`) is ignored.
     """
     leader = os.getsid(0)
     for handle in (0, 2, 1):

@@ -1,6 +1,7 @@
-"""Generator of docs/cli.md: print the command reference from the parsers.
+"""Generator of docs/cli.md, the command reference, from the parsers of the commands.
 
-Rule: only the introduction is written by hand; a test compares the page with the parsers.
+Rule: only the introduction is written by hand. A test compares docs/cli.md with the output of this
+module.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ Short for: """
 
 
 def reference() -> str:
-    """Return the page."""
+    """Return the text of docs/cli.md."""
     return "\n".join(_lines()) + "\n"
 
 
@@ -71,7 +72,7 @@ def _command(name: str, entry: CommandEntry) -> Iterator[str]:
 
 
 def _own(parser: Parser, entry: CommandEntry) -> Iterator[Action]:
-    """Yield the arguments of a command, without the options that all commands have."""
+    """Yield the arguments that only this command has, without the options of all commands."""
     for action in parser.declared:
         everywhere = set(_EVERYWHERE) - ({"--json"} if entry.takes_json else set())
         if not everywhere & set(action.option_strings):
@@ -86,7 +87,7 @@ def _row(action: Action) -> str:
 
 
 def _word(action: Action) -> str:
-    """Return the placeholder of a value, without the bar that would end the table cell."""
+    """Return the placeholder of a value. A | is replaced, because it would end the table cell."""
     if isinstance(action.metavar, str):
         return action.metavar.replace("|", "\\|")
     if action.choices is not None:

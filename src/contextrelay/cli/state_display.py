@@ -1,4 +1,4 @@
-"""One-line formats of operations, events and items of a state, for people."""
+"""Functions that format patch operations, events and items of a state as one line, for people."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from contextrelay.model.thread import Event
 from contextrelay.state.entries import DEFAULT_KEY
 
 LINE_CHARS = 100
-# The field that holds the text of an item, for each kind of item.
+# For each kind of item, the name of the field that holds its text.
 _TEXT_FIELDS = ("value", "description", "question", "step", "name", "ref")
 _SIGNS = {"add": "+", "remove": "-", "replace": "~", "move": ">", "copy": "&", "test": "="}
 
 
 def value(given: Any) -> str:
-    """Format a JSON value, cut to one line."""
+    """Format a JSON value, shortened to one line."""
     return display.cut(whole_value(given), LINE_CHARS)
 
 
@@ -44,13 +44,13 @@ def item(given: Any) -> str:
 
 
 def key_of(fact: dict[str, Any]) -> str:
-    """Return a fact's key and a colon, or "" if the key was generated."""
+    """Return the key of a fact and a colon, or "" if the key was generated."""
     key = fact.get("key")
     return f"{display.clean(str(key))}: " if key and key != DEFAULT_KEY else ""
 
 
 def text_of(given: Any) -> str:
-    """Format a value for people: a string without its quotes."""
+    """Format a value for people: a string is shown without quotes."""
     return display.clean(given) if isinstance(given, str) else whole_value(given)
 
 
@@ -64,7 +64,7 @@ def operation(given: dict[str, Any]) -> str:
 
 
 def operations(given: list[dict[str, Any]]) -> str:
-    """Format a patch in one line: its first operation, and the number of others."""
+    """Format a patch as one line: the first operation, and the number of further operations."""
     if not given:
         return "no changes"
     more = f"  and {display.count(len(given) - 1, 'more operation')}" if len(given) > 1 else ""
@@ -72,9 +72,9 @@ def operations(given: list[dict[str, Any]]) -> str:
 
 
 def change(old: dict[str, Any] | None, operations: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """Yield the lines of a difference, with old values; `old` is changed in the process.
+    """Yield the lines of a difference, including old values. This modifies `old`.
 
-    Pass None if nothing is removed or replaced.
+    Pass None if no operation removes or replaces a value.
     """
     from contextrelay.documents.patch import Operation, apply
     from contextrelay.documents.pointer import find, parse
@@ -96,7 +96,7 @@ def change(old: dict[str, Any] | None, operations: Iterable[dict[str, Any]]) -> 
 
 
 def event(happened: Event) -> str:
-    """Format the details of an event, without its type."""
+    """Format the details of an event, without its type, as one line."""
     detail = happened.detail
     match happened.type:
         case "state.patch.applied":

@@ -1,11 +1,11 @@
 """Stdout and stderr of the command line, without sequences that control a terminal.
 
-`run` installs both before a command starts, so everything that a command, a log or an error writes
-passes through here, and no command can forget it.
+`run` installs both streams before a command starts, so everything that a command, a log or an
+error writes is cleaned here.
 
-Rule: control characters, bidi controls and invisible characters are written as `<U+001B>`, always
-on a terminal and on stderr, but not in a pipe, which carries the exact bytes. The few codes of our
-own are written as unguessable marks and inserted at the end.
+Rule: control characters, bidi controls and invisible characters are written as `<U+001B>`. This
+always applies to a terminal and to stderr, but not to stdout in a pipe, which carries the exact
+bytes. Our own control codes are written as marks that nobody can guess, and replaced last.
 """
 
 from __future__ import annotations
@@ -31,16 +31,18 @@ _CODES = {
     UP: "\x1b[A",
     ERASE_BELOW: "\x1b[J",
 }
-# Characters of our own texts. A text of only these is not scanned, which saves an import.
+# Characters of our own texts. A text of only these characters needs no scan, which saves an import.
 _USUAL = frozenset(map(chr, range(32, 127))) | frozenset("\n\t·…–→✔✗⚠⚑─━“”")
 
 
 class OutputError(OSError):
-    """Stdout or stderr cannot be written. A closed pipe raises BrokenPipeError instead."""
+    """An error in writing stdout or stderr. For a closed pipe, BrokenPipeError is raised
+    instead.
+    """
 
 
 def _checked_write(write: Callable[..., Any], *args: Any) -> Any:
-    """Write, and mark an OSError as one of the output.
+    """Call a function that writes, and convert an OSError to an OutputError.
 
     Raises:
         OutputError: the output cannot be written.
@@ -54,7 +56,9 @@ def _checked_write(write: Callable[..., Any], *args: Any) -> Any:
 
 
 class Terminal:
-    """A text stream that cleans what is written to it, and otherwise acts as the wrapped stream."""
+    """A text stream that cleans the text written to it. Everything else is passed to the wrapped
+    stream.
+    """
 
     def __init__(self, stream: TextIO, cleans_text: bool, cleans_bytes: bool) -> None:
         self.stream = stream
@@ -74,7 +78,9 @@ class Terminal:
 
     @property
     def buffer(self) -> Any:
-        """Return the binary stream; on a terminal, its bytes are cleaned as text."""
+        """Return the binary stream. On a terminal, bytes written to this stream are also
+        cleaned.
+        """
         return self._buffer
 
     def __getattr__(self, name: str) -> Any:
@@ -82,7 +88,7 @@ class Terminal:
 
 
 class _Plain:
-    """Bytes for a pipe or a file, unchanged."""
+    """A binary stream for a pipe or a file, whose bytes are not changed."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -98,7 +104,7 @@ class _Plain:
 
 
 class _Bytes(BufferedIOBase):
-    """Bytes for a terminal, cleaned as text; invalid UTF-8 is marked."""
+    """A binary stream for a terminal, whose bytes are cleaned as text. Invalid UTF-8 is marked."""
 
     def __init__(self, terminal: Terminal) -> None:
         from codecs import getincrementaldecoder
@@ -116,7 +122,8 @@ class _Bytes(BufferedIOBase):
         return len(raw)
 
     def _put(self, text: str) -> None:
-        # A carriage return is harmless before a line feed, which may come with the next bytes.
+        # A carriage return is harmless before a line feed, and the line feed may come with the next
+        # bytes.
         self._held = "\r" if text.endswith("\r") else ""
         self._terminal.write(text.removesuffix("\r"))
 
@@ -134,7 +141,7 @@ class _Bytes(BufferedIOBase):
 
 
 def clean(text: str) -> str:
-    """Replace everything that controls a terminal, except our own codes."""
+    """Replace all characters that control a terminal, except our own codes, by visible names."""
     if _USUAL.issuperset(text):
         return _coded(text) if _MARK in text else text
     from contextrelay.content.untrusted.hidden_chars import spell_hidden
@@ -149,7 +156,7 @@ def _coded(text: str) -> str:
 
 
 def install() -> Callable[[], None]:
-    """Wrap stdout and stderr in `Terminal`; return a function that undoes it."""
+    """Wrap stdout and stderr in `Terminal`, and return a function that restores them."""
     out, err = sys.stdout, sys.stderr
     is_terminal = out.isatty()
     is_human = os.environ.get("RELAY_OUTPUT") == "human"

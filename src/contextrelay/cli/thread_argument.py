@@ -1,6 +1,6 @@
-"""The thread argument: a thread, and optionally a version of its state and a place in it.
+"""The THREAD argument: a thread, optionally with a version of its state and a path in that state.
 
-The forms are those of client/names.py. The default is RELAY_THREAD, or else the last thread used
+Its syntax is that of client/names.py. The default is RELAY_THREAD, or else the last thread used
 in this folder.
 """
 
@@ -27,7 +27,7 @@ VARIABLE = "RELAY_THREAD"
 
 
 class Chosen(NamedTuple):
-    """A thread, optionally with a version of its state and a place in it."""
+    """A thread, optionally with a version of its state and a path in that state."""
 
     thread: Thread
     view: ThreadView
@@ -45,7 +45,8 @@ def label(view: ThreadView) -> str:
 
 
 def choose(console: Console, args: Namespace) -> Chosen:
-    """Return the thread, version and place of the arguments, and make it the last used thread.
+    """Return the thread, version and path that the arguments name, and store the thread as the last
+    used one.
 
     Raises:
         NotFound: there is no such thread.
@@ -58,7 +59,7 @@ def choose(console: Console, args: Namespace) -> Chosen:
             console.relay.transport, names.find_place(named)
         )
         if text and text != option:
-            raise Invalid(f"conflicting threads: {place} and {named}", "name only one")
+            raise Invalid(f"conflicting threads: {place} and {named}", "name only one thread")
         text, version, pointer = option, version or option_version, pointer or option_pointer
     view = _view(console.relay, text)
     if text:
@@ -67,7 +68,7 @@ def choose(console: Console, args: Namespace) -> Chosen:
 
 
 def choose_thread(console: Console, args: Namespace) -> Chosen:
-    """Return the thread of the arguments, for commands that take no version."""
+    """Return the thread that the arguments name, for commands that accept no version."""
     chosen = choose(console, args)
     if chosen.version is not None or chosen.pointer is not None:
         raise Invalid(
@@ -77,7 +78,9 @@ def choose_thread(console: Console, args: Namespace) -> Chosen:
 
 
 def choose_or_make(console: Console, args: Namespace, may_make: bool = True) -> Thread:
-    """Return the thread of the arguments, or else the last used one, or else a new thread."""
+    """Return the thread that the arguments name, or else the last used thread, or else a new
+    thread.
+    """
     if args.thread or os.environ.get(VARIABLE) or last_used(console.relay) is not None:
         return choose_thread(console, args).thread
     if not may_make:
@@ -96,14 +99,16 @@ _NAME_CHARS_MAX = 100
 
 
 def thread_if_named(console: Console, args: Namespace, with_variable: bool) -> Chosen | None:
-    """Return the thread of -t or, if wanted, RELAY_THREAD; never the last used one."""
+    """Return the thread of -t, or of RELAY_THREAD if `with_variable` is true, or None. The last
+    used thread is ignored.
+    """
     if args.thread or (with_variable and os.environ.get(VARIABLE)):
         return choose_thread(console, args)
     return None
 
 
 def remember(relay: Relay, thread: str) -> None:
-    """Make a thread the last used one in this folder; ignore a failure."""
+    """Store a thread as the last used one in this folder. A failure to do so is ignored."""
     with suppress(OSError, Full, Unavailable):
         relay.use_thread(thread, folder_of(relay))
 
@@ -130,7 +135,7 @@ def _view(relay: Relay, text: str) -> ThreadView:
 
 
 def warn_of_same_name(console: Console, view: ThreadView) -> None:
-    """Warn that a new thread shares its name with others."""
+    """Print a warning if other threads have the same name as a new thread."""
     if not view.name:
         return
     found = console.relay.transport.ask(FindThreads(view.name))
@@ -143,5 +148,5 @@ def warn_of_same_name(console: Console, view: ThreadView) -> None:
 
 
 def find(relay: Relay, text: str) -> ThreadView:
-    """Return the thread of an id, the beginning of an id, or a name."""
+    """Return the thread with an id, the beginning of an id, or a name."""
     return run(relay.transport, names.find_thread(text, display.DOOR))

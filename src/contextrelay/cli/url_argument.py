@@ -1,7 +1,7 @@
-"""URLs with a key, given as REF, read without showing the key to anybody else.
+"""REF arguments that are URLs with a key, read without showing the key to anybody else.
 
-Rule: a key is never shown. `-` reads the URL from stdin, which appears neither in the shell's
-history nor in the process list; a key given as an argument causes a warning.
+Rule: a key is never printed. `-` reads the URL from stdin, so that it appears neither in the
+history of the shell nor in the process list. A key in an argument causes a warning.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ FROM_STDIN = "a ref or a URL; - reads it from stdin (for a URL with a key)"
 
 
 class Given(Struct, frozen=True):
-    """A REF argument, split into the text without its key and the key."""
+    """A REF argument, split into the text without the key, and the key."""
 
     text: str
     key: SealKey | None
 
     def keyed(self, ref: str) -> str:
-        """Return a ref with the key, for a pull that decrypts it."""
+        """Return a ref with the key appended, so that a pull can decrypt the body."""
         return ref if self.key is None else ref + self.key.fragment
 
 
@@ -54,9 +54,10 @@ def read(console: Console, text: str) -> Given:
 
 
 def resolved(console: Console, text: str) -> tuple[display.Relay, str]:
-    """Return the relay that has an artifact, and its ref.
+    """Return the relay that has an artifact, and the ref of the artifact.
 
-    A URL of another server is asked of that server: a ref may be in several stores.
+    For a URL of another server, only that server is used, because several stores may have the same
+    ref.
     """
     relay = console.relay_of(text)
     return relay, display.resolve(relay, text)

@@ -168,18 +168,22 @@ class View:
 
 
 _many = whole(1, PIPELINE_PARALLEL_MAX, f"is out of range: use 1 to {PIPELINE_PARALLEL_MAX}")
-_FILE = arg("file", metavar="FILE", help="a pipeline in YAML; - for stdin")
-_RUN = arg("run", metavar="RUN", help="the id of a run, or its beginning")
-_STEP = arg("step", metavar="STEP", help="a step, as named by relay pipeline show")
-_ON = arg("--on", metavar="URL", help="where steps run: dask://HOST:8786 (default: this machine)")
-_FORCE = arg("--force", action="store_true", help="even if another machine started the run")
+_FILE = arg("file", metavar="FILE", help="YAML file of a pipeline; - reads it from stdin")
+_RUN = arg("run", metavar="RUN", help="id of a run, or the beginning of an id")
+_STEP = arg("step", metavar="STEP", help="name of a step, as printed by relay pipeline show")
+_ON = arg(
+    "--on",
+    metavar="URL",
+    help="run the steps on a cluster: dask://HOST:8786 (default: this machine)",
+)
+_FORCE = arg("--force", action="store_true", help="act even if another machine started the run")
 _INPUT = arg(
     "--input",
     type=pair,
     action="append",
     default=[],
     metavar="NAME=VALUE",
-    help="an input; NAME=@FILE stores the file and passes its ref",
+    help="an input of the pipeline; NAME=@FILE stores FILE and passes the ref",
 )
 
 
@@ -190,22 +194,26 @@ _INPUT = arg(
         "-m",
         "--model",
         metavar="PROVIDER[:MODEL]",
-        help="model of every prompt, overriding the file",
+        help="model for every prompt; overrides the pipeline file",
     ),
     arg(
         "--parallel",
         type=_many,
         default=PIPELINE_PARALLEL_DEFAULT,
-        help="maximum parallel steps (4)",
+        help="maximum number of parallel steps (default: 4)",
     ),
     arg(
         "--dry-run",
         action="store_true",
         help="check the pipeline and print the plan without running it",
     ),
-    arg("--watch", action="store_true", help="run again whenever one of its files changes"),
+    arg(
+        "--watch",
+        action="store_true",
+        help="run the pipeline again whenever one of its files changes",
+    ),
     _ON,
-    by("the author of the run"),
+    by("name of the author of the run"),
 )
 def pipeline_run(args: Namespace, console: Console) -> None:
     """Run a pipeline, and print each step when it ends; exit 1 if the run failed.
@@ -422,14 +430,17 @@ _GOING_ON = (
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="tokens, price or time, overriding the budget of the file",
+        help="limit of the run; overrides the pipeline file; for example tokens=50000",
     ),
     arg(
-        "--parallel", type=_many, default=None, help="maximum parallel steps (default: as started)"
+        "--parallel",
+        type=_many,
+        default=None,
+        help="maximum number of parallel steps (default: as at the start)",
     ),
     _ON,
     _FORCE,
-    by("the author"),
+    by("name of the author (default: RELAY_AGENT, or you)"),
 )
 
 
@@ -464,14 +475,14 @@ def _run_to_end(args: Namespace, console: Console, step: str | None = None) -> N
     _show_end(console, result)
 
 
-@takes(_RUN, by("the author"))
+@takes(_RUN, by("name of the author (default: RELAY_AGENT, or you)"))
 def pipeline_cancel(args: Namespace, console: Console) -> None:
     """Cancel a run: running steps are terminated, then killed. The run can be resumed."""
     run = runs.cancel(console.relay, _run(console, args), args.by)
     console.answer(run, summary(run))
 
 
-@takes(_RUN, _STEP, by("the approver, added to your own name"))
+@takes(_RUN, _STEP, by("name of the approver, recorded together with your own name"))
 def pipeline_approve(args: Namespace, console: Console) -> None:
     """Approve a waiting step."""
     _decide(args, console, ApprovalDecision(True, _decider(args)))
@@ -480,8 +491,8 @@ def pipeline_approve(args: Namespace, console: Console) -> None:
 @takes(
     _RUN,
     _STEP,
-    arg("reason", metavar="REASON", help="the reason"),
-    by("the approver, added to your own name"),
+    arg("reason", metavar="REASON", help="why the step is rejected"),
+    by("name of the approver, recorded together with your own name"),
 )
 def pipeline_reject(args: Namespace, console: Console) -> None:
     """Reject a waiting step, which then fails."""

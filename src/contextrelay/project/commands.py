@@ -56,20 +56,24 @@ _QUESTIONS = {
 }
 
 _PROJECT = (
-    arg("--project", metavar="FOLDER", help="else RELAY_PROJECT, else the current one"),
+    arg(
+        "--project",
+        metavar="FOLDER",
+        help="folder of the project (default: RELAY_PROJECT, or the current one)",
+    ),
     arg("--no-thread", action="store_true", help="do not update the project's thread"),
 )
-_STRICT = arg("--strict", action="store_true", help="refuse text that looks like a secret")
+_STRICT = arg("--strict", action="store_true", help="fail if a text looks like a secret")
 _WRITES = (*_PROJECT, by("name of the writer"), _STRICT)
 _ONE_TODO = (
-    arg("id", metavar="TODO", help="TODO-003 or 3"),
-    arg("note", nargs="?", default="", metavar="NOTE", help="added to its notes"),
+    arg("id", metavar="TODO", help="id of the todo, for example TODO-003 or 3"),
+    arg("note", nargs="?", default="", metavar="NOTE", help="text to add to the notes of the todo"),
     *_WRITES,
 )
 
 
 def _repeated(option: str, metavar: str, help: str, **more: Any) -> Argument:
-    return arg(option, action="append", metavar=metavar, help=f"{help}; repeatable", **more)
+    return arg(option, action="append", metavar=metavar, help=f"{help}; may be repeated", **more)
 
 
 def _open(args: Namespace, console: Console, folder: str = "") -> Project:
@@ -109,10 +113,15 @@ def _todo_line(todo: Todo) -> str:
 
 
 @takes(
-    arg("folder", nargs="?", metavar="FOLDER", help="else the current one"),
-    arg("--name", help="else the name of the folder"),
-    arg("--description", default="", help="the project in one line"),
-    arg("--force", action="store_true", help="overwrite existing files after a backup"),
+    arg(
+        "folder",
+        nargs="?",
+        metavar="FOLDER",
+        help="folder of the project (default: the current one)",
+    ),
+    arg("--name", help="name of the project (default: the name of the folder)"),
+    arg("--description", default="", help="description of the project, in one line"),
+    arg("--force", action="store_true", help="back up existing files, then overwrite them"),
     *_WRITES,
 )
 def project_init(args: Namespace, console: Console) -> None:
@@ -135,7 +144,7 @@ def project_init(args: Namespace, console: Console) -> None:
 
 @takes(
     budget(BRIEF_TOKENS_DEFAULT, "token budget"),
-    arg("--agent", action="store_true", help="print the form for models"),
+    arg("--agent", action="store_true", help="print the brief in the format for models"),
     *_PROJECT,
 )
 def project_start(args: Namespace, console: Console) -> None:
@@ -225,7 +234,12 @@ def project_status(args: Namespace, console: Console) -> None:
 
 
 @takes(
-    arg("--limit", type=int, default=NEXT_TODOS_MAX, help=f"({NEXT_TODOS_MAX}, the maximum)"),
+    arg(
+        "--limit",
+        type=int,
+        default=NEXT_TODOS_MAX,
+        help=f"number of todos (default and maximum: {NEXT_TODOS_MAX})",
+    ),
     *_PROJECT,
 )
 def project_next(args: Namespace, console: Console) -> None:
@@ -260,7 +274,7 @@ def _todo_and_reason(text: str) -> dict[str, str]:
     arg("--doing", dest="in_progress", metavar="STEP", help="the step in progress"),
     _repeated("--blocked", "STEP", "replaces the blocked steps"),
     _repeated("--next", "STEP", "replaces the next steps", dest="next_steps"),
-    arg("--notes", help="replaces the notes"),
+    arg("--notes", help="replace the notes by this text"),
     arg("--session", dest="session_id", metavar="ID", help="id of this session"),
     _repeated("--set", "FIELD=VALUE", "any other field", type=_field, default=[]),
     _repeated("--add", "TITLE", "add a todo"),
@@ -269,8 +283,15 @@ def _todo_and_reason(text: str) -> dict[str, str]:
     _repeated("--block", "TODO=WHY", "block a todo", type=_todo_and_reason),
     _repeated("--cancel", "TODO", "cancel a todo"),
     _repeated("--decide", "TITLE", "append a decision"),
-    arg("--since", default="", metavar="STAMP", help="merge changes since this brief"),
-    arg("--commit", action="store_true", help="commit these files and no others"),
+    arg(
+        "--since",
+        default="",
+        metavar="STAMP",
+        help="merge with the changes made since this brief was printed",
+    ),
+    arg(
+        "--commit", action="store_true", help="commit the project files in git, and no other files"
+    ),
     arg("-m", "--message", default="", help="commit message"),
     *_WRITES,
 )
@@ -386,8 +407,14 @@ def _finished_lines(done: Finished) -> list[str]:
     arg("title", metavar="TITLE", help="the decision in one line"),
     arg("--context", default="", help="why a decision was needed"),
     arg("--decision", default="", help="the full text"),
-    arg("--consequence", "--consequences", dest="consequences", default="", help="what follows"),
-    arg("--status", default="Accepted", help="(Accepted)"),
+    arg(
+        "--consequence",
+        "--consequences",
+        dest="consequences",
+        default="",
+        help="what follows from the decision",
+    ),
+    arg("--status", default="Accepted", help="status of the decision (default: Accepted)"),
     _repeated("--supersedes", "ADR", "a decision that this one replaces", default=[]),
     *_WRITES,
 )
@@ -401,8 +428,8 @@ def project_decide(args: Namespace, console: Console) -> None:
 
 
 @takes(
-    arg("id", nargs="?", metavar="ADR", help="print this one in full"),
-    arg("--search", metavar="WORDS", help="list the most relevant ones"),
+    arg("id", nargs="?", metavar="ADR", help="id of the decision to print in full"),
+    arg("--search", metavar="WORDS", help="list the decisions most relevant to these words"),
     *_PROJECT,
 )
 def project_decisions(args: Namespace, console: Console) -> None:
@@ -455,7 +482,10 @@ def project_doctor(args: Namespace, console: Console) -> None:
     console.exit_code = 2 if any(each.state == "failure" for each in findings) else 0
 
 
-@takes(arg("version", type=version, metavar="vN", help="of the project's thread"), *_WRITES)
+@takes(
+    arg("version", type=version, metavar="vN", help="version of the project's thread to restore"),
+    *_WRITES,
+)
 def project_restore(args: Namespace, console: Console) -> None:
     """Write the files as in a version of the project's thread, after a backup.
 
@@ -471,11 +501,22 @@ def project_restore(args: Namespace, console: Console) -> None:
 
 @takes(
     arg("title", metavar="TITLE"),
-    arg("--priority", choices=PRIORITIES, default="medium", help="(medium)"),
+    arg(
+        "--priority",
+        choices=PRIORITIES,
+        default="medium",
+        help="priority of the todo (default: medium)",
+    ),
     arg("--description", default=""),
     arg("--category", default=""),
     _repeated("--tag", "TAG", "a tag", dest="tags", default=[]),
-    arg("--due", dest="due_date", default="", metavar="DATE", help="such as 2026-05-01"),
+    arg(
+        "--due",
+        dest="due_date",
+        default="",
+        metavar="DATE",
+        help="due date, for example 2026-05-01",
+    ),
     arg("--assignee", default="", help="person or agent to do it"),
     arg("--notes", default=""),
     _repeated("--blocked-by", "TODO", "a todo that it waits for", default=[]),
@@ -520,7 +561,7 @@ def project_todo_block(args: Namespace, console: Console) -> None:
     _show_todo(project, console, project.todos.block(args.id, args.note, args.on))
 
 
-@takes(*_ONE_TODO, arg("--start", action="store_true", help="also start it"))
+@takes(*_ONE_TODO, arg("--start", action="store_true", help="also start the todo"))
 def project_todo_unblock(args: Namespace, console: Console) -> None:
     """Unblock a todo; it then waits for no other."""
     project = _open(args, console)
@@ -535,9 +576,9 @@ def project_todo_cancel(args: Namespace, console: Console) -> None:
 
 
 @takes(
-    arg("--status", choices=STATUSES, help="only todos with this status"),
-    arg("--all", action="store_true", help="also completed and cancelled ones"),
-    arg("--archived", action="store_true", help="only archived ones"),
+    arg("--status", choices=STATUSES, help="list only todos with this status"),
+    arg("--all", action="store_true", help="also list completed and cancelled todos"),
+    arg("--archived", action="store_true", help="list only archived todos"),
     *_PROJECT,
 )
 def project_todo_list(args: Namespace, console: Console) -> None:
@@ -589,7 +630,13 @@ def project_task_give(args: Namespace, console: Console) -> None:
 
 
 @takes(
-    arg("id", nargs="?", default="", metavar="TASK", help="else the oldest one"),
+    arg(
+        "id",
+        nargs="?",
+        default="",
+        metavar="TASK",
+        help="id of the task (default: the oldest open task)",
+    ),
     *_WRITES,
 )
 def project_task_take(args: Namespace, console: Console) -> None:
@@ -600,8 +647,13 @@ def project_task_take(args: Namespace, console: Console) -> None:
 
 @takes(
     arg("result", metavar="RESULT", help="the result, or the reason of a failure"),
-    arg("--id", default="", metavar="TASK", help="default: the task you have taken"),
-    arg("--failed", action="store_true", help="the task failed"),
+    arg(
+        "--id",
+        default="",
+        metavar="TASK",
+        help="id of the task (default: the task that you have taken)",
+    ),
+    arg("--failed", action="store_true", help="report that the task failed"),
     *_WRITES,
 )
 def project_task_return(args: Namespace, console: Console) -> None:
@@ -634,19 +686,24 @@ def _task_line(task: dict[str, Any]) -> str:
 
 
 @takes(
-    arg("--exec", default="", metavar="CMD", help="run for each todo, JSON on its stdin"),
+    arg(
+        "--exec",
+        default="",
+        metavar="CMD",
+        help="run CMD for each todo, with the todo as JSON on stdin",
+    ),
     arg(
         *("--limit",),
         type=int,
         default=HEARTBEAT_TODOS_MAX,
-        help=f"({HEARTBEAT_TODOS_MAX}, the maximum)",
+        help=f"number of todos (default and maximum: {HEARTBEAT_TODOS_MAX})",
     ),
     arg(
         *("--timeout",),
         type=seconds,
         default=HEARTBEAT_EXEC_S_DEFAULT,
         metavar="S",
-        help="for each",
+        help="time limit in seconds for each todo",
     ),
     *_PROJECT,
     arg("--by", default="heartbeat", help="name of the worker"),

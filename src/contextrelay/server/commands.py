@@ -41,8 +41,13 @@ _WORKERS = whole(
 
 
 _SERVES = (
-    arg("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)"),
-    arg("--port", type=port_number, default=PORT, help=f"port ({PORT}); 0 for any free port"),
+    arg("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)"),
+    arg(
+        "--port",
+        type=port_number,
+        default=PORT,
+        help=f"port to listen on (default: {PORT}); 0 for any free port",
+    ),
     arg(
         "--public-url",
         default="",
@@ -54,7 +59,7 @@ _SERVES = (
         action="append",
         default=[],
         metavar="HOST",
-        help="another host name to accept in requests",
+        help="another host name to accept in requests; may be repeated",
     ),
     arg(
         "--blobs",
@@ -64,7 +69,9 @@ _SERVES = (
             "per store"
         ),
     ),
-    arg("--workers", type=_WORKERS, default=1, metavar="N", help="number of processes (1)"),
+    arg(
+        "--workers", type=_WORKERS, default=1, metavar="N", help="number of processes (default: 1)"
+    ),
     arg("--require-token", action="store_true", help="require a key on this machine too"),
     arg(
         "--token",
@@ -76,13 +83,13 @@ _SERVES = (
         action="append",
         default=[],
         metavar="URL",
-        help="an identity provider whose tokens are accepted (RFC 9728)",
+        help="URL of an identity provider whose tokens are accepted (RFC 9728)",
     ),
     arg(
         "--token-verifier",
         default="",
         metavar="MODULE:FUNCTION",
-        help="function that verifies tokens other than keys of the store",
+        help="function MODULE:FUNCTION that verifies tokens other than relay keys",
     ),
     arg(
         "--agent",

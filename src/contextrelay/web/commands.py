@@ -24,7 +24,7 @@ _CODE_BYTES = 24
 
 
 @takes(
-    arg("--port", type=port_number, default=0, help="the port (default: any free port)"),
+    arg("--port", type=port_number, default=0, help="port to listen on (default: any free port)"),
     arg("--no-open", action="store_true", help="print the address without opening a browser"),
 )
 def ui(args: Namespace, console: Console) -> None:

@@ -23,9 +23,9 @@ from contextrelay.model.reports import Listing
         type=ttl,
         default=None,
         metavar="TIME",
-        help="90s, 30m, 24h or 7d (default: no expiry)",
+        help="time until expiry: 90s, 30m, 24h or 7d (default: no expiry)",
     ),
-    thread_option("attach it to a thread (default: RELAY_THREAD)"),
+    thread_option("attach the artifact to a thread (default: RELAY_THREAD)"),
 )
 def artifact_put(args: Namespace, console: Console) -> None:
     """Store a file or stdin without expiry, and print its ref."""
@@ -39,8 +39,8 @@ def artifact_put(args: Namespace, console: Console) -> None:
 
 @takes(
     arg("ref", metavar="REF"),
-    arg("--out", "-o", metavar="FILE", help="write to a file, atomically"),
-    thread_option("only if the thread holds it"),
+    arg("--out", "-o", metavar="FILE", help="write the content to FILE, atomically"),
+    thread_option("fail if this thread does not hold the artifact"),
 )
 def artifact_get(args: Namespace, console: Console) -> None:
     """Print or save the content of an artifact, exactly as stored."""
@@ -56,7 +56,7 @@ def _in_thread(chosen: thread_argument.Chosen, ref: str) -> str:
     artifacts = chosen.thread.artifacts(LIST_ITEMS_MAX)
     if any(artifact.ref == ref for artifact in artifacts):
         return ref
-    # A listing is bounded; the artifact itself records its thread.
+    # A listing has a maximum length, so ask the artifact itself for its thread.
     if chosen.thread.relay.peek(ref, shown_chars=0).thread == chosen.thread.id:
         return ref
     raise NotFound(
@@ -66,13 +66,21 @@ def _in_thread(chosen: thread_argument.Chosen, ref: str) -> str:
 
 @takes(
     *PAGE,
-    thread_option("only artifacts of a thread"),
-    arg("--name", metavar="TEXT", help="only names that contain TEXT"),
-    arg("--type", choices=TYPES, metavar="TYPE", help=f"only one type: {', '.join(TYPES)}"),
+    thread_option("list only the artifacts of this thread"),
+    arg("--name", metavar="TEXT", help="list only artifacts whose name contains TEXT"),
+    arg("--type", choices=TYPES, metavar="TYPE", help=f"list only one type: {', '.join(TYPES)}"),
     arg(
-        "--expiring", type=ttl, metavar="TIME", help="only what expires within TIME, soonest first"
+        "--expiring",
+        type=ttl,
+        metavar="TIME",
+        help="list only artifacts that expire within TIME, soonest first",
     ),
-    arg("--since", type=since, metavar="TIME", help="only what is newer: 24h, 7d, 2026-05-01"),
+    arg(
+        "--since",
+        type=since,
+        metavar="TIME",
+        help="list only newer artifacts: 24h, 7d or 2026-05-01",
+    ),
 )
 def artifact_list(args: Namespace, console: Console) -> None:
     """List artifacts, newest first."""
@@ -100,7 +108,9 @@ _NOTHING = ("no artifacts yet", "  next: relay push FILE")
 
 
 def _pages(relay: Relay, limit: int, after: str, wanted: dict[str, Any]) -> Listing:
-    """Return one page, merged from several pages if a filter leaves few matches in each."""
+    """Return one page of artifacts that match the filters, merged from several pages if a filter
+    leaves few matches in each.
+    """
     found: list[Artifact] = []
     while True:
         page = relay.list(limit - len(found), after, **wanted)
@@ -126,7 +136,7 @@ def artifact_show(args: Namespace, console: Console) -> None:
 
 @takes(arg("ref", metavar="REF"))
 def artifact_pin(args: Namespace, console: Console) -> None:
-    """Pin an artifact: it does not expire until it is unpinned or deleted."""
+    """Pin an artifact, so that the artifact does not expire until it is unpinned or deleted."""
     relay, ref = url_argument.resolved(console, args.ref)
     artifact = relay.pin(ref)
     console.answer(artifact, display.line(artifact), artifact.ref)
@@ -135,11 +145,15 @@ def artifact_pin(args: Namespace, console: Console) -> None:
 @takes(
     arg("ref", metavar="REF"),
     arg(
-        "--ttl", type=ttl, default=0, metavar="TIME", help="30m, 24h or 7d (default: as for a push)"
+        "--ttl",
+        type=ttl,
+        default=0,
+        metavar="TIME",
+        help="time until expiry: 30m, 24h or 7d (default: as for a push)",
     ),
 )
 def artifact_unpin(args: Namespace, console: Console) -> None:
-    """Unpin an artifact so that it can expire again."""
+    """Unpin an artifact, so that the artifact can expire again."""
     _refuse_never(args.ttl, "unpin")
     relay, ref = url_argument.resolved(console, args.ref)
     artifact = relay.unpin(ref, args.ttl or None)
@@ -148,10 +162,12 @@ def artifact_unpin(args: Namespace, console: Console) -> None:
 
 @takes(
     arg("ref", metavar="REF"),
-    arg("ttl", type=ttl, metavar="TIME", help="30m, 24h or 7d from now"),
+    arg("ttl", type=ttl, metavar="TIME", help="time from now until expiry: 30m, 24h or 7d"),
 )
 def artifact_extend(args: Namespace, console: Console) -> None:
-    """Set the expiry of an artifact, counted from now. A later expiry is kept."""
+    """Set when an artifact expires, as a time from now. If the artifact already expires later,
+    nothing changes.
+    """
     _refuse_never(args.ttl, "extend")
     relay, ref = url_argument.resolved(console, args.ref)
     artifact = relay.extend(ref, args.ttl)
@@ -161,7 +177,8 @@ def artifact_extend(args: Namespace, console: Console) -> None:
 def _refuse_never(ttl_s: object, command: str) -> None:
     if ttl_s is None:
         raise Invalid(
-            f"{command} needs a finite time", "to keep it permanently: relay artifact pin REF"
+            f"{command} needs a time limit, for example 7d",
+            "to keep it permanently: relay artifact pin REF",
         )
 
 
@@ -169,7 +186,8 @@ def _refuse_never(ttl_s: object, command: str) -> None:
 def artifact_rm(args: Namespace, console: Console) -> None:
     """Delete artifacts.
 
-    Tombstones remain for 30 days; a body is freed with its last ref.
+    A record of each deletion (a tombstone) remains for 30 days. A body is deleted together with its
+    last ref.
     """
     relays = [console.relay_of(text) for text in args.refs]
     found = [

@@ -18,7 +18,7 @@ _CHANNELS = (
         type=seconds,
         default=float(BRIDGE_S_DEFAULT),
         metavar="SECONDS",
-        help=f"time limit of a task ({BRIDGE_S_DEFAULT})",
+        help=f"time limit of a task in seconds (default: {BRIDGE_S_DEFAULT})",
     ),
 )
 
@@ -29,11 +29,21 @@ _CHANNELS = (
         arg(
             "--exec",
             metavar="CMD",
-            help="a command that reads the task on stdin and prints the answer",
+            help="run CMD for each task; CMD reads the task on stdin and prints the answer",
         ),
-        arg("--tmux", metavar="SESSION", help="the tmux session of an agent (default: vibe)"),
+        arg(
+            "--tmux",
+            metavar="SESSION",
+            help="send the tasks to the agent in this tmux session (default: vibe)",
+        ),
     ),
-    arg("--window", type=int, default=0, metavar="N", help="the window of that session (0)"),
+    arg(
+        "--window",
+        type=int,
+        default=0,
+        metavar="N",
+        help="number of the window in the tmux session (default: 0)",
+    ),
 )
 def bridge_start(args: Namespace, console: Console) -> None:
     """Run an agent on each task sent to a channel, until interrupted."""
@@ -53,11 +63,13 @@ def bridge_start(args: Namespace, console: Console) -> None:
 
 @takes(
     *_CHANNELS,
-    arg("task", nargs="+", metavar="TASK", help="the task"),
+    arg("task", nargs="+", metavar="TASK", help="text of the task"),
     arg("--wait", action="store_true", help="wait for the answer and print it"),
 )
 def bridge_send(args: Namespace, console: Console) -> None:
-    """Send a task to the agent behind a bridge, and print the URL of the task, or the answer."""
+    """Send a task to the agent behind a bridge. Print the URL of the task or, with --wait, the
+    answer.
+    """
     task = " ".join(args.task)
     with ContextRelay(console.address) as hub:
         bridge = AgentBridge(hub, args.task_channel, args.done_channel)

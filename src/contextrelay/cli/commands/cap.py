@@ -37,7 +37,7 @@ def _about(capability: Capability) -> list[str]:
 
 
 def _takes(schema: dict[str, Any]) -> str:
-    """Return the names of the arguments, the optional ones in brackets."""
+    """Return the names of the arguments in a JSON Schema. Optional arguments are in brackets."""
     properties, required = schema.get("properties", {}), schema.get("required", ())
     names = [each if each in required else f"[{each}]" for each in properties]
     if schema.get("additionalProperties", True):
@@ -48,25 +48,25 @@ def _takes(schema: dict[str, Any]) -> str:
 @takes(
     arg("name", metavar="NAME"),
     one_of(
-        arg("--json", dest="document", metavar="ARGS", help="the arguments as JSON"),
+        arg("--json", dest="document", metavar="ARGS", help="all arguments, as one JSON object"),
         arg(
             "--arg",
             dest="pairs",
             action="append",
             type=pair,
             metavar="K=V",
-            help="one argument; V is JSON or text",
+            help="one argument; V is JSON or plain text; may be repeated",
         ),
     ),
     thread_option("attach the result to a thread (default: RELAY_THREAD, or none)"),
-    arg("--fresh", action="store_true", help="run it even if a result is cached"),
-    by("the invoker"),
+    arg("--fresh", action="store_true", help="run the capability even if a result is cached"),
+    by("name of the invoker (default: RELAY_AGENT, or you)"),
 )
 def cap_invoke(args: Namespace, console: Console) -> None:
-    """Run a capability, or return its cached result; the whole result is stored as an artifact.
+    """Run a capability, or return its cached result. The whole result is stored as an artifact.
 
-    In a thread each invocation counts as a hop, even if it is cached. For JSON output, use
-    relay --json cap invoke.
+    In a thread, each invocation counts as a hop, even if the result was cached. For JSON output,
+    use relay --json cap invoke.
     """
     chosen = thread_argument.thread_if_named(console, args, with_variable=True)
     thread = None if chosen is None else chosen.thread.id
@@ -101,16 +101,16 @@ def _args(args: Namespace) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """Parse a value as JSON; return it as text if it is not valid JSON."""
+    """Parse a value as JSON, or return the text unchanged if it is not valid JSON."""
     try:
         return read_json(text, "--arg", ARGS_BYTES_MAX)
     except Invalid:
         return text
 
 
-@takes(arg("name", nargs="?", metavar="NAME", help="only the results of one capability"))
+@takes(arg("name", nargs="?", metavar="NAME", help="delete only the results of this capability"))
 def cap_purge(args: Namespace, console: Console) -> None:
-    """Delete cached results; their artifacts keep their expiry."""
+    """Delete cached results. Artifacts that hold the results keep their expiry."""
     purged = console.relay.purge_cache(args.name)
     results = display.count(purged.entries, "cached result")
     console.answer(purged, f"deleted {results}", str(purged.entries))

@@ -1,8 +1,9 @@
 """subscribe, publish, channels, wait: send and receive signals.
 
-Rule: each signal is one line of output. A message never becomes part of a command line: a command
-gets it on stdin and in its environment. Nothing is skipped silently: a lost server or a gap is
-reported on stderr, and reading continues after the last signal that was handled.
+Rule: each signal is printed as one line. A message never becomes part of a command line: CMD gets
+the message on stdin and in environment variables. No signal is skipped silently: if the server is
+lost or signals are missing, this is reported on stderr, and reading continues after the last
+signal that was handled.
 """
 
 from __future__ import annotations
@@ -46,7 +47,10 @@ _SEQ = whole(0, NUMBER_MAX, "is not a valid seq: use a number, or 0 for all stor
 _LISTEN = (
     arg("channel", metavar="CHANNEL"),
     arg(
-        "--since", type=_SEQ, metavar="SEQ", help="start after this seq (default: new signals only)"
+        "--since",
+        type=_SEQ,
+        metavar="SEQ",
+        help="start after the signal with this number (default: only new signals)",
     ),
 )
 
@@ -56,11 +60,11 @@ _LISTEN = (
 
 @takes(
     arg("channel", metavar="CHANNEL"),
-    arg("message", metavar="MESSAGE", help="the text; - for stdin"),
-    by("the sender"),
+    arg("message", metavar="MESSAGE", help="text of the message; - reads it from stdin"),
+    by("name of the sender (default: RELAY_AGENT, or you)"),
 )
 def publish(args: Namespace, console: Console) -> None:
-    """Send a message to a channel and print its seq."""
+    """Send a message to a channel and print the sequence number of the signal."""
     message = _from_stdin() if args.message == "-" else args.message
     signal = console.relay.publish(args.channel, message, args.by)
     sent = f"{signal.seq}  {display.size(len(message.encode()))} to {display.clean(args.channel)}"
@@ -89,25 +93,36 @@ def _from_stdin() -> str:
 @takes(
     *_LISTEN,
     one_of(
-        arg("--pull", action="store_true", help="print the content of each push, not its URL"),
-        arg("--exec", metavar="CMD", help="run a command for each signal, with the body on stdin"),
+        arg(
+            "--pull", action="store_true", help="print the content of each push instead of the URL"
+        ),
+        arg(
+            "--exec",
+            metavar="CMD",
+            help="run a command for each signal, with the pushed content on stdin",
+        ),
     ),
     arg("--once", action="store_true", help="stop after the first signal"),
-    arg("--timeout", type=seconds, metavar="S", help="stop after this time without a signal"),
+    arg(
+        "--timeout",
+        type=seconds,
+        metavar="S",
+        help="stop after this number of seconds without a signal",
+    ),
 )
 def subscribe(args: Namespace, console: Console) -> None:
     """Print the signals of a channel, one per line, until Ctrl-C.
 
-    Piped, a line is the URL of a push, or a message: as text if it is one line of text, otherwise
-    as JSON. With --json, each line is an object {"seq", "ts", "from", "url" or "message"}; --pull
-    adds the body as "data", or as "base64" if it is not text.
+    In a pipe, a line is the URL of a push, or a message: a message of one line is printed as text,
+    any other message as JSON. With --json, each line is an object {"seq", "ts", "from", "url" or
+    "message"}; --pull adds the body as "data", or as "base64" if the body is not text.
 
     With --exec, a shell runs CMD for each signal, with the body of a push on stdin and RELAY_URL,
     RELAY_REF, RELAY_CHANNEL, RELAY_SEQ, RELAY_FROM and RELAY_MESSAGE in its environment. If CMD
     fails, the failure is reported and the next signal is awaited.
 
     If the server is lost, requests are retried after 1, 2, 4 ... 60 seconds, and no signal is
-    missed. With --once: exit 3 if nothing came within --timeout, 1 if CMD failed.
+    missed. With --once, the exit code is 3 if no signal came within --timeout, and 1 if CMD failed.
     """
     for signal in _follow(console, args.channel, args.since, args.timeout):
         try:
@@ -152,14 +167,14 @@ def _print(console: Console, signal: Signal) -> None:
 
 
 def _text_of(message: object) -> str:
-    """Return a message as one line."""
+    """Return a message as one line of text: JSON, unless the message is a one-line string."""
     if isinstance(message, str) and message.isprintable():
         return message
     return encode(message).decode()
 
 
 def _body(console: Console, ref: str) -> IO[bytes]:
-    """Return the body of a push, read completely before it is used."""
+    """Return the body of a push as an open file. The body is read completely before it is used."""
 
     def fetch() -> IO[bytes]:
         body = SpooledTemporaryFile(HELD_BODY_BYTES_MAX)  # noqa: SIM115
@@ -200,7 +215,10 @@ def _as_json(body: bytes) -> dict[str, object]:
 def _follow(
     console: Console, channel: str, since: int | None, timeout_s: float | None
 ) -> Iterator[Signal]:
-    """Yield signals after a seq (None: new ones only), until the timeout passes without one."""
+    """Yield the signals after a sequence number, or only new signals if it is None.
+
+    The iterator ends when no signal came for `timeout_s` seconds.
+    """
     place = since
     if place is None:
         place = _until_available(console, lambda: console.relay.signals(channel).head)
@@ -223,7 +241,7 @@ def _follow(
 def _next_page(
     console: Console, channel: str, place: int, deadline_s: float | None
 ) -> SignalPage | None:
-    """Return the next signals, or None after the deadline."""
+    """Return the next page of signals, or None if the deadline passed."""
 
     def wait() -> SignalPage:
         left_s = None if deadline_s is None else max(0.0, deadline_s - time.monotonic())
@@ -240,7 +258,7 @@ def _next_page(
 def _until_available(
     console: Console, act: Callable[[], Result], deadline_s: float | None = None
 ) -> Result:
-    """Retry a read-only call until the relay answers.
+    """Retry a read-only call until the relay answers, and return the result.
 
     Raises:
         Unavailable: the deadline passed first.
@@ -285,7 +303,7 @@ def _run(args: Namespace, console: Console, signal: Signal) -> None:
 
 
 def _ended(command: str, env: dict[str, str], stdin: IO[bytes] | int) -> int:
-    """Run a command and return its exit code."""
+    """Run a shell command and return its exit code."""
     try:
         return subprocess.run(command, shell=True, env=env, stdin=stdin, check=False).returncode
     except OSError as error:
@@ -302,7 +320,7 @@ def _environment(console: Console, channel: str, signal: Signal) -> dict[str, st
         env["RELAY_MESSAGE"] = signal.message
     else:
         env["RELAY_MESSAGE"] = encode(signal.message).decode()
-    # An environment variable cannot hold a zero byte.
+    # An environment variable cannot contain a zero byte.
     return {name: value.replace("\0", "\\0") for name, value in env.items()}
 
 
@@ -316,13 +334,13 @@ def _environment(console: Console, channel: str, signal: Signal) -> dict[str, st
         type=seconds,
         default=float(WAIT_S_DEFAULT),
         metavar="S",
-        help=f"time limit ({WAIT_S_DEFAULT})",
+        help=f"time limit in seconds (default: {WAIT_S_DEFAULT})",
     ),
 )
 def wait(args: Namespace, console: Console) -> None:
-    """Wait once for signals and print them as subscribe does; exit 3 if none came.
+    """Wait once for signals and print them as `relay subscribe` does; exit 3 if none came.
 
-    With --json: {"signals", "head", "gap"}; pass HEAD to --since to read on.
+    With --json, print {"signals", "head", "gap"}. Pass HEAD to --since to wait for later signals.
     """
     page = console.relay.wait(args.channel, args.since, args.timeout)
     if console.is_json:
@@ -340,7 +358,9 @@ def wait(args: Namespace, console: Console) -> None:
 
 @takes(*PAGE)
 def channels(args: Namespace, console: Console) -> None:
-    """List channels by name, with the number of signals ever sent and the time of the last one."""
+    """List channels by name, each with the number of signals sent so far and the time of the last
+    one.
+    """
     listing = console.relay.channels(args.limit, args.after)
     names = [display.clean(each.name) for each in listing.channels]
     width = max(map(len, names), default=0)

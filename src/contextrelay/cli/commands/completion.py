@@ -1,7 +1,7 @@
 """completion: shell scripts that call `relay __complete` for the words that can come next.
 
-Rule: completion changes nothing and never fails. It creates no store, gives a server one second to
-answer, and offers an id in place of a name that a shell could read as code.
+Rule: completion changes nothing and never fails. It does not create a store, and waits at most one
+second for a server. If a shell could read a name as code, completion offers the id instead.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def completion(args: Namespace, console: Console) -> None:
 
 
 def candidates(words: list[str], console: Console) -> list[str]:
-    """Return the words that can complete the last word, each with a tab and its description."""
+    """Return the words that can replace the last word, each followed by a tab and a description."""
     *before, current = words or [""]
     found = dict(_candidates(before, current, console))
     return [f"{word}\t{help}" for word, help in found.items() if word.startswith(current)]
@@ -109,7 +109,9 @@ def _candidates(before: list[str], current: str, console: Console) -> Iterator[t
 def _following(
     parser: Parser, words: list[str], current: str, console: Console
 ) -> Iterator[tuple[str, str]]:
-    """Yield the words that can follow: values of an option, options, or an argument."""
+    """Yield the words that can come next, each with its description: values of an option, options,
+    or arguments.
+    """
     options = {name: each for each in parser.declared for name in each.option_strings}
     places = [each for each in parser.declared if not each.option_strings]
     waiting: Action | None = None
@@ -129,7 +131,7 @@ def _following(
 
 
 def _values(action: Action, console: Console) -> Iterator[tuple[str, str]]:
-    """Yield the known values of an argument."""
+    """Yield the known values of an argument, each with its description."""
     if action.choices is not None:
         yield from ((str(choice), "") for choice in action.choices)
         return

@@ -108,9 +108,11 @@ def config_path(args: Namespace, console: Console) -> None:
 
 
 def _path(console: Console) -> Path:
-    """Return the path of the settings without opening the store, which bad settings prevent."""
+    """Return the path of config.json without opening the store, because invalid settings prevent
+    opening.
+    """
     engine = open_engine(
-        console.own_address("settings are a file of the store") or default_address()
+        console.own_address("settings are stored in the folder of a store") or default_address()
     )
     engine.close()
     if engine.home is None:

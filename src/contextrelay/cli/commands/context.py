@@ -17,12 +17,14 @@ from contextrelay.packing.candidates import BLOCK_METADATA
 
 
 @takes(
-    arg("text", nargs="?", metavar="TEXT", help="the text of the block; - or none for stdin"),
+    arg("text", nargs="?", metavar="TEXT", help="text of the block; - or no TEXT reads stdin"),
     thread_option(),
     arg("--type", choices=[each.lower() for each in BLOCK_TYPES], default="memory"),
-    arg("--group", help="its conversation; helps to find neighbouring blocks"),
-    arg("--relevance", type=float, default=1.0, help="relevance without a query (1.0)"),
-    by("the author"),
+    arg("--group", help="name of the conversation that the block belongs to"),
+    arg(
+        "--relevance", type=float, default=1.0, help="relevance if there is no query (default: 1.0)"
+    ),
+    by("name of the author (default: RELAY_AGENT, or you)"),
 )
 def context_add(args: Namespace, console: Console) -> None:
     """Add a block to the context of a thread and print its ref."""
@@ -32,7 +34,7 @@ def context_add(args: Namespace, console: Console) -> None:
     fields: dict[str, Any] = {"type": args.type.upper(), "relevance_score": args.relevance}
     if args.group is not None:
         fields["group"] = args.group
-    # Validates the fields before anything is stored.
+    # Constructing a block validates the fields before anything is stored.
     Block("x", "", fields["type"], args.relevance)
     artifact = chosen.thread.put(body, metadata={BLOCK_METADATA: fields}, created_by=args.by)
     tokens = count_tokens(body.decode(errors="replace"))
@@ -42,12 +44,23 @@ def context_add(args: Namespace, console: Console) -> None:
 _WINDOW = (
     thread_option(),
     budget(BUDGET_TOKENS_DEFAULT, "token budget"),
-    arg("--pin", action="append", default=[], metavar="ID", help="a block that must be included"),
+    arg(
+        "--pin",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="id of a block to include in any case; may be repeated",
+    ),
 )
 
 
 @takes(
-    arg("query", nargs="*", metavar="QUERY", help="the task or question"),
+    arg(
+        "query",
+        nargs="*",
+        metavar="QUERY",
+        help="the task or question that the blocks must be relevant to",
+    ),
     *_WINDOW,
     arg("--why", action="store_true", help="print why each block was included or left out"),
     arg(
@@ -55,12 +68,14 @@ _WINDOW = (
         type=int,
         default=0,
         metavar="TOKENS",
-        help="tokens of the prompt before the package",
+        help="number of prompt tokens before the package",
     ),
-    arg("--calls", type=int, default=0, help="number of model calls so far"),
+    arg("--calls", type=int, default=0, help="number of model calls made in the thread so far"),
 )
 def context_pack(args: Namespace, console: Console) -> None:
-    """Pack the most relevant blocks of a thread into a budget, and print them for a model."""
+    """Select the most relevant blocks of a thread that fit a token budget, and print them for a
+    model.
+    """
     chosen = thread_argument.choose_thread(console, args)
     package = chosen.thread.pack(
         " ".join(args.query),
@@ -80,9 +95,17 @@ def context_pack(args: Namespace, console: Console) -> None:
     )
 
 
-@takes(arg("query", nargs="+", metavar="QUERY", help="the task or question"), thread_option())
+@takes(
+    arg(
+        "query",
+        nargs="+",
+        metavar="QUERY",
+        help="the task or question that the blocks must be relevant to",
+    ),
+    thread_option(),
+)
 def context_score(args: Namespace, console: Console) -> None:
-    """Score each block of a thread against a query, best first."""
+    """Score each block of a thread against a query, and list the blocks, best first."""
     chosen = thread_argument.choose_thread(console, args)
     package = chosen.thread.pack(" ".join(args.query), BUDGET_TOKENS_MAX)
     ranked = sorted(package.reasons.items(), key=lambda each: each[1].rank or 10**9)
@@ -95,7 +118,7 @@ def context_score(args: Namespace, console: Console) -> None:
 
 @takes(thread_option())
 def context_show(args: Namespace, console: Console) -> None:
-    """List the blocks of a thread with their tokens."""
+    """List the blocks of a thread with their token counts."""
     chosen = thread_argument.choose_thread(console, args)
     package = chosen.thread.pack("", BUDGET_TOKENS_MAX)
     every = (*package.blocks, *package.dropped)
@@ -109,14 +132,21 @@ def context_show(args: Namespace, console: Console) -> None:
 
 
 @takes(
-    arg("query", nargs="*", metavar="QUERY", help="the task or question"),
+    arg(
+        "query",
+        nargs="*",
+        metavar="QUERY",
+        help="the task or question that the blocks must be relevant to",
+    ),
     *_WINDOW,
-    by("the author"),
+    by("name of the author (default: RELAY_AGENT, or you)"),
 )
 def context_prune(args: Namespace, console: Console) -> None:
-    """Remove the least relevant blocks from a context that is over 90 % full, down to 80 %.
+    """Remove the least relevant blocks from a context that is over 90 % full, until it is 80 %
+    full.
 
-    The blocks stay available by their refs; the state records which ones were removed, and why.
+    Removed blocks can still be read by their refs. The state records which blocks were removed, and
+    why.
     """
     chosen = thread_argument.choose_thread(console, args)
     reply = chosen.thread.prune(" ".join(args.query), args.budget, tuple(args.pin), args.by)
@@ -131,13 +161,18 @@ def context_prune(args: Namespace, console: Console) -> None:
 
 
 @takes(
-    arg("query", nargs="*", metavar="QUERY", help="the task or question"),
+    arg(
+        "query",
+        nargs="*",
+        metavar="QUERY",
+        help="the task or question that the blocks must be relevant to",
+    ),
     *_WINDOW,
     arg("--format", choices=("json", "protobuf"), default="json"),
-    arg("-o", "--out", metavar="FILE", help="write to a file instead of stdout"),
+    arg("-o", "--out", metavar="FILE", help="write the package to FILE instead of stdout"),
 )
 def context_export(args: Namespace, console: Console) -> None:
-    """Pack a thread and write the package as JSON or protobuf, for other programs."""
+    """Pack the blocks of a thread, and write the package as JSON or protobuf for other programs."""
     from contextrelay.context.codec import session_of, to_json, to_protobuf
 
     chosen = thread_argument.choose_thread(console, args)
@@ -155,9 +190,9 @@ def context_export(args: Namespace, console: Console) -> None:
 
 
 @takes(
-    arg("file", metavar="FILE", help="a package, as JSON or protobuf"),
+    arg("file", metavar="FILE", help="file with a package, as JSON or protobuf"),
     thread_option(),
-    by("the author of its blocks"),
+    by("name of the author of the blocks"),
 )
 def context_import(args: Namespace, console: Console) -> None:
     """Add the blocks of a package to the context of a thread, and print their refs."""

@@ -27,7 +27,7 @@ from contextrelay.verbs import CheckLedger, ReadSearchIndex, TryBlob
 
 SCRIPTS = ("relay", "contextrelay")
 LOW_SPACE_BYTES = 25 * RESERVE_BYTES
-# A store up to this size can be verified within about a second.
+# A store of at most this size can be verified within about a second.
 VERIFIED_BYTES_MAX = 64 * MIB
 VERIFIED_ARTIFACTS_MAX = 5_000
 MARKS = {"ok": "✔", "hint": "–", "failure": "✗"}
@@ -58,7 +58,7 @@ def doctor(args: Namespace, console: Console) -> None:
 
 
 class CheckedRelay(Protocol):
-    """A relay to check, with its address."""
+    """A relay that `run_checks` checks, and the address of the relay."""
 
     @property
     def relay(self) -> Relay: ...
@@ -72,7 +72,7 @@ def run_checks(console: CheckedRelay) -> list[Finding]:
     here = (_integrity, _content, _bodies, _search, _speed, _space)
     for look in (_store, *here, _commands, _installation, _others):
         if look in here and findings[0].state == "failure":
-            # The store could not be opened, so these checks would fail for the same reason.
+            # If the store could not be opened, the remaining checks would fail for the same reason.
             continue
         try:
             findings += look(console)
@@ -114,7 +114,7 @@ def _integrity(console: CheckedRelay) -> Iterator[Finding]:
 
 
 def _content(console: CheckedRelay) -> Iterator[Finding]:
-    """Verify the content of a store that is small enough."""
+    """Yield the findings of verifying all content, if the store is small enough."""
     if is_server(console.address):
         return
     store = console.relay.survey()
@@ -122,7 +122,8 @@ def _content(console: CheckedRelay) -> Iterator[Finding]:
         yield Finding("content", "hint", "not checked: the store is large", "relay verify")
         return
     report = console.relay.verify()
-    # Problems of the ledger come first; they are reported under "integrity".
+    # Problems of the ledger come first in the report. They are shown under "integrity", so skip
+    # them here.
     damaged = report.problems[len(console.relay.transport.stores.ledger.check()) :]
     for problem in damaged:
         text = f"{problem.ref}: {problem.what}" if problem.ref else problem.what
@@ -134,7 +135,7 @@ def _content(console: CheckedRelay) -> Iterator[Finding]:
 
 
 def _bodies(console: CheckedRelay) -> Iterator[Finding]:
-    """Check that a large body can be written, read and deleted."""
+    """Yield the finding of writing, reading and deleting a large body."""
     if is_server(console.address) or console.relay.transport.stores.engine.is_read_only:
         return
     start = time.perf_counter()
@@ -149,7 +150,7 @@ def _bodies(console: CheckedRelay) -> Iterator[Finding]:
 
 
 def _search(console: CheckedRelay) -> Iterator[Finding]:
-    """Check that the search index is up to date, if there is one."""
+    """Yield a finding about whether the search index is up to date, if there is an index."""
     if is_server(console.address):
         return
     state = console.relay.transport.ask(ReadSearchIndex())
@@ -195,7 +196,7 @@ def _space(console: CheckedRelay) -> Iterator[Finding]:
 
 
 def _commands(console: CheckedRelay) -> Iterator[Finding]:
-    """Check that the relay on the PATH is the one that is running."""
+    """Yield findings about whether the `relay` on the PATH is the program that is running."""
     folder = Path(sysconfig.get_path("scripts"))
     if Path(sys.argv[0]).name in SCRIPTS:
         folder = Path(sys.argv[0]).resolve().parent
@@ -223,7 +224,9 @@ def _installation(console: CheckedRelay) -> Iterator[Finding]:
 
 
 def _others(console: CheckedRelay) -> Iterator[Finding]:
-    """Check for other packages of the same name, such as the published 0.2.0."""
+    """Yield findings about other packages named contextrelay, such as the published version
+    0.2.0.
+    """
     running = Path(contextrelay.__file__).resolve().parent
     for folder in dict.fromkeys(sys.path):
         package, module = Path(folder, "contextrelay"), Path(folder, "contextrelay.py")
@@ -246,6 +249,8 @@ def _others(console: CheckedRelay) -> Iterator[Finding]:
 
 
 def _version_in(folder: Path) -> str:
-    """Return the version from the installation metadata of a folder, in parentheses, or ""."""
+    """Return the version in the package metadata of a folder, as " (VERSION)", or "" if there is
+    none.
+    """
     found = list(metadata.distributions(name="contextrelay", path=[str(folder)]))
     return f" ({found[0].version})" if found else ""

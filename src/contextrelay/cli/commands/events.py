@@ -17,9 +17,15 @@ _LAST_SHOWN = 10
 
 @takes(
     *thread_arguments(),
-    arg("--after", type=int, default=0, metavar="SEQ", help="only events after this seq"),
-    arg("--limit", type=int, help="maximum number of events"),
-    arg("--jsonl", action="store_true", help="print all of them, one JSON object per line"),
+    arg(
+        "--after",
+        type=int,
+        default=0,
+        metavar="SEQ",
+        help="list only events after the event with this number",
+    ),
+    arg("--limit", type=int, help="maximum number of events to list"),
+    arg("--jsonl", action="store_true", help="print all events, one JSON object per line"),
 )
 def events(args: Namespace, console: Console) -> None:
     """List the events of a thread, oldest first."""
@@ -37,7 +43,9 @@ def events(args: Namespace, console: Console) -> None:
 
 
 def _pages(chosen: thread_argument.Chosen, after: int, limit: int | None) -> Iterator[Numbered]:
-    """Yield the pages of events after a seq, up to the newest event at the time of the call."""
+    """Yield pages of events after a sequence number, up to the newest event at the time of the
+    call.
+    """
     left = chosen.view.events if limit is None else limit
     while left > 0 and (page := chosen.thread.events(after, min(left, LIST_ITEMS_MAX))):
         yield from page
@@ -61,15 +69,21 @@ def line(numbered: Numbered) -> str:
         "--after",
         type=int,
         metavar="SEQ",
-        help="start after this seq (default: the last 10 events)",
+        help="start after the event with this number (default: the last 10 events)",
     ),
     arg("--once", action="store_true", help="stop after the first new event"),
-    arg("--timeout", type=seconds, metavar="S", help="stop after this time without an event"),
+    arg(
+        "--timeout",
+        type=seconds,
+        metavar="S",
+        help="stop after this number of seconds without an event",
+    ),
 )
 def tail(args: Namespace, console: Console) -> None:
-    """Print the events of a thread as they happen, in any process, until Ctrl-C.
+    """Print the events of a thread, from any process, as they happen, until Ctrl-C.
 
-    With --json: one JSON object per line. With --once: exit 1 if none came within --timeout.
+    With --json, each event is one JSON object per line. With --once, the exit code is 1 if no event
+    came within --timeout.
     """
     chosen = thread_argument.choose_thread(console, args)
     newest = chosen.view.events
@@ -84,15 +98,19 @@ def tail(args: Namespace, console: Console) -> None:
             if args.once:
                 return
     except KeyboardInterrupt:
-        return  # The stream was closed normally.
+        return  # The server closed the stream normally.
     if args.once:
         console.note(f"no event within {args.timeout:g} s")
         console.exit_code = 1
 
 
-@takes(arg("label", metavar="LABEL"), thread_option(), by("the author"))
+@takes(
+    arg("label", metavar="LABEL"),
+    thread_option(),
+    by("name of the author (default: RELAY_AGENT, or you)"),
+)
 def checkpoint(args: Namespace, console: Console) -> None:
-    """Label the current version; `relay state log` shows the label."""
+    """Label the current version of a thread; `relay state log` shows the label."""
     chosen = thread_argument.choose_thread(console, args)
     made = chosen.thread.checkpoint(args.label, args.by)
     version = f"v{made.event.detail['version']}"

@@ -18,10 +18,12 @@ _NAME_CHARS = 60
 
 @takes(
     *thread_arguments(),
-    arg("-o", "--out", metavar="FILE", help="the zip file (default: NAME-ID.relay.zip)"),
+    arg("-o", "--out", metavar="FILE", help="name of the zip file (default: NAME-ID.relay.zip)"),
 )
 def export(args: Namespace, console: Console) -> None:
-    """Export a thread to a zip file: its history, its events and the bodies of its artifacts."""
+    """Export a thread to a zip file that contains its history, its events and the bodies of its
+    artifacts.
+    """
     chosen = thread_argument.choose_thread(console, args)
     stream = chosen.thread.ask(ExportThread(chosen.thread.id))
     if args.out == "-":
@@ -44,9 +46,9 @@ def _file_name(chosen: Chosen) -> str:
 
 
 @takes(
-    arg("file", metavar="FILE", help="an exported zip file; - for stdin"),
-    arg("--name", help="name of the new thread (default: its old name)"),
-    by("the author"),
+    arg("file", metavar="FILE", help="zip file from relay export; - reads it from stdin"),
+    arg("--name", help="name of the new thread (default: the name in the zip file)"),
+    by("name of the author (default: RELAY_AGENT, or you)"),
 )
 def import_(args: Namespace, console: Console) -> None:
     """Create a thread from an exported zip file and print its id."""

@@ -1,7 +1,7 @@
 """get, grep and diff: read a part of a ref, search in refs, and compare two refs.
 
-Rule: stdout carries the part that was asked for; stderr carries its cost, what was left out, and
-the command that reads on.
+Rule: stdout carries only the requested part. stderr carries its size in tokens, what was left
+out, and the command that prints the next part.
 """
 
 from __future__ import annotations
@@ -23,17 +23,31 @@ _WAYS = ("lines", "bytes", "tokens", "json_pointer", "json_path", "rows", "headi
 
 
 _MATCH = (
-    arg("--context", type=int, default=0, metavar="N", help="context lines around a match"),
-    arg("--ignore-case", action="store_true", help="ignore case"),
-    arg("--fixed", action="store_true", help="match plain text, not a regular expression"),
-    arg("--count", action="store_true", help="only count the matches"),
-    arg("--after-line", type=int, default=0, metavar="N", help="only matches after line N"),
+    arg(
+        "--context",
+        type=int,
+        default=0,
+        metavar="N",
+        help="number of lines to print around each match",
+    ),
+    arg(
+        "--ignore-case",
+        action="store_true",
+        help="ignore the difference between upper and lower case",
+    ),
+    arg(
+        "--fixed",
+        action="store_true",
+        help="treat the pattern as plain text, not as a regular expression",
+    ),
+    arg("--count", action="store_true", help="print the number of matches instead of the matches"),
+    arg("--after-line", type=int, default=0, metavar="N", help="print only matches after line N"),
     arg(
         "--matches-max",
         type=int,
         default=GREP_MATCHES_DEFAULT,
         metavar="N",
-        help="maximum number of matches",
+        help="maximum number of matches to print",
     ),
 )
 
@@ -43,7 +57,7 @@ _BUDGET = arg(
     "--max-tokens",
     type=int,
     metavar="N",
-    help=f"maximum size of the answer ({PIECE_TOKENS_DEFAULT:,})",
+    help=f"maximum size of the answer in tokens (default: {PIECE_TOKENS_DEFAULT:,})",
 )
 
 
@@ -54,30 +68,44 @@ def _tokens_max(args: Namespace) -> int:
 @takes(
     arg("ref", metavar="REF", help=url_argument.FROM_STDIN),
     one_of(
-        arg("--outline", action="store_true", help="its structure"),
-        arg("--digest", action="store_true", help="outline, errors, first and last lines"),
-        arg("--lines", metavar="A:B", help="lines A up to B (exclusive), from 1"),
-        arg("--bytes", metavar="A:B", help="bytes, from 0"),
-        arg("--tokens", metavar="A:B", help="tokens, from 0"),
+        arg("--outline", action="store_true", help="print the outline instead of the content"),
+        arg(
+            "--digest",
+            action="store_true",
+            help="print a digest: outline, errors, first and last lines",
+        ),
+        arg("--lines", metavar="A:B", help="print lines A to B, without B; the first line is 1"),
+        arg("--bytes", metavar="A:B", help="print bytes A to B, without B; the first byte is 0"),
+        arg("--tokens", metavar="A:B", help="print tokens A to B, without B; the first token is 0"),
         arg(
             "--grep",
             action="append",
             metavar="RE",
-            help="matching lines (RE2); repeat for several patterns",
+            help="print the lines that match a regular expression (RE2); may be repeated",
         ),
-        arg("--json-pointer", metavar="P", help="a value by JSON pointer: /orders/0/id"),
-        arg("--json-path", metavar="P", help="values by JSONPath (RFC 9535): $.orders[*].id"),
-        arg("--rows", metavar="A:B", help="table rows, from 0"),
-        arg("--heading", metavar="H", help="a section: its title, or 'Part > Title'"),
-        arg("--symbol", metavar="S", help="a definition in code: name or Class.name"),
-        title="what to read (choose one)",
+        arg(
+            "--json-pointer",
+            metavar="P",
+            help="print the value at a JSON pointer, for example /orders/0/id",
+        ),
+        arg(
+            "--json-path",
+            metavar="P",
+            help="print the values at a JSONPath (RFC 9535), for example $.orders[*].id",
+        ),
+        arg("--rows", metavar="A:B", help="print table rows A to B, without B; the first row is 0"),
+        arg("--heading", metavar="H", help="print the section with this title, or 'Part > Title'"),
+        arg("--symbol", metavar="S", help="print a definition in code: name or Class.name"),
+        title="the part to print (choose one)",
     ),
-    arg("--columns", metavar="A,B", help="with --rows: only these columns"),
+    arg("--columns", metavar="A,B", help="with --rows, print only these columns"),
     *_MATCH,
     _BUDGET,
 )
 def get(args: Namespace, console: Console) -> None:
-    """Print a part of a ref: lines, bytes, tokens, matches, a JSON value, rows or a section."""
+    """Print a part of an artifact: lines, bytes, tokens, matches, a JSON value, rows or a
+    section.
+    """
     relay, ref = _looked_at(console, args.ref)
     if args.grep is not None:
         _show_found(console, _grep(relay, args, args.grep, ref=ref), ref)
@@ -100,14 +128,18 @@ def get(args: Namespace, console: Console) -> None:
 
 
 def _looked_at(console: Console, text: str) -> tuple[Relay, str]:
-    """Return the relay and the ref of an argument, with the key of a URL, which is used locally."""
+    """Return the relay and the ref of a REF argument. The key of a URL is kept in the ref and used
+    only locally.
+    """
     given = url_argument.read(console, text)
     relay, ref = url_argument.resolved(console, given.text)
     return relay, given.keyed(ref)
 
 
 def _next(following: str, ref: str) -> str:
-    """Return the command that reads on; for a URL with a key, without repeating the key."""
+    """Return the command that prints the next part. If the ref has a key, the command reads the URL
+    from stdin.
+    """
     bare, key, _ = ref.partition("#")
     if not key or not following:
         return following
@@ -128,17 +160,20 @@ def _show_shape(console: Console, args: Namespace, relay: Relay, ref: str) -> No
 @takes(
     arg("pattern", metavar="PATTERN", nargs="?", help="a regular expression (RE2)"),
     arg(
-        "ref", metavar="REF", nargs="?", help="search one ref (- reads it from stdin); default: all"
+        "ref",
+        metavar="REF",
+        nargs="?",
+        help="search only this ref; - reads it from stdin (default: all refs)",
     ),
     arg(
         "-e",
         dest="patterns",
         action="append",
         metavar="RE",
-        help="one of several patterns, best matches first; only REF may follow",
+        help="a pattern; may be repeated; REF is then the only other argument",
     ),
     *_MATCH,
-    thread_option("search a thread"),
+    thread_option("search only this thread"),
     _BUDGET,
 )
 def grep(args: Namespace, console: Console) -> None:
@@ -156,7 +191,9 @@ def grep(args: Namespace, console: Console) -> None:
 
 
 def _patterns(args: Namespace) -> tuple[list[str], str | None]:
-    """Return the patterns and the ref; with -e the only argument is the ref."""
+    """Return the patterns to search for, and the ref. With -e, the only positional argument is the
+    ref.
+    """
     if not args.patterns:
         if args.pattern is None:
             raise Invalid("missing pattern", "use: relay grep PATTERN [REF]")
@@ -203,7 +240,13 @@ _SKIPPED_SHOWN = 3
 @takes(
     arg("old", metavar="OLD"),
     arg("new", metavar="NEW"),
-    arg("--context", type=int, default=3, metavar="N", help="context lines around a change"),
+    arg(
+        "--context",
+        type=int,
+        default=3,
+        metavar="N",
+        help="number of unchanged lines to print around each change",
+    ),
     _BUDGET,
 )
 def diff(args: Namespace, console: Console) -> None:

@@ -17,14 +17,30 @@ from contextrelay.model.handoff import HandoffLine, HandoffView
 
 @takes(
     thread_option(),
-    by("the giver (you)", "--from", dest="by", metavar="AGENT"),
-    arg("--to", required=True, metavar="AGENT", help="the receiving agent; a2a:URL sends it there"),
-    arg("--ask", required=True, metavar="TEXT", help="the task"),
+    by("your name, as the giver of the handoff", "--from", dest="by", metavar="AGENT"),
+    arg(
+        "--to",
+        required=True,
+        metavar="AGENT",
+        help="the receiving agent; a2a:URL also sends the handoff to that server",
+    ),
+    arg("--ask", required=True, metavar="TEXT", help="what the receiving agent has to do"),
     budget(HANDOFF_TOKENS_DEFAULT, "token budget"),
-    arg("--ref", action="append", default=[], help="a ref to include; may be repeated"),
-    arg("--pin", action="append", default=[], metavar="ID", help="a block that must be included"),
-    arg("--channel", help="the channel to notify (handoff/AGENT)"),
-    arg("--file", metavar="FILE", help="also write it to a file, with all bodies"),
+    arg(
+        "--ref",
+        action="append",
+        default=[],
+        help="a ref to include in the handoff; may be repeated",
+    ),
+    arg(
+        "--pin",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="id of a block to include in any case; may be repeated",
+    ),
+    arg("--channel", help="channel to notify (default: handoff/AGENT)"),
+    arg("--file", metavar="FILE", help="also write the handoff with all its content to FILE"),
 )
 def handoff_give(args: Namespace, console: Console) -> None:
     """Hand a thread to another agent and print the ref of the handoff."""
@@ -67,8 +83,12 @@ _BY_A2A = "a2a:"
 
 
 @takes(
-    arg("ref", metavar="REF|FILE", help="the ref of a handoff, or its file"),
-    by("the receiving agent (you)", metavar="AGENT"),
+    arg(
+        "ref",
+        metavar="REF|FILE",
+        help="ref of the handoff, or a file from relay handoff give --file",
+    ),
+    by("your name, as the receiving agent", metavar="AGENT"),
 )
 def handoff_accept(args: Namespace, console: Console) -> None:
     """Accept a handoff and print it for a model."""
@@ -89,12 +109,19 @@ def handoff_accept(args: Namespace, console: Console) -> None:
 
 @takes(
     arg("ref", metavar="REF", help="the ref of the handoff"),
-    arg("file", nargs="?", metavar="FILE", help="the result; - for stdin"),
+    arg(
+        "file",
+        nargs="?",
+        metavar="FILE",
+        help="file with the result; - reads the result from stdin",
+    ),
     arg("--name", help="name of the result (default: the file name)"),
-    by("the author (you)", metavar="AGENT"),
+    by("your name (default: RELAY_AGENT, or you)", metavar="AGENT"),
 )
 def handoff_return(args: Namespace, console: Console) -> None:
-    """Return the result of a handoff: it is attached to the giver's thread."""
+    """Return the result of a handoff to the giver, by attaching the result to the giver's
+    thread.
+    """
     relay, ref = url_argument.resolved(console, args.ref)
     body = b"".join(display.read_body(args.file))
     name = display.name_of(args.file, args.name)
@@ -104,9 +131,9 @@ def handoff_return(args: Namespace, console: Console) -> None:
 
 
 @takes(
-    thread_option("only handoffs of this thread"),
-    arg("--to", metavar="AGENT", help="only handoffs to this agent"),
-    arg("--open", action="store_true", help="only handoffs that were not accepted"),
+    thread_option("list only handoffs of this thread"),
+    arg("--to", metavar="AGENT", help="list only handoffs to this agent"),
+    arg("--open", action="store_true", help="list only handoffs that nobody has accepted"),
     *PAGE,
 )
 def handoff_list(args: Namespace, console: Console) -> None:
@@ -144,6 +171,8 @@ def handoff_show(args: Namespace, console: Console) -> None:
 
 
 def _for_a_model(view: HandoffView) -> str:
-    """Format a handoff for a model, fenced as data: its giver may be anybody who can write one."""
+    """Format a handoff for a model, fenced as untrusted data, because anybody with a write key can
+    give one.
+    """
     name = f"handoff {display.short(view.ref)}" if view.ref else "handoff from a file"
     return fenced(view.text, f"{name} by {view.handoff.giver}")

@@ -37,37 +37,46 @@ _RATE = whole(1, KEY_RATE_MAX, f"is not a valid number of requests: use 1 to {KE
         "--scope",
         choices=SCOPES,
         default="write",
-        help="scope (default: write, which includes read)",
+        help="what the key allows (default: write, which includes read)",
     ),
-    arg("--tenant", metavar="NAME", help="the tenant; tenants see only their own content"),
+    arg(
+        "--tenant",
+        metavar="NAME",
+        help="tenant of the key; a tenant sees only the content of that tenant",
+    ),
     arg(
         "--threads",
         action="append",
         default=[],
         metavar="PREFIX",
-        help="only threads with this name prefix or this id",
+        help="allow only threads with this name prefix or id; may be repeated",
     ),
     arg(
         "--channels",
         action="append",
         default=[],
         metavar="PREFIX",
-        help="only channels with this name prefix",
+        help="allow only channels with this name prefix; may be repeated",
     ),
     arg(
         "--ttl",
         type=ttl,
         default=None,
         metavar="TIME",
-        help="90s, 30m, 24h or 7d (default: no expiry)",
+        help="time until expiry: 90s, 30m, 24h or 7d (default: no expiry)",
     ),
-    arg("--quota", type=_size, metavar="SIZE", help="total that may be pushed, for example 1GB"),
-    arg("--rate", type=_RATE, metavar="N", help="requests per minute"),
+    arg(
+        "--quota",
+        type=_size,
+        metavar="SIZE",
+        help="total size that may be pushed with the key, for example 1GB",
+    ),
+    arg("--rate", type=_RATE, metavar="N", help="maximum number of requests per minute"),
 )
 def keys_new(args: Namespace, console: Console) -> None:
-    """Create a key and print its token once; only a hash of the token is stored.
+    """Create a key and print its token once. Only a hash of the token is stored.
 
-    A key limited to some threads or channels can neither read nor change anything else.
+    A key that is limited to some threads or channels can neither read nor change anything else.
     """
     made = console.relay.new_key(
         name=args.name,
@@ -126,23 +135,27 @@ def _state(key: Key) -> str:
     return f"expires in {display.span(left_s)}" if left_s > 0 else "expired"
 
 
-@takes(arg("id", metavar="ID", help="the id, as shown by relay keys list"))
+@takes(arg("id", metavar="ID", help="id of the key, as shown by relay keys list"))
 def keys_revoke(args: Namespace, console: Console) -> None:
-    """Revoke a key at once on every server, and close the connections that use it."""
+    """Revoke a key on every server at once, and close the connections that use the key."""
     key = console.relay.revoke_key(_id(args.id))
     console.answer(key, f"revoked {key.id}", key.id)
 
 
 def _id(text: str) -> str:
-    """Return the id of a key as typed; raise Invalid if it is malformed."""
+    """Return a key id as typed.
+
+    Raises:
+        Invalid: the id is malformed.
+    """
     if not _ID.fullmatch(text):
         raise Invalid(f"invalid key id {text[:80]!r}", "see: relay keys list")
     return text
 
 
-@takes(arg("id", nargs="?", metavar="ID", help="one key (default: all keys)"))
+@takes(arg("id", nargs="?", metavar="ID", help="id of the key to show (default: all keys)"))
 def keys_usage(args: Namespace, console: Console) -> None:
-    """Show the usage of keys; servers record it every second."""
+    """Show how much each key has been used. Servers record the usage every second."""
     ids = [_id(args.id)] if args.id else [key.id for key in _all(console)]
     found = [console.relay.usage(each) for each in ids]
     lines = [_used(each) for each in found] or ["no keys yet", "  next: relay keys new"]

@@ -17,22 +17,28 @@ from contextrelay.model.reports import MigrateProgress, MigrateReport
 from contextrelay.store.engine import is_there
 from contextrelay.verbs import Migrate
 
-# Interval of progress lines where a line cannot be overwritten.
+# Seconds between progress lines if stderr is not a terminal, where a line cannot be overwritten.
 LINE_EVERY_S = 10.0
 
 
 @takes(
-    arg("source", metavar="FROM", help="a folder, or the address of an engine"),
-    arg("target", metavar="TO", help="an empty store, or one with an unfinished migration"),
-    arg("--blobs", metavar="PLACE", help="where TO stores large bodies (default: with the rest)"),
+    arg("source", metavar="FROM", help="the store to copy: a folder, or the address of an engine"),
+    arg("target", metavar="TO", help="the store to write: empty, or with an unfinished migration"),
+    arg(
+        "--blobs",
+        metavar="PLACE",
+        help="folder or bucket where TO stores large bodies (default: in TO)",
+    ),
     arg("--verify", action="store_true", help="read all of TO back and check every hash"),
-    arg("--keep-locked", action="store_true", help="keep TO locked, for another pass"),
+    arg(
+        "--keep-locked", action="store_true", help="keep TO locked, so that another pass can follow"
+    ),
 )
 def migrate(args: Namespace, console: Console) -> None:
     """Copy threads, artifacts, channels and keys to another engine while FROM is in use.
 
-    To continue an interrupted migration, run the same command again. TO is locked until a pass
-    finds nothing new.
+    To continue an interrupted migration, run the same command again. TO stays locked until a pass
+    copies nothing new.
     """
     for address in (args.source, args.target):
         if is_server(address):
@@ -80,7 +86,9 @@ def _lines(report: MigrateReport) -> list[str]:
 
 
 class _Shown:
-    """Progress on stderr: one line that is overwritten on a terminal, else a line now and then."""
+    """Progress on stderr: one line that is overwritten on a terminal, or a new line at intervals
+    otherwise.
+    """
 
     def __init__(self, console: Console) -> None:
         self._console = console

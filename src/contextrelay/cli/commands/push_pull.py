@@ -17,18 +17,23 @@ from contextrelay.model.artifact import Artifact, ArtifactType, SealFormat
 
 TYPES = get_args(ArtifactType)
 DESCRIPTION = (
-    arg("file", nargs="?", metavar="FILE", help="the file; - or none for stdin"),
-    arg("--name", help="its name (default: the file name)"),
-    arg("--type", choices=TYPES, metavar="TYPE", help=f"{', '.join(TYPES)} (default: detected)"),
-    arg("--media-type", help="for example text/markdown (default: detected)"),
+    arg("file", nargs="?", metavar="FILE", help="file to store; - or no FILE reads stdin"),
+    arg("--name", help="name of the artifact (default: the file name)"),
+    arg(
+        "--type",
+        choices=TYPES,
+        metavar="TYPE",
+        help=f"type of the artifact: {', '.join(TYPES)} (default: detected)",
+    ),
+    arg("--media-type", help="media type, for example text/markdown (default: detected)"),
     arg("--meta", type=pair, action="append", default=[], metavar="KEY=VALUE", help="metadata"),
-    by("the author"),
+    by("name of the author (default: RELAY_AGENT, or you)"),
     arg(
         "--source",
         action="append",
         default=[],
         metavar="REF",
-        help="a ref that it was made from; may be repeated",
+        help="a ref that the content was made from; may be repeated",
     ),
 )
 
@@ -41,7 +46,7 @@ def store(
     channel: str | None = None,
     seal: SealFormat | bool = False,
 ) -> Pushed:
-    """Push the content that the options describe, to a thread and a channel if they are given."""
+    """Push the content that the options name, to a thread and a channel if these are given."""
     made = console.relay.push(
         display.read_body(args.file),
         name=display.name_of(args.file, args.name),
@@ -62,12 +67,22 @@ def store(
 @takes(
     *DESCRIPTION,
     one_of(
-        arg("--ttl", type=ttl, default=UNSET, metavar="TIME", help="90s, 30m, 24h, 7d or never"),
-        arg("--pin", action="store_true", help="keep it until it is deleted"),
+        arg(
+            "--ttl",
+            type=ttl,
+            default=UNSET,
+            metavar="TIME",
+            help="time until expiry: 90s, 30m, 24h, 7d or never",
+        ),
+        arg("--pin", action="store_true", help="keep the artifact until it is deleted"),
     ),
-    arg("--channel", metavar="CHANNEL", help="notify the subscribers of a channel"),
-    thread_option("attach it to a thread, where it does not expire"),
-    arg("--encrypt", action="store_true", help="encrypt it; only the printed URL can decrypt it"),
+    arg("--channel", metavar="CHANNEL", help="send the URL to the subscribers of a channel"),
+    thread_option("attach the artifact to a thread, so that it does not expire"),
+    arg(
+        "--encrypt",
+        action="store_true",
+        help="encrypt the content; only the printed URL can decrypt it",
+    ),
     arg(
         "--format",
         choices=get_args(SealFormat),
@@ -100,11 +115,12 @@ def push(args: Namespace, console: Console) -> None:
 
 @takes(
     arg("ref", metavar="REF", help=url_argument.FROM_STDIN),
-    arg("-o", "--out", metavar="FILE", help="write to a file, atomically"),
-    arg("--bytes", metavar="A:B", help="only bytes A up to B (exclusive)"),
+    arg("-o", "--out", metavar="FILE", help="write the content to FILE, atomically"),
+    arg("--bytes", metavar="A:B", help="read only bytes A to B, without B; the first byte is 0"),
 )
 def pull(args: Namespace, console: Console) -> None:
-    """Print or save a stored body, exactly as pushed; decrypt it if REF is a URL with a key.
+    """Print or save a stored body, exactly as pushed. If REF is a URL with a key, the body is
+    decrypted.
 
     If REF is a URL of another server, the body is read from that server.
     """
@@ -118,7 +134,7 @@ def pull(args: Namespace, console: Console) -> None:
     if given.key is None:
         chunks = relay.stream(ref, start, stop)
     else:
-        # Nothing is printed before everything has been decrypted.
+        # Nothing is printed until the whole body has been decrypted.
         chunks = iter((relay.pull(given.keyed(ref), start, stop),))
     again = f"relay pull {'-' if given.key else display.short(ref)}"
     display.write_bytes(
@@ -141,7 +157,11 @@ def _range(text: str | None) -> tuple[int, int | None]:
 
 @takes(
     arg("ref", metavar="REF", help=url_argument.FROM_STDIN),
-    arg("--full", action="store_true", help="print all fields, not only the metadata"),
+    arg(
+        "--full",
+        action="store_true",
+        help="print all fields of the artifact, not only the metadata",
+    ),
 )
 def peek(args: Namespace, console: Console) -> None:
     """Describe a ref without loading its body: metadata, type, size, tokens, author and expiry."""
@@ -151,7 +171,9 @@ def peek(args: Namespace, console: Console) -> None:
 
 
 def _brief(artifact: Artifact) -> dict[str, object]:
-    """Return the fields that people see; ours override those of the author, who may forge some."""
+    """Return the fields of an artifact that people see. The author may have set fields of the same
+    names, so ours replace them.
+    """
     return {
         **artifact.metadata,
         "type": artifact.type,
@@ -183,7 +205,7 @@ def about(artifact: Artifact, is_full: bool) -> list[str]:
     cut = f" of {preview.line_count} lines" if preview.truncated else ""
     seen = f", made safe: {', '.join(preview.patterns)}" if preview.patterns else ""
     text = preview.text.rstrip("\n")
-    # If the body is shorter than its outline, the outline is the body.
+    # If the body is shorter than the outline, the body is printed as the outline.
     outline = (artifact.outline or "").rstrip("\n")
     return [
         f"{'ref':10} {artifact.ref}",

@@ -1,4 +1,6 @@
-"""search: find passages by words, best first, each with the command that reads on."""
+"""search: find passages by words, best first, each with the command that prints the text around
+it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from contextrelay.model.inspect import Hit, Hits
         type=int,
         default=10,
         metavar="N",
-        help=f"number of results, best first (10; at most {SEARCH_RESULTS_MAX})",
+        help=f"number of results, best first (default: 10, maximum: {SEARCH_RESULTS_MAX})",
     ),
     arg(
         "--tokens-max",
@@ -30,12 +32,14 @@ from contextrelay.model.inspect import Hit, Hits
         type=int,
         default=PIECE_TOKENS_DEFAULT,
         metavar="N",
-        help=f"maximum size of the answer ({PIECE_TOKENS_DEFAULT:,})",
+        help=f"maximum size of the answer in tokens (default: {PIECE_TOKENS_DEFAULT:,})",
     ),
     arg("--rebuild", action="store_true", help="rebuild the whole search index first"),
 )
 def search(args: Namespace, console: Console) -> None:
-    """Search by words in the whole store, in a thread, or in one ref; best passages first."""
+    """Search by words in the whole store, in a thread, or in one ref, and list the best passages
+    first.
+    """
     if args.rebuild:
         with console.busy("indexing"):
             state = console.relay.rebuild_search()
@@ -72,7 +76,7 @@ def search(args: Namespace, console: Console) -> None:
 
 
 def _lines(console: Console, hit: Hit) -> list[str]:
-    """Format a hit for people, as lines."""
+    """Format a search result for people, as lines."""
     name = f"  {display.clean(hit.name)}" if hit.name else ""
     stale = f"  stale: a newer version is {display.short(hit.newer)}" if hit.newer else ""
     head = f"{display.short(hit.ref)}{name}  {display.age(hit.created_at)}{stale}"
@@ -83,7 +87,7 @@ def _lines(console: Console, hit: Hit) -> list[str]:
 
 
 def _show(console: Console, found: Hits) -> None:
-    """Print what was searched, what was left out, and whether the index is complete."""
+    """Print the scope of the search, what was left out, and which words were not found."""
     summary = f"{display.count(found.found, 'passage')} in {found.scope}"
     if found.left_out:
         summary += f"; left out: {found.left_out}"

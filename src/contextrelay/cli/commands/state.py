@@ -45,7 +45,9 @@ _CHANGES_SHOWN = 10
 
 @takes(*thread_arguments("THREAD[@vN]"))
 def state_header(args: Namespace, console: Console) -> None:
-    """Print the bounded header of a state, for a prompt; piped, its exact JSON."""
+    """Print the size-limited header of a state, for a prompt. In a pipe, the header is printed as
+    exact JSON.
+    """
     chosen = _at(console, args, None)
     reply = chosen.thread.ask(ReadHeader(chosen.thread.id, chosen.version))
     raw = bytes(reply.header).decode()
@@ -84,10 +86,15 @@ def _said(item: dict[str, Any]) -> str:
 
 @takes(
     *thread_arguments("[THREAD][@vN][:/PATH]"),
-    arg("--at", type=version, metavar="vN", help="the state at this version"),
+    arg(
+        "--at",
+        type=version,
+        metavar="vN",
+        help="print the state at this version (default: the newest)",
+    ),
 )
 def state_show(args: Namespace, console: Console) -> None:
-    """Print a state as JSON, at any version, or one value in it."""
+    """Print a state as JSON, at any version, or print one value in a state."""
     chosen = _at(console, args, args.at)
     raw = chosen.thread.ask(ReadState(chosen.thread.id, chosen.version)).state
     if chosen.pointer:
@@ -106,23 +113,30 @@ def state_show(args: Namespace, console: Console) -> None:
 def _at(console: Console, args: Namespace, at: int | None) -> Chosen:
     chosen = thread_argument.choose(console, args)
     if at is not None and chosen.version not in (None, at):
-        raise Invalid(f"conflicting versions: v{chosen.version} and v{at}", "name only one")
+        raise Invalid(
+            f"conflicting versions: v{chosen.version} and v{at}",
+            "name only one version: THREAD@vN or --at vN",
+        )
     return chosen._replace(version=at or chosen.version)
 
 
 @takes(
     arg("source", nargs="?", metavar="-", help="read the patch from stdin"),
     one_of(
-        arg("--json", dest="document", metavar="PATCH", help="the patch"),
-        arg("--file", metavar="FILE", help="a file with the patch"),
+        arg("--json", dest="document", metavar="PATCH", help="the JSON Patch"),
+        arg("--file", metavar="FILE", help="file with the JSON Patch"),
     ),
     thread_option(),
-    arg("--expected", type=version, metavar="vN", help="only if vN is the newest version"),
-    arg("--merge", action="store_true", help="accept newer versions that changed other places"),
-    by("the author"),
+    arg("--expected", type=version, metavar="vN", help="fail if vN is not the newest version"),
+    arg(
+        "--merge",
+        action="store_true",
+        help="accept newer versions that changed other parts of the state",
+    ),
+    by("name of the author (default: RELAY_AGENT, or you)"),
 )
 def state_patch(args: Namespace, console: Console) -> None:
-    """Change a state by a JSON Patch (RFC 6902): all operations, or none.
+    """Change a state by a JSON Patch (RFC 6902). All operations are applied, or none.
 
     For JSON output, use relay --json state patch.
     """
@@ -136,7 +150,9 @@ def state_patch(args: Namespace, console: Console) -> None:
 
 
 def _patch(args: Namespace) -> tuple[Any, int | None]:
-    """Return the operations, and the expected version if the document has one."""
+    """Return the operations of a patch, and the expected version if the document contains one, else
+    None.
+    """
     if args.source not in (None, "-") or (args.source and (args.document or args.file)):
         raise Invalid(
             f"unexpected argument {args.source!r}", "use one of --json PATCH, --file FILE or -"
@@ -168,7 +184,9 @@ def _bounded(file: str | None) -> bytes:
 
 
 def _for_people(error: Conflict) -> Conflict:
-    """Return a conflict that lists the changes since the expected version."""
+    """Return a conflict error that lists the changes since the expected version, as lines for
+    people.
+    """
     changed: Any = error.details.get("changed") or []
     lines = [f"changed since: {state_display.operation(each)}" for each in changed[:_CHANGES_SHOWN]]
     if len(changed) > _CHANGES_SHOWN:
@@ -189,7 +207,13 @@ def show_patched(console: Console, patched: Patched, by: str) -> None:
 
 @takes(
     arg("old", type=version, metavar="vA"),
-    arg("new", type=version, nargs="?", metavar="vB", help="default: the newest"),
+    arg(
+        "new",
+        type=version,
+        nargs="?",
+        metavar="vB",
+        help="version to compare with (default: the newest)",
+    ),
     thread_option(),
 )
 def state_diff(args: Namespace, console: Console) -> None:
@@ -240,21 +264,25 @@ def _version_line(numbered: Numbered, labels: dict[int, list[str]]) -> str:
     return f"{f'v{number}':6} {when}  {display.filled(display.clean(event.by), 10)}  {text}{flags}"
 
 
-@takes(arg("version", type=version, metavar="vN"), thread_option(), by("the author"))
+@takes(
+    arg("version", type=version, metavar="vN"),
+    thread_option(),
+    by("name of the author (default: RELAY_AGENT, or you)"),
+)
 def state_restore(args: Namespace, console: Console) -> None:
-    """Restore an earlier version, as a new version."""
+    """Restore an earlier version of a state, as a new version."""
     chosen = thread_argument.choose_thread(console, args)
     show_patched(console, chosen.thread.restore(args.version, args.by), args.by)
 
 
-@takes(*thread_arguments(), by("the author"))
+@takes(*thread_arguments(), by("name of the author (default: RELAY_AGENT, or you)"))
 def state_compact(args: Namespace, console: Console) -> None:
-    """Shorten the lists that grow automatically; older versions stay readable."""
+    """Shorten the lists of a state that grow automatically. Earlier versions stay readable."""
     chosen = thread_argument.choose_thread(console, args)
     show_patched(console, chosen.thread.compact(args.by), args.by)
 
 
-@takes(*thread_arguments(), by("the author"))
+@takes(*thread_arguments(), by("name of the author (default: RELAY_AGENT, or you)"))
 def state_adopt(args: Namespace, console: Console) -> None:
     """Import a manual edit of the state.json that `relay thread files` wrote, as a patch."""
     console.own_address("state.json is stored next to the store")

@@ -1,4 +1,4 @@
-"""state add and resolve: single entries of a state, without writing a patch."""
+"""state add and resolve: add or resolve single entries of a state, without writing a JSON Patch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "step": (),
     "decision": ("reason", "evidence", "confidence"),
 }
-"""The kinds of entries, and the options of each."""
+"""The kinds of entries, each with the options that it allows."""
 
 
 def _share(text: str) -> float:
@@ -36,12 +36,22 @@ def _share(text: str) -> float:
     arg("kind", choices=tuple(KINDS)),
     arg("text", metavar="TEXT"),
     thread_option(),
-    arg("--key", help="of a fact; replaces the facts with this key"),
-    arg("--severity", choices=("hard", "soft"), help="of a constraint (hard)"),
-    arg("--reason", action="append", metavar="CODE", help="of a decision"),
-    arg("--evidence", action="append", metavar="REF", help="of a decision"),
-    arg("--confidence", type=_share, help="of a decision, 0 to 1 (1)"),
-    by("the author"),
+    arg("--key", help="key of a fact; the fact replaces all facts with the same key"),
+    arg("--severity", choices=("hard", "soft"), help="severity of a constraint (default: hard)"),
+    arg(
+        "--reason",
+        action="append",
+        metavar="CODE",
+        help="reason code of a decision; may be repeated",
+    ),
+    arg(
+        "--evidence",
+        action="append",
+        metavar="REF",
+        help="ref that supports a decision; may be repeated",
+    ),
+    arg("--confidence", type=_share, help="confidence in a decision, from 0 to 1 (default: 1)"),
+    by("name of the author (default: RELAY_AGENT, or you)"),
 )
 def state_add(args: Namespace, console: Console) -> None:
     """Add a fact, constraint, question, plan step or decision to a state."""
@@ -66,8 +76,12 @@ def state_add(args: Namespace, console: Console) -> None:
     show_patched(console, run(console.relay.transport, added), args.by)
 
 
-@takes(arg("id", metavar="ID", help="an id such as q3 or s2"), thread_option(), by("the author"))
+@takes(
+    arg("id", metavar="ID", help="id of the question or step, for example q3 or s2"),
+    thread_option(),
+    by("name of the author (default: RELAY_AGENT, or you)"),
+)
 def state_resolve(args: Namespace, console: Console) -> None:
-    """Resolve a question, or complete a plan step."""
+    """Resolve a question, or mark a plan step as completed."""
     chosen = thread_argument.choose_thread(console, args)
     show_patched(console, chosen.thread.resolve(args.id, args.by), args.by)

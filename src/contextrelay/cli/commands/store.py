@@ -18,8 +18,8 @@ from contextrelay.store.engine import SETTINGS_NAME
 
 
 def init(args: Namespace, console: Console) -> None:
-    """Create the store and its config.json; existing files are kept."""
-    console.own_address("this creates files")
+    """Create the store and its config.json. Existing files are not changed."""
+    console.own_address("init creates files")
     home = console.relay.transport.stores.engine.home
     if home is None:
         raise Invalid("only a store in a folder has a config.json", "use --store FOLDER")
@@ -35,7 +35,7 @@ def init(args: Namespace, console: Console) -> None:
 
 
 def gc(args: Namespace, console: Console) -> None:
-    """Delete expired artifacts, free unreferenced bodies, and repair leftovers of crashes."""
+    """Delete expired artifacts and unreferenced bodies, and repair what a crash has left."""
     with console.busy("sweeping"):
         report = console.relay.sweep()
     freed = display.count(report.freed_bodies, "body", "bodies")
@@ -52,7 +52,7 @@ def gc(args: Namespace, console: Console) -> None:
 
 
 def verify(args: Namespace, console: Console) -> None:
-    """Recompute every hash and follow every reference; exit 1 if there is a problem."""
+    """Recompute every hash of the store and check every reference; exit 1 if there is a problem."""
     with console.busy("verifying"):
         report = console.relay.verify()
     artifacts = display.count(report.artifacts, "artifact")
@@ -79,7 +79,7 @@ def verify(args: Namespace, console: Console) -> None:
 
 @takes(arg("-o", "--out", metavar="FILE", help="the backup file (default: relay-DATE.tar)"))
 def backup(args: Namespace, console: Console) -> None:
-    """Write a consistent backup of the store to one file, also while it is in use."""
+    """Write a consistent backup of the store to one file. The store may be in use."""
     path = Path(args.out or f"relay-{datetime.now(UTC):%Y-%m-%d-%H%M%S}.tar")
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise Invalid(f"cannot write {path}", "name a file in an existing folder")
@@ -98,13 +98,13 @@ def backup(args: Namespace, console: Console) -> None:
     arg(
         "--abandon",
         action="store_true",
-        help="abandon an interrupted restore and erase only what it wrote",
+        help="abandon an interrupted restore and erase only what that restore wrote",
     ),
 )
 def restore(args: Namespace, console: Console) -> None:
-    """Restore a backup into an empty store, checking every hash.
+    """Restore a backup into an empty store, and check every hash.
 
-    An interrupted restore leaves the store locked until it is run again or abandoned.
+    If a restore is interrupted, the store stays locked until the restore is run again or abandoned.
     """
     if args.abandon == (args.file is not None):
         raise Invalid("expected either FILE or --abandon", "use: relay restore FILE")

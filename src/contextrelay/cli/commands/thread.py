@@ -1,4 +1,4 @@
-"""thread new, list, show, fork, close, rm, files: threads, each with a state."""
+"""thread new, list, show, fork, close, rm, files: create, read and delete threads."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from contextrelay.model.thread import ThreadKind, ThreadView
 from contextrelay.verbs import ReadStats
 
 
-@takes(arg("--name", help="a name for the thread"), by("the author"))
+@takes(
+    arg("--name", help="a name for the thread"),
+    by("name of the author (default: RELAY_AGENT, or you)"),
+)
 def thread_new(args: Namespace, console: Console) -> None:
-    """Create a thread and print its id; it becomes the last used thread in this folder."""
+    """Create a thread and print its id. The thread becomes the last used thread in this folder."""
     thread = console.relay.new_thread(args.name, args.by)
     thread_argument.remember(console.relay, thread.id)
     _made(console, thread.show())
@@ -28,19 +31,21 @@ def _made(console: Console, view: ThreadView) -> None:
 
 
 _KIND = arg(
-    "--kind", choices=get_args(ThreadKind), help="only threads of a kind; they are hidden otherwise"
+    "--kind",
+    choices=get_args(ThreadKind),
+    help="list only threads of this kind, which are hidden by default",
 )
 
 
 @takes(
     *PAGE,
     _KIND,
-    arg("--text", metavar="TEXT", help="only names that contain TEXT"),
-    arg("--status", choices=("open", "closed"), help="only threads with this status"),
-    arg("--agent", metavar="NAME", help="only creators whose name contains NAME"),
+    arg("--text", metavar="TEXT", help="list only threads whose name contains TEXT"),
+    arg("--status", choices=("open", "closed"), help="list only threads with this status"),
+    arg("--agent", metavar="NAME", help="list only threads whose creator's name contains NAME"),
 )
 def thread_list(args: Namespace, console: Console) -> None:
-    """List threads, newest first; the last used thread in this folder is marked."""
+    """List threads, newest first. The last used thread in this folder is marked."""
     listing = console.relay.threads(
         args.limit, args.after, args.kind, args.text, args.status, args.agent
     )
@@ -78,7 +83,7 @@ def _table(console: Console, views: list[ThreadView]) -> list[str]:
 
 @takes(*thread_arguments())
 def thread_show(args: Namespace, console: Console) -> None:
-    """Show a thread: its state, creator and contents."""
+    """Show a thread: its state version, creator and contents."""
     view = thread_argument.choose_thread(console, args).view
     origin = f" · from {view.forked_from}" if view.forked_from else ""
     name = f"  {label(view)}" if view.name else ""
@@ -100,10 +105,10 @@ def thread_show(args: Namespace, console: Console) -> None:
 @takes(
     *thread_arguments("THREAD[@vN]"),
     arg("--name", help="a name for the new thread"),
-    by("the author"),
+    by("name of the author (default: RELAY_AGENT, or you)"),
 )
 def thread_fork(args: Namespace, console: Console) -> None:
-    """Create a thread from the state of another, at any version, and print its id."""
+    """Create a thread from the state of another thread, at any version, and print the new id."""
     chosen = thread_argument.choose(console, args)
     if chosen.pointer is not None:
         raise Invalid("cannot fork a part of a state", "omit the path: THREAD@v7")
@@ -112,21 +117,26 @@ def thread_fork(args: Namespace, console: Console) -> None:
     _made(console, thread.show())
 
 
-@takes(*thread_arguments(), by("the author"))
+@takes(*thread_arguments(), by("name of the author (default: RELAY_AGENT, or you)"))
 def thread_close(args: Namespace, console: Console) -> None:
-    """Close a thread: it stays readable, but cannot be changed."""
+    """Close a thread, so that it can be read but not changed."""
     chosen = thread_argument.choose_thread(console, args)
     view = chosen.thread.close(args.by)
     console.answer(view, f"closed {label(view)} at v{view.version}", view.thread_id)
 
 
 @takes(
-    arg("place", nargs="?", metavar="THREAD", help="an id, its beginning, or a name"),
-    thread_option("the same as THREAD"),
+    arg(
+        "place",
+        nargs="?",
+        metavar="THREAD",
+        help="a thread: an id, the beginning of an id, or a name",
+    ),
+    thread_option("another way to give THREAD"),
     arg("--yes", action="store_true", help="do not ask for confirmation"),
 )
 def thread_rm(args: Namespace, console: Console) -> None:
-    """Delete a thread with its history, and the artifacts that no other thread holds."""
+    """Delete a thread, its history, and the artifacts that no other thread holds."""
     if bool(args.place) == bool(args.thread):
         raise Invalid("expected exactly one thread", "use: relay thread rm THREAD")
     view = thread_argument.find(console.relay, args.place or args.thread)
@@ -138,8 +148,10 @@ def thread_rm(args: Namespace, console: Console) -> None:
 
 @takes(*thread_arguments())
 def thread_files(args: Namespace, console: Console) -> None:
-    """Write the state, events and artifacts of a thread as files, and print their folder."""
-    console.own_address("these files are written next to the store")
+    """Write the state, events and artifacts of a thread as files, and print the folder of the
+    files.
+    """
+    console.own_address("thread files are written next to the store")
     chosen = thread_argument.choose_thread(console, args)
     with console.busy("writing files"):
         mirrored = chosen.thread.mirror()

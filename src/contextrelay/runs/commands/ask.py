@@ -52,17 +52,26 @@ _OPTIONS = (
         action="append",
         default=[],
         metavar="REF",
-        help="show this artifact to the model; may be repeated",
+        help="include this artifact in the prompt; may be repeated",
     ),
-    arg("--budget", type=_budget, metavar="N", help="also pack this many tokens of the thread"),
+    arg(
+        "--budget",
+        type=_budget,
+        metavar="N",
+        help="include this number of tokens from the context of the thread",
+    ),
     arg("--system", metavar="TEXT|@FILE", help="replace the default system prompt"),
-    arg("--no-files", action="store_true", help="do not offer the files that git tracks here"),
+    arg(
+        "--no-files",
+        action="store_true",
+        help="do not let the model read the files that git tracks in this folder",
+    ),
     arg(
         "--dry-run",
         action="store_true",
         help="print the request with its tokens and price, without sending it",
     ),
-    arg("--dump-rpb", metavar="FILE", help="write the request as JSON"),
+    arg("--dump-rpb", metavar="FILE", help="write the request to FILE as JSON"),
 )
 
 
@@ -75,7 +84,7 @@ def run(args: Namespace, console: Console) -> None:
 
 
 @takes(
-    arg("words", nargs="*", metavar="WORDS", help="the prompt; none or - reads it from stdin"),
+    arg("words", nargs="*", metavar="WORDS", help="the prompt; - or no words reads it from stdin"),
     *_OPTIONS,
 )
 def ask(args: Namespace, console: Console) -> None:

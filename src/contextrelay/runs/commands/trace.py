@@ -35,11 +35,11 @@ _RUNS_PER_BATCH = 100
         type=items,
         default=TRACE_RUNS_DEFAULT,
         metavar="N",
-        help="number of newest runs (20)",
+        help="number of runs to show, newest first (default: 20)",
     ),
     one_of(
-        arg("--html", metavar="FILE", help="write a page with all requests and answers"),
-        arg("--otlp", metavar="FILE|URL", help="export all runs as OpenTelemetry spans"),
+        arg("--html", metavar="FILE", help="write an HTML page with all requests and answers"),
+        arg("--otlp", metavar="FILE|URL", help="write all runs to FILE as OpenTelemetry spans"),
     ),
 )
 def trace(args: Namespace, console: Console) -> None:
@@ -69,7 +69,7 @@ def trace(args: Namespace, console: Console) -> None:
         dest="version",
         type=version,
         metavar="vN",
-        help="only runs after this version (v1)",
+        help="replay only runs after this version (default: v1)",
     ),
     arg(
         "-m",
@@ -77,13 +77,13 @@ def trace(args: Namespace, console: Console) -> None:
         metavar="PROVIDER[:MODEL]",
         help="ask another model (default: use the recorded answers)",
     ),
-    arg("--dry-run", action="store_true", help="make no calls and write nothing"),
+    arg("--dry-run", action="store_true", help="call no model and write nothing"),
     arg(
         "--files",
         action=BooleanOptionalAction,
-        help="compare with the files that git tracks here; another model may read them in any case",
+        help="compare with the files that git tracks here; with -m, always readable",
     ),
-    by("the author"),
+    by("name of the author (default: RELAY_AGENT, or you)"),
 )
 def replay(args: Namespace, console: Console) -> None:
     """Replay the runs of a thread in a copy of it, with the recorded answers or with another model.

@@ -33,15 +33,15 @@ def _tokens(text: str) -> int:
 
 
 @takes(
-    thread_option("record it in a thread (default: RELAY_THREAD, or none)"),
+    thread_option("record the command in a thread (default: RELAY_THREAD, or none)"),
     arg(
         "--max-tokens",
         type=_tokens,
         default=OUTPUT_TOKENS_DEFAULT,
         metavar="N",
-        help=f"print a digest of longer output ({OUTPUT_TOKENS_DEFAULT:,})",
+        help=f"print a digest of output over this size (default: {OUTPUT_TOKENS_DEFAULT:,})",
     ),
-    arg("command", nargs="*", metavar="-- CMD", help="the command, after two dashes"),
+    arg("command", nargs="*", metavar="-- CMD", help="the command to run, after --"),
 )
 def exec_(args: Namespace, console: Console) -> None:
     """Run a command and store its whole output, stdout and stderr in order, under one ref.
@@ -59,9 +59,18 @@ def exec_(args: Namespace, console: Console) -> None:
 
 
 @takes(
-    arg("--cli", required=True, metavar="BIN", help=f"{', '.join(AGENTS)}, or any other"),
-    thread_option("default: RELAY_THREAD, the last used here, or a new one"),
-    arg("--user", metavar="TEXT|-", help="the prompt; - for stdin (default: the last of ARGS)"),
+    arg(
+        "--cli",
+        required=True,
+        metavar="BIN",
+        help=f"the tool to run: {', '.join(AGENTS)}, or any other",
+    ),
+    thread_option("the thread (default: RELAY_THREAD, the last used here, or a new one)"),
+    arg(
+        "--user",
+        metavar="TEXT|-",
+        help="the prompt; - reads it from stdin (default: the last of ARGS)",
+    ),
     arg(
         "--ref",
         action="append",
@@ -73,13 +82,13 @@ def exec_(args: Namespace, console: Console) -> None:
         "--pass",
         dest="passing",
         choices=get_args(Passing),
-        help="how to pass the bundle (default: as the tool expects it, or stdin)",
+        help="how to pass the prompt and context to the tool (default: depends on the tool)",
     ),
     arg(
         "args",
         nargs="*",
         metavar="-- ARGS",
-        help="its arguments; {bundle} and {bundle_file} are replaced by the bundle",
+        help="arguments of the tool; {bundle} and {bundle_file} stand for the prompt and context",
     ),
 )
 def wrap_run(args: Namespace, console: Console) -> None:
