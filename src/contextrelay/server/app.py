@@ -1,7 +1,8 @@
-"""The HTTP application: routes requests to handlers, and turns errors into responses.
+"""The HTTP application: routes requests to handlers, and converts errors to responses.
 
-Rule: a handler parses, runs one verb, replies. Errors become responses only here: plain text on the
-routes of seed 000, problem+json on all others; a bug is logged and answered without details.
+Rule: a handler parses the request, runs one verb and replies. Errors become responses only in this
+module: plain text on the routes of seed 000, problem+json on all others. A bug is logged, and the
+response contains no details of it.
 """
 
 from __future__ import annotations
@@ -55,14 +56,15 @@ if TYPE_CHECKING:
     from contextrelay.a2a.http_binding import A2AMount as Agents
 
 SERVER_THREADS_MAX = 32
-# Larger JSON bodies are parsed off the event loop; each is held in memory as a whole.
+# Larger JSON bodies are parsed in a thread, not on the event loop. Each is held in memory as a
+# whole.
 LARGE_JSON_AT_ONCE_MAX = 4
 
 
 log = logging.getLogger("contextrelay.http")
 
 UNKNOWN = 401
-# Verbs that may wait for new data.
+# Verbs that may wait until new data arrives.
 _WAITING: dict[type[Verb[Any]], Handler] = {
     ReadSignals: signals.read_signals,
     ReadEvents: thread_events.read_events,
@@ -70,7 +72,9 @@ _WAITING: dict[type[Verb[Any]], Handler] = {
 
 
 class A2AOptions(Struct, frozen=True):
-    """The agents of a server, its public address, and its gRPC address, if it has one."""
+    """The A2A agents of a server, the public address of the server, and its gRPC address, if it has
+    one.
+    """
 
     agents: tuple[str, ...]
     origin: str
@@ -78,7 +82,7 @@ class A2AOptions(Struct, frozen=True):
 
 
 class ServerContext:
-    """The shared context of all handlers."""
+    """The objects that all request handlers of a server share."""
 
     def __init__(
         self,
@@ -91,7 +95,7 @@ class ServerContext:
         identity: Identity | None = None,
     ) -> None:
         self.relay = local
-        """The relay of the owner; a request uses `exchange.relay`."""
+        """The relay with the owner's permissions. To serve a request, use `exchange.relay`."""
         self.guard = guard
         identity = identity or Identity()
         self.callers = Callers(local, needs_token, identity.verify())
@@ -126,7 +130,9 @@ def _a2a(door: ServerContext, options: A2AOptions) -> Agents:
 
 
 class App:
-    """The ASGI application; `open_door` is called when the event loop runs."""
+    """The ASGI application. `open_door` is called when the event loop runs, and returns the
+    context.
+    """
 
     def __init__(
         self, open_door: Callable[[], ServerContext], bounds: ServerBounds | None = None
@@ -135,9 +141,7 @@ class App:
         self.bounds = bounds or ServerBounds()
         self.incoming = IncomingBodies(self.bounds.held_bytes, self.bounds.uploads)
         self.lingering: dict[Any, None] = {}
-        """Connections that are still read until the client has seen its last response, oldest
-        first.
-        """
+        """Connections that stay open until the client has seen its last response, oldest first."""
         self.door: ServerContext | None = None
         self.quick: FastPath | None = None
 
@@ -173,10 +177,10 @@ class App:
         except ClientLeft:
             return
         except asyncio.CancelledError:
-            # The key was revoked, or the server is shutting down and this request took too long.
+            # The key was revoked, or the request took too long while the server was shutting down.
             if not exchange.status:
                 ending = Unavailable(
-                    "the server is shutting down", "retry, here or at another server"
+                    "the server is shutting down", "retry at this server or another one"
                 )
                 await _refuse(exchange, place, exchange.ended or ending)
             elif exchange.ended is not None:
@@ -195,7 +199,7 @@ class App:
                 door.spans.add(begun, path, *figures, parent)
 
     def end_waits(self) -> None:
-        """End all waits for new data; called from any thread or a signal handler."""
+        """End all waits for new data. May be called from any thread or from a signal handler."""
         if self.door is not None:
             self.door.hub.close()
 
@@ -233,7 +237,9 @@ class App:
 
 
 async def _sweep_periodically(relay: AsyncLocal) -> None:
-    """Sweep periodically, even without pushes: signals may be waiting to be sent."""
+    """Clean up the store periodically. Pushes do this too, but signals may be waiting to be sent
+    without any push.
+    """
     while True:
         await in_thread(relay.sweep_if_due)
         await asyncio.sleep(SWEEP_EVERY_S)
@@ -256,7 +262,7 @@ def _handler(place: RoutedPath, method: str) -> Handler:
 
 
 async def _visitor(exchange: Exchange, place: RoutedPath | None) -> Visitor:
-    """Return the caller; the owner for paths that need no token."""
+    """Return the caller of a request. For paths that need no token, this is the owner."""
     if place is not None and (place.path in OPEN or place.is_open):
         return exchange.door.callers.owner
     if place is not None and place.is_page:
@@ -279,14 +285,16 @@ def _ending(exchange: Exchange) -> Callable[[RelayError], None]:
 
 
 def _bearer(exchange: Exchange) -> bytes:
-    """Return the WWW-Authenticate challenge, with the address of the resource metadata."""
+    """Return the WWW-Authenticate challenge, which includes the address of the resource
+    metadata.
+    """
     if not exchange.door.auth_servers:
         return b"Bearer"
     return f'Bearer resource_metadata="{exchange.origin}{RESOURCE}"'.encode()
 
 
 async def _refuse(exchange: Exchange, place: RoutedPath | None, error: Exception) -> None:
-    """Send an error response; if a response has already started, close the connection."""
+    """Send an error response. If a response has already started, close the connection instead."""
     if not isinstance(error, RelayError):
         log.error("unexpected error in %s", place.path if place else "?", exc_info=error)
         error = Broken("internal error", "see the server's log")
@@ -299,7 +307,7 @@ async def _refuse(exchange: Exchange, place: RoutedPath | None, error: Exception
         return
     more = [(b"cache-control", b"no-store")]
     if error.status == UNKNOWN:
-        # Makes a browser ask for the token like a password.
+        # This header makes a browser ask for the token like a password.
         scheme = b'Basic realm="relay"' if exchange.accepts("text/html") else _bearer(exchange)
         more.append((b"www-authenticate", scheme))
         if place is not None and place.unknown:

@@ -1,11 +1,12 @@
-"""Authentication: from the token of a request to its caller, and the store with its permissions.
+"""Authentication: find the caller of a request by its token, and open the store with its
+permissions.
 
-A valid token is cached. Its key is read from the ledger again after KEY_TRUSTED_S, and at once
-after a notification that it changed. When a key is revoked or expires, its open requests and
-streams are ended.
+A valid token is cached. Its key is read from the ledger again after KEY_TRUSTED_S seconds, and at
+once after a notification that the key changed. When a key is revoked or expires, its open requests
+and streams are ended.
 
-Rule: a request without a token is from the owner, where that is allowed at all; an invalid token is
-refused. No error and no log contains a token.
+Rule: a request without a token is a request of the owner, if the server allows this at all. An
+invalid token is refused. No error text and no log contains a token.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ from contextrelay.model.key import Key
 from contextrelay.model.names import KEYS, key_log
 from contextrelay.verbs import CountUse, Verb
 
-# Cached valid tokens per process, and how long one is trusted without reading the ledger: a read
-# for every request would double the cost of a small pull.
+# The number of valid tokens cached per process, and the number of seconds for which one is trusted
+# without reading the ledger. A read for every request would double the cost of a small pull.
 KEYS_REMEMBERED_MAX = 10_000
 KEY_TRUSTED_S = 0.005
-# Interval after which an identity provider is asked again about a cached token.
+# Seconds after which an identity provider is asked again about a cached token.
 TOKEN_TRUSTED_S = 60.0
-# Invalid tokens allowed per address and minute, and the number of addresses that are counted.
+# The number of invalid tokens allowed per address and minute, and the number of addresses counted.
 WRONG_TOKENS_PER_MINUTE = 60
 WRONG_ADDRESSES_MAX = 10_000
-# Interval in which servers write the usage of keys.
+# Seconds between two writes of the usage of keys.
 USAGE_EVERY_S = 1
 
 
@@ -58,7 +59,7 @@ OPEN = frozenset({"/", "/health", "/healthz", "/readyz", "/version", RESOURCE, f
 """Paths that need no token."""
 MISSING = "Missing or invalid API key"
 RETRY_AFTER = "retry_after"
-# Notifications may arrive by the thousand, so they are processed in batches.
+# Thousands of notifications may arrive at once, so they are processed in batches.
 _REST_S = 0.01
 
 
@@ -83,9 +84,9 @@ class Visitor:
 
     def __init__(self, relay: AsyncLocal, found: FoundKey = _OWNER) -> None:
         self.relay = relay
-        """The store with the permissions of the caller."""
+        """The store, limited to the permissions of the caller."""
         self.found = found
-        """The key and its record, as validated."""
+        """The key and its row in the ledger, as they were when the token was checked."""
         self.key = key = found.key
         self.log = "" if key is None else key_log(key.id)
         self.checked_s = self.verified_s = monotonic()
@@ -100,7 +101,7 @@ class Visitor:
 
     @contextmanager
     def track_connection(self, end: End) -> Generator[None]:
-        """Call `end` if the key becomes invalid inside the context."""
+        """Call `end` if the key becomes invalid while the context is active."""
         self._open.add(end)
         if self._is_sent_away:
             end(unknown())
@@ -115,9 +116,10 @@ class Visitor:
             end(unknown())
 
     def pace(self, now_ms: int) -> float:
-        """Take one of the key's requests per minute; return the seconds to wait if none is left.
+        """Use up one of the key's requests per minute. Return 0, or the seconds to wait if none is
+        left.
 
-        It counts as a use in both cases.
+        The request is counted as a use of the key in both cases.
         """
         self.used_ms = now_ms
         self._counts[0] += 1
@@ -125,7 +127,7 @@ class Visitor:
         return 0.0 if caller is None else caller.pace(now_ms)
 
     def check(self, verb: Verb[Any]) -> None:
-        """Check the permission for a verb before its body is read.
+        """Check that the caller may use a verb, before the body of the request is read.
 
         Raises:
             Forbidden: the key does not allow the verb.
@@ -139,7 +141,9 @@ class Visitor:
         self._counts[2] += bytes_out
 
     def pop_counts(self) -> dict[str, int]:
-        """Return the counts since the last call; empty if there are none."""
+        """Return the counts since the last call and reset them. The dict is empty if nothing was
+        counted.
+        """
         counts, self._counts = self._counts, [0, 0, 0]
         return (
             dict(zip(("requests", "bytes_in", "bytes_out"), counts, strict=True))
@@ -149,7 +153,7 @@ class Visitor:
 
 
 class Callers:
-    """The callers of one server process."""
+    """The authenticated callers of one server process."""
 
     def __init__(
         self,
@@ -158,7 +162,9 @@ class Callers:
         verify: Callable[[str], Key | None] | None = None,
     ) -> None:
         self._verify = verify
-        """Identity of an external token, or None if no verifier is configured."""
+        """A function that returns the identity of an external token, or None if no verifier is
+        configured.
+        """
         self.owner = Visitor(relay)
         self.needs_token = needs_token
         self._relay = relay
@@ -167,7 +173,9 @@ class Callers:
         self._visitors: dict[str, Visitor] = {}
         self._usage_lock = threading.Lock()
         self._unwritten: list[tuple[str, Counter[str], int]] = []
-        """Usage not yet in the ledger: key id, counts and time of the last use."""
+        """Usage that is not in the ledger yet: key ids, each with counts and the time of the last
+        use.
+        """
         self._wrong: BoundedCache[str, Bucket] = BoundedCache(WRONG_ADDRESSES_MAX)
         self._stop_listening: Callable[[], None] = lambda: None
         self._watching: asyncio.Task[None] | None = None
@@ -175,7 +183,7 @@ class Callers:
     # Admission
 
     async def admit(self, token: str | None, address: str) -> Visitor:
-        """Return the caller for a token.
+        """Return the caller that a token belongs to.
 
         Raises:
             Forbidden: the token is missing or invalid.
@@ -198,8 +206,8 @@ class Callers:
         return visitor
 
     def admit_cached(self, token: str | None) -> Visitor | None:
-        """Return the result of `admit` if it needs no wait and is no error, else None; counts no
-        use.
+        """Return the caller as `admit` does, or None if that needs a wait or would be an error.
+        This does not count as a use of the key.
         """
         if token is None:
             return None if self.needs_token else self.owner
@@ -228,22 +236,24 @@ class Callers:
         return True
 
     def _is_same(self, visitor: Visitor) -> bool:
-        # A token of an identity provider, which is verified again after a while.
+        # This token is from an identity provider, so it is verified again after TOKEN_TRUSTED_S
+        # seconds.
         if not visitor.found.row:
             return monotonic() - visitor.verified_s < TOKEN_TRUSTED_S
         return visitor.found.is_current(self._stores)
 
     async def _found(self, token: str, is_asking: bool = True) -> Visitor | None:
-        """Return the caller for a token and cache it; None if the key is unknown, revoked or
-        expired.
+        """Return the caller that a token belongs to and cache it, or return None if the key is
+        unknown, revoked or expired.
 
-        `is_asking`: ask an identity provider about a token that is not a key.
+        If `is_asking` is true, an identity provider is asked about a token that is not a key.
         """
         found = await self._read(lambda: find_key(self._stores, token))
         if found is None and self._verify is not None and is_asking:
             verify = self._verify
             found = FoundKey(b"", await in_thread(lambda: verify(token)))
-        # Checked again: another request may have cached it during the read.
+        # Look into the cache again, because another request may have added this token during the
+        # read.
         known = self._visitors.get(token)
         key = None if found is None else found.key
         if found is None or key is None or not is_good(key, self._stores.now_ms()):
@@ -263,7 +273,7 @@ class Callers:
         return visitor
 
     async def _evict_one(self) -> None:
-        """Evict the oldest cached key that has nothing open."""
+        """If the cache is full, evict the oldest key that has no open requests or streams."""
         if len(self._visitors) <= KEYS_REMEMBERED_MAX:
             return
         oldest = next(iter(self._visitors))
@@ -279,7 +289,9 @@ class Callers:
         return spend(self._wrong.get(address), WRONG_TOKENS_PER_MINUTE, now_ms)[1] > 0
 
     def _wrong_token(self, address: str) -> RelayError:
-        """Return the error for an invalid token; after too many from one address, a rate limit."""
+        """Return the error for an invalid token, or a rate limit error after too many from one
+        address.
+        """
         now_ms = self._stores.now_ms()
         bucket, wait_s = spend(self._wrong.get(address), WRONG_TOKENS_PER_MINUTE, now_ms)
         self._wrong.keep(address, bucket)
@@ -290,23 +302,27 @@ class Callers:
     # Revoked and expired keys
 
     def start(self) -> None:
-        """Start to watch keys; call it in the event loop of the server."""
+        """Start to watch for revoked and expired keys. Call this in the event loop of the
+        server.
+        """
         self._loop = asyncio.get_running_loop()
         self._news = asyncio.Event()
         self._stop_listening = self._ledger.listen(self._hear)
         self._watching = self._loop.create_task(self._watch())
 
     async def stop(self) -> None:
-        """Store the counts; call it in the event loop after the last response."""
+        """Write the usage counts to the ledger. Call this in the event loop after the last
+        response.
+        """
         if self._watching is not None:
             self._watching.cancel()
         self._stop_listening()
         await self._keep_usage(list(self._visitors.values()))
 
     def _hear(self, heard: str | None) -> None:
-        """Handle a notification of the ledger, in any thread."""
+        """Handle a notification of the ledger. May be called from any thread."""
         if heard is None or heard.startswith(KEYS):
-            with suppress(RuntimeError):  # The loop is closed.
+            with suppress(RuntimeError):  # The event loop is closed.
                 self._loop.call_soon_threadsafe(self._invalidate, heard)
 
     def _invalidate(self, heard: str | None) -> None:
@@ -332,7 +348,7 @@ class Callers:
             await asyncio.sleep(_REST_S)
 
     async def _end_invalid(self) -> None:
-        """End what is open under keys that are no longer valid."""
+        """End the open requests and streams of keys that are no longer valid."""
         track_connection = [
             (token, each) for token, each in self._visitors.items() if each.is_tracked
         ]
@@ -346,7 +362,9 @@ class Callers:
                 await self._found(token)
 
     async def _keep_usage(self, visitors: list[Visitor]) -> None:
-        """Write the counts of keys; counts that cannot be written now are kept for later."""
+        """Write the usage counts of keys. Counts that cannot be written now are kept for the next
+        write.
+        """
         with self._usage_lock:
             for visitor in visitors:
                 if (
@@ -367,18 +385,19 @@ class Callers:
                 del uses[key_id]
         except RelayError as error:
             log.warning("cannot write the usage of keys; retrying later: %s", error)
-        # In this thread, because the awaiting task may be cancelled before the write is done.
+        # Write in this thread, because the awaiting task may be cancelled before a write elsewhere
+        # is done.
         finally:
             with self._usage_lock:
                 self._unwritten += [(key_id, *use) for key_id, use in uses.items()]
 
     async def _read(self, read: Callable[[], Result]) -> Result:
-        """Read the ledger, in a thread if the read may block."""
+        """Read the ledger and return the result. A read that may block runs in a thread."""
         return await in_thread(read) if self._ledger.reads_wait else read()
 
 
 def _by_key(uses: list[tuple[str, Counter[str], int]]) -> dict[str, tuple[Counter[str], int]]:
-    """Merge the uses of each key, so that each key is written once."""
+    """Merge several uses of the same key, so that each key is written once."""
     summed: dict[str, tuple[Counter[str], int]] = {}
     for key_id, counts, used_ms in uses:
         before, before_ms = summed.get(key_id, (Counter[str](), 0))
@@ -387,12 +406,16 @@ def _by_key(uses: list[tuple[str, Counter[str], int]]) -> dict[str, tuple[Counte
 
 
 def _grants_same(known: Key | None, now: Key) -> bool:
-    """Return True if both keys grant the same; a token verified again has another date."""
+    """Return True if both keys grant the same permissions. A token that was verified again has
+    another creation date.
+    """
     return known is not None and replace(known, created_at=now.created_at) == now
 
 
 def token_in(headers: Headers) -> str | None:
-    """Return the token of a request, valid or not; None if there is none, "" if there are two."""
+    """Return the token of a request, without checking it; None if there is none, "" if there are
+    several.
+    """
     found = [value for name, value in headers if name == b"authorization"]
     if not found:
         return None
@@ -400,7 +423,7 @@ def token_in(headers: Headers) -> str | None:
 
 
 def token_of(authorization: bytes) -> str:
-    """Return the bearer token or Basic password of an Authorization header, or ""."""
+    """Return the bearer token or the Basic password of an Authorization header, or ""."""
     if authorization.startswith(b"Bearer "):
         return authorization[7:].strip().decode("latin-1")
     scheme, _, value = authorization.partition(b" ")
@@ -413,7 +436,7 @@ def token_of(authorization: bytes) -> str:
 
 
 def address_in(scope: MutableMapping[str, Any]) -> str:
-    """Return the address of a request's client, or "" if it is unknown."""
+    """Return the network address of the client, or "" if it is unknown."""
     client = scope.get("client")
     return client[0] if client else ""
 

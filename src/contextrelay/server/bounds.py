@@ -1,9 +1,10 @@
 """Limits of a server process, and accounting of the request bodies that it is receiving.
 
-Each body has its own limit; these limits apply to all bodies that one caller sends at a time, and
-to all that a process receives. A caller is a key, or an address if no key is required.
+Each body has its own size limit. The limits in this module apply to all bodies that one caller
+sends at the same time, and to all bodies that a process receives. A caller is a key, or a network
+address if no key is required.
 
-Rule: a caller over a limit is refused at once, and one caller never uses up the room of others.
+Rule: a caller over a limit is refused at once, and no caller can use up the share of others.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ from contextrelay.limits import (
 )
 from contextrelay.server.auth import RETRY_AFTER
 
-# Time limit for a client to send its headers.
+# Seconds within which a client must send its headers.
 HEAD_S_MAX = 10
-# The minimum pace of a body, checked every BODY_IDLE_S, and its total time limit BODY_S_MAX.
+# The minimum bytes per second of a body, checked every BODY_IDLE_S seconds, and the total time
+# limit BODY_S_MAX.
 BODY_IDLE_S = 30
-# The maximum share of the free space in the temporary folder for one caller.
+# The maximum share of the free space in the temporary folder that one caller may use.
 UPLOADS_ROOM_SHARE = 2
 UPLOAD_RETRY_S = 2
 
@@ -40,19 +42,21 @@ class ServerBounds(Struct, frozen=True, kw_only=True):
     """Timeouts and limits of one server process."""
 
     head_s: float = HEAD_S_MAX
-    """From the start of a connection, or the first byte of a request, to the end of its headers."""
+    """Seconds from the start of a connection, or from the first byte of a request, to the end of
+    its headers.
+    """
     body_s: float = BODY_IDLE_S
-    """The interval in which a body must keep its pace or end."""
+    """Seconds within which a body must either keep its minimum pace or end."""
     read_s: float = SLOW_READER_S
-    """The interval in which a client must read `READ_PACE_BYTES` of a response."""
+    """Seconds within which a client must read `READ_PACE_BYTES` of a response."""
     connections: int = CONNECTIONS_MAX
     held_bytes: int = HELD_BODIES_BYTES_MAX
-    """Bodies held in memory until they are complete."""
+    """Maximum total size of bodies that are held in memory until they are complete."""
     uploads: int = UPLOADS_MAX
-    """Bodies received at a time."""
+    """Maximum number of bodies received at the same time."""
 
 
-# The quantities counted for received bodies, per caller and in total.
+# The quantities that are counted for received bodies, per caller and in total.
 UPLOADS, MEMORY_BYTES, FILE_BYTES = range(3)
 
 
@@ -65,13 +69,13 @@ class IncomingBodies:
             (memory_bytes_max, min(HELD_BY_ONE_BYTES_MAX, memory_bytes_max)),
             (UPLOADS_BYTES_MAX, UPLOADS_BY_ONE_BYTES_MAX),
         )
-        """The limits of each quantity, for all callers together and for one."""
+        """For each quantity, the limit for all callers together and the limit for one caller."""
         self._all = [0, 0, 0]
         self._by_caller: dict[str, list[int]] = {}
 
     @property
     def held_bytes(self) -> int:
-        """Return the total size held in memory and in files."""
+        """Return the total size in bytes held in memory and in files."""
         return self._all[MEMORY_BYTES] + self._all[FILE_BYTES]
 
     @property
@@ -79,12 +83,12 @@ class IncomingBodies:
         return self._all[UPLOADS]
 
     def begin(self, caller: str, announced_bytes: int, in_file: bool) -> IncomingBody:
-        """Count one more body; `announced_bytes` is 0 if its size is unknown.
+        """Start to count one more body. `announced_bytes` is 0 if the size of the body is unknown.
 
         Raises:
             Limited: the caller exceeds its share.
             Unavailable: all callers together exceed the limit.
-            Full: the temporary folder has no room for it.
+            Full: the temporary folder has no room for the body.
         """
         own = self._by_caller.get(caller) or [0, 0, 0]
         self.check(own, UPLOADS, 1)
@@ -108,7 +112,7 @@ class IncomingBodies:
         if own[counted] + amount > by_one_max:
             raise Limited(
                 f"too many uploads by this caller: {own[counted]:,} {unit} are being received",
-                "send fewer at a time",
+                "send fewer uploads at the same time",
                 {RETRY_AFTER: UPLOAD_RETRY_S},
             )
         if counted == FILE_BYTES:
@@ -128,7 +132,7 @@ class IncomingBodies:
 
 
 class IncomingBody:
-    """A body that is being received, until its request is answered."""
+    """A body that is being received; it counts until its request is answered."""
 
     __slots__ = ("_caller", "_counts", "_incoming", "_own")
 
@@ -139,7 +143,7 @@ class IncomingBody:
         self._counts = [1, 0, 0]
 
     def put(self, size_bytes: int, counted: int = MEMORY_BYTES) -> None:
-        """Reserve memory, or FILE_BYTES in the temporary folder.
+        """Reserve memory or, with `counted=FILE_BYTES`, space in the temporary folder.
 
         Raises:
             Limited, Unavailable, Full: there is no room.
@@ -149,7 +153,7 @@ class IncomingBody:
         self._counts[counted] += size_bytes
 
     def end(self) -> None:
-        """Release everything that was reserved."""
+        """Release the memory and space that were reserved."""
         self._incoming.end(self._caller, self._own, self._counts)
 
 

@@ -110,11 +110,14 @@ _SERVES = (
 
 @takes(*_SERVES, arg("--a2a", action="store_true", help="also serve agents over A2A"))
 def serve(args: Namespace, console: Console) -> None:
-    """Serve a store over HTTP until Ctrl-C or SIGTERM; open requests are answered first.
+    """Serve a store over HTTP until Ctrl-C or SIGTERM. Open requests are answered before the server
+    ends.
 
-    Prints the URL when the server listens, with --json {"url", "store", "workers", "pid"}. The
-    store is set by --store, or else by RELAY_HOME; the default is ~/.relay. CONTEXTRELAY_URL is for
-    clients only. Callers from other machines need a key, also through a proxy (--public-url,
+    When the server listens, it prints its URL, or with --json {"url", "store", "workers", "pid"}.
+    The
+    store is set by --store, or else by RELAY_HOME; the default is ~/.relay. CONTEXTRELAY_URL is
+    used
+    by clients only. Callers from other machines need a key, also through a proxy (--public-url,
     --allow-host): see relay keys new, or --token auto.
     """
     _serve(args, console, tuple(args.agent) if args.a2a or args.agent else None)
@@ -122,9 +125,9 @@ def serve(args: Namespace, console: Console) -> None:
 
 @takes(*_SERVES)
 def a2a_serve(args: Namespace, console: Console) -> None:
-    """Serve agents over A2A 1.0, and the store of their tasks as relay serve does.
+    """Serve agents over A2A 1.0, and also serve the store of their tasks, as relay serve does.
 
-    Each agent has its card and its root under /a2a/NAME; the card of the first is also at the
+    Each agent has its card and its root under /a2a/NAME. The card of the first agent is also at the
     well-known path. Without --agent, tasks go to the agent behind relay bridge start.
     """
     _serve(args, console, tuple(args.agent))
@@ -155,7 +158,7 @@ def _serve(args: Namespace, console: Console, agents: tuple[str, ...] | None) ->
     listener: socket.socket = serving.listen(options)
     with listener:
         port: int = listener.getsockname()[1]
-        # The names of agents are checked before the server reports that it is listening.
+        # Check the names of agents before the server reports that it is listening.
         serving.application(options)
         store, made = _store_of(address, args, needs_token)
         first = None if made is None else _kept(made)
@@ -167,9 +170,9 @@ def _serve(args: Namespace, console: Console, agents: tuple[str, ...] | None) ->
 def serve_until_ended(
     serving: ModuleType, options: Any, listener: socket.socket, show: Callable[[], None]
 ) -> None:
-    """Serve until a signal; `show` is called when the server is listening."""
-    # A signal that arrives before the server handles signals stays pending until then. The server
-    # raises it again after its end, which is the normal end here.
+    """Serve until a signal ends the process. `show` is called when the server is listening."""
+    # A signal that arrives before the server handles signals stays pending until then. When the
+    # server has ended, it raises the signal again, which is the normal end here.
     signal.pthread_sigmask(signal.SIG_BLOCK, serving.END_SIGNALS)
     for each in serving.END_SIGNALS:
         signal.signal(each, lambda number, frame: None)
@@ -181,11 +184,17 @@ def serve_until_ended(
 
 
 def _check_grpc(args: Namespace, agents: tuple[str, ...] | None) -> None:
-    """Refuse a gRPC port without agents, or without a known number."""
+    """Check that a gRPC port comes with an agent to serve, and has a fixed number.
+
+    Raises:
+        Invalid: there is no agent, or the port is 0.
+    """
     if agents is None:
         raise Invalid("gRPC needs an agent to serve", "add --a2a, or --agent NAME=...")
     if not args.grpc_port:
-        raise Invalid("gRPC needs a fixed port of its own", "for example --grpc-port 8788")
+        raise Invalid(
+            "gRPC needs a fixed port number", "use a port number, for example --grpc-port 8788"
+        )
     import_door("contextrelay.a2a.grpc_binding", "gRPC", "grpc")
 
 
@@ -204,10 +213,10 @@ def _store_address(args: Namespace, console: Console) -> str:
 
 
 def import_door(module: str, name: str, extra: str) -> ModuleType:
-    """Import the module of a server whose dependencies are an extra.
+    """Import a module of the server whose dependencies are an optional extra of this package.
 
     Raises:
-        Unavailable: they are not installed.
+        Unavailable: the dependencies are not installed.
     """
     try:
         return import_module(module)
@@ -221,9 +230,9 @@ def import_door(module: str, name: str, extra: str) -> ModuleType:
 
 
 def _reaches_others(args: Namespace) -> bool:
-    """Return True if the server listens beyond this machine, or has a name there.
+    """Return True if other machines can reach the server, directly or by a public name.
 
-    With a name, it gets requests of other machines through a proxy.
+    With a public name, the server gets requests of other machines through a proxy.
     """
     if any(_is_known_elsewhere(each) for each in (args.public_url, *args.allow_host) if each):
         return True
@@ -233,13 +242,13 @@ def _reaches_others(args: Namespace) -> bool:
         raise Invalid(
             f"{args.host[:80]!r} is not an address of this machine", "use --host 127.0.0.1"
         ) from error
-    # Without the interface name that an IPv6 address may end with.
+    # Ignore the interface name that an IPv6 address may end with.
     addresses = [ip_address(str(each[4][0]).partition("%")[0]) for each in found]
     return not all(address.is_loopback for address in addresses)
 
 
 def _is_known_elsewhere(name: str) -> bool:
-    """Return True if a URL or a host is known beyond this machine."""
+    """Return True if a URL or a host name is valid beyond this machine."""
     try:
         host = urlsplit(name if "://" in name else f"//{name}").hostname
         return host != "localhost" and not ip_address(host or "").is_loopback
@@ -248,12 +257,12 @@ def _is_known_elsewhere(name: str) -> bool:
 
 
 def _store_of(address: str, args: Namespace, needs_token: bool) -> tuple[str, IssuedKey | None]:
-    """Open the store once, so that errors are found early.
+    """Open the store once, so that errors are found before the server starts.
 
-    Returns its address, and its first key if one was requested and there was none.
+    Returns the address of the store, and the first key if one was requested and the store had none.
 
     Raises:
-        Invalid: callers need a key, and there is none.
+        Invalid: callers need a key, and the store has none.
     """
     store = Local(open_stores(address, None, args.blobs))
     engine = store.stores.engine
@@ -319,9 +328,9 @@ def _show_start(
     )
 )
 def mcp(args: Namespace, console: Console) -> None:
-    """Run an MCP server on stdin and stdout until stdin is closed; agents start this command.
+    """Run an MCP server on stdin and stdout until stdin is closed. Agents start this command.
 
     The store is set by --store, or else by CONTEXTRELAY_URL (a server, with CONTEXTRELAY_API_KEY),
-    or RELAY_HOME; the default is ~/.relay. A running server also has MCP over HTTP, at /mcp.
+    or RELAY_HOME; the default is ~/.relay. A running server also offers MCP over HTTP, at /mcp.
     """
     import_door("contextrelay.mcp.stdio", "MCP", "mcp").run(console.address, args.tools)

@@ -1,12 +1,13 @@
-"""The guard: checks the Host and Origin headers of requests.
+"""The guard, which checks the Host and Origin headers of requests.
 
-A page in a browser can send requests to any address, and may make its own name resolve to this
-server (DNS rebinding). It cannot forge these two headers, so they keep it out of a relay on
-loopback.
+A page in a browser can send requests to any address, and the name of its site may resolve to this
+server (DNS rebinding). The page cannot forge these two headers, so checking them keeps such pages
+out of a relay on loopback.
 
-Rule: a Host is compared completely, except for the port of a loopback name, which ssh, docker and
-proxies change. The address of the connection is always accepted: probes and scrapers use it, and no
-foreign page has it as its name. An Origin must be that of the request itself, or of the public URL.
+Rule: a Host is compared completely, except for the port of a loopback name, because ssh, docker
+and proxies change that port. The local address of the connection is always accepted: probes and
+scrapers use it, and no page of another site has it as its name. An Origin must be that of the
+request itself, or of the public URL.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 
 class Misdirected(RelayError):
-    """The request is for another server."""
+    """The request is addressed to another server."""
 
     code, status = "misdirected", 421
 
 
 class Guard(Struct, frozen=True):
-    """The names of this server."""
+    """The names under which this server accepts requests."""
 
     hosts: frozenset[bytes]
-    """Each as `host:port` in lower case, as in a Host header."""
+    """Each name as `host:port` in lower case, as in a Host header."""
     public_url: str = ""
     public_origin: str = ""
 
     def is_ours(self, host: bytes) -> bool:
-        """Return True if a Host, in lower case, names this server."""
+        """Return True if the value of a Host header, in lower case, names this server."""
         return host in self.hosts or _LOOPBACK.fullmatch(host) is not None
 
     def origin(
@@ -47,7 +48,7 @@ class Guard(Struct, frozen=True):
         scheme: str,
         came_to: tuple[str, int | None] | None = None,
     ) -> str:
-        """Return the address of this server as the client calls it, without a trailing slash.
+        """Return the URL of this server as the client addresses it, without a trailing slash.
 
         `came_to` is the local address and port of the connection.
 
@@ -71,7 +72,7 @@ class Guard(Struct, frozen=True):
 
 
 def _spelled(came_to: tuple[str, int | None] | None) -> str | None:
-    """Format a local address as in a Host header; None for a Unix socket."""
+    """Format a local address as in a Host header. Return None for a Unix socket."""
     if came_to is None or came_to[1] is None:
         return None
     address, port = came_to
@@ -81,7 +82,7 @@ def _spelled(came_to: tuple[str, int | None] | None) -> str | None:
 def _only(headers: list[tuple[bytes, bytes]], name: bytes) -> str | None:
     found = [value for each, value in headers if each == name]
     if len(found) > 1:
-        raise Invalid(f"duplicate {name.decode().title()} header", "send it once")
+        raise Invalid(f"duplicate {name.decode().title()} header", "send the header once")
     return found[0].decode("latin-1").lower() if found else None
 
 
@@ -117,7 +118,9 @@ def guard(host: str, port: int, public_url: str = "", allowed: tuple[str, ...] =
 
 
 def is_loopback(host: str) -> bool:
-    """Return True if a host is a loopback address or localhost; similar names are not."""
+    """Return True if a host is a loopback address or localhost. Names that only resemble localhost
+    are not.
+    """
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:

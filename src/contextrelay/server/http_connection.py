@@ -1,9 +1,9 @@
 """The HTTP protocol of one connection: that of uvicorn, with additional limits.
 
-Rule: headers are limited in size and time, a response in the time it may stay unread. A client over
-a limit gets a response if possible, and is then disconnected. If a client is answered while it is
-still sending, the server reads on for a while and discards the data: closing at once could lose the
-response.
+Rule: the size of headers, the time to receive them, and the time that a response may stay unread
+are limited. A client that exceeds a limit gets a response if possible, and is then disconnected. If
+a client is answered while it is still sending, the server keeps reading for a while and discards
+the data, because closing at once could lose the response.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from contextrelay.server.security_headers import NO_MORE_LINES, SAFE_LINES
 if TYPE_CHECKING:
     from contextrelay.server.app import App
 
-# Bytes of a response that a client must read in SLOW_READER_S.
+# The number of bytes of a response that a client must read within SLOW_READER_S seconds.
 READ_PACE_BYTES = KIB
 LINGER_S_MAX = 30
 LINGER_IDLE_S = 5
@@ -39,34 +39,34 @@ LINGERING_MAX = 256
 
 
 class Protocol(HttpToolsProtocol):
-    """One connection."""
+    """The protocol of one HTTP connection."""
 
     parser: HttpRequestParser
     _bounds: ServerBounds
     _sending_timer: TimerHandle | None = None
-    """Runs while the client has to send something."""
+    """The timer that runs while the client has to send something."""
     _reading_timer: TimerHandle | None = None
-    """Runs while the client has to read something."""
+    """The timer that runs while the client has to read something."""
     _head_bytes = 0
     _unparsed_bytes = 0
-    """Bytes received since the last complete header."""
+    """Number of bytes received since the last complete header."""
     _unread_bytes = 0
     _is_new = True
     _is_in_head = True
     _is_in_body = False
     _is_one_too_many = False
     _active_s = 0.0
-    """The time of the last received data."""
+    """The time at which data was last received."""
     _is_answered = False
-    """True if the request that is being read was already answered by the fast path."""
+    """True if the fast path has already answered the request that is being read."""
     _running: RequestResponseCycle | None = None
-    """The request that is being answered, or was answered last."""
+    """The request that is being answered, or that was answered last."""
     _refusal = b""
-    """The final response, sent after those of earlier requests."""
+    """The final response, which is sent after the responses to earlier requests."""
     _is_to_linger = False
-    """True if the current response is the last."""
+    """True if the current response is the last on this connection."""
     _linger_end_s = 0.0
-    """The time until which data is read and discarded; 0 if it is not."""
+    """The time until which data is read and discarded, or 0 if the connection does not linger."""
     _linger_bytes_max = LINGER_ENDLESS_BYTES_MAX
     _dropped_bytes = 0
 
@@ -85,14 +85,14 @@ class Protocol(HttpToolsProtocol):
         self._stop_idle_timer()
         self._served.lingering.pop(self, None)
         super().connection_lost(exc)
-        # uvicorn notifies the latest request, which may still be waiting for its turn.
+        # uvicorn notifies only the latest request, which may still be waiting for its turn.
         self.pipeline.clear()
         if self._running is not None and not self._running.response_complete:
             self._running.disconnected = True
             self._running.message_event.set()
 
     def eof_received(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Keep the connection open for the response if the request is complete."""
+        """Keep the connection open for the response if the client has sent a complete request."""
         running = self._running
         if self._linger_end_s or running is None or not self._is_busy:
             return False
@@ -110,8 +110,8 @@ class Protocol(HttpToolsProtocol):
     def _served(self) -> App:
         return cast("App", self.app)  # pyright: ignore[reportUnknownMemberType]
 
-    # A single timer checks for idleness. Stopping and starting it for every request, as uvicorn
-    # does, costs as much as finding an artifact.
+    # A single timer checks whether the connection is idle. Stopping and starting a timer for every
+    # request, as uvicorn does, costs as much as finding an artifact.
 
     def _unset_keepalive_if_required(self) -> None:
         self._active_s = self.loop.time()
@@ -134,7 +134,9 @@ class Protocol(HttpToolsProtocol):
         self.timeout_keep_alive_task = self.loop.call_later(seconds, handler)
 
     def _end(self) -> None:
-        """Close the connection; a client that has not read the last response by now will not."""
+        """Close the connection. A client that has not read the last response by now will not read
+        it.
+        """
         if self.transport.get_write_buffer_size():
             self.transport.abort()
         else:
@@ -173,14 +175,14 @@ class Protocol(HttpToolsProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         self._count(len(name) + len(value))
         if not self._is_in_head:
-            return  # Trailers: the headers before the body can no longer be changed.
-        # The parser keeps trailing whitespace, which is not part of a value (RFC 9110, 5.5).
+            return  # These are trailers. The headers before the body can no longer be changed.
+        # The parser keeps trailing whitespace, which does not belong to a value (RFC 9110, 5.5).
         value = value.strip(b" \t")
         super().on_header(name, value)
         if len(self.headers) > HEADERS_IN_MAX:
             self._refuse_and_stop(431, "Request Header Fields Too Large")
         if self.headers[-1][0] == b"transfer-encoding" and value.lower() != b"chunked":
-            # The end of the body would be ambiguous.
+            # With a transfer encoding other than chunked, the end of the body would be ambiguous.
             self._refuse_and_stop(400, "Bad Request")
 
     def on_headers_complete(self) -> None:
@@ -195,8 +197,8 @@ class Protocol(HttpToolsProtocol):
             super().on_headers_complete()
 
     def _is_absolute(self) -> bool:
-        """Return True if the target is absolute and names the same server as Host, which is checked
-        later.
+        """Return True if the request target is an absolute URL of the host in the Host header. The
+        Host itself is checked later.
         """
         host = next((value for name, value in self.headers if name == b"host"), b"")
         start = self.url[: len(b"http://") + len(host) + 1].lower()
@@ -208,7 +210,7 @@ class Protocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def _answer_quickly(self) -> bool:
-        """Answer on the fast path if nothing prevents it; return True if done."""
+        """Answer the request on the fast path if possible, and return True if it was answered."""
         if self._is_busy or self.flow.write_paused:
             return False
         if self.parser.get_method() != b"GET" or not self.parser.should_keep_alive():
@@ -231,7 +233,7 @@ class Protocol(HttpToolsProtocol):
                 self._watch_idle(self.timeout_keep_alive)
             return
         if not self._is_busy and self.cycle and self.cycle.scope is self.scope:
-            # It was already answered, and the rest of it discarded.
+            # The request was already answered, and the rest of it was discarded.
             self._watch_sending(self.timeout_keep_alive, self._end)
         super().on_message_complete()
 
@@ -242,12 +244,13 @@ class Protocol(HttpToolsProtocol):
             self.server_state.total_requests += 1
             self._begin_to_linger()
             return
-        self._stop_idle_timer()  # It is started again.
+        self._stop_idle_timer()  # The timer is started again below.
         super().on_response_complete()
         if self.transport.is_closing():
             self._watch_reading(self.transport.get_write_buffer_size() > 0)
         elif self._is_in_body and not self._is_in_head:
-            # It was answered before it was complete: the rest is discarded, for a limited time.
+            # The request was answered before it was complete. The rest is discarded, for a limited
+            # time.
             self._watch_sending(self._bounds.body_s, self._end)
 
     # Lingering
@@ -259,14 +262,17 @@ class Protocol(HttpToolsProtocol):
         return self._running is not None and self._running.more_body
 
     def linger(self, is_endless: bool) -> None:
-        """Read on for a while after the current response, so that the client receives it."""
+        """Keep reading for a while after the current response, so that the client receives the
+        response.
+        """
         assert self._running is not None
         self._linger_bytes_max = LINGER_ENDLESS_BYTES_MAX if is_endless else LINGER_BYTES_MAX
-        self._running.keep_alive = True  # Otherwise it is closed as soon as the response is sent.
+        # With False, the connection would be closed as soon as the response is sent.
+        self._running.keep_alive = True
         self._is_to_linger = True
 
     def _begin_to_linger(self) -> None:
-        """Close the sending side, and read until the client disconnects or a limit is passed."""
+        """Close the sending side, and read until the client disconnects or a limit is reached."""
         self._stop_idle_timer()
         if self._linger_end_s or self.transport.is_closing():
             return
@@ -302,7 +308,7 @@ class Protocol(HttpToolsProtocol):
     # Upgrades
 
     def _should_upgrade(self) -> bool:
-        # A client with a pending response cannot switch to another protocol.
+        # A client whose response is still pending cannot switch to another protocol.
         return (
             not self._is_busy
             and not self.flow.write_paused
@@ -312,14 +318,14 @@ class Protocol(HttpToolsProtocol):
         )
 
     def handle_websocket_upgrade(self) -> None:
-        # From here on another protocol owns the connection, with its own timers.
+        # From here on another protocol owns the connection and uses its own timers.
         self._stop_idle_timer()
         self._watch_sending(0.0)
         self._watch_reading(False)
         super().handle_websocket_upgrade()
 
     def _unsupported_upgrade_warning(self) -> None:
-        # The following data is in an unsupported protocol.
+        # The data that follows is in an unsupported protocol.
         if self._is_busy:
             self.cycle.keep_alive = False
 
@@ -330,7 +336,8 @@ class Protocol(HttpToolsProtocol):
 
     def _is_late(self) -> None:
         if self._is_busy:
-            # The request may not even be read yet: the response before it goes first.
+            # The late request may not even be read yet, because the response to an earlier request
+            # goes first.
             self._watch_head()
         elif self._is_new:
             self.transport.close()
@@ -374,7 +381,9 @@ class Protocol(HttpToolsProtocol):
             self._refuse_and_stop(431, "Request Header Fields Too Large")
 
     def _refuse_and_stop(self, status: int, reason: str, more: bytes = b"") -> None:
-        """Refuse from inside the parser, which the exception ends."""
+        """Refuse a request from within the parser. The exception that this raises ends the
+        parser.
+        """
         self._refuse(status, reason, more)
         raise ValueError(reason)
 
@@ -382,7 +391,9 @@ class Protocol(HttpToolsProtocol):
         self._refuse(400, "Bad Request")
 
     def _refuse(self, status: int, reason: str, more: bytes = b"") -> None:
-        """Send a final response and close, after the responses of earlier requests."""
+        """Send a final response after the responses to earlier requests, and close the
+        connection.
+        """
         if self._refusal or self.transport.is_closing():
             return
         first_line = f"HTTP/1.1 {status} {reason}\r\n".encode()
@@ -401,6 +412,6 @@ class Protocol(HttpToolsProtocol):
 
 
 def _spelled(data: bytes) -> bytes:
-    """Percent-encode a first request line that is not ASCII, as sent by the published client."""
+    """Percent-encode a request line that is not ASCII, as the published client sends it."""
     line, end, rest = data.partition(b"\r\n")
     return data if line.isascii() else quote(line, safe=bytes(range(128))).encode() + end + rest

@@ -1,10 +1,11 @@
 """Metrics: requests, bytes and listeners, counted per process, and GET /metrics for Prometheus.
 
-All figures are numbers in one row, whose order depends on the paths only. A single process keeps
-its row in memory. Several processes keep theirs in mapped files, so that each can return the sum of
-all. A process that replaces a dead one continues in its file.
+All figures are integers in one row, whose order depends only on the paths. A single process keeps
+the row in memory. Several processes keep their rows in memory-mapped files, so that each process
+can return the sum of all rows. A process that replaces a dead one continues in the file of that
+process.
 
-Rule: counting takes about a microsecond; everything slower is done at GET /metrics.
+Rule: counting takes about a microsecond. Everything slower is done at GET /metrics.
 """
 
 from __future__ import annotations
@@ -36,19 +37,19 @@ from contextrelay.store.engine import DATABASE_NAME
 
 NAME = "contextrelay"
 NO_PLACE = "(none)"
-"""The route of unknown paths: text made up by clients must not become a label."""
+"""The route of all unknown paths, because text made up by clients must not become a label."""
 OTHER = "(other)"
-"""The methods and statuses that are not counted separately."""
+"""The label of methods and statuses that are not counted separately."""
 
 STATUSES = tuple(int(status) for status in HTTPStatus)
 BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 30.0)
 
-# Figures without a route, by their index in the row.
+# The indexes in the row of the figures that belong to no route.
 IN_FLIGHT, SUBSCRIBERS, PUSHES, SIGNALS = range(4)
 _GAUGES = (IN_FLIGHT, SUBSCRIBERS)
 _FREE_FIGURES = 4
 
-# Then the figures of each route: a histogram of durations, these figures, and statuses by method.
+# The figures of each route follow: a histogram of durations, these figures, and statuses by method.
 _NANOSECONDS = len(BOUNDS_S) + 1
 _BYTES_IN, _BYTES_OUT, _ROUTE = _NANOSECONDS + 1, _NANOSECONDS + 2, _NANOSECONDS + 3
 
@@ -57,13 +58,13 @@ _STATUS_INDEX = {status: index for index, status in enumerate(STATUSES)}
 
 
 class Metrics:
-    """The figures of one process, and access to those of all."""
+    """The figures of one process, and access to the figures of all processes."""
 
     def __init__(self, paths: Paths, folder: str = "") -> None:
         self.routes: dict[str, int] = {}
-        """The index in the row where the figures of a path start."""
+        """Maps each path to the index in the row where its figures start."""
         self.methods: dict[tuple[str, str], int] = {}
-        """The index in the row where the statuses of a path and method start."""
+        """Maps each path and method to the index in the row where their statuses start."""
         size = _FREE_FIGURES
         for path, methods in _counted(paths):
             self.routes[path] = size
@@ -76,14 +77,14 @@ class Metrics:
         self._numbers = self._file.numbers if self._file else [0] * size
 
     def begin(self) -> int:
-        """Count a request in flight; return the `begun` argument for `end`."""
+        """Count a request as in flight, and return its start time, which `end` needs as `begun`."""
         self._numbers[IN_FLIGHT] += 1
         return perf_counter_ns()
 
     def end(
         self, begun: int, path: str, method: str, status: int, bytes_in: int, bytes_out: int
     ) -> None:
-        """Count an answered request; its status is 0 if the client disconnected before the
+        """Count an answered request. The status is 0 if the client disconnected before the
         response.
         """
         self.count(begun, path, method, status, bytes_in, bytes_out)
@@ -92,7 +93,9 @@ class Metrics:
     def count(
         self, begun: int, path: str, method: str, status: int, bytes_in: int, bytes_out: int
     ) -> None:
-        """Count a request that was answered at once and therefore never in flight."""
+        """Count a request that was answered at once, and was therefore never counted as in
+        flight.
+        """
         took_ns = perf_counter_ns() - begun
         numbers = self._numbers
         route = self.routes[path]
@@ -106,17 +109,17 @@ class Metrics:
             numbers[route + _BYTES_OUT] += bytes_out
 
     def add(self, figure: int, amount: int = 1) -> None:
-        """Add to a figure that has no route."""
+        """Add an amount to a figure that belongs to no route."""
         self._numbers[figure] += amount
 
     def totals(self) -> list[int]:
-        """Return the sum of the rows of all processes."""
+        """Return one row with the sums of the rows of all processes."""
         rows = _rows(Path(self._folder)) if self._folder else [list(self._numbers)]
         return [sum(column) for column in zip(*rows, strict=True)]
 
     def close(self) -> None:
         if self._file is not None:
-            self._numbers = [0] * len(self._numbers)  # A late count is harmless.
+            self._numbers = [0] * len(self._numbers)  # A count that arrives late does no harm.
             self._file.close()
 
 
@@ -129,14 +132,16 @@ def _counted(paths: Paths) -> Iterator[tuple[str, list[str]]]:
 
 
 class _File:
-    """A row in a mapped file; only the process that holds its lock writes to it."""
+    """A row in a memory-mapped file. Only the process that holds the lock of the file writes to the
+    row.
+    """
 
     def __init__(self, folder: Path, size: int) -> None:
         self._handle = _locked_file(folder)
         os.ftruncate(self._handle, 8 * size)
         self._map = mmap.mmap(self._handle, 8 * size)
         self.numbers = memoryview(self._map).cast("q")
-        self._clear_gauges()  # A dead process has nothing open.
+        self._clear_gauges()  # A dead process has no requests in flight and no listeners.
 
     def _clear_gauges(self) -> None:
         for gauge in _GAUGES:
@@ -150,7 +155,9 @@ class _File:
 
 
 def _locked_file(folder: Path) -> int:
-    """Open and lock the first file that no living process holds."""
+    """Open and lock the first file that no living process has locked, and return the file
+    descriptor.
+    """
     import fcntl
 
     for index in range(WORKERS_MAX):
@@ -165,7 +172,7 @@ def _locked_file(folder: Path) -> int:
 
 
 def _rows(folder: Path) -> list[list[int]]:
-    """Return the rows of all processes; incomplete files are skipped."""
+    """Return the rows of all processes. Incomplete files are skipped."""
     rows = [list(memoryview(each.read_bytes()).cast("q")) for each in sorted(folder.iterdir())]
     size = max(map(len, rows), default=0)
     return [row for row in rows if len(row) == size]
@@ -191,7 +198,7 @@ async def scrape(exchange: Exchange) -> None:
 
 
 class _Collected(Collector):
-    """The figures as metric families."""
+    """A collector that returns the figures as Prometheus metric families."""
 
     def __init__(self, metrics: Metrics, stores: Stores) -> None:
         self._metrics = metrics
@@ -257,7 +264,7 @@ def _by_route(metrics: Metrics, totals: list[int]) -> Iterator[Metric]:
 
 
 def _store_sizes(stores: Stores) -> Iterator[Metric]:
-    """Yield the sizes that can be read in constant time."""
+    """Yield the metrics of sizes that can be read in constant time."""
     home = stores.engine.home
     if home is None:
         return

@@ -1,9 +1,9 @@
 """Forms: a streaming parser of multipart/form-data bodies.
 
-One part is the content, the others are short fields, before or after it.
+One part is the content. The other parts are short fields, before or after the content.
 
-Rule: everything in a form is bounded: its parts, their headers and its fields. An incomplete form
-is refused.
+Rule: the number of parts, the size of their headers and the size of fields are limited. An
+incomplete form is refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from contextrelay.server.request import Exchange
 from contextrelay.server.request_body import Upload
 from contextrelay.verbs import Push
 
-# Limits of a form: its parts, the size of its fields, and the headers of a part.
+# Limits of a form: the number of parts, the size of the fields, and the headers of a part.
 FORM_PARTS_MAX = 20
 FORM_FIELD_BYTES_MAX = 64 * KIB
 FORM_HEADERS_MAX = 8
@@ -30,7 +30,7 @@ FORM_BOUNDARY_BYTES_MAX = 70
 MULTIPART = "multipart/form-data"
 CONTENT_PARTS = ("file", "content")
 
-# The parser's warnings become errors for the client.
+# Warnings of the parser are raised as errors for the client.
 logging.getLogger("python_multipart").setLevel(logging.ERROR)
 
 
@@ -50,7 +50,7 @@ class Form:
 
 
 async def read_form(exchange: Exchange, content_bytes_max: int) -> Form:
-    """Read a form; the caller closes it.
+    """Read a form from a request. The caller must close the form.
 
     Raises:
         Invalid: the form is incomplete, malformed or has no content.
@@ -89,7 +89,7 @@ class _Parsing:
         self._content_bytes_max = content_bytes_max
         self._content_bytes = 0
         self._met: list[bytes] = []
-        """Parsed content that was not taken yet."""
+        """Content that was parsed but not yet returned by `feed`."""
         self._parts = 0
         self._headers: dict[str, bytes] = {}
         self._header_name = self._header_value = b""
@@ -113,7 +113,7 @@ class _Parsing:
         )
 
     def feed(self, part: bytes) -> list[bytes]:
-        """Parse a part of the body and return the content in it."""
+        """Parse a chunk of the body and return the content found in that chunk."""
         try:
             self._parser.write(part)
         except FormParserError as error:
@@ -123,7 +123,7 @@ class _Parsing:
 
     def check_whole(self) -> None:
         if not self._is_whole:
-            raise Invalid("incomplete form", "end it with its boundary and two hyphens")
+            raise Invalid("incomplete form", "end the form with its boundary and two hyphens")
         if not self.form.has_content:
             raise Invalid("file field required", f"name a part {' or '.join(CONTENT_PARTS)}")
 
@@ -157,7 +157,7 @@ class _Parsing:
             raise Invalid("duplicate content part", f"send one of {', '.join(CONTENT_PARTS)}")
         self.form.has_content = True
         if b"filename" in options:
-            # Some clients send a whole path; its last part is the name.
+            # Some clients send a whole path as the file name. Only its last part is used.
             name = _text(options[b"filename"], "the file name").rpartition("/")[2]
             self.form.file_name = name or None
         media_type = self._headers.get("content-type", b"").decode("latin-1").strip()

@@ -1,7 +1,7 @@
-"""An exchange: one HTTP request, and its response.
+"""An exchange: one HTTP request and its response.
 
-Rule: nothing is read beyond its limit, or before its sender is known to have the permission: a body
-is read only for a verb that the caller may use. A slow sender occupies nothing but a connection.
+Rule: nothing is read beyond its limit, or before the permission of its sender is known: a body is
+read only for a verb that the caller may use. A slow sender uses only a connection, not a thread.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 BODY_BYTES_PER_S_MIN = 16 * KIB
 BODY_S_MAX = 3_600
-# A body up to this size usually arrives together with its headers: receiving it is cheaper than
-# first checking its thread and its quota.
+# A body of at most this size usually arrives together with its headers. Receiving such a body costs
+# less than first checking its thread and its quota.
 ASKED_FIRST_BYTES_MIN = 64 * KIB
-# Interval, in bytes, at which a body of unknown length is checked against the quota of its key.
+# The number of bytes of a body of unknown length after which the quota of its key is checked again.
 QUOTA_CHECK_BYTES = 256 * KIB
 
 
@@ -47,12 +47,13 @@ Headers = list[tuple[bytes, bytes]]
 JSON = b"application/json"
 TEXT = b"text/plain; charset=utf-8"
 _KEY_HEADER = KEY_HEADER.encode()
-# Keys of the scope, shared with the connection. ENDED: the client sends no more; the value is the
-# function that closes the connection. WAITS: the exchange only waits, so ENDED means a disconnect.
+# Keys of the ASGI scope, shared with the connection. ENDED: the client sends no more data; the
+# value is the function that closes the connection. WAITS: the exchange only waits, so ENDED means a
+# disconnect.
 ENDED = "contextrelay.ended"
 WAITS = "contextrelay.waits"
 CONNECTION = "contextrelay.connection"
-# Core copies these before reading them.
+# Core copies these bodies before it reads them.
 _COPIED = (ImportThread, Restore)
 
 
@@ -90,7 +91,7 @@ class Exchange:
     )
 
     visitor: Visitor
-    """The caller; set before anything is done for the request."""
+    """The caller. This is set before anything is done for the request."""
 
     def __init__(
         self,
@@ -104,7 +105,7 @@ class Exchange:
         self.door = door
         self.scope = scope
         self.values: dict[str, str] = {}
-        """The values of the `{name}` parts of the path."""
+        """The values of the `{name}` placeholders of the path."""
         self._body_s = body_s
         self._incoming = incoming
         self._held: IncomingBody | None = None
@@ -112,12 +113,14 @@ class Exchange:
         self.method: str = scope.get("method", "GET")
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.status = 0
-        """The status of the response; 0 before it has started."""
+        """The status of the response, or 0 before the response has started."""
         self.bytes_in = self.bytes_out = 0
         self.origin = ""
-        """The address of this server as the client calls it; set after the Host was checked."""
+        """The address of this server as the client addresses it. This is set after the Host was
+        checked.
+        """
         self.ended: RelayError | None = None
-        """Why the exchange was ended early, if it was."""
+        """The reason why the exchange was ended early, or None."""
         self._receive = receive
         self._send = send
 
@@ -136,10 +139,10 @@ class Exchange:
         return self.headers.get(name.encode(), b"").decode("latin-1")
 
     def key(self) -> str:
-        """Return the idempotency key, or "".
+        """Return the idempotency key of the request, or "".
 
         Raises:
-            Invalid: it is empty, which would look like a missing one.
+            Invalid: the header is empty, which would look like a missing header.
         """
         if self.headers.get(_KEY_HEADER) == b"":
             raise Invalid("empty idempotency key", "send a value, or omit the header")
@@ -158,7 +161,7 @@ class Exchange:
         """Return the fields of the query.
 
         Raises:
-            Invalid: it is not valid UTF-8, has too many fields, or has a duplicate field.
+            Invalid: the query is not valid UTF-8, has too many fields, or has a duplicate field.
         """
         return query_fields(self.scope["query_string"])
 
@@ -172,13 +175,14 @@ class Exchange:
         return any(part.partition(";")[0].strip() == media_type for part in asked.split(","))
 
     async def whole(self, bytes_max: int, kind: type[Verb[Any]] | None) -> bytes:
-        """Return the whole request body, for a verb, or for any verb that the caller may use.
+        """Return the whole request body, for a verb or, if `kind` is None, for any verb that the
+        caller may use.
 
         Raises:
             Refused: the caller may not use the verb.
-            Full: the quota of the caller has no room for it.
-            TooLarge: it is longer than `bytes_max`; most of it was not read.
-            Limited, Unavailable: there is no room for it now.
+            Full: the body exceeds the remaining quota of the caller.
+            TooLarge: the body is longer than `bytes_max`; most of it was not read.
+            Limited, Unavailable: the server has no room for the body now.
         """
         parts: list[bytes] = []
         async for part in self.parts(bytes_max, kind, in_file=False):
@@ -190,7 +194,8 @@ class Exchange:
     async def upload(self, bytes_max: int, kind: type[Verb[Any]], is_bare: bool = False) -> Upload:
         """Receive the request body, in memory if it is small, otherwise in a file.
 
-        `is_bare`: the body is the content only, so its size is known beforehand.
+        `is_bare`: the body consists of the content only, so the size of the content is known
+        beforehand.
 
         Raises:
             As `whole`; Full also if the temporary folder has no room.
@@ -216,7 +221,7 @@ class Exchange:
         in_file: bool = True,
         is_bare: bool = False,
     ) -> AsyncIterator[bytes]:
-        """Yield the request body as it arrives, with a minimum pace.
+        """Yield the parts of the request body as they arrive. The body must keep a minimum pace.
 
         Raises:
             As `whole`.
@@ -224,7 +229,7 @@ class Exchange:
             ClientLeft: the client disconnected.
         """
         message = await self._opened(bytes_max, kind, in_file, is_bare)
-        # Only the wait for the client counts, not the processing of the data.
+        # Only the time of waiting for the client counts, not the time of processing the data.
         left_s, paced_bytes, all_left_s = self._body_s, self.bytes_in, float(BODY_S_MAX)
         pace_bytes = self._body_s * BODY_BYTES_PER_S_MIN
         while True:
@@ -245,12 +250,16 @@ class Exchange:
 
     @property
     def asks_first(self) -> bool:
-        """Return True if the caller and its quota are checked before the body is read."""
+        """Return True if the permissions and quota of the caller must be checked before the body is
+        read.
+        """
         announced = self._announced_bytes()
         return announced is None or announced > ASKED_FIRST_BYTES_MIN or b"expect" in self.headers
 
     def _announced_bytes(self) -> int | None:
-        """Return the announced length of the body, or None."""
+        """Return the length of the body that the headers announce, or None if they announce
+        none.
+        """
         if b"transfer-encoding" in self.headers:
             return None
         return int(self.headers.get(b"content-length", 0))
@@ -265,7 +274,7 @@ class Exchange:
     ) -> MutableMapping[str, Any]:
         """Return the first message of a body, after all checks have passed.
 
-        Only this call answers `Expect: 100-continue`.
+        Only this method answers `Expect: 100-continue`.
         """
         caller = self.visitor.relay.stores.caller
         if caller is not None and kind is not None:
@@ -297,16 +306,16 @@ class Exchange:
         return self._held
 
     def release_body(self) -> None:
-        """Release the room of the body after the response."""
+        """Release the room reserved for the body, after the response."""
         if self._held is not None:
             self._held.end()
             self._held = None
 
     async def _next_message(self, seconds: float) -> tuple[MutableMapping[str, Any], float]:
-        """Return the next part of the body, and how long it took.
+        """Return the next message of the body, and how many seconds it took.
 
         Raises:
-            TimedOut: no part arrived.
+            TimedOut: no part of the body arrived in time.
         """
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
@@ -316,11 +325,11 @@ class Exchange:
         except TimeoutError:
             raise TimedOut(
                 f"the body is slower than {BODY_BYTES_PER_S_MIN:,} bytes per second",
-                "send it without pauses",
+                "send the body without pauses",
             ) from None
 
     async def until_disconnected(self) -> None:
-        """Return when the client has disconnected, or is assumed to have."""
+        """Wait until the client has disconnected, or is assumed to have disconnected."""
         self.scope[WAITS] = True
         if (leave := self.scope.get(ENDED)) is not None:
             leave()
@@ -348,10 +357,10 @@ class Exchange:
     async def refuse(
         self, status: int, body: bytes, media_type: bytes, more: Iterable[tuple[bytes, bytes]] = ()
     ) -> None:
-        """Send a whole error response; if much of the body is still unread, the connection ends.
+        """Send a whole error response. If much of the body is still unread, close the connection.
 
-        A client that sends its whole body before it reads gets the response too. The rest of a
-        short body is discarded as it arrives, unless it is too slow.
+        A client that sends its whole body before it reads still gets the response. The rest of a
+        short body is discarded as it arrives, unless it arrives too slowly.
         """
         connection: Connection = self.scope[CONNECTION]
         is_short = not self.asks_first and status != TimedOut.status
@@ -397,7 +406,7 @@ def query_fields(raw: bytes) -> dict[str, str]:
 
 
 def decoded(part: bytes) -> str:
-    """Percent-decode a path segment once."""
+    """Return a path segment, percent-decoded once."""
     try:
         return (unquote_to_bytes(part) if b"%" in part else part).decode()
     except UnicodeDecodeError:
@@ -406,5 +415,5 @@ def decoded(part: bytes) -> str:
 
 def _too_long(bytes_max: int) -> TooLarge:
     return TooLarge(
-        f"the body is longer than {bytes_max:,} bytes", "send less, or send it in parts"
+        f"the body is longer than {bytes_max:,} bytes", "send a shorter body, or send it in parts"
     )

@@ -1,7 +1,7 @@
 """Uploads: request bodies that are being received.
 
-A small body stays in memory; a larger one goes to an unnamed file, so that memory use stays flat
-and no thread waits for a slow client: core gets a body only after it is complete.
+A small body stays in memory, and a larger one goes to an unnamed file. This keeps memory use
+constant, and no thread waits for a slow client, because core gets a body only when it is complete.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Upload:
-    """The data received so far; `make_room` is called before anything is written to a file."""
+    """The data of a body received so far. `make_room` is called before anything is written to a
+    file.
+    """
 
     __slots__ = ("_file", "_make_room", "_parts", "_waiting_bytes", "size_bytes")
 
@@ -36,8 +38,8 @@ class Upload:
         """Append a part of the body.
 
         Raises:
-            Full: there is no room for it.
-            Limited, Unavailable: there is no room for it now.
+            Full: there is no room for the part.
+            Limited, Unavailable: there is no room for the part now.
         """
         self.size_bytes += len(part)
         self._waiting_bytes += len(part)
@@ -58,13 +60,13 @@ class Upload:
         self._waiting_bytes = 0
 
     def body(self) -> bytes | Iterator[bytes]:
-        """Return the body in the form that core takes; only once."""
+        """Return the body in the form that core accepts. Call this only once."""
         if self._file is None:
             return b"".join(self._parts)
         return self._chunks(self._file)
 
     def whole(self) -> bytes:
-        """Return the whole body; only once."""
+        """Return the whole body. Call this only once."""
         body = self.body()
         return body if isinstance(body, bytes) else b"".join(body)
 

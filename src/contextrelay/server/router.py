@@ -1,7 +1,6 @@
-"""Routing: the handler of each method and path, and the types of its request and response.
+"""Routing: the handler of each method and path, and the types of the request and response.
 
 Rule: the OpenAPI description of an endpoint is made from its types and the handler's docstring.
-
 `{name}` matches one path segment, and `{name...}` at the end matches the rest including slashes. A
 literal segment has precedence over a placeholder.
 """
@@ -22,11 +21,12 @@ if TYPE_CHECKING:
 Handler = Callable[["Exchange"], Awaitable[None]]
 
 RELAY, PLAIN_THREADS, SERVER = "relay", "threads, plain", "server"
-"""Tags: the paths of seed 000, those of seed 002, and those of the server itself."""
+"""Tags of the paths of seed 000, of the paths of seed 002, and of the paths of the server itself.
+"""
 UNKNOWN = "invalid or missing API token"
 """Seed 002's error text for a missing or invalid token."""
 WRITES = (KEY_HEADER, FROM_HEADER)
-"""The headers of requests that write."""
+"""The request headers of endpoints that write."""
 
 
 class NotAllowed(RelayError):
@@ -36,37 +36,41 @@ class NotAllowed(RelayError):
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
-    """A method on a path that is not a verb."""
+    """An endpoint that is not a verb: a method on a path."""
 
     http: str
-    """For example "POST /threads"."""
+    """The method and path, for example "POST /threads"."""
     handler: Handler
     id: str = ""
     """The OpenAPI operation id, if it is not the handler's name."""
     tag: str = PLAIN_THREADS
     query: type[Struct] | None = None
-    """The type with the query fields; those in the path are left out."""
+    """The type whose fields may be in the query. Fields that are in the path are left out."""
     takes: Any = None
     """The type of the JSON body."""
     takes_bytes: bool = False
-    """If True, other bodies than JSON are accepted too."""
+    """If True, bodies other than JSON are accepted too."""
     form: type[Struct] | None = None
-    """The type with the form fields, if forms are accepted; the content is in the part `file`."""
+    """The type of the form fields, or None if forms are not accepted. The part `file` is the
+    content.
+    """
     gives: Any = None
-    """The type of the JSON response; a tuple of alternatives."""
+    """The type of the JSON response, or a tuple of alternative types."""
     status: int = 200
     also: dict[int, tuple[str, ...]] = {}
-    """Further responses: statuses with their media types."""
+    """Further responses: for each status, the media types."""
     headers: tuple[str, ...] = ()
-    """Relevant request headers."""
+    """Request headers that the endpoint uses."""
     fails: tuple[int, ...] = ()
-    """Error statuses apart from those that follow from the method and the path."""
+    """Error statuses, except those that follow from the method and the path."""
     takes_token: bool = False
-    """True if the token may be in the query: browsers cannot send headers with this request."""
+    """True if the token may be in the query, because browsers cannot send headers with this
+    request.
+    """
 
     @property
     def name(self) -> str:
-        """Return the OpenAPI name: new_thread becomes newThread."""
+        """Return the OpenAPI operation id in camel case: new_thread becomes newThread."""
         first, *rest = self.handler.__name__.split("_")
         return self.id or first + "".join(map(str.title, rest))
 
@@ -104,7 +108,7 @@ class RoutedPath:
         self.is_open = False
         """True if no token is needed."""
         self.is_page = False
-        """True for pages: sign-in by cookie, and errors as HTML."""
+        """True for pages, which have sign-in by cookie and errors as HTML."""
 
     def allowed(self) -> str:
         """Return the value of the Allow header."""
@@ -133,7 +137,7 @@ class Paths:
         place = self.places.setdefault(path, RoutedPath(path))
         assert method not in place.methods, f"duplicate route {method} {path}"
         place.methods[method] = handler
-        assert node.get("/", place) is place, f"{path} has two names for one segment"
+        assert node.get("/", place) is place, f"{path} has two names for the same segment"
         node["/"] = place
         return place
 

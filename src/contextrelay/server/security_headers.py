@@ -1,7 +1,7 @@
 """Security headers of responses.
 
-Rule: `SAFE` is on every response, including those of uvicorn: the server adds it. A page also has
-the headers of `page`, which allow only the named style and script.
+Rule: the server adds `SAFE` to every response, including those of uvicorn. A page also has the
+headers of `page`, which allow only the given style and script.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SAFE = [
 SAFE_BYTES: Headers = [(name.encode(), value.encode()) for name, value in SAFE]
 SAFE_LINES = "".join(f"{name}: {value}\r\n" for name, value in SAFE).encode()
 NO_MORE_LINES = b"connection: close\r\ncontent-length: 0\r\n\r\n"
-"""The end of the last, empty response on a connection."""
+"""The end of the last response on a connection, which has no body."""
 
 
 def page(style: str = "", script: str = "") -> Headers:

@@ -1,6 +1,7 @@
 """Serving: one or several processes on one socket, over one store.
 
-Rule: the server listens before it reports so, and ends only after answering what it accepted.
+Rule: the server reports that it listens only when it does, and ends only after all accepted
+requests are answered.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ except ImportError:  # Windows has no such limits.
     resource = None
 
 FRAME_BYTES_IN_MAX = 64 * KIB
-# The open files of a process that are reserved for other purposes than connections.
+# The number of open files of a process that are reserved for other uses than connections.
 FILES_KEPT = 256
 SOCKET_BACKLOG = 2_048
 SHUTDOWN_S_MAX = 10
@@ -55,12 +56,14 @@ OPTIONS_VARIABLE = "CONTEXTRELAY_SERVE"
 END_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 STORE = "the server's own"
-"""The address of the store in reports: its location on this machine is private."""
+"""The address of the store in reports, because its location on this machine is private."""
 
-# The thread switch interval: Python's 5 ms would show in the slowest responses during pushes.
+# The thread switch interval in seconds. Python's 5 ms would delay the slowest responses during
+# pushes.
 SWITCH_S = 0.0005
-# The threshold of the cyclic garbage collector: the default of 700 objects is a few requests,
-# nearly all objects are freed without it, and the collections took 4 % of a push.
+# The threshold of the cyclic garbage collector. The default of 700 objects is reached within a few
+# requests, nearly all objects are freed without a collection, and the collections took 4 % of a
+# push.
 GARBAGE_OBJECTS = 20_000
 
 
@@ -74,11 +77,11 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     allowed_hosts: tuple[str, ...] = ()
     workers: int = 1
     needs_token: bool = False
-    """If True, a key is required on loopback too; elsewhere it always is."""
+    """If True, a key is required on loopback too. Elsewhere a key is always required."""
     first_key: StoredKey | None = None
-    """A key to create, for a store that only exists in this process."""
+    """A key to create, for a store that exists only in this process."""
     a2a: tuple[str, ...] | None = None
-    """Agents to serve over A2A, as NAME=KIND:WHAT; () for the default one, None for no A2A."""
+    """Agents to serve over A2A, as NAME=KIND:WHAT; () for the default agent, None for no A2A."""
     identity: Identity = Identity()
     grpc_port: int | None = None
     """The port on which the agents are also served over gRPC."""
@@ -89,7 +92,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
 
 
 def listen(options: ServeOptions) -> socket.socket:
-    """Bind the port, before anything else is done.
+    """Bind the port before anything else is done, and return the socket.
 
     Raises:
         Invalid: the port is not available.
@@ -103,7 +106,7 @@ def listen(options: ServeOptions) -> socket.socket:
         listener.close()
         raise Invalid(
             f"cannot listen on {options.host}:{options.port}: {error.strerror or error}",
-            "choose another port with --port, or --port 0 for any free one",
+            "choose another port with --port, or --port 0 for any free port",
         ) from error
     listener.listen(SOCKET_BACKLOG)
     listener.set_inheritable(True)
@@ -111,8 +114,8 @@ def listen(options: ServeOptions) -> socket.socket:
 
 
 def application(options: ServeOptions) -> App:
-    """Return the application of one process; the store is opened at startup."""
-    options.identity.verify()  # Raises errors before the server listens.
+    """Return the ASGI application of one process. The store is opened at startup."""
+    options.identity.verify()  # Raises configuration errors before the server listens.
     watch = guard(options.host, options.port, options.public_url, options.allowed_hosts)
 
     def open_door() -> ServerContext:
@@ -143,7 +146,9 @@ def _a2a(options: ServeOptions) -> A2AOptions:
 
 
 def _affordable(bounds: ServerBounds) -> ServerBounds:
-    """Limit connections and uploads to the open files that the store leaves."""
+    """Return limits of connections and uploads that fit the number of files that the process may
+    open.
+    """
     if resource is None:
         return bounds
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -155,16 +160,16 @@ def _affordable(bounds: ServerBounds) -> ServerBounds:
 
 
 def _allow_files() -> None:
-    """Raise the limit of open files as far as the system allows."""
+    """Raise the limit of open files of this process as far as the system allows."""
     if resource is None:
         return
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # macOS reports no limit, but has one.
+    with suppress(ValueError, OSError):  # macOS reports no limit, although there is one.
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def from_environment() -> App:
-    """Return the application of one process of several; called by uvicorn."""
+    """Return the ASGI application of one process of several. uvicorn calls this function."""
     quiet_logs()
     _tune()
     app = application(decode(os.environ[OPTIONS_VARIABLE], type=ServeOptions))
@@ -174,13 +179,15 @@ def from_environment() -> App:
 
 
 def _tune() -> None:
-    """Tune the interpreter for many short requests."""
+    """Set up the Python interpreter for many short requests."""
     sys.setswitchinterval(SWITCH_S)
     gc.set_threshold(GARBAGE_OBJECTS)
 
 
 def _end_waits_first(app: App, number: int) -> None:
-    """On a signal, end all waits as `Server` does, then call the previous handler."""
+    """Install a signal handler that ends all waits, as `Server` does, and then calls the previous
+    handler.
+    """
     then = signal.getsignal(number)
 
     def end(sig: int, frame: FrameType | None) -> None:
@@ -192,7 +199,7 @@ def _end_waits_first(app: App, number: int) -> None:
 
 
 def run(options: ServeOptions, listener: socket.socket) -> None:
-    """Serve until a signal arrives."""
+    """Serve requests until a signal arrives."""
     _allow_files()
     if options.workers == 1:
         _tune()
@@ -207,7 +214,9 @@ def run(options: ServeOptions, listener: socket.socket) -> None:
 
 
 def _hear_signals() -> None:
-    """Unblock signals, which the parent may have blocked, after their handlers are installed."""
+    """Unblock the signals, which the parent may have blocked. Call this after their handlers are
+    installed.
+    """
     signal.pthread_sigmask(signal.SIG_UNBLOCK, END_SIGNALS)
 
 
@@ -236,7 +245,9 @@ def config(app: App | str, workers: int = 1) -> uvicorn.Config:
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server that ends all waits for new data before it waits for open requests."""
+    """A uvicorn server that ends all waits for new data before it waits for open requests to
+    end.
+    """
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         _hear_signals()
@@ -253,7 +264,7 @@ class Server(uvicorn.Server):
 
 
 def quiet_logs() -> None:
-    """Set up logging: warnings and errors only, on stderr."""
+    """Set up logging so that only warnings and errors are written, to stderr."""
     handler = logging.StreamHandler()
     handler.setFormatter(_Lines("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])

@@ -1,9 +1,9 @@
-"""Slow verbs, each in its own thread, so that they delay no other requests.
+"""Slow verbs, each in a thread of its own, so that they do not delay other requests.
 
-Verbs that scan the whole store are refused if too many are running; verbs that look into bodies,
-which are short (bounded/bodies.py), wait for their turn.
+A verb that scans the whole store is refused if too many of them are running. A verb that searches
+bodies is short (see bounded/bodies.py), so it waits until fewer are running.
 
-Rule: their number is limited, and a server that stops does not wait for them.
+Rule: the number of these threads is limited, and a server that stops does not wait for them.
 """
 
 from __future__ import annotations
@@ -17,25 +17,27 @@ from contextrelay.client.transport.local import AsyncLocal
 from contextrelay.errors import Unavailable
 from contextrelay.verbs import Body, Verb
 
-# Limits of slow requests: capabilities, backups and scans of the store; and those that look into
-# bodies.
+# Maximum numbers of concurrent requests: those that run capabilities, make backups or scan the
+# store, and those that search bodies.
 SLOW_AT_ONCE_MAX = 16
 LOOKS_AT_ONCE_MAX = 8
 
 
 class SlowPool:
-    """The slow requests of one server."""
+    """Runs the slow requests of one server, each in a thread."""
 
     def __init__(self) -> None:
         self._long = asyncio.Semaphore(SLOW_AT_ONCE_MAX)
         self._looks = asyncio.Semaphore(LOOKS_AT_ONCE_MAX)
 
     async def look(self, relay: AsyncLocal, verb: Verb[Any], body: Body, key: str) -> Any:
-        """Run a verb that looks into bodies, as soon as few enough others are running."""
+        """Run a verb that searches bodies, as soon as few enough others are running, and return its
+        reply.
+        """
         return await self._in_own_thread(relay, verb, body, key, self._looks)
 
     async def ask(self, relay: AsyncLocal, verb: Verb[Any], body: Body, key: str) -> Any:
-        """Run a verb that scans the whole store.
+        """Run a verb that scans the whole store, and return its reply.
 
         Raises:
             Unavailable: too many such requests are running.
@@ -54,7 +56,8 @@ class SlowPool:
         future: asyncio.Future[Any] = loop.create_future()
 
         def give(reply: Any, error: BaseException | None) -> None:
-            # Released only now: the thread keeps working after its client has disconnected.
+            # Release the slot only now, because the thread keeps working after its client has
+            # disconnected.
             turns.release()
             if future.done():
                 return  # The client disconnected, or the server is stopping.
@@ -69,7 +72,8 @@ class SlowPool:
                 reply = relay.answer(verb, body, key)
             except Exception as raised:
                 error = raised
-            with suppress(RuntimeError):  # The loop is closed, and nobody waits for the result.
+            # The event loop is closed, and nobody waits for the result.
+            with suppress(RuntimeError):
                 loop.call_soon_threadsafe(give, reply, error)
 
         threading.Thread(target=work, name="relay-slow", daemon=True).start()

@@ -1,10 +1,10 @@
-"""OpenTelemetry spans: one per request, exported as configured by the OTEL_* variables.
+"""OpenTelemetry spans: one per request, exported as the OTEL_* variables configure.
 
 A span has the route, verb, status, duration and sizes of a request. It has no path, query, ref,
-body, key or address. Without an exporter in the environment there is no `Spans`.
+body, key or address. If the environment names no exporter, no `Spans` object is created.
 
-Rule: a request never waits for the exporter. Spans wait in the SDK's bounded queue; when it is full
-they are dropped, and the log says so.
+Rule: a request never waits for the exporter. Spans wait in the SDK's bounded queue. If the queue is
+full, spans are dropped, and the log says so.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT
 
 
 def open_spans() -> Spans | None:
-    """Open the exporter named by the environment, or return None."""
+    """Return the tracer for the exporter that the environment names, or None if it names none."""
     is_off = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
     if is_off or not any(name in os.environ for name in _ENDPOINTS):
         return None
@@ -61,7 +61,7 @@ class Spans:
         self._verbs = {
             (route.path, route.method): route.verb.__name__ for route in routes() if not route.name
         }
-        # Durations come from a monotonic clock, start times from the system clock.
+        # Durations come from a monotonic clock, and start times from the system clock.
         self._offset_ns = time_ns() - perf_counter_ns()
 
     def add(
@@ -74,7 +74,9 @@ class Spans:
         bytes_out: int,
         traceparent: bytes = b"",
     ) -> None:
-        """Record a request that was just answered; status 0 means that the client disconnected."""
+        """Record a span for a request that was just answered. Status 0 means that the client
+        disconnected.
+        """
         method = method if method in _METHODS else "_OTHER"
         route = "" if path == NO_PLACE else path
         verb = self._verbs.get((path, "GET" if method == "HEAD" else method))
@@ -98,5 +100,5 @@ class Spans:
         span.end(perf_counter_ns() + self._offset_ns)
 
     def close(self) -> None:
-        """Export the queued spans, and stop."""
+        """Export the queued spans, and stop the exporter."""
         self._provider.shutdown()

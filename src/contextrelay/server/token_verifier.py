@@ -1,14 +1,15 @@
 """Tokens of identity providers: their owner and permissions.
 
-A server that is started with a verifier, `MODULE:FUNCTION`, calls it for every token that is not a
-key of its store. It returns None for an invalid token, otherwise the identity and permissions:
+A server that is started with a verifier, `MODULE:FUNCTION`, calls this function for every token
+that is not a key of its store. The function returns None for an invalid token, otherwise the
+identity and permissions:
 
     def verify(token):
         return {"subject": "ada", "scope": "write", "tenant": "acme", "expires_at": 1800000000}
 
 Clients find the provider in the metadata of RFC 9728, at /.well-known/oauth-protected-resource.
 
-Rule: a verifier runs in a thread; its result is validated like any input.
+Rule: a verifier runs in a thread. Its result is validated like any input.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _HINT = "name a function that takes a token, for example --token-verifier packag
 
 
 class Verified(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The result of a verifier for a valid token."""
+    """What a verifier returns for a valid token."""
 
     subject: Annotated[str, Meta(min_length=1, max_length=LABEL_CHARS_MAX)]
     scope: Scope = "read"
@@ -61,7 +62,8 @@ class TokenVerifier:
         self._verify: Callable[[str], Any] = found
 
     def key_of(self, token: str) -> Key | None:
-        """Return the identity of a token as a key, or None if it is invalid. May be slow.
+        """Return the identity of a token as a key, or None if the token is invalid. This may be
+        slow.
 
         Raises:
             Unavailable: the verifier failed.
@@ -98,7 +100,7 @@ class TokenVerifier:
 
 
 class Identity(Struct, frozen=True, kw_only=True):
-    """The identity providers of a server, and the verifier of their tokens."""
+    """The identity providers of a server, and the function that verifies their tokens."""
 
     servers: tuple[str, ...] = ()
     verifier: str = ""
@@ -107,7 +109,7 @@ class Identity(Struct, frozen=True, kw_only=True):
         """Return the function that verifies tokens, or None if none is configured.
 
         Raises:
-            Invalid: the function cannot be loaded, or there are providers without one.
+            Invalid: the function cannot be loaded, or there are identity providers but no function.
         """
         if self.servers and not self.verifier:
             raise Invalid("an identity provider needs a token verifier", _HINT)
@@ -125,7 +127,9 @@ class Metadata(Struct, frozen=True, kw_only=True):
 
 
 async def protected_resource(exchange: Exchange) -> None:
-    """Return the identity provider of this server (RFC 9728); 404 if there is none."""
+    """Return the identity providers of this server (RFC 9728). The status is 404 if there is
+    none.
+    """
     servers = exchange.door.auth_servers
     if not servers:
         raise NotFound(

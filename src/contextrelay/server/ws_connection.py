@@ -1,9 +1,11 @@
 """The WebSocket protocol of one connection: that of uvicorn, with a way to write encoded frames.
 
-A frame for many listeners is encoded once and written without the library, which would encode it
-again.
-Rule: nothing is kept for a client that does not read. Its buffer is bounded and its writer waits;
-after a cut-off the connection ends soon, whether the rest was read or not.
+A frame for many listeners is encoded once and written directly, because the library would encode
+the frame again for each listener.
+
+Rule: no data is stored for a client that does not read. The buffer of a client is bounded, and a
+writer waits until there is room. A connection that was cut off is closed soon, even if data is
+unread.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from websockets.http11 import Request
 
 from contextrelay.server.security_headers import NO_MORE_LINES, SAFE_LINES
 
-# Time for a client to read the reason of its cut-off.
+# Seconds that a client has to read the reason why it was cut off.
 CUT_S_MAX = 10
 
 
@@ -24,7 +26,7 @@ _NO_HANDSHAKE = b"HTTP/1.1 400 Bad Request\r\n" + SAFE_LINES + NO_MORE_LINES
 
 
 class Socket(WebSocketsSansIOProtocol):
-    """A connection, which handlers find in the extensions of its scope."""
+    """A WebSocket connection. Handlers find it in the extensions of the ASGI scope."""
 
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)
@@ -35,7 +37,7 @@ class Socket(WebSocketsSansIOProtocol):
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self.conn.handshake_exc is not None and not self.handshake_initiated:
-            # It was valid HTTP, but exceeds the limits of a handshake.
+            # The request was valid HTTP, but exceeds the limits of a handshake.
             self.close_sent = True
             self.transport.write(_NO_HANDSHAKE)
             self.transport.close()
@@ -43,11 +45,11 @@ class Socket(WebSocketsSansIOProtocol):
     async def send(self, message: ASGISendEvent) -> None:
         await super().send(message)
         if self.initial_response is not None and self.close_sent:
-            # It was refused with a response, so returning now is not an error.
+            # The handshake was refused with a response, so returning now is not an error.
             self.handshake_complete = True
 
     def handle_text(self, event: Frame) -> None:
-        """Discard data from clients: nothing reads it."""
+        """Discard data from the client, because nothing reads it."""
 
     handle_bytes = handle_cont = handle_text
 
@@ -55,7 +57,7 @@ class Socket(WebSocketsSansIOProtocol):
         if self.writable.is_set():
             super().handle_ping()
         else:
-            self.conn.data_to_send()  # A client that does not read gets no answer, so drop it.
+            self.conn.data_to_send()  # The client does not read, so its answer is dropped.
 
     @property
     def is_gone(self) -> bool:
@@ -63,18 +65,18 @@ class Socket(WebSocketsSansIOProtocol):
         return self.close_sent or self.transport.is_closing()
 
     def write(self, frames: bytes) -> bool:
-        """Write whole frames; return True if the client is connected and keeps up."""
+        """Write whole frames. Return True if the client is connected and keeps up with reading."""
         if self.is_gone:
             return False
         self.transport.write(frames)
         return self.writable.is_set()
 
     async def written(self) -> None:
-        """Return when the client has caught up or disconnected."""
+        """Wait until the client has read enough or has disconnected."""
         await self.writable.wait()
 
     def cut(self, code: int, reason: str) -> None:
-        """Close without waiting for the client; unread data is lost."""
+        """Close the connection without waiting for the client. Unread data is lost."""
         if self.is_gone:
             return
         self.conn.send_close(code, reason)

@@ -42,7 +42,7 @@ SchemaOf = Callable[[Any], Json]
 
 
 def types(endpoint: Endpoint) -> list[Any]:
-    """Return every type in the requests and responses of an endpoint."""
+    """Return every type that the requests and responses of an endpoint use."""
     kinds = (endpoint.query, endpoint.takes, endpoint.form, *_gives(endpoint))
     return [kind for kind in kinds if kind is not None]
 
@@ -53,9 +53,10 @@ def _gives(endpoint: Endpoint) -> tuple[Any, ...]:
 
 
 def operation(endpoint: Endpoint, schema_of: SchemaOf, fields_of: SchemaOf) -> ApiOperation:
-    """Return the operation of an endpoint.
+    """Return the OpenAPI operation of an endpoint.
 
-    `schema_of` returns the schema of a type, possibly a `$ref`; `fields_of` returns it written out.
+    `schema_of` returns the schema of a type, possibly as a `$ref`. `fields_of` returns the schema
+    without a `$ref`.
     """
     text = cleandoc(endpoint.handler.__doc__ or "")
     summary, _, description = text.partition("\n\n")

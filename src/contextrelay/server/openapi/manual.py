@@ -1,6 +1,7 @@
 """The manual: GET /docs, the OpenAPI document as a page for people.
 
-Rule: a single page without scripts and external content; everything in it comes from the document.
+Rule: the manual is one page without scripts and external content. Everything in it comes from the
+OpenAPI document.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ small { opacity: .75; }
 
 
 def written(document: Json) -> Iterator[str]:
-    """Yield the page of a document in parts."""
+    """Yield the parts of an HTML page that shows an OpenAPI document."""
     about = document["info"]
     yield (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -117,7 +118,9 @@ def _operation(document: Json, path: str, method: str, operation: Json) -> Itera
 
 
 def _errors(replies: Json) -> Iterator[str]:
-    """Yield the table of errors, collapsed because it is similar for all operations."""
+    """Yield the HTML table of errors. The table is collapsed, because it is similar for all
+    operations.
+    """
     if not replies:
         return
     kinds = dict.fromkeys(kind for reply in replies.values() for kind in reply.get("content", {}))
@@ -130,10 +133,10 @@ def _errors(replies: Json) -> Iterator[str]:
     yield "</div></details>"
 
 
-# Replaced by the address of the page.
+# A placeholder that is replaced by the address of the page.
 ORIGIN = "http://relay.invalid"
-# Needed on a command line although the schema does not require them: query and JSON fields,
-# headers.
+# Query fields, JSON fields and headers that a command line needs, although the schema does not
+# require them.
 _EXAMPLES: dict[str, Json] = {
     "Slice": {"lines": "1:20"},
     "AddEvent": {"type": "note.added"},
@@ -148,7 +151,7 @@ _ACCEPT: dict[str, str] = {
 
 
 def curl(path: str, method: str, operation: Json) -> str:
-    """Return a curl command line for an operation, with placeholders in capitals."""
+    """Return a curl command line for an operation. Placeholders are in capitals."""
     name = operation["operationId"]
     target = re.sub(r"\{(\w+)\}", lambda found: found[1].upper(), path)
     words = ["curl"] + ([] if method in ("GET", "POST") else ["--request", method])
@@ -206,7 +209,7 @@ def _reply_kind(reply: Json) -> str:
 
 
 def _kind(schema: Json) -> str:
-    """Describe a schema in a few words."""
+    """Return a description of a schema in a few words, for example "integer, 1 to 100"."""
     if "$ref" in schema:
         return schema["$ref"].rpartition("/")[2]
     if "anyOf" in schema:
@@ -242,7 +245,7 @@ def _paragraphs(text: str) -> str:
 
 
 def _spelled(text: str) -> str:
-    """Escape a text and mark the code between backquotes."""
+    """Escape a text for HTML, and mark up the code between backquotes."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 

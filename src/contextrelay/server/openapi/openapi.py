@@ -1,7 +1,7 @@
 """GET /openapi.json: the OpenAPI document of the HTTP API.
 
-Operations of verbs are made from the table of routes and the types of the verbs, all others from
-the types of their endpoints.
+The operations of verbs are made from the table of routes and the types of the verbs. All other
+operations are made from the types of their endpoints.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ ENDPOINTS = [
 
 @cache
 def document() -> Json:
-    """Return the whole document."""
+    """Return the whole OpenAPI document."""
     of_verbs = routes()
     kinds: list[Any] = [route.verb for route in of_verbs]
     kinds += [reply_type(route.verb) for route in of_verbs]
@@ -195,7 +195,8 @@ def _operation(route: Route, asked: Json, reply: Json) -> ApiOperation:
     text = re.sub(r"\bNone\b", "null", cleandoc(route.verb.__doc__ or ""))
     summary, _, description = text.partition("\n\n")
     if route.verb is verbs.PatchState:
-        # Only in words: openapi-python-client generates broken code for a list or an object.
+        # The default is given only as words, because openapi-python-client generates broken code
+        # for a default list or object.
         description += f"\n\nA bare list of operations is accepted as `{JSON_PATCH}` (RFC 6902)."
     return ApiOperation(
         method=route.method,
@@ -219,7 +220,7 @@ def _tag(route: Route) -> str:
 
 
 def _parameters(route: Route, asked: Json) -> list[Json]:
-    """Return the parameters in the path, the query and the headers."""
+    """Return the parameters of a route in the path, the query and the headers."""
     properties: Json = asked["properties"]
     parameters = [in_path(name, _without_null(properties[name])) for name in route.in_path]
     # Batches of pushes are always framed.
@@ -241,7 +242,9 @@ def _parameters(route: Route, asked: Json) -> list[Json]:
 
 
 def _in_query(name: str, schema: Json, is_required: bool) -> Json:
-    """Return a query field; anything but text, numbers and booleans is JSON there."""
+    """Return the parameter of a query field. Values other than text, numbers and booleans are
+    encoded as JSON.
+    """
     kinds = {
         each.get("type", "$ref" in each and "object") for each in (schema, *schema.get("anyOf", ()))
     }
@@ -263,7 +266,7 @@ def _body(route: Route, asked: Json) -> Json | None:
         "additionalProperties": False,
     }
     if route.takes_body:
-        # Generated clients use the first type that they support.
+        # Generated clients use the first media type that they support.
         bare: Json = {OCTETS: {"schema": BYTES}}
         framed: Json = {FRAMED: {"schema": BYTES, "x-first-line": fields}}
         return {"required": route.verb is verbs.PushMany, "content": {**bare, **framed}}
@@ -305,7 +308,9 @@ def _errors(route: Route) -> tuple[int, ...]:
 
 
 def _written_out(schema: Json, components: Json) -> Json:
-    """Resolve a `$ref` at the top of a schema or of its alternatives."""
+    """Return a schema whose `$ref`, at the top or in an alternative, is replaced by the schema that
+    it names.
+    """
     if "$ref" in schema:
         return _cleaned(components[schema["$ref"].rpartition("/")[2]])
     if "anyOf" in schema:
@@ -314,22 +319,22 @@ def _written_out(schema: Json, components: Json) -> Json:
 
 
 def _cleaned(schema: Json) -> Json:
-    """Return a schema with its description dedented."""
+    """Return a schema whose description has no indentation."""
     if "description" not in schema:
         return schema
     return {**schema, "description": cleandoc(schema["description"])}
 
 
 def _without_null(schema: Json) -> Json:
-    """Return the schema of a path parameter without null."""
+    """Return the schema of a path parameter, which cannot be null."""
     kinds = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
     return kinds[0] if len(kinds) == 1 else schema
 
 
 def _with_items(value: Any) -> Any:
-    """Return a schema whose arrays use `items` only, as required by client generators.
+    """Return a schema whose arrays only use `items`, as client generators require.
 
-    A pair of integers would otherwise have `prefixItems` and `items: false`.
+    Otherwise a pair of integers would have `prefixItems` and `items: false`.
     """
     if isinstance(value, list):
         return [_with_items(each) for each in cast("list[Any]", value)]
@@ -345,7 +350,7 @@ def _with_items(value: Any) -> Any:
 
 
 def _used(schemas: dict[str, Json], paths: Any) -> dict[str, Json]:
-    """Return the schemas that are referenced."""
+    """Return the schemas that the paths refer to, directly or through other schemas."""
     wanted = _references([paths, PROBLEMS])
     used: dict[str, Json] = {}
     while wanted:

@@ -58,7 +58,7 @@ _SUCCESSES = {
 }
 
 ASKED_ALWAYS = (401, 429)
-"""Error statuses of every path, caused by the caller's key."""
+"""Error statuses that every path can return because of the caller's key."""
 SECURITY_SCHEMES: Json = {
     "bearer": {
         "type": "http",
@@ -69,7 +69,9 @@ SECURITY_SCHEMES: Json = {
     "token": {"type": "apiKey", "in": "query", "name": "token"},
 }
 SECURITY: list[Json] = [{"bearer": []}, {"basic": []}, {}]
-"""The last one, because a server on loopback may not require a token."""
+"""The ways to authenticate. The last, empty one is there because a server on loopback may not
+require a token.
+"""
 STREAM_SECURITY: list[Json] = [{"bearer": []}, {"token": []}, {"basic": []}, {}]
 
 PROBLEM: Json = {
@@ -98,13 +100,13 @@ PROBLEMS["HeadTooLong"] = {
         f"{HEADERS_IN_MAX} headers."
     )
 }
-"""Every error; on the routes of seed 000 they are text, unless the request was refused before
-routing.
+"""Every error response. On the routes of seed 000 errors are text, unless the request was refused
+before routing.
 """
 
 
 class ApiOperation(Struct, frozen=True, kw_only=True):
-    """One method on one path."""
+    """An OpenAPI operation: one method on one path."""
 
     method: str
     path: str
@@ -115,7 +117,7 @@ class ApiOperation(Struct, frozen=True, kw_only=True):
     parameters: list[Json] = []
     body: Json | None = None
     replies: dict[str, Json]
-    """The content of each status: media types with their schemas."""
+    """For each status, the content of the response: media types with their schemas."""
     errors: tuple[int, ...] = ()
     has_text_errors: bool = False
     is_stream: bool = False
@@ -199,4 +201,4 @@ WRITES = (*READS, 408, 413, 422, 507)
 BYTES: Json = {"type": "string", "format": "binary"}
 OCTETS = "application/octet-stream"
 ANY_BYTES: Json = {OCTETS: {"schema": BYTES}, "*/*": {"schema": BYTES}}
-"""Bytes of any type; client generators support the first name."""
+"""Bytes of any media type. Client generators support the first name."""

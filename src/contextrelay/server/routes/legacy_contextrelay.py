@@ -1,6 +1,6 @@
 """Seed 000's routes: push, pull and peek, exactly as existing clients expect them.
 
-Errors are plain text, with the texts of the seed where it has them.
+Errors are plain text. They have the texts of the seed, where the seed defines a text.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PUSH_NAMES_BYTES_MAX = 65_536
 
 
 NOT_FOUND = "Context not found or expired"
-# Content types without information: the defaults of HTTP tools.
+# Content types that say nothing about the content, because they are the defaults of HTTP tools.
 SAY_NOTHING = ("", "application/octet-stream", "application/x-www-form-urlencoded")
 
 
@@ -65,7 +65,9 @@ _Type = Annotated[Raw, Meta(description=f"One of {', '.join(get_args(ArtifactTyp
 
 
 class PushBody(Struct):
-    """The fields of a JSON push, not decoded yet: only small ones of the right type are."""
+    """The fields of a JSON push, not decoded yet. Only fields of the right type that are small are
+    decoded.
+    """
 
     data: Annotated[Raw, Meta(extra_json_schema={"type": "string", "minLength": 1})]
     channel: _Text | UnsetType = UNSET
@@ -137,7 +139,7 @@ async def _push_json(exchange: Exchange, upload: Upload, by: str) -> tuple[_Aske
         asked = _from_json(upload.whole(), by)
         relay, key = exchange.relay, exchange.key()
         return asked, await exchange.door.pushing.push(relay, asked.verb, asked.body, key)
-    # JSON is held in memory as a whole; the total amount at a time is limited.
+    # JSON is held in memory as a whole. The total size of such bodies at the same time is limited.
     async with exchange.door.large_json:
         asked = await in_thread(lambda: _from_json(upload.whole(), by))
         relay, key = exchange.relay, exchange.key()
@@ -145,7 +147,9 @@ async def _push_json(exchange: Exchange, upload: Upload, by: str) -> tuple[_Aske
 
 
 def _from_json(raw: bytes, by: str) -> _Asked:
-    """Decode a JSON push by the seed's rules: metadata and channels of wrong types are ignored."""
+    """Decode a JSON push by the rules of the seed: metadata and channels of wrong types are
+    ignored.
+    """
     try:
         sent = _sent.decode(raw)
     except ValidationError:
@@ -164,21 +168,23 @@ def _from_json(raw: bytes, by: str) -> _Asked:
         thread=_thread(sent.thread or _NULL),
         name=_description("name", sent.name, _name, _NAME_NEEDS, warnings),
         type=_description("type", sent.type, _type, _TYPE_NEEDS, warnings),
-        # The seed's clients encrypt, but have no field to say so.
+        # Clients of the seed encrypt content, but have no field to say so.
         sealed="k1" if is_k1(body[:HEAD_BYTES_MAX], len(body)) else None,
     )
     return _Asked(verb, body, [*warnings, *_misspelled(raw, sent)])
 
 
 def _misspelled(raw: bytes, sent: PushBody) -> list[str]:
-    """Return warnings for fields that look like misspellings of missing known ones.
+    """Return a warning for each unknown field that looks like a misspelling of a missing known
+    field.
 
     The seed ignores unknown fields, so a signal to a misspelled channel would be lost silently.
     """
     known = {name: getattr(sent, name) for name in sent.__struct_fields__}
     given_bytes = sum(len(value) for value in known.values() if value is not UNSET)
     if len(raw) - given_bytes > PUSH_NAMES_BYTES_MAX:
-        return []  # Each name becomes an object; no legitimate client sends so many.
+        # Each name becomes an object in memory. No legitimate client sends so many names.
+        return []
     fields = _names.decode(raw)
     missing = [name for name in known if name not in fields]
     unknown = [name[:NAME_CHARS_COMPARED] for name in fields if name not in known]
@@ -191,7 +197,7 @@ def _misspelled(raw: bytes, sent: PushBody) -> list[str]:
 
 
 def _close_to(name: str, fields: list[str]) -> str | None:
-    """Return the field that shares a beginning with a name or is spelled similarly."""
+    """Return the known field that begins like a name or is spelled similarly, or None."""
     for field in fields:
         if name.startswith(field) or (len(name) > 3 and field.startswith(name)):
             return field
@@ -204,7 +210,7 @@ def _first(raw: Raw) -> bytes:
 
 
 def _read(raw: Raw) -> Any:
-    """Decode a value of the body."""
+    """Return the decoded value of a JSON field of the body."""
     try:
         return decode(raw)
     except (DecodeError, UnicodeDecodeError, RecursionError):
@@ -245,7 +251,7 @@ def _thread(raw: Raw) -> str | None:
 
 
 _Described = TypeVar("_Described", str, ArtifactType)
-# Decoders are created once: looking up a type takes longer than decoding a name.
+# Decoders are created only once, because looking up a type takes longer than decoding a name.
 _name = Decoder[str | None](verbs.Name | None)
 _type = Decoder[ArtifactType | None](ArtifactType | None)
 _NAME_NEEDS = f"1 to {NAME_CHARS_MAX} characters"
@@ -259,7 +265,7 @@ def _description(
     needs: str,
     warnings: list[str],
 ) -> _Described | None:
-    """Decode a name or a type, which the seed does not know; ignore an invalid one with a
+    """Decode a name or a type, which are not fields of the seed. An invalid value is ignored with a
     warning.
     """
     if raw is UNSET:
@@ -275,7 +281,7 @@ def _description(
     return None
 
 
-# Decoders of a TTL and a thread id, with room for any JSON spelling.
+# Decoders of a TTL and of a thread id, with room for any way to write the value in JSON.
 _SMALL_BYTES_MAX = 300
 
 
@@ -284,7 +290,7 @@ _SMALL_BYTES_MAX = 300
 
 class PullQuery(Struct):
     raw: Annotated[str, Meta(description="1: return the bare bytes.")] = ""
-    full: Annotated[str, Meta(description="1: if it is gone, say when and why.")] = ""
+    full: Annotated[str, Meta(description="1: if the artifact is gone, say when and why.")] = ""
 
 
 async def pull(exchange: Exchange) -> None:
@@ -354,7 +360,9 @@ def _ref(exchange: Exchange) -> str:
 
 
 async def _refuse_gone(exchange: Exchange, is_full: bool, error: NotFound | Gone) -> None:
-    """Answer 404 with the seed's text; with `?full=1`, say when and why the artifact went."""
+    """Send a 404 response with the seed's text. With `?full=1`, the response says when and why the
+    artifact was removed.
+    """
     if is_full and isinstance(error, Gone):
         await exchange.reply_json({**error.details, "error": error.message}, error.status)
         return

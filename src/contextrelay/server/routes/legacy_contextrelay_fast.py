@@ -1,9 +1,10 @@
-"""The fast path: pulls and peeks of small bodies, answered without a task.
+"""The fast path: answers pulls and peeks of small bodies without an asyncio task.
 
-A task, an ASGI scope and two awaited sends cost several times as much as the ledger; requests that
-need none of them are answered directly. All others, and all errors, take the normal path.
+A task, an ASGI scope and two awaited sends cost several times as much as reading the ledger.
+Requests that need none of these are answered directly. All other requests, and all errors, take the
+normal path.
 
-Rule: the same verbs and the same bytes as the normal path.
+Rule: the fast path uses the same verbs and sends the same bytes as the normal path.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from contextrelay.server.app import ServerContext
 
 Pair = tuple[bytes, bytes]
-"""The head and the body of a response, sent one after the other."""
+"""The head and the body of a response, which are sent one after the other."""
 
 _REF_END = len("/pull/") + 36
 # A request with one of these headers takes the normal path.
@@ -61,14 +62,16 @@ class FastPath:
         stores = door.relay.stores
         self._guard = door.guard
         self._spans = door.spans
-        # Responses share the cache limit of the bodies they are made from.
+        # Cached responses count against the cache limit of the bodies that they are made from.
         self._replies = stores.warm.contents
         settings = stores.settings
-        # A pull that renews a TTL writes.
+        # A pull that renews a TTL writes to the store, so it takes the normal path.
         self.is_possible = not stores.ledger.reads_wait and not settings.extend_on_read
 
     def answer(self, target: bytes, headers: list[tuple[bytes, bytes]]) -> Pair | None:
-        """Return the response to a GET if it can be given at once, or None."""
+        """Return the response to a GET request if no wait is needed, or None for the normal
+        path.
+        """
         ref = target[6:_REF_END].decode("ascii", "replace")
         query = target[_REF_END:]
         if query not in (b"", b"?raw=1") or not is_ref(ref):
@@ -126,7 +129,7 @@ class FastPath:
     def _pull(self, stores: Stores, ref: str, is_raw: bool, packed: bool) -> Pair | None:
         known = self._replies.get(("raw", ref)) or self._replies.get(("text", ref))
         artifact = known[0] if known else answer(stores, Peek(ref, shown_chars=0))
-        # Checked before the pull: a pull is counted, and the normal path would pull again.
+        # Check this before the pull: a pull is counted, and the normal path would count it again.
         if artifact.size_bytes > INLINE_BODY_BYTES_MAX:
             return None
         is_raw = is_raw or not artifact.is_text
@@ -145,8 +148,8 @@ class FastPath:
             body = b'{"data":' + encode(body.decode()) + metadata_end(artifact)
         return self._keep(kind, artifact, _pair(headers, body))
 
-    # Several agents often ask for the same content. A description read from an unchanged row is the
-    # same object, so a cached response is valid as long as the object is.
+    # Several agents often request the same content. A description that was read from an unchanged
+    # row is the same object, so a cached response is valid as long as the object is the same.
 
     def _kept(self, kind: str, artifact: Artifact) -> Pair | None:
         known = self._replies.get((kind, artifact.ref))
@@ -158,7 +161,7 @@ class FastPath:
         return pair
 
 
-# The approximate overhead of a cache entry.
+# The approximate overhead of a cache entry, in bytes.
 _ENTRY_BYTES = 500
 
 

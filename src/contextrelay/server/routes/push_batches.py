@@ -1,10 +1,10 @@
 """Batched pushes: bodies that arrive at the same time are stored in one commit.
 
-A few threads do the work: what arrives during a sync to disk is prepared meanwhile and joins the
-next commit, so under load a push needs neither its own thread switch nor its own sync. Bodies too
-large for a row have a separate lane, so that small ones do not wait for their files.
+A few threads do this. Pushes that arrive while a commit is synced to disk are prepared and join the
+next commit. Under load, a push therefore needs neither a thread switch nor a sync of its own.
+Bodies too large for a row have a separate queue, so that small ones do not wait for their files.
 
-Rule: a push is answered after it is stored, and gets its own answer even in a shared commit.
+Rule: a push is answered only after it is stored, and gets its own answer even in a shared commit.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from contextrelay.model.artifact import Artifact
 from contextrelay.verbs import Body, Push
 
 PUSHES_TOGETHER_MAX = 256
-# Threads for small pushes: one prepares a batch while that of another is synced.
+# The number of threads for small pushes: one prepares a batch while the batch of another is synced.
 SMALL_PUSHERS_MAX = 2
-# Threads for pushes too large for a row: one hashes while the files of another are synced.
+# The number of threads for pushes too large for a row: one hashes while the files of another are
+# synced.
 LARGE_PUSHERS_MAX = 2
 
 
@@ -31,14 +32,16 @@ Waiting = tuple[AsyncLocal, Push, bytes, "asyncio.Future[Artifact]"]
 
 
 class Pushing:
-    """The pushes of one server."""
+    """The queues of pushes of one server."""
 
     def __init__(self) -> None:
         self._small = _Lane(SMALL_PUSHERS_MAX, PUSHES_TOGETHER_MAX)
         self._large = _Lane(LARGE_PUSHERS_MAX, KEEPERS_MAX)
 
     async def push(self, relay: AsyncLocal, verb: Push, body: Body, key: str) -> Artifact:
-        """Store a body. Streams, and pushes into a thread or with a key, are stored separately."""
+        """Store a body. Streams, pushes into a thread, and pushes with an idempotency key are not
+        batched.
+        """
         if (
             not isinstance(body, bytes)
             or len(body) > INLINE_BODY_BYTES_MAX
@@ -50,7 +53,7 @@ class Pushing:
 
 
 class _Lane:
-    """A queue of pushes, and the threads that work on it."""
+    """A queue of pushes, and the threads that store them."""
 
     def __init__(self, pushers_max: int, together_max: int) -> None:
         self._threads = ThreadPoolExecutor(pushers_max, "relay-push")
@@ -68,7 +71,8 @@ class _Lane:
             is_short = self._pushers < self._pushers_max
             self._pushers += is_short
         if is_short:
-            # Scheduled after the requests that have already arrived, so that they share its commit.
+            # Start the batch only after the requests that have already arrived, so that they share
+            # the commit.
             loop.call_soon(lambda: self._threads.submit(self._work, loop))
         return await future
 
@@ -86,7 +90,8 @@ class _Lane:
                 replies = batch[0][0].answer_pushes(asked)
             except Exception as error:
                 replies = [error] * len(batch)
-            with suppress(RuntimeError):  # The loop is closed, and nobody waits for the result.
+            # The event loop is closed, and nobody waits for the result.
+            with suppress(RuntimeError):
                 loop.call_soon_threadsafe(_give, batch, replies)
 
 

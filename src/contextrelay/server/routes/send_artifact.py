@@ -1,7 +1,7 @@
-"""Responses with content: an artifact's bytes, whole or a range, tagged by their hash.
+"""Responses with content: an artifact's bytes, whole or as a range, tagged by their hash.
 
-Rule: a browser must not trust pushed content: it is served with its own media type, without
-sniffing and without scripts.
+Rule: a browser must not trust pushed content, so it is served with its own media type, without
+type detection by the browser, and without scripts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ COMPRESS_BYTES_MIN = KIB
 
 BYTES = "application/octet-stream"
 CHOSEN = (b"vary", b"accept, accept-encoding")
-"""A URL has several representations, chosen by these request headers. Each has its own tag."""
+"""A URL has several representations, chosen by these request headers. Each representation has its
+own tag.
+"""
 OWN = (b"cache-control", b"private, no-cache")
 UNTRUSTED: Headers = [(b"content-security-policy", b"sandbox; default-src 'none'"), OWN]
 PACKED = (b"content-encoding", b"gzip")
@@ -45,11 +47,11 @@ class NoSuchRange(RelayError):
 
 
 class ReplyForm(Struct, frozen=True):
-    """The representation of a body: its headers, its tag, and its encoding."""
+    """A representation of a body: its headers, its tag, and its encoding."""
 
     headers: Callable[[Artifact], Headers]
     parts: Callable[[Artifact, AsyncIterator[bytes]], AsyncIterator[bytes]] | None = None
-    """The encoder of the bytes; None sends them unchanged, and allows ranges."""
+    """A function that encodes the bytes, or None to send them unchanged, which allows ranges."""
 
 
 def raw_headers(artifact: Artifact) -> Headers:
@@ -67,19 +69,19 @@ def raw_headers(artifact: Artifact) -> Headers:
 
 def envelope_headers(artifact: Artifact) -> Headers:
     headers: Headers = [(b"content-type", TEXT), CHOSEN, OWN]
-    # The tag names the content, and metadata may differ for the same content.
+    # The tag names the content together with the metadata, which may differ for the same content.
     if not artifact.metadata:
         headers.append((b"etag", b'"%s-e"' % artifact.sha256.encode()))
     return headers
 
 
 def metadata_end(artifact: Artifact) -> bytes:
-    """Return the part of an envelope after the text."""
+    """Return the end of an envelope, which follows the text: the metadata and the closing brace."""
     return b',"metadata":' + encode(artifact.metadata) + b"}"
 
 
 async def _envelope(artifact: Artifact, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Encode a text as an envelope, chunk by chunk."""
+    """Yield a text encoded as a JSON envelope, chunk by chunk."""
     reader = codecs.getincrementaldecoder("utf-8")()
     yield b'{"data":"'
     async for part in parts:
@@ -100,15 +102,17 @@ async def _framed(artifact: Artifact, parts: AsyncIterator[bytes]) -> AsyncItera
 
 
 BARE_FORM = ReplyForm(raw_headers)
-"""The bytes, with their media type."""
+"""The representation as bare bytes, with their media type."""
 ENVELOPE_FORM = ReplyForm(envelope_headers, _envelope)
-"""`{"data": "...", "metadata": {...}}`, for text."""
+"""The representation as `{"data": "...", "metadata": {...}}`, for text."""
 FRAMED_FORM = ReplyForm(_framed_headers, _framed)
-"""A line of JSON, then the bytes: for our own clients."""
+"""The representation as a line of JSON followed by the bytes, for the clients of this package."""
 
 
 def pull_form(exchange: Exchange, artifact: Artifact, offers: tuple[ReplyForm, ...]) -> ReplyForm:
-    """Return the representation for a pull, from those that a route offers besides bare bytes."""
+    """Return the representation to send for a pull. A route offers `offers` in addition to bare
+    bytes.
+    """
     if FRAMED_FORM in offers and exchange.accepts(FRAMED):
         return FRAMED_FORM
     if ENVELOPE_FORM in offers and artifact.is_text and not exchange.accepts(BYTES):
@@ -120,9 +124,9 @@ def pull_form(exchange: Exchange, artifact: Artifact, offers: tuple[ReplyForm, .
 
 
 async def send_artifact(exchange: Exchange, verb: Pull, *offers: ReplyForm) -> None:
-    """Send a body, bare or in an offered representation that the client accepts.
+    """Send a body, as bare bytes or in an offered representation that the client accepts.
 
-    200, 206 for a range, 304 if the client already has the content.
+    The status is 200, 206 for a range, or 304 if the client already has the content.
     """
     stream = await exchange.relay.ask(verb)
     artifact = stream.value
@@ -131,7 +135,7 @@ async def send_artifact(exchange: Exchange, verb: Pull, *offers: ReplyForm) -> N
     start, stop = min(verb.start, size), size if verb.stop is None else min(verb.stop, size)
     headers = form.headers(artifact)
     is_bare = form is BARE_FORM
-    # A range refers to the unencoded bytes.
+    # A range counts the bytes without the encoding.
     is_range = is_bare and b"range" in exchange.headers
     if not is_range and wants_gzip(exchange, headers, stop - start):
         headers = packed_headers(headers)
@@ -152,7 +156,7 @@ async def send_artifact(exchange: Exchange, verb: Pull, *offers: ReplyForm) -> N
 
 
 def packed_headers(headers: Headers) -> Headers:
-    """Return the headers of the compressed form, which has another tag and no ranges."""
+    """Return the headers for the compressed content, which has another tag and allows no ranges."""
     packed = [
         (name, value[:-1] + b'-gz"' if name == b"etag" else value)
         for name, value in headers
@@ -164,7 +168,7 @@ def packed_headers(headers: Headers) -> Headers:
 async def reply_tagged(
     exchange: Exchange, body: bytes, media_type: bytes, tag: bytes, more: Headers
 ) -> None:
-    """Send a whole response, or 304 if the client already has it."""
+    """Send a whole response, or status 304 if the client already has the body."""
     headers = [(b"etag", tag), *more]
     if not has_tag(exchange, tag):
         await exchange.reply(200, body, media_type, headers)
@@ -174,7 +178,7 @@ async def reply_tagged(
 
 
 def has_tag(exchange: Exchange, tag: bytes) -> bool:
-    """Return True if the client already has the content."""
+    """Return True if If-None-Match says that the client already has the content."""
     asked = exchange.headers.get(b"if-none-match")
     if asked is None:
         return False
@@ -184,7 +188,9 @@ def has_tag(exchange: Exchange, tag: bytes) -> bool:
 
 
 def _range(exchange: Exchange, tag: bytes, size: int) -> tuple[int, int] | None:
-    """Return the requested range start:stop; None for all, also if several ranges are requested."""
+    """Return the requested byte range as (start, stop), or None for all bytes. Several ranges count
+    as all.
+    """
     asked = exchange.header("range")
     if not asked or exchange.headers.get(b"if-range", tag) != tag:
         return None
@@ -213,9 +219,10 @@ async def _send_body(
     headers: Headers,
     size_bytes: int,
 ) -> None:
-    """Send a body in a representation: at once if it is small, otherwise while it is read.
+    """Send a body in a representation: at once if it is small, otherwise while it is being read.
 
-    Its first chunk is read before the status is sent: a missing body is an error, not a broken 200.
+    The first chunk is read before the status is sent, so that a missing body is an error response
+    and not a broken response with status 200.
     """
     parts = chunks(exchange, stream, size_bytes)
     is_head, is_packed = exchange.method == "HEAD", PACKED in headers
@@ -240,14 +247,14 @@ async def _send_body(
 
 
 async def whole(exchange: Exchange, stream: Stream[Any]) -> bytes:
-    """Return a small body; read it directly if reading does not block."""
+    """Return the bytes of a small body. They are read directly if reading does not block."""
     if exchange.door.relay.stores.ledger.reads_wait:
         return await exchange.door.relay.whole(stream)
     return stream.whole()
 
 
 async def chunks(exchange: Exchange, stream: Stream[Any], size_bytes: int) -> AsyncIterator[bytes]:
-    """Yield an artifact's body in chunks, each read directly if reading does not block."""
+    """Yield the chunks of an artifact's body. Each is read directly if reading does not block."""
     if size_bytes <= INLINE_BODY_BYTES_MAX:
         yield await whole(exchange, stream)
     elif not exchange.door.relay.stores.ledger.reads_wait:
@@ -259,7 +266,7 @@ async def chunks(exchange: Exchange, stream: Stream[Any], size_bytes: int) -> As
 
 
 async def begun(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Return the same parts after reading the first of them."""
+    """Read the first part, and return an iterator of all parts including the first."""
     first = await anext(parts, b"")
 
     async def all_parts() -> AsyncIterator[bytes]:
@@ -290,7 +297,9 @@ def is_worth_packing(headers: Headers, size_bytes: int) -> bool:
 
 
 async def gzipped(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Compress parts as they arrive, at the fastest level, which has most of the gain."""
+    """Yield compressed parts as the parts arrive. The fastest level is used, which already saves
+    most of the size.
+    """
     packer = zlib.compressobj(1, zlib.DEFLATED, 31)
     async for part in parts:
         for start in range(0, len(part), INLINE_BODY_BYTES_MAX):

@@ -14,7 +14,7 @@ from contextrelay.server.request import TEXT, Exchange, Headers
 from contextrelay.server.router import SERVER, Endpoint, Handler
 from contextrelay.verbs import ListThreads
 
-# Time limit for the store to answer before the server reports that it is not ready.
+# Seconds within which the store must answer, or else the server reports that it is not ready.
 READY_S_MAX = 5
 
 
@@ -26,7 +26,7 @@ class Status(Struct, frozen=True):
 
 
 async def root(exchange: Exchange) -> None:
-    """Return the name of the service; browsers are redirected to its page."""
+    """Return the name of the service. Browsers are redirected to the web page."""
     vary = (b"vary", b"accept")
     if exchange.accepts("text/html"):
         place = [(b"location", b"/ui/"), vary, *FRESH]
@@ -36,7 +36,7 @@ async def root(exchange: Exchange) -> None:
 
 
 async def health(exchange: Exchange) -> None:
-    """Return ok if the server is running; for its store see /readyz."""
+    """Return ok if the server is running. To check the store too, use /readyz."""
     await exchange.reply_json(Status("ok"), more=FRESH)
 
 
@@ -56,7 +56,7 @@ async def ready(exchange: Exchange) -> None:
 
 
 async def version(exchange: Exchange) -> None:
-    """Return the version, its commit and its build date."""
+    """Return the version of the server, its commit and its build date."""
     await exchange.reply_json(await in_thread(build), more=FRESH)
 
 

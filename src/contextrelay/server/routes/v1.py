@@ -46,12 +46,12 @@ from contextrelay.verbs.routes import (
     route_of,
 )
 
-# JSON up to this size is parsed on the event loop: a thread would cost more.
+# JSON of at most this size is parsed on the event loop, because a thread would cost more.
 ASKED_AT_ONCE_BYTES_MAX = 64 * KIB
 
 
 def answering(route: Route) -> Handler:
-    """Return the handler of a verb on its route."""
+    """Return the handler that runs a verb on its route."""
     if route.verb is Pull:
         return _pull
     if route.takes_body:
@@ -82,7 +82,7 @@ def answering(route: Route) -> Handler:
         json = None
         if not route.in_query:
             await _check_named(exchange, exchange.values.get("thread"))
-            # A patch may contain a whole state; all other verbs are small.
+            # A patch may contain a whole state. The requests of all other verbs are small.
             bytes_max = JSON_BODY_BYTES_MAX if route.verb is PatchState else ASKED_BYTES_MAX
             json = await exchange.whole(bytes_max, route.verb)
 
@@ -107,7 +107,9 @@ def _who(exchange: Exchange) -> str:
 
 
 async def ask(exchange: Exchange, verb: Verb[Any], body: Body = b"", key: str | None = None) -> Any:
-    """Run a verb, with the given idempotency key or that of the request."""
+    """Run a verb and return its reply. The idempotency key is `key`, or else that of the
+    request.
+    """
     key = exchange.key() if key is None else key
     if verb.traits.slow:
         reply = await exchange.door.slow_pool.ask(exchange.relay, verb, body, key)
@@ -120,7 +122,7 @@ async def ask(exchange: Exchange, verb: Verb[Any], body: Body = b"", key: str | 
 
 
 def count(metrics: Metrics, verb: Verb[Any]) -> None:
-    """Count the data of an answered verb."""
+    """Count the pushes and signals of a verb that was answered."""
     if isinstance(verb, Push):
         metrics.add(PUSHES)
         if verb.channel is not None:
@@ -133,7 +135,7 @@ def count(metrics: Metrics, verb: Verb[Any]) -> None:
 
 
 async def _check_named(exchange: Exchange, thread: str | None, handoff: str | None = None) -> None:
-    """Refuse a long body for a missing thread or handoff before the body is read.
+    """Check that the thread and handoff of a request exist, before its long body is read.
 
     Raises:
         NotFound, Gone: the thread or handoff does not exist.
@@ -151,19 +153,21 @@ def _bytes_max(exchange: Exchange, route: Route) -> int:
 
 
 def _bare(route: Route, exchange: Exchange) -> Verb[Any] | None:
-    """Return a verb with its fields from the query, or None if it is framed.
+    """Return a verb with its fields from the query, or None if the request is framed.
 
-    Batches of pushes are always framed, whatever their content type.
+    Batches of pushes are always framed, whatever their content type is.
     """
     if exchange.media_type() != FRAMED and route.verb is not PushMany:
         return decode_verb(route, exchange.values, exchange.query(), None, _who(exchange))
     if exchange.scope["query_string"]:
-        raise Invalid("a framed request must not have a query", "put the fields on its first line")
+        raise Invalid(
+            "a framed request must not have a query", "put the fields on the first line of the body"
+        )
     return None
 
 
 def _framed(route: Route, exchange: Exchange, upload: Upload) -> tuple[Verb[Any], Body]:
-    """Return a framed verb and its body."""
+    """Return the verb and the body of a framed request."""
     body = upload.body()
     chunks = iter((body,) if isinstance(body, bytes) else body)
     line, rest = _line(chunks)
@@ -183,7 +187,7 @@ def _line(chunks: Iterator[bytes]) -> tuple[bytes, bytes]:
             return line, rest
         if len(start) > JSON_BODY_BYTES_MAX:
             break
-    raise Invalid("missing line of JSON before the body", f"see {FRAMED} in the documentation")
+    raise Invalid("the body must begin with a line of JSON", f"see {FRAMED} in the documentation")
 
 
 def _after(rest: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -209,7 +213,9 @@ async def _reply(exchange: Exchange, route: Route, reply: Any) -> None:
 
 
 async def _pull(exchange: Exchange) -> None:
-    """Send a body: framed for our own clients, otherwise bare, with ranges and tags."""
+    """Send a body: framed for the clients of this package, otherwise as bare bytes, with ranges and
+    tags.
+    """
     verb = decode_verb(route_of(Pull), exchange.values, exchange.query(), None, _who(exchange))
     assert isinstance(verb, Pull)
     await send_artifact(exchange, verb, FRAMED_FORM)

@@ -1,6 +1,8 @@
-"""A follower of a channel, which stores only the seq of the last signal that it sent.
+"""A follower: a listener of a channel that stores only the sequence number of the last signal it
+sent.
 
-Rule: as long as a client keeps up, no task wakes up for it: the hub hands over new signals.
+Rule: as long as a client keeps up, no task wakes up for it, because the hub passes new signals on
+directly.
 """
 
 from __future__ import annotations
@@ -15,11 +17,11 @@ if TYPE_CHECKING:
     from contextrelay.server.streams.hub import Hub, Watch
 
 Take = Callable[[bytes], bool]
-"""A function that takes a batch, and returns True if it can take more."""
+"""A function that takes a batch of signals, and returns True if it can take more."""
 
 
 class Follower:
-    """A listener of a channel."""
+    """A listener of one channel, for one client."""
 
     __slots__ = (
         "_channel",
@@ -41,18 +43,20 @@ class Follower:
         self._encoder: Encoder = encoder
         self._take: Take | None = None
         self._is_full = False
-        """True if the last batch of the hub was not taken completely."""
+        """True if the client could not take the last batch of the hub completely."""
         self._woken = asyncio.Event()
         self.seq = 0
 
     async def begin(self, after: int | None) -> int:
-        """Start after a seq, or at the head; return the starting seq."""
+        """Start after a sequence number, or after the newest signal if it is None, and return that
+        number.
+        """
         head = await self._hub.begin(self._watch)
         self.seq = head if after is None else after
         return self.seq
 
     async def next(self) -> bytes:
-        """Wait for the next batch; return b"" when the server closes."""
+        """Wait for the next batch and return it, or return b"" when the server closes."""
         watch = self._watch
         while not self._hub.is_closing and not self._is_full:
             tail = watch.tail
@@ -67,14 +71,16 @@ class Follower:
                 if found is not None:
                     self.seq = found.seq
                     return found.text
-            # Unless it moved while the log was read and found empty: the tail may be behind what
-            # the log contained when this follower started.
+            # Wait, unless the tail moved while the log was read and found empty: the tail may be
+            # behind what the log contained when this follower started.
             if tail is watch.tail and tail.head == head:
                 await self._news()
         return b""
 
     async def hand_to(self, take: Take) -> bool:
-        """Pass batches to `take` until it returns False; return False when the server closes."""
+        """Pass batches to `take` until it cannot take more; then return True. Return False when the
+        server closes.
+        """
         self._take = take
         try:
             while text := await self.next():
@@ -97,7 +103,7 @@ class Follower:
             self._watch.idle.pop(self, None)
 
     def offer(self) -> None:
-        """Take new signals from the tail, or wake up to read the log."""
+        """Pass new signals from the tail to the client, or wake up the task that reads the log."""
         tail, take = self._watch.tail, self._take
         if self._woken.is_set() or tail is None or take is None:
             return

@@ -1,9 +1,11 @@
-"""The hub: all listeners of a server wait here for new entries of logs; one read serves them all.
+"""The hub: all listeners of a server wait here for new log entries, so that one read serves them
+all.
 
-It has a single subscription to the ledger. After a notification it reads that log if it has
-listeners, and wakes them. A channel with followers has a tail (tails.py), which the hub extends.
+The hub has a single subscription to the ledger. After a notification, it reads the named log if the
+log has listeners, and wakes them. A channel with followers has a tail (tails.py), which the hub
+extends.
 
-Rule: notifications may be lost, so every watched log is also polled periodically. Reads are
+Rule: notifications may be lost, so every log with listeners is also polled periodically. Reads are
 bounded, and none of them blocks the event loop for long.
 """
 
@@ -35,14 +37,15 @@ log = logging.getLogger("contextrelay.http")
 
 Result = TypeVar("Result")
 
-# After polling all logs it sleeps this many times as long: a fifth of a core at most.
+# After polling all logs, the hub sleeps this many times as long as the poll took, so that polling
+# uses at most a fifth of a core.
 LOOK_REST = 4
 LOOK_REST_S_MIN = 0.002
 HANDED_OUT_AT_ONCE = 1_000
 
 
 class Watch:
-    """A log with listeners."""
+    """A log with listeners, and the state that they share."""
 
     __slots__ = ("channel", "idle", "listeners", "log", "news", "seen", "space", "tail")
 
@@ -50,20 +53,20 @@ class Watch:
         self.log = log
         """The full name of the log in the store, including the tenant."""
         self.space = space
-        """The tenant's part of the store."""
+        """The part of the store that belongs to the tenant."""
         self.listeners = 0
         self.news = asyncio.Event()
         self.idle: dict[Follower, None] = {}
-        """Followers that are up to date, and take new signals directly."""
+        """Followers that are up to date. They get new signals directly."""
         self.channel: str | None = None
         """The name of the channel, if it has followers."""
         self.tail: Tail | None = None
         self.seen = -1
-        """The last seq that was seen, if there is no tail."""
+        """The sequence number of the last entry that the hub read, if there is no tail."""
 
     @property
     def head(self) -> int:
-        """Return the last seq that was seen."""
+        """Return the sequence number of the last entry that the hub read."""
         return self.seen if self.tail is None else self.tail.head
 
     def wake(self) -> None:
@@ -86,10 +89,12 @@ class Hub:
         self._stop_listening: Callable[[], None] = lambda: None
         self.is_closing = False
         self.counted: Callable[[int], None] = lambda amount: None
-        """Called with 1 for each new listener, and with -1 for each that ends."""
+        """A function that is called with 1 for each new listener, and with -1 for each listener
+        that ends.
+        """
 
     def start(self) -> None:
-        """Subscribe to the ledger; call it in the event loop of the server."""
+        """Subscribe to the ledger. Call this in the event loop of the server."""
         self._loop = asyncio.get_running_loop()
         self._some_heard = asyncio.Event()
         self._unsure = asyncio.Event()
@@ -101,12 +106,12 @@ class Hub:
         ]
 
     def close(self) -> None:
-        """End all waits; called from any thread or a signal handler."""
-        with suppress(RuntimeError):  # The loop is closed, and nobody waits any more.
+        """End all waits. May be called from any thread or from a signal handler."""
+        with suppress(RuntimeError):  # The event loop is closed, and nobody waits any more.
             self._loop.call_soon_threadsafe(self._end_waits)
 
     def stop(self) -> None:
-        """End the subscription; call it in the event loop after the last response."""
+        """End the subscription. Call this in the event loop after the last response."""
         self._end_waits()
         for task in self._tasks:
             task.cancel()
@@ -124,7 +129,8 @@ class Hub:
 
     @contextmanager
     def _watching(self, stores: Stores, log: str, channel: str | None = None) -> Generator[Watch]:
-        """Count as a listener of a log inside the context.
+        """Count as a listener of a log while the context is active, and return the watch of the
+        log.
 
         Raises:
             Unavailable: there are too many listeners, or the server is closing.
@@ -134,7 +140,7 @@ class Hub:
                 "the server is closing"
                 if self.is_closing
                 else f"too many listeners ({LISTENERS_MAX:,})",
-                "retry later, or at another server of this store",
+                "retry later, or use another server of this store",
             )
         space = stores
         if stores.caller is not None:
@@ -158,10 +164,11 @@ class Hub:
                     self._tails_bytes -= watch.tail.size_bytes
 
     async def wait_for(self, stores: Stores, log: str, after: int, timeout_s: float) -> bool:
-        """Wait until a log has events after a seq; return False at the timeout or when the server
-        closes.
+        """Wait until a log has events after a sequence number, and return True. At the timeout, or
+        when the server closes, return False.
 
-        The permission to read the log was checked by the read before.
+        The permission to read the log is not checked here, because the read before the wait checked
+        it.
 
         Raises:
             Unavailable: there are too many listeners, or the server is closing.
@@ -169,7 +176,8 @@ class Hub:
         with self._watching(stores, log) as watch, suppress(TimeoutError):
             head = await self._read(lambda: self._stores.ledger.last(watch.log))
             async with asyncio.timeout(timeout_s):
-                # An event that arrived while the head was read may have been notified before.
+                # An event that arrived while the head was read may have been notified before this
+                # listener was counted.
                 while max(head, watch.head) <= after and not self.is_closing:
                     await watch.news.wait()
                     head = watch.head
@@ -180,7 +188,8 @@ class Hub:
     def following(
         self, stores: Stores, channel: str, origin: str, encoder: Encoder
     ) -> Generator[Follower]:
-        """Follow a channel; `origin` is the address of this server as the listener calls it.
+        """Follow a channel while the context is active. `origin` is the address of this server as
+        the listener addresses it.
 
         Raises:
             Invalid: the name of the channel is invalid.
@@ -196,7 +205,7 @@ class Hub:
     # Notifications
 
     def _hear(self, log: str | None) -> None:
-        """Handle a notification of the ledger, in any thread."""
+        """Handle a notification of the ledger. May be called from any thread."""
         if log is None:
             news = self._unsure
         elif log in self._watched:
@@ -208,11 +217,11 @@ class Hub:
                 return
         else:
             return
-        with suppress(RuntimeError):  # The loop is closed, and nobody waits any more.
+        with suppress(RuntimeError):  # The event loop is closed, and nobody waits any more.
             self._loop.call_soon_threadsafe(news.set)
 
     async def _read_notified(self) -> None:
-        """Read the logs that notifications name."""
+        """Read the logs that the notifications since the last call name."""
         while True:
             await self._some_heard.wait()
             self._some_heard.clear()
@@ -224,7 +233,9 @@ class Hub:
                 log.exception("unexpected error in the hub")
 
     async def _poll_all(self) -> None:
-        """Poll all logs: periodically, and after a notification without a name."""
+        """Poll all logs that have listeners: periodically, and after a notification that names no
+        log.
+        """
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_EVERY_S):
@@ -242,7 +253,7 @@ class Hub:
             await asyncio.sleep(max(LOOK_REST_S_MIN, LOOK_REST * took_s))
 
     async def _changed(self, logs: list[str]) -> list[str]:
-        """Return the logs whose head has moved."""
+        """Return those of the logs that have new entries."""
         known = {each: self._watched[each].head for each in logs if each in self._watched}
         last = self._stores.ledger.last
         try:
@@ -254,7 +265,7 @@ class Hub:
     # Reading
 
     async def _read_new(self, logs: Iterable[str]) -> None:
-        """Read the new entries of some logs, and wake their listeners."""
+        """Read the new entries of some logs, and wake the listeners of each log."""
         watches = [watch for each in logs if (watch := self._watched.get(each)) is not None]
         if not watches:
             return
@@ -264,7 +275,7 @@ class Hub:
                 lambda: [self._news_of(watch, after) for watch, after in asked]
             )
         except RelayError as error:
-            # The known head stays behind, so the next poll reads it again.
+            # The head that the hub knows stays behind, so the next poll reads the log again.
             log.warning("cannot read new events: %s", error)
             return
         for (watch, after), news in zip(asked, found, strict=True):
@@ -276,9 +287,9 @@ class Hub:
                 for number, follower in enumerate(tuple(watch.idle), 1):
                     follower.offer()
                     if number % HANDED_OUT_AT_ONCE == 0:
-                        await asyncio.sleep(0)  # Let other tasks run.
+                        await asyncio.sleep(0)  # Let other tasks run in between.
             elif watch.tail is not None and watch.tail.head != news.head:
-                # Another read was faster, but this one has more.
+                # Another read has finished first, but this read found more entries.
                 self._hear(watch.log)
 
     def _news_of(self, watch: Watch, after: int | None) -> SignalPage | int:
@@ -289,7 +300,7 @@ class Hub:
         except (Unavailable, Unconfirmed):
             raise
         except RelayError as error:
-            # An error in one channel must not delay the others.
+            # An error in one channel must not delay the other channels.
             log.warning("cannot read the channel %r: %s", watch.channel, error)
             return SignalPage(signals=[], head=after)
 
@@ -299,7 +310,7 @@ class Hub:
             return
         self._tails_bytes -= tail.size_bytes
         if notices[0].seq < tail.head:
-            # The channel was deleted and starts over: each listener finds its gap in the log.
+            # The channel was deleted and starts over. Each listener finds the gap in the log.
             watch.tail = Tail(page.head)
         else:
             tail.add(notices)
@@ -314,18 +325,20 @@ class Hub:
         watch.wake()
 
     async def _read(self, read: Callable[[], Result]) -> Result:
-        """Read the ledger, in a thread if the read may block."""
+        """Read the ledger and return the result. A read that may block runs in a thread."""
         return await in_thread(read) if self._stores.ledger.reads_wait else read()
 
     # For followers
 
     async def begin(self, watch: Watch) -> int:
-        """Return the head of a channel; its tail starts there if it has none yet."""
+        """Return the newest sequence number of a channel. If the channel has no tail yet, create a
+        tail that starts there.
+        """
         head = await self._read(lambda: self._stores.ledger.last(watch.log))
         if watch.tail is None:
             watch.tail = Tail(head)
-            # A signal that arrived while the head was read was notified before there was a tail to
-            # extend.
+            # A signal that arrived while the head was read was notified when there was no tail to
+            # extend yet.
             self._hear(watch.log)
         return head
 
@@ -334,7 +347,9 @@ class Hub:
 
 
 def _page_of(stores: Stores, channel: str, after: int, limit: int) -> SignalPage:
-    """Return signals of a channel after a seq; a damaged one becomes a gap."""
+    """Return a page of signals of a channel after a sequence number. A damaged signal becomes a
+    gap.
+    """
     try:
         return answer(stores, ReadSignals(channel, after, limit))
     except Broken:

@@ -1,7 +1,8 @@
 """Signals over HTTP: WebSockets, server-sent events and long polls.
 
-Rule: a listener costs one entry in the hub and nothing else. It ends as soon as its client
-disconnects, the server closes, or the client stops reading; it resumes by the last seq it received.
+Rule: a listener costs only one entry in the hub. It ends as soon as its client disconnects or stops
+reading, or the server closes. The client can resume after the sequence number that it received
+last.
 """
 
 from __future__ import annotations
@@ -50,14 +51,17 @@ INTERNAL_ERROR = 1011
 NOT_ALLOWED = 1008
 
 TOKEN = "token"
-"""The query field for a browser's token, because browsers send no headers with these requests."""
+"""The query field for a browser's token, because browsers cannot send headers with these requests.
+"""
 
 
 # WebSockets
 
 
 async def websocket(door: ServerContext, scope: Scope, receive: Receive, send: Send) -> None:
-    """Send the signals of a channel, new ones or those after a seq."""
+    """Send the signals of a channel over a WebSocket: new signals, or the signals after a sequence
+    number.
+    """
     await receive()
     try:
         scheme = "https" if scope["scheme"] == "wss" else "http"
@@ -79,7 +83,8 @@ async def websocket(door: ServerContext, scope: Scope, receive: Receive, send: S
             if is_accepted:
                 socket.cut(NOT_ALLOWED, error.message)
 
-        # Registered before the first await: the key may become invalid at any time.
+        # Register the connection before the first await, because the key may become invalid at any
+        # time.
         with (
             visitor.track_connection(end),
             door.hub.following(stores, asked.channel, origin, tails.frame) as follower,
@@ -105,7 +110,7 @@ def _asked(scope: Scope, query: dict[str, str]) -> ReadSignals:
 
 
 async def _follow(follower: Follower, socket: Socket, receive: Receive) -> None:
-    """Send signals until the client disconnects; data from the client is read and discarded."""
+    """Send signals until the client disconnects. Data from the client is read and discarded."""
     writing = asyncio.create_task(_write(follower, socket))
     try:
         while (await receive())["type"] != "websocket.disconnect":
@@ -169,7 +174,9 @@ async def stream_signals(exchange: Exchange) -> None:
 
 
 def resumed(exchange: Exchange) -> dict[str, str]:
-    """Return the query, with the Last-Event-ID of a client that reconnects automatically."""
+    """Return the fields of the query. The Last-Event-ID of a client that reconnects overrides
+    `after`.
+    """
     query = exchange.query()
     query.pop(TOKEN, None)
     last = exchange.header("last-event-id")
@@ -177,7 +184,9 @@ def resumed(exchange: Exchange) -> dict[str, str]:
 
 
 async def stream(exchange: Exchange, seq: int, following: Callable[[], Awaitable[bytes]]) -> None:
-    """Send batches until there are no more, or the client disconnects."""
+    """Send batches as server-sent events until there are no more, or until the client
+    disconnects.
+    """
     headers = [
         (b"content-type", EVENT_STREAM.encode()),
         (b"cache-control", b"no-store"),
@@ -188,7 +197,7 @@ async def stream(exchange: Exchange, seq: int, following: Callable[[], Awaitable
     if exchange.method == "HEAD":
         await exchange.send(b"", more=False)
         return
-    # An id without data is not an event, but tells the client where to resume.
+    # An id without data is no event, but it tells the client where to resume.
     await exchange.send(b"id: %d\n\n" % seq)
 
     async def sending() -> None:
@@ -211,7 +220,7 @@ async def stream(exchange: Exchange, seq: int, following: Callable[[], Awaitable
 
 
 async def read_signals(exchange: Exchange) -> None:
-    """Return a page of signals; with `wait`, wait until it has signals or the time is up."""
+    """Return a page of signals. With `wait`, wait until the page has signals or the time is up."""
     query = exchange.query()
     wait_s = take_wait_s(query)
     asked = decode_verb(route_of(ReadSignals), exchange.values, query, None, "")
@@ -228,10 +237,10 @@ async def read_signals(exchange: Exchange) -> None:
 
 
 def take_wait_s(query: dict[str, str]) -> float:
-    """Remove the wait time from a query and return it.
+    """Remove the wait time from a query, and return it in seconds.
 
     Raises:
-        Invalid: it is not a valid wait time.
+        Invalid: the value is not a valid wait time.
     """
     given = query.pop("wait", "0")
     try:
@@ -239,12 +248,14 @@ def take_wait_s(query: dict[str, str]) -> float:
     except ValueError:
         wait_s = -1.0
     if not 0 <= wait_s <= WAIT_S_MAX:
-        raise Invalid(f"invalid wait time {given[:80]!r}", f"use seconds, from 0 to {WAIT_S_MAX}")
+        raise Invalid(
+            f"invalid wait time {given[:80]!r}", f"use a number of seconds from 0 to {WAIT_S_MAX}"
+        )
     return wait_s
 
 
 async def cancel_on_disconnect(exchange: Exchange, doing: Coroutine[Any, Any, Any]) -> Any:
-    """Await a slow operation; cancel it as soon as the client disconnects.
+    """Await a slow operation, and cancel it as soon as the client disconnects.
 
     Raises:
         ClientLeft: the client disconnected.
@@ -263,13 +274,13 @@ async def cancel_on_disconnect(exchange: Exchange, doing: Coroutine[Any, Any, An
 
 
 def _signals_after(channel: str, query: dict[str, str]) -> ReadSignals:
-    """Return the read for a listener's query.
+    """Return the verb that reads the signals that a listener's query asks for.
 
     Raises:
         Invalid: the name of the channel or a field is invalid.
     """
     if extra := query.keys() - {"after", TOKEN}:
-        raise Invalid(f"unknown field {min(extra)[:80]!r}", "fields: after")
+        raise Invalid(f"unknown field {min(extra)[:80]!r}", "the only field is: after")
     fields = {name: value for name, value in query.items() if name != TOKEN}
     asked = decode_verb(route_of(ReadSignals), {"channel": channel}, fields, None, "")
     assert isinstance(asked, ReadSignals)
@@ -284,7 +295,7 @@ class AfterQuery(Struct):
 
 
 class SocketQuery(Struct):
-    """As text, because it is only parsed after an upgrade."""
+    """The query of a WebSocket. Values are text, because they are parsed only after the upgrade."""
 
     after: Annotated[str, Meta(description="The seq of the last signal received.")] = ""
 

@@ -1,10 +1,10 @@
 """Tails: the newest signals of a channel, encoded once for all listeners.
 
-A tail reaches from `start` to `head`, as far as this server has read the channel's log. A listener
-is only the seq of its last signal: within the tail it finds the next signals here, otherwise in the
-log.
+A tail covers the sequence numbers from `start` to `head`, the last one that this server has read in
+the channel's log. A listener only stores the number of its last signal: it finds the next signals
+in the tail if the tail covers them, otherwise in the log.
 
-Rule: a signal is read and encoded once, for any number of listeners; a tail may be cut at any time,
+Rule: a signal is read and encoded once for any number of listeners. A tail may be cut at any time,
 because the log is complete.
 """
 
@@ -24,22 +24,22 @@ from contextrelay.model.signal import Signal, SignalPage
 
 
 class Batch(Struct, frozen=True, gc=False):
-    """Several encoded notices, and the seq of the last one."""
+    """Several encoded notices, and the sequence number of the last one."""
 
     text: bytes
     seq: int
 
 
 class Notice(Struct, frozen=True, gc=False):
-    """A signal to send, or a gap of signals that are no longer stored."""
+    """A notice to a listener: a signal, or a gap of signals that are no longer stored."""
 
     seq: int
     signal: Signal | None
     gap: tuple[int, int] | None = None
 
     def fields(self, origin: str) -> dict[str, Any]:
-        """Return the JSON fields; `origin` is the address of this server as the listener
-        calls it.
+        """Return the JSON fields of the notice. `origin` is the address of this server as the
+        listener addresses it.
         """
         signal = self.signal
         if signal is None:
@@ -67,7 +67,9 @@ def event(notice: Notice, origin: str) -> bytes:
 
 
 def notices_of(page: SignalPage) -> list[Notice]:
-    """Return the signals of a page, after a notice of the gap before them."""
+    """Return the notices of a page of signals. If signals are missing before the page, the first
+    notice is the gap.
+    """
     notices = [Notice(signal.seq, signal) for signal in page.signals]
     if page.gap is not None:
         notices.insert(0, Notice(page.gap[1], None, page.gap))
@@ -75,7 +77,7 @@ def notices_of(page: SignalPage) -> list[Notice]:
 
 
 def batch(notices: Iterable[Notice], origin: str, encoder: Encoder) -> Batch:
-    """Encode the first of some notices: as many as a tail may hold, and at least one."""
+    """Return the first of some notices, encoded: as many as a tail may hold, and at least one."""
     parts: list[bytes] = []
     size_bytes = seq = 0
     for each in notices:
@@ -99,7 +101,7 @@ class Tail:
         self._batches: dict[tuple[int, str, Encoder], Batch] = {}
 
     def add(self, notices: Iterable[Notice]) -> None:
-        """Append the next notices of the log."""
+        """Append the next notices of the log to the tail."""
         self._batches.clear()
         for each in notices:
             size_bytes = len(frame(each, ""))
@@ -109,7 +111,7 @@ class Tail:
         self._keep(TAIL_SIGNALS_MAX, TAIL_BYTES_MAX)
 
     def clear(self) -> None:
-        """Drop everything: a listener behind the head reads the log."""
+        """Remove all notices. A listener behind the head then reads the log."""
         self._batches.clear()
         self._keep(0, 0)
 
@@ -120,7 +122,7 @@ class Tail:
             self.size_bytes -= size_bytes
 
     def after(self, seq: int, origin: str, encoder: Encoder) -> Batch | None:
-        """Return the notices after a seq, or None if the tail does not reach back to it."""
+        """Return the notices after a sequence number, or None if the tail starts later."""
         if not self.start <= seq < self.head:
             return None
         key = (seq, origin, encoder)
@@ -128,6 +130,6 @@ class Tail:
         if found is None:
             later = list(takewhile(lambda each: each[0].seq > seq, reversed(self._notices)))
             found = batch((each for each, _ in reversed(later)), origin, encoder)
-            # Cached for most listeners, who are all at the same seq.
+            # This batch is cached, because most listeners are at the same sequence number.
             self._batches = {key: found}
         return found

@@ -1,6 +1,7 @@
 """Events of a thread over HTTP: by page, by long poll, and as server-sent events.
 
-Seed 002's path returns them in the seed's form, also as a stream with `Accept: text/event-stream`.
+The path of seed 002 returns events in the seed's form, also as a stream if the client sends
+`Accept: text/event-stream`.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ async def list_events(exchange: Exchange) -> None:
 
 
 async def read_events(exchange: Exchange) -> None:
-    """Return a page of a thread's events; with `wait`, wait until it has events or the time
+    """Return a page of a thread's events. With `wait`, wait until the page has events or the time
     is up.
     """
     query = exchange.query()
@@ -75,7 +76,7 @@ async def _stream(
     page: EventPage,
     reply: Callable[[Numbered], Any],
 ) -> None:
-    """Send a page of events, followed by new ones."""
+    """Send a page of events as server-sent events, followed by new events."""
     seq = asked.after
 
     async def following() -> bytes:

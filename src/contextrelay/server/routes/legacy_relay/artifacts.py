@@ -85,7 +85,7 @@ async def put_artifact(exchange: Exchange) -> None:
 
 
 async def _sent(exchange: Exchange, bytes_max: int) -> ArtifactBody:
-    """Decode a JSON body; of a large one only the content is decoded."""
+    """Decode a JSON body. If the body is large, decode only its content here, not its metadata."""
     json_bytes_max = JSON_ESCAPE_RATIO_MAX * bytes_max + METADATA_BYTES_MAX
     try:
         upload = await exchange.upload(json_bytes_max, Push)
@@ -128,7 +128,9 @@ def _large(raw: bytes) -> ArtifactBody:
 
 
 def _from_form(form: Form, thread: str, exchange: Exchange) -> Push:
-    """Return the push of a form; its fields override the headers of the content part."""
+    """Return the push that a form describes. Form fields override the headers of the content
+    part.
+    """
     fields = fitted(form.fields, ArtifactForm)
     return Push(
         name=fields.name or form.file_name,
@@ -141,7 +143,9 @@ def _from_form(form: Form, thread: str, exchange: Exchange) -> Push:
 
 
 def _from_json(sent: ArtifactBody, thread: str, exchange: Exchange) -> Push:
-    """Return the push of a JSON body; if it has no type, base64 content is inspected."""
+    """Return the push that a JSON body describes. If the body has no type, base64 content is
+    inspected.
+    """
     is_text = sent.encoding == "utf-8"
     return Push(
         name=sent.name or None,
@@ -200,8 +204,8 @@ async def _artifact(exchange: Exchange) -> Artifact:
     """Return the artifact of a path, if the thread of the path holds it.
 
     Raises:
-        NotFound: the thread does not hold it.
-        Gone: it was deleted or has expired.
+        NotFound: the thread does not hold the artifact.
+        Gone: the artifact was deleted or has expired.
     """
     thread = thread_of(exchange) if "thread" in exchange.values else None
     if thread is not None:
@@ -218,7 +222,9 @@ async def _artifact(exchange: Exchange) -> Artifact:
 
 
 async def _holds(exchange: Exchange, thread: str | None, ref: str) -> bool:
-    """Return True if a thread holds an artifact that was stored elsewhere, among its newest."""
+    """Return True if an artifact that was stored elsewhere is among the newest artifacts of a
+    thread.
+    """
     assert thread is not None
     held = await exchange.relay.ask(ListThreadArtifacts(thread, LIST_ITEMS_MAX))
     return any(each.ref == ref for each in held)

@@ -1,6 +1,6 @@
-"""Request and response types of seed 002's routes; OpenAPI is made from them.
+"""Request and response types of seed 002's routes. The OpenAPI document is made from them.
 
-Rule: a field of the seed keeps its name, type and text. Our own fields may be added, and a request
+Rule: a field of the seed keeps its name, type and text. We may add fields of our own. A request
 with an unknown field is refused.
 """
 
@@ -28,7 +28,8 @@ from contextrelay.verbs import Cursor, Index
 OptionalLabel = (
     Annotated[str, Meta(max_length=LABEL_CHARS_MAX, pattern=OPTIONAL_LABEL_PATTERN)] | None
 )
-"""An empty label counts as none: the seed's clients send it by default."""
+"""A label, or None. An empty label also means None, because clients of the seed send it by default.
+"""
 VersionText = Annotated[str, Meta(pattern="^v?[1-9][0-9]{0,11}$")]
 
 # Requests
@@ -89,7 +90,7 @@ class ArtifactBody(ArtifactForm, forbid_unknown_fields=True, kw_only=True):
 
 
 class LargeArtifactBody(ArtifactBody, forbid_unknown_fields=True, kw_only=True):
-    """The same, with metadata that is decoded only after its size was checked."""
+    """An ArtifactBody whose metadata is decoded only after the size of the metadata was checked."""
 
     metadata: Raw = Raw(b"{}")  # pyright: ignore[reportIncompatibleVariableOverride]
 
@@ -100,7 +101,7 @@ class InvokeBody(Struct, forbid_unknown_fields=True):
     args: dict[str, Any] = {}
     idempotency_key: str | None = None
     name: str = ""
-    """The same as `capability`."""
+    """Another name of the field `capability`."""
     by: OptionalLabel = None
     is_cached: bool = True
 
@@ -214,7 +215,9 @@ def artifact_reply(artifact: Artifact) -> ThreadArtifact:
 
 
 def event_reply(thread: str, numbered: Numbered) -> ThreadEvent:
-    """Return an event in the seed's form; its id is its seq in the thread's log."""
+    """Return an event in the seed's form. Its id is the sequence number of the event in the
+    thread's log.
+    """
     event = numbered.event
     return ThreadEvent(str(numbered.seq), thread, event.type, _payload(event), event.at)
 

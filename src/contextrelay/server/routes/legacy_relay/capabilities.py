@@ -92,7 +92,9 @@ _PREVIEWS: dict[str, Callable[..., Awaitable[dict[str, Any]]]] = {
     "retrieval.search": _search_preview,
     "http.fetch": _fetch_preview,
 }
-"""The previews of the seed's own capabilities; others have a generic preview."""
+"""Functions that make the previews of the seed's own capabilities. Other capabilities have a
+generic preview.
+"""
 
 
 async def list_capabilities(exchange: Exchange) -> None:

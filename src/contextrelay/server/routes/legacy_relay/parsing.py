@@ -1,7 +1,7 @@
 """Parsing of requests to seed 002's routes.
 
-Rule: ambiguous JSON and unknown fields are refused; a thread that does not exist, or has an invalid
-id, is `thread not found` everywhere.
+Rule: ambiguous JSON and unknown fields are refused. A thread that does not exist, or whose id is
+invalid, is reported as `thread not found` everywhere.
 """
 
 from __future__ import annotations
@@ -25,44 +25,46 @@ from contextrelay.verbs.routes import FROM_HEADER
 Kind = TypeVar("Kind", bound=Struct)
 Reply = TypeVar("Reply")
 
-# A body up to this size is parsed on the event loop: a thread would cost more.
+# A body of at most this size is parsed on the event loop, because a thread would cost more.
 _PARSED_AT_ONCE_BYTES = 16 * 1024
 _VERSION = re.compile(r"v?([1-9][0-9]{0,11})")
 
 
 async def json_of(exchange: Exchange, verb: type[Verb[Any]], bytes_max: int) -> Any:
-    """Return the JSON value of a request body, for a verb; an empty object if there is no body.
+    """Return the JSON value of a request body, for a verb, or an empty object if there is no body.
 
     Raises:
         Refused: the caller may not use the verb.
-        Invalid: it is not valid JSON, or is ambiguous.
-        TooLarge: it is longer than `bytes_max`.
+        Invalid: the body is not valid JSON, or is ambiguous.
+        TooLarge: the body is longer than `bytes_max`.
     """
     return await parsed(await exchange.whole(bytes_max, verb), bytes_max)
 
 
 async def parsed(raw: bytes, bytes_max: int) -> Any:
-    """Parse the JSON value of a body strictly."""
+    """Parse a body as JSON and return its value. Ambiguous JSON is refused."""
     if len(raw) <= _PARSED_AT_ONCE_BYTES:
         return read_json(raw, "the body", bytes_max) if raw.strip() else {}
     return await in_thread(lambda: read_json(raw, "the body", bytes_max))
 
 
 async def fields_of(exchange: Exchange, kind: type[Kind], verb: type[Verb[Any]]) -> Kind:
-    """Return the JSON object of a request body, for a verb; an empty object if there is no body."""
+    """Return the JSON object of a request body, converted to a type, for a verb. A missing body
+    counts as {}.
+    """
     return fitted(await json_of(exchange, verb, ASKED_BYTES_MAX), kind)
 
 
 def query_of(exchange: Exchange, kind: type[Kind]) -> Kind:
-    """Return the fields of a request's query."""
+    """Return the fields of a request's query, converted to a type."""
     return fitted(exchange.query(), kind, "the query", strict=False)
 
 
 def fitted(value: Any, kind: type[Kind], what: str = "the body", strict: bool = True) -> Kind:
-    """Convert a value to a type.
+    """Return a JSON value converted to a type.
 
     Raises:
-        Invalid: it does not match the type.
+        Invalid: the value does not match the type.
     """
     try:
         return from_json(value, kind) if strict else convert(value, kind, strict=False)
@@ -72,10 +74,10 @@ def fitted(value: Any, kind: type[Kind], what: str = "the body", strict: bool = 
 
 
 def thread_of(exchange: Exchange) -> str:
-    """Return the thread id of a path.
+    """Return the thread id in the path of a request.
 
     Raises:
-        NotFound: it is not a valid id.
+        NotFound: the id is not valid.
     """
     return checked_thread(exchange.values["thread"])
 
@@ -87,19 +89,19 @@ def checked_thread(text: str) -> str:
 
 
 def version_of(text: str) -> int:
-    """Parse a version, written 7 or v7.
+    """Parse a version, written 7 or v7, and return the number.
 
     Raises:
-        Invalid: it is neither.
+        Invalid: the text has another form.
     """
     match = _VERSION.fullmatch(text)
     if match is None:
-        raise Invalid(f"invalid version {text[:40]!r}", "for example 7 or v7")
+        raise Invalid(f"invalid version {text[:40]!r}", "use a number, for example 7 or v7")
     return int(match[1])
 
 
 def caller(exchange: Exchange, by: str | None = None) -> str:
-    """Return the name that the caller gave, or the default of the seed."""
+    """Return the name that the caller gave, or the seed's default name."""
     return by or exchange.header(FROM_HEADER) or "api"
 
 
@@ -110,10 +112,11 @@ async def ask_of(
     body: Body = b"",
     key: str | None = None,
 ) -> Reply:
-    """Run a verb on a thread.
+    """Run a verb on a thread and return its reply.
 
     Raises:
-        NotFound: the thread does not exist, with the seed's text; or something else does not exist.
+        NotFound: the thread does not exist (with the seed's text), or something else does not
+        exist.
     """
     try:
         return await ask(exchange, verb, body, key)
@@ -123,11 +126,12 @@ async def ask_of(
 
 
 async def check_there(exchange: Exchange, thread: str) -> ThreadView:
-    """Refuse an unknown thread before more is done.
+    """Return a thread if it exists, so that an unknown thread is refused before anything else is
+    done.
 
     Raises:
-        NotFound: it does not exist, with the seed's text.
-        Gone: it was deleted.
+        NotFound: the thread does not exist (with the seed's text).
+        Gone: the thread was deleted.
     """
     try:
         return await exchange.relay.ask(ShowThread(thread))

@@ -59,7 +59,7 @@ async def report(exchange: Exchange) -> None:
 
 
 class _ServerThread(Thread):
-    """A thread of this server's store, for code that runs in a separate OS thread."""
+    """A thread of this server's store, for code that runs in a separate operating system thread."""
 
     def __init__(self, local: Local, thread: str) -> None:
         self.transport = local
@@ -102,7 +102,7 @@ class _State(Struct):
 
 
 async def _described(exchange: Exchange, ref: str) -> Artifact | tuple[str, str]:
-    """Return an artifact, or the status of a missing one."""
+    """Return an artifact, or its ref and the error text if it is missing."""
     try:
         return await ask(exchange, Peek(ref))
     except (Gone, NotFound) as error:

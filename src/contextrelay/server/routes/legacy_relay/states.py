@@ -1,7 +1,8 @@
 """State routes of seed 002: the document, its header, and conditional patches.
 
-Rule: `If-Match` is a condition of HTTP and fails with 412; `expected` and `test` are conditions of
-the patch and fail with 409. Both are checked when the patch is applied, never before.
+Rule: `If-Match` is a condition of HTTP, and its failure is status 412. `expected` and `test` are
+conditions of the patch, and their failure is status 409. Both are checked when the patch is
+applied, never before.
 """
 
 from __future__ import annotations
@@ -133,16 +134,18 @@ async def _patched(exchange: Exchange, thread: str, sent: Any) -> Patched:
 
 
 def _failed(error: Invalid) -> Invalid:
-    """Return a refused patch with the seed's text, and status 400 even for a missing path."""
+    """Return the error of a refused patch with the seed's text, and with status 400 even for a
+    missing path.
+    """
     status = 400 if MISSING in error.details else error.status
     return type(error)(f"patch failed: {error.message}", error.hint, error.details, status)
 
 
 def _tags(exchange: Exchange) -> set[str] | None:
-    """Return the tags of If-Match, or None if it is missing or `*`.
+    """Return the tags of the If-Match header, or None if the header is missing or `*`.
 
     Raises:
-        Invalid: it is not a list of tags.
+        Invalid: the header is not a list of tags.
     """
     asked = exchange.header("if-match").strip()
     if asked in ("", "*"):
@@ -163,7 +166,7 @@ def _tags(exchange: Exchange) -> set[str] | None:
 async def _matched(
     exchange: Exchange, thread: str, tags: set[str], named: int | None
 ) -> tuple[int, bool]:
-    """Return the version for the patch, and True if it comes from If-Match.
+    """Return the expected version of a patch, and True if that version comes from If-Match.
 
     Raises:
         Unmatched: none of the tags is the current version.
@@ -182,7 +185,9 @@ async def _matched(
 
 
 def _in_http(error: Conflict | NotFound, is_tagged: bool) -> RelayError:
-    """Return a version conflict as an HTTP error: 412 if it comes from If-Match, else 409."""
+    """Return the HTTP error for a version conflict: 412 if the version came from If-Match, else
+    409.
+    """
     is_other_version = isinstance(error, NotFound) or "changed" in error.details
     kind = Unmatched if is_tagged and is_other_version else Conflict
     return kind(error.message, error.hint, error.details)
