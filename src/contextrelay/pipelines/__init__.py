@@ -1,1 +1,3 @@
-"""Pipelines: a graph of steps; each result is an artifact, and the end of each step an event."""
+"""Pipelines: graphs of steps. The result of a step is an artifact, and the end of a step is an
+event.
+"""

@@ -1,4 +1,6 @@
-"""Approvals: steps that wait for a decision, by a command or by a signal on a channel."""
+"""Approvals: steps that wait for a decision, which arrives by a command or as a signal on a
+channel.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +22,20 @@ from contextrelay.verbs import DecideStep, FinishStep, ReadSignals
 
 
 class ApprovalDecision(NamedTuple):
-    """A decision, and who made it."""
+    """An approval or rejection of a step, and who decided."""
 
     is_approved: bool
     by: str = "you"
     reason: str = ""
     channel: str | None = None
-    """The channel and seq of the signal that decided, if it was one."""
+    """The channel and the sequence number of the signal that decided, or None if it was not a
+    signal.
+    """
     signal: int = 0
 
 
 def decide(relay: Relay, run: str, step: str, decision: ApprovalDecision) -> None:
-    """Record a decision; the step is then done or failed.
+    """Record a decision on a waiting step, which is then done or failed.
 
     Raises:
         Conflict: the step was already decided.
@@ -49,12 +53,13 @@ def decide(relay: Relay, run: str, step: str, decision: ApprovalDecision) -> Non
 
 
 class _Wait:
-    """A waiting step."""
+    """A step that waits for a decision."""
 
     def __init__(self, unit: Unit, ends_s: float | None, after: int) -> None:
         self.unit, self.ends_s = unit, ends_s
         self.after = after
-        """The seq of the newest signal that is older than the step or has been read."""
+        """The sequence number of the newest signal that is older than the step or was already read.
+        """
 
 
 class Waits:
@@ -68,10 +73,9 @@ class Waits:
         return bool(self._waits)
 
     def begin(self, unit: Unit, question: str, before: StepRecord | None) -> str:
-        """Record that a step waits; after a killed run, its timeout continues from the first
-        record.
+        """Record that a step waits for a decision, and return the command that approves the step.
 
-        Returns the way to decide it.
+        If the run was killed, the timeout of the step continues from its first record.
         """
         step, hint = unit.node.step, f"relay pipeline approve {self._run[:8]} {unit.key}"
         since_s = time.time() if before is None else before.at.timestamp()
@@ -95,7 +99,9 @@ class Waits:
         return hint
 
     def listen(self) -> None:
-        """Read decisions from the channels of steps, and record decisions and timeouts."""
+        """Read decisions from the channels of waiting steps, and record the decisions and
+        timeouts.
+        """
         for key, wait in self._waits.items():
             decision = self._signalled(wait)
             if decision is None and wait.ends_s is not None and time.time() >= wait.ends_s:
@@ -104,14 +110,15 @@ class Waits:
                     False, "pipeline", f"no decision within {timeout_s:g} s"
                 )
             if decision is not None:
-                with suppress(Conflict):  # A concurrent decision was first, and counts.
+                # A concurrent decision was recorded first, and is the one that counts.
+                with suppress(Conflict):
                     decide(self._relay, self._run, key, decision)
 
     def _signalled(self, wait: _Wait) -> ApprovalDecision | None:
-        """Return the decision in a signal with the message `{"step": STEP, "approve": true or
-        false}`.
+        """Return the decision of a signal with the message `{"step": STEP, "approve": true or
+        false}`, or None if no such signal arrived.
 
-        The message may name the `run`, if several runs share the channel, and a `reason`.
+        The message may also have the fields `run`, if several runs share the channel, and `reason`.
         """
         channel = wait.unit.node.step.channel
         if channel is None:
@@ -120,7 +127,7 @@ class Waits:
         for signal in page:
             wait.after = signal.seq
             message: Any = signal.message
-            if isinstance(message, str):  # The form in which `relay publish` sends it.
+            if isinstance(message, str):  # `relay publish` sends the message as text.
                 with suppress(DecodeError):
                     message = decode(message)
             if not is_object(message) or message.get("step") != wait.unit.key:
@@ -135,7 +142,9 @@ class Waits:
         return None
 
     def decided(self, record: RunRecord) -> list[tuple[Unit, StepRecord]]:
-        """Return the steps that no longer wait, with their final records."""
+        """Return the steps that have been decided, with their final records. They are removed from
+        this object.
+        """
         over = [
             (wait.unit, record.steps[key])
             for key, wait in self._waits.items()

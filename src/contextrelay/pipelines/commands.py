@@ -40,7 +40,9 @@ _TICK_S = 0.1
 
 
 def step_line(view: StepView, sign: str = "", elapsed_s: float | None = None) -> str:
-    """Format a step as one line: status, time, tokens, price, and ref or reason."""
+    """Format a step as one line: status, time, tokens, price, and the ref of the result or the
+    reason of a failure.
+    """
     sign = sign or _SIGNS.get(view.status, "◻")
     parts = [f"{sign} {display.clean(view.step)}", f"{view.kind} {view.status}"]
     duration_s = elapsed_s if elapsed_s is not None else view.duration_ms / 1000
@@ -67,7 +69,7 @@ def price(amount: str | None) -> str:
 
 
 def summary(run: PipelineRun) -> list[str]:
-    """Format the status of a run as a few lines, with the next step."""
+    """Format a run as a few lines: its status, its costs, and what the user can do next."""
     count: dict[str, int] = {}
     for view in run.steps.values():
         if "[" not in view.step and "/" not in view.step:
@@ -112,7 +114,7 @@ class View:
             self._draw(is_last=True)
 
     def begin(self, run: str, name: str) -> None:
-        """Print the id of the run in JSON output."""
+        """Print the id of the run, if the output is JSON."""
         if self._console.is_json:
             self._line(PipelineRun(run=run, name=name, status="running", steps={}), "")
 
@@ -127,7 +129,7 @@ class View:
             self._line(view, step_line(view))
 
     def _line(self, value: object, human: str) -> None:
-        """Print a line; if stdout was closed (`| head`), the run continues without output."""
+        """Print a line. If stdout was closed (`| head`), the run continues without output."""
         if self._is_read:
             try:
                 self._console.line(value, human)
@@ -139,10 +141,10 @@ class View:
             self._draw()
 
     def _draw(self, is_last: bool = False) -> None:
-        """Draw the steps; before the last call, no more than fit on the screen.
+        """Draw the steps. Until the last call, draw no more steps than fit on the screen.
 
-        Lines that have scrolled off cannot be redrawn, so running steps and the newest ones are
-        shown.
+        Lines that have scrolled off the screen cannot be redrawn, so running steps and the newest
+        steps are shown.
         """
         size = shutil.get_terminal_size()
         with self._lock:
@@ -244,7 +246,7 @@ def pipeline_run(args: Namespace, console: Console) -> None:
                 pipeline = Pipeline.load(args.file)
                 _inputs(args, console, pipeline.check())
                 seen = pipeline.definition().files
-            except (Invalid, NotFound) as error:  # The next change may fix it.
+            except (Invalid, NotFound) as error:  # The next change of a file may fix the error.
                 pipeline = None
                 console.fail(error)
 
@@ -285,7 +287,9 @@ def _cancelled_by_signals() -> Generator[None]:
 
 
 def _inputs(args: Namespace, console: Console, main: Checked) -> dict[str, Any]:
-    """Return the given inputs, parsed by their types; files are stored."""
+    """Return the inputs given by --input, parsed by their types. The files of NAME=@FILE are
+    stored.
+    """
     given: dict[str, Any] = {}
     for name, text in args.input:
         taken = main.inputs.get(name)
@@ -350,7 +354,9 @@ def pipeline_validate(args: Namespace, console: Console) -> None:
 
 
 def _missing(console: Console, pipeline: Pipeline) -> list[str]:
-    """Return notes on what the steps need and this machine lacks."""
+    """Return notes on programs, modules and capabilities that the steps need but this machine does
+    not have.
+    """
     checked = pipeline.definition().pipelines().values()
     has_capabilities = any(step.kind == "cap" for each in checked for step in each.steps.values())
     relay = console.relay if has_capabilities else None
@@ -446,7 +452,7 @@ _GOING_ON = (
 
 @takes(_RUN, *_GOING_ON)
 def pipeline_resume(args: Namespace, console: Console) -> None:
-    """Resume a run that was killed, cancelled or stopped; completed steps are not run again."""
+    """Resume a run that was killed, cancelled or stopped. Completed steps are not run again."""
     _run_to_end(args, console)
 
 
@@ -477,7 +483,9 @@ def _run_to_end(args: Namespace, console: Console, step: str | None = None) -> N
 
 @takes(_RUN, by("name of the author (default: RELAY_AGENT, or you)"))
 def pipeline_cancel(args: Namespace, console: Console) -> None:
-    """Cancel a run: running steps are terminated, then killed. The run can be resumed."""
+    """Cancel a run: its processes are terminated, and killed if they do not end. The run can be
+    resumed.
+    """
     run = runs.cancel(console.relay, _run(console, args), args.by)
     console.answer(run, summary(run))
 
@@ -495,17 +503,19 @@ def pipeline_approve(args: Namespace, console: Console) -> None:
     by("name of the approver, recorded together with your own name"),
 )
 def pipeline_reject(args: Namespace, console: Console) -> None:
-    """Reject a waiting step, which then fails."""
+    """Reject a waiting step, so that the step fails."""
     _decide(args, console, ApprovalDecision(False, _decider(args), args.reason))
 
 
 def _decider(args: Namespace) -> str:
-    """Return the name of the approver: the user of this machine and --by.
+    """Return the name of the approver: the user of this machine, followed by --by.
 
-    A server puts the name of the key before it.
+    A server adds the name of the key in front.
     """
     try:
-        user = getpwuid(os.getuid()).pw_name  # The environment variable USER can be forged.
+        # The user comes from the password database, because the environment variable USER can be
+        # forged.
+        user = getpwuid(os.getuid()).pw_name
     except KeyError:
         user = f"user {os.getuid()}"
     return label_caller(user, args.by)

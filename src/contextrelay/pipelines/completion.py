@@ -1,5 +1,5 @@
-"""The records that a run itself writes: ends of steps without a task, long tasks, and its own
-end.
+"""The records that a run writes: ends of steps without a task, long tasks, and the end of the
+run.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from contextrelay.pipelines.graph import Graph, StepResult, Unit
 from contextrelay.pipelines.record import StepRecord
 from contextrelay.verbs import FinishStep, NotePipeline
 
-# A step that takes longer is recorded as running, for observers. A waiting run records once a day
-# that it is alive, so that it is not considered killed.
+# Seconds after which a step is recorded as running, so that observers can see it, and seconds (a
+# day) after which a waiting run records that it is alive, so that it is not considered killed.
 STEP_SHOWN_S = 1.0
 RUN_ALIVE_S = 86_400
 
 
 OF_THE_STORE = (Conflict, Unavailable, Full, Limited)
-"""Errors that stop the run, which can be resumed. Any other error fails its step."""
+"""Errors of the store that stop the run, which can be resumed. Any other error fails the step."""
 
 
 def failed(error: RelayError) -> StepResult:
@@ -36,7 +36,8 @@ def failed(error: RelayError) -> StepResult:
 
 
 def write_end(relay: Relay, run: str, unit: Unit, result: StepResult, body: Any) -> StepResult:
-    """Record the end of a step and return its result. A result that is already gone is a failure.
+    """Record the end of a step and return its result. If the result artifact is already gone, the
+    step failed.
 
     Raises:
         RelayError: the store refused the record.
@@ -73,7 +74,7 @@ def write_end(relay: Relay, run: str, unit: Unit, result: StepResult, body: Any)
 
 
 class LongTasks:
-    """Tasks that take long, recorded for observers."""
+    """The tasks of a run that take long, recorded so that observers can see them."""
 
     def __init__(self, relay: Relay, run: str) -> None:
         self._relay, self._run = relay, run
@@ -87,13 +88,13 @@ class LongTasks:
         self._begun.pop(unit.key, None)
 
     def show(self) -> None:
-        """Record the tasks that take long; once a day also record that the run is alive."""
+        """Record the tasks that take long. Once a day, also record that the run is alive."""
         now_s = time.monotonic()
         for key, (unit, since_s) in list(self._begun.items()):
             if now_s > since_s + STEP_SHOWN_S:
                 del self._begun[key]
                 detail = {"kind": unit.node.step.kind}
-                with suppress(Conflict):  # The task has just ended.
+                with suppress(Conflict):  # The task has just ended, so its end is already recorded.
                     self._relay.transport.ask(
                         FinishStep(thread=self._run, step=key, status="running", detail=detail)
                     )
@@ -117,6 +118,6 @@ def write_run_end(relay: Relay, result: PipelineRun, graph: Graph) -> None:
 
 
 def result_of(record: StepRecord) -> StepResult:
-    """Return the result of a step from its record."""
+    """Return the result of a step, made from its record."""
     detail = record.detail
     return StepResult(detail.status, detail.ref, record.by, detail.reason, detail.hint)

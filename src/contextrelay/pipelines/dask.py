@@ -1,7 +1,9 @@
-"""Tasks on the workers of a Dask cluster: only refs are sent; the content is in a shared store.
+"""Tasks on the workers of a Dask cluster. Only refs are sent; the content is in a store that all
+share.
 
-Each worker opens the store by its address, with the key in its own environment, and polls it for a
-cancellation of the run. If a worker is lost, another one runs its task with the same key.
+Each worker opens the store by its address, with the key in the worker's environment, and polls the
+store for a cancellation of the run. If a worker is lost, another worker runs its task with the same
+key.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ class Dask:
 
     def __init__(self, relay: Relay, on: str, address: str | None) -> None:
         self._address = None if address is None else for_workers(address)
-        """The address of the store for workers, without a password: workers have their own."""
+        """The address of the store for workers, without a password, because workers have passwords
+        of their own.
+        """
         if address is None or not (is_server(address) or address.startswith(_SHARED)):
             raise Invalid(
                 f"workers of {on} cannot open {self._address or 'a store in memory'}",
@@ -56,7 +60,9 @@ class Dask:
                 set_as_default=False,
             )
         except (OSError, TimeoutError, ValueError) as error:
-            raise Unavailable(f"no Dask scheduler at {on}", "start it: dask scheduler") from error
+            raise Unavailable(
+                f"no Dask scheduler at {on}", "start a scheduler: dask scheduler"
+            ) from error
         self._relay = relay
         self._futures: dict[str, Any] = {}
         self._thread = ""
@@ -74,9 +80,12 @@ class Dask:
         future.add_done_callback(report)
 
     def stop(self) -> None:
-        """Drop tasks that have not started; workers notice the cancellation in the store."""
+        """Cancel tasks that have not started. Workers that run a task notice the cancellation in
+        the store.
+        """
         if self._futures:
-            with suppress(RelayError):  # The store may be the cause of the problem.
+            # The store may be the cause of the problem, so ignore its errors here.
+            with suppress(RelayError):
                 self._relay.transport.ask(CancelPipeline(thread=self._thread, by="pipeline"))
 
     def close(self) -> None:
@@ -100,7 +109,9 @@ def _outcome(future: Any) -> StepView | BaseException:
 
 
 def for_workers(address: str) -> str:
-    """Return an address without its password, which is not sent over the network."""
+    """Return the address of a store without its password, because the password must not be sent
+    over the network.
+    """
     return _PASSWORD.sub(r"\1@", address)
 
 
@@ -108,7 +119,7 @@ def for_workers(address: str) -> str:
 
 
 def work(task: Task) -> StepView:
-    """Run a task on a worker."""
+    """Run a task on a worker, and return the view of the step."""
     assert task.address is not None
     relay = _relay(task.address)
     stop, over = Event(), Event()
@@ -121,7 +132,7 @@ def work(task: Task) -> StepView:
 
 
 def _watch(relay: Relay, thread: str, stop: Event, over: Event) -> None:
-    """Poll for a cancellation of the run while one of its tasks is running."""
+    """Poll for a cancellation of the run until `over` is set, and then set `stop`."""
     after = 0
     while not over.wait(RUN_LOOK_S):
         with suppress(RelayError):

@@ -1,4 +1,6 @@
-"""Definitions: a pipeline file with the files it includes, read, checked and stored together."""
+"""Definitions: a pipeline file together with the files that it includes, read, checked and
+stored.
+"""
 
 from __future__ import annotations
 
@@ -32,21 +34,23 @@ PIPELINE_FILES_DEEP_MAX = 8
 
 
 Hear = Callable[[StepView], object]
-"""A callback that receives a step when it starts and when it ends."""
+"""A callback that receives the view of a step when the step starts and when it ends."""
 STDIN = "-"
 
 
 class Definition(Struct, frozen=True):
-    """The files of a run as they were at its start, so that it can be resumed after they change."""
+    """The files of a run as they were when it started, so that the run can be resumed after they
+    change.
+    """
 
     main: str
     files: dict[str, str]
-    """File contents by path; `main` is one of the paths."""
+    """The contents of the files by path. The path `main` is one of the keys."""
     folder: str
-    """The folder that relative paths refer to."""
+    """The folder that relative paths are resolved against."""
 
     def pipelines(self) -> dict[str, PipelineGraph]:
-        """Return every pipeline by the path of its file.
+        """Return every pipeline of the definition, by the path of its file.
 
         Raises:
             Invalid: a file is invalid.
@@ -55,15 +59,17 @@ class Definition(Struct, frozen=True):
 
 
 class Started(Struct, frozen=True):
-    """What is stored when a run starts."""
+    """The data that is stored when a run starts."""
 
     definition: Definition
     inputs: dict[str, Any]
     model: str | None = None
-    """The model of every prompt, overriding the file."""
+    """The model for every prompt, which overrides the pipeline file; None for the models in the
+    file.
+    """
 
     def pipelines(self) -> dict[str, PipelineGraph]:
-        """Return every pipeline by the path of its file, with the model of this run."""
+        """Return every pipeline of the run, by the path of its file, with the model of this run."""
         pipelines = self.definition.pipelines()
         if self.model is None:
             return pipelines
@@ -80,10 +86,10 @@ class Started(Struct, frozen=True):
 
 
 def read_started(body: bytes) -> Started:
-    """Decode what was stored when a run started.
+    """Decode the data that was stored when a run started.
 
     Raises:
-        Broken: it cannot be decoded.
+        Broken: the data cannot be decoded.
     """
     try:
         return decode(body, type=Started)
@@ -94,7 +100,7 @@ def read_started(body: bytes) -> Started:
 
 
 class Setting(Struct, frozen=True, kw_only=True):
-    """The parameters of a run apart from its pipeline."""
+    """The parameters of a run, except its pipeline."""
 
     pipelines: dict[str, PipelineGraph]
     main: PipelineGraph
@@ -102,16 +108,20 @@ class Setting(Struct, frozen=True, kw_only=True):
     inputs: dict[str, Any]
     parallel: int
     models: dict[str, str]
-    """The model, as PROVIDER:MODEL, for each model that steps name; "" is the default."""
+    """Maps each model name that steps use to PROVIDER:MODEL. The name "" stands for the default
+    model.
+    """
     address: str | None
     hear: Hear
     budget: RunBudget
     has_own_budget: bool
-    """True if the budget was overridden when the run was resumed; it is then the only one."""
+    """True if the budget was overridden when the run was resumed. Budgets in files are then
+    ignored.
+    """
 
 
 def load(path: str | os.PathLike[str]) -> Definition:
-    """Read a file and everything that it includes, and check them.
+    """Read a pipeline file and all files that it includes, and check them.
 
     Raises:
         NotFound: a file does not exist.
@@ -131,16 +141,16 @@ def with_included(made: Definition) -> Definition:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file; only its beginning if the file is too long.
+    """Return the text of a file. If the file is too long, return only its beginning.
 
     Raises:
         NotFound: the file does not exist.
-        Invalid: it cannot be read, or is not text.
+        Invalid: the file cannot be read, or is not text.
     """
     if str(path) == STDIN:
         return sys.stdin.buffer.read(PIPELINE_BYTES_MAX + 1).decode(errors="replace")
     try:
-        # Reading a pipe would block.
+        # Reading a pipe would block until somebody writes to it.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise Invalid(f"{path} is not a file", "pass the path of a pipeline file")
@@ -150,12 +160,12 @@ def read_text(path: Path) -> str:
     except OSError as error:
         raise Invalid(f"cannot read {path}: {error.strerror}", "check the path") from error
     if len(raw) > PIPELINE_BYTES_MAX:
-        return raw.decode(errors="replace")  # Too long, which the YAML reader reports.
+        return raw.decode(errors="replace")  # The file is too long, which the YAML reader reports.
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
         place = place_behind(raw[: error.start].decode())
-        refuse(str(path), place, f"not valid UTF-8: {error.reason}", "save it as UTF-8")
+        refuse(str(path), place, f"not valid UTF-8: {error.reason}", "save the file as UTF-8")
 
 
 class _Reader:
@@ -209,12 +219,14 @@ class _Reader:
 
 
 def included_path(pipeline: PipelineGraph, step: Step) -> Path:
-    """Return the path of the file that a step includes, relative to its own file."""
+    """Return the path of the file that a step includes. The path is relative to the file of the
+    step.
+    """
     return Path(os.path.normpath(Path(pipeline.file).parent / step.target))
 
 
 def check_inputs(pipeline: PipelineGraph, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the inputs of a run, with defaults.
+    """Return the inputs of a run, with default values for missing ones.
 
     Raises:
         Invalid: an input is unknown, missing, or of the wrong type.
@@ -236,7 +248,9 @@ def check_inputs(pipeline: PipelineGraph, given: Mapping[str, Any]) -> dict[str,
 
 
 def typed_input(taken: Input | None, text: str) -> Any:
-    """Parse a typed value by the type of its input; return it as text if it does not match."""
+    """Parse the text of an input by the type of the input. If it does not match the type, return
+    the text.
+    """
     if taken is None or taken.type in ("text", "ref"):
         return text
     if taken.type == "list" and not text.lstrip().startswith("["):
@@ -245,7 +259,7 @@ def typed_input(taken: Input | None, text: str) -> Any:
 
 
 def typed(text: str) -> Any:
-    """Parse a typed value as JSON; return it as text if it is not valid JSON."""
+    """Parse a text as JSON. If it is not valid JSON, return the text."""
     try:
         return decode(text)
     except (DecodeError, RecursionError):

@@ -1,9 +1,8 @@
 """Templates and conditions: `{{steps.plan.ref}}` in a text, and simple comparisons.
 
 A value is a root (`inputs`, `steps`, `item`, `run`) followed by names and indexes:
-`{{inputs.topic}}`, `{{steps.plan.json.items[0].title}}`, `{{item}}`. There are no calls, no
-attributes and no expressions: values are looked up in a JSON document that the runner made.
-
+`{{inputs.topic}}`, `{{steps.plan.json.items[0].title}}`, `{{item}}`. There are no calls, no Python
+attributes and no operators: values are looked up in a JSON document that the runner made.
 `{{{{` stands for a literal `{{`.
 
 Rule: a template is parsed once, when the pipeline is read. The content of a value is never parsed
@@ -29,7 +28,8 @@ CONDITION_DEPTH_MAX = 32
 
 ROOTS = ("inputs", "steps", "item", "run")
 STEP_FIELDS = ("ref", "refs", "preview", "json", "status", "by")
-"""The known fields of a finished step: its artifact (of a fan-out, all of them), and its approver.
+"""The fields that a finished step has: its artifact (of a fan-out, all artifacts), its status and
+its approver.
 """
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_-]*"
@@ -39,7 +39,7 @@ _OPEN, _CLOSE = "{{", "}}"
 
 
 class Value(Struct, frozen=True):
-    """A reference to a value: a root, and the path from it."""
+    """A reference to a value: a root, and the path from the root to the value."""
 
     root: str
     path: tuple[str | int, ...] = ()
@@ -50,7 +50,7 @@ class Value(Struct, frozen=True):
 
 
 class Template(Struct, frozen=True):
-    """A text with values, in order."""
+    """A text with references to values, split into parts in the order of the text."""
 
     parts: tuple[str | Value, ...]
 
@@ -59,16 +59,18 @@ class Template(Struct, frozen=True):
 
     @property
     def lone_value(self) -> Value | None:
-        """Return the value if the template consists of nothing else; its type is then kept."""
+        """Return the value reference if the template consists only of it, or None. The value then
+        keeps its type.
+        """
         only = self.parts[0] if len(self.parts) == 1 else None
         return only if isinstance(only, Value) else None
 
 
 def parse_value(text: str) -> Value:
-    """Parse the text between braces, or a value in a condition.
+    """Parse a reference to a value, from between double braces or from a condition.
 
     Raises:
-        Invalid: the text is not a value.
+        Invalid: the text is not a reference to a value.
     """
     match = _VALUE.fullmatch(text.strip())
     if match is None:
@@ -92,7 +94,7 @@ def parse_value(text: str) -> Value:
 
 
 def parse_template(text: str) -> Template:
-    """Parse a text with values in double braces.
+    """Parse a text that contains references to values in double braces.
 
     Raises:
         Invalid: braces are not closed, or contain no valid value.
@@ -125,7 +127,7 @@ def _parts(text: str) -> Iterator[str | Value]:
 
 
 def look_up(value: Value, known: Mapping[str, Any]) -> Any:
-    """Return the value in the known document.
+    """Return the value that a reference names in the document `known`.
 
     Raises:
         Invalid: there is no such value.
@@ -158,13 +160,13 @@ _SIGNS = ("==", "!=", *_ORDERS, "in")
 
 
 class LiteralValue(Struct, frozen=True):
-    """A literal in a condition."""
+    """A literal in a condition, such as a number or a quoted text."""
 
     value: Any
 
 
 class Comparison(Struct, frozen=True):
-    """A comparison of two values."""
+    """A comparison of two values or literals."""
 
     sign: str
     left: Expression
@@ -172,7 +174,7 @@ class Comparison(Struct, frozen=True):
 
 
 class BooleanExpression(Struct, frozen=True):
-    """An expression of `and`, `or`, or `not` (which has one part)."""
+    """An expression of `and`, `or`, or `not`. An expression of `not` has only one part."""
 
     word: Literal["and", "or", "not"]
     parts: tuple[Expression, ...]
@@ -195,12 +197,13 @@ def values_of(expression: Expression) -> list[Value]:
 
 
 def check_kinds(expression: Expression, kind_of: Callable[[Value], str | None]) -> None:
-    """Refuse a comparison that cannot be evaluated or can never be true, by the kinds of its sides.
+    """Check that each comparison can be evaluated and can be true, by the types of its two sides.
 
-    `kind_of` returns text, number, boolean, list or object, or None if it is unknown before a run.
+    `kind_of` returns text, number, boolean, list or object, or None if the type is unknown before a
+    run.
 
     Raises:
-        Invalid: there is such a comparison.
+        Invalid: a comparison cannot be evaluated, or can never be true.
     """
     if isinstance(expression, BooleanExpression):
         for part in expression.parts:
@@ -243,7 +246,7 @@ _KINDS = ((str, "text"), (bool, "boolean"), ((int, float), "number"), (list, "li
 
 
 def holds(expression: Expression, known: Mapping[str, Any]) -> bool:
-    """Return True if a condition is true.
+    """Return True if a condition is true for the values in the document `known`.
 
     Raises:
         Invalid: a value does not exist, or two values cannot be compared.
@@ -290,7 +293,7 @@ def parse_condition(text: str) -> Expression:
     """Parse a condition.
 
     Raises:
-        Invalid: it is malformed, too long or too deep.
+        Invalid: the condition is malformed, too long or too deep.
     """
     if len(text) > CONDITION_CHARS_MAX:
         raise Invalid("condition too long", f"at most {CONDITION_CHARS_MAX} characters")
@@ -320,7 +323,7 @@ def _tokens(text: str) -> list[str]:
 
 
 class _Reader:
-    """A parser of conditions; `or` binds weakest, then `and`, `not`, comparisons."""
+    """A parser of conditions. `or` binds weakest, then `and`, then `not`, then comparisons."""
 
     def __init__(self, tokens: list[str]) -> None:
         self._tokens = tokens
@@ -332,7 +335,7 @@ class _Reader:
     def _take(self) -> str:
         token = self.peek()
         if token is None:
-            raise Invalid("incomplete condition", "complete it, or omit it")
+            raise Invalid("incomplete condition", "complete the condition, or omit it")
         self._place += 1
         return token
 
@@ -348,7 +351,7 @@ class _Reader:
 
     def _negated(self, depth: int) -> Expression:
         if depth > CONDITION_DEPTH_MAX:
-            raise Invalid("condition too deep", "split it into two steps")
+            raise Invalid("condition too deep", "split the condition over two steps")
         if self.peek() == "not":
             self._place += 1
             return BooleanExpression("not", (self._negated(depth + 1),))

@@ -1,4 +1,4 @@
-"""The fields of the pipeline language: the description, JSON Schema and parser of each."""
+"""The fields of the pipeline language: for each field its description, JSON Schema and parser."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 
 
 class Field(NamedTuple):
-    """A field: its description, its JSON Schema, and the function that parses a plain value."""
+    """A field: its description, its JSON Schema, and the function that parses its YAML value."""
 
     meaning: str
     schema: dict[str, Any]
@@ -37,7 +37,9 @@ class Field(NamedTuple):
 
 
 def nested(value: Any) -> Any:
-    """Mark a field that has its own table."""
+    """Return the value unchanged. This is the parser of fields that have a table of fields of their
+    own.
+    """
     return value
 
 
@@ -45,12 +47,14 @@ def anything(value: Any) -> Any:
     return value
 
 
-# Parsers: take a plain value, return the value for a Step, or raise Invalid
+# Parsers. Each takes a YAML value and returns the value for a Step, or raises Invalid.
 
 
 def text(value: Any) -> str:
     if not isinstance(value, str):
-        raise Invalid(f"expected text, got {quote_value(str(value)[:40])}", "put it in quotes")
+        raise Invalid(
+            f"expected text, got {quote_value(str(value)[:40])}", "put the text in quotes"
+        )
     return value
 
 
@@ -62,7 +66,7 @@ def word(value: Any) -> str:
 
 
 def fixed(value: Any) -> str:
-    """Parse a text that may not contain values."""
+    """Parse a text in which references to values, such as {{inputs.topic}}, are not allowed."""
     if "{{" in word(value):
         raise Invalid(
             f"values are not allowed here: {quote_value(value[:40])}", "write the text itself"
@@ -71,7 +75,7 @@ def fixed(value: Any) -> str:
 
 
 def name(value: Any) -> str:
-    """Parse a name of a thread, an artifact or a channel."""
+    """Parse the name of a thread, an artifact or a channel."""
     return check_label(fixed(value), "this", NAME_CHARS_MAX)
 
 
@@ -96,7 +100,9 @@ def templates(value: Any) -> tuple[Template, ...]:
 
 
 def _at(step: str | int, read: Callable[[Any], Result], value: Any) -> Result:
-    """Parse a part of a value; an error gets the path to the part."""
+    """Parse a part of a value. An error gets the path to the part, so that its position can be
+    shown.
+    """
     try:
         return read(value)
     except Invalid as error:
@@ -105,7 +111,7 @@ def _at(step: str | int, read: Callable[[Any], Result], value: Any) -> Result:
 
 
 def words(value: Any) -> tuple[str, ...]:
-    """Parse a list of texts; numbers are taken as written."""
+    """Parse a list of texts. A number is taken as the text that was written."""
     if not isinstance(value, list):
         raise Invalid("expected a list", "write [a, b], or - a below it")
     items = cast("list[Any]", value)
@@ -118,8 +124,8 @@ def words(value: Any) -> tuple[str, ...]:
 def command(value: Any) -> Template | tuple[Template, ...]:
     """Parse a command: a list of words, or one line for the shell.
 
-    In a list, a value is an argument or a part of one, after a fixed program. A line is code and is
-    taken literally, so values reach it only through environment variables.
+    In a list, a value is an argument or a part of one, and the program itself is fixed. A line is
+    code and is not changed, so values reach it only through environment variables.
     """
     read = parse_template(value) if isinstance(value, str) else templates(value)
     first = value if isinstance(value, str) else str(value[0]) if value else ""
@@ -140,7 +146,7 @@ def command(value: Any) -> Template | tuple[Template, ...]:
 
 
 def arguments(value: Any) -> Any:
-    """Parse a document whose texts are templates."""
+    """Parse a document in which every text is a template."""
     if isinstance(value, str):
         return parse_template(value)
     if isinstance(value, dict):
@@ -173,7 +179,9 @@ def environment(value: Any) -> dict[str, Template]:
 
 
 def each_of(value: Any) -> Template | tuple[Any, ...]:
-    """Parse a literal list, or a single value that contains the list."""
+    """Parse the items of a fan-out: a literal list, or one reference to a value that contains the
+    list.
+    """
     if isinstance(value, list):
         items = cast("list[Any]", value)
         if len(items) > FOREACH_ITEMS_MAX:
@@ -188,7 +196,9 @@ def each_of(value: Any) -> Template | tuple[Any, ...]:
 
 
 def duration(value: Any) -> float:
-    """Parse a duration in seconds: a number, or a text such as 30s, 5m, 2h."""
+    """Parse a duration, a number of seconds or a text such as 30s, 5m or 2h, and return the
+    seconds.
+    """
     match = _DURATION.fullmatch(str(value).strip()) if type(value) is not bool else None
     if match is None:
         raise Invalid(
@@ -203,7 +213,7 @@ def duration(value: Any) -> float:
 
 
 def cache(value: Any) -> int | None:
-    """Parse `off`, `on`, or the time for which a result is cached."""
+    """Parse `off`, `on` or a duration, and return the number of seconds that a result is cached."""
     if value in (False, "off"):
         return 0
     if value in (True, "on"):

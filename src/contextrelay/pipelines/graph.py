@@ -1,7 +1,7 @@
 """Graphs of a run: the status of each step of a pipeline, and the dependencies between steps.
 
-A run has one graph, and another for each pipeline that a step includes; the keys of included steps
-are prefixed with the name of that step.
+A run has one graph, and another graph for each pipeline that a step includes. The keys of included
+steps are prefixed with the name of the step that includes them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextrelay.pipelines.steps.values import Scope, StepSummary
 
 
 class StepResult(NamedTuple):
-    """The result of a step, or of an item of a fan-out."""
+    """The result of a step, or of one item of a fan-out."""
 
     status: StepStatus
     ref: str | None = None
@@ -28,7 +28,7 @@ class StepResult(NamedTuple):
 
 
 class GraphNode:
-    """A step of a graph."""
+    """A step in a graph, with its status and its dependencies."""
 
     def __init__(self, step: Step, prefix: str) -> None:
         self.step = step
@@ -38,7 +38,7 @@ class GraphNode:
         self.items: list[Any] = []
         self.results: dict[int, StepResult] = {}
         self.begun = 0
-        """The number of started items."""
+        """The number of items of a fan-out that were started."""
 
     @property
     def is_fan_out(self) -> bool:
@@ -49,7 +49,9 @@ class GraphNode:
         return self.begun - len(self.results)
 
     def joined(self) -> tuple[StepResult, list[str | None] | None]:
-        """Return the result of a completed fan-out, and the refs of its items in order."""
+        """Return the result of a completed fan-out, and the refs of its items in the order of the
+        items.
+        """
         results = [self.results[index] for index in range(len(self.items))]
         failed = [each for each in results if each.status == "failed"]
         reason = ""
@@ -64,7 +66,7 @@ class GraphNode:
 
 
 class Graph:
-    """The steps of one pipeline in a run."""
+    """The steps of one pipeline in a run, with their status."""
 
     def __init__(
         self,
@@ -87,7 +89,9 @@ class Graph:
         """The number of steps that have not ended."""
 
     def scope(self, run: str, name: str, step: Step, item: Any = None) -> Scope:
-        """Return the scope of the values of a step, restricted to the steps that it needs."""
+        """Return the scope in which a step looks up values. The scope has only the steps that this
+        step needs.
+        """
         steps = {
             need: StepSummary(node.status, node.result.ref, node.result.by or None, node.is_fan_out)
             for need in step.needs
@@ -96,12 +100,15 @@ class Graph:
         return Scope(self.inputs, steps, {"id": run, "name": name}, item)
 
     def leaves(self) -> list[GraphNode]:
-        """Return the steps without dependents; their results are the result of the pipeline."""
+        """Return the steps on which no other step depends. Their results are the result of the
+        pipeline.
+        """
         return [node for name, node in self.nodes.items() if not self.followers[name]]
 
     def ended(self) -> tuple[StepResult, dict[str, str | None] | None]:
-        """Return the result of the step that includes this pipeline, from the results of the
-        leaves.
+        """Return the result of the step that includes this pipeline.
+
+        If several steps are last, also return their refs by name, otherwise None.
         """
         if failures := self.failures():
             first = failures[0].result
@@ -113,13 +120,15 @@ class Graph:
         return StepResult("done"), {node.step.name: node.result.ref for node in leaves}
 
     def spend(self, view: StepView) -> None:
-        """Add the cost of a step to this pipeline and the pipelines that include it."""
+        """Add the cost of a step to this pipeline and to the pipelines that include it."""
         self.spent.add(view)
         if self.parent is not None:
             self.parent.graph.spend(view)
 
     def exceeded(self) -> ExceededBudget | None:
-        """Return the exceeded budget of this pipeline or of one that includes it, or None."""
+        """Return the exceeded budget of this pipeline, or of a pipeline that includes it, or
+        None.
+        """
         if over := self.spent.exceeded(self.budget):
             return self._named(over)
         above = None if self.parent is None else self.parent.graph.exceeded()
@@ -163,7 +172,9 @@ class Unit(NamedTuple):
 
 
 def never_runs(step: Step, pipeline: PipelineGraph, status: Mapping[str, str]) -> str:
-    """Return why a step can no longer run, or "". `status` has every step that has ended."""
+    """Return the reason why a step can no longer run, or "". `status` has every step that has
+    ended.
+    """
     uses = {
         str(value.path[0])
         for value in values_in(step)
@@ -180,7 +191,7 @@ def never_runs(step: Step, pipeline: PipelineGraph, status: Mapping[str, str]) -
 
 
 def _failed_before(step: Step, pipeline: PipelineGraph, status: Mapping[str, str]) -> str:
-    """Return the failed step that stops this one, directly or through skipped steps, or ""."""
+    """Return the failed step that prevents a step, directly or through skipped steps, or ""."""
     to_check = list(reversed(step.needs))
     seen: set[str] = set()
     while to_check:
@@ -191,7 +202,8 @@ def _failed_before(step: Step, pipeline: PipelineGraph, status: Mapping[str, str
         if status[need] == "failed" and pipeline.steps[need].on_failure == "stop":
             return need
         if status[need] == "skipped":
-            # A condition skips a step only if no failure stops it, so only failures are found here.
+            # A condition skips a step only if no failure prevents the step, so only failures are
+            # found here.
             to_check += reversed(pipeline.steps[need].needs)
     return ""
 

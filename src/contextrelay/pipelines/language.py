@@ -1,4 +1,4 @@
-"""The pipeline language: reads a file into a checked graph of steps, and draws graphs."""
+"""The pipeline language: read a file into a checked graph of steps, and draw graphs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PIPELINE_STEPS_MAX = 2_000
 
 
 class Table:
-    """A mapping in the file, parsed by a table of its fields."""
+    """A YAML mapping that is parsed by a table of its fields."""
 
     def __init__(
         self, file: str, node: YamlNode, what: str, table: Mapping[str, fields.Field]
@@ -50,7 +50,7 @@ class Table:
                 refuse(file, node.place, f"missing field {name!r} in {what}", f"add {name}:")
 
     def values(self) -> dict[str, Any]:
-        """Return the parsed values of the fields."""
+        """Return the parsed value of each field by name."""
         return {
             name: _read(self.file, node, name, self.table[name])
             for name, node in self.node.items()
@@ -62,7 +62,9 @@ class Table:
         return Table(self.file, node, what, table)
 
     def entries(self, name: str) -> list[tuple[str, YamlNode]]:
-        """Return the entries of a mapping whose names the pipeline chooses."""
+        """Return the entries of a mapping whose keys are names that the author of the file
+        chose.
+        """
         node: YamlNode | None = self.node.value.get(name)
         if node is None or node.value is None:
             return []
@@ -91,7 +93,7 @@ def _read(file: str, node: YamlNode, name: str, field: fields.Field) -> Any:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return a hint for an unknown name: the closest known one, or all of them."""
+    """Return a hint for an unknown name: the most similar known name, or all known names."""
     names = list(known)
     near = get_close_matches(name, names, 1)
     return f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
@@ -104,7 +106,7 @@ InputType = Literal["text", "number", "integer", "boolean", "list", "object", "r
 
 
 class Input(Struct, frozen=True, kw_only=True):
-    """An input of a run; required if it has no default."""
+    """An input of a run. The input is required if it has no default."""
 
     name: str
     type: InputType = "text"
@@ -117,7 +119,7 @@ class RunBudget(Struct, frozen=True, kw_only=True):
 
     tokens: int | None = None
     price: float | None = None
-    """In US dollars."""
+    """The maximum price in US dollars."""
     time_s: float | None = None
 
 
@@ -136,35 +138,41 @@ class Step(Struct, frozen=True, kw_only=True):
     kind: Kind
     place: SourcePosition
     target: str = ""
-    """The program of `cli`, the capability of `cap`, `module:function`, or the file of `pipeline`.
+    """The program of `cli`, the capability of `cap`, the `module:function` of `python`, or the file
+    of `pipeline`.
     """
     text: Template | None = None
     """The prompt of `prompt` and `cli`, the question of `approve`, or the shell line of `exec`."""
     words: tuple[Template, ...] = ()
     """The command of `exec`, or the arguments of `cli`."""
     args: Any = None
-    """The arguments of `cap` and `python`, or the inputs of `pipeline`; texts in it are templates.
+    """The arguments of `cap` and `python`, or the inputs of `pipeline`. Each text in them is a
+    template.
     """
     refs: tuple[Template, ...] = ()
     system: Template | None = None
     model: str | None = None
     channel: str | None = None
     needs: tuple[str, ...] = ()
-    """The steps that must end before: those in `needs`, and those whose results are used."""
+    """The steps that must end before this step: those in `needs`, and those whose results this step
+    uses.
+    """
     when: Expression | None = None
     foreach: Template | tuple[Any, ...] | None = None
     max_parallel: int | None = None
     retries: int = 0
     timeout_s: float | None = None
     cache_s: int | None = None
-    """The cache lifetime of a result; 0 disables the cache, None is the default of the kind."""
+    """Seconds for which a result is cached. 0 disables the cache, and None is the default of the
+    kind.
+    """
     env: dict[str, Template] = {}
     out: Out = Out()
     on_failure: Literal["stop", "continue"] = "stop"
 
     @property
     def is_filtered(self) -> bool:
-        """Return True if `when` is evaluated for each item of a fan-out."""
+        """Return True if `when` is evaluated separately for each item of a fan-out."""
         return self.when is not None and any(each.root == "item" for each in values_of(self.when))
 
 
@@ -178,11 +186,11 @@ class PipelineGraph(Struct, frozen=True, kw_only=True):
     budget: RunBudget = RunBudget()
     steps: dict[str, Step]
     nodes: dict[str, YamlNode]
-    """The YAML node of each step, for error positions."""
+    """The YAML node of each step, which gives the positions of errors."""
 
 
 def read_pipeline(text: str, file: str) -> PipelineGraph:
-    """Parse a pipeline.
+    """Parse a pipeline file and check it.
 
     Raises:
         Invalid: the file is invalid; the message has the file, line and column.
@@ -198,7 +206,12 @@ def read_pipeline(text: str, file: str) -> PipelineGraph:
     if not steps:
         refuse(file, top.place_of("steps"), "no steps", "add a step under steps:")
     if len(steps) > PIPELINE_STEPS_MAX:
-        refuse(file, top.place_of("steps"), f"more than {PIPELINE_STEPS_MAX} steps", "use foreach")
+        refuse(
+            file,
+            top.place_of("steps"),
+            f"more than {PIPELINE_STEPS_MAX} steps",
+            "run one step for many items with foreach:",
+        )
     for step in steps.values():
         _check_names(file, step, nodes[step.name], inputs, steps)
     needs = {name: step.needs for name, step in steps.items()}
@@ -215,7 +228,7 @@ def read_pipeline(text: str, file: str) -> PipelineGraph:
 
 
 def read_budget(given: Mapping[str, Any], before: RunBudget) -> RunBudget | None:
-    """Return a budget whose given fields override those of another, or None if none is given.
+    """Return the budget `before` with the given fields replaced, or None if no field is given.
 
     Raises:
         Invalid: a field is unknown, or its value is invalid.
@@ -235,7 +248,7 @@ def read_budget(given: Mapping[str, Any], before: RunBudget) -> RunBudget | None
 
 def _input(file: str, name: str, node: YamlNode) -> Input:
     if not isinstance(node.value, dict):
-        # Short form: `topic: orders` is an input with a default.
+        # In the short form, `topic: orders` declares an input with the default "orders".
         kinds: dict[Any, InputType] = {
             bool: "boolean",
             int: "integer",
@@ -257,10 +270,10 @@ def _input(file: str, name: str, node: YamlNode) -> Input:
 
 
 def check_input(taken: Input, value: Any) -> Any:
-    """Check a value for an input, and return it.
+    """Check that a value has the type of an input, and return the value.
 
     Raises:
-        Invalid: it has the wrong type.
+        Invalid: the value has the wrong type.
     """
     checks: dict[str, Callable[[Any], bool]] = {
         "text": lambda each: isinstance(each, str),
@@ -286,11 +299,11 @@ def _renamed(read: Mapping[str, Any], also: Mapping[str, str] = {}) -> dict[str,
 
 
 class _KindFields(NamedTuple):
-    """The mapping of the fields of one kind to the fields of `Step`."""
+    """For one kind of step, the fields of `Step` that hold its YAML fields."""
 
     main: str
-    """The `Step` field for the value of the kind's own name; `exec` decides by the type of the
-    value.
+    """The `Step` field for the value of the kind's own name. For `exec` it depends on the type of
+    the value.
     """
     renamed: Mapping[str, str]
 
@@ -332,14 +345,14 @@ def _kind(file: str, name: str, node: YamlNode) -> Kind:
             f'step "{name}" must be a mapping',
             "write for example prompt: ... below it",
         )
-    # `cli` also has a field named `prompt`.
+    # A step of kind `cli` also has a field named `prompt`.
     found = [kind for kind in KINDS if kind in node.keys]
     if "cli" in found:
         found = ["cli", *(kind for kind in found if kind not in ("cli", "prompt"))]
     if len(found) != 1:
         known = [*KINDS, *fields.STEP]
         strange = [each for each in node.keys if each not in known]
-        hint = "add one of these fields" if not found else "keep one of them"
+        hint = "add one of these fields" if not found else "keep only one of them"
         if not found and strange and (near := get_close_matches(strange[0], KINDS, 1)):
             hint = f"did you mean {near[0]}?"
         what = (
@@ -365,7 +378,7 @@ def _out(file: str, step: Table) -> Out:
 
 
 def values_in(step: Step) -> list[Value]:
-    """Return every value that a step uses."""
+    """Return every reference to a value in a step."""
     found = [] if step.when is None else values_of(step.when)
     templates = [step.text, step.system, *step.words, *step.refs, *step.env.values()]
     if isinstance(step.foreach, Template):
@@ -387,7 +400,7 @@ def _templates_in(args: Any) -> list[Template]:
 
 
 def _place_of_need(node: YamlNode, need: str) -> SourcePosition:
-    """Return the position at which a step names another step that it needs."""
+    """Return the position in the file at which a step names another step that it needs."""
     for scalar in node.value["needs"].scalars() if "needs" in node.keys else ():
         if scalar.value == need:
             return scalar.place
@@ -395,7 +408,9 @@ def _place_of_need(node: YamlNode, need: str) -> SourcePosition:
 
 
 def _place_of_value(node: YamlNode, is_meant: Callable[[Value], bool]) -> SourcePosition:
-    """Return the position at which a step uses a value, in a template or in its condition."""
+    """Return the position in the file at which a step refers to a value, in a template or a
+    condition.
+    """
     for name, part in node.items():
         for scalar in part.scalars():
             if scalar.braces and name != "when":
@@ -410,7 +425,11 @@ def _place_of_value(node: YamlNode, is_meant: Callable[[Value], bool]) -> Source
 def _check_names(
     file: str, step: Step, node: YamlNode, inputs: Mapping[str, Input], steps: Mapping[str, Step]
 ) -> None:
-    """Refuse references to unknown steps, inputs and results."""
+    """Check that a step refers only to steps, inputs and results that exist.
+
+    Raises:
+        Invalid: a reference is unknown.
+    """
     for need in step.needs:
         if need not in steps:
             message = f'step "{step.name}": unknown step {quote_value(need)}'
@@ -444,7 +463,7 @@ def _check_names(
 
 
 def _kind_of(value: Value, inputs: Mapping[str, Input]) -> str | None:
-    """Return the type of a value, or None if it is unknown before a run."""
+    """Return the type of a value, or None if the type is unknown before a run."""
     if value.root == "inputs" and len(value.path) == 1:
         kind = inputs[str(value.path[0])].type
         return {"ref": "text", "integer": "number"}.get(kind, kind)
@@ -462,9 +481,10 @@ _LABEL_CHARS_MAX = 22
 def order(
     file: str, needs: Mapping[str, Sequence[str]], place_of: Callable[[str, str], SourcePosition]
 ) -> list[str]:
-    """Return the names in topological order, otherwise in the order of the file.
+    """Return the names in topological order. Names that do not depend on each other stay in the
+    order of the file.
 
-    `place_of` returns the position at which a step names one that it needs.
+    `place_of` returns the position at which a step names a step that it needs.
 
     Raises:
         Invalid: the steps form a cycle, which the message shows.
@@ -488,7 +508,8 @@ def order(
 
 
 def layers(needs: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """Return the steps in rows, each in the first row below everything it needs.
+    """Return the names of the steps in rows. Each step is in the first row below all steps that it
+    needs.
 
     `needs` is in topological order.
     """
@@ -502,7 +523,9 @@ def layers(needs: Mapping[str, Sequence[str]]) -> list[list[str]]:
 
 
 def as_text(needs: Mapping[str, Sequence[str]], labels: Mapping[str, str]) -> str:
-    """Draw the graph as text: a line per step, indented by its row, with its dependencies."""
+    """Return a text drawing of the graph: a line per step, indented by its row, with its
+    dependencies.
+    """
     lines: list[str] = []
     for row, names in enumerate(layers(needs)):
         for name in names:
@@ -512,11 +535,11 @@ def as_text(needs: Mapping[str, Sequence[str]], labels: Mapping[str, str]) -> st
 
 
 def as_mermaid(needs: Mapping[str, Sequence[str]], labels: Mapping[str, str]) -> str:
-    """Draw the graph as a Mermaid diagram."""
+    """Return the graph as a Mermaid diagram."""
     number = {name: f"s{index}" for index, name in enumerate(needs)}
     lines = ["flowchart TD"]
     for name in needs:
-        # Mermaid cannot escape a quote_value except by its character code.
+        # Mermaid can only escape a quotation mark by its character code.
         label = f"{name}: {labels[name]}".replace('"', "#quot;")
         lines.append(f'  {number[name]}["{label}"]')
     lines += (f"  {number[before]} --> {number[name]}" for before, name in _edges(needs))
@@ -528,7 +551,7 @@ def as_svg(
     labels: Mapping[str, str],
     colours: Mapping[str, str] | None = None,
 ) -> str:
-    """Draw the graph as SVG; `colours` has the colours of the boxes by name."""
+    """Return the graph as an SVG image. `colours` maps names to the colours of their boxes."""
     rows = layers(needs)
     most = max(map(len, rows))
     across, down = _BOX_WIDTH + _GAP_ACROSS, _BOX_HEIGHT + _GAP_DOWN

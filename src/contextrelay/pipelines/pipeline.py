@@ -40,11 +40,12 @@ DASK = "dask://"
 
 
 class Pipeline:
-    """A graph of steps: `Pipeline.load("review.yaml").run(relay, {"topic": "orders"})`.
+    """A graph of steps. For example: `Pipeline.load("review.yaml").run(relay, {"topic":
+    "orders"})`.
 
-    To build the same in code, create `Pipeline("review", inputs={"topic": "orders"})` and call
+    To build a pipeline in code, create `Pipeline("review", inputs={"topic": "orders"})` and call
     `step` with the fields of each step. Errors are raised when the pipeline is checked, before
-    anything runs.
+    anything is run.
     """
 
     def __init__(self, name: str, **top: Any) -> None:
@@ -64,8 +65,8 @@ class Pipeline:
         return pipeline
 
     def step(self, name: str, **fields: Any) -> Self:
-        """Add a step with one of prompt, cli, exec, cap, python, pipeline, approve, and its other
-        fields.
+        """Add a step. `fields` has one of prompt, cli, exec, cap, python, pipeline and approve, and
+        further fields of the step.
         """
         if self._definition is not None:
             raise Invalid(
@@ -77,20 +78,21 @@ class Pipeline:
         return self
 
     def definition(self) -> Definition:
-        """Return the checked files of the pipeline.
+        """Return the pipeline as a definition, the checked texts of its files.
 
         Raises:
             Invalid: the pipeline is invalid.
         """
         if self._definition is not None:
             return self._definition
-        # JSON is valid YAML. The file name sets the folder of commands: the current one.
+        # JSON is valid YAML. The file name puts the pipeline in the current folder, where commands
+        # are run.
         file = f"{self._document['name']}.json"
         try:
             text = format(encode(self._document)).decode()
         except TypeError as error:
             raise Invalid(
-                f"a field is not JSON-serializable: {error}", "use plain values"
+                f"a field is not JSON-serializable: {error}", "use values that JSON can represent"
             ) from error
         made = Definition(file, {file: text}, os.getcwd())
         return with_included(made)
@@ -117,11 +119,11 @@ class Pipeline:
         by: str = "you",
         hear: Hear | None = None,
     ) -> PipelineRun:
-        """Run the pipeline to its end. `hear` is called with each step when it starts and when it
-        ends.
+        """Run the pipeline to its end, and return the run. `hear` is called with each step when it
+        starts and when it ends.
 
-        `on`: where its tasks run, for example `dask://host:8786`; by default in this process.
-        `model`: the model of every prompt, overriding the file.
+        `on`: where the tasks run, for example `dask://host:8786`; by default in this process.
+        `model`: the model for every prompt, which overrides the file.
 
         Raises:
             Invalid: the pipeline or an input is invalid; nothing was run.
@@ -132,7 +134,7 @@ class Pipeline:
 
 
 class StartedRun:
-    """A started run: it has a thread, and `go` runs it to its end."""
+    """A run that has been started: it has a thread, and `go` runs its steps to the end."""
 
     def __init__(
         self,
@@ -203,9 +205,10 @@ def go(
 
 
 def address_of(relay: Relay) -> str | None:
-    """Return the address of a relay for processes that open it, or None for a store in memory.
+    """Return the address with which another process can open a relay, or None for a store in
+    memory.
 
-    For Redis and PostgreSQL it includes the user, the password and the options.
+    For Redis and PostgreSQL, the address includes the user, the password and the options.
     """
     if isinstance(relay.transport, Local):
         engine = relay.transport.stores.engine
@@ -228,13 +231,13 @@ def models_of(
     own_budget: RunBudget | None = None,
     is_run: bool = True,
 ) -> dict[str, str]:
-    """Return the models, as PROVIDER:MODEL, by the names that steps use.
+    """Return the models as PROVIDER:MODEL, by the names that steps use.
 
-    Without `is_run`, a missing API key is not an error.
+    If `is_run` is False, a missing API key is not an error.
 
     Raises:
         Invalid: a provider is unknown, or there is a price budget and the price of a model is
-        unknown.
+            unknown.
     """
     models: dict[str, str] = {}
     budgets = [own_budget] if own_budget else [each.budget for each in pipelines.values()]
@@ -261,7 +264,7 @@ def models_of(
 
 
 def _answers(transport: Any, pipeline: Checked, step: Step, is_run: bool) -> str:
-    """Return the model of a step."""
+    """Return the model that answers the prompt of a step, as PROVIDER:MODEL."""
     try:
         provider = chosen_provider(transport, step.model)
     except Forbidden:

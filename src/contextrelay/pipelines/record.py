@@ -1,4 +1,4 @@
-"""The record of a run: the status of its steps, its costs, and exceeded budgets."""
+"""The record of a run: the status of its steps, its costs, and its exceeded budgets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ from contextrelay.verbs import ReadEvents
 
 
 class ExceededBudget(NamedTuple):
-    """An exceeded budget field, and the value that would allow the same amount again."""
+    """A budget field that was exceeded, and a new value for it that would allow the same amount
+    again.
+    """
 
     field: str
     text: str
@@ -39,7 +41,7 @@ class ExceededBudget(NamedTuple):
 
 
 class RunSpent:
-    """The costs of a run, or of a pipeline in it."""
+    """The costs of a run, or of an included pipeline in a run."""
 
     def __init__(self) -> None:
         self.tokens_in = self.tokens_out = 0
@@ -59,7 +61,7 @@ class RunSpent:
         }
 
     def exceeded(self, budget: RunBudget) -> ExceededBudget | None:
-        """Return the exceeded field of a budget, or None."""
+        """Return the field of a budget that these costs exceed, or None."""
         tokens = self.tokens_in + self.tokens_out
         if budget.tokens is not None and tokens > budget.tokens:
             used = f"budget exceeded: {tokens:,} of {budget.tokens:,} tokens used"
@@ -80,7 +82,9 @@ CANCEL = "pipeline.cancel"
 
 
 class RunnerIdentity(RunnerProcess, frozen=True):
-    """The identity of the process that runs a pipeline, to check whether it is alive."""
+    """The identity of the process that runs a pipeline, used to check whether the process is
+    alive.
+    """
 
     @property
     def is_here(self) -> bool:
@@ -89,7 +93,7 @@ class RunnerIdentity(RunnerProcess, frozen=True):
 
     @property
     def is_alive(self) -> bool:
-        """Return True if the process is on this machine and still running."""
+        """Return True if the process is on this machine and is still running."""
         return self.is_here and _began(self.pid) == self.began
 
 
@@ -98,18 +102,20 @@ def this_runner() -> RunnerIdentity:
 
 
 def _host() -> str:
-    """Return an identifier of this machine and its current boot."""
+    """Return a text that identifies this machine and its current boot."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     return f"{platform.node()} {boot.read_text().strip() if boot.exists() else ''}".strip()
 
 
 def _began(pid: int) -> str:
-    """Return the start time of a process in units of its machine; "" if it is gone or a zombie."""
+    """Return the start time of a process as text, in the clock ticks of the machine, or "" if the
+    process has ended.
+    """
     try:
-        # The process name may contain anything; after it come the state, and as field 20 the start
-        # time.
+        # The process name may contain any character. After the name come the state and, as field
+        # 20, the start time.
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        # A zombie: killed, but not yet waited for by its parent.
+        # The process is a zombie: it has ended, but its parent has not waited for it yet.
         return "" if fields[0] in "ZX" else fields[19]
     except OSError:
         pass
@@ -123,7 +129,7 @@ def _began(pid: int) -> str:
 
 
 class StepRecord(Struct, frozen=True, kw_only=True):
-    """The status of a step, from its newest event."""
+    """The status of a step, made from its newest event."""
 
     detail: StepDetail
     by: str
@@ -139,31 +145,33 @@ class StepRecord(Struct, frozen=True, kw_only=True):
 
 
 class RunRecord:
-    """A run, replayed from its events in order."""
+    """The status of a run, made from its events in order."""
 
     def __init__(self, run: str) -> None:
         self.run = run
         self.seq = 0
         self.begun: RunStarted | None = None
-        """The content of its first event; None if the thread is not a run."""
+        """The content of the first event of the run, or None if the thread is not a run."""
         self.broken = ""
-        """The number and the error of an invalid event, or ""."""
+        """The number and the error of the first invalid event, or ""."""
         self.steps: dict[str, StepRecord] = {}
         self.retried: list[tuple[str, StepRecord]] = []
-        """Former results of steps that were run again; their costs still count."""
+        """Earlier results of steps that were run again. Their costs still count."""
         self.runner: RunnerIdentity | None = None
         self.status: RunStatus = "running"
         self.started_at: datetime | None = None
         self.end: RunEnded | None = None
         self.budget: dict[str, Any] = {}
-        """The budget given at the last resume, which overrides that of the file."""
+        """The budget given at the last resume, which overrides the budget of the file."""
         self.used_s = 0.0
-        """The time that it has run, up to its last stop."""
+        """The seconds that the run has been active, up to its last stop."""
         self._since: datetime | None = None
         self._last: datetime | None = None
 
     def take(self, numbered: Numbered) -> None:
-        """Apply one event. An invalid event marks the run as broken and is otherwise ignored."""
+        """Update the record by one event. An invalid event marks the run as broken and is otherwise
+        ignored.
+        """
         self.seq = numbered.seq
         try:
             self._take(numbered.event)
@@ -202,7 +210,9 @@ class RunRecord:
         self._since = event.at
 
     def _stopped(self) -> None:
-        """Add the time of a process that ended; for a killed one, up to its last event."""
+        """Add the running time of a process that ended. For a killed process, count up to its last
+        event.
+        """
         if self._since is not None and self._last is not None:
             self.used_s += (self._last - self._since).total_seconds()
         self._since = self._last = None
@@ -212,14 +222,14 @@ class RunRecord:
             if before := self.steps.pop(detail.step, None):
                 self.retried.append((detail.step, before))
             return
-        if not detail.decided_by:  # A decision may arrive while no process runs.
+        if not detail.decided_by:  # A decision may arrive while no process runs the pipeline.
             self._last = event.at
         by = detail.decided_by or (writer_name(event) if detail.kind == "approve" else event.by)
         self.steps[detail.step] = StepRecord(detail=detail, by=by, at=event.at)
 
     @property
     def state(self) -> RunStatus:
-        """Return the status; a run without a living process was killed."""
+        """Return the status of the run. If its process is no longer alive, the run was killed."""
         if self.broken:
             return "broken"
         if self.status != "running":
@@ -247,7 +257,7 @@ def read_record(relay: Relay, run: str) -> RunRecord:
 
 
 def follow(relay: Relay, record: RunRecord) -> list[Numbered]:
-    """Apply the new events of a run, and return them."""
+    """Read the new events of a run, update the record by them, and return them."""
     news: list[Numbered] = []
     while page := relay.transport.ask(ReadEvents(record.run, record.seq, LIST_ITEMS_MAX)).events:
         for each in page:

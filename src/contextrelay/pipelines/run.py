@@ -1,8 +1,9 @@
-"""The runner of a pipeline: it starts the steps whose dependencies have ended, until none is left.
+"""The runner of a pipeline. It starts steps whose dependencies have ended, until no step is left.
 
-Rule: only one thread decides at a time, under the run's lock: the thread whose task has just ended,
-so that a chain of steps continues in one thread, or the thread of the run. All state comes from the
-events of the run's thread, so a run that was killed at any moment resumes where its events end.
+Rule: only one thread decides at a time, under the lock of the run. This is either the thread whose
+task has just ended, so that a chain of steps continues in one thread, or the thread of the run. All
+state comes from the events of the run, so a run that was killed at any moment resumes where its
+events end.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ _ENDS = re.compile(r"[\[/]")
 
 
 class _Part(NamedTuple):
-    """One part of a step key, such as `review[3]` in `sub/review[3]/plan`, and its step."""
+    """One part of a step key, for example `review[3]` in `sub/review[3]/plan`, and the step of this
+    part.
+    """
 
     pipeline: PipelineGraph
     prefix: str
@@ -66,13 +69,13 @@ def run_again(
     pipelines: Mapping[str, PipelineGraph],
     steps: Mapping[str, StepRecord],
 ) -> list[str]:
-    """Return the keys of the steps to run again, each before those that it depends on.
+    """Return the keys of the steps to run again. A step comes before the steps that it depends on.
 
-    The order makes a crash safe: no finished step ever depends on an unfinished one. If the key
+    This order makes a crash safe: no finished step ever depends on an unfinished one. If the key
     names a part of a step, the failed parts of that step are run again too.
 
     Raises:
-        NotFound: there is no such step, or no such part of it.
+        NotFound: there is no such step, or no such part of a step.
     """
     parts = _parts(key, main, pipelines)
     if parts[-1].has_index and not any(each == key or each.startswith(f"{key}/") for each in steps):
@@ -103,7 +106,8 @@ def run_again(
             wholes.update(part.prefix + name for name in followers[at])
             holders.update((part.prefix + part.step.name, part.key))
         wholes.add(seed[-1].key)
-    # A step is recorded after everything that it depends on, and a step with parts after its parts.
+    # The record of a step comes after those of all steps that it depends on, and after those of its
+    # parts.
     return [each for each in reversed(list(steps)) if each in holders or _is_in(each, wholes)]
 
 
@@ -134,9 +138,9 @@ _SHOW = "see: relay pipeline show RUN"
 
 
 def _followers(pipeline: PipelineGraph, name: str) -> list[str]:
-    """Return the steps that depend on a step, directly or indirectly."""
+    """Return the names of the steps that depend on a step, directly or indirectly."""
     again = {name}
-    # in topological order, so the dependencies of a step come first
+    # The steps are in topological order, so the dependencies of a step come first.
     for each, step in pipeline.steps.items():
         if again.intersection(step.needs):
             again.add(each)
@@ -144,7 +148,7 @@ def _followers(pipeline: PipelineGraph, name: str) -> list[str]:
 
 
 def _is_in(key: str, wholes: set[str]) -> bool:
-    """Return True if a key is one of these or a part of one."""
+    """Return True if a key is in a set of keys, or is a part of one of these keys."""
     return key in wholes or any(key[: end.start()] in wholes for end in _ENDS.finditer(key))
 
 
@@ -152,7 +156,7 @@ WHEN = "when: does not hold"
 
 
 class ActiveRun:
-    """A run of a pipeline in this process."""
+    """A run of a pipeline that is active in this process."""
 
     def __init__(self, relay: Relay, record: RunRecord, setting: Setting, runner: Runner) -> None:
         self._relay, self._record, self._setting = relay, record, setting
@@ -166,7 +170,7 @@ class ActiveRun:
         self._lasting = LongTasks(relay, record.run)
         self._looked_s = time.monotonic()
         self._is_stopped = self._is_cancelled = False
-        """Set when nothing new may be started."""
+        """Both are set when no new step may be started."""
         self._end: tuple[RunStatus, str] | None = None
         self._over: ExceededBudget | None = None
         self._error: BaseException | None = None
@@ -179,7 +183,7 @@ class ActiveRun:
     # The loop
 
     def go(self) -> PipelineRun:
-        """Run to the end and return the result.
+        """Run the pipeline to its end and return the result.
 
         Raises:
             Conflict: another process has taken over the run.
@@ -223,7 +227,7 @@ class ActiveRun:
         return self._is_stopped or not (self._ready or self._waits)
 
     def _decide(self) -> None:
-        """Process the pending reports, unless another thread is doing so."""
+        """Process the reports of ended tasks, unless another thread is already processing them."""
         while not self._reports.empty() and self._lock.acquire(blocking=False):
             try:
                 self._process_reports()
@@ -236,7 +240,7 @@ class ActiveRun:
                 self._lock.release()
 
     def _process_reports(self) -> None:
-        """Process the reports, and start what can be started."""
+        """Process the reports of ended tasks, and start the steps that can start now."""
         while not self._reports.empty():
             unit, outcome = self._reports.get()
             self._under_way -= 1
@@ -247,8 +251,8 @@ class ActiveRun:
     def _take(self, unit: Unit, outcome: StepView | BaseException) -> None:
         self._lasting.ended(unit)
         if isinstance(outcome, Conflict):
-            # Another worker ended the task first, for example one considered lost; its record
-            # counts.
+            # Another worker ended the task first, for example a worker that was considered lost.
+            # Its record counts.
             follow(self._relay, self._record)
             before = self._record.steps.get(unit.key)
             if before is not None and before.is_final:
@@ -258,7 +262,8 @@ class ActiveRun:
             self._error = self._error or outcome
             self._stop()
             return
-        if outcome.status == "cancelled":  # A worker may notice the cancellation first.
+        # A worker may notice a cancellation before this process does.
+        if outcome.status == "cancelled":
             self._end = self._end or ("cancelled", outcome.reason)
             self._stop()
             return
@@ -269,7 +274,7 @@ class ActiveRun:
         self._check_budget(unit.graph)
 
     def _look(self) -> None:
-        """Poll for cancellations, decisions and time limits."""
+        """Check for cancellations, decisions and exceeded time limits."""
         if time.monotonic() < self._looked_s + RUN_LOOK_S:
             return
         self._waits.listen()
@@ -287,7 +292,7 @@ class ActiveRun:
         self._looked_s = time.monotonic()
 
     def cancel(self, reason: str) -> None:
-        """Cancel the run; running steps are stopped and repeated by a resume."""
+        """Cancel the run. Running steps are stopped, and run again when the run is resumed."""
         self._end = self._end or ("cancelled", reason)
         self._is_cancelled = True
         self._stop()
@@ -299,7 +304,7 @@ class ActiveRun:
     # Starting steps
 
     def _begin_graph(self, graph: Graph) -> None:
-        """Apply the recorded ends of steps to a graph, and open the steps that can start."""
+        """Apply the recorded ends of steps to a graph, and start the steps that can start."""
         if graph.budget.time_s is not None:
             self._timed.append(graph)
         if not graph.prefix or graph.budget != RunBudget():
@@ -351,7 +356,7 @@ class ActiveRun:
         self._fill(graph, node)
 
     def _fill(self, graph: Graph, node: GraphNode) -> None:
-        """Start as many items as allowed; items that have ended keep their results."""
+        """Start as many items of a fan-out as allowed. Items that have ended keep their results."""
         most = node.step.max_parallel or len(node.items)
         while node.begun < len(node.items) and node.under_way < most and not self._is_stopped:
             unit = Unit(graph, node, node.begun)
@@ -405,7 +410,7 @@ class ActiveRun:
         )
 
     def _pump(self) -> None:
-        """Submit as many tasks to the runner as may run at a time."""
+        """Submit as many tasks to the runner as may run at the same time."""
         while self._ready and self._under_way < self._setting.parallel and not self._is_stopped:
             unit = self._ready.popleft()
             step = unit.node.step
@@ -424,14 +429,14 @@ class ActiveRun:
             self._runner.submit(task, partial(self._report, unit))
 
     def _report(self, unit: Unit, outcome: StepView | BaseException) -> None:
-        """Report the end of a task, and continue from there in the thread that ran it."""
+        """Report the end of a task, and continue the run in the thread that ran the task."""
         self._reports.put((unit, outcome))
         self._decide()
 
     # Ends of steps
 
     def _ended(self, unit: Unit, result: StepResult) -> None:
-        """Update the graph after the recorded end of a step or an item."""
+        """Update the graph after the end of a step or an item was recorded."""
         graph, node = unit.graph, unit.node
         if unit.item_index is not None:
             node.results[unit.item_index] = result
@@ -447,12 +452,12 @@ class ActiveRun:
             self._graph_over(graph)
 
     def _graph_over(self, graph: Graph) -> None:
-        """End a pipeline; for an included one, also end the step that includes it."""
+        """End the pipeline of a graph. If a step includes the pipeline, end that step too."""
         if graph.parent is not None:
             self._write_end(graph.parent, *graph.ended())
 
     def _write_end(self, unit: Unit, result: StepResult, body: Any = None) -> None:
-        """Record an end that this thread decided, and continue from it."""
+        """Record an end that this thread decided, and continue the run from there."""
         ended = write_end(self._relay, self._record.run, unit, result, body)
         view = self._view(unit, ended.status, ended.ref, ended.by, ended.reason)
         self._call_back(replace(view, hint=ended.hint))
@@ -461,7 +466,7 @@ class ActiveRun:
     # Budget
 
     def _check_budget(self, graph: Graph) -> None:
-        """Stop starting steps if a budget is exceeded; running steps may finish."""
+        """Stop starting steps if a budget is exceeded. Running steps may finish."""
         over = graph.exceeded()
         if over and (self._ready or self._opened or self._under_way or self._waits):
             self._past(over)
@@ -472,7 +477,7 @@ class ActiveRun:
         self._is_stopped = True
 
     def _finish(self) -> PipelineRun:
-        """Record the status and the costs of the run."""
+        """Record the status and the costs of the run, and return its view."""
         failures = self._graph.failures()
         status, reason = self._end or ("done", "")
         if self._end is None and failures:
@@ -505,7 +510,7 @@ class ActiveRun:
             try:
                 self._setting.hear(view)
             except Exception as error:
-                # An error in the callback is no reason to abandon running steps.
+                # An error in the callback must not abandon running steps.
                 self._hear_error = error
 
 
@@ -513,36 +518,38 @@ Done = Callable[[StepView | BaseException], None]
 
 
 class Runner(Protocol):
-    """A runner of tasks, with a bounded number at a time."""
+    """Runs tasks, a limited number at a time."""
 
     def submit(self, task: Task, done: Done) -> None:
-        """Start a task; `done` is called with its outcome, in any thread."""
+        """Start a task. `done` is called with the outcome of the task, in any thread."""
         ...
 
     def stop(self) -> None:
-        """Terminate the running tasks, then kill them."""
+        """Terminate the running tasks, and kill those that do not end."""
         ...
 
     def close(self) -> None: ...
 
 
 class Threads:
-    """A runner with one thread per running task; commands and functions run in separate
-    processes.
+    """A runner that uses one operating system thread per running task. Commands and functions run
+    in child processes.
     """
 
     def __init__(self, relay: Relay, parallel: int) -> None:
         self._place = Workplace(relay, PythonPool(), Event())
         self._threads = ThreadPoolExecutor(parallel, "relay-step")
         self._next = local()
-        """Per thread that reports the end of a task: `jobs`, the tasks it runs next."""
+        """For each thread that reports the end of a task: `jobs`, the tasks that the thread runs
+        next.
+        """
         self._run: str | None = None
 
     def submit(self, task: Task, done: Done) -> None:
         self._run = task.thread
         jobs: list[tuple[Task, Done]] | None = getattr(self._next, "jobs", None)
         if jobs is not None and not jobs:
-            jobs.append((task, done))  # Faster than waking another thread.
+            jobs.append((task, done))  # This is faster than waking another thread.
         else:
             self._threads.submit(self._work, task, done)
 

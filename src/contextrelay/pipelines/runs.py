@@ -1,4 +1,4 @@
-"""Existing runs: resume, retry, cancel, decide, show and list."""
+"""Functions for existing runs: resume, retry, cancel, decide, show and list."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ def resume(
     hear: Hear | None = None,
     step: str | None = None,
 ) -> PipelineRun:
-    """Resume a run that was killed, cancelled or stopped; only unfinished steps are run.
+    """Resume a run that was killed, cancelled or stopped. Only unfinished steps are run.
 
-    `budget` has the fields of a file's budget and replaces it, also those of included files.
+    `budget` has the fields of a budget in a file. It replaces the budgets of all files.
     `step`: run this step again first, with everything that depends on it.
 
     Raises:
-        NotFound: it is not a pipeline run, or has no such step.
+        NotFound: the thread is not a pipeline run, or has no such step.
         Forbidden: the run was started by someone else, or is a copy of a run.
-        Broken: its events or its definition were changed.
+        Broken: the events or the definition of the run were changed.
         Conflict: another process is running it.
         Invalid: the budget is invalid.
     """
@@ -78,15 +78,16 @@ def resume(
         by=by,
     )
     try:
-        # The key contains the position of the run: of two processes that resume it there, one is
-        # refused.
+        # The idempotency key contains the position of the run. If two processes resume the run at
+        # the same position, one of them is refused.
         relay.transport.ask(verb, key=f"resume {run} {record.seq}")
     except Forbidden:
         raise
     except Refused:
         hint = f"see its progress: relay pipeline show {run[:8]}"
         raise Conflict("another process resumed the run at the same time", hint) from None
-    # Only after taking over the run: before, running steps could belong to another process.
+    # Do this only after taking over the run, because before that, running steps could belong to
+    # another process.
     end_leftovers(run)
     for key in again:
         relay.transport.ask(FinishStep(thread=run, step=key, status="pending", by=by))
@@ -96,10 +97,10 @@ def resume(
 
 
 def _started(relay: Relay, record: RunRecord) -> tuple[RunStarted, Started]:
-    """Return the start event, written by the owner of the run, and the stored definition.
+    """Return the start event, which the owner of the run wrote, and the stored definition.
 
     Raises:
-        Broken: an event is invalid, or the definition is not the one the run started with.
+        Broken: an event is invalid, or the definition is not the one that the run started with.
     """
     begun = record.begun
     if begun is None or record.broken:
@@ -114,7 +115,11 @@ _AGAIN = "run the pipeline again: relay pipeline run FILE"
 
 
 def _check_free(record: RunRecord, is_forced: bool) -> None:
-    """Refuse to resume a run that another process is running."""
+    """Check that no other process is running a run.
+
+    Raises:
+        Conflict: another process is running it.
+    """
     runner = record.runner
     if record.status != "running" or runner is None or is_forced:
         return
@@ -131,20 +136,22 @@ def _check_free(record: RunRecord, is_forced: bool) -> None:
 
 
 def retry(relay: Relay, run: str, step: str, *, by: str = "you", **options: Any) -> PipelineRun:
-    """Run a step again with everything that depends on it, then the remaining steps.
+    """Run a step and everything that depends on it again, then the remaining steps, and return the
+    run.
 
     Raises:
-        NotFound: there is no such step, or no such part of it.
+        NotFound: there is no such step, or no such part of a step.
     """
     return resume(relay, run, by=by, step=step, **options)
 
 
 def cancel(relay: Relay, run: str, by: str = "you") -> PipelineRun:
-    """Cancel a run through its process; if the process is gone, only record the cancellation.
+    """Cancel a run through its process, and return it. If the process is gone, only record the
+    cancellation.
 
     Raises:
         Conflict: the run has ended.
-        Unavailable: its process does not respond.
+        Unavailable: the process of the run does not respond.
     """
     record = read_record(relay, run)
     if record.status != "running":
@@ -157,7 +164,7 @@ def cancel(relay: Relay, run: str, by: str = "you") -> PipelineRun:
         if record.status != "running" or time.monotonic() > until_s:
             break
         time.sleep(RUN_LOOK_S)
-    follow(relay, record)  # Its process may have ended in the meantime and recorded it.
+    follow(relay, record)  # The process may have ended in the meantime and recorded the end.
     if record.status == "running":
         end_leftovers(run)
         relay.transport.ask(CancelPipeline(thread=run, is_gone=True, by=by))
@@ -165,11 +172,11 @@ def cancel(relay: Relay, run: str, by: str = "you") -> PipelineRun:
 
 
 def decided(relay: Relay, run: str, step: str, decision: ApprovalDecision) -> StepView:
-    """Approve or reject a waiting step, and return its view.
+    """Approve or reject a waiting step, and return the view of the step.
 
     Raises:
         NotFound: the step is not waiting.
-        Conflict: it was already decided.
+        Conflict: the step was already decided.
     """
     record = read_record(relay, run)
     waiting = [key for key, each in record.steps.items() if each.status == "waiting"]
@@ -193,16 +200,16 @@ def show(relay: Relay, run: str) -> PipelineRun:
     """Return the current state of a run.
 
     Raises:
-        NotFound: it is not a pipeline run.
+        NotFound: the thread is not a pipeline run.
     """
     return show_with_steps(relay, run)[0]
 
 
 def show_with_steps(relay: Relay, run: str) -> tuple[PipelineRun, Mapping[str, Step]]:
-    """Return the current state of a run, and the steps of its pipeline as defined.
+    """Return the current state of a run, and the steps of its pipeline by name.
 
     Raises:
-        NotFound: it is not a pipeline run.
+        NotFound: the thread is not a pipeline run.
     """
     record = read_record(relay, run)
     shown = shown_run(record)
@@ -210,7 +217,7 @@ def show_with_steps(relay: Relay, run: str) -> tuple[PipelineRun, Mapping[str, S
         return shown, {}
     definition = read_started(relay.pull(record.begun.definition)).definition
     steps = definition.pipelines()[definition.main].steps
-    # The steps of which a part has started.
+    # These are the steps of which a part has started.
     begun = {re.split(r"[\[/]", key)[0] for key in shown.steps}
     for name, step in steps.items():
         if name not in shown.steps:
@@ -233,7 +240,7 @@ def list_runs(relay: Relay, limit: int = 20) -> Sequence[PipelineRun]:
         except Broken as error:
             record.broken = record.broken or str(error)
         if record.begun is None and not record.broken:
-            continue  # It is just being started.
+            continue  # The run is just being started.
         run = shown_run(record)
         runs.append(run if run.name else replace(run, name=view.name or ""))
     return runs

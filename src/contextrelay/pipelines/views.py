@@ -33,8 +33,8 @@ def view_of(key: str, record: StepRecord) -> StepView:
 
 
 def paid(record: RunRecord) -> list[StepView]:
-    """Return the views of everything with a cost: current results, and those that were run
-    again.
+    """Return the views of all results that have a cost: current results, and those of steps that
+    were run again.
     """
     return [view_of(key, step) for key, step in (*record.steps.items(), *record.retried)]
 
@@ -42,7 +42,7 @@ def paid(record: RunRecord) -> list[StepView]:
 def next_step(
     status: RunStatus, run: str, failures: list[GraphNode], over: ExceededBudget | None = None
 ) -> str:
-    """Return the next step for the user after a run has ended."""
+    """Return a hint for the user on what to do after a run has ended."""
     short = run[:8]
     match status:
         case "failed" if failures:
@@ -60,7 +60,7 @@ def next_step(
 
 
 def reasons(failures: list[GraphNode]) -> str:
-    """Return why a run failed: one line per failed step, with its hint."""
+    """Return the reasons why a run failed: one line per failed step, with its hint."""
     lines: list[str] = []
     for node in failures[:FAILURES_SHOWN]:
         said = (node.result.reason.splitlines() or [""])[0]
@@ -93,7 +93,9 @@ def shown_run(record: RunRecord) -> PipelineRun:
 
 
 def all_views(graph: Graph, views: Mapping[str, StepView]) -> dict[str, StepView]:
-    """Return the views of all steps of a run without a process, including those never started."""
+    """Return the views of all steps of a run that no process runs, including steps that were never
+    started.
+    """
     every = {key: left(view) for key, view in views.items()}
     for node in graph.nodes.values():
         view = StepView(step=node.key, kind=node.step.kind, status="pending")
@@ -102,5 +104,7 @@ def all_views(graph: Graph, views: Mapping[str, StepView]) -> dict[str, StepView
 
 
 def left(view: StepView) -> StepView:
-    """Return the view of a step of a run without a process; a running step is pending again."""
+    """Return the view of a step in a run that no process runs. A running step is shown as
+    pending.
+    """
     return replace(view, status="pending") if view.status == "running" else view

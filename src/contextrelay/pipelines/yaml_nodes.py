@@ -1,7 +1,7 @@
 """YAML with positions: a document is parsed into nodes that know their line and column.
 
 Rule: a document means what it shows. Aliases, anchors, tags, duplicate keys and multiple documents
-are refused, `yes` and `on` are texts, and size, depth and the number of nodes are checked before
+are refused. `yes` and `on` are texts. Size, depth and the number of nodes are checked before
 anything is built.
 """
 
@@ -40,7 +40,7 @@ _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
 
 
 class SourcePosition(NamedTuple):
-    """A position in a file, counted from 1."""
+    """A line and column in a file, both counted from 1."""
 
     line: int
     column: int
@@ -52,12 +52,12 @@ class YamlNode(Struct, frozen=True):
     value: Any
     place: SourcePosition
     keys: dict[str, SourcePosition] = {}
-    """The positions of the names of a mapping."""
+    """The positions of the keys, if the node is a mapping."""
     braces: tuple[SourcePosition, ...] = ()
-    """The positions of the values in a text: of each `{{`."""
+    """The positions of each `{{` in a text."""
 
     def plain(self) -> Any:
-        """Return the value without positions."""
+        """Return the value as plain Python data, without positions."""
         if isinstance(self.value, dict):
             return {name: node.plain() for name, node in self.items()}
         if isinstance(self.value, list):
@@ -80,12 +80,14 @@ class YamlNode(Struct, frozen=True):
             yield from node.scalars()
 
     def field(self, name: str) -> SourcePosition:
-        """Return the position of the value of a name, or of the node if there is none."""
+        """Return the position of the value of a key, or the position of the node if it has no such
+        key.
+        """
         return dict(self.items())[name].place if name in self.keys else self.place
 
     def place_in(self, details: Mapping[str, Any]) -> SourcePosition:
-        """Return the position of an error: `at` is the path to it, `value` the index of a text's
-        value.
+        """Return the position of an error. In `details`, `at` is the path to the node with the
+        error, and `value` the index of a `{{` in its text.
         """
         node: Any = self
         for step in details.get("at", ()):
@@ -99,7 +101,7 @@ class YamlNode(Struct, frozen=True):
 
 
 def refuse(file: str, place: SourcePosition, message: str, hint: str) -> NoReturn:
-    """Refuse a document with an error at a position.
+    """Raise an error about a position in a document.
 
     Raises:
         Invalid: always; the message begins with the file, line and column.
@@ -112,16 +114,16 @@ def _where(file: str, place: SourcePosition) -> dict[str, object]:
 
 
 def place_behind(text: str) -> SourcePosition:
-    """Return the position after a text at the beginning of a file."""
+    """Return the position at which a text that begins a file ends."""
     return SourcePosition(text.count("\n") + 1, len(text) - text.rfind("\n"))
 
 
 def read_yaml(text: str, file: str) -> YamlNode:
-    """Parse a document that is a mapping.
+    """Parse a YAML document, which must be a mapping.
 
     Raises:
-        Invalid: it is not valid YAML or uses a refused feature; with file, line and column.
-        TooLarge: it is too long, too deep, or has too many values.
+        Invalid: the text is not valid YAML or uses a refused feature; with file, line and column.
+        TooLarge: the text is too long, too deep, or has too many values.
     """
     raw = text.encode(errors="replace")
     if len(raw) > PIPELINE_BYTES_MAX:
@@ -143,7 +145,7 @@ def read_yaml(text: str, file: str) -> YamlNode:
             file,
             place,
             f"invalid YAML: {problem}",
-            "fix the line; quote_value texts that contain : or #",
+            "fix the line; quote texts that contain : or #",
         )
     if node is None or not isinstance(node.value, dict):
         place = node.place if node else SourcePosition(1, 1)
@@ -157,7 +159,9 @@ def _has_tab(text: str, place: SourcePosition) -> bool:
 
 
 class _Builder:
-    """A builder of nodes from parser events; it checks depth and number as they arrive."""
+    """Builds nodes from parser events, and checks the depth and number of nodes as the events
+    arrive.
+    """
 
     def __init__(self, file: str, text: str) -> None:
         self._file = file
@@ -198,7 +202,7 @@ class _Builder:
                     self._file,
                     place,
                     "NUL character",
-                    "remove it: it cannot be passed to a command",
+                    "remove the NUL, which cannot be passed to a command",
                 )
             case ScalarEvent():
                 return YamlNode(_scalar(event), place, braces=self._braces(event, place))
@@ -208,14 +212,14 @@ class _Builder:
                 return self._mapping(events, place, depth)
 
     def _braces(self, event: Any, place: SourcePosition) -> tuple[SourcePosition, ...]:
-        """Return the positions of each `{{` in a scalar, whatever its quoting."""
+        """Return the positions of each `{{` in a scalar, however the scalar is quoted."""
         if "{{" not in event.value:
             return ()
         source = self._text[event.start_mark.index : event.end_mark.index]
         found: list[SourcePosition] = []
         for match in re.finditer(r"\{\{(\{\{)?", source):
             if match[1]:
-                continue  # Literal braces.
+                continue  # These are literal braces.
             line, column = place_behind(source[: match.start()])
             found.append(
                 SourcePosition(
@@ -266,13 +270,16 @@ def _place(event: Any) -> SourcePosition:
 
 
 def _scalar(event: Any) -> Any:
-    """Return the value of a scalar: quoted ones are texts, plain ones as in JSON."""
+    """Return the value of a scalar. A quoted scalar is a text, and a plain scalar is read as in
+    JSON.
+    """
     text: str = event.value
     if event.style:
         return text
     if text in _WORDS:
         return _WORDS[text]
-    # A number with many digits stays a text: int() would be slow, and it is not meant as a number.
+    # A number with many digits stays a text, because int() would be slow, and it is not meant as a
+    # number.
     if len(text) <= 20 and _INTEGER.fullmatch(text):
         return int(text)
     if len(text) <= 30 and _FLOAT.fullmatch(text) and isfinite(float(text)):

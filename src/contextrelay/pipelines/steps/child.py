@@ -1,7 +1,8 @@
-"""Child processes of steps, and the processes they leave behind.
+"""Child processes of steps, and the leftover processes that they start.
 
 Leftover processes are found by the step's key in their environment, even if they left the process
-group as daemons do. This requires an operating system that shows environments, such as Linux.
+group as daemons do. This requires an operating system that shows the environment of processes, such
+as Linux.
 """
 
 from __future__ import annotations
@@ -35,12 +36,14 @@ def end_leftovers(run: str) -> int:
 
 
 def end_step(step_key: str) -> int:
-    """End the leftover processes of a step or of an item, and return their number."""
+    """End the leftover processes of a step, or of one item of a step, and return their number."""
     return _end(f"\0{KEY_VARIABLE}={step_key}\0".encode())
 
 
 def _end(mark: bytes) -> int:
-    """Terminate, then kill, the processes whose environment contains a mark."""
+    """Terminate the processes whose environment contains a mark, kill those that remain, and return
+    their number.
+    """
     found = marked = _marked(mark)
     for number in (signal.SIGTERM, signal.SIGKILL):
         until_s = time.monotonic() + STEP_GRACE_S
@@ -72,13 +75,13 @@ class Cancelled(RelayError):
 
 
 class Ended(NamedTuple):
-    """The exit status of a command, and the end of its stderr."""
+    """The exit status of a command, and the last part of its stderr."""
 
     exit_status: int
     errors: str
 
     def reason(self, command: str) -> str:
-        """Describe the failure with the last output of the command."""
+        """Return why a command failed, with the last output of the command."""
         name = os.path.basename(command)
         if self.exit_status > KILLED:
             number = self.exit_status - KILLED
@@ -100,11 +103,11 @@ def run_child(
     take: Callable[[bytes], None],
     stdin: int | None = None,
 ) -> Ended:
-    """Run a command; `take` receives its output.
+    """Run a command until it ends. `take` is called with the output of the command.
 
     Raises:
-        NotFound, Refused: it cannot be started.
-        Failed: it exceeded its time limit.
+        NotFound, Refused: the command cannot be started.
+        Failed: the command exceeded its time limit.
         Cancelled: the run was cancelled.
     """
     try:
@@ -134,14 +137,14 @@ def run_child(
 
 
 class StepDeadline:
-    """The time limit of an operation, which a cancellation of the run also ends."""
+    """The time limit of an operation. A cancellation of the run also ends the operation."""
 
     def __init__(self, timeout_s: float | None, stop: Event, what: str) -> None:
         self._ends_s = None if timeout_s is None else time.monotonic() + timeout_s
         self._timeout_s, self._stop, self._what = timeout_s, stop, what
 
     def check(self) -> None:
-        """Raise if the time limit was exceeded or the run was cancelled."""
+        """Raise an error if the time limit was exceeded or the run was cancelled."""
         if self._stop.is_set():
             raise Cancelled("the run was cancelled", "resume with: relay pipeline resume RUN")
         if self._ends_s is not None and time.monotonic() >= self._ends_s:
@@ -151,7 +154,7 @@ class StepDeadline:
             )
 
     def left_s(self) -> float:
-        """Return the time until the next check."""
+        """Return the seconds until the next call of `check`."""
         if self._ends_s is None:
             return _LOOK_S
         return max(0.0, min(_LOOK_S, self._ends_s - time.monotonic()))
@@ -181,7 +184,7 @@ def _read(
                 else:
                     errors += piece
                     del errors[: -2 * STEP_ERROR_BYTES_KEPT]
-            # Leftover processes may keep the pipes open; the output of the command itself is
+            # Leftover processes may keep the pipes open, but the output of the command itself is
             # complete.
             if is_over and not ready:
                 return
@@ -195,9 +198,9 @@ def _read(
 
 
 def end_group(pid: int, poll: Callable[[], int | None] = lambda: None) -> None:
-    """Terminate, then kill, a process and its group.
+    """Terminate a process and its process group, and kill what remains.
 
-    `poll` reaps a child of ours, which otherwise stays in its group as a zombie.
+    `poll` waits for a child of this process, which would otherwise stay in its group as a zombie.
     """
     for number, wait_s in ((signal.SIGTERM, STEP_GRACE_S), (signal.SIGKILL, STEP_KILLED_S)):
         try:

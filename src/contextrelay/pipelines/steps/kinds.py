@@ -1,7 +1,7 @@
-"""The kinds of steps: how each runs, and what it needs that this machine lacks.
+"""The kinds of steps: how each kind runs, and what it needs that this machine does not have.
 
-A missing program, module or capability does not make a file invalid: another machine may have it,
-or an earlier step may install it.
+A missing program, module or capability does not make a file invalid, because another machine may
+have it, or an earlier step may install it.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ from contextrelay.verbs import Invoke
 PIPELINE_MODULE_BYTES_MAX = MIB
 
 
-# A module is foreign code: it is searched for a name, but neither run nor parsed. A module that
-# defines names dynamically may have any name.
+# A module is foreign code. It is searched for a name, but neither run nor parsed. A module that
+# defines names dynamically is assumed to have every name.
 _MADE = re.compile(r"\bimport[ \t]*\(?[ \t]*\*|\b(?:__getattr__|globals|vars|exec|setattr)\b")
 _DEFINED = re.compile(r"^(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)", re.MULTILINE)
 
@@ -63,9 +63,11 @@ _DEFINED = re.compile(r"^(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)", re.MULTILINE
 def missing_here(
     relay: Relay | None, pipelines: Iterable[PipelineGraph], folder: Path
 ) -> list[str]:
-    """Return what steps need and this machine lacks, with positions; nothing is run or imported.
+    """Return what steps need and this machine does not have, with positions. Nothing is run or
+    imported.
 
-    `relay`: where capabilities are invoked, if known. `folder`: the folder of relative paths.
+    `relay`: where capabilities are invoked, or None if unknown. `folder`: where relative paths
+    start.
     """
     found: list[str] = []
     for pipeline in pipelines:
@@ -167,7 +169,7 @@ def _prompt(place: Workplace, task: Task, values: Values, complaint: str) -> Ste
 
 
 def _words(task: Task, values: Values, complaint: str) -> str:
-    """Return the prompt for a model or an agent, with the required form of the answer."""
+    """Return the prompt for a model or an agent, including the required format of the answer."""
     assert task.step.text is not None
     words = values.prompt(task.step.text)
     if task.step.out.schema is not None:
@@ -179,7 +181,7 @@ def _words(task: Task, values: Values, complaint: str) -> str:
 
 
 def _shown_refs(task: Task, values: Values) -> tuple[tuple[str, ...], str]:
-    """Return the refs to show as previews, and a line with those over the limit."""
+    """Return the refs to show as previews, and a line that lists the refs over the limit."""
     refs = values.refs(task.step.refs)
     left = refs[BUNDLE_PREVIEWS_MAX:]
     more = f"\n\n{len(left)} more refs, not shown: {' '.join(left)}" if left else ""
@@ -187,7 +189,9 @@ def _shown_refs(task: Task, values: Values) -> tuple[tuple[str, ...], str]:
 
 
 def _within(act: Callable[[], Result], deadline: StepDeadline) -> Result:
-    """Run a function that cannot be interrupted; after the time limit, its result is dropped."""
+    """Run a function that cannot be interrupted, and return its result. After the time limit, the
+    result is ignored.
+    """
     done, outcome = Event(), list[Result | BaseException]()
 
     def work() -> None:
@@ -255,7 +259,9 @@ def _command(
     stdin: int | None,
     complaint: str,
 ) -> tuple[StepOutput, str]:
-    """Run a command to its end; return its output, and the beginning of the output as text."""
+    """Run a command until it ends, and return its output and the beginning of the output as
+    text.
+    """
     output = StoredOutput(place.relay.transport, f"{task.step.name} result", task.step_key)
     head = bytearray()
 

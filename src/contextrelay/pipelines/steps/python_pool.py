@@ -1,7 +1,8 @@
-"""Processes for `python` steps: started at first use, reused, and ended with the run.
+"""Child processes for `python` steps, which are started at first use, reused, and ended with the
+run.
 
-A function runs in a separate process so that it can be killed at its time limit, and so that
-functions run in parallel; a process takes the next function when it has finished one.
+A function runs in a child process, so that it can be killed at its time limit and functions can run
+in parallel. When a process has finished a function, it can run the next one.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _MODULE = "contextrelay.pipelines.steps.python_worker"
 
 
 class Returned(Struct, frozen=True):
-    """The return value of a function."""
+    """The result of calling a function in a child process."""
 
     body: bytes
     has_result: bool = True
@@ -38,7 +39,7 @@ class Returned(Struct, frozen=True):
 
 
 class PythonPool:
-    """The processes of one run, or of one worker machine."""
+    """The child processes for functions of one run, or of one worker machine."""
 
     def __init__(self) -> None:
         self._idle: list[_Worker] = []
@@ -53,10 +54,10 @@ class PythonPool:
         stop: Event,
         timeout_s: float | None,
     ) -> Returned:
-        """Call a function in a process.
+        """Call a function in a child process, and return what it returned.
 
         Raises:
-            Failed: it raised, its process ended, or it exceeded its time limit.
+            Failed: the function raised an error, its process ended, or it exceeded its time limit.
             Cancelled: the run was cancelled.
         """
         deadline = StepDeadline(timeout_s, stop, function)
@@ -92,25 +93,26 @@ class PythonPool:
 
 
 class _Worker:
-    """A process, and the reply that is awaited from it."""
+    """A child process, and the reply that is expected from it."""
 
     def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
         self.folder = folder
         self.is_usable = True
         self.has_children = True
-        """True if the last function may have started processes."""
+        """True if the last function may have started processes of its own."""
         self._errors = TemporaryFile()  # noqa: SIM115 (until end)
-        # Its own key belongs to no step, so that it is not ended with a function's leftover
-        # processes.
+        # The key of this process belongs to no step, so that the process is not ended with the
+        # leftover processes of a function.
         key = env[KEY_VARIABLE].partition("/")[0] + "/"
-        # The folder is added to its path after its own imports (-P): files in the folder may have
-        # the name of any module.
+        # The folder is added to the import path of the process after its own imports (-P), because
+        # files in the folder may have the name of any module.
         self._running = subprocess.Popen(
             [sys.executable, "-P", "-m", _MODULE, str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            # The environment of a step is for its own functions, and is sent with each call.
+            # The environment of a step applies only to its own functions, so it is sent with each
+            # call.
             env={**os.environ, KEY_VARIABLE: key},
             cwd=folder,
             start_new_session=True,
@@ -161,7 +163,9 @@ class _Worker:
 
 
 def module_sha256(function: str, folder: Path) -> str | None:
-    """Return the hash of a function's file, or None if there is none. Nothing is imported."""
+    """Return the hash of the file of a function, or None if there is no file. Nothing is
+    imported.
+    """
     file = module_file(function.partition(":")[0], folder)
     try:
         return None if file is None else hashlib.sha256(file.read_bytes()).hexdigest()
@@ -170,7 +174,7 @@ def module_sha256(function: str, folder: Path) -> str | None:
 
 
 def module_file(module: str, folder: Path) -> Path | None:
-    """Return the file of a module, or None if there is none. Nothing is imported."""
+    """Return the path of the file of a module, or None if there is no file. Nothing is imported."""
     path: Sequence[str] | None = [str(folder), *sys.path]
     spec: ModuleSpec | None = None
     name = ""

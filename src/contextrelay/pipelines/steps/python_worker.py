@@ -1,8 +1,8 @@
-"""The process that runs the functions of `python` steps, one after the other, until stdin is
+"""The child process that runs the functions of `python` steps, one after the other, until stdin is
 closed.
 
-Rule: output of functions goes to stderr; stdout carries replies only. Imports are kept to a
-minimum.
+Rule: the output of functions goes to stderr, because stdout carries only replies. Imports are kept
+to a minimum.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def main() -> None:
 
 
 def _set_environment(wanted: dict[str, str]) -> None:
-    """Set the environment; unchanged variables are skipped, because setting them is slow."""
+    """Set the environment variables of this process. Unchanged variables are skipped, because
+    setting one is slow.
+    """
     now = dict(os.environ)
     for name in now.keys() - wanted.keys():
         del os.environ[name]
@@ -58,7 +60,7 @@ def _call(function: str, args: dict[str, Any]) -> Any:
 
 
 def _place(error: BaseException, folder: str) -> str:
-    """Return the position of an error in the pipeline's folder as "FILE:LINE: ", or ""."""
+    """Return the position of an error in a file of the folder as "FILE:LINE: ", or ""."""
     place, trace = "", error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
@@ -69,7 +71,7 @@ def _place(error: BaseException, folder: str) -> str:
 
 
 def _result(value: Any) -> tuple[dict[str, Any], bytes]:
-    """Return how a return value is stored, and its bytes."""
+    """Return how to store the return value of a function, and its bytes."""
     if value is None:
         return {"has_result": False}, b""
     if isinstance(value, bytes | bytearray):
@@ -77,7 +79,7 @@ def _result(value: Any) -> tuple[dict[str, Any], bytes]:
     if isinstance(value, str):
         return {"has_result": True}, value.encode()
     plain = to_builtins(value)
-    dumps(plain, allow_nan=False)  # NaN has no JSON form and would become null.
+    dumps(plain, allow_nan=False)  # JSON cannot represent NaN, which would become null.
     return {"has_result": True, "media_type": "application/json"}, encode(plain)
 
 
@@ -91,7 +93,7 @@ def read_message(stream: IO[bytes]) -> bytes | None:
 
 
 def write_message(stream: IO[bytes], *bodies: bytes) -> None:
-    """Write length-prefixed messages in one call."""
+    """Write length-prefixed messages to a stream in one call."""
     for body in bodies:
         stream.write(len(body).to_bytes(_SIZE_BYTES) + body)
     stream.flush()

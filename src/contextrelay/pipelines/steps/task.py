@@ -1,7 +1,7 @@
-"""Tasks: one step, or one item of a fan-out, run by any runner; only refs are sent.
+"""Tasks: one step, or one item of a fan-out, which any runner can run. Only refs are sent.
 
-Rule: a task ends with `FinishStep`, which stores its result and its event together. Until that is
-committed, the task may be run again with the same key; afterwards never.
+Rule: a task ends with the verb `FinishStep`, which stores the result and the event together. Until
+that is committed, the task may be run again with the same key; after that, never.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from contextrelay.runs.output import StoredOutput
 from contextrelay.runs.prices import since_ms
 from contextrelay.verbs import FindResult, FinishStep, KeepResult
 
-# The delay between two attempts, doubled each time; the time from terminating a process until it is
-# killed, and from there until nothing waits for it.
+# Three times in seconds: the delay between two attempts, which is doubled each time; the time from
+# terminating a process until it is killed; and the time from killing it until nothing waits for it.
 STEP_BACKOFF_S = 0.5
 STEP_BACKOFF_S_MAX = 30.0
 
@@ -52,25 +52,25 @@ _CACHE_KEY_CHARS = 32
 
 
 class Task(Struct, frozen=True, kw_only=True):
-    """A unit of work: a step with everything that it needs."""
+    """A unit of work: a step with all data that is needed to run it."""
 
     thread: str
     key: str
-    """The key of the step in its run: `plan`, `review[3]`, `sub/plan`."""
+    """The key of the step in its run, for example `plan`, `review[3]` or `sub/plan`."""
     step: Step
     scope: Scope
     folder: str
-    """The folder of commands and modules: that of the pipeline's file."""
+    """The folder in which commands run and modules are found: that of the pipeline's file."""
     address: str | None = None
     model: str | None = None
 
     @property
     def step_key(self) -> str:
-        """Return the key of the step, the same for every attempt in this run."""
+        """Return the key of the step, which includes the run and is the same for every attempt."""
         return f"{self.thread}/{self.key}"
 
     def env(self) -> dict[str, str]:
-        """Return the variables that are added to the environment of the step's command."""
+        """Return the environment variables that are added for the command of the step."""
         own = {
             KEY_VARIABLE: self.step_key,
             "RELAY_RUN": self.thread,
@@ -101,26 +101,29 @@ class StepOutput(Struct, frozen=True, kw_only=True):
 
 
 class Workplace(Struct, frozen=True):
-    """The place where a task runs: its relay, its processes, and the cancellation of the run."""
+    """The environment of a task: its relay, its child processes, and the cancellation of the
+    run.
+    """
 
     relay: Relay
     pool: PythonPool
     stop: Event
     is_elsewhere: bool = False
-    """True if it may be a machine without the pipeline's file."""
+    """True if this may be a machine that does not have the pipeline's file."""
 
 
 Try = Callable[[Workplace, Task, Values, str], StepOutput]
 
 
 def perform(place: Workplace, task: Task, tries: Mapping[str, Try]) -> StepView:
-    """Run a task to its end, and record the end; `tries` has a function for each kind of step.
+    """Run a task to its end, record the end, and return the view of the step. `tries` has a
+    function for each kind of step.
 
-    The status is done, failed, or `cancelled`; a cancelled task is not recorded and may be run
+    The status is done, failed, or `cancelled`. A cancelled task is not recorded, so it may be run
     again.
 
     Raises:
-        Conflict: the step was already ended by another worker.
+        Conflict: another worker already ended the step.
         RelayError: the store is not available.
     """
     so_far, step, values = Attempts(), task.step, Values(place.relay, task.scope)
@@ -130,7 +133,8 @@ def perform(place: Workplace, task: Task, tries: Mapping[str, Try]) -> StepView:
         cache_key = _cache_key(task, values, used) if _is_cached(step) else ""
         found = place.relay.transport.ask(FindResult(cache_key)) if cache_key else []
         if found:
-            with suppress(NotFound, Gone):  # It was deleted in the meantime: create it again.
+            # The artifact was deleted in the meantime, so create it again.
+            with suppress(NotFound, Gone):
                 return _finish(place, task, StepOutput(ref=found[0].ref), so_far, refs_in)
         made = _made(place, task, values, tries[step.kind], so_far)
         ended = _finish(place, task, made, so_far, refs_in)
@@ -142,7 +146,7 @@ def perform(place: Workplace, task: Task, tries: Mapping[str, Try]) -> StepView:
             return StepView(step=task.key, kind=step.kind, status=status, reason=error.message)
         return _fail(place, task, error, so_far)
     if cache_key and ended.ref is not None:
-        # The step is done, even if the next run cannot find its cached result.
+        # The step is done, even if the next run cannot find its result in the cache.
         with suppress(RelayError):
             keep = KeepResult(cache_key, ended.ref, step.cache_s or TTL_S_MAX)
             place.relay.transport.ask(keep)
@@ -158,12 +162,14 @@ class Attempts:
         self._spent = RunSpent()
 
     def take(self, made: StepOutput) -> None:
-        """Add the cost of an attempt, even if its result is not used."""
+        """Add the cost of an attempt. The cost counts even if the result of the attempt is not
+        used.
+        """
         took = {name: made.detail[name] for name in _COSTS if name in made.detail}
         self._spent.add(StepView(step="", kind="", status="", **took))
 
     def detail(self) -> dict[str, Any]:
-        """Return the costs as event fields."""
+        """Return the costs as fields of an event."""
         return {
             "attempts": self.attempts,
             "duration_ms": since_ms(self._started_s),
@@ -175,7 +181,9 @@ _COSTS = ("tokens_in", "tokens_out", "price")
 
 
 def _made(place: Workplace, task: Task, values: Values, once: Try, so_far: Attempts) -> StepOutput:
-    """Retry until there is a valid result, up to the limit of the step."""
+    """Run attempts until one has a valid result, up to the retry limit of the step, and return its
+    output.
+    """
     step = task.step
     complaint, is_warned, left = "", False, step.retries
     while True:
@@ -200,7 +208,9 @@ def _made(place: Workplace, task: Task, values: Values, once: Try, so_far: Attem
 
 
 def _is_cached(step: Step) -> bool:
-    """Return True if results are cached here; capabilities have their own cache."""
+    """Return True if this module caches the results of a step. Capabilities have a cache of their
+    own.
+    """
     if step.kind == "cap":
         return False
     return step.kind == "prompt" if step.cache_s is None else step.cache_s > 0
@@ -221,10 +231,10 @@ class _Misfit(RelayError):
 
 
 def _fitting(step: Step, made: StepOutput) -> StepOutput:
-    """Return the output after checking it against the schema of the step.
+    """Return the output of an attempt, after checking it against the JSON Schema of the step.
 
     Raises:
-        _Misfit: it does not match.
+        _Misfit: the output does not match the schema.
     """
     if step.out.schema is None:
         return made
@@ -248,7 +258,7 @@ def _fitting(step: Step, made: StepOutput) -> StepOutput:
 
 
 def _bare(body: bytes) -> bytes:
-    """Remove the Markdown fence that models put around JSON."""
+    """Return a body without the Markdown fence that models put around JSON."""
     text = body.strip()
     if text.startswith(b"```") and text.endswith(b"```") and b"\n" in text:
         return text.partition(b"\n")[2][:-3]
@@ -258,7 +268,7 @@ def _bare(body: bytes) -> bytes:
 def _finish(
     place: Workplace, task: Task, made: StepOutput, so_far: Attempts, refs_in: list[str]
 ) -> StepView:
-    """Store the output of a step together with its final event."""
+    """Store the output of a step together with its final event, and return the view of the step."""
     sources = list(dict.fromkeys((*refs_in, *made.sources)))
     detail = {
         "kind": task.step.kind,
@@ -300,7 +310,7 @@ _SHOWN = ("by", "reason", "hint", "is_cached", *_COSTS, "duration_ms")
 
 
 def _fail(place: Workplace, task: Task, error: RelayError, so_far: Attempts) -> StepView:
-    """Record that a step failed, and why."""
+    """Record that a step failed, and why, and return the view of the step."""
     detail = {
         "kind": task.step.kind,
         "key": task.step_key,
@@ -315,10 +325,11 @@ def _fail(place: Workplace, task: Task, error: RelayError, so_far: Attempts) -> 
 
 
 def folder_of(place: Workplace, task: Task) -> Path:
-    """Return the folder of the pipeline's file; on another machine without it, the current folder.
+    """Return the folder of the pipeline's file, or the current folder on another machine that does
+    not have it.
 
     Raises:
-        NotFound: it no longer exists. A command is never run in another folder instead.
+        NotFound: the folder no longer exists. A command is never run in another folder instead.
     """
     folder = Path(task.folder)
     if folder.is_dir():

@@ -1,7 +1,7 @@
-"""The values of a step: looked up in the results of the run, and inserted where they are used.
+"""The values of a step: looked up in the results of the run, and inserted where the step uses them.
 
-Rule: a value is always data. It is fenced in a prompt, a variable in a shell line, and part of one
-word in a list of words; its content is never parsed again.
+Rule: a value is always data. In a prompt it is fenced, in a shell line it is an environment
+variable, and in a list of words it is part of one word. Its content is never parsed again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ class StepSummary(Struct, frozen=True):
 
 
 class Scope(Struct, frozen=True):
-    """The scope of the values of a step. Content stays behind refs and is read when it is used."""
+    """The values that a step can look up. Content is only referred to, and is read when it is
+    used.
+    """
 
     inputs: dict[str, Any]
     steps: dict[str, StepSummary]
@@ -49,7 +51,7 @@ class Scope(Struct, frozen=True):
 
 
 class Values:
-    """A lookup of values; the content of each ref is read from the relay once."""
+    """Looks up the values of a step. The content of each ref is read from the relay only once."""
 
     def __init__(self, relay: Relay, scope: Scope) -> None:
         self._relay = relay
@@ -60,7 +62,7 @@ class Values:
         """Return a value.
 
         Raises:
-            Invalid: it does not exist, or is not JSON although JSON is required.
+            Invalid: the value does not exist, or is not JSON although JSON is required.
         """
         known: dict[str, Any] = {"inputs": self._scope.inputs, "run": self._scope.run}
         if value.root == "item":
@@ -71,7 +73,7 @@ class Values:
         return look_up(value, known)
 
     def _known(self, values: Iterable[Value]) -> dict[str, Any]:
-        """Return the document in which a condition is evaluated."""
+        """Return the document in which a condition looks up the given values."""
         steps: dict[str, dict[str, Any]] = {}
         for value in values:
             if value.root == "steps":
@@ -81,12 +83,12 @@ class Values:
         return {**known, "item": self._scope.item}
 
     def hold(self, when: Expression | None) -> bool:
-        """Return True if a condition is true or None."""
+        """Return True if a condition is true, or if there is no condition."""
         return when is None or holds(when, self._known(values_of(when)))
 
     def field(self, name: str, field: str) -> dict[str, Any]:
-        """Return one field of a step's summary as a mapping; empty if the step has no such
-        field.
+        """Return one field of a step's summary as a dict with that field, or an empty dict if the
+        step has no such field.
         """
         step = self._scope.steps.get(name)
         if step is None:
@@ -98,19 +100,19 @@ class Values:
         if field == "refs":
             return {field: self.json(step.ref) if step.is_fan_out else [step.ref]}
         if field == "preview":
-            # As in $(...), the final line break is not part of the text.
+            # As in the shell's $(...), the last line break is not part of the text.
             return {field: self._relay.peek(step.ref).preview.text.removesuffix("\n")}
         return {field: step.ref if field == "ref" else self.json(step.ref)}
 
     def json(self, ref: str) -> Any:
-        """Return the JSON document behind a ref."""
+        """Return the content of a ref, parsed as JSON."""
         if ref not in self._read:
             try:
                 self._read[ref] = decode(self._body(ref))
             except (DecodeError, UnicodeError, RecursionError) as error:
                 raise Invalid(
                     f"{ref} is not valid JSON: {error}",
-                    "make the step before return JSON: out.schema",
+                    "let the earlier step return JSON: add out: with a schema: to it",
                 ) from error
         return self._read[ref]
 
@@ -125,14 +127,16 @@ class Values:
         return self._relay.pull(ref)
 
     def sha256(self, ref: str) -> str | None:
-        """Return the hash of the content of a ref, or None if the text is not an existing ref."""
+        """Return the hash of the content of a ref, or None if the text is not the ref of an
+        artifact.
+        """
         try:
             return self._relay.peek(ref).sha256
         except (NotFound, Gone):
             return None
 
     def refs_in(self, used: Iterable[Value]) -> list[str]:
-        """Return the refs in these values."""
+        """Return the refs that occur in the given values."""
         found: dict[str, None] = {}
         for value in used:
             if value.root == "steps":
@@ -147,10 +151,11 @@ class Values:
         return list(found)
 
     def items(self, foreach: Template | tuple[Any, ...]) -> list[Any]:
-        """Return the items of a fan-out: a list, or the JSON array or lines of a text or ref.
+        """Return the items of a fan-out: those of a list, or the JSON array or the lines of a text
+        or of a ref's content.
 
         Raises:
-            TooLarge: there are too many.
+            TooLarge: there are too many items.
         """
         found: Any = list(foreach) if isinstance(foreach, tuple) else self.get(_lone(foreach))
         if isinstance(found, str):
@@ -171,14 +176,16 @@ class Values:
     # Rendering
 
     def text(self, template: Template, shown: Callable[[Any], str] | None = None) -> str:
-        """Render a template; `shown` formats each value."""
+        """Return a template with its values inserted. `shown` formats each value."""
         write = shown or as_text
         return "".join(
             part if isinstance(part, str) else write(self.get(part)) for part in template.parts
         )
 
     def prompt(self, template: Template) -> str:
-        """Render a template for a model: foreign text is fenced; refs and numbers are not."""
+        """Return a template with its values inserted for a model. Foreign text is fenced; refs and
+        numbers are not.
+        """
         parts: list[str] = []
         for part in template.parts:
             if isinstance(part, str):
@@ -193,7 +200,9 @@ class Values:
         return "".join(parts)
 
     def document(self, args: Any) -> Any:
-        """Render arguments; a text that is a single value keeps the type of the value."""
+        """Return the arguments with their values inserted. A text that is a single value keeps the
+        type of the value.
+        """
         if isinstance(args, Template):
             return self.get(_lone(args)) if args.lone_value else self.text(args)
         if is_object(args):
@@ -201,20 +210,20 @@ class Values:
         return [self.document(each) for each in args] if is_list(args) else args
 
     def refs(self, templates: Iterable[Template]) -> list[str]:
-        """Return the refs that a step shows; a value may be a list of refs."""
+        """Return the refs that a step shows to a model. A value may be a list of refs."""
         found: list[str] = []
         for template in templates:
             value = self.document(template)
             for each in value if is_list(value) else [value]:
                 if each is None:
-                    continue  # A failed item of a fan-out.
+                    continue  # This item of a fan-out failed, so it has no ref.
                 if not _is_ref(each):
                     raise Invalid(f"{str(each)[:80]!r} is not a ref", "pass {{steps.NAME.ref}}")
                 found.append(each)
         return list(dict.fromkeys(found))
 
     def word(self, template: Template) -> str:
-        """Render a word of a command, or a variable.
+        """Return a word of a command, or an environment variable, with its values inserted.
 
         Raises:
             Invalid: a value contains a NUL, which cannot be passed to a command.
@@ -240,7 +249,9 @@ def _is_ref(value: Any) -> bool:
 
 
 def as_text(value: Any) -> str:
-    """Format a value as text: JSON if it is not a text, and one ref per line."""
+    """Return a value as text: a text as it is, a list of refs with one ref per line, anything else
+    as JSON.
+    """
     if isinstance(value, str):
         return value
     if is_list(value) and value and all(isinstance(each, str) for each in value):
@@ -266,7 +277,7 @@ _NOT_CONTENT = (
 
 
 def fingerprint(step: Step, values: Values, used: Iterable[Value]) -> dict[str, Any]:
-    """Return the inputs of a result: the definition of the step, and the hashes of its values."""
+    """Return what a result depends on: the definition of the step, and the hashes of its values."""
 
     def by_content(value: Any) -> Any:
         if _is_ref(value):

@@ -187,7 +187,7 @@ def _line(chunks: Iterator[bytes]) -> tuple[bytes, bytes]:
             return line, rest
         if len(start) > JSON_BODY_BYTES_MAX:
             break
-    raise Invalid("the body must begin with a line of JSON", f"see {FRAMED} in the documentation")
+    raise Invalid("missing line of JSON before the body", f"see {FRAMED} in the documentation")
 
 
 def _after(rest: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
