@@ -1,1 +1,1 @@
-"""Runs: a model answers on a thread, with tools to read refs and to change the state."""
+"""Runs: a model works on a thread, with tools that read refs and change the state."""

@@ -1,8 +1,8 @@
-"""Prompt bundles: the content about a thread that is sent to a model.
+"""Prompt bundles: the content of a thread that is sent to a model.
 
 Rule: a bundle does not grow with the thread, and the same state gives the same bytes. Every part is
-cut by a limit in limits.py. The most stable parts come first (system, previews, turns), so that a
-provider's prompt cache covers the longest prefix; the header and the user's prompt come last.
+cut to a limit in limits.py. The most stable parts come first (system, previews, turns), so that a
+provider's prompt cache covers the longest prefix. The header and the user's prompt come last.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ on it, and name the refs that you used. Keep what the next agent has to know wit
 
 FORMAT = "com.relay.bundle.v1"
 REQUEST = "\n\n## Request\n\n"
-"""Separates the header from the user's prompt; the header is one line of JSON and cannot contain
-it.
+"""The separator between the header and the user's prompt. The header is one line of JSON, so it
+cannot contain the separator.
 """
 _CUT = "…"
 
 
 class Turn(Struct, frozen=True):
-    """An earlier message in the thread, by the user or by a model."""
+    """An earlier message of the thread, by the user or by a model."""
 
     role: Literal["user", "assistant"]
     text: str
@@ -69,11 +69,11 @@ class BundlePart(NamedTuple):
     name: str
     text: str
     is_stable: bool
-    """True if it stays the same from run to run, so that a prompt cache may hold it."""
+    """True if the part stays the same from run to run, so that a prompt cache may contain it."""
 
 
 class Bundle(Struct, frozen=True, kw_only=True):
-    """The parts sent to a model, and the refs that they show."""
+    """The parts that are sent to a model, and the refs that these parts show."""
 
     system: str
     previews: tuple[str, ...] = ()
@@ -99,7 +99,9 @@ class Bundle(Struct, frozen=True, kw_only=True):
         return f"## Thread\n\n{self.header}{REQUEST}{self.user}"
 
     def messages(self) -> list[Turn]:
-        """Return the messages after the system text; roles alternate, as some providers require."""
+        """Return the messages that follow the system text. Roles alternate, because some providers
+        require this.
+        """
         turns = [Turn("user", self.context)] if self.context else []
         turns += [*self.turns, Turn("user", self.question)]
         joined: list[Turn] = []
@@ -122,7 +124,7 @@ class Bundle(Struct, frozen=True, kw_only=True):
         return [part for part in every if part.text]
 
     def json(self) -> bytes:
-        """Encode the bundle as JSON; equal bundles give equal bytes."""
+        """Return the bundle encoded as JSON. Equal bundles give equal bytes."""
         messages = [to_builtins(turn) for turn in self.messages()]
         document = {"$schema": FORMAT, **to_builtins(self), "messages": messages}
         return format(encode(document), indent=2) + b"\n"
@@ -138,9 +140,9 @@ def build_bundle(
     turns: Sequence[Turn] = (),
     is_brief: bool = False,
 ) -> Bundle:
-    """Build a bundle; `artifacts` are newest first, and only the first few are shown.
+    """Return a bundle. `artifacts` are newest first, and only the first few are shown.
 
-    `is_brief`: show only the name and the size of each.
+    If `is_brief` is true, only the name and the size of each artifact are shown.
 
     Raises:
         Invalid: the prompt or the system text is empty or too long.
@@ -170,7 +172,7 @@ def _check(text: str, what: str, bytes_max: int) -> None:
 
 
 def _cut(turn: Turn) -> str:
-    """Cut a turn to its limit; text of a model may be hostile and is defused."""
+    """Return a turn cut to its limit. The text of a model may be hostile, so it is also defused."""
     text = turn.text if turn.role == "user" else defuse(turn.text).text
     raw = text.encode(errors="replace")
     if len(raw) <= BUNDLE_TURN_BYTES_MAX:
@@ -179,12 +181,12 @@ def _cut(turn: Turn) -> str:
 
 
 class GatheredBundle(Struct, frozen=True):
-    """A bundle, and the version of the state that it shows."""
+    """A bundle, and the version of the state that the bundle shows."""
 
     bundle: Bundle
     version: int
     sources: tuple[str, ...]
-    """The artifacts of which it shows a part."""
+    """The artifacts of which the bundle shows a part."""
 
 
 def gather(
@@ -195,9 +197,9 @@ def gather(
     budget_tokens: int | None = None,
     is_alone: bool = False,
 ) -> Flow[GatheredBundle]:
-    """Gather the bundle of a thread, with these refs before its own newest artifacts.
+    """Return the bundle of a thread. `refs` are shown before the newest artifacts of the thread.
 
-    `is_alone`: show only these refs and nothing of the thread.
+    If `is_alone` is true, only `refs` are shown, and nothing of the thread.
 
     Raises:
         NotFound, Gone: the thread or a ref does not exist.
@@ -234,7 +236,7 @@ def _peeked(refs: tuple[str, ...]) -> Flow[list[Shown]]:
 
 
 def _shown(refs: list[str]) -> Flow[list[Shown]]:
-    """Return the artifacts to show; a missing one is shown as its ref with its status."""
+    """Return the artifacts to show. For a missing artifact, its ref and its status are shown."""
     shown: list[Shown] = []
     for ref in refs:
         try:
@@ -247,8 +249,8 @@ def _shown(refs: list[str]) -> Flow[list[Shown]]:
 def _turns(header: dict[str, Any]) -> Flow[tuple[list[Turn], list[str]]]:
     """Return the last questions and answers, oldest first, and the refs of the answers.
 
-    The last actions name answers, and an answer contains its question: no log needs to be searched,
-    and a fork knows the conversation before it.
+    The last actions in the state name the answers, and an answer contains its question. So no log
+    needs to be searched, and a fork knows the conversation from before the fork.
     """
     turns: list[Turn] = []
     answers: list[str] = []
@@ -267,17 +269,17 @@ def _turns(header: dict[str, Any]) -> Flow[tuple[list[Turn], list[str]]]:
 
 
 class PartSize(Struct, frozen=True):
-    """The size of a part in tokens."""
+    """The size of a part of a bundle, in tokens."""
 
     name: str
     tokens: int
     is_stable: bool
-    """True if a prompt cache may hold it."""
+    """True if a prompt cache may contain the part."""
     text: str
 
 
 class Estimated(Struct, frozen=True, kw_only=True):
-    """The estimated tokens and input price of one call."""
+    """The estimated number of tokens and input price of one call."""
 
     bundle: Bundle
     parts: list[PartSize]
@@ -285,14 +287,14 @@ class Estimated(Struct, frozen=True, kw_only=True):
     tokenizer: str
     model: str
     price: str | None
-    """The input price in US dollars without a cache; None if it is unknown."""
+    """The input price in US dollars without a cache, or None if the price is unknown."""
     price_cached_first: str | None
-    """With a cache, for the call that writes it."""
+    """The input price with a cache, for the call that writes the cache."""
     price_cached: str | None
-    """With a cache, for later calls."""
+    """The input price with a cache, for later calls."""
 
     def view(self) -> dict[str, Any]:
-        """Return the estimate as --json prints it."""
+        """Return the estimate in the form that --json prints."""
         fields: dict[str, Any] = to_builtins(self)
         del fields["bundle"]
         return {**fields, "refs": list(self.bundle.refs)}
@@ -301,9 +303,9 @@ class Estimated(Struct, frozen=True, kw_only=True):
 def estimate_bundle(
     bundle: Bundle, provider: Provider, has_files: bool, prices: Mapping[str, Rates]
 ) -> Estimated:
-    """Estimate the tokens of a bundle together with its tools."""
+    """Return the estimated tokens and price of a bundle together with its tools."""
     tools = encode(tools_with(has_files)).decode()
-    # A cache ends at a message boundary, so the message with the prompt is never cached.
+    # A cache ends at a message boundary, so the message that contains the prompt is never cached.
     is_apart = len(bundle.messages()) > 1
     parts = [PartSize("tools", count_tokens(tools), True, tools)]
     for part in bundle.parts():

@@ -1,9 +1,10 @@
-"""A child process: started at once, read as it writes, with signals forwarded.
+"""A child process: started at once, read while it writes, with signals forwarded to it.
 
-Rule: the child decides when and how it ends. Signals are forwarded to it, and we exit with its exit
-status: 128 plus the signal number if a signal killed it, as in a shell.
+Rule: the child decides when and how it ends. Signals are forwarded to the child, and this process
+exits with the exit status of the child: 128 plus the signal number if a signal killed it, as in a
+shell.
 
-This module imports little: the command is started before anything else is imported.
+This module imports little, because the command is started before anything else is imported.
 """
 
 from __future__ import annotations
@@ -22,16 +23,19 @@ if TYPE_CHECKING:
     from typing import Any
 
 NOT_FOUND, NOT_EXECUTABLE, KILLED = 127, 126, 128
-# A terminal sends these to all foreground processes, including a child that shares it.
+# A terminal sends these signals to all foreground processes, including a child that shares the
+# terminal.
 _FROM_KEYS = (signal.SIGINT, signal.SIGQUIT)
 _PASSED_ON = (*_FROM_KEYS, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _READ_BYTES = 64 * 1024
-# Python ignores these signals; a command expects their default actions.
+# Python ignores these signals by default, but a command expects their default actions.
 _AS_USUAL = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 class Signals:
-    """A handler of our signals as bytes to read in a loop, until `restore`."""
+    """Receives the signals of this process as bytes that a loop can read, until `restore` is
+    called.
+    """
 
     def __init__(self) -> None:
         self.reader, self._writer = os.pipe()
@@ -41,13 +45,13 @@ class Signals:
         self._before: dict[int, Any] = {
             each: signal.signal(each, _heard)
             for each in wanted
-            # An ignored signal, as with nohup, stays ignored, also for the child.
+            # An ignored signal, as with nohup, stays ignored, for the child too.
             if signal.getsignal(each) != signal.SIG_IGN
         }
         self._wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
 
     def taken(self) -> bytes:
-        """Return the numbers of the received signals."""
+        """Return the numbers of the received signals, one byte each."""
         try:
             return os.read(self.reader, _READ_BYTES)
         except BlockingIOError:
@@ -62,22 +66,23 @@ class Signals:
 
 
 def _heard(number: int, frame: object) -> None:
-    """Do nothing: the signal has been written to the pipe."""
+    """Do nothing, because the number of the signal has already been written to the pipe."""
 
 
 class Child:
-    """A started command and its output."""
+    """A started command, and the stream of its output."""
 
     def __init__(self, words: list[str], stdin: int | None = None, is_shown: bool = False) -> None:
-        """Start a command. `stdin`: a file for its input, by default ours.
+        """Start a command. `stdin` is a file for its input; by default, the command shares the
+        stdin of this process.
 
         The output is stdout and stderr as one stream. With `is_shown` it is stdout only, to be
-        forwarded to ours; if that is a terminal, the command gets a terminal too, so that colours
-        are kept.
+        forwarded to the stdout of this process. If that is a terminal, the command gets a terminal
+        too, so that colours are kept.
 
         Raises:
             NotFound: there is no such command (exit status 127).
-            Refused: it cannot be executed (126).
+            Refused: the command cannot be executed (126).
         """
         self._signals = Signals()
         self._has_terminal = is_shown and os.isatty(1)
@@ -99,10 +104,10 @@ class Child:
             os.close(writer)
         self.exit_status: int | None = None
         self.is_interrupted = False
-        """True if a signal ended it or was forwarded to it."""
+        """True if a signal ended the command or was forwarded to it."""
 
     def output(self) -> Iterator[bytes]:
-        """Yield its output as it is written, and wait for its end."""
+        """Yield the output of the command as it is written, and wait until the command ends."""
         try:
             yield from self._read()
             while self.exit_status is None:
@@ -123,7 +128,7 @@ class Child:
                 yield piece
             elif reader in ready:
                 self._pass_on()
-                # A leftover process may keep the pipe open for long; the output of the command
+                # A leftover process may keep the pipe open for long, but the output of the command
                 # itself is complete.
                 if self.exit_status is not None and not select.select([output], [], [], 0)[0]:
                     return
@@ -149,7 +154,7 @@ class Child:
                     self.send(number)
 
     def _shares_terminal(self) -> bool:
-        """Return True if the terminal sends signals to the child directly."""
+        """Return True if the terminal sends its signals to the child directly."""
         for file in (0, 1, 2):
             try:
                 return os.tcgetpgrp(file) == os.getpgrp()
@@ -158,7 +163,7 @@ class Child:
         return False
 
     def send(self, number: int) -> None:
-        """Send a signal if the child is still running."""
+        """Send a signal to the child if it is still running."""
         if self.exit_status is None:
             os.kill(self.pid, number)
 
@@ -176,10 +181,13 @@ class Child:
 
 
 def _terminal() -> tuple[int, int]:
-    """Return a pseudo-terminal of the size of ours: our end, and that of the command."""
+    """Return a new pseudo-terminal of the size of ours, as two descriptors: our end, and the end of
+    the command.
+    """
     ours, theirs = os.openpty()
     settings = termios.tcgetattr(theirs)
-    settings[1] &= ~termios.OPOST  # Our own terminal does that; the stored output is unprocessed.
+    # Our own terminal processes the output, so that the stored output is unprocessed.
+    settings[1] &= ~termios.OPOST
     termios.tcsetattr(theirs, termios.TCSANOW, settings)
     _copy_size(ours)
     return ours, theirs
@@ -189,15 +197,15 @@ def _copy_size(terminal: int) -> None:
     try:
         termios.tcsetwinsize(terminal, termios.tcgetwinsize(1))
     except (OSError, termios.error):
-        return  # The size stays unchanged.
+        return  # The size of the pseudo-terminal stays unchanged.
 
 
 def check_command(command: str) -> None:
-    """Check that a command can be started, before anything is changed for it.
+    """Check that a command can be started, before anything is changed for the command.
 
     Raises:
         NotFound: there is no such command (exit status 127).
-        Refused: it cannot be executed (126).
+        Refused: the command cannot be executed (126).
     """
     folders = [""] if "/" in command else os.get_exec_path()
     paths = [os.path.join(folder, command) for folder in folders]
@@ -223,7 +231,7 @@ def not_started(command: str, error: OSError | ValueError) -> Invalid | NotFound
         return Refused(
             f"the arguments of {command!r} are too long", "use --pass stdin or --pass file"
         )
-    hint = "make it executable: chmod +x FILE; or run it with its interpreter: sh FILE"
+    hint = "make the file executable: chmod +x FILE; or run it with its interpreter: sh FILE"
     refused = Refused(f"cannot execute {command!r}: {why}", hint)
     refused.exit_code = NOT_EXECUTABLE
     return refused

@@ -1,8 +1,8 @@
-"""Drafts: the changes that a model makes to the state of its thread, before its answer is stored.
+"""Drafts: the changes that a model makes to the state of its thread before its answer is stored.
 
-Rule: nothing of a draft is written before the run ends. It is a list of entries, not of operations:
-operations are made for the version to which they are committed, so that ids stay unique and paths
-valid after concurrent changes.
+Rule: nothing of a draft is written before the run ends. A draft is a list of entries, not of
+operations. The operations are made for the version to which they are committed, so that ids stay
+unique and paths stay valid after concurrent changes.
 """
 
 from __future__ import annotations
@@ -78,18 +78,18 @@ class RelayState(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Draft(Struct, frozen=True):
-    """The changes of a run besides its answer."""
+    """The changes that a run makes in addition to its answer."""
 
     entries: tuple[NewEntry, ...] = ()
     resolved: tuple[str, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
-    """Artifacts that the model stored, to be listed in the state."""
+    """Artifacts that the model stored, which the state will list."""
 
     def __bool__(self) -> bool:
         return bool(self.entries or self.resolved or self.artifacts)
 
     def with_state(self, asked: RelayState) -> Draft:
-        """Return this draft with the changes that the model requests now.
+        """Return this draft with the changes added that the model now requests.
 
         Raises:
             Invalid: there are no changes, or too many in one run.
@@ -115,11 +115,11 @@ class Draft(Struct, frozen=True):
         if count > DRAFT_ENTRIES_MAX:
             raise Invalid(
                 f"too many changes in one run: {count}",
-                f"the limit is {DRAFT_ENTRIES_MAX}: keep what matters",
+                f"the limit is {DRAFT_ENTRIES_MAX}: record only what matters",
             )
 
     def operations(self, state: State, at: str) -> tuple[list[str], list[Any]]:
-        """Apply the draft to a state; return the ids of the entries and the patch.
+        """Apply the draft to a state, and return the ids of the new entries and the patch.
 
         Raises:
             NotFound: an entry to resolve does not exist.
@@ -137,7 +137,7 @@ class Draft(Struct, frozen=True):
         return ids, [to_builtins(each) for each in done]
 
     def listed(self) -> list[dict[str, Any]]:
-        """Return the draft in the form of events."""
+        """Return the draft in the form in which events record it."""
         return [
             *({"kind": each.kind, "text": each.text} for each in self.entries),
             *({"kind": "resolve", "id": id} for id in self.resolved),
@@ -151,7 +151,8 @@ def _applied(holder: list[State], operations: list[Operation]) -> list[Operation
 
 
 def commit(verb: FinishRun, body: bytes, draft: Draft, sources: list[str]) -> Flow[Artifact]:
-    """Finish a run on the newest version; retry after concurrent changes of the state.
+    """Finish a run on the newest version of the state, and return the answer. After concurrent
+    changes, retry.
 
     Raises:
         Refused: the draft is no longer allowed.
@@ -178,7 +179,9 @@ def commit(verb: FinishRun, body: bytes, draft: Draft, sources: list[str]) -> Fl
 
 
 def committed(thread: str, run: str) -> Flow[Artifact | None]:
-    """Return the answer of a finished run, or None if the newest events have none."""
+    """Return the answer of a finished run, or None if the newest events of the thread have no
+    answer.
+    """
     view: ThreadView = yield ShowThread(thread)
     after = max(0, view.events - RUN_EVENTS_LOOKED_AT)
     page: EventPage = yield ReadEvents(thread, after, RUN_EVENTS_LOOKED_AT)
@@ -189,7 +192,7 @@ def committed(thread: str, run: str) -> Flow[Artifact | None]:
 
 
 def _there(refs: list[str]) -> Flow[list[str]]:
-    """Return the refs that still exist: others may delete what a model has read."""
+    """Return the refs that still exist, because others may delete what a model has read."""
     there: list[str] = []
     for ref in refs:
         try:

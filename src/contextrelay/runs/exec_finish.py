@@ -1,7 +1,7 @@
 """The end of `relay exec`: the output is stored, and printed in full or as a digest.
 
-Rule: an error of ours never loses output of the command. If it cannot be stored it is printed, the
-error goes to stderr, and the exit status stays that of the command.
+Rule: an error in this module never loses output of the command. If the output cannot be stored it
+is printed, the error goes to stderr, and the exit status stays that of the command.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ COMMAND_CHARS_SHOWN = 300
 def finish_started(
     options: ExecOptions, child: Child, first: bytes, pieces: Iterator[bytes]
 ) -> int:
-    """Finish a command that was started before this module was imported; return the exit status."""
+    """Finish a command that was started before this module was imported, and return its exit
+    status.
+    """
 
     def act(console: Console) -> None:
         console.obey(options)
@@ -45,7 +47,7 @@ def finish_started(
 
 
 class _Kept(NamedTuple):
-    """The stored output, or the error that prevented storing it."""
+    """The artifact of the stored output, or the error that prevented storing it."""
 
     artifact: Artifact | None
     trouble: RelayError | None
@@ -58,7 +60,9 @@ def finish(
     pieces: Iterator[bytes],
     thread: str | None = None,
 ) -> None:
-    """Collect the output of a command until it ends, store it, and print what fits."""
+    """Collect the output of a command until the command ends, store the output, and print it or a
+    digest.
+    """
     began_s = time.monotonic()
     run = _Run(options.command, thread, os.urandom(8).hex())
     plain = _plain(options)
@@ -97,7 +101,7 @@ class _Printed(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """A command as a run of a thread, or outside of any thread."""
+    """A command, to be recorded as a run of a thread, or outside of any thread."""
 
     command: list[str]
     thread: str | None
@@ -117,8 +121,8 @@ class _Run(NamedTuple):
             )
 
     def verb(self, ended: _Ended, parts: tuple[str, ...]) -> Verb[Artifact]:
-        """Return the verb that stores the output, in the thread with a record of the run, or
-        alone.
+        """Return the verb that stores the output: in the thread, with a record of the run, or
+        without a thread.
         """
         name = _name(self.command)
         detail: dict[str, Any] = {
@@ -153,7 +157,7 @@ def _stored(output: StoredOutput, run: _Run, ended: _Ended) -> _Kept:
 
 
 def _plain(options: ExecOptions) -> Callable[[bytes], None]:
-    """Return the function that prints output: to stderr if stdout is for JSON."""
+    """Return the function that prints output. It prints to stderr if stdout is for JSON."""
 
     def write(piece: bytes) -> None:
         stream = sys.stderr if options.json else sys.stdout
@@ -166,11 +170,11 @@ def _plain(options: ExecOptions) -> Callable[[bytes], None]:
 def _show(
     options: ExecOptions, console: Console, ended: _Ended, printed: _Printed, kept: _Kept
 ) -> None:
-    """Print the output if it fits, otherwise its digest; then the error, if any.
+    """Print the output if it is short, otherwise its digest, and then the error, if there is one.
 
-    Output that is not stored is printed, however long it is.
+    Output that was not stored is printed, however long it is.
     """
-    # Imported here, because most output is short and is not counted.
+    # Import this here, because most output is short, so its tokens are not counted.
     from contextrelay.content.tokens import count_tokens as count
 
     output, digest = printed
@@ -202,7 +206,7 @@ def _show(
         }
         console.answer(answer, "")
     elif is_lost:
-        pass  # It has been printed.
+        pass  # The output has been printed already.
     elif whole is not None:
         sys.stdout.buffer.write(whole)
         sys.stdout.buffer.flush()
@@ -213,7 +217,9 @@ def _show(
 
 
 def _last_line(ended: _Ended, digest: OutputDigest, ref: str | None) -> str:
-    """Return the last line of a digest: exit status, size, and the commands to read the output."""
+    """Return the last line of a digest: exit status, size, and the commands that read the
+    output.
+    """
     errors = f", {digest.error_count:,} with errors"
     if digest.is_searched and not digest.error_count:
         errors = ""

@@ -1,5 +1,5 @@
-"""The options of `relay exec`, parsed without the parser, whose import is slower than the
-command.
+"""The options of `relay exec`, parsed without the argument parser, whose import takes longer than
+the command.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextrelay.runs.child_process import Child
 
 
 class ExecOptions:
-    """The options of `relay exec`, named as by the parser."""
+    """The options of `relay exec`, with the same names as in the argument parser."""
 
     def __init__(self) -> None:
         self.json = self.quiet = self.no_color = False
@@ -26,7 +26,7 @@ _FLAGS = {"--json": "json", "-q": "quiet", "--quiet": "quiet", "--no-color": "no
 
 
 def read_options(words: list[str]) -> ExecOptions | None:
-    """Parse the words after `exec`; return None if the full parser is needed."""
+    """Parse the words after `exec`, or return None if the argument parser is needed."""
     options = ExecOptions()
     left = iter(words)
     for word in left:
@@ -50,7 +50,7 @@ def _is_number(text: str) -> bool:
 
 
 def run(words: list[str]) -> int | None:
-    """Run the command after `exec` and return its exit status; None if the full parser is
+    """Run the command after `exec` and return its exit status, or None if the argument parser is
     needed.
     """
     options = read_options(words)
@@ -59,13 +59,13 @@ def run(words: list[str]) -> int | None:
     try:
         child = Child(options.command)
     except RelayError:
-        return None  # The full parser leads to the same error and prints it.
+        return None  # The argument parser finds the same error and prints it.
     pieces = child.output()
     first = next(pieces, b"")
     if not first and child.exit_status is not None and not options.json:
         return child.exit_status
 
-    # The store is imported while the command runs.
+    # The modules of the store are imported while the command runs.
     from contextrelay.cli.console import load_msgspec
 
     load_msgspec()

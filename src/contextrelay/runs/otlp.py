@@ -1,11 +1,12 @@
 """Runs as OpenTelemetry spans, with the attribute names of the GenAI conventions.
 
-A run is one trace: the run, and in it the model calls and the tools. Ids are hashes of the run's
-id, so exporting a run twice gives the same trace. Prompts, answers and refs are not exported,
-except the ref of the run's answer.
+A run is one trace: a span for the run, which contains spans for the model calls and the tools. Span
+ids are hashes of the run's id, so exporting a run twice gives the same trace. Prompts, answers and
+refs are not exported, except the ref of the run's answer.
 
-Rule: times come from the events. A call is recorded once, after its tools, so a call and its tools
-are laid out end to end before that moment, never before the start of the run.
+Rule: times come from the events. A call is recorded once, after its tools, so the spans of a call
+and its tools are placed one after the other before that time, but never before the start of the
+run.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _RETRIED = (429, 502, 503, 504)
 
 
 class SpanFactory:
-    """A factory of spans that share a resource and a scope."""
+    """Creates spans that share a resource and a scope."""
 
     def __init__(self) -> None:
         self._resource = Resource.create(
@@ -63,7 +64,7 @@ class SpanFactory:
         self._scope = InstrumentationScope("contextrelay", build().version)
 
     def spans_of(self, run: Run, thread: str) -> Iterator[ReadableSpan]:
-        """Yield the span of the run, then those of its calls and their tools."""
+        """Yield the span of a run, then the spans of its calls and their tools."""
         begin_ns = _ns(run.started_at)
         trace_id, root_id = _id(16, run.run, thread), _id(8, run.run, thread, "run")
         end_ns = _ns(run.ended_at or max((call.at for call in run.calls), default=run.started_at))
@@ -163,21 +164,22 @@ class SpanFactory:
 
 
 def otlp_json(spans: list[ReadableSpan]) -> bytes:
-    """Encode spans as one line of OTLP JSON, an ExportTraceServiceRequest."""
+    """Return spans as one line of OTLP JSON, an ExportTraceServiceRequest."""
     document = MessageToDict(encode_spans(spans), use_integers_for_enums=True)
     for resource in document.get("resourceSpans", ()):
         for scope in resource["scopeSpans"]:
             for span in scope["spans"]:
-                # Ids are hex in OTLP's JSON, but base64 in protobuf's.
+                # Ids are hexadecimal in the JSON of OTLP, but base64 in the JSON of protobuf.
                 for name in {"traceId", "spanId", "parentSpanId"} & span.keys():
                     span[name] = b64decode(span[name]).hex()
     return encode(document) + b"\n"
 
 
 class Sender:
-    """A sender of spans by OTLP over HTTP, configured by the OTEL_* variables.
+    """Sends spans by OTLP over HTTP, as configured by the OTEL_* variables.
 
-    OTEL_EXPORTER_OTLP_HEADERS may contain a key: it is sent only to the origin that it was set for.
+    OTEL_EXPORTER_OTLP_HEADERS may contain a key. The headers are sent only to the origin for which
+    they were set.
     """
 
     def __init__(self, url: str) -> None:
@@ -192,12 +194,12 @@ class Sender:
             self._exporter = OTLPSpanExporter(endpoint=parts.geturl(), session=self._session)
 
     def send(self, spans: Iterable[ReadableSpan]) -> None:
-        """Send spans, with retries by the exporter.
+        """Send spans. The exporter retries after transient errors.
 
         Raises:
-            Unavailable, Forbidden, Failed: they were not accepted.
+            Unavailable, Forbidden, Failed: the receiver did not accept the spans.
         """
-        # The exporter logs what this raises.
+        # The exporter logs any error that this raises.
         log = logging.getLogger("opentelemetry.exporter.otlp.proto.http.trace_exporter")
         log.disabled = True
         try:
@@ -223,11 +225,11 @@ class Sender:
 
 
 class BoundedSession(requests.Session):
-    """A session that follows no redirects and reads no response bodies."""
+    """An HTTP session that follows no redirects and reads no response bodies."""
 
     def __init__(self, host: str) -> None:
         super().__init__()
-        # A proxy is for other hosts.
+        # Proxies of the environment are ignored for this machine, because they are for other hosts.
         self.trust_env = not (host in ("localhost", "::1") or host.startswith("127."))
         self.last_status: int | None = None
 
@@ -244,7 +246,7 @@ class BoundedSession(requests.Session):
 
 
 def open_exporter() -> SpanExporter | None:
-    """Open the OTLP exporter named by the environment, or return None if there is none.
+    """Open the OTLP exporter that the environment names, or return None if it names none.
 
     Raises:
         Invalid: the endpoint is not a URL, or the protocol is not supported.
@@ -272,7 +274,7 @@ def open_exporter() -> SpanExporter | None:
 
 @contextmanager
 def _environment_without(names: tuple[str, ...]) -> Generator[None]:
-    """Hide environment variables from the SDK while it reads its settings."""
+    """Remove environment variables while the SDK reads its settings, and restore them."""
     hidden = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:
         yield
@@ -292,7 +294,7 @@ def _parsed(url: str) -> SplitResult:
 
 
 def _usage(usage: ModelUsage) -> dict[str, Value]:
-    """Return the token counts, and the price if it is known."""
+    """Return the token counts, and the price if it is known, as span attributes."""
     counts: dict[str, Value] = {
         "gen_ai.usage.input_tokens": usage.tokens_in,
         "gen_ai.usage.output_tokens": usage.tokens_out,
@@ -310,7 +312,7 @@ def _id(size_bytes: int, *texts: str) -> int:
 
 
 def _text(value: str) -> str:
-    """Replace lone surrogates, which protobuf cannot encode."""
+    """Return a text without lone surrogates, which protobuf cannot encode."""
     return value.encode(errors="replace").decode()
 
 

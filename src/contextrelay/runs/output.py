@@ -1,9 +1,11 @@
-"""Output of a command: collected until it ends, then stored under one ref.
+"""The output of a command, which is collected until the command ends, and then stored under one
+ref.
 
 Rule: memory use does not grow with the output, and no byte is lost. Up to OUTPUT_MEMORY_BYTES are
-held in memory, the rest in an unnamed file. Output over the largest body size is stored in parts as
-it arrives, and joined at the end; if the process is killed before, the parts exist for a day. The
-file keeps the whole output until the end, so that it can be printed if the store fails.
+held in memory, and the rest is in an unnamed file. Output over the largest body size is stored in
+parts as it arrives, and joined at the end. If the process is killed before, the parts exist for a
+day. The file keeps the whole output until the end, so that the output can be printed if the store
+fails.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ Stored = TypeVar("Stored")
 
 
 class StoredOutput:
-    """A stream of bytes that is being stored."""
+    """A stream of bytes that is stored while it arrives."""
 
     def __init__(
         self,
@@ -33,9 +35,10 @@ class StoredOutput:
         about: str,
         spill: Callable[[bytes], object] | None = None,
     ) -> None:
-        """`about` is in the metadata of all parts, so that they can be put together.
+        """Create an empty output. `about` is put into the metadata of all parts, so that they can
+        be found.
 
-        `spill` receives the bytes once the temporary folder is full.
+        `spill` is called with the bytes once the temporary folder is full.
         """
         self._transport = transport
         self._name, self._about, self._spill = name, about, spill
@@ -44,16 +47,16 @@ class StoredOutput:
         self._spooled_bytes = 0
         self.size_bytes = 0
         self.is_spilled = False
-        """True if the temporary folder was full: `spill` has received everything."""
+        """True if the temporary folder was full, so that `spill` has received everything."""
         self._part_bytes_max = BODY_BYTES_MAX
         if isinstance(transport, Local):
             self._part_bytes_max = transport.stores.settings.body_bytes_max
         self._parts: list[str] = []
         self.trouble: RelayError | None = None
-        """The error that prevents storing it."""
+        """The error that prevents storing the output, or None."""
 
     def add(self, piece: bytes) -> None:
-        """Append the next piece; an error is kept in `trouble`."""
+        """Append the next piece. If this fails, the error is stored in `trouble`."""
         self.size_bytes += len(piece)
         if not self.is_spilled:
             try:
@@ -69,11 +72,11 @@ class StoredOutput:
 
     @property
     def _rest_bytes(self) -> int:
-        """Return the size that is in no stored part yet."""
+        """Return the number of bytes that are not in a stored part yet."""
         return self._spooled_bytes - len(self._parts) * self._part_bytes_max
 
     def _write(self, piece: bytes) -> None:
-        """Append a piece to the spool, completely or not at all."""
+        """Append a piece to the buffer or the file, completely or not at all."""
         if not self._is_file and self._spooled_bytes + len(piece) > OUTPUT_MEMORY_BYTES:
             self._move_to_file()
         self._spool.seek(self._spooled_bytes)
@@ -83,7 +86,7 @@ class StoredOutput:
     def _move_to_file(self) -> None:
         from tempfile import TemporaryFile
 
-        # Unbuffered: what was written is in the file, whatever happens to the next write.
+        # The file is unbuffered, so bytes that were written stay written if a later write fails.
         file = TemporaryFile(buffering=0)  # noqa: SIM115 (until close)
         try:
             for chunk in self.chunks():
@@ -107,7 +110,7 @@ class StoredOutput:
         self.trouble = self.trouble or error
 
     def _store_part(self) -> None:
-        """Store the next part. The command continues even if that fails."""
+        """Store the next part. If this fails, the command continues."""
         number = len(self._parts) + 1
         part = Push(
             name=f"part {number} of {self._name}",
@@ -125,10 +128,11 @@ class StoredOutput:
             self._fail(error)
 
     def store(self, make: Callable[[tuple[str, ...]], Verb[Stored]]) -> Stored:
-        """Store everything with the verb that is made from its parts.
+        """Store the whole output, and return the reply of the store. `make` makes the verb from the
+        stored parts.
 
         Raises:
-            RelayError: it could not be stored; its parts expire after a day.
+            RelayError: the output could not be stored; its parts expire after a day.
         """
         if self.trouble is not None:
             raise self.trouble
@@ -139,17 +143,17 @@ class StoredOutput:
         return stored
 
     def whole(self) -> bytes:
-        """Return the whole output in memory, for output that is known to be short.
+        """Return the whole output as bytes, for output that is known to be short.
 
         Raises:
-            RelayError: the temporary folder had no room for it.
+            RelayError: the temporary folder had no room for the output.
         """
         if self.is_spilled and self.trouble is not None:
             raise self.trouble
         return b"".join(self.chunks())
 
     def chunks(self, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
-        """Yield the collected bytes from `start` to `stop`."""
+        """Yield the collected bytes from offset `start` up to `stop`."""
         self._spool.seek(start)
         left = (self._spooled_bytes if stop is None else stop) - start
         while left > 0 and (chunk := self._spool.read(min(CHUNK_BYTES, left))):

@@ -1,7 +1,7 @@
 """Prices: the cost of model calls, in US dollars.
 
-Rule: an unknown price is None, never 0. The table has the vendors' list prices as of its date, for
-models whose prices were found; `read_prices` overrides it with the owner's prices.
+Rule: an unknown price is None, never 0. The built-in table has the vendors' list prices as of its
+date, for models whose prices were found. `read_prices` overrides them with the owner's prices.
 """
 
 from __future__ import annotations
@@ -29,25 +29,26 @@ PRICES_BYTES_MAX = 256 * KIB
 
 PRICES_DATE = "2026-11-16"
 MILLION = 1_000_000
-# The suffix of a model name with the date of its snapshot.
+# The suffix of a model name that is the date of a snapshot of the model.
 _SNAPSHOT = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2})")
 
 
 class Rates(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Prices of one model, per million tokens."""
+    """The prices of one model, in US dollars per million tokens."""
 
     input: Decimal
     output: Decimal
     cache_read: Decimal | None = None
     cache_write: Decimal | None = None
     input_tokens_max: int | None = None
-    """The longest prompt for these rates; a longer one is priced with `above`, for all its tokens.
+    """The longest prompt, in tokens, for these rates. For a longer prompt, `above` applies to all
+    its tokens.
     """
     above: Rates | None = None
 
 
 class CallCost(Protocol):
-    """The tokens of a call: `input` is everything read, cached or not."""
+    """The token counts of a call. `input` counts all tokens that were read, cached or not."""
 
     @property
     def input(self) -> int: ...
@@ -60,7 +61,9 @@ class CallCost(Protocol):
 
 
 class Estimate(NamedTuple):
-    """The price of one call without a cache, and with one for the first and for later calls."""
+    """The price of one call: without a cache, with a cache for the first call, and with a cache for
+    later calls.
+    """
 
     uncached: Decimal | None
     first: Decimal | None
@@ -68,8 +71,8 @@ class Estimate(NamedTuple):
 
 
 def price(spent: CallCost, model: str, table: Mapping[str, Rates]) -> Decimal | None:
-    """Return the price of a call; None if the price of the model, or of a part of it, is
-    unknown.
+    """Return the price of a call in US dollars, or None if the price of the model, or of a part of
+    the call, is unknown.
     """
     rates = _rates(model, spent.input, table)
     if rates is None:
@@ -100,7 +103,7 @@ def estimate(
     model: str,
     table: Mapping[str, Rates],
 ) -> Estimate:
-    """Estimate the price of a prompt of which the first `stable_tokens` may be cached."""
+    """Return the estimated price of a prompt of which the first `stable_tokens` may be cached."""
     whole = stable_tokens + fresh_tokens
     return Estimate(
         price(_Guess(whole, output_tokens), model, table),
@@ -110,7 +113,8 @@ def estimate(
 
 
 def read_prices(text: bytes) -> dict[str, Rates]:
-    """Return the table overridden by an owner's prices: JSON with rates by model name.
+    """Return the price table with the owner's prices applied. `text` is a JSON object that maps
+    model names to rates.
 
     Raises:
         Invalid: the JSON is invalid.
@@ -173,11 +177,12 @@ def _banded(low: Rates, input_tokens_max: int, above: Rates | None) -> Rates:
     )
 
 
-# GPT-6: for longer prompts, all input costs twice as much, and output half as much again.
+# GPT-6: if a prompt is longer, all input costs twice as much, and all output costs 1.5 times as
+# much.
 _GPT_SHORT = 272_000
 
-# input, output, cache read, cache write (of a cache with a lifetime of minutes). Sources: the
-# vendors' pages on prices and models, listed in docs/providers.md.
+# The columns are input, output, cache read and cache write (of a cache that lives for minutes). The
+# sources are the vendors' pages on prices and models, which docs/providers.md lists.
 PRICES: Mapping[str, Rates] = MappingProxyType(
     {
         "claude-fable-5-1": _of("10", "50", "0.25", "12.50"),
@@ -218,7 +223,8 @@ PRICES_NAME = "prices.json"
 
 
 def prices_here(environ: Mapping[str, str]) -> Mapping[str, Rates]:
-    """Return the table, overridden by `prices.json` of RELAY_HOME (default: ~/.relay).
+    """Return the price table with the prices of `prices.json` in RELAY_HOME (default: ~/.relay)
+    applied.
 
     Raises:
         Invalid: the file is invalid.
@@ -259,8 +265,8 @@ class Tally:
 
     @property
     def price(self) -> str | None:
-        """Return the price in US dollars; None if that of a call is unknown, or if there was no
-        call.
+        """Return the total price in US dollars, or None if the price of a call is unknown or there
+        was no call.
         """
         known = [cost for cost in self._costs if cost is not None]
         if not known or len(known) < len(self._costs):
@@ -283,14 +289,14 @@ class Tally:
         )
 
     def add(self, reply: Reply) -> dict[str, Any]:
-        """Add a call, and return its costs as event fields."""
+        """Add a call to the totals, and return the costs of the call as event fields."""
         cost = price(reply.tokens, reply.model, self._prices)
         self._tokens.append(reply.tokens)
         self._costs.append(cost)
         return {**_fields(reply.tokens), "price": spell_price(cost)}
 
     def lose(self) -> None:
-        """Add a failed call, whose costs are unknown."""
+        """Count a failed call, whose costs are unknown."""
         self._costs.append(None)
 
     def fields(self) -> dict[str, Any]:
@@ -304,7 +310,9 @@ class Tally:
 
 
 def spell_price(price: Decimal | None) -> str | None:
-    """Format a price for events and results, without an exponent."""
+    """Return a price as text for events and results, without an exponent, or None if it is
+    unknown.
+    """
     return None if price is None else f"{price.normalize():f}"
 
 

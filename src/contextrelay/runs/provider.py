@@ -1,7 +1,7 @@
 """The provider protocol: the request to a model, its answer, and the tokens used.
 
-Rule: a provider only translates between these values and its vendor's API. It knows no threads,
-refs or tool names; it stores nothing and prints nothing.
+Rule: a provider only translates between these values and the API of its vendor. A provider knows no
+threads, refs or tool names. It stores nothing and prints nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ class Tool(Struct, frozen=True):
 
 
 class ToolCall(Struct, frozen=True):
-    """A tool call by the model. `arguments` is the JSON text as received: it may be invalid."""
+    """A call of a tool by the model. `arguments` is the JSON text as received, which may be
+    invalid.
+    """
 
     id: str
     name: str
@@ -41,8 +43,8 @@ class ToolResult(Struct, frozen=True):
 class Message(Struct, frozen=True, kw_only=True):
     """One message after the system text.
 
-    An assistant message has text and `calls`; the user message after it has the `results` of the
-    calls.
+    An assistant message has text and `calls`. The user message that follows it has the `results` of
+    these calls.
     """
 
     role: Literal["user", "assistant"]
@@ -50,8 +52,9 @@ class Message(Struct, frozen=True, kw_only=True):
     calls: tuple[ToolCall, ...] = ()
     results: tuple[ToolResult, ...] = ()
     native: str = ""
-    """The assistant message in its provider's own form, as JSON, if that contains more than text
-    and calls: signed or encrypted reasoning, which must be sent back unchanged.
+    """The assistant message as JSON in the provider's own form, or "". This is needed if the
+    message contains more than text and calls: signed or encrypted reasoning, which must be sent
+    back unchanged.
     """
 
 
@@ -63,21 +66,23 @@ class Prompt(Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()
     stable_messages: int = 0
-    """The number of first messages that are the same from run to run: a prompt cache ends there."""
+    """The number of messages, from the first, that stay the same from run to run. A prompt cache
+    ends there.
+    """
     output_tokens_max: int
 
 
 class Reply(Struct, frozen=True, kw_only=True):
-    """The complete answer of one call."""
+    """The complete answer of one model call."""
 
     text: str
     calls: tuple[ToolCall, ...] = ()
     stop: Literal["end", "tools", "length", "refused"] = "end"
     model: str
-    """The model that answered, as named by the provider."""
+    """The name of the model that answered, as the provider gave it."""
     tokens: Tokens = Tokens()
     native: str = ""
-    """See `Message.native`; empty if there is only text and calls."""
+    """As `Message.native`; "" if the reply has only text and calls."""
 
     def message(self) -> Message:
         """Return the reply as the next message of the conversation."""
@@ -89,14 +94,14 @@ class Provider(Protocol):
 
     @property
     def name(self) -> str:
-        """Return the name used in events, provenance and `-m`: `anthropic`, `openai`, `ollama`,
-        `echo`, ...
+        """Return the name of the provider as used in events, provenance and `-m`: `anthropic`,
+        `openai`, `ollama`, `echo`, ...
         """
         ...
 
     @property
     def model(self) -> str:
-        """Return the requested model: the given one, or the provider's default."""
+        """Return the name of the requested model, or of the provider's default model."""
         ...
 
     def answer(self, prompt: Prompt) -> Iterator[str | Reply]:
@@ -106,7 +111,7 @@ class Provider(Protocol):
         respecting Retry-After. Closing the iterator ends the call.
 
         Raises:
-            Forbidden: the API key is missing or refused.
+            Forbidden: the API key is missing or was refused.
             Invalid: the model does not exist, or the provider refuses the request.
             Unavailable: the provider does not respond, even after retries.
             Failed: the response is unusable, or its stream ends too early.

@@ -1,8 +1,8 @@
 """Replay: recorded runs are checked step by step, and applied to a copy of their thread.
 
-No model is called. Each answer is the recorded one, and the results of tools are computed again: if
-a ref is gone or a result has changed, the replay diverges there. The copy then ends before that
-run; its ids, refs and times are those of the record.
+No model is called. Each answer is the recorded one, and the results of tools are computed again. If
+a ref is gone or a result has changed, the replay diverges at this point. The copy then ends before
+that run. Its ids, refs and times are those of the record.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ from contextrelay.runs.tools import (
 from contextrelay.runs.trace import CALLED, ENDS, RECEIVED, STARTED, RunReader, call_of
 from contextrelay.verbs import CopyThread, PatchState, Peek, Pull, ReadEvents, ReadState, ShowThread
 
-# Maximum number of runs that are replayed, and that are compared word by word at a time.
+# The maximum number of runs that are replayed, and of runs that are compared word by word at the
+# same time.
 REPLAY_RUNS_MAX = 10_000
 REPLAY_OPEN_RUNS_MAX = 64
 REPLAY_VERSIONS_TRIED = 20
@@ -67,14 +68,14 @@ class ReplayOptions(Struct, frozen=True):
 
 
 class Past(Struct, frozen=True):
-    """An event of a thread, and the version of the state at that time."""
+    """An event of a thread, and the version of the state after the event."""
 
     event: Event
     version: int
 
 
 class _Exchange(Struct, frozen=True):
-    """The recorded answer of one call."""
+    """The recorded answer of one model call."""
 
     reply: Reply
     results: tuple[ToolResult, ...] = ()
@@ -83,7 +84,9 @@ class _Exchange(Struct, frozen=True):
 def replay_recorded(
     source: ThreadView, version: int, runs: dict[str, Run], asked: ReplayOptions
 ) -> Flow[Replay]:
-    """Check the record after a version, and copy the thread up to the first divergence."""
+    """Check the record after a version, copy the thread up to the first divergence, and return the
+    result.
+    """
     thread = source.thread_id
     checking = _Checking(version, ToolChecks(thread, asked.files))
     yield from for_each(past_events(thread, version), checking.check)
@@ -105,7 +108,9 @@ def replay_recorded(
 
 
 def past_events(thread: str, version: int) -> Items[Past]:
-    """Return the events of a thread after a version, each with its resulting version."""
+    """Return the events of a thread after a version, each with the version of the state after the
+    event.
+    """
     reached, after = 0, 0
     while True:
         page: list[Numbered] = (yield ReadEvents(thread, after, LIST_ITEMS_MAX)).events
@@ -128,7 +133,7 @@ def _version(event: Event, before: int) -> int:
 
 
 def copy_into(source: ThreadView, version: int, by: str) -> Flow[str]:
-    """Create the thread for a replay."""
+    """Create the thread that receives the replay, and return its id."""
     name = f"{source.name} replay"[:LABEL_CHARS_MAX] if source.name else None
     made: ThreadView = yield CopyThread(source.thread_id, version, name, by)
     return made.thread_id
@@ -150,21 +155,21 @@ def _kept(run: Run) -> ReplayedRun:
 
 
 class _Checking:
-    """A check of a thread's record, event by event."""
+    """Checks the record of a thread, event by event."""
 
     def __init__(self, version: int, tools: ToolChecks) -> None:
         self._tools = tools
         self._since: dict[str, int] = {}
-        """The version at the last step of each unfinished run."""
+        """For each unfinished run, the version of the state at its last step."""
         self._said: dict[str, list[str]] = {}
-        """The answers of the models in each unfinished run."""
+        """For each unfinished run, the answers of the model so far."""
         self.version = version
-        """The last version up to which the record is valid."""
+        """The version up to which the record is valid."""
         self.held: list[str] = []
         self.diverged: Diverged | None = None
 
     def check(self, past: Past) -> Flow[bool]:
-        """Check an event; return True if the record diverges there."""
+        """Check an event, and return True if the record diverges there."""
         event = past.event
         run = event.detail.get("run")
         if isinstance(run, str) and event.type == CALLED:
@@ -214,7 +219,9 @@ class _Checking:
         return None
 
     def _check_answer(self, run: str, event: Event) -> Flow[Diverged | None]:
-        """Check that an answer exists, and matches the recorded words of the model."""
+        """Check that an answer exists and matches the recorded words of the model. Return the
+        divergence, or None.
+        """
         said, ref = self._said.pop(run, []), event.detail.get("ref")
         if not isinstance(ref, str):
             return None
@@ -233,11 +240,11 @@ class _Checking:
 
 
 _AT = "2000-01-01T00:00:00Z"
-"""The time of a note does not affect its id."""
+"""A placeholder for the time of a note, which does not affect the id of the note."""
 
 
 class Recorded(Struct, frozen=True):
-    """A recorded tool call, and the possible versions of the state at that time."""
+    """A recorded tool call, and the versions that the state may have had at the time."""
 
     run: str
     use: ToolSpan
@@ -247,16 +254,18 @@ class Recorded(Struct, frozen=True):
 
 
 class ToolChecks:
-    """The tool checks of one thread. `files`: the folder with which file tools are compared."""
+    """Checks the tool calls of one thread. `files` is the folder with which file tools are
+    compared.
+    """
 
     def __init__(self, thread: str, files: TrackedFiles | None) -> None:
         self._thread = thread
         self._files = files
         self._drafts: dict[str, Draft] = {}
-        """The drafts of models in unfinished runs."""
+        """For each unfinished run, the draft of the model."""
 
     def trouble(self, done: Recorded) -> Flow[str]:
-        """Return why a recorded result is no longer valid, or ""."""
+        """Return the reason why a recorded tool result is no longer valid, or ""."""
         check = _CHECKS.get(done.use.name)
         if check is None:
             return ""
@@ -268,7 +277,7 @@ class ToolChecks:
             return "" if done.result.is_error else error.message
 
     def end(self, run: str) -> None:
-        """Drop the draft of a run."""
+        """Forget the draft of a run that has ended."""
         self._drafts.pop(run, None)
 
     def look(self, done: Recorded) -> Flow[str]:
@@ -281,7 +290,9 @@ class ToolChecks:
         return "" if is_same else "the result has changed"
 
     def note(self, done: Recorded) -> Flow[str]:
-        """Check that the same entries get the same ids in the state of that time."""
+        """Check that the entries of a note get the same ids in the state of that time. Return the
+        problem, or "".
+        """
         if done.result.is_error:
             return ""
         asked: RelayState = arguments_of(done.asked)
@@ -289,7 +300,8 @@ class ToolChecks:
         if done.run in self._drafts or len(self._drafts) < REPLAY_OPEN_RUNS_MAX:
             self._drafts[done.run] = draft
         if len(done.versions) > REPLAY_VERSIONS_TRIED:
-            return ""  # Too many concurrent versions to find the one that it was applied to.
+            # There were too many concurrent versions to find the one that the note was applied to.
+            return ""
         for version in reversed(done.versions):
             state: Any = decode((yield ReadState(self._thread, version)).state)
             try:
@@ -333,7 +345,7 @@ _CHECKS: dict[str, Callable[[ToolChecks, Recorded], Flow[str]]] = {
 }
 
 
-# Fields that describe a version; they are ignored in a comparison.
+# Fields that describe a version, which a comparison ignores.
 _OWN = ("$schema", "thread_id", "version", "updated_at", "metrics")
 _MOVES = ("replace", "remove", "move", "copy")
 
@@ -341,7 +353,7 @@ _MOVES = ("replace", "remove", "move", "copy")
 def replay_again(
     source: ThreadView, version: int, runs: dict[str, Run], provider: Provider, how: ReplayOptions
 ) -> Flow[Replay]:
-    """Ask another model the questions recorded after a version."""
+    """Ask another model the questions that were recorded after a version, and return the result."""
     thread = source.thread_id
     fork = yield from copy_into(source, version, how.by)
     asking = _Asking(thread, fork, runs, provider, how)
@@ -378,7 +390,7 @@ class _RecordedPrompt(Struct, frozen=True):
 
 
 def _system(run: Run) -> Flow[str | None]:
-    """Return the recorded system text of a run, or the default if it is no longer stored."""
+    """Return the recorded system text of a run, or None (the default) if it is no longer stored."""
     ref = run.calls[0].exchange if run.calls else None
     if ref is None:
         return None
@@ -396,7 +408,7 @@ _BOUNDS = {
 
 
 def _bounds(detail: dict[str, Any]) -> dict[str, Any]:
-    """Return the recorded limits of a run, as far as they are valid."""
+    """Return those recorded limits of a run that are valid."""
     return {
         name: value
         for name, at_most in _BOUNDS.items()
@@ -405,7 +417,7 @@ def _bounds(detail: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Asking:
-    """A replay of a thread event by event, with the runs asked of another model."""
+    """Replays a thread event by event, and asks another model the questions of the runs."""
 
     def __init__(
         self, thread: str, fork: str, runs: dict[str, Run], provider: Provider, how: ReplayOptions
@@ -414,12 +426,12 @@ class _Asking:
         self._runs, self._provider, self._how = runs, provider, how
         self._words: dict[str, Event] = {}
         self._ended = ""
-        """The run whose patch is expected next."""
+        """The run whose patch is expected as the next event."""
         self.asked: list[ReplayedRun] = []
         self.skipped: list[str] = []
 
     def follow(self, past: Past) -> Flow[bool]:
-        """Repeat an event; always return False."""
+        """Repeat an event. The result is always False."""
         event = past.event
         run = event.detail.get("run")
         known = self._runs.get(run) if isinstance(run, str) else None
@@ -468,18 +480,23 @@ class _Asking:
         )
 
     def _user(self, run: Run) -> Flow[str]:
-        """Return the recorded prompt; a long one is in an artifact."""
+        """Return the recorded prompt of a run. A long prompt is read from an artifact."""
         said = self._words.pop(run.run, None)
         detail: dict[str, Any] = {} if said is None else said.detail
         if isinstance(text := detail.get("text"), str):
             return text
         if not isinstance(ref := detail.get("ref"), str):
-            raise NotFound(f"the prompt of run {run.run} was not recorded", "ask it manually")
+            raise NotFound(
+                f"the prompt of run {run.run} was not recorded",
+                "ask the question again by hand: relay ask",
+            )
         raw: bytes = yield (yield Pull(ref))
         return raw.decode(errors="replace")
 
     def _patch(self, event: Event, version: int) -> Flow[None]:
-        """Apply a patch of others again, if the values it touches are unchanged."""
+        """Apply a patch by others again, if the values that it replaces or removes are
+        unchanged.
+        """
         operations: list[Any] = event.detail["operations"]
         try:
             tests = yield from self._tests(convert(operations, list[Operation]), version)
@@ -488,7 +505,9 @@ class _Asking:
             self.skipped.append(f"v{version}: {error.message}")
 
     def _tests(self, operations: list[Operation], version: int) -> Flow[list[Any]]:
-        """Return test operations that make a patch fail if the values it touches have changed."""
+        """Return test operations that make the patch fail if the values that it changes are
+        different now.
+        """
         moved = [each for each in operations if each.op in _MOVES]
         if not moved:
             return []
@@ -499,7 +518,7 @@ class _Asking:
             try:
                 value = find(before, parse(path))
             except RelayError:
-                continue  # Written by an earlier operation of this patch.
+                continue  # An earlier operation of this patch has written the value.
             tests.append({"op": "test", "path": path, "value": value})
         return tests
 
@@ -515,7 +534,7 @@ def replay_thread(
     by: str,
     files: Folder | None,
 ) -> Flow[Replay]:
-    """Replay the runs of a thread after a version.
+    """Replay the runs of a thread after a version, and return the result.
 
     Raises:
         NotFound: there is no such version.
@@ -540,7 +559,7 @@ def replay_thread(
 
 
 def _runs(thread: str, version: int) -> Flow[dict[str, Run]]:
-    """Return the finished runs that started after a version."""
+    """Return the finished runs that started after a version, by their ids."""
     reader = RunReader()
     found: dict[str, Run] = {}
 

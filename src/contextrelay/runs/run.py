@@ -1,4 +1,6 @@
-"""A run: a model answers on a thread, calls tools, and its answer is stored with its changes."""
+"""A run: a model works on a thread and calls tools, and its answer is stored together with its
+changes.
+"""
 
 from __future__ import annotations
 
@@ -55,8 +57,8 @@ RUN_CALLS_MAX = 32
 
 
 class ReplyPieces:
-    """The pieces of one model call. They may be closed from another thread than the one that
-    waits.
+    """The pieces of one model call. Another thread than the one that waits for a piece may close
+    them.
     """
 
     def __init__(self, provider: Provider, prompt: Prompt) -> None:
@@ -69,7 +71,7 @@ class ReplyPieces:
         """Return the next piece, or None at the end.
 
         Raises:
-            RelayError: an error of the provider; Failed for an error that is not ours.
+            RelayError: an error of the provider; Failed if the provider raised any other exception.
         """
         with self._lock:
             try:
@@ -77,7 +79,7 @@ class ReplyPieces:
             except RelayError:
                 raise
             except Exception as error:
-                # Its text may quote the whole request and the key.
+                # The text of the exception may quote the whole request and the key.
                 raise Failed(
                     f"the provider {self._name} failed with {type(error).__name__}",
                     "retry, or use another provider: -m",
@@ -87,7 +89,9 @@ class ReplyPieces:
                     self._end()
 
     def close(self) -> None:
-        """End the call; if a piece is being awaited, as soon as it arrives."""
+        """End the call. If a thread waits for a piece, the call ends as soon as the piece
+        arrives.
+        """
         self._is_closed = True
         if self._lock.acquire(blocking=False):
             try:
@@ -102,12 +106,12 @@ class ReplyPieces:
 
 
 def written(text: str) -> str:
-    """Replace lone surrogates in a text by question marks."""
+    """Return a text in which lone surrogates are replaced by question marks."""
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def spelled(reply: Reply) -> Reply:
-    """Replace lone surrogates in a reply."""
+    """Return a reply in which lone surrogates are replaced by question marks."""
     calls = tuple(
         ToolCall(written(call.id), written(call.name), written(call.arguments))
         for call in reply.calls
@@ -122,12 +126,12 @@ def spelled(reply: Reply) -> Reply:
 
 
 def cut_bytes(text: str, bytes_max: int) -> str:
-    """Cut a text to a number of bytes, at a character boundary."""
+    """Return a text cut to a number of bytes, at a character boundary."""
     return text.encode(errors="replace")[:bytes_max].decode(errors="ignore")
 
 
 def tokens_in(prompt: Prompt) -> int:
-    """Estimate the tokens of a prompt without its tools."""
+    """Return the estimated number of tokens of a prompt without its tools."""
     results = (result.text for message in prompt.messages for result in message.results)
     texts = (prompt.system, *(message.text for message in prompt.messages), *results)
     return sum(map(count_tokens, texts))
@@ -141,7 +145,7 @@ _REASON_CHARS_MAX = 2_000
 
 
 class RunOptions(Struct, frozen=True, kw_only=True):
-    """Options of a run besides the prompt and the model."""
+    """The options of a run, except the prompt and the model."""
 
     refs: tuple[str, ...] = ()
     system: str | None = None
@@ -153,15 +157,15 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     prices: Mapping[str, Rates] = PRICES
     on_tool: Callable[[ToolUse], object] | None = None
     is_alone: bool = False
-    """True if nothing of the thread is shown. The model can then only read refs, and its answer is
-    not stored: that is left to the caller.
+    """True if nothing of the thread is shown. The model can then only read refs, and the caller has
+    to store the answer.
     """
 
 
 def run_thread(
     thread: str, user: str, provider: Provider, options: RunOptions
 ) -> Items[str | RunResult]:
-    """Ask a model; yield its words as they arrive, and finally the result.
+    """Ask a model. Yield its words as they arrive, and finally the result.
 
     Raises:
         Refused: the thread is closed.
@@ -251,7 +255,7 @@ class _Run:
     # Rounds
 
     def rounds(self) -> Steps[None]:
-        """Ask the model and run its tool calls, until it makes no more of them."""
+        """Ask the model and run its tool calls, until it calls no more tools."""
         while True:
             self._tally.rounds += 1
             self._called_s = time.monotonic()
@@ -284,7 +288,7 @@ class _Run:
             self._messages = (*self._messages, reply.message(), result)
 
     def _call(self, prompt: Prompt) -> Steps[Reply]:
-        """Yield the words of one call as they arrive, and return its reply.
+        """Yield the words of one model call as they arrive, and return its reply.
 
         Raises:
             Failed: the stream ended without a reply, or the reply is too long.
@@ -304,18 +308,18 @@ class _Run:
             if size_bytes > RUN_ANSWER_BYTES_MAX:
                 raise Failed(
                     f"the answer is over {RUN_ANSWER_BYTES_MAX:,} bytes",
-                    "ask for parts of it, or for a document stored with relay_put",
+                    "ask for parts of the answer, or for a document stored with relay_put",
                 )
             if not text:
-                yield Give([""])  # A step, after which the run may be stopped.
+                yield Give([""])  # An empty step, after which the run may be stopped.
                 continue
-            # Text after a tool call starts a new paragraph.
+            # Text that follows a tool call starts a new paragraph.
             between = "" if self._partial else _between(self._text())
             self._partial.append(text)
             yield Give([between + text])
 
     def _use(self, reply: Reply) -> Flow[tuple[list[dict[str, Any]], tuple[ToolResult, ...]]]:
-        """Run the tool calls of a reply; return their event fields and their results."""
+        """Run the tool calls of a reply, and return their event fields and their results."""
         uses: list[dict[str, Any]] = []
         results: list[ToolResult] = []
         for index, call in enumerate(reply.calls):
@@ -347,7 +351,7 @@ class _Run:
         results: tuple[ToolResult, ...],
         uses: list[dict[str, Any]],
     ) -> Flow[None]:
-        """Record a call: the request, the reply and the costs."""
+        """Record a model call: the request, the reply and the costs."""
         detail = {
             "round": self._tally.rounds,
             "model": reply.model[:LABEL_CHARS_MAX],
@@ -362,7 +366,8 @@ class _Run:
     # Ends
 
     def finish(self, status: Literal["finished", "interrupted"]) -> Flow[RunResult]:
-        """Store the answer together with the changes by the model.
+        """Store the answer together with the changes that the model made, and return the result of
+        the run.
 
         Raises:
             Failed: the model gave no answer.
@@ -392,10 +397,12 @@ class _Run:
         return self._result(text, artifact, status)
 
     def interrupted(self) -> Flow[RunResult]:
-        """Store the partial answer of a stopped run, and mark it as interrupted."""
+        """Store the partial answer of a stopped run, mark the run as interrupted, and return its
+        result.
+        """
         self.close()
         if self._is_finishing:
-            # The complete answer may be stored already; then it is not stored twice.
+            # If the complete answer is already stored, it is not stored twice.
             artifact = yield from committed(self._thread, self.id)
             if artifact is not None:
                 return self._result(self._text(), artifact, "finished")
@@ -421,7 +428,7 @@ class _Run:
         return self._result("", None, "interrupted")
 
     def fail(self, error: RelayError) -> Flow[None]:
-        """Record why the run failed, and the changes that it would have made."""
+        """Record why the run failed, and which changes it would have made."""
         self.close()
         if self._prompt is not None:
             self._tally.lose()
@@ -436,7 +443,7 @@ class _Run:
         try:
             yield self._note("failed", detail, self._by)
         except RelayError:
-            return  # The store itself failed, which the error says.
+            return  # The store itself failed, and the error already says so.
 
     def _text(self) -> str:
         joined = ""
@@ -500,7 +507,7 @@ def ask_model(
     by: str = "you",
     on_tool: Callable[[ToolUse], object] | None = None,
 ) -> Items[str | RunResult]:
-    """Prepare a run on the thread of a handle.
+    """Return the steps of a run on a thread. Nothing is sent until the steps are taken.
 
     Raises:
         Invalid: the provider is unknown, or a value is out of range.
@@ -528,7 +535,7 @@ def ask_model(
 def chosen_provider(
     transport: Any, model: str | Provider | None, environ: Mapping[str, str] = os.environ
 ) -> Provider:
-    """Return the named provider, or that of the store's settings or RELAY_MODEL.
+    """Return the given provider, or else that of the store's settings, or else that of RELAY_MODEL.
 
     Raises:
         Invalid: the provider is unknown.
@@ -539,10 +546,10 @@ def chosen_provider(
 
 
 def settings_of(transport: Any, environ: Mapping[str, str] = os.environ) -> Settings:
-    """Return the settings of a store for this process.
+    """Return the settings that apply to model calls of this process.
 
-    For a thread on a server they are those of RELAY_HOME, like keys and prices, because the model
-    is called from here. The settings of the server are not requested.
+    For a thread on a server, the settings are those of RELAY_HOME, as for keys and prices, because
+    the model is called from this machine. The settings of the server are not requested.
     """
     if isinstance(transport, Local | AsyncLocal):
         return transport.stores.settings
@@ -550,7 +557,7 @@ def settings_of(transport: Any, environ: Mapping[str, str] = os.environ) -> Sett
 
 
 def tracked_files(folder: Folder | None) -> TrackedFiles | None:
-    """Return the files of a folder that a model may read; None if git tracks none there."""
+    """Return the files of a folder that a model may read, or None if git tracks no files there."""
     if folder is None:
         return None
     path = Path(folder).absolute()

@@ -1,7 +1,7 @@
-"""The tools of a run, and the git-tracked files that it may list and read.
+"""The tools of a run, and the git-tracked files that a run may list and read.
 
-Rule: nothing except tracked files is read, and no link is followed, even if it has replaced a
-folder in the meantime. Programs configured in a repository are never run.
+Rule: only tracked files are read. No link is followed, even if a link has replaced a folder in the
+meantime. Programs that a repository configures are never run.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ from contextrelay.runs.provider import Tool, ToolCall, ToolResult
 
 RUN_ARGUMENTS_BYTES_MAX = MIB
 RUN_PIECE_TOKENS_MAX = 8_000
-# Limits of tracked files: the size of one, the size of all names, and the number listed.
+# Limits of tracked files: the size of one file, the total size of all names, and the number of
+# listed files.
 RUN_FILE_BYTES_MAX = 4 * MIB
 RUN_WHOLE_FILE_BYTES_MAX = 8 * KIB
 RUN_FILES_BYTES_MAX = 8 * MIB
@@ -53,7 +54,7 @@ _GIT = (
     "-c",
     "core.hooksPath=/dev/null",
 )
-# A partial clone names the command that fetches its objects, which may be any command.
+# In a partial clone, git runs a configured command to fetch objects, and this may be any command.
 _NO_TRANSPORT = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
 
 
@@ -65,11 +66,12 @@ class TrackedFiles:
         self._paths: list[str] | None = None
 
     def paths(self) -> list[str]:
-        """Return all tracked files that are not links, relative to the folder, in order.
+        """Return the paths of all tracked files that are not links, relative to the folder, in
+        order.
 
         Raises:
             Failed: git is not installed, fails, or takes too long.
-            TooLarge: there are too many.
+            TooLarge: there are too many files.
         """
         if self._paths is None:
             lines = _listed(self._folder).split(b"\0")
@@ -81,7 +83,7 @@ class TrackedFiles:
         return self._paths
 
     def matching(self, pattern: str) -> list[str]:
-        """Return the files that match a pattern such as `src/*.py`; `*` also matches slashes."""
+        """Return the paths that match a pattern such as `src/*.py`. `*` also matches slashes."""
         every = self.paths()
         return [path for path in every if fnmatchcase(path, pattern)] if pattern else every
 
@@ -89,9 +91,9 @@ class TrackedFiles:
         """Return the content of a tracked file.
 
         Raises:
-            NotFound: git does not track it here.
+            NotFound: git does not track the file here.
             Invalid: it is not a regular file.
-            TooLarge: it is too large to be shown.
+            TooLarge: the file is too large to be shown.
         """
         if path not in self.paths():
             raise NotFound(f"git does not track {path!r} here", "list them with relay_files")
@@ -109,7 +111,7 @@ class TrackedFiles:
 
 
 def is_tracked_folder(folder: Path) -> bool:
-    """Return True if a folder appears to be in the work tree of a repository."""
+    """Return True if a folder seems to be in the work tree of a git repository."""
     return any((each / ".git").exists() for each in (folder, *folder.parents))
 
 
@@ -134,7 +136,7 @@ def _listed(folder: Path) -> bytes:
     except subprocess.TimeoutExpired as error:
         raise Failed(f"git took more than {RUN_FILES_S_MAX} s to list files", "retry") from error
     if git.returncode:
-        raise Failed("git cannot list files here", "run it in the work tree of a repository")
+        raise Failed("git cannot list files here", "run relay in the work tree of a git repository")
     if len(found) > RUN_FILES_BYTES_MAX:
         raise TooLarge(
             f"git tracks {len(found):,} bytes of file names here",
@@ -146,7 +148,8 @@ def _listed(folder: Path) -> bytes:
 def _is_below(path: str) -> bool:
     """Return True if a path is below the folder and not part of .git.
 
-    git adds no other paths, but the index of a foreign repository may contain anything.
+    git itself adds no other paths, but the index of a repository by somebody else may contain any
+    path.
     """
     return not any(part.lower() in ("", ".", "..", ".git") for part in path.split("/"))
 
@@ -161,14 +164,15 @@ def _opened(folder: Path, path: str) -> int:
             inner = os.open(each, flags | os.O_DIRECTORY, dir_fd=place)
             os.close(place)
             place = inner
-        # Opening a pipe must not block; the type of the file is checked next.
+        # Opening a pipe must not block. The type of the file is checked next.
         return os.open(name, flags | os.O_NONBLOCK, dir_fd=place)
     finally:
         os.close(place)
 
 
 _PREFIX_CHARS_MIN = 6
-# No search here: it finds results of other steps, but a result may depend only on what is shown.
+# There is no search tool here, because it would find results of other steps, but a result may
+# depend only on what the model was shown.
 _LOOKS = ("relay_get",)
 _TokensMax = Annotated[
     int, Meta(ge=50, le=RUN_PIECE_TOKENS_MAX, description="Maximum size of the answer.")
@@ -213,14 +217,14 @@ class RelayRead(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Used(Struct, frozen=True):
-    """The result of a tool call, and its refs."""
+    """The result of a tool call, and the refs that the call read or created."""
 
     result: ToolResult
     refs: tuple[str, ...] = ()
 
 
 class Toolbox:
-    """The tools of one run, the refs they have shown, and the draft they write."""
+    """The tools of one run, the refs that they have shown, and the draft that they write."""
 
     def __init__(
         self, thread: str, run: str, by: str, files: TrackedFiles | None, only_looks: bool = False
@@ -232,7 +236,7 @@ class Toolbox:
         self._only_looks = only_looks
         self.draft = Draft()
         self.refs: dict[str, None] = {}
-        """The refs shown to the model or read by it, in order."""
+        """The refs that were shown to the model or read by it, in order."""
         self._read: dict[str, Artifact] = {}
 
     def tools(self) -> tuple[Tool, ...]:
@@ -240,7 +244,9 @@ class Toolbox:
         return tuple(each for each in offered if not self._only_looks or each.name in _LOOKS)
 
     def use(self, call: ToolCall) -> Flow[Used]:
-        """Run a tool call of the model; an error is returned to the model."""
+        """Run a tool call of the model, and return its result. An error becomes the result for the
+        model.
+        """
         takes = {tool.name for tool in self.tools()}
         try:
             if call.name not in takes:
@@ -277,7 +283,7 @@ class Toolbox:
         return fenced_piece(shape, ref), (ref,)
 
     def search(self, asked: RelaySearch) -> Flow[tuple[str, tuple[str, ...]]]:
-        # Only in this thread: other threads were not given to this model.
+        # Search only in this thread, because the model was not given other threads.
         ref = None if asked.ref is None else self._known(asked.ref)
         thread = self._thread if ref is None else None
         hits = yield verbs.Search(asked.query, thread, ref, tokens_max=asked.tokens_max)
@@ -326,10 +332,11 @@ class Toolbox:
         return fenced_piece(piece, about), (artifact.ref,)
 
     def _try(self, draft: Draft) -> Flow[list[str]]:
-        """Add to the draft if the state allows the patch.
+        """Add entries to the draft if the state allows the resulting patch, and return the ids of
+        the entries.
 
         Raises:
-            Refused: the state does not allow it; the draft is unchanged.
+            Refused: the state does not allow the patch; the draft is unchanged.
         """
         state: dict[str, Any] = decode((yield verbs.ReadState(self._thread)).state)
         ids, operations = draft.operations(state, now())
@@ -338,7 +345,9 @@ class Toolbox:
         return ids
 
     def _known(self, text: str) -> str:
-        """Return the ref, given in full or by its beginning if it was shown in this run."""
+        """Return the full ref for a text, which is a ref or the beginning of a ref that was shown
+        in this run.
+        """
         text = text.strip()
         if len(text) < 36 and len(text) >= _PREFIX_CHARS_MIN:
             found = [ref for ref in self.refs if ref.startswith(text.lower())]
@@ -401,7 +410,9 @@ _ACTS = {name: act for name, (_, act, _) in _OFFERED.items()}
 
 
 def tools_with(files: bool) -> tuple[Tool, ...]:
-    """Return the tools offered to a model; file tools only if there are tracked files."""
+    """Return the tools that are offered to a model. File tools are included only if there are
+    tracked files.
+    """
     return tuple(
         Tool(name, description, _schema(takes))
         for name, (takes, _, description) in _OFFERED.items()
@@ -410,17 +421,19 @@ def tools_with(files: bool) -> tuple[Tool, ...]:
 
 
 def noted_text(asked: RelayState, ids: list[str]) -> str:
-    """Return the answer to a note; the last of the ids are those of its own entries."""
+    """Return the reply to a note. The last items of `ids` are the ids of the entries that the note
+    added.
+    """
     added = ids[len(ids) - len(asked.entries()) :]
     noted_down = ", ".join([*added, *(f"{id} is done" for id in asked.resolve)])
     return f"noted: {plain_line(noted_down)}; kept with your answer"
 
 
 def arguments_of(call: ToolCall) -> Any:
-    """Return the checked arguments of a call.
+    """Return the parsed arguments of a call, after checking them.
 
     Raises:
-        Invalid: they are not valid JSON, or do not match the tool.
+        Invalid: the arguments are not valid JSON, or do not match the tool.
     """
     takes = _OFFERED[call.name][0]
     expected = f"arguments of {call.name}: {', '.join(takes.__struct_fields__)}"
@@ -428,7 +441,7 @@ def arguments_of(call: ToolCall) -> Any:
         raise Invalid("arguments too long", f"the limit is {RUN_ARGUMENTS_BYTES_MAX:,} bytes")
     try:
         given = decode(call.arguments or "{}")
-        if is_object(given):  # Models send null for omitted arguments.
+        if is_object(given):  # Models send null for arguments that they omit.
             given = {name: value for name, value in given.items() if value is not None}
         return verbs.from_json(given, takes)
     except (DecodeError, ValidationError, UnicodeError, RecursionError) as error:
@@ -442,13 +455,13 @@ def _file_name(path: str) -> str | None:
     return name[:NAME_CHARS_MAX] if is_plain else None
 
 
-# Schemas are sent with every call and cost tokens: limits are checked here, and reported when
-# exceeded.
+# Schemas are sent with every call and cost tokens. So they contain no limits: these are checked
+# here, and an error names a limit that was exceeded.
 _NOT_SENT = ("title", "default", "minLength", "maxLength", "maxItems")
 
 
 def _schema(takes: type[Any]) -> dict[str, Any]:
-    """Return the arguments as a JSON Schema without references and unions with null."""
+    """Return the JSON Schema of the arguments, without references and without unions with null."""
     _, components = schema_components([takes], ref_template="{name}")
 
     def plain(value: Any) -> Any:

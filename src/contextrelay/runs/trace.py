@@ -1,10 +1,10 @@
 """Traces: runs assembled from the events of a thread.
 
-Anybody with write access to a thread can add events, so a detail may contain anything: values of
+Anybody with write access to a thread can add events, so an event may contain anything. Values of
 the wrong type count as missing, and texts are cut.
 
-Rule: memory use does not grow with the thread. Unfinished runs, calls per run and texts are bounded
-by limits in limits.py; what is left out is counted.
+Rule: memory use does not grow with the thread. The numbers of unfinished runs and of calls per run,
+and the length of texts, are bounded by limits in limits.py. What is left out is counted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from contextrelay.verbs import ReadEvents
 TRACE_CALLS_MAX = 64
 TRACE_TOOLS_MAX = 64
 TRACE_REFS_MAX = 16
-# Maximum number of runs, calls, tools and refs in total: each takes less than a kilobyte.
+# The maximum total number of runs, calls, tools and refs. Each of them takes less than a kilobyte.
 TRACE_PARTS_MAX = 100_000
 TRACE_TEXT_CHARS_MAX = 300
 
@@ -48,7 +48,7 @@ _CUT = "…"
 
 
 class Tracing:
-    """A trace to which runs are added: all are counted, and the last ones are kept."""
+    """A trace to which runs are added. All runs are counted, but only the last ones are kept."""
 
     def __init__(self, runs_max: int) -> None:
         self._runs_max = runs_max
@@ -71,7 +71,7 @@ class Tracing:
 
 
 def _counted(totals: Totals, run: Run) -> Totals:
-    """Return the totals with one more run."""
+    """Return the totals with one more run added."""
     kept = run.calls
     return replace(
         totals,
@@ -86,7 +86,7 @@ def _counted(totals: Totals, run: Run) -> Totals:
 
 
 def parts(run: Run) -> int:
-    """Return the approximate number of parts of a run."""
+    """Return the approximate number of parts of a run: calls, tools and refs."""
     return 1 + len(run.refs) + sum(map(_parts_of_call, run.calls))
 
 
@@ -95,9 +95,9 @@ def _parts_of_call(call: ModelCall) -> int:
 
 
 class RunReader:
-    """A reader that returns each run at its end; `rest` returns the unfinished ones.
+    """Reads events, and returns each run when it ends. `rest` returns the unfinished runs.
 
-    If there are too many unfinished runs, the oldest is returned as it is.
+    If there are too many unfinished runs, the oldest one is returned unfinished.
     """
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class RunReader:
         self.parts = 0
 
     def read(self, event: Event) -> Iterator[Run]:
-        """Process the next event, and yield the run that it ends."""
+        """Process the next event, and yield the run that the event ends, if any."""
         is_begin = event.type in (STARTED, RECEIVED)
         if not is_begin and event.type != CALLED and event.type not in ENDS:
             return
@@ -118,7 +118,7 @@ class RunReader:
             self._open[id] = _Open(run=id, number=self._begun, at=event.at, by=event.by)
             self.parts += 1
         if (run := self._open.get(id)) is None:
-            return  # The start of the run is missing, or before the events that were read.
+            return  # The start of the run is missing, or is before the events that were read.
         if not run.is_of(event):
             return
         before = run.parts
@@ -141,7 +141,7 @@ class RunReader:
 
 
 class _Open(Struct, kw_only=True):
-    """An unfinished run."""
+    """A run that has not ended."""
 
     run: str
     number: int
@@ -159,7 +159,7 @@ class _Open(Struct, kw_only=True):
     parts: int = 1
 
     def is_of(self, event: Event) -> bool:
-        """Return True if the event is by the author of the run; events of others are ignored."""
+        """Return True if the author of the run wrote the event. Events by others are ignored."""
         if not self.started or event.type == RECEIVED:
             return True
         return event.detail.get(CALLER) == self.started.get(CALLER)
@@ -182,7 +182,7 @@ class _Open(Struct, kw_only=True):
             self.ended, self.ended_at, self.status = event.detail, event.at, ENDS[event.type]
 
     def run_now(self) -> Run:
-        """Return the run as far as it is known."""
+        """Return the run with everything that is known about it so far."""
         started, ended = self.started, self.ended
         return Run(
             run=self.run,
@@ -199,7 +199,8 @@ class _Open(Struct, kw_only=True):
             asked_ref=_ref(self.asked.get("ref")),
             refs=_refs(self.asked.get("refs")),
             ref=_ref(ended.get("ref")),
-            # The calls of a wrapped command are not visible: its end has what is known.
+            # The model calls of a wrapped command are not visible, so use what the final event
+            # says.
             usage=self.usage if self.calls else _usage(ended),
             duration_ms=_number(ended.get("duration_ms")) or self.duration_ms,
             calls=tuple(self.calls),
@@ -210,7 +211,7 @@ class _Open(Struct, kw_only=True):
 
 
 def together(one: ModelUsage, other: ModelUsage) -> ModelUsage:
-    """Return the sum of two usages."""
+    """Return the sum of two usages of a model."""
     prices = [Decimal(each.price) for each in (one, other) if each.price is not None]
     return ModelUsage(
         tokens_in=one.tokens_in + other.tokens_in,
@@ -260,7 +261,9 @@ def _usage(detail: dict[str, Any]) -> ModelUsage:
 
 
 def _number(value: Any) -> int:
-    """Return a count; a time may have fractions of milliseconds."""
+    """Return a value as an integer, or 0 if it is not a number. A time may have fractions of
+    milliseconds.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0
     return int(value) if 0 <= value <= _NUMBER_MAX else 0
@@ -287,7 +290,7 @@ def _items(value: Any) -> list[Any]:
 
 
 def trace_thread(thread: str, runs_max: int) -> Flow[Trace]:
-    """Return the newest runs, and the totals of all.
+    """Return the newest runs of a thread, and the totals of all runs.
 
     Raises:
         Invalid: the number of runs is out of range.
@@ -306,7 +309,7 @@ def trace_thread(thread: str, runs_max: int) -> Flow[Trace]:
 
 
 def read_runs(thread: str) -> Items[Run]:
-    """Yield every run in the order of its end, then the unfinished ones."""
+    """Yield every run of a thread in the order in which the runs end, then the unfinished runs."""
     reader, after = RunReader(), 0
     while True:
         page: list[Numbered] = (yield ReadEvents(thread, after, LIST_ITEMS_MAX)).events

@@ -1,4 +1,4 @@
-"""Traces as a tree for people: runs, their calls, and the refs that each tool read."""
+"""Traces as a text tree for people: runs, their calls, and the refs that each tool read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REFS_SHOWN = 4
 
 
 def tree(trace: Trace, label: str) -> Iterator[str]:
-    """Yield the lines of a trace."""
+    """Yield the lines that show a trace."""
     if not trace.totals.runs:
         yield f"{label}: no runs yet"
         yield "  next: relay run --thread THREAD --user TEXT"
@@ -110,13 +110,13 @@ def _refs(refs: tuple[str, ...], first: str | None = None) -> str:
 
 
 def tokens(usage: ModelUsage) -> str:
-    """Format the tokens read and written, and those from a cache."""
+    """Format the number of tokens read and written, and of those read from a cache."""
     cached = f" ({usage.cache_read:,} cached)" if usage.cache_read else ""
     return f"{usage.tokens_in:,} in{cached} · {usage.tokens_out:,} out"
 
 
 def price(usage: ModelUsage, unpriced: int, calls: int) -> str:
-    """Format a price in dollars; an unknown price is named, never 0."""
+    """Format a price in dollars. An unknown price is called unknown, and never shown as 0."""
     if usage.price is None:
         return "price unknown" if calls else "no price"
     known = f"${usage.price}"
@@ -133,7 +133,7 @@ _REPLAY_ASKED_CHARS = 60
 
 
 def lines(replay: Replay) -> Iterator[str]:
-    """Yield the lines of a replay."""
+    """Yield the lines that show a replay."""
     yield _head(replay)
     shown = replay.runs if replay.is_called else []
     for run in shown[:_RUNS_SHOWN]:
@@ -175,7 +175,7 @@ def _replayed_run(run: ReplayedRun) -> Iterator[str]:
 
 
 def diverged(place: Diverged, version: int) -> Iterator[str]:
-    """Yield the place where a record diverges, and the reason."""
+    """Yield the lines that show where a record diverges, and why."""
     where = f"round {place.round}" if place.round else "its answer"
     tool = f", {display.clean(place.tool)}" if place.tool else ""
     ref = f" of {display.short(place.ref)}" if place.ref else ""

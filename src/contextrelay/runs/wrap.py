@@ -1,7 +1,7 @@
 """Agents: known LLM command-line tools, and how to pass a prompt to any tool.
 
-Rule: one table. A row has the arguments with which a tool answers once and exits, and the way to
-pass the prompt; the answer is its stdout.
+Rule: everything is in one table. A row has the arguments with which a tool answers once and exits,
+and the way to pass the prompt. The answer is the stdout of the tool.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ _TITLES = {"user": "User", "assistant": "Assistant"}
 
 
 class AgentCommand(NamedTuple):
-    """How to call a command-line tool."""
+    """How to call an LLM command-line tool."""
 
     words: tuple[str, ...] = ()
-    """Arguments before those of the user, unless the user gives them."""
+    """Arguments that are put before those of the user, unless the user gives them too."""
     passing: Passing = "stdin"
     model_option: str = "--model"
-    """The option for the model; "" if the model is a positional argument."""
+    """The option that names the model, or "" if the model is a positional argument."""
     file_option: str = ""
-    """The option for the file with the prompt."""
+    """The option that names the file with the prompt."""
 
 
 AGENTS: dict[str, AgentCommand] = {
@@ -75,12 +75,14 @@ next agent has to know with `relay state add fact TEXT`. Answer the request at t
 
 
 def agent_of(binary: str) -> AgentCommand:
-    """Return the row of a binary, by its name without a folder; unknown tools use stdin."""
+    """Return the row for a binary, by its name without the folder. An unknown tool gets the prompt
+    on stdin.
+    """
     return AGENTS.get(os.path.basename(binary), AgentCommand())
 
 
 def prompt_text(prompt: Prompt) -> str:
-    """Return a whole prompt as one text, for tools that accept nothing else."""
+    """Return a whole prompt as one text, for tools that accept only a text."""
     texts = [message.text for message in prompt.messages]
     if len(texts) > 1:
         titles = (_TITLES[message.role] for message in prompt.messages)
@@ -89,7 +91,7 @@ def prompt_text(prompt: Prompt) -> str:
 
 
 class PreparedCommand(NamedTuple):
-    """A prepared command: its words, and the file for its stdin, or None."""
+    """A command that is ready to run: its words, and the file for its stdin, or None."""
 
     words: list[str]
     stdin: int | None
@@ -99,7 +101,7 @@ class PreparedCommand(NamedTuple):
 def called(
     binary: str, args: Sequence[str], text: str, passing: Passing | None = None, model: str = ""
 ) -> Generator[PreparedCommand]:
-    """Prepare a call; its files are private, and are deleted after it."""
+    """Prepare a call of a tool. Its files are private, and are deleted when the context ends."""
     agent = agent_of(binary)
     before = [each for each in agent.words if each not in args]
     if model:
@@ -134,7 +136,7 @@ _WORDS_SHOWN = 200
 
 
 class Wrapped(NamedTuple):
-    """A tool to run: a binary with arguments, and how it gets the bundle."""
+    """A tool to run: a binary with its arguments, and how the tool gets the bundle."""
 
     binary: str
     args: list[str]
@@ -148,10 +150,10 @@ class Wrapped(NamedTuple):
 def run_agent(
     console: Console, thread: Thread, user: str, wrapped: Wrapped, refs: tuple[str, ...] = ()
 ) -> None:
-    """Run an agent on a thread; the console then has its exit status.
+    """Run an agent on a thread. The exit status of the agent is stored in the console.
 
     Raises:
-        NotFound, Refused: it cannot be started (127, 126), or the thread is closed.
+        NotFound, Refused: the agent cannot be started (127, 126), or the thread is closed.
     """
     relay = console.relay
     if thread.show().status != "open":
@@ -179,7 +181,7 @@ def run_agent(
 
 
 def _show(piece: bytes) -> None:
-    """Forward output; a closed stdout does not stop the agent."""
+    """Write a piece of output to stdout. If stdout is closed, the agent continues."""
     try:
         while piece:
             piece = piece[os.write(1, piece) :]
@@ -207,7 +209,7 @@ def _say(console: Console, run: _Run, child: Child, artifact: Artifact | None) -
 
 
 class _Run:
-    """A run in progress."""
+    """A run of an agent that is in progress."""
 
     def __init__(
         self, relay: Relay, thread: str, user: str, wrapped: Wrapped, gathered: GatheredBundle
@@ -231,7 +233,7 @@ class _Run:
 
     @property
     def said(self) -> str:
-        """Return the output so far as text, up to a limit."""
+        """Return the output so far as text, cut to a limit."""
         return self._head.decode(errors="replace")
 
     def add(self, piece: bytes) -> None:
@@ -259,7 +261,7 @@ class _Run:
         self._ask(NoteRun(thread=self._thread, run=self.id, status=status, detail=detail, by=by))
 
     def end(self, child: Child) -> Artifact | None:
-        """Record the call, and store the answer with the changes of the thread."""
+        """Record the call, and store the answer together with the changes to the thread."""
         self._record()
         detail = {**self._tally.fields(), "exit_status": child.exit_status}
         if child.is_interrupted and not self._head:
@@ -305,7 +307,7 @@ class _Run:
         )
 
     def fail(self, reason: str, error: str, exit_status: int | None) -> Artifact | None:
-        """Record why the run failed; the output so far is stored separately."""
+        """Record why the run failed. The output so far is stored as a separate artifact."""
         artifact = None
         if self._head:
 

@@ -1,7 +1,8 @@
-"""run, ask, chat: a model answers on a thread; the answer is shown as it arrives.
+"""run, ask, chat: a model answers on a thread. The answer is shown as it arrives.
 
-Rule: stdout carries the answer as it is stored; sequences that control a terminal are spelled out
-(terminal.py). Ctrl-C stops the answer: the text so far is stored, and the exit code is 130.
+Rule: stdout carries the answer as it is stored. Sequences that control a terminal are written as
+visible characters (terminal.py). Ctrl-C stops the answer: the text so far is stored, and the exit
+code is 130.
 """
 
 from __future__ import annotations
@@ -29,13 +30,15 @@ from contextrelay.runs.provider import Provider, Tool
 from contextrelay.runs.run import chosen_provider, tracked_files
 
 _INTERRUPTED = 130
-_THREAD = "default: RELAY_THREAD, the last used here, or a new one named after the folder"
+_THREAD = "the thread (default: RELAY_THREAD, the last used here, or a new one)"
 
 
 def _budget(text: str) -> int:
     digits = text.replace("_", "").replace(",", "")
     if not digits.isascii() or not digits.isdigit() or not 1 <= int(digits) <= BUDGET_TOKENS_MAX:
-        raise ArgumentTypeError(f"invalid number of tokens {text!r}: for example 4000")
+        raise ArgumentTypeError(
+            f"invalid number of tokens {text!r}: use a number, for example 4000"
+        )
     return int(digits)
 
 
@@ -77,7 +80,9 @@ _OPTIONS = (
 
 @takes(arg("--user", metavar="TEXT|-", help="the prompt; - reads it from stdin"), *_OPTIONS)
 def run(args: Namespace, console: Console) -> None:
-    """Ask a model on a thread: it gets a bounded bundle, and tools to read refs."""
+    """Ask a model on a thread. The model gets a size-limited bundle of the thread, and tools to
+    read refs.
+    """
     if args.user is None:
         raise Invalid("missing prompt", "pass --user TEXT, or pipe it in with --user -")
     _ask(args, console, _piped() if args.user == "-" else args.user)
@@ -88,7 +93,7 @@ def run(args: Namespace, console: Console) -> None:
     *_OPTIONS,
 )
 def ask(args: Namespace, console: Console) -> None:
-    """Ask a model on a thread, with the prompt as arguments: relay "WORDS" does the same."""
+    """Ask a model on a thread, with the prompt as arguments. The short form is: relay "WORDS"."""
     words = " ".join(args.words)
     if words in ("", "-"):
         if not words and sys.stdin.isatty():
@@ -98,8 +103,8 @@ def ask(args: Namespace, console: Console) -> None:
 
 
 def _piped() -> str:
-    """Return the prompt on stdin, up to one byte over the limit, so that a longer one is
-    refused.
+    """Return the prompt on stdin. At most one byte over the limit is read, so that a longer prompt
+    is refused.
     """
     return sys.stdin.buffer.read(BUNDLE_USER_BYTES_MAX + 1).decode(errors="replace")
 
@@ -143,7 +148,9 @@ def _answer(
     refs: list[str],
     provider: Provider,
 ) -> RunResult | None:
-    """Show an answer as it arrives; return None if it was interrupted before its first word."""
+    """Print an answer as it arrives. Return its result, or None if it was interrupted before the
+    first word.
+    """
     answer = _Words()
     stream = thread.run_stream(
         words,
@@ -172,14 +179,14 @@ def _answer(
 
 
 class _Words:
-    """The text of an answer on stdout, as it arrives."""
+    """Writes the text of an answer to stdout as it arrives."""
 
     def __init__(self) -> None:
         self.is_in_line = False
-        """True if the last line was not ended."""
+        """True if the last line that was written has no line feed yet."""
 
     def write(self, pieces: Iterator[str], is_shown: bool) -> None:
-        """Write pieces, and always end the last line."""
+        """Write pieces of text. The last line is always ended."""
         held = ""
         try:
             for piece in pieces:
@@ -263,7 +270,7 @@ def _show_estimate(console: Console, estimated: Estimated) -> None:
 
 
 def _tool_names(tools: str) -> str:
-    """Return the names of the tools; their schemas are in --json."""
+    """Return the names of the tools as one text. Their schemas are in the output of --json."""
     return ", ".join(tool.name for tool in decode(tools, type=list[Tool]))
 
 
@@ -272,8 +279,8 @@ def _tool_names(tools: str) -> str:
 
 @takes(*(each for each in _OPTIONS if each.names[0] not in ("--dry-run", "--dump-rpb")))
 def chat(args: Namespace, console: Console) -> None:
-    """Chat with a model until /quit; /ref REF shows it an artifact, /model NAME changes the
-    model.
+    """Chat with a model until /quit. /ref REF shows the model an artifact, and /model NAME changes
+    the model.
     """
     args.dry_run, args.dump_rpb = False, None
     provider = chosen_provider(console.relay.transport, args.model)
@@ -304,7 +311,7 @@ def chat(args: Namespace, console: Console) -> None:
 
 
 def _next_line(console: Console) -> str | None:
-    """Return the next line of input; None at its end or at Ctrl-C."""
+    """Return the next line of input, or None at the end of input or at Ctrl-C."""
     if sys.stdin.isatty() and not console.is_quiet:
         print("> ", end="", file=sys.stderr, flush=True)
     try:

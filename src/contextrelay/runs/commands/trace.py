@@ -86,9 +86,11 @@ def trace(args: Namespace, console: Console) -> None:
     by("name of the author (default: RELAY_AGENT, or you)"),
 )
 def replay(args: Namespace, console: Console) -> None:
-    """Replay the runs of a thread in a copy of it, with the recorded answers or with another model.
+    """Replay the runs of a thread in a copy of the thread, with the recorded answers or with
+    another model.
 
-    With the recorded answers no model is called; exit 1 if a recorded tool result has changed.
+    With the recorded answers, no model is called, and the exit code is 1 if a recorded tool result
+    has changed.
     """
 
     chosen = thread_argument.choose_thread(console, args)
@@ -107,7 +109,7 @@ def replay(args: Namespace, console: Console) -> None:
 
 
 def _show_answers(console: Console, done: Replay) -> None:
-    """Show the differences between the new answers and the recorded ones."""
+    """Print the differences between the new answers and the recorded answers."""
     pairs = [(run.old_ref, run.new_ref) for run in done.runs]
     for old, new in pairs[:REPLAY_DIFFS_SHOWN]:
         if old is not None and new is not None and old != new:
@@ -115,7 +117,9 @@ def _show_answers(console: Console, done: Replay) -> None:
 
 
 def _export(console: Console, chosen: Chosen, target: str) -> None:
-    """Write or send the spans of all runs of a thread, a few runs at a time."""
+    """Write the spans of all runs of a thread to a file, or send them to a collector, a few runs at
+    a time.
+    """
     from contextrelay.runs.otlp import Sender, SpanFactory, otlp_json
 
     count = 0

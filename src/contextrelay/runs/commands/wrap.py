@@ -46,8 +46,8 @@ def _tokens(text: str) -> int:
 def exec_(args: Namespace, console: Console) -> None:
     """Run a command and store its whole output, stdout and stderr in order, under one ref.
 
-    Short output is printed; of long output a digest with its error lines. The exit status is that
-    of the command.
+    Short output is printed. For long output, a digest with its error lines is printed. The exit
+    status is that of the command.
     """
     if not args.command:
         raise Invalid("missing command", "use: relay exec -- CMD")
@@ -92,8 +92,10 @@ def exec_(args: Namespace, console: Console) -> None:
     ),
 )
 def wrap_run(args: Namespace, console: Console) -> None:
-    """Run an LLM command-line tool on a thread: it gets the bundle, its output is shown and stored,
-    and the result is recorded in the thread's state. The exit status is that of the tool.
+    """Run an LLM command-line tool on a thread. The exit status is that of the tool.
+
+    The tool gets the prompt and the context of the thread. Its output is shown and stored, and the
+    result is recorded in the state of the thread.
     """
     user, words = _user(args)
     check_command(args.cli)
@@ -103,7 +105,7 @@ def wrap_run(args: Namespace, console: Console) -> None:
 
 
 def _user(args: Namespace) -> tuple[str, list[str]]:
-    """Return the prompt, and the remaining arguments."""
+    """Return the prompt, and the remaining arguments of the tool."""
     words: list[str] = list(args.args)
     if args.user == "-":
         read = sys.stdin.buffer.read(BUNDLE_USER_BYTES_MAX + 1)
@@ -112,5 +114,5 @@ def _user(args: Namespace) -> tuple[str, list[str]]:
         return args.user, words
     has_place = any(BUNDLE in each or BUNDLE_FILE in each for each in words)
     if not words or has_place or words[-1].startswith("-"):
-        raise Invalid("missing prompt", "pass --user TEXT or pipe it to stdin")
+        raise Invalid("missing prompt", "pass --user TEXT, or pipe the prompt in with --user -")
     return words[-1], words[:-1]

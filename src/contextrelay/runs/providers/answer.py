@@ -13,10 +13,11 @@ from contextrelay.errors import Failed
 from contextrelay.limits import LABEL_CHARS_MAX, MIB
 from contextrelay.runs.provider import Message, Prompt, Reply, Tokens, ToolCall
 
-# Maximum size of one answer, text and tool calls together; longer text is cut and marked.
+# Maximum size of one answer in bytes, text and tool calls together. Longer text is cut, and the cut
+# is marked.
 ANSWER_BYTES_MAX = MIB
 ANSWER_CALLS_MAX = 64
-# Limits of the reasoning in an answer, and of the number of its blocks or items.
+# The maximum bytes of reasoning in an answer, and the maximum number of its blocks or items.
 THOUGHT_BYTES_MAX = MIB
 ANSWER_BLOCKS_MAX = 1_000
 
@@ -26,8 +27,8 @@ _COUNT_MAX = 2**53
 
 
 class AnswerStream:
-    """An answer that is being received. Text over the limit is cut, and the reply has stop
-    `length`.
+    """An answer that is being received. Text over the limit is cut, and the reply then has the stop
+    reason `length`.
     """
 
     def __init__(
@@ -58,12 +59,14 @@ class AnswerStream:
         )
 
     def _id(self, index: int) -> str:
-        """Return an id for a call without one, different in each round."""
+        """Return an id for a call that has no id. The ids differ in each round."""
         rounds = sum(bool(message.results) for message in self._prompt.messages)
         return f"call_{rounds + 1}_{index}"
 
     def say(self, piece: str) -> str:
-        """Append a piece of text, and return the part of it that fits."""
+        """Append a piece of text to the answer, and return the part of the piece that is within the
+        limit.
+        """
         if not piece:
             return ""
         self._progress()
@@ -76,10 +79,10 @@ class AnswerStream:
         return piece
 
     def think(self, piece: str) -> None:
-        """Count a piece of reasoning, which is not part of the text.
+        """Count a piece of reasoning, which does not become part of the text.
 
         Raises:
-            Failed: the limit is exceeded.
+            Failed: the reasoning exceeds the limit.
         """
         if not piece:
             return
@@ -88,14 +91,14 @@ class AnswerStream:
         if self._thought_room_bytes < 0:
             raise Failed(
                 f"{self._provider} sent more than {THOUGHT_BYTES_MAX:,} bytes of reasoning",
-                "ask for less, or use another model with -m",
+                "ask for a shorter answer, or use another model with -m",
             )
 
     def hold(self, thought: str) -> None:
-        """Count a block or item of the answer, with its content besides text and calls.
+        """Count a block or item of the answer, and the reasoning in it.
 
         Raises:
-            Failed: the limit is exceeded.
+            Failed: the number of blocks or the reasoning exceeds the limit.
         """
         self._blocks += 1
         if self._blocks > ANSWER_BLOCKS_MAX:
@@ -106,7 +109,7 @@ class AnswerStream:
         self.think(thought)
 
     def call(self, key: object, *, id: str = "", name: str = "", arguments: str = "") -> None:
-        """Append a piece of a tool call; the pieces of one call have the same key.
+        """Append a piece of a tool call. The pieces of one call have the same `key`.
 
         Raises:
             Failed: there are too many calls, or they are too long.
@@ -130,10 +133,10 @@ class AnswerStream:
     def reply(
         self, stop: Stop | None, tokens: Tokens | None, native: Callable[[], object] | None = None
     ) -> Reply:
-        """Return the complete answer. `stop` is None if the stream ended without a reason.
+        """Return the complete answer. `stop` is None if the stream ended without a stop reason.
 
         Raises:
-            Failed: it ended too early.
+            Failed: the stream ended too early.
         """
         if stop is None and not self.is_cut:
             asked = " in the middle of a tool call" if self._calls else ""
@@ -148,18 +151,20 @@ class AnswerStream:
             stop=stop or "end",
             model=str(self.model or self._prompt.model)[:LABEL_CHARS_MAX],
             tokens=tokens if _is_counted(tokens) else self._estimated(),
-            # A call must be answered by its own model only.
+            # A call in a provider's own form must only be sent back to the same model.
             native=encode(native()).decode() if native and self._calls else "",
         )
 
     def _estimated(self) -> Tokens:
-        """Estimate the tokens, if the provider does not report them."""
+        """Return the estimated token counts, for a provider that does not report them."""
         said = [self.text, *(call.arguments for call in self.calls)]
         return Tokens(input=tokens_in(self._prompt), output=_tokens(said), basis="estimated")
 
 
 def _is_counted(tokens: Tokens | None) -> TypeGuard[Tokens]:
-    """Return True if a provider's token counts are valid; SDKs do not check their types."""
+    """Return True if a provider's token counts are valid. SDKs do not check the types of the
+    counts.
+    """
     if tokens is None:
         return False
     counts = (tokens.input, tokens.output, tokens.cache_read, tokens.cache_write)
@@ -175,7 +180,7 @@ class _Call:
 
 
 def native_of(message: Message, model: str) -> Any:
-    """Return a message in its provider's own form, if it is from this model."""
+    """Return a message in its provider's own form, or None if the message is from another model."""
     if not message.native:
         return None
     native = decode(message.native)
@@ -183,7 +188,9 @@ def native_of(message: Message, model: str) -> Any:
 
 
 def parsed(call: ToolCall) -> dict[str, Any]:
-    """Return the arguments of a call as an object, as vendors require, even if they are invalid."""
+    """Return the arguments of a call as a dict, even if they are invalid, because vendors require
+    an object.
+    """
     try:
         return decode(call.arguments, type=dict[str, Any])
     except (DecodeError, UnicodeEncodeError, RecursionError):
@@ -191,7 +198,7 @@ def parsed(call: ToolCall) -> dict[str, Any]:
 
 
 def tokens_in(prompt: Prompt) -> int:
-    """Estimate the tokens of a prompt."""
+    """Return the estimated number of tokens of a prompt."""
     texts = [prompt.system, *(encode(tool).decode() for tool in prompt.tools)]
     for message in prompt.messages:
         texts += [message.text, *(call.arguments for call in message.calls)]
@@ -204,7 +211,7 @@ def _tokens(texts: Iterable[str]) -> int:
 
 
 def function_tools(prompt: Prompt) -> list[dict[str, Any]]:
-    """Return the tools of a prompt in the form of OpenAI's chat API, which Ollama uses too."""
+    """Return the tools of a prompt in the form of OpenAI's chat API, which Ollama also accepts."""
     return [
         {
             "type": "function",

@@ -1,7 +1,7 @@
-"""The Anthropic provider: Claude, through the vendor's SDK (the extra `anthropic`).
+"""The Anthropic provider: Claude models, through the vendor's SDK (the extra `anthropic`).
 
-Stable content is marked for the prompt cache: tools and system text, the last stable message, and
-from the second round on the conversation so far.
+Stable content is marked for the prompt cache: the tools and the system text, the last stable
+message, and, from the second round on, the conversation so far.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HOST = "api.anthropic.com"
 
 _CACHED = {"type": "ephemeral"}
 _THOUGHT = ("thinking", "redacted_thinking")
-# The fields of a block that arrive in pieces.
+# The fields of a block whose text arrives in pieces.
 _PIECED = ("text", "thinking", "signature")
 _STOPS: dict[str, Stop] = {
     "tool_use": "tools",
@@ -42,7 +42,7 @@ _STOPS: dict[str, Stop] = {
     "model_context_window_exceeded": "length",
     "refusal": "refused",
 }
-# Errors inside a stream have no HTTP status of their own.
+# An error inside a stream has no HTTP status of its own, so its type is mapped to one.
 _STATUSES = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -174,7 +174,9 @@ def _request(prompt: Prompt) -> dict[str, Any]:
 
 
 def _message(message: Message, model: str) -> dict[str, Any]:
-    """Return a message in the vendor's form, without empty text blocks, which are refused."""
+    """Return a message in the vendor's form. Empty text blocks are left out, because the vendor
+    refuses them.
+    """
     content: list[dict[str, Any]] = native_of(message, model) or [
         *(
             {
@@ -195,20 +197,22 @@ def _message(message: Message, model: str) -> dict[str, Any]:
 
 
 def _mark(message: dict[str, Any]) -> None:
-    """Mark the end of a message as the end of the cached prefix."""
+    """Mark the end of a message as the end of the prefix to cache."""
     *before, last = message["content"]
     if last["type"] not in _THOUGHT:
         message["content"] = [*before, {**last, "cache_control": _CACHED}]
 
 
 def _begun(answer: AnswerStream, block: dict[str, Any]) -> dict[str, Any]:
-    """Return a block whose texts are lists of their pieces."""
+    """Return a copy of a block in which each text is a list, to which further pieces can be
+    appended.
+    """
     answer.hold("" if block["type"] in ("text", "tool_use") else encode(block).decode())
     return {name: [value] if name in _PIECED else value for name, value in block.items()}
 
 
 def _take(answer: AnswerStream, key: int, block: dict[str, Any], delta: Any) -> str:
-    """Append a piece to the newest block, and return the text in it."""
+    """Append a piece to the newest block, and return the text of the piece."""
     match delta.type:
         case "text_delta":
             block.setdefault("text", []).append(delta.text)
@@ -229,7 +233,10 @@ def _take(answer: AnswerStream, key: int, block: dict[str, Any], delta: Any) -> 
 def _native(
     model: str, blocks: list[dict[str, Any]], answer: AnswerStream
 ) -> Callable[[], dict[str, Any]] | None:
-    """Return the blocks as received if they contain reasoning, which must be sent back."""
+    """Return a function that returns the blocks as received, or None if they contain no reasoning.
+
+    Reasoning must be sent back unchanged.
+    """
     if not any(block["type"] in _THOUGHT for block in blocks):
         return None
 
@@ -249,7 +256,7 @@ def _native(
 
 
 def _count(usage: dict[str, int], counted: Any) -> None:
-    """Store token counts; they are cumulative, so later ones replace earlier ones."""
+    """Update token counts. Counts are cumulative, so later ones replace earlier ones."""
     names = (
         "input_tokens",
         "output_tokens",
@@ -263,7 +270,7 @@ def _count(usage: dict[str, int], counted: Any) -> None:
 
 
 def _tokens(usage: dict[str, int]) -> Tokens | None:
-    """Return the total token counts; the vendor counts fresh, cached and cache-written input
+    """Return the total token counts. The vendor counts fresh, cached and cache-written input
     separately.
     """
     cache_read = usage.get("cache_read_input_tokens", 0)

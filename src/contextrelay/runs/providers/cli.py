@@ -20,12 +20,14 @@ from contextrelay.runs.providers.registry import ANOTHER
 from contextrelay.runs.wrap import AGENTS, called, prompt_text
 
 _ERROR_BYTES_SHOWN = 1_000
-# Interval in which a silent command can be stopped.
+# Seconds between two chances to stop a command that writes nothing.
 _STEP_MS = 500
 
 
 class CommandLine:
-    """A provider that runs a command for each call; it offers none of our tools."""
+    """A provider that runs a command for each call. The command cannot use the tools of Context
+    Relay.
+    """
 
     name = "cli"
 
@@ -35,9 +37,9 @@ class CommandLine:
         self._binary, self._model = binary, model
 
     def answer(self, prompt: Prompt) -> Iterator[str | Reply]:
-        """Yield stdout as it is written, then the complete answer.
+        """Yield the stdout of the command as it is written, then the complete answer.
 
-        While the command is silent, empty pieces are yielded so that it can be stopped.
+        While the command writes nothing, empty pieces are yielded, so that the call can be stopped.
         """
         text = prompt_text(prompt)
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -64,7 +66,7 @@ class CommandLine:
                 said = errors.read().decode(errors="replace").strip() or "".join(pieces).strip()
                 raise Failed(
                     f"{self._binary} exited with status {status}: {said[-_ERROR_BYTES_SHOWN:]}",
-                    f"check that it works: {self._binary} --help",
+                    f"check that the tool works: {self._binary} --help",
                 )
         answer = "".join(pieces)
         tokens = Tokens(input=count_tokens(text), output=count_tokens(answer), basis="estimated")
@@ -74,7 +76,7 @@ class CommandLine:
         if size_bytes > RUN_ANSWER_BYTES_MAX:
             raise Failed(
                 f"{self._binary} wrote more than {RUN_ANSWER_BYTES_MAX:,} bytes",
-                "ask for less, or use: relay wrap run",
+                "ask for a shorter answer, or use: relay wrap run",
             )
         if time.monotonic() > until_s:
             raise self._late()
@@ -87,7 +89,7 @@ class CommandLine:
 
 
 def _end(running: subprocess.Popen[bytes]) -> None:
-    """Kill a command and its children, which may keep its output open."""
+    """Kill a command and its children, because the children may keep its output open."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(running.pid, signal.SIGKILL)
     assert running.stdout is not None
@@ -96,7 +98,7 @@ def _end(running: subprocess.Popen[bytes]) -> None:
 
 
 def _chunks(pipe: int) -> Iterator[bytes]:
-    """Yield what is written to a pipe, and b"" periodically."""
+    """Yield the bytes that are written to a pipe, and b"" periodically if there are none."""
     poll = select.poll()
     poll.register(pipe)
     while True:
@@ -123,7 +125,7 @@ def _start(words: list[str], stdin: int | None, stderr: int) -> subprocess.Popen
         ) from error
     except (OSError, ValueError) as error:
         raise Invalid(
-            f"cannot execute {words[0]!r}: {error}", "make it executable: chmod +x FILE"
+            f"cannot execute {words[0]!r}: {error}", "make the file executable: chmod +x FILE"
         ) from error
 
 
@@ -131,7 +133,7 @@ def open_cli(model: str, environ: Mapping[str, str]) -> CommandLine:
     """Open the provider `cli:BIN[:MODEL]`.
 
     Raises:
-        Invalid: no binary is named.
+        Invalid: the name contains no BIN.
     """
     binary, _, inner = model.partition(":")
     if not binary:

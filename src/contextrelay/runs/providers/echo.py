@@ -1,8 +1,8 @@
 """The echo provider: answers with the request itself, offline and deterministically.
 
-With RELAY_ECHO_SCRIPT, or `Echo(script=...)`, it plays a script: a list with one `ScriptLine` per
-round. The round is derived from the tool results in the prompt, so no state is kept between calls;
-after the last line it echoes.
+With RELAY_ECHO_SCRIPT, or `Echo(script=...)`, it plays a script, which is a list with one
+`ScriptLine` per round. The round is derived from the tool results in the prompt, so no state is
+kept between calls. After the last line, the provider answers with the request again.
 """
 
 from __future__ import annotations
@@ -31,14 +31,16 @@ _NO_ERROR = 0
 
 
 class ScriptedCall(Struct, frozen=True, forbid_unknown_fields=True):
-    """A tool call; `arguments` is an object, or text that is sent unchanged, valid JSON or not."""
+    """A tool call in a script. `arguments` is an object, or a text that is sent unchanged, valid
+    JSON or not.
+    """
 
     name: str
     arguments: dict[str, Any] | str = {}
 
 
 class ScriptLine(Struct, frozen=True, forbid_unknown_fields=True):
-    """The answer of one round; `error` is the code of an error that replaces it."""
+    """The answer of one round. If `error` is set, an error with this code is raised instead."""
 
     text: str = ""
     calls: tuple[ScriptedCall, ...] = ()
@@ -56,7 +58,7 @@ class Echo:
         self._script = tuple(script)
 
     def answer(self, prompt: Prompt) -> Iterator[str | Reply]:
-        """Yield the answer line by line, then complete."""
+        """Yield the answer line by line, and finally the complete reply."""
         turn = sum(bool(message.results) for message in prompt.messages)
         line = self._script[turn] if turn < len(self._script) else ScriptLine(_request(prompt))
         yield from line.text.splitlines(keepends=True)
@@ -100,7 +102,7 @@ def _read_script(path: str) -> list[ScriptLine]:
 
 
 def _request(prompt: Prompt) -> str:
-    """Return the user's prompt: the last message that has no tool results."""
+    """Return the user's prompt, which is the last message without tool results."""
     said = [message.text for message in prompt.messages if message.role == "user" and message.text]
     last = said[-1] if said else ""
     _, marked, request = last.partition(REQUEST)

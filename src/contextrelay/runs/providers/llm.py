@@ -1,4 +1,4 @@
-"""The llm provider: any model of the package `llm`, if it is installed: `llm:NAME`.
+"""The llm provider, `llm:NAME`: any model of the package `llm`, if that package is installed.
 
 Keys, plugins, aliases and retries are those of `llm` (`llm keys`, `llm models`, `llm install`).
 """
@@ -26,8 +26,8 @@ class Llm:
         self.model = model or _sdk().get_default_model()
 
     def answer(self, prompt: Prompt) -> Iterator[str | Reply]:
-        """Send a prompt once, and yield the answer. Other errors of plugins are converted by the
-        caller.
+        """Send a prompt once, and yield the answer. The caller converts other errors that plugins
+        raise.
         """
         sdk = _sdk()
         model = _found(sdk, prompt.model)
@@ -43,7 +43,7 @@ class Llm:
             said = str(error)[:PROVIDER_ERROR_CHARS_MAX]
             raise Failed(
                 f"{prompt.model} of llm failed: {said}",
-                f"check that it works: llm -m {prompt.model} hello",
+                f"check that the model works: llm -m {prompt.model} hello",
             ) from error
 
     def _asked(self, sdk: Any, model: Any, prompt: Prompt) -> Generator[str | Reply]:
@@ -79,8 +79,8 @@ def _found(sdk: Any, name: str) -> Any:
 
 
 def _request(sdk: Any, model: Any, prompt: Prompt) -> dict[str, Any]:
-    """Return earlier messages unchanged; a final text-only message as the prompt, for older
-    plugins.
+    """Return the arguments for `llm`: earlier messages unchanged, and a last message of only text
+    as the prompt, because older plugins need this.
     """
     names: dict[str, str] = {}
     said: list[Any] = [sdk.system(prompt.system)] if prompt.system else []

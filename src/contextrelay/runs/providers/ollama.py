@@ -31,7 +31,7 @@ from contextrelay.runs.providers.transport import (
     unusable,
 )
 
-# The minimum context window: the default of Ollama may be smaller than a bundle.
+# The minimum context window in tokens, because Ollama's default may be smaller than a bundle.
 OLLAMA_WINDOW_TOKENS_MIN = 8_192
 
 
@@ -83,7 +83,7 @@ class Ollama:
             )
 
     def _heard(self, response: Any) -> None:
-        """Keep the headers, which the SDK's errors lack."""
+        """Store the headers of a response, because the errors of the SDK do not contain them."""
         self._headers = dict(response.headers)
 
     def _asked(self, client: Any, prompt: Prompt, meter: Meter) -> Generator[str | Reply]:
@@ -141,8 +141,8 @@ def _library() -> Any:
 
 
 def _url(host: str) -> str:
-    """Parse OLLAMA_HOST as Ollama does: a host, a port, or a URL; 0.0.0.0 becomes the loopback
-    address.
+    """Return the URL for OLLAMA_HOST, which is a host, a port or a URL, as in Ollama. 0.0.0.0
+    becomes the loopback address.
     """
     if not host:
         return URL
@@ -172,10 +172,10 @@ def _request(prompt: Prompt) -> dict[str, Any]:
 
 
 def _window_tokens(prompt: Prompt) -> int:
-    """Return a window that fits the prompt and the answer: Ollama drops the beginning of longer
-    prompts.
+    """Return the size of a context window, in tokens, that fits the prompt and the answer. Ollama
+    drops the beginning of longer prompts.
 
-    The window grows in steps, because a model is reloaded for each new window.
+    The size grows in steps, because a model is loaded again for each new size.
     """
     window = OLLAMA_WINDOW_TOKENS_MIN
     needed = tokens_in(prompt) * 5 // 4 + prompt.output_tokens_max
@@ -185,8 +185,8 @@ def _window_tokens(prompt: Prompt) -> int:
 
 
 def _messages(message: Message, model: str, names: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return a message in Ollama's form, in which each result is a separate message with the tool's
-    name.
+    """Return a message as Ollama messages. Each tool result becomes a separate message with the
+    name of the tool.
     """
     said: list[dict[str, Any]] = [
         {"role": "tool", "tool_name": names.get(result.call_id, ""), "content": result.text}
@@ -205,7 +205,7 @@ def _messages(message: Message, model: str, names: Mapping[str, str]) -> list[di
 
 
 def _installed(client: Any) -> list[str]:
-    """Return some of the installed models; an empty list if they cannot be listed."""
+    """Return the names of some installed models, or an empty list if they cannot be listed."""
     try:
         listed: list[Any] = client.list().models[:NAMES_COMPARED_MAX]
     except (_sdk().ResponseError, _library().HTTPError, RelayError, OSError, ValueError):

@@ -28,9 +28,9 @@ MODEL = "gpt-6.1-sol"
 KEY_VARIABLE = "OPENAI_API_KEY"
 URL_VARIABLE = "OPENAI_BASE_URL"
 HOST = "api.openai.com"
-# Self-hosted servers usually require no key, but the SDK does.
+# Self-hosted servers usually require no key, but the SDK requires one.
 NO_KEY = "none"
-# Errors inside a stream have no HTTP status of their own.
+# An error inside a stream has no HTTP status of its own, so its code is mapped to one.
 _STATUSES = {"rate_limit_exceeded": 429, "invalid_api_key": 401, "model_not_found": 404}
 
 
@@ -41,7 +41,7 @@ def openai_account(environ: Mapping[str, str]) -> Account:
 
 
 class OpenAIProvider(ABC):
-    """A model behind one of the two APIs."""
+    """A model behind one of the two APIs of OpenAI."""
 
     name = "openai"
 
@@ -97,7 +97,7 @@ class OpenAIProvider(ABC):
             refusal = refused(self._account, model, error.status_code, said, error.response.headers)
         else:
             refusal = refused(self._account, model, _STATUSES.get(code, 500), said, {})
-        if code == "insufficient_quota":  # A 429 for which waiting does not help.
+        if code == "insufficient_quota":  # This is a 429 error for which waiting does not help.
             return Refusal(refusal.error)
         return refusal
 
@@ -135,7 +135,7 @@ _STOPS: dict[str, Stop] = {
     "content_filter": "refused",
 }
 
-# The fields in which servers other than OpenAI put reasoning.
+# The fields in which servers other than those of OpenAI send reasoning.
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
@@ -173,7 +173,7 @@ class OpenAIChat(OpenAIProvider):
             messages.append({"role": "system", "content": prompt.system})
         for message in prompt.messages:
             messages += _messages(message)
-        # OpenAI has dropped the old name, and other servers do not know the new one.
+        # OpenAI has dropped the old name of this option, and other servers do not know the new one.
         bound = "max_completion_tokens" if self._account.is_own else "max_tokens"
         asked: dict[str, Any] = {
             "model": prompt.model,
@@ -187,7 +187,7 @@ class OpenAIChat(OpenAIProvider):
 
 
 class _Calls:
-    """Groups pieces of tool calls by index, or by id if a server sends no index."""
+    """Groups the pieces of tool calls by their index, or by their id if a server sends no index."""
 
     def __init__(self, answer: AnswerStream) -> None:
         self._answer = answer
@@ -212,7 +212,7 @@ class _Calls:
 
 
 def _messages(message: Message) -> list[dict[str, Any]]:
-    """Return a message in the vendor's form, in which each result is a separate message."""
+    """Return a message as messages of the chat API. Each tool result becomes a separate message."""
     said: list[dict[str, Any]] = [
         {"role": "tool", "tool_call_id": result.call_id, "content": result.text}
         for result in message.results
@@ -250,7 +250,7 @@ class OpenAIResponses(OpenAIProvider):
     """A model behind the Responses API."""
 
     _reasons = True
-    """True if the model returns its reasoning, encrypted: some refuse the request for it."""
+    """True if encrypted reasoning is requested from the model. Some models refuse this request."""
 
     def _asked(self, client: Any, prompt: Prompt, meter: Meter) -> Generator[str | Reply]:
         answer = AnswerStream(prompt, self.name, meter.progress)
@@ -292,8 +292,8 @@ class OpenAIResponses(OpenAIProvider):
         yield answer.reply(stop, tokens, (lambda: native) if has_reasoned else None)
 
     def _begun(self, client: Any, prompt: Prompt) -> Any:
-        """Start an answer and return its events; retry without reasoning if the model refuses
-        it.
+        """Start an answer and return its events. If the model refuses to return reasoning, retry
+        without the request for it.
         """
         import openai
 
@@ -338,8 +338,8 @@ def _request(prompt: Prompt) -> dict[str, Any]:
 
 
 def _items(message: Message, model: str) -> list[dict[str, Any]]:
-    """Return a message in the vendor's form, in which each call and each result is a separate
-    item.
+    """Return a message as items of the Responses API. Each call and each tool result becomes a
+    separate item.
     """
     native = native_of(message, model)
     if native:
@@ -380,7 +380,7 @@ def _response_tokens(usage: Any) -> Tokens | None:
 
 
 def open_openai(model: str, environ: Mapping[str, str]) -> OpenAIProvider:
-    """Open the provider for the host of OPENAI_BASE_URL, or for OpenAI.
+    """Open the provider for the server at OPENAI_BASE_URL, or for OpenAI.
 
     Raises:
         Invalid: the URL is invalid, or no model is named for a host other than OpenAI.

@@ -1,7 +1,7 @@
 """Accounts and names of providers: their addresses, keys and factories.
 
-Rule: a key is read for a model call and sent only to its provider: it is in no repr and no error,
-and is removed by value from the messages of the provider.
+Rule: a key is read for a model call and sent only to its provider. A key is in no repr and no
+error, and is removed from the messages of the provider.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ PROVIDER_KEY_BYTES_MAX = 4 * KIB
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 NO_KEY_NEEDED = "without a key, use -m ollama (a local model) or -m echo (offline test)"
 ANOTHER = "or use another with -m (ollama and echo need no key)"
-# This many consecutive characters of a secret reveal a part of it, and so does its end.
+# If this many consecutive characters of a secret are shown, a part of it is revealed. The same
+# applies to its end.
 _SECRET_CHARS = 6
 _SECRET_END_CHARS = 4
-# The part of a foreign error that is scanned.
+# The number of characters of a foreign error that are scanned for secrets.
 _READ_CHARS = 20 * PROVIDER_ERROR_CHARS_MAX
 
 
 class Account:
-    """A provider with its address and key."""
+    """A provider with its address and its key."""
 
     def __init__(
         self,
@@ -47,7 +48,7 @@ class Account:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise Invalid(
-                f"invalid URL of {name}: {url!r}", "it must start with http:// or https://"
+                f"invalid URL of {name}: {url!r}", "the URL must start with http:// or https://"
             )
         self.name = name
         self.variable = variable
@@ -55,20 +56,20 @@ class Account:
         self.url_variable = url_variable
         self.host = parts.hostname
         self.is_own = self.host == own_host
-        """True for the vendor itself, False for another server with the same API."""
+        """True for the server of the vendor itself, False for another server with the same API."""
         self._environ = environ
         self._key: str | None = None
         self._password = unquote(parts.password or "")
 
     @property
     def is_local(self) -> bool:
-        """Return True if it is on this machine."""
+        """Return True if the server is on this machine."""
         return self.host in LOOPBACK
 
     @property
     def key_path(self) -> Path | None:
-        """Return the path of the key file, or None; a vendor's key is not used for other
-        servers.
+        """Return the path of the key file, or None. For servers of others, the key of a vendor is
+        not used.
         """
         home = home_folder(self._environ)
         name = self.name if self.is_own else self.host.replace(":", "-")
@@ -78,7 +79,7 @@ class Account:
         """Return the API key.
 
         Raises:
-            Forbidden: there is none, or its file is readable by others.
+            Forbidden: there is no key, or its file is readable by others.
         """
         found = self.key_if_any()
         if found:
@@ -92,11 +93,11 @@ class Account:
         )
 
     def key_if_any(self) -> str:
-        """Return the key from the environment, or from the file, or "".
+        """Return the API key from the environment, or else from the key file, or "".
 
         Raises:
             Forbidden: the file is readable by others.
-            Invalid: the content is not a key.
+            Invalid: the content of the file is not a key.
         """
         if self._key is None:
             self._key = self._find_key()
@@ -113,7 +114,9 @@ class Account:
         return key
 
     def said(self, text: str) -> str:
-        """Return a message of the provider, cut, without words that contain a part of a secret."""
+        """Return a message of the provider, shortened, without words that contain a part of a
+        secret.
+        """
         text = text[:_READ_CHARS]
         for secret in filter(None, (self._key, self._password)):
             text = _without(secret.lower(), text)
@@ -121,7 +124,7 @@ class Account:
 
 
 def _without(secret: str, text: str) -> str:
-    """Replace each word that contains a part of a secret by `***`."""
+    """Return a text in which each word that contains a part of a secret is replaced by `***`."""
     length = min(_SECRET_CHARS, len(secret))
     parts = {secret[start : start + length] for start in range(len(secret) - length + 1)}
     end = secret[-_SECRET_END_CHARS:]
@@ -135,7 +138,7 @@ def _without(secret: str, text: str) -> str:
 
 
 def home_folder(environ: Mapping[str, str]) -> Path | None:
-    """Return the folder of RELAY_HOME, or ~/.relay; None if RELAY_HOME is not a folder."""
+    """Return the folder of RELAY_HOME, or ~/.relay, or None if RELAY_HOME is not a folder."""
     home = environ.get("RELAY_HOME") or "~/.relay"
     if ":" in home:
         return None
@@ -149,7 +152,9 @@ def _key_in(path: Path) -> str:
         with path.open("rb") as file:
             found = os.fstat(file.fileno())
             if os.name == "posix" and stat.S_IMODE(found.st_mode) & 0o077:
-                raise Forbidden(f"{path} is readable by others", f"chmod 600 {path}")
+                raise Forbidden(
+                    f"{path} is readable by others", f"make it private: chmod 600 {path}"
+                )
             raw = file.read(PROVIDER_KEY_BYTES_MAX + 1)
     except FileNotFoundError:
         return ""
@@ -181,11 +186,11 @@ BUILT_IN: dict[str, str] = {
 
 
 def open_provider(text: str | None, *, environ: Mapping[str, str]) -> Provider:
-    """Open the provider `NAME[:MODEL]`; by default that of RELAY_MODEL, or anthropic.
+    """Open the provider `NAME[:MODEL]`. The default is that of RELAY_MODEL, or else anthropic.
 
     Raises:
         Invalid: the provider is unknown or cannot be loaded.
-        Forbidden: it needs an API key, and there is none.
+        Forbidden: the provider needs an API key, and there is none.
     """
     text = text or environ.get(VARIABLE) or DEFAULT
     if len(text) > LABEL_CHARS_MAX or not text.isprintable():

@@ -25,26 +25,29 @@ from contextrelay.limits import CONNECT_S_MAX, MIB, PROVIDER_REPLY_S_MAX
 from contextrelay.runs.provider import Reply
 from contextrelay.runs.providers.registry import ANOTHER, Account
 
-# Retries: their number, and the longest wait that a provider may ask for.
+# The maximum number of retries, and the longest wait in seconds that a provider may ask for.
 PROVIDER_RETRIES_MAX = 5
 PROVIDER_PAUSE_S_MAX = 60
 PROVIDER_BACKOFF_S_MAX = 8
-# The longest silence: a model may think, or be loaded, before its first word.
+# The longest silence in seconds. A model may think, or be loaded, before its first word.
 PROVIDER_IDLE_S = 300
-# The longest time and size without content of the answer: comments and empty pieces. One line can
-# contain an answer of ANSWER_BYTES_MAX with all characters escaped, together with an echo of it.
+# The longest time and the largest size without content of the answer, that is, of comments and
+# empty pieces. One line can contain an answer of ANSWER_BYTES_MAX with all characters escaped,
+# together with a copy of it.
 PROVIDER_PROGRESS_S_MAX = 900
 PROVIDER_IDLE_BYTES_MAX = 8 * MIB
-# The size of one reply: 128,000 tokens take 40 MB if each has its own event.
+# The maximum size of one reply: 128,000 tokens take 40 MB if each token has its own event.
 PROVIDER_REPLY_BYTES_MAX = 64 * MIB
 
 
-# Most SDKs need as much time for an empty line as for this many bytes of content.
+# Most SDKs need as much time to process an empty line as for this many bytes of content.
 _LINE_BYTES = 500
 
 
 class Bounds(Struct, frozen=True, kw_only=True):
-    """Limits of one reply. `idle_*`: since the last progress; a line counts as 500 bytes."""
+    """The limits of one reply. `idle_*` count from the last progress. Each line counts as 500
+    bytes.
+    """
 
     reply_bytes: int = PROVIDER_REPLY_BYTES_MAX
     reply_s: float = PROVIDER_REPLY_S_MAX
@@ -56,7 +59,7 @@ BOUNDS = Bounds()
 
 
 class Meter:
-    """A meter of one reply: its bytes, and the time that its reader waits."""
+    """Measures one reply: its bytes, and the time that its reader waits."""
 
     def __init__(self, name: str, bounds: Bounds) -> None:
         self._name = name
@@ -74,7 +77,7 @@ class Meter:
         self._idle_s = 0.0
 
     def left_s(self) -> float:
-        """Return the remaining seconds.
+        """Return the number of seconds that are left.
 
         Raises:
             Unavailable: the time is used up.
@@ -85,22 +88,22 @@ class Meter:
         return left_s
 
     def spend(self, waited_s: float) -> None:
-        """Add waiting time."""
+        """Add seconds of waiting."""
         self._s += waited_s
         self._idle_s += waited_s
 
     def take(self, data: bytes) -> None:
-        """Add received bytes.
+        """Count received bytes.
 
         Raises:
-            Failed: the limit is exceeded.
+            Failed: the reply exceeds its limit.
         """
         self._bytes += len(data)
         self._idle_bytes += len(data) + _LINE_BYTES * data.count(b"\n")
         if self._bytes > self._bounds.reply_bytes:
             raise Failed(
                 f"the reply of {self._name} has more than {self._bounds.reply_bytes:,} bytes",
-                f"ask for less, {ANOTHER}",
+                f"ask for a shorter answer, {ANOTHER}",
             )
         if self._idle_bytes > self._bounds.idle_bytes:
             raise Failed(
@@ -118,7 +121,7 @@ class Meter:
         return Unavailable(said, f"run it again, {ANOTHER}")
 
 
-# TCP keepalive: routers would drop a connection that is silent while a model thinks.
+# TCP keepalive is needed, because routers drop a connection that is silent while a model thinks.
 _KEEP_ALIVE = [
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     *(
@@ -131,9 +134,9 @@ _WRITE_BYTES = 65_536
 
 
 def bounded_client(library: Any, account: Account, bounds: Bounds) -> tuple[dict[str, Any], Meter]:
-    """Return the options of a client of httpx or httpx2 (`library`), and the meter of its replies.
+    """Return the options for a client of httpx or httpx2, and the meter of its replies.
 
-    `library` is the one that the provider's SDK uses.
+    `library` is the one of the two that the provider's SDK uses.
     """
     meter = Meter(account.name, bounds)
 
@@ -187,7 +190,9 @@ def bounded_client(library: Any, account: Account, bounds: Bounds) -> tuple[dict
 
 
 def _problem(account: Account, status: int, headers: Any) -> RelayError | None:
-    """Return the error for a reply that must not be read, by its status and headers, or None."""
+    """Return the error for a reply that must not be read, because of its status or headers, or
+    None.
+    """
     if 300 <= status < 400:
         target = urlsplit(str(headers.get("location", "")))
         origin = f"{target.scheme}://{target.netloc.rpartition('@')[2]}"
@@ -209,7 +214,7 @@ def _problem(account: Account, status: int, headers: Any) -> RelayError | None:
 
 @contextmanager
 def _translated(library: Any) -> Generator[None]:
-    """Raise errors of httpcore2 as the errors of the same name of the library."""
+    """Raise an error of httpcore2 as the error of the same name in `library`."""
     try:
         yield
     except (
@@ -226,7 +231,7 @@ def _translated(library: Any) -> Generator[None]:
 
 
 def _pool(url: str, meter: Meter) -> Any:
-    """Return the connection pool for a URL, through the proxy of the environment if there is
+    """Return the connection pool for a URL. It uses the proxy of the environment, if there is
     one.
     """
     parts = urlsplit(url)
@@ -238,7 +243,8 @@ def _pool(url: str, meter: Meter) -> Any:
 
         options["ssl_context"] = create_ssl_context()
     else:
-        # Loading all certificates takes longer than a request; this context trusts none.
+        # Loading all certificates takes longer than a request, and this SSL context trusts none of
+        # them.
         options["ssl_context"] = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if not proxy or proxy_bypass(parts.hostname or ""):
         return httpcore2.ConnectionPool(**options, socket_options=_KEEP_ALIVE)
@@ -258,7 +264,7 @@ def _pool(url: str, meter: Meter) -> Any:
 
 
 class _Network(httpcore2.SyncBackend):
-    """A network backend that meters traffic."""
+    """A network backend that measures traffic."""
 
     def __init__(self, meter: Meter) -> None:
         self._meter = meter
@@ -276,7 +282,7 @@ class _Network(httpcore2.SyncBackend):
 
 
 class _Counted(httpcore2.NetworkStream):
-    """A connection that meters traffic."""
+    """A connection that measures traffic."""
 
     def __init__(self, stream: httpcore2.NetworkStream, meter: Meter) -> None:
         self._stream = stream
@@ -296,7 +302,7 @@ class _Counted(httpcore2.NetworkStream):
 
     @contextmanager
     def _timed(self, timeout_s: float | None) -> Generator[float]:
-        """Yield the seconds that an operation may take, and count those that it took."""
+        """Yield the seconds that an operation may take, and then count the seconds that it took."""
         left_s = self._meter.left_s()
         allowed_s = left_s if timeout_s is None else min(left_s, timeout_s)
         begun_s = time.monotonic()
@@ -326,12 +332,12 @@ class _Counted(httpcore2.NetworkStream):
 
 
 class Refusal(NamedTuple):
-    """The reason of a failure, and whether a retry may help."""
+    """The error of a failed request, and whether a retry may help."""
 
     error: RelayError
     is_transient: bool = False
     pause_s: float | None = None
-    """The wait that the provider asks for."""
+    """The number of seconds to wait that the provider asked for, or None."""
 
 
 def answered(
@@ -339,11 +345,11 @@ def answered(
     explain: Callable[[Any], Refusal],
     sleep: Callable[[float], None],
 ) -> Iterator[str | Reply]:
-    """Send a request, with retries after transient errors; yield an empty piece when the answer
-    starts.
+    """Send a request and yield the answer, with retries after transient errors. When the answer
+    starts, yield an empty piece.
 
     Raises:
-        RelayError: the result of `explain` for the last failure.
+        RelayError: the error that `explain` returns for the last failure.
     """
     for retries in range(PROVIDER_RETRIES_MAX + 1):
         has_begun = False
@@ -357,8 +363,8 @@ def answered(
         except RelayError:
             raise
         except Exception as error:
-            # SDKs raise various errors for a malformed answer, with parts of it in their text, so
-            # their errors are not chained either.
+            # SDKs raise various errors for a malformed answer, with parts of the answer in the
+            # text, so their errors are not chained either.
             refusal = _own(error) or explain(error)
             if has_begun and refusal.is_transient:
                 raise _broken_off(refusal.error) from None
@@ -372,7 +378,7 @@ def answered(
 def refused(
     account: Account, model: str, status: int, said: str, headers: Mapping[str, str]
 ) -> Refusal:
-    """Return the refusal for an HTTP error status."""
+    """Return the error for an HTTP error status, and whether a retry may help."""
     name, said = account.name, account.said(said)
     if status == 401:
         error = Forbidden(
@@ -403,7 +409,9 @@ def refused(
 
 
 def unreached(account: Account, error: BaseException) -> Refusal:
-    """Return the refusal if there was no response; on this machine a retry does not help."""
+    """Return the error for a request without a response. If the server is on this machine, a retry
+    does not help.
+    """
     said = account.said(str(error) or type(error).__name__)
     hint = f"{'start it' if account.is_local else 'retry later'}, {ANOTHER}"
     if account.is_local and account.name == "ollama":
@@ -415,13 +423,15 @@ def unreached(account: Account, error: BaseException) -> Refusal:
 
 
 def unusable(account: Account, error: Exception) -> Refusal:
-    """Return the refusal for an unreadable answer; its error may quote_value all of it."""
+    """Return the error for an answer that cannot be read. The SDK's error may quote the whole
+    answer, so it is not shown.
+    """
     said = f"{account.name} sent an invalid answer ({type(error).__name__})"
     return Refusal(Failed(said, f"run it again, {ANOTHER}"))
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the wait in `Retry-After`: seconds, or until a date."""
+    """Return the seconds to wait that `Retry-After` names, as a number or as a date, or None."""
     said = headers.get("retry-after", "").strip()
     try:
         return max(0.0, float(said))
@@ -434,7 +444,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 def _pause_s(retries: int, asked_s: float | None) -> float:
-    """Return the requested wait, or an exponential backoff with jitter."""
+    """Return the requested wait in seconds, or an exponential backoff with jitter."""
     if asked_s is not None:
         return asked_s
     return min(PROVIDER_BACKOFF_S_MAX, 0.5 * 2**retries) * (0.75 + random.random() / 4)
@@ -445,6 +455,8 @@ def _broken_off(error: RelayError) -> Failed:
 
 
 def _own(error: BaseException) -> Refusal | None:
-    """Return the refusal of a transport error that an SDK wrapped in its own, or None."""
+    """Return the refusal of a transport error that an SDK wrapped in an error of its own, or
+    None.
+    """
     cause = error.__cause__
     return Refusal(cause) if isinstance(cause, RelayError) else None
