@@ -1,10 +1,10 @@
-"""MCP over HTTP: `/mcp` of a server.
+"""MCP over HTTP: the path `/mcp` of a server.
 
-Requests are stateless, as in the newest protocol. Clients of the older one get a session if a
-single process serves the store; otherwise, and above a limit, they are served without one, so that
-no load balancer has to route them to the same process.
+Requests are stateless, as in the newest protocol. A client of the older protocol gets a session if
+a single process serves the store. Otherwise, and above a limit of sessions, such a client is served
+without a session, so that no load balancer has to route its requests to the same process.
 
-The SDK is imported with the first request. Its transport reads and answers through the exchange, so
+The SDK is imported at the first request. Its transport reads and answers through the exchange, so
 authentication, limits and metrics are the same as for every other path.
 
 Rule: a server sends no requests to other servers for its callers.
@@ -32,7 +32,8 @@ from contextrelay.server.streams.signals import cancel_on_disconnect
 from contextrelay.verbs import Verb
 from contextrelay.verbs.problems import MEDIA_TYPE
 
-# Sessions of clients of the older protocol in one process, and their idle timeout.
+# The maximum number of sessions of clients of the older protocol in one process, and their idle
+# timeout in seconds.
 MCP_SESSIONS_MAX = 1_000
 MCP_SESSION_IDLE_S = 3_600.0
 
@@ -43,18 +44,18 @@ Handle = Callable[[Scope, Receive, Send], Awaitable[None]]
 JSON = "application/json"
 EVENTS = "text/event-stream"
 SESSION_HEADER = "mcp-session-id"
-# The key in the ASGI scope under which the relay of a request is passed through the SDK.
+# The key in the ASGI scope that passes the relay of a request through the SDK.
 RELAY = "contextrelay.relay"
 
 
 class UnsupportedMediaType(RelayError):
-    """The content type is not JSON."""
+    """The content type of a request is not JSON."""
 
     code, status = "unsupported_media_type", 415
 
 
 class NotAccepted(RelayError):
-    """The accept header allows neither JSON nor events."""
+    """The Accept header allows neither JSON nor event streams."""
 
     code, status = "not_acceptable", 406
 
@@ -111,7 +112,7 @@ def _starts_session(body: bytes) -> bool:
 
 
 def _scope(exchange: Exchange, headers: list[tuple[bytes, bytes]]) -> Scope:
-    """Return the ASGI scope for the SDK, with the relay that answers the request."""
+    """Return the ASGI scope for the SDK, including the relay that answers the request."""
     from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
     from mcp.server.auth.provider import AccessToken
 
@@ -123,10 +124,10 @@ def _scope(exchange: Exchange, headers: list[tuple[bytes, bytes]]) -> Scope:
 
 
 def _checked(exchange: Exchange) -> list[tuple[bytes, bytes]]:
-    """Return the headers, with the accept header that the SDK requires.
+    """Return the headers of a request, with the Accept header that the SDK requires.
 
     Raises:
-        UnsupportedMediaType, NotAccepted: the content type or the accept header is wrong.
+        UnsupportedMediaType, NotAccepted: the content type or the Accept header is wrong.
     """
     if exchange.media_type() != JSON:
         raise UnsupportedMediaType(
@@ -142,9 +143,10 @@ def _checked(exchange: Exchange) -> list[tuple[bytes, bytes]]:
 
 
 def _receiving(exchange: Exchange, body: bytes | None) -> Receive:
-    """Return an ASGI receive function: the body once, then nothing until the client disconnects.
+    """Return an ASGI receive function. It returns the body once, and then waits until the client
+    disconnects.
 
-    Without a body, the request is a stream; it ends when the server stops.
+    If `body` is None, the request is a stream, which ends when the server stops.
     """
     parts = [body or b""]
     closing = exchange.door.hub.closing
@@ -173,7 +175,9 @@ def _answering(exchange: Exchange) -> Send:
 
 
 class RequestRelay(AsyncLocal):
-    """The relay of this server, with the origin and the permissions of one request."""
+    """The relay of this server, with the server's address and the caller's permissions for one
+    request.
+    """
 
     def __init__(self, exchange: Exchange) -> None:
         super().__init__(exchange.relay.stores)
@@ -186,13 +190,13 @@ class RequestRelay(AsyncLocal):
         return await ask(self._exchange, verb, brought(body))
 
     async def wait_for(self, log: str, after: int, timeout_s: float | None) -> bool:
-        """Wait at the server's hub, no longer than the server runs."""
+        """Wait at the server's hub. The wait ends when the server stops."""
         wait_s = WAIT_S_MAX if timeout_s is None else timeout_s
         return await self._exchange.door.hub.wait_for(self.stores, log, after, wait_s)
 
 
 class Managers(Struct, frozen=True):
-    """The SDK's session managers: one for stateless requests, one for sessions."""
+    """The SDK's session managers: one for stateless requests, and one for requests in sessions."""
 
     stateless: Handle
     sessions: Handle
@@ -200,12 +204,14 @@ class Managers(Struct, frozen=True):
 
     @property
     def has_room(self) -> bool:
-        """Return True if another session may start; clients without one are still served."""
+        """Return True if another session may start. Without room, a client is still served, but
+        without a session.
+        """
         return len(self.open_sessions) < MCP_SESSIONS_MAX
 
 
 class McpMount:
-    """The SDK's session managers, from the first request to the shutdown of the server."""
+    """Holds the SDK's session managers from the first request to the shutdown of the server."""
 
     def __init__(self, has_sessions: bool) -> None:
         self.has_sessions = has_sessions
@@ -214,7 +220,7 @@ class McpMount:
         self._ended = asyncio.Event()
 
     async def ready(self) -> Managers:
-        """Return the SDK's handlers, started if necessary.
+        """Return the SDK's session managers. They are started if necessary.
 
         Raises:
             NotFound: the SDK is not installed.
@@ -234,7 +240,8 @@ class McpMount:
                     Managers(
                         stateless.handle_request,
                         sessions.handle_request,
-                        sessions._server_instances,  # The SDK has no public count of its sessions.
+                        # The SDK has no public way to count its sessions.
+                        sessions._server_instances,
                     )
                 )
                 await self._ended.wait()
@@ -248,14 +255,14 @@ class McpMount:
             )
 
     async def stop(self) -> None:
-        """Stop after all requests have been answered."""
+        """Stop the session managers after all requests have been answered."""
         self._ended.set()
         if self._running is not None:
             await self._running
 
 
 def _manager(has_sessions: bool) -> Any:
-    """Create an SDK session manager; importing it takes most of a second."""
+    """Create a session manager of the SDK. Importing the SDK takes most of a second."""
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
     from contextrelay.mcp.server import Asking, make_server
@@ -270,7 +277,7 @@ def _manager(has_sessions: bool) -> Any:
         stateless=not has_sessions,
         session_idle_timeout=MCP_SESSION_IDLE_S,
         max_request_body_size=MCP_MESSAGE_BYTES_MAX,
-        max_sessions=None,  # Our own limit is checked before.
+        max_sessions=None,  # Our own limit is checked before this.
     )
 
 

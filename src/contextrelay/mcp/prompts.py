@@ -1,7 +1,7 @@
-"""Prompts that a person picks in a client, and the completion of their arguments.
+"""Prompts that a person selects in a client, and the completion of their arguments.
 
-Rule: a prompt says which tools to use; texts of others in it are labelled as data. This module does
-not depend on the SDK.
+Rule: a prompt says which tools to use. Texts by others in a prompt are labelled as data. This
+module does not depend on the SDK.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class PromptArgument(Struct, frozen=True):
 
 
 class McpPrompt(Struct, frozen=True):
-    """A prompt: its name, its description, and the function that renders it."""
+    """A prompt: its name, its description, and the function that makes its text."""
 
     name: str
     description: str
@@ -35,11 +35,11 @@ class McpPrompt(Struct, frozen=True):
     write: Callable[[ToolVisit, dict[str, str]], Awaitable[str]]
 
     async def text(self, visit: ToolVisit, given: dict[str, str]) -> str:
-        """Render the prompt.
+        """Return the text of the prompt for the given arguments.
 
         Raises:
             Invalid: an argument is missing or unknown.
-            RelayError: its thread does not exist.
+            RelayError: the thread in the arguments does not exist.
         """
         takes = f"arguments of {self.name}: {', '.join(each.name for each in self.arguments)}"
         known = {each.name for each in self.arguments}
@@ -120,7 +120,7 @@ PROMPTS = {
 }
 
 
-# Number of newest entries of a list that completion looks at.
+# The number of newest list entries that completion searches.
 _LOOKED_AT = 100
 _VERSIONS_MAX = 10_000
 
@@ -128,9 +128,10 @@ _VERSIONS_MAX = 10_000
 async def complete(
     visit: ToolVisit, name: str, begun: str, others: dict[str, str], is_in_uri: bool = False
 ) -> list[str]:
-    """Return values for an argument of a prompt or a resource with this beginning, newest first.
+    """Return values with the beginning `begun` for an argument of a prompt or a resource, newest
+    first.
 
-    With `is_in_uri`, threads are completed by id, because resource URIs do not contain names.
+    With `is_in_uri`, threads are completed by their id, because resource URIs do not contain names.
     """
     match name:
         case "thread" if is_in_uri:

@@ -1,7 +1,7 @@
-"""Resources: artifacts as `ctx://<ref>`, parts of them, states of threads, and channels.
+"""Resources: artifacts as `ctx://<ref>`, parts of artifacts, states of threads, and channels.
 
-Rule: a read returns a bounded number of bytes; a larger one is refused with a hint on how to read
-in parts. This module does not depend on the SDK.
+Rule: a read returns a limited number of bytes. A larger read is refused with a hint on how to read
+parts. This module does not depend on the SDK.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LISTED_THREADS = 20
 
 
 class ListedResource(Struct, frozen=True):
-    """A resource in a list."""
+    """A resource as an entry of a list."""
 
     uri: str
     name: str
@@ -92,16 +92,18 @@ TEMPLATES = (
 
 
 class Contents(Struct, frozen=True):
-    """The result of a read."""
+    """The content that a read of a resource returns."""
 
     body: str | bytes
     media_type: str
     fresh_ms: int = 0
-    """How long the result may be cached: immutable content, as long as it exists."""
+    """Milliseconds for which the content may be cached; 0 if it may change. An artifact does not
+    change.
+    """
 
 
 def of_artifact(artifact: Artifact) -> ListedResource:
-    """Return an artifact as a listed resource."""
+    """Return the list entry of an artifact."""
     summary = artifact.metadata.get("summary")
     text = f"{artifact.type}, {artifact.size_bytes:,} bytes"
     text = plain_line(summary[:SUMMARY_CHARS_MAX]) if isinstance(summary, str) else text
@@ -112,8 +114,8 @@ def of_artifact(artifact: Artifact) -> ListedResource:
 
 
 async def listed(visit: ToolVisit, after: str) -> tuple[list[ListedResource], str]:
-    """Return a page of resources, newest first, and the cursor of the next; threads are on the
-    first.
+    """Return a page of resources, newest first, and the cursor of the next page. Threads are only
+    on the first page.
     """
     entries: list[ListedResource] = []
     if not after:
@@ -126,7 +128,9 @@ async def listed(visit: ToolVisit, after: str) -> tuple[list[ListedResource], st
 
 
 def labelled_header(view: HeaderView) -> str:
-    """Return the header of a thread for a model: defused, and with a label for untrusted text."""
+    """Return the header of a thread as JSON for a model: defused, and with a label for untrusted
+    text.
+    """
     return _labelled(bytes(view.header))
 
 
@@ -149,11 +153,11 @@ def channel_of(uri: str) -> str | None:
 
 
 async def read(visit: ToolVisit, uri: str) -> Contents:
-    """Return the text or bytes of a resource.
+    """Return the content of a resource, as text or as bytes.
 
     Raises:
         NotFound: no resource has this URI.
-        TooLarge: it is larger than one read may return.
+        TooLarge: the resource is larger than one read may return.
     """
     ask = visit.relay.transport.ask
     if (thread := header_of(uri)) is not None:
@@ -194,7 +198,7 @@ async def read(visit: ToolVisit, uri: str) -> Contents:
         )
     body = await visit.relay.transport.whole(await ask(Pull(named.ref, start, stop)))
     if artifact.is_text:
-        # A part may start or end inside a character; then it is returned as bytes.
+        # A part may start or end inside a character. Then it is returned as bytes.
         with suppress(UnicodeDecodeError):
             return Contents(body.decode(), artifact.media_type, _fresh_ms(artifact))
     return Contents(body, artifact.media_type, _fresh_ms(artifact))
@@ -204,7 +208,9 @@ _FRESH_MS = 3_600_000
 
 
 def _fresh_ms(artifact: Artifact) -> int:
-    """Return how long an artifact may be cached: its bytes never change, but it may expire."""
+    """Return the milliseconds for which an artifact may be cached. Its bytes never change, but it
+    may expire.
+    """
     if artifact.expires_at is None:
         return _FRESH_MS
     left = artifact.expires_at - datetime.now(UTC)

@@ -1,8 +1,8 @@
 """MCP over stdin and stdout (`relay mcp`), until the client closes stdin.
 
-Rule: stdout carries messages and nothing else, and invalid input is answered with an error. The
-store is opened at the first use, so that a model reads why it cannot be opened instead of meeting a
-server that does not start.
+Rule: stdout carries only messages, and invalid input is answered with an error. The store is opened
+at the first use, so that a model can read why the store cannot be opened. Otherwise the server
+would just not start.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ INTERRUPTED = 130
 
 
 def run(address: str | None, tools: str = "") -> None:
-    """Serve the relay at an address on stdin and stdout; list the tools of some groups separately.
+    """Serve the relay at an address on stdin and stdout. `tools` names the groups whose tools are
+    listed separately.
 
     Raises:
         Invalid: a group is unknown.
@@ -42,14 +43,14 @@ def run(address: str | None, tools: str = "") -> None:
     except BaseExceptionGroup as errors:
         if errors.split(BrokenPipeError)[1] is not None:
             raise
-        # The client was kille"client disconnected"rror.
+        # The client was killed, so stdout is closed. Report this as one error.
         raise BrokenPipeError("the client is gone") from None
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:
     """Exit at once, with the exit code of interrupted commands.
 
-    A thread of the SDK reads stdin and would delay a normal exit. No write is lost or left partial.
+    A thread of the SDK reads stdin, and would delay a normal exit. No write is lost or partial.
     """
     with suppress(OSError):
         os.write(2, b"interrupted; an agent ends this by closing its stdin\n")
@@ -67,7 +68,7 @@ async def serve(
     replies: WriteStream[SessionMessage],
     tools: str = "",
 ) -> None:
-    """Answer the messages of one client until it closes its stream."""
+    """Answer the messages of one client until the client closes its stream."""
     host = _Host(address)
     server = make_server(host.visit, stays=True, has_files=True, tools=tools)
     try:
@@ -99,8 +100,8 @@ class _Host:
 
 
 class _Validated:
-    """A stream of valid messages; invalid ones are answered with an error, which the SDK does not
-    do.
+    """A stream of valid messages. An invalid message is answered with an error, because the SDK
+    does not do this.
     """
 
     def __init__(self, messages: ReadStream[Message], replies: WriteStream[SessionMessage]) -> None:

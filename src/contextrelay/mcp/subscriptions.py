@@ -1,9 +1,10 @@
-"""Subscriptions: notifications of new versions of a thread's header, and of signals on a channel.
+"""Subscriptions: notifications of new versions of a thread's header, and of new signals on a
+channel.
 
 The two protocol versions subscribe in different ways: with `resources/subscribe` on a persistent
 connection, or with `subscriptions/listen`, whose response is a stream of notifications.
 
-Rule: a subscription holds a task and nothing else; it ends with its connection or stream.
+Rule: a subscription uses only one task, which ends together with its connection or stream.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from contextrelay.mcp.tools.tool import ToolVisit
 from contextrelay.model.names import channel_log, thread_log
 from contextrelay.verbs import ReadSignals, ShowThread
 
-# Limits per client, and of notification streams per server.
+# The maximum number of subscriptions per client, and of notification streams per server.
 MCP_SUBSCRIPTIONS_MAX = 32
 MCP_STREAMS_MAX = 1_000
 
@@ -43,7 +44,7 @@ _STATE = "contextrelay.subscriptions"
 
 
 def connection_of(asking: Asking) -> Connection:
-    """Return the connection of a request, which the SDK does not expose to handlers."""
+    """Return the connection of a request. The SDK does not give it to handlers."""
     return asking.session._connection  # pyright: ignore[reportPrivateUsage]
 
 
@@ -54,12 +55,12 @@ class Subscriptions:
         self._visit_of = visit_of
         self._streams = 0
 
-    # On a persistent connection
+    # Subscriptions on a persistent connection
 
     async def subscribe(
         self, asking: Asking, params: types.SubscribeRequestParams
     ) -> types.EmptyResult:
-        """Notify this client of changes from now on."""
+        """Notify this client of changes to a resource from now on."""
         uri = params.uri
         subscribed = _of_connection(asking)
         if uri not in subscribed:
@@ -68,7 +69,7 @@ class Subscriptions:
             watched = await self._watched(asking, uri)
 
             async def notify() -> None:
-                with suppress(RelayError):  # The thread was deleted, or the store closed.
+                with suppress(RelayError):  # The thread was deleted, or the store was closed.
                     async for _ in watched.changes():
                         await asking.session.send_resource_updated(uri)
 
@@ -78,13 +79,13 @@ class Subscriptions:
     async def unsubscribe(
         self, asking: Asking, params: types.UnsubscribeRequestParams
     ) -> types.EmptyResult:
-        """End a subscription, if there is one."""
+        """End a subscription of this client, if there is one."""
         task = _of_connection(asking).pop(params.uri, None)
         if task is not None:
             task.cancel()
         return types.EmptyResult()
 
-    # As a separate stream
+    # Subscriptions as a separate stream
 
     async def listen(
         self, asking: Asking, params: types.SubscriptionsListenRequestParams
@@ -126,7 +127,7 @@ class Subscriptions:
         return types.SubscriptionsListenResult(_meta=meta)
 
     async def _watched(self, asking: Asking, uri: str) -> _Watched:
-        """Return the current state of the resource of a URI.
+        """Return the resource of a URI in its current state.
 
         Raises:
             MCPError: the resource never changes, or the caller may not read it.
@@ -147,19 +148,23 @@ class Subscriptions:
 
 
 class _Watched(Struct):
-    """A thread's header or a channel, with the position up to which it was read."""
+    """A resource that is watched, a thread's header or a channel, and the position up to which it
+    was read.
+    """
 
     visit: ToolVisit
     log: str
     thread: str = ""
     channel: str = ""
     seq: int = 0
-    """The last event of its log that was read."""
+    """The sequence number of the last event or signal that was read."""
     mark: int = 0
-    """A value that changes with the resource: a version, or the seq of the last signal."""
+    """A number that changes with the resource: the version of a state, or the number of the last
+    signal.
+    """
 
     async def look(self) -> bool:
-        """Refresh the position and return True if the resource changed."""
+        """Read the current position, and return True if the resource has changed."""
         before = self.mark
         ask = self.visit.relay.transport.ask
         if self.thread:
@@ -171,7 +176,7 @@ class _Watched(Struct):
         return self.mark != before
 
     async def changes(self) -> AsyncIterator[None]:
-        """Yield after every change."""
+        """Yield None after every change of the resource."""
         while True:
             await self.visit.relay.transport.wait_for(self.log, self.seq, WAIT_S_MAX)
             if await self.look():
@@ -184,7 +189,7 @@ _NOTHING_ELSE = (
 
 
 def _of_connection(asking: Asking) -> Subscribed:
-    """Return the subscriptions of the connection; they end with it."""
+    """Return the subscriptions of a connection. They end when the connection ends."""
     connection = connection_of(asking)
     if _STATE not in connection.state:
         subscribed: Subscribed = {}
@@ -213,13 +218,15 @@ _LOGGER = "contextrelay"
 
 
 async def set_log_level(asking: Asking, params: types.SetLevelRequestParams) -> types.EmptyResult:
-    """Send log messages of this level and above to this client."""
+    """Set the level of log messages that are sent to this client: messages of this level and
+    above.
+    """
     connection_of(asking).state[_LEVEL_STATE] = params.level
     return types.EmptyResult()
 
 
 async def send_log_message(asking: Asking, level: types.LoggingLevel, data: dict[str, Any]) -> None:
-    """Send a log message to a client, if it asked for this level."""
+    """Send a log message to a client, if the client requested messages of this level."""
     wanted = dict(asking.meta or {}).get(types.LOG_LEVEL_META_KEY)
     wanted = wanted or connection_of(asking).state.get(_LEVEL_STATE)
     if wanted in _LEVELS and _LEVELS.index(level) >= _LEVELS.index(wanted):

@@ -1,4 +1,4 @@
-"""ui: the web page of a store or of a server, until Ctrl-C."""
+"""ui: show the web page of a store or of a server, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def ui(args: Namespace, console: Console) -> None:
     """Show threads, artifacts, channels, runs and savings in a browser, until Ctrl-C.
 
     The page listens on this machine only. The printed address (with --json: {"url", "store",
-    "pid"}) works once, for the first person who opens it: keep it secret. The store is set by
+    "pid"}) works once, for the first person who opens it, so keep it secret. The store is set by
     --store, or else by CONTEXTRELAY_URL (a server, with CONTEXTRELAY_API_KEY), or RELAY_HOME; the
     default is ~/.relay. In the folder of a project, the page has the board of that project.
     """
@@ -40,7 +40,7 @@ def ui(args: Namespace, console: Console) -> None:
     serving = import_door("contextrelay.server.serve", "the page", "server")
     address = console.address or default_address()
     with Relay(address) as relay:
-        relay.threads(1)  # Fails now if the store cannot be read.
+        relay.threads(1)  # This call fails now if the store cannot be read.
     remote = address if is_server(address) else ""
     code = token_urlsafe(_CODE_BYTES)
     page = PageOptions(code=code, remote=remote, folder=os.getcwd(), address=address)
@@ -65,12 +65,14 @@ def _show_start(console: Console, url: str, address: str, may_open: bool) -> Non
     ]
     console.answer(answer, lines, url)
     if may_open and console.is_human and not console.is_json and _has_browser():
-        # Some browsers do not return until they are closed.
+        # Some browser commands do not return until the browser is closed.
         threading.Thread(target=_open, args=(url,), daemon=True).start()
 
 
 def _has_browser() -> bool:
-    """Return True if there is a display; a text browser would take over the terminal."""
+    """Return True if there is a graphical display. Without one, a text browser would take over the
+    terminal.
+    """
     return sys.platform == "darwin" or any(
         os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
     )

@@ -1,4 +1,4 @@
-"""Sign-in to the page: options, sessions, cookies and form tokens."""
+"""Sign-in to the web page: options, sessions, cookies and form tokens."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from contextrelay.server.auth import Callers, Visitor, address_in, token_in, unk
 if TYPE_CHECKING:
     from contextrelay.server.request import Exchange
 
-# Lifetime of a sign-in.
+# Seconds for which a sign-in is valid.
 PAGE_COOKIE_S = 12 * 3_600
 
 
 def new_secret() -> str:
-    """Return a new secret of a server; its cookies and form tokens are valid as long as it is
-    used.
+    """Return a new random secret for a server. Cookies and form tokens are valid as long as the
+    server uses the same secret.
     """
     return urlsafe_b64encode(token_bytes(32)).decode()
 
 
 class PageOptions(Struct, frozen=True, kw_only=True):
-    """Options of the page of a server."""
+    """Options of the web page of a server."""
 
     secret: str = field(default_factory=new_secret)
-    """Encrypts its cookies; shared by the processes of a server."""
+    """The secret that encrypts the cookies. All processes of a server share it."""
     code: str = ""
-    """A code that signs in its first user as the owner."""
+    """A one-time code: the first person who uses it is signed in as the owner. "" for none."""
     remote: str = ""
-    """The server that the page shows instead of the store."""
+    """The server that the page shows instead of the store, or ""."""
     folder: str = ""
     """The folder in which `relay ui` was started, for its project board; "" on a server."""
     address: str = ""
@@ -51,20 +51,20 @@ FORM_FIELD = "form"
 _OWNER = b"owner"
 _SESSION_BYTES = 16
 _SESSION = re.compile(r"~([A-Za-z0-9_-]{22})/(.*)", re.DOTALL)
-"""The path below /ui/ of a signed-in browser: its session, and the rest."""
+"""Matches the path below /ui/ of a signed-in browser: the session, and the rest of the path."""
 
 
 class PageAccess:
-    """Access control of the page of one server."""
+    """Access control for the web page of one server."""
 
     def __init__(self, secret: str, code: str = "") -> None:
         self._box = Fernet(secret)
         self._secret = secret.encode()
         self._code = code
-        """A code that signs in its first user as the owner."""
+        """A one-time code: the first person who uses it is signed in as the owner."""
 
     async def admit(self, exchange: Exchange) -> Visitor:
-        """Return the caller of a page.
+        """Return the caller of a request to the page.
 
         Raises:
             Forbidden: there is neither a token nor a valid cookie of the session in the path.
@@ -80,11 +80,12 @@ class PageAccess:
         return await callers.admit(token, address)
 
     async def enter(self, exchange: Exchange, given: str) -> tuple[str, bytes]:
-        """Start a session for a token or the one-time code; return its root path and its cookie.
+        """Start a session for a token or for the one-time code, and return its root path and its
+        cookie.
 
         Raises:
             Forbidden: the token or code is invalid, or another account of this machine sent the
-            code.
+                code.
         """
         callers: Callers = exchange.door.callers
         is_code = bool(self._code) and hmac.compare_digest(given.encode(), self._code.encode())
@@ -111,13 +112,13 @@ class PageAccess:
         return root_of(session), _cookie(exchange, root_of(session), value, PAGE_COOKIE_S)
 
     def form_token(self, exchange: Exchange) -> str:
-        """Return the token that every form of a page contains."""
+        """Return the token that every form of a page must contain."""
         key = exchange.visitor.key
         said = f"{cookie_in(exchange)}|{'' if key is None else key.id}"
         return hmac.new(self._secret, said.encode(), "sha256").hexdigest()
 
     def check_form(self, exchange: Exchange, given: str) -> None:
-        """Refuse a change that was not sent by a form of the page.
+        """Check that a change was sent by a form of the page.
 
         Raises:
             Forbidden: the form token is invalid.
@@ -127,9 +128,9 @@ class PageAccess:
 
 
 def _is_of_another_account(exchange: Exchange) -> bool:
-    """Return True if the connection is from another account, according to the kernel (Linux only).
+    """Return True if the kernel says that the connection is from another account (Linux only).
 
-    The code is in the command line of the opened browser, which all accounts can read.
+    The code is in the command line of the browser that was opened, which all accounts can read.
     """
     ports = [f"{exchange.scope[end][1]:04X}" for end in ("client", "server")]
     ours = {"0", str(os.geteuid()), os.environ.get("SUDO_UID", "")}
@@ -142,25 +143,25 @@ def _is_of_another_account(exchange: Exchange) -> bool:
 
 
 def split_session(path: str) -> tuple[str, str]:
-    """Split a path below /ui/ into its session, "" for none, and the rest."""
+    """Return the session of a path below /ui/ ("" for none), and the rest of the path."""
     found = _SESSION.fullmatch(path)
     return (found[1], found[2]) if found else ("", path)
 
 
 def root_of(session: str) -> str:
-    """Return the path prefix of a session."""
+    """Return the path with which all addresses of a session begin."""
     return f"/ui/~{session}/" if session else "/ui/"
 
 
 def leave(exchange: Exchange, root: str) -> bytes:
-    """Return the header that deletes a session's cookie."""
+    """Return the Set-Cookie header that deletes the cookie of a session."""
     return _cookie(exchange, root, "", 0)
 
 
 def cookie_in(exchange: Exchange) -> str:
-    """Return the page's cookie, or "" if there is none.
+    """Return the value of the page's cookie, or "" if there is none.
 
-    If there are several, return the first, which has the longest path: a service on another port
+    If there are several, return the first, which has the longest path. A service on another port
     cannot set a cookie for the path of the session.
     """
     for part in exchange.header("cookie").split(";"):

@@ -1,7 +1,7 @@
-"""The mount of the page: /ui/ and everything below it, imported at the first request.
+"""The mount of the web page: /ui/ and everything below it, imported at the first request.
 
-Rule: if the server requires keys, nothing is shown without a sign-in except the style, the script
-and the sign-in form.
+Rule: if the server requires keys, nothing is shown without a sign-in, except the style sheet, the
+script and the sign-in form.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class MountedPage:
         ):
             paths.add(method, path, handler).is_page = True
         paths.places[STATIC].is_open = paths.places[ENTER].is_open = True
-        # The browser sends no cookie to this path, so that a key would be required of a signed-in
-        # browser.
+        # The browser sends no cookie to this path, so a signed-in browser would be asked for a
+        # key.
         paths.places[BARE].is_page = paths.places[BARE].is_open = True
 
     @cached_property
@@ -78,4 +78,6 @@ async def enter(exchange: Exchange) -> None:
 ENDPOINTS = [
     Endpoint(http=f"GET {BARE}", handler=to_page, tag=SERVER, also={308: ("text/plain",)}),
 ]
-"""The page for people; the paths below it are not part of the API or its documentation."""
+"""The route of the page for people. The paths below it are not part of the API or its
+documentation.
+"""

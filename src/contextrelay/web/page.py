@@ -1,7 +1,8 @@
-"""The page: answers requests for screens, forms and files, and streams of news.
+"""The web page: answers requests for screens, forms and files, and streams notifications of
+changes.
 
-Rule: a stream of news carries numbers only. The page then requests the new content as usual, with
-the permissions of its visitor.
+Rule: a notification carries numbers only. The page then requests the new content as usual, with the
+permissions of its visitor.
 """
 
 from __future__ import annotations
@@ -36,13 +37,14 @@ from contextrelay.web.rendering import FOLDER, PLACES, Fields, render
 from contextrelay.web.screen import BytesReply, Done, FigureCache, PageVisit, Screen
 
 PAGES_AT_ONCE_MAX = 8
-# Pages that may be rendered at a time and that may wait; further requests are refused.
+# The maximum number of pages rendered at the same time, and of pages that may wait. Further
+# requests are refused.
 PAGES_WAITING_MAX = 64
 PAGE_FORM_BYTES_MAX = 256 * KIB
 
 
 async def follow(exchange: Exchange, remote: AsyncRemote | None) -> None:
-    """Stream the newest seq of a channel or a thread as server-sent events."""
+    """Stream the newest sequence number of a channel or a thread as server-sent events."""
     query = resumed(exchange)
     channel, thread = query.get("channel"), query.get("thread")
     if channel is None and thread is None:
@@ -82,14 +84,14 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-# The policy of foreign HTML in its frame: it can run and load nothing.
+# The security policy of foreign HTML in its frame: it can neither run nor load anything.
 FRAME_POLICY = (
     "sandbox; default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
 GUARDED: Headers = [
     (b"content-security-policy", POLICY.encode()),
     (b"x-frame-options", b"DENY"),
-    # Replaces the server's no-referrer, with which browsers send forms with `Origin: null`.
+    # This replaces the server's no-referrer, which makes browsers send forms with `Origin: null`.
     (b"referrer-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
@@ -106,7 +108,7 @@ _SIGN_IN = 401
 
 
 class Page:
-    """The page of one server process."""
+    """The web page of one server process."""
 
     def __init__(self, options: PageOptions) -> None:
         self.entry = PageAccess(options.secret, options.code)
@@ -129,7 +131,7 @@ class Page:
     # Responses
 
     async def show(self, exchange: Exchange) -> None:
-        """Show the screen of a path as HTML, or its answer as JSON."""
+        """Send the screen of a path as HTML, or its answer as JSON."""
         session, path = split_session(exchange.values.get("path", ""))
         if path == "live":
             await follow(exchange, self._news)
@@ -153,7 +155,9 @@ class Page:
         await exchange.reply(200, body, media_type, headers)
 
     async def change(self, exchange: Exchange) -> None:
-        """Handle a form: check its origin and its token, make the change, and redirect."""
+        """Handle a form: check its origin and its token, make the change, and redirect the
+        browser.
+        """
         session, path = split_session(exchange.values["path"])
         root = root_of(session)
         found = CHANGES.find(path)
@@ -172,7 +176,7 @@ class Page:
         await exchange.reply(303, b"", HTML, [(b"location", (done.to + note).encode()), *FRESH])
 
     async def enter(self, exchange: Exchange) -> None:
-        """Sign in with a token or a code; the fields are `key` and `next`."""
+        """Sign in with a token or a code. The form fields are `key` and `next`."""
         fields = await self._fields(exchange)
         try:
             root, cookie = await self.entry.enter(exchange, fields.get("key", "").strip())
@@ -198,7 +202,7 @@ class Page:
         await exchange.reply(200, body, _TYPES[name[name.rindex(".") :]], headers)
 
     async def refuse(self, exchange: Exchange, error: RelayError) -> None:
-        """Answer with an error page, or with the sign-in form if the caller is not signed in."""
+        """Send an error page, or the sign-in form if the caller is not signed in."""
         path, more = exchange.scope["path"], [*GUARDED, *FRESH]
         for name, header in ((RETRY_AFTER, b"retry-after"), ("allow", b"allow")):
             if name in error.details:
@@ -278,14 +282,15 @@ class Page:
         )
 
     async def _in_turn(self, make: Callable[[], Result]) -> Result:
-        """Run a function in a thread, with a bounded number at a time.
+        """Run a function in a thread, with a limited number at the same time, and return its
+        result.
 
         Raises:
-            Unavailable: too many are waiting.
+            Unavailable: too many functions are waiting.
         """
         if self._waiting >= PAGES_WAITING_MAX:
             raise Unavailable(
-                f"overloaded: {PAGES_WAITING_MAX} pages are waiting", "reload in a moment"
+                f"overloaded: {PAGES_WAITING_MAX} pages are waiting", "reload the page in a moment"
             )
         self._waiting += 1
         try:
@@ -301,7 +306,7 @@ class Page:
 
 
 def _over(transport: Local | Remote) -> Relay:
-    """Return a relay over an open transport."""
+    """Return a relay that uses an open transport."""
     relay = Relay.__new__(Relay)
     relay.transport = transport
     return relay
@@ -326,15 +331,15 @@ def _sent_headers(sent: BytesReply) -> Headers:
 
 
 def _json_path(exchange: Exchange) -> str:
-    """Return the address of the current page as JSON."""
+    """Return the address that returns the current page as JSON."""
     query = exchange.scope["query_string"].decode("latin-1")
     path = quote(exchange.scope["path"]).removesuffix(_JSON_END)
     return f"{path}{_JSON_END}{f'?{query}' if query else ''}"
 
 
 def _in_session(root: str, text: str) -> str:
-    """Return the address of a page within a session, or of the home page if it is not one of
-    ours.
+    """Return an address of the page with the path of the session, or the address of the home page
+    if `text` is not an address of the page.
     """
     is_ours = text.startswith("/ui/") and not set(text) & set("\r\n\\") and text.isascii()
     _, rest = split_session(text.removeprefix("/ui/")) if is_ours else ("", "")
@@ -342,7 +347,7 @@ def _in_session(root: str, text: str) -> str:
 
 
 def _bare(root: str) -> dict[str, Any]:
-    """Return the template values of a page without a screen."""
+    """Return the values for the template of a page that has no screen."""
     return {
         "screen": None,
         "places": (),

@@ -1,4 +1,4 @@
-"""Routes of the page: the screen of each address under /ui/, and the change of each form."""
+"""Routes of the web page: the screen of each address under /ui/, and the function of each form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Made = TypeVar("Made")
 
 
 class Places(Generic[Made]):
-    """Functions by address pattern; `{name}` matches one path segment."""
+    """Functions by the patterns of their addresses. `{name}` matches one path segment."""
 
     def __init__(self, made: Mapping[str, Callable[[PageVisit], Made]]) -> None:
         self._made = {tuple(path.split("/")): make for path, make in made.items()}

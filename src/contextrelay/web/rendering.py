@@ -1,7 +1,7 @@
 """Rendering: templates, their filters, and charts and graphs as inline SVG.
 
-Rule: text is inserted with `format` of Markup, which escapes it; templates insert the result.
-Colours are classes of the style sheet, for light and dark mode.
+Rule: text is inserted with the `format` method of Markup, which escapes it. Templates insert the
+result. Colours are classes of the style sheet, for light and dark mode.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from contextrelay.model.artifact import Artifact
 
 PAGE_MARKDOWNS_MAX = 16
 PAGE_TREE_ITEMS = 100
-# Maximum depth and number of items of a JSON tree.
+# The maximum depth and number of items of a JSON tree that is shown.
 PAGE_TREE_DEPTH = 6
-# Maximum size of a text that a screen shows whole: a report, or the log of a step.
+# The maximum size of a text that a screen shows as a whole: a report, or the log of a step.
 PAGE_TEXT_CHARS = 20_000
 
 
@@ -39,7 +39,7 @@ _BAR_HEIGHT, _LABEL_WIDTH, _AMOUNT_WIDTH, _LABEL_CHARS = 26, 110, 90, 16
 
 
 def bars(rows: Sequence[tuple[str, int, str]], room: int = 220) -> Markup:
-    """Draw a bar chart; each row has a label, a number and the class of its colour."""
+    """Return a bar chart as SVG. Each row has a label, a number and the class of its colour."""
     most = max((abs(amount) for _, amount, _ in rows), default=0) or 1
     said = ", ".join(f"{label} {amount:,}" for label, amount, _ in rows)
     lines = [
@@ -71,7 +71,7 @@ def bars(rows: Sequence[tuple[str, int, str]], room: int = 220) -> Markup:
 
 
 class Box(NamedTuple):
-    """A node of a graph: its name, a second line, its link, and the class of its state."""
+    """A node of a graph: its name, a second line of text, its link, and the class of its state."""
 
     name: str
     label: str = ""
@@ -93,13 +93,13 @@ _CHARS = 22
 
 
 def rows_of(names: Sequence[str], pairs: Sequence[tuple[str, str]]) -> list[list[str]]:
-    """Arrange names in rows, each below its predecessors; edges that close a cycle are ignored."""
+    """Return names in rows, each below its predecessors. Edges that close a cycle are ignored."""
     depth = dict.fromkeys(names, 0)
     seen: list[tuple[str, str]] = []
     for start, stop in pairs:
         if start != stop and not _leads(seen, stop, start):
             seen.append((start, stop))
-    for _ in names:  # There are at most as many rounds as rows.
+    for _ in names:  # There are at most as many rounds as there are rows.
         moved = False
         for start, stop in seen:
             if depth[stop] <= depth[start]:
@@ -113,7 +113,7 @@ def rows_of(names: Sequence[str], pairs: Sequence[tuple[str, str]]) -> list[list
 
 
 def _leads(pairs: Sequence[tuple[str, str]], start: str, stop: str) -> bool:
-    """Return True if a path leads from one name to another."""
+    """Return True if a path of edges leads from one name to another."""
     reached, open_names = {start}, [start]
     while open_names:
         name = open_names.pop()
@@ -125,8 +125,8 @@ def _leads(pairs: Sequence[tuple[str, str]], start: str, stop: str) -> bool:
 
 
 def graph(rows: Sequence[Sequence[str]], boxes: Mapping[str, Box], edges: Sequence[Edge]) -> Markup:
-    """Draw boxes in rows with edges between them; each box is a link that the keyboard can
-    reach.
+    """Return a graph as SVG: boxes in rows, and edges between them. Each box is a link that the
+    keyboard can reach.
     """
     wide = max(len(row) for row in rows) * (_BOX + _ACROSS) - _ACROSS + 2 * _ROOM
     high = len(rows) * (_HIGH + _DOWN) - _DOWN + 2 * _ROOM
@@ -155,7 +155,7 @@ _ARROW = Markup(
 def _edge(edge: Edge, corner: Mapping[str, tuple[int, int]]) -> Markup:
     (left, top), (right, bottom) = corner[edge.start], corner[edge.stop]
     is_down = bottom > top
-    # A return goes up on the right of the edge that went down.
+    # An edge that leads back up is drawn to the right of the edge that leads down.
     aside = 0 if is_down else _BOX // 4
     x1, x2 = left + _BOX // 2 + aside, right + _BOX // 2 + aside
     y1, y2 = (top + _HIGH, bottom) if is_down else (top, bottom + _HIGH)
@@ -201,7 +201,7 @@ _ELSEWHERE = ("http://", "https://", "mailto:")
 
 @lru_cache(PAGE_MARKDOWNS_MAX)
 def rendered(text: str) -> Markup:
-    """Render Markdown as safe HTML."""
+    """Return Markdown as safe HTML."""
     return Markup(_parser().render(spell_hidden(text)))
 
 
@@ -235,7 +235,7 @@ PLACES = (
     ("search", "search", "Search"),
     ("health", "health", "Health"),
 )
-"""The menu: a name, an address below the root of the page, and a label."""
+"""The menu: for each entry, its name, its address below the root of the page, and its label."""
 
 NOTES = {
     "restored": "Restored: the old version is now the newest.",
@@ -249,25 +249,25 @@ NOTES = {
     "changed": "Changed.",
     "swept": "Cleanup done.",
 }
-"""Messages shown after a change, by the name in the address."""
+"""The messages that are shown after a change, by the names that the address contains."""
 
 
 class Fields(dict[str, str]):
-    """The fields of a query; a missing one is empty."""
+    """The fields of a query. A missing field has the value ""."""
 
     def __missing__(self, name: str) -> str:
         return ""
 
 
 def _shown(value: Any) -> Any:
-    """Format a value for a template."""
+    """Return a value in the form in which a template shows it."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return spell_hidden(value)
     return "" if value is None else value
 
 
 def agent(name: str) -> int:
-    """Return the colour number of an agent, the same on every page."""
+    """Return the number of the colour of an agent, which is the same on every page."""
     return hashlib.sha256(name.encode(errors="replace")).digest()[0] % AGENT_COLOURS
 
 
@@ -276,7 +276,7 @@ def tokens_of(artifact: Artifact) -> str:
 
 
 def at(moment: datetime | None) -> Markup:
-    """Format a time as its age, with the exact time as a tooltip."""
+    """Return a time as HTML that shows its age, with the exact time as a tooltip."""
     if moment is None:
         return Markup("never")
     left_s = (moment - datetime.now(UTC)).total_seconds()
@@ -286,7 +286,7 @@ def at(moment: datetime | None) -> Markup:
 
 
 def marked(text: str, words: Sequence[str]) -> Markup:
-    """Mark the words that start with one of some words in a text."""
+    """Return a text as HTML in which words are marked that begin with one of the given words."""
     if not words:
         return escape(spell_hidden(text))
     either = re.compile(rf"\b({'|'.join(map(re.escape, words))})\w*", re.IGNORECASE)
@@ -303,12 +303,12 @@ def cut(text: str, chars: int = PAGE_TEXT_CHARS) -> str:
 
 
 def pretty(value: Any) -> str:
-    """Format a value as indented JSON, cut if it is long."""
+    """Return a value as indented JSON, shortened if it is long."""
     return cut(format(encode(value), indent=2).decode())
 
 
 def with_query(path: str, query: dict[str, str], **changed: Any) -> str:
-    """Return an address with its query, after changing some of the fields."""
+    """Return a path with a query, in which some fields are changed. Empty fields are left out."""
     fields = {**query, **{name: str(value) for name, value in changed.items()}}
     kept = {name: value for name, value in fields.items() if value not in ("", "None")}
     return f"{path}?{urlencode(kept)}" if kept else path
@@ -360,5 +360,7 @@ ENVIRONMENT = _environment()
 
 
 def render(template: str, **values: Any) -> bytes:
-    """Render a template to bytes; lone surrogates, which have no UTF-8 form, are spelled out."""
+    """Return a rendered template as bytes. Lone surrogates, which UTF-8 cannot encode, are written
+    as names.
+    """
     return ENVIRONMENT.get_template(template).render(**values).encode(errors="replace")

@@ -1,7 +1,7 @@
-"""Screens as values: the request for a screen, and the result.
+"""Screens as values: the request for a screen, and its content.
 
-Rule: a screen runs verbs and computes nothing that they return. `answer` is what the address with
-.json returns, and everything that the template reads.
+Rule: a screen runs verbs, and does not compute anything that verbs return. `answer` is what the
+address with .json returns, and everything that the template reads.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from contextrelay.errors import Invalid
 from contextrelay.model.ref import is_ref
 from contextrelay.model.thread import ThreadView
 
-# How long the result of a slow scan of the store is reused ...
+# The result of a slow scan of the store is cached for this number of seconds ...
 PAGE_RECENT_S = 10
-# ... or this many times the duration of the scan, if that is longer.
+# ... or for this many times the duration of the scan, if that is longer.
 PAGE_RECENT_TIMES = 20
 PAGE_RECENTS_MAX = 1_000
-# How long a screen waits for it: the first time, with an older result, and for JSON.
+# Seconds that a screen waits for the scan: the first time, if there is an older result, and for
+# JSON.
 PAGE_FIGURE_S = 1.0
 PAGE_AGAIN_S = 0.01
 PAGE_FIGURE_S_MAX = 60
@@ -39,14 +40,14 @@ Result = TypeVar("Result")
 
 
 class _Figure:
-    """A figure computed in a separate thread, with its previous value."""
+    """A figure that is computed in a separate thread, and its previous value."""
 
     def __init__(self, ask: Callable[[], Any], before: Any) -> None:
         self._ask, self.before = ask, before
         self.value: Any = None
         self.error: Exception | None = None
         self.old_s = inf
-        """The time after which it is computed again."""
+        """The time after which the figure is computed again."""
         self.is_taken = threading.Event()
         threading.Thread(target=self._take, daemon=True).start()
 
@@ -54,7 +55,7 @@ class _Figure:
         begun_s = monotonic()
         try:
             self.value = self._ask()
-        except Exception as error:  # Raised to the caller that asks for the figure.
+        except Exception as error:  # The error is raised in the caller that asks for the figure.
             self.error = error
         now_s = monotonic()
         self.old_s = now_s + max(PAGE_RECENT_S, PAGE_RECENT_TIMES * (now_s - begun_s))
@@ -68,7 +69,7 @@ class FigureCache:
         self._kept: BoundedCache[str, _Figure] = BoundedCache(PAGE_RECENTS_MAX)
 
     def get(self, name: str, ask: Callable[[], Result], wait_s: float) -> Result | None:
-        """Return the figure or its previous value, or None if there is none yet."""
+        """Return a figure or its previous value, or None if there is no value yet."""
         kept = self._kept.get(name)
         if kept is None or monotonic() > kept.old_s:
             kept = _Figure(ask, None if kept is None else kept.value)
@@ -81,16 +82,16 @@ class FigureCache:
 
 
 class PageVisit(Struct, frozen=True, kw_only=True):
-    """A request for a screen by an admitted visitor."""
+    """A request for a screen by a visitor whom the page admitted."""
 
     relay: Relay
-    """With the caller's permissions; reads by the page do not count in the savings."""
+    """A relay with the caller's permissions. Reads by the page are not counted in the savings."""
     values: Mapping[str, str]
-    """The values of the `{name}` parts of the path."""
+    """The values of the `{name}` placeholders of the path."""
     query: Mapping[str, str]
-    """The query, or the fields of a submitted form."""
+    """The fields of the query, or of a submitted form."""
     root: str
-    """The path prefix of every address of the page."""
+    """The path with which every address of the page begins."""
     by: str = "you"
     can_write: bool = True
     is_admin: bool = True
@@ -104,7 +105,7 @@ class PageVisit(Struct, frozen=True, kw_only=True):
     is_json: bool = False
     begun_s: float = field(default_factory=monotonic)
     part: str = ""
-    """The id of the part of the screen that a script requests."""
+    """The id of the part of the screen that a script requests, or "" for the whole screen."""
 
     @property
     def is_own(self) -> bool:
@@ -112,20 +113,20 @@ class PageVisit(Struct, frozen=True, kw_only=True):
         return bool(self.folder)
 
     def link(self, *parts: str) -> str:
-        """Return the address of a page."""
+        """Return the address of a page, with the given path segments."""
         return self.root + "/".join(parts)
 
     def recent(self, name: str, ask: Callable[[], Result]) -> Result | None:
-        """Return a cached figure that is slow to compute, or None while it is unknown."""
+        """Return a cached figure that is slow to compute, or None if it is not known yet."""
         most_s = PAGE_FIGURE_S_MAX if self.is_json else PAGE_FIGURE_S
         left_s = max(PAGE_AGAIN_S, self.begun_s + most_s - monotonic())
         return self.recents.get(f"{self.seen_as} {name}", ask, left_s)
 
     def number(self, name: str, otherwise: int, least: int = 0) -> int:
-        """Return a number in the query.
+        """Return the number in a field of the query, or `otherwise` if the field is missing.
 
         Raises:
-            Invalid: it is not a number, or too small.
+            Invalid: the field is not a number, or is too small.
         """
         text = self.query.get(name, "")
         if not text:
@@ -148,12 +149,14 @@ class PageVisit(Struct, frozen=True, kw_only=True):
         return self.query.get(name, "")
 
     def ref(self) -> str:
-        """Return the ref for the path, which may be the beginning of one."""
+        """Return the ref in the path, which may be given by its beginning."""
         given = self.values["ref"]
         return given if is_ref(given) else run(self.relay.transport, find_ref(given, DOOR))
 
     def thread(self) -> tuple[Thread, ThreadView]:
-        """Return the thread of the path, given by its id, the beginning of an id, or its name."""
+        """Return the thread in the path, which may be given by its id, the beginning of its id, or
+        its name.
+        """
         view = run(self.relay.transport, find_thread(self.values["thread"], DOOR))
         return self.relay.handle(view), view
 
@@ -164,12 +167,12 @@ class Screen(Struct, frozen=True, kw_only=True):
     template: str
     title: str
     command: str
-    """The command that shows the same in a terminal."""
+    """The command that shows the same content in a terminal."""
     answer: dict[str, Any]
     drawn: dict[str, Any] = {}
     """Charts and graphs, for the template only."""
     place: str = ""
-    """The menu entry that it belongs to."""
+    """The menu entry to which the screen belongs."""
 
 
 class BytesReply(Struct, frozen=True, kw_only=True):
@@ -178,12 +181,14 @@ class BytesReply(Struct, frozen=True, kw_only=True):
     body: bytes
     media_type: str
     is_framed: bool = False
-    """If True, it is foreign HTML for the sandboxed frame of a screen."""
+    """If True, the bytes are foreign HTML for the sandboxed frame of a screen."""
 
 
 class Done(Struct, frozen=True, kw_only=True):
-    """The result of a change: a redirect, and the message to show."""
+    """The result of a form: the address to which the browser is redirected, and the message to
+    show.
+    """
 
     to: str
     note: str = ""
-    """A key of NOTES in rendering.py."""
+    """The message to show after the change, as a key of NOTES in rendering.py."""

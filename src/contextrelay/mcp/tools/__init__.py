@@ -1,1 +1,1 @@
-"""The MCP tools, by subject, and the toolsets that are offered to models."""
+"""The MCP tools, one module per subject, and the toolsets that are offered to models."""

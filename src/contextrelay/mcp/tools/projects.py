@@ -1,7 +1,7 @@
-"""Project tools: files that a model reads at the start of a session and writes at its end.
+"""Project tools: read project files at the start of a session, and write them at its end.
 
-Rule: the files are on the client's machine. These tools are offered over stdio only: over HTTP
-they would read and write the server's files.
+Rule: the files are on the client's machine. These tools are offered over stdio only, because over
+HTTP they would read and write files of the server.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ def _done(visit: ToolVisit, asked: Asked, do: Callable[[Project, Asked], Any]) -
     folder = (asked.folder or ".") if isinstance(asked, Init) else find_folder(asked.folder)
     address = visit.address or default_address()
     with ExitStack() as stack:
-        # Opened only if the project's thread must be updated.
+        # The store is opened only if the project's thread must be updated.
         open_relay = cache(lambda: stack.enter_context(Relay(address)))
         project = Project(folder, link=link_at(folder, address, open_relay), by=visit.by)
         answer = do(project, asked)

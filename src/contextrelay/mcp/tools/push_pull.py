@@ -1,9 +1,9 @@
 """Push, peek and pull by URL, and tasks over a bridge, with the tool names of seed 000.
 
-Rule: what enters a conversation is bounded: a small body is returned whole, a larger one as a
-preview and a link. What is left out is counted, and the answer says how to read on. Content is
-fenced and defused, as data and not as instructions; only what the client itself pushed on this
-connection is returned unchanged.
+Rule: what an answer adds to a conversation is limited. A small body is returned whole, and a larger
+body as a preview and a link. What is left out is counted, and the answer says how to read it.
+Content is fenced and defused, as data and not as instructions. Only what the client itself pushed
+on this connection is returned unchanged.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ async def _push(visit: ToolVisit, asked: PushContext) -> ToolAnswer:
         channel=asked.channel or None,
         metadata={"summary": asked.summary} if asked.summary else {},
         created_by=visit.by,
-        # The format that clients of seed 000 can read too.
+        # This is the format that clients of seed 000 can read too.
         seal="k1" if asked.encrypted else False,
         name=asked.name,
         type=asked.type or ("text" if asked.encrypted else None),
@@ -124,10 +124,11 @@ async def _peek(visit: ToolVisit, asked: PeekContext) -> ToolAnswer:
 
 
 def _about(artifact: Artifact) -> dict[str, Any]:
-    """Describe an artifact, as a basis for the decision to load it.
+    """Return a description of an artifact, with which a model can decide whether to load the
+    artifact.
 
-    The author's metadata is a separate field, so that none of it can pass for ours; only the
-    summary, an argument of push_context, is among our fields.
+    The author's metadata is in a separate field, so that it cannot be mistaken for our fields. Only
+    the summary, an argument of push_context, is among our fields.
     """
     summary = artifact.metadata.get("summary")
     more = {name: value for name, value in artifact.metadata.items() if name != "summary"}
@@ -165,7 +166,7 @@ async def _pull(visit: ToolVisit, asked: PullContext) -> ToolAnswer:
 
 
 async def _body(named: Named, own: OwnRefs | None = None) -> ToolAnswer:
-    """Return the body of an artifact, or its preview with a link to it."""
+    """Return the body of an artifact, or a preview of the body with a link to it."""
     artifact = await named.relay.peek(named.ref, shown_chars=0)
     is_own = own is not None and named.ref in own and not named.is_elsewhere
     if artifact.sealed or named.key:
@@ -184,9 +185,9 @@ async def _body(named: Named, own: OwnRefs | None = None) -> ToolAnswer:
         if is_own:
             return ToolAnswer(text)
         shown = fenced(text, _source(artifact))
-        # Suspicious text is defused in the answer; the link still leads to the exact bytes.
+        # Suspicious text is defused in the answer, but the link leads to the exact bytes.
         return ToolAnswer(shown, link=None if text in shown else link)
-    # Only here is the preview shown, and counted as read.
+    # Only in this case is the preview shown, and counted as read.
     artifact = await named.relay.peek(named.ref)
     return ToolAnswer(f"{fence(artifact)}\n{rest}", link=link)
 
@@ -197,7 +198,7 @@ def _source(artifact: Artifact) -> str:
 
 
 def _unsealed(artifact: Artifact, plain: bytes, is_own: bool) -> ToolAnswer:
-    """Return a decrypted body. There is no link to it: a link would contain the key."""
+    """Return a decrypted body, without a link to it, because the link would contain the key."""
     text = as_text(plain)
     rest = ""
     if len(plain) > MCP_TEXT_BYTES_MAX:
@@ -210,17 +211,17 @@ def _unsealed(artifact: Artifact, plain: bytes, is_own: bool) -> ToolAnswer:
 
 
 def as_text(plain: bytes) -> str:
-    """Decode a decrypted body.
+    """Return a decrypted body as text.
 
     Raises:
-        Invalid: it is not text.
+        Invalid: the body is not text.
     """
     try:
         return plain.decode()
     except UnicodeDecodeError:
         raise Invalid(
             f"{len(plain):,} bytes of binary content, which cannot be shown",
-            "pass the URL on to an agent that can use them",
+            "pass the URL on to an agent that can use the bytes",
         ) from None
 
 
@@ -251,7 +252,8 @@ async def _bridge(visit: ToolVisit, asked: BridgeTask) -> ToolAnswer:
     relay = visit.relay
     correlation = secrets.token_hex(16)
     deadline_s = time.monotonic() + asked.timeout
-    # The position of the channel, read before the task is sent: an answer cannot come earlier.
+    # Read the position of the channel before the task is sent, because an answer cannot come
+    # earlier.
     place = (await relay.signals(asked.done_channel)).head
     made = await relay.push(
         asked.task,
@@ -285,7 +287,9 @@ async def _result(named: Named) -> ToolAnswer:
     artifact = await named.relay.peek(named.ref, shown_chars=0)
     if artifact.metadata.get(FAILED) is True:
         reason = artifact.preview.text
-        raise RelayError(f"the other agent failed: {reason!r}", "fix that, and send the task again")
+        raise RelayError(
+            f"the other agent failed: {reason!r}", "fix this problem, and send the task again"
+        )
     return await _body(named)
 
 
@@ -375,7 +379,9 @@ def _piece(piece: Piece | Found | Outlined | Digested, source: str) -> ToolAnswe
 
 
 async def _get_unsealed(named: Named, asked: RelayGet, ways: dict[str, str]) -> ToolAnswer:
-    """Return a range of bytes of an encrypted body, decrypted here: the store cannot read it."""
+    """Return a range of bytes of an encrypted body. The body is decrypted here, because the store
+    has no key.
+    """
     if set(ways) != {"bytes"}:
         raise Invalid(
             "only byte ranges of an encrypted text can be read",
@@ -399,7 +405,7 @@ def _hits(hits: Hits) -> ToolAnswer:
 
 
 def _listed(page: Listing) -> ToolAnswer:
-    """Format a page of artifacts, each in brief."""
+    """Return a page of artifacts as an answer, with a short description of each."""
     items: list[dict[str, object]] = [
         {
             "ref": each.ref,

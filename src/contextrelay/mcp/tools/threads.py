@@ -1,4 +1,4 @@
-"""Thread tools: shared state, read as a header and changed by patches."""
+"""Thread tools: the shared state of a thread, which is read as a header and changed by patches."""
 
 from __future__ import annotations
 

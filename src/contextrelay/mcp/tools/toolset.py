@@ -1,10 +1,11 @@
-"""Toolsets: the tools that are offered to a model. Each one costs tokens in every conversation.
+"""Toolsets: the tools that are offered to a model. Each offered tool costs tokens in every
+conversation.
 
-By default there are few: the most important ones, and one tool for each group of the others, whose
-argument `do` selects the action. On request, the tools of a group are listed separately with full
-descriptions.
+By default few tools are offered: the most important ones, and one tool for each group of other
+tools, whose argument `do` selects the action. On request, the tools of a group are listed
+separately with full descriptions.
 
-Rule: a tool that is not listed can still be called, and texts name tools that are listed.
+Rule: a tool that is not listed can still be called. Texts only name tools that are listed.
 """
 
 from __future__ import annotations
@@ -24,14 +25,16 @@ ALL = "all"
 
 
 class GroupTool(Struct, frozen=True, kw_only=True):
-    """A group of tools as one tool: `do` selects the tool, the other arguments are passed to it."""
+    """A group of tools that is offered as one tool. `do` selects the tool, and the other arguments
+    are passed to it.
+    """
 
     name: str
     description: str
     tools: dict[str, McpTool]
-    """The tools by the value of `do`."""
+    """Maps each value of `do` to a tool."""
     shown: tuple[str, ...]
-    """The arguments in its schema; other arguments of its tools are accepted too."""
+    """The arguments that the schema lists. Other arguments of the tools are accepted too."""
     fails: str = "Error"
     is_read_only: bool = False
 
@@ -49,7 +52,7 @@ class GroupTool(Struct, frozen=True, kw_only=True):
         return {"type": "object", "properties": {"do": do, **named}, "required": ["do"]}
 
     async def run(self, visit: ToolVisit, arguments: dict[str, Any]) -> ToolAnswer:
-        """Run the tool that `do` selects.
+        """Run the tool that `do` selects, and return its answer.
 
         Raises:
             RelayError: `do` is unknown, or the tool failed.
@@ -63,7 +66,9 @@ class GroupTool(Struct, frozen=True, kw_only=True):
 
 
 def _type_of(fields: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the type of an argument that several tools share; the description explains it."""
+    """Return the JSON type of an argument that several tools share. Its description explains the
+    argument.
+    """
     first = fields[0]
     if "enum" in first:
         choices = {choice for each in fields for choice in each["enum"]}
@@ -79,7 +84,7 @@ def _by_action(tools: tuple[McpTool, ...], prefix: str) -> dict[str, McpTool]:
 
 
 _THREADS = {tool.name: tool for tool in threads.THREAD_TOOLS}
-# The groups by the names that `--tools` takes: the group tool, and its tools.
+# The groups by the names that `--tools` accepts: for each, the group tool and the separate tools.
 GROUPS: dict[str, tuple[GroupTool, tuple[McpTool, ...]]] = {
     "threads": (
         GroupTool(
@@ -144,7 +149,8 @@ GROUPS: dict[str, tuple[GroupTool, tuple[McpTool, ...]]] = {
         projects.TOOLS,
     ),
 }
-# The tools that are always listed, most useful first; other groups are listed by request.
+# The tools that are always listed, most useful first. The tools of groups are listed separately on
+# request.
 _BASE = (
     *push_pull.PUSH_PULL_TOOLS,
     *(tool for tool in push_pull.INSPECT_TOOLS if tool.name != "relay_artifact_list"),
@@ -156,7 +162,7 @@ _MORE: dict[str, tuple[McpTool, ...]] = {
     **{name: tools for name, (_, tools) in GROUPS.items()},
 }
 NAMES = (ALL, *_MORE)
-"""The values of `--tools`."""
+"""The values that `--tools` accepts."""
 EVERY: dict[str, Offered] = {
     tool.name: tool
     for tool in chain(_BASE, *_MORE.values(), (group for group, _ in GROUPS.values()))
@@ -165,13 +171,15 @@ EVERY: dict[str, Offered] = {
 
 
 class Toolset(Struct, frozen=True):
-    """The tools that are offered, and the names that texts use for the others."""
+    """The tools that are offered, and how texts name the tools that are not."""
 
     tools: dict[str, Offered]
     names: dict[str, str]
 
     def spell(self, text: str) -> str:
-        """Replace the names of tools that are not offered by equivalent offered tools."""
+        """Return a text in which the names of tools that are not offered are replaced by equivalent
+        offered tools.
+        """
         return _TOOL.sub(lambda found: self.names.get(found[0], found[0]), text)
 
 
@@ -180,7 +188,8 @@ _TOOL = re.compile(r"\brelay_[a-z_]+\b")
 
 @cache
 def toolset(asked: str = "", has_files: bool = True) -> Toolset:
-    """Return the toolset with these groups, named in a comma-separated list.
+    """Return the toolset in which the tools of some groups are listed separately. `asked` is a
+    comma-separated list.
 
     Raises:
         Invalid: a group is unknown.

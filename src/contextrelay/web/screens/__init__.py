@@ -1,1 +1,1 @@
-"""Screens: each runs a few verbs and names the template for their results."""
+"""Screens: each one runs a few verbs and names the template for their results."""

@@ -1,6 +1,6 @@
 """Artifacts: a list, and one artifact with a view of a part of its body.
 
-Rule: foreign HTML and pictures are shown only where they are harmless: in a sandboxed frame, or as
+Rule: foreign HTML and images are shown only where they are harmless: in a sandboxed frame, or as
 an image.
 """
 
@@ -25,16 +25,16 @@ from contextrelay.model.artifact import Artifact
 from contextrelay.verbs import Pull
 from contextrelay.web.screen import BytesReply, Done, PageVisit, Screen
 
-# Lines of a body per screen.
+# The number of lines of a body per screen.
 PAGE_LINES = 200
 PAGE_TABLE_ROWS = 100
-# Maximum size of Markdown to render; hostile text of this size takes about a second.
+# The maximum size of Markdown to render. Hostile text of this size takes about a second.
 PAGE_MARKDOWN_BYTES = 32 * KIB
 PAGE_MATCHES = 50
 PAGE_HEX_BYTES = 4_096
-# Maximum size of an image, or of HTML in its frame.
+# The maximum size of an image, or of HTML in its frame.
 PAGE_FRAME_BYTES_MAX = 2 * MIB
-# Maximum size of an encrypted body that the browser decrypts.
+# The maximum size of an encrypted body that the browser decrypts.
 PAGE_SEALED_BYTES_MAX = 16 * MIB
 
 
@@ -100,7 +100,7 @@ def artifact(visit: PageVisit) -> Screen:
 
 
 def _views(peeked: Artifact) -> list[str]:
-    """Return the views of a body, the best first."""
+    """Return the names of the views that a body has, the best first."""
     if peeked.sealed:
         return ["sealed"]
     first = {"json": "tree", "csv": "table", "html": "frame", "markdown": "read"}.get(peeked.type)
@@ -123,7 +123,7 @@ def _unless_refused(ask: Any) -> Any:
 
 
 def _read(visit: PageVisit, peeked: Artifact) -> tuple[str, Answer]:
-    """Return the beginning of a Markdown text, rendered."""
+    """Return the beginning of a Markdown text as HTML."""
     text = visit.relay.pull(peeked.ref, 0, PAGE_MARKDOWN_BYTES).decode(errors="replace")
     is_whole = peeked.size_bytes <= PAGE_MARKDOWN_BYTES
     answer = {"text": text if is_whole else text.rpartition("\n")[0], "is_whole": is_whole}
@@ -149,7 +149,7 @@ def _lines(visit: PageVisit, peeked: Artifact) -> tuple[str, Answer]:
 
 
 def _tree(visit: PageVisit, peeked: Artifact) -> tuple[str, Answer]:
-    """Return a JSON document as a tree, from a pointer on."""
+    """Return the part of a JSON document at a pointer, as a tree."""
     pointer = visit.text("pointer")
     if peeked.size_bytes > PAGE_FRAME_BYTES_MAX:
         piece = visit.relay.slice(peeked.ref, json_pointer=pointer, tokens_max=PAGE_PIECE_TOKENS)
@@ -222,7 +222,7 @@ def _diff(visit: PageVisit, peeked: Artifact) -> tuple[str, Answer]:
 
 
 def _like(visit: PageVisit, peeked: Artifact) -> list[Artifact]:
-    """Return other artifacts with the same name."""
+    """Return other artifacts that have the same name."""
     if not peeked.name:
         return []
     listed = visit.relay.list(PAGE_ROWS, name=peeked.name).artifacts
@@ -261,17 +261,20 @@ _BODIES = {
 
 
 class OutlinePart(NamedTuple):
-    """A part of an outline line, and the line of the body that it links to; 0 for none."""
+    """A part of an outline line, and the number of the line of the body to which it links, or 0 for
+    none.
+    """
 
     text: str
     line: int
 
 
 _HEAD = re.compile(r"^(?:x\d+ )?(\d{1,9})(?: x\d+)?[:,]")
-# Not the seconds of a time of day.
+# The seconds in a time of day are not a line number.
 _PLACE = re.compile(r"(?<!\d:\d\d):(\d{1,9})(?=,? |$)")
 _ONE_PLACE = frozenset({"markdown", "html", "text", "log", "table", "json"})
-"""Kinds whose outlines have one location per line, at its end; code may have several."""
+"""Kinds of content whose outlines have one line number per line, at its end. Code may have several.
+"""
 
 
 def _outlined(text: str, kind: str) -> Iterator[list[OutlinePart]]:
@@ -284,7 +287,7 @@ def _outlined(text: str, kind: str) -> Iterator[list[OutlinePart]]:
         for place in _PLACE.finditer(line):
             if kind in _ONE_PLACE and place.end() < len(line):
                 continue
-            # Details after the location of a name are not part of the next name.
+            # Details that follow the line number of a name do not belong to the next name.
             comma = line.find(", ", at, place.end())
             if at and comma < 0:
                 continue
@@ -299,7 +302,7 @@ def _outlined(text: str, kind: str) -> Iterator[list[OutlinePart]]:
 
 
 def image(visit: PageVisit) -> BytesReply:
-    """Return a picture; as an image it can run and load nothing."""
+    """Return an image. Shown as an image, it can neither run nor load anything."""
     peeked = visit.relay.peek(visit.ref(), shown_chars=0)
     if peeked.media_type not in IMAGES or peeked.sealed:
         raise Invalid("not an image that browsers show", "choose another view")
@@ -307,7 +310,7 @@ def image(visit: PageVisit) -> BytesReply:
 
 
 def frame(visit: PageVisit) -> BytesReply:
-    """Return foreign HTML, for the sandboxed frame."""
+    """Return foreign HTML for the sandboxed frame."""
     peeked = visit.relay.peek(visit.ref(), shown_chars=0)
     if peeked.type != "html" or peeked.sealed:
         raise Invalid("not HTML", "use the view Lines")
@@ -326,7 +329,7 @@ def _small(visit: PageVisit, peeked: Artifact) -> bytes:
 
 
 def sealed(visit: PageVisit) -> BytesReply:
-    """Return the encrypted bytes, which the browser decrypts: the key is never sent here."""
+    """Return encrypted bytes, which the browser decrypts. The key is never sent to the server."""
     peeked = visit.relay.peek(visit.ref(), shown_chars=0)
     if peeked.sealed is None or peeked.size_bytes > PAGE_SEALED_BYTES_MAX:
         raise TooLarge(

@@ -32,13 +32,13 @@ from contextrelay.model.thread import ThreadView
 from contextrelay.web.rendering import Box, Edge, bars, graph, rows_of
 from contextrelay.web.screen import Done, PageVisit, Screen
 
-# A thread with an event within this time is marked as live.
+# Seconds: a thread whose last event is at most this old is marked as live.
 PAGE_LIVE_S = 60
 PAGE_HITS = 25
 PAGE_GRAPH_EDGES = 120
-# Signals of a channel per screen.
+# The number of signals of a channel per screen.
 PAGE_SIGNALS = 200
-# Artifacts that expire within this time are listed as expiring soon.
+# Seconds: artifacts that expire within this time are listed as expiring soon.
 PAGE_EXPIRING_S = 6 * 3600
 PAGE_KEYS = 50
 
@@ -101,7 +101,7 @@ def _by(shares: list[Share]) -> str:
 
 
 def left(visit: PageVisit) -> Done:
-    """Sign out; the cookie is deleted by the caller."""
+    """Sign out. The caller deletes the cookie."""
     return Done(to="/ui/")
 
 
@@ -134,7 +134,7 @@ def threads(visit: PageVisit) -> Screen:
 
 
 _THREADS = 10
-# The end of a ref, of the beginning of one, or of a URL.
+# Matches the end of a text that is a ref, the beginning of a ref, or a URL.
 _REF = re.compile(r"(^|/)[0-9a-f-]{6,}(#|$)")
 
 
@@ -190,7 +190,9 @@ def channels(visit: PageVisit) -> Screen:
 
 
 def channel(visit: PageVisit) -> Screen:
-    """Show the signals of a channel after a seq, oldest first; by default the newest."""
+    """Show the signals of a channel after a sequence number, oldest first. By default, show the
+    newest.
+    """
     name = visit.text("name")
     if not name:
         raise Invalid("missing channel name", "choose a channel: /ui/channels")
@@ -244,8 +246,8 @@ def handoffs(visit: PageVisit) -> Screen:
 
 
 def _graph(visit: PageVisit, lines: list[HandoffLine]) -> str:
-    """Draw the agents and the number of handoffs between them; only the busiest if there are
-    many.
+    """Return a graph of the agents and the number of handoffs between them, as SVG. If there are
+    many, only the busiest agents are drawn.
     """
     given = Counter((each.giver, each.to) for each in reversed(lines)).most_common(PAGE_GRAPH_EDGES)
     agents = list(dict.fromkeys(agent for pair, _ in given for agent in pair))
@@ -272,14 +274,14 @@ def handoff(visit: PageVisit) -> Screen:
 
 
 class _CheckTarget(NamedTuple):
-    """The relay and address that the doctor checks."""
+    """The relay and address that the checks of `relay doctor` use."""
 
     relay: Relay
     address: str | None
 
 
 def health(visit: PageVisit) -> Screen:
-    """Show sizes, settings and keys; with `doctor`, also its findings."""
+    """Show sizes, settings and keys. If the query has `doctor`, also show its findings."""
     answer: dict[str, Any] = {
         "store": None,
         "is_limited": False,

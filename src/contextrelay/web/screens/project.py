@@ -1,9 +1,9 @@
 """The project board: brief, todos by status, decisions and state.
 
-`relay ui` shows the project of its folder. A server shows, read-only, what a project has copied
-into its thread.
+`relay ui` shows the project of its folder. A server shows a project read-only, as far as it was
+copied into its thread.
 
-Rule: every edit uses the project's own files, locks and checks.
+Rule: every edit uses the same files, locks and checks as the project commands.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _MOVES = {
     "unblock": ("blocked",),
     "cancel": ("pending", "in_progress", "blocked"),
 }
-"""The actions on a todo, and the statuses in which each is possible."""
+"""For each action on a todo, the statuses in which the action is possible."""
 
 
 def board(visit: PageVisit) -> Screen:
-    """Show the project of the folder in which the page was started; on a server, that of a
+    """Show the project of the folder in which the page was started, or on a server the project of a
     thread.
     """
     if not visit.is_own:
@@ -82,7 +82,7 @@ def _screen(texts: ProjectTexts, name: str, command: str, more: dict[str, Any]) 
 
 
 def _shared(visit: PageVisit) -> Screen:
-    """Show, read-only, a project from its thread; list the projects if no thread is given."""
+    """Show a project read-only, from its thread. If no thread is given, list the projects."""
     named = visit.text("thread") if is_ref(visit.text("thread")) else ""
     projects = [] if named else visit.relay.threads(PAGE_ROWS, text=THREAD_NAME).threads
     if not named and len(projects) != 1:

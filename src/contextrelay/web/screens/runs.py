@@ -1,7 +1,7 @@
 """Pipeline runs: a list, and one run as a graph with the status of each step.
 
 Rule: only the owner can run commands on this machine, in `relay ui`. A server shows the command
-instead; there a step can be approved or rejected, which only records the decision.
+instead. On a server, a step can be approved or rejected, which only records the decision.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def runs(visit: PageVisit) -> Screen:
 
 
 def run(visit: PageVisit) -> Screen:
-    """Show a run: its graph, its steps with their costs, and the possible actions."""
+    """Show a run: its graph, its steps with their costs, and the actions that are possible."""
     _, view = visit.thread()
     shown, steps = pipeline_runs.show_with_steps(visit.relay, view.thread_id)
     waiting = [name for name, step in shown.steps.items() if step.status == "waiting"]
@@ -88,7 +88,7 @@ def cancel(visit: PageVisit) -> Done:
 
 
 def resume(visit: PageVisit) -> Done:
-    """Resume a run in a separate process, which outlives this server."""
+    """Resume a run in a separate process, which continues after this server stops."""
     _, view = visit.thread()
     home = _check_own(visit)
     words = ["--store", str(home), "pipeline", "resume", view.thread_id, "--by", visit.by]

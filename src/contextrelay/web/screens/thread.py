@@ -19,11 +19,11 @@ from contextrelay.report.trace_page import trace_lines
 from contextrelay.verbs import ReadHeader
 from contextrelay.web.screen import Done, PageVisit, Screen
 
-# Events of a timeline per screen.
+# The number of events of a timeline per screen.
 PAGE_EVENTS = 100
-# Number of newest model calls whose request and response a trace shows.
+# The number of newest model calls whose request and response a trace shows.
 PAGE_EXCHANGES = 5
-# Changes between two versions per screen; further ones are counted.
+# The number of changes between two versions per screen. Further changes are only counted.
 PAGE_CHANGES_MAX = 200
 
 
@@ -34,7 +34,7 @@ class Mark(NamedTuple):
     sign: str
     shape: str
     to: str
-    """The link of the mark, or ""."""
+    """The address that the mark links to, or ""."""
     version: int
     by: str
     said: str
@@ -112,7 +112,7 @@ def _screen(
 
 
 def _lines(handle: Thread, changes: Changes) -> Iterator[DifferenceLine]:
-    """Yield the lines of a difference, with old values."""
+    """Yield the lines of a difference between two versions, including old values."""
     if not changes.operations:
         return
     shown = changes.operations[:PAGE_CHANGES_MAX]
@@ -134,7 +134,7 @@ _SECTIONS = {
 
 
 def _sections(header: dict[str, Any]) -> Iterator[tuple[str, list[str], int]]:
-    """Yield the lists of a header: a name, the items, and the total number."""
+    """Yield each list of a header: its name, its items, and the total number of items."""
     for name, field in _SECTIONS.items():
         items: list[Any] = header.get(field, [])
         total = len(items) + header["omitted"].get(name, 0)
@@ -182,7 +182,7 @@ def state(visit: PageVisit) -> Screen:
 
 
 def events(visit: PageVisit) -> Screen:
-    """Show a page of the events; by default the newest."""
+    """Show a page of the events of a thread. By default, show the newest."""
     handle, view = visit.thread()
     after = visit.number("after", max(0, view.events - PAGE_ROWS))
     page = handle.events(after, PAGE_ROWS)
@@ -216,7 +216,7 @@ def report(visit: PageVisit) -> Screen:
 
 
 def _joined(lines: Iterator[str]) -> Markup:
-    """Join the lines of a report, in which all text is escaped."""
+    """Return the lines of a report, joined. All text in them is already escaped."""
     return Markup("\n".join(lines))
 
 
@@ -224,7 +224,7 @@ def _joined(lines: Iterator[str]) -> Markup:
 
 
 def restore(visit: PageVisit) -> Done:
-    """Restore an earlier version."""
+    """Restore an earlier version of a thread."""
     handle, view = visit.thread()
     version = visit.number("version", 0, least=1)
     handle.once(visit.once).restore(version, visit.by)
@@ -232,7 +232,7 @@ def restore(visit: PageVisit) -> Done:
 
 
 def fork(visit: PageVisit) -> Done:
-    """Create a thread from the state of this one, at a version."""
+    """Create a thread from the state of the current thread at a version."""
     handle, view = visit.thread()
     version = visit.number("version", view.version, least=1)
     made = handle.once(visit.once).fork(version, visit.text("name") or None, visit.by)
