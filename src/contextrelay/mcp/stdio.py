@@ -43,7 +43,7 @@ def run(address: str | None, tools: str = "") -> None:
     except BaseExceptionGroup as errors:
         if errors.split(BrokenPipeError)[1] is not None:
             raise
-        # The client was killed, so stdout is closed. Report this as one error.
+        # The client was killed, as agents often are. This is not an error of the server.
         raise BrokenPipeError("the client is gone") from None
 
 

@@ -202,7 +202,7 @@ class _Builder:
                     self._file,
                     place,
                     "NUL character",
-                    "remove the NUL, which cannot be passed to a command",
+                    "remove it: a NUL character cannot be passed to a command",
                 )
             case ScalarEvent():
                 return YamlNode(_scalar(event), place, braces=self._braces(event, place))
