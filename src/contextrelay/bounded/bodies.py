@@ -1,8 +1,8 @@
 """Limits of time and memory for parsing untrusted bodies.
 
 A small body is parsed in this process, unless a grammar reads it. Any other body is sent to a child
-process (bounded/parser_pool.py). If the child exceeds its limits, only the first part of the body is
-parsed. If that fails too, the lines of the body are shown. The reply notes what was done.
+process (bounded/parser_pool.py). If the child exceeds its limits, only the first part of the body
+is parsed. If that fails too, the lines of the body are shown. The reply notes what was done.
 """
 
 from __future__ import annotations
