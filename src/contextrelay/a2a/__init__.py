@@ -1,1 +1,1 @@
-"""A2A: agents served to others, and messages to remote agents."""
+"""A2A: serve agents to others, and send messages to remote agents."""

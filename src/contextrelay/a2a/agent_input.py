@@ -1,4 +1,6 @@
-"""The input of an agent for one message; a URL is fetched when it is read."""
+"""The input of an agent for one message. The body behind a URL is fetched only when the agent reads
+it.
+"""
 
 from __future__ import annotations
 
@@ -23,18 +25,20 @@ from contextrelay.limits import FETCH_BYTES_MAX, KIB
 from contextrelay.pipelines.record import plain_runner
 from contextrelay.verbs import NoteTask
 
-# A text up to this size is passed to the agent directly; a longer one as a ref.
+# A text of at most this size is passed to the agent directly, and a longer one as a ref.
 A2A_WORDS_BYTES_MAX = 16 * KIB
 
 
 def asked_of(local: AsyncLocal, record: TaskRecord, kept: KeptMessage) -> Asked:
-    """Return the input of a task's agent for a message."""
+    """Return the input that the agent of a task gets for a message."""
     relay = Relay.__new__(Relay)
     relay.transport = local.blocking()
     thread = Thread(relay, record.id)
 
     def ref_of(part: KeptPart) -> str:
-        """Return the artifact of a part; create it if there is none yet."""
+        """Return the ref of the artifact that holds a part. If there is none yet, create the
+        artifact.
+        """
         if part.ref:
             return part.ref
         if not isinstance(part.url, UnsetType):
@@ -76,7 +80,9 @@ def asked_of(local: AsyncLocal, record: TaskRecord, kept: KeptMessage) -> Asked:
 
 
 def _is_inline_text(part: KeptPart) -> bool:
-    """Return True if a part is passed as text; a longer text is passed as a ref."""
+    """Return True if a part is a short text, which is passed directly. A longer text is passed as a
+    ref.
+    """
     is_text = part.text is not UNSET or part.kind == "text"
     return is_text and part.size <= A2A_WORDS_BYTES_MAX
 
@@ -88,7 +94,8 @@ def _body(part: KeptPart) -> bytes:
 
 
 def _fetched(local: AsyncLocal, part: KeptPart) -> bytes:
-    """Fetch the body behind the URL of a part, restricted to hosts allowed for `http.fetch`.
+    """Fetch the body behind the URL of a part. Only the hosts allowed for `http.fetch` are
+    contacted.
 
     Raises:
         Failed: the body does not match the description in the part.

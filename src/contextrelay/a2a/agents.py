@@ -1,6 +1,6 @@
 """The agents that A2A can serve: a command-line tool, a model, a Python function, or a channel.
 
-Rule: an agent blocks a thread of its own pool, never one that answers other requests.
+Rule: an agent blocks only a thread of the agents' pool, never a thread that answers other requests.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ A2A_AGENTS_MAX = 32
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 _HINT = "use NAME=cli:BIN, NAME=py:MODULE:FUNCTION, NAME=model:PROVIDER or NAME=bridge:CHANNEL"
 _FOLDER = "use py:MODULE:FUNCTION, and set PYTHONPATH to the folder of the module"
-_TAKES = "define it as def NAME(text: str), or as def NAME(asked) for the whole message"
+_TAKES = "define the function as def NAME(text: str), or as def NAME(asked) for the whole message"
 DEFAULT = "relay=bridge:agent-tasks"
 """The default agent of a server: the one behind `relay bridge start`."""
 _END: Any = object()
-# Interval in which an agent on a channel checks whether its task was canceled.
+# Seconds between two checks of an agent on a channel whether its task was canceled.
 _STEP_S = 2.0
 
 pool = ThreadPoolExecutor(A2A_TASKS_AT_ONCE_MAX, "relay-agent")
 
 
 def open_agents(specs: tuple[str, ...]) -> dict[str, Agent]:
-    """Open agents, given as `NAME=KIND:WHAT`, and return them by name.
+    """Open agents given as `NAME=KIND:WHAT`, and return them by name.
 
     Raises:
         Invalid: a specification is malformed, a duplicate, or cannot be opened.
@@ -70,7 +70,7 @@ def _open(what: str) -> Agent:
 
 
 class ModelAgent:
-    """A model or a command-line tool that answers on the task's thread."""
+    """An agent that answers on the thread of the task, with a model or a command-line tool."""
 
     lives_elsewhere = False
 
@@ -80,7 +80,7 @@ class ModelAgent:
         self.description = f"Answers with {name}; refs in a message are available to it."
 
     async def work(self, asked: Asked) -> AsyncGenerator[Made]:
-        """Yield the words, then the artifact that contains them."""
+        """Yield the words of the answer, then the artifact that contains them."""
         async for made in _in_pool(lambda: self._words(asked)):
             yield made
 
@@ -95,10 +95,10 @@ class ModelAgent:
 
 
 class FunctionAgent:
-    """A function or generator function, synchronous or asynchronous.
+    """An agent that is a function or generator function, synchronous or asynchronous.
 
-    It gets the text of the message, or the whole message if its parameter is named `asked` or
-    annotated `Asked`.
+    The function gets the text of the message, or the whole message if its parameter is named
+    `asked` or annotated `Asked`.
     """
 
     lives_elsewhere = False
@@ -110,7 +110,7 @@ class FunctionAgent:
             signature = inspect.signature(self._function)
         except ModuleNotFoundError as error:
             raise Invalid(f"cannot load py:{place[:80]}: {error}", _FOLDER) from error
-        except Exception as error:  # The import of the module may raise anything.
+        except Exception as error:  # Importing the module may raise any exception.
             said = f"{type(error).__name__}: {error}"
             raise Invalid(f"cannot load py:{place[:80]}: {said[:500]}", _HINT) from error
         try:
@@ -123,7 +123,7 @@ class FunctionAgent:
         self.description = said or f"The Python function {name}."
 
     async def work(self, asked: Asked) -> AsyncGenerator[Made]:
-        """Yield the output of the function."""
+        """Yield what the function returns or yields."""
         given = asked if self._takes_all else asked.text
         if inspect.isasyncgenfunction(self._function):
             async for made in self._function(given):
@@ -143,7 +143,7 @@ class FunctionAgent:
 
 
 def _returned(made: Any) -> Made:
-    """Return the return value of a function as a complete answer."""
+    """Return the return value of a function as a complete answer of the agent."""
     match made:
         case str():
             return Output(id=WORDS, parts=[Part(text=made)], is_all=True)
@@ -156,7 +156,7 @@ def _returned(made: Any) -> Made:
 
 
 class BridgeAgent:
-    """The agent behind the channel of a bridge; it keeps working while the server is not
+    """The agent behind the channel of a bridge. This agent keeps working while the server is not
     running.
     """
 
@@ -168,7 +168,7 @@ class BridgeAgent:
         self.description = f"Forwards tasks to the agent behind the channel {self._tasks}."
 
     async def work(self, asked: Asked) -> AsyncGenerator[Made]:
-        """Push the task, unless it was pushed already, and yield the answer."""
+        """Push the task, unless it was already pushed, and yield the answer."""
         async for made in _in_pool(lambda: self._answer(asked)):
             yield made
 
@@ -182,7 +182,7 @@ class BridgeAgent:
             asked.note(noted)
         text = "\n".join([asked.text, *(f"[REF {ref}]" for ref in noted.get("refs", ()))])
         metadata = {"summary": text[:80], CORRELATION: correlation}
-        # Pushed only once, even if the server is killed here.
+        # The task is pushed only once, even if the server is killed here.
         relay.once(f"a2a {correlation}").push(
             text or "\n", channel=self._tasks, metadata=metadata, created_by="a2a"
         )
@@ -193,10 +193,10 @@ class BridgeAgent:
                 if (body := self._body(relay, signal.ref, correlation)) is not None:
                     yield body
                     return
-            yield ""  # A step, after which the agent may be stopped.
+            yield ""  # An empty step, after which the agent may be stopped.
 
     def _body(self, relay: Relay, ref: str | None, correlation: str) -> Made | None:
-        """Return the answer if this push contains it, or None.
+        """Return the answer if this push contains the answer to the task, or None.
 
         Raises:
             Failed: the other agent reported a failure.
@@ -214,8 +214,8 @@ class BridgeAgent:
 
 
 async def _in_pool(begin: Callable[[], Generator[Made]]) -> AsyncGenerator[Made]:
-    """Iterate in threads of the agents' pool; on an early close, the generator is closed
-    there too.
+    """Run a generator in threads of the agents' pool, and yield its values. If the iteration ends
+    early, the generator is closed in the pool too.
     """
     made = begin()
     step = pool.submit(next, made, _END)
@@ -224,14 +224,15 @@ async def _in_pool(begin: Callable[[], Generator[Made]]) -> AsyncGenerator[Made]
             yield item
             step = pool.submit(next, made, _END)
     finally:
-        # The generator may be inside a step, which cannot be interrupted: it is closed afterwards.
+        # The generator may be inside a step, which cannot be interrupted. It is closed after that
+        # step.
         step.add_done_callback(lambda done: _close(made))
 
 
 def _close(made: Generator[Made]) -> None:
-    """Close a generator in a thread of the pool, or in this one when the process ends."""
+    """Close a generator in a thread of the pool, or in the current thread when the process ends."""
     try:
         pool.submit(made.close)
-    except RuntimeError:  # The pool is shut down, and this is one of its threads.
-        with suppress(Exception):  # The code of an agent may raise anything.
+    except RuntimeError:  # The pool is shut down, and the current thread is one of its threads.
+        with suppress(Exception):  # The code of an agent may raise any exception.
             made.close()

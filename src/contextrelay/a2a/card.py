@@ -1,4 +1,4 @@
-"""Agent cards: a public one, and an extended one for callers with a key."""
+"""Agent cards: a public card, and an extended card for callers with a key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Document = dict[str, Any]
 
 
 class AgentPlace(Struct, frozen=True):
-    """The address of a server's agents, and its authentication."""
+    """The address at which a server offers its agents, and the authentication that they require."""
 
     origin: str
     needs_token: bool
@@ -24,7 +24,7 @@ class AgentPlace(Struct, frozen=True):
 
 
 def card(name: str, agent: Agent, place: AgentPlace) -> Document:
-    """Return the card of an agent."""
+    """Return the public card of an agent."""
     root = f"{place.origin}{ROOT}{name}"
     interfaces = [_interface(root, JSONRPC), _interface(root, HTTP_JSON)]
     if place.grpc_address:
@@ -64,7 +64,7 @@ def card(name: str, agent: Agent, place: AgentPlace) -> Document:
 
 
 def extended_card(name: str, agents: dict[str, Agent], place: AgentPlace) -> Document:
-    """Return the extended card for callers with a key: it lists every agent of the server as a
+    """Return the extended card for callers with a key. It lists every agent of the server as a
     skill.
     """
     shown = card(name, agents[name], place)

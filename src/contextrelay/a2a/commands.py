@@ -1,4 +1,4 @@
-"""a2a card, send: the cards of remote agents, and messages to them."""
+"""a2a card and send: print the card of a remote agent, and send a message to one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENDED_BADLY = ("failed", "rejected", "canceled")
 
 @takes(_URL)
 def a2a_card(args: Namespace, console: Console) -> None:
-    """Print the card of a remote agent: its name, binding and skills."""
+    """Print the card of a remote agent: its name, its protocol binding and its skills."""
     peer = Peer(args.url)
     try:
         card = peer.card()
@@ -46,11 +46,12 @@ def a2a_card(args: Namespace, console: Console) -> None:
     by("name of the sender (default: RELAY_AGENT, or you)", "--from", dest="by", metavar="AGENT"),
 )
 def a2a_send(args: Namespace, console: Console) -> None:
-    """Send a message to a remote agent, and store its answer as artifacts of the thread.
+    """Send a message to a remote agent, and store the answer as artifacts of the thread.
 
     Refs are sent as refs if the agent supports them and can reach the server of --store, otherwise
-    as whole content. An agent that has answered in this thread gets the same context. Its token is
-    read from RELAY_A2A_TOKEN. Exit 1 if the task failed, was refused or was cancelled.
+    their whole content is sent. An agent that has answered in this thread gets the same context
+    again. The token for the agent is read from RELAY_A2A_TOKEN. Exit 1 if the task failed, was
+    refused or was cancelled.
     """
     text = b"".join(display.read_body("-")).decode() if args.text == "-" else args.text
     if not text.strip() and not args.ref:

@@ -1,9 +1,10 @@
-"""A2A over gRPC (extra `grpc`): all agents on one port, selected by the tenant of a request.
+"""A2A over gRPC (extra `grpc`): all agents use one port. The tenant of a request selects the agent.
 
 The messages are those of the official SDK. They are converted to and from the JSON of the other
 bindings, so that all bindings behave the same.
 
-Rule: the token, the version and the extensions are metadata, and are checked like headers.
+Rule: the token, the version and the extensions are gRPC metadata, and are checked like HTTP
+headers.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from contextrelay.server.auth import token_of
 if TYPE_CHECKING:
     from contextrelay.server.auth import Callers
 
-# Maximum number of concurrent gRPC requests per process; further ones are refused.
+# The maximum number of concurrent gRPC requests per process. Further requests are refused.
 A2A_RPCS_MAX = 1_000
 
 
@@ -75,7 +76,7 @@ class GrpcServer:
         self._server: Any = None
 
     async def start(self, address: str) -> None:
-        """Start to listen; call it in the event loop of the server.
+        """Start to listen for requests. Call this in the event loop of the server.
 
         Raises:
             Invalid: the address is not available.
@@ -104,7 +105,7 @@ class GrpcServer:
         self._server = server
 
     async def stop(self) -> None:
-        """Stop after all requests have been answered."""
+        """Stop the server after all requests have been answered."""
         if self._server is not None:
             await self._server.stop(0)
 
@@ -133,7 +134,8 @@ class GrpcServer:
         return answer
 
     async def _visit(self, request: Any, context: Any) -> AgentVisit:
-        """Return the caller of a request and the agent that it names, by default the first.
+        """Return the caller of a request and the agent that the request names, by default the first
+        agent.
 
         Raises:
             ProtocolError, RelayError: the request is refused.
@@ -159,7 +161,7 @@ def _message(document: dict[str, Any], name: str) -> Any:
 
 
 async def _refuse(context: Any, error: Exception) -> None:
-    """End a request with an error, whose protocol kind is in the details."""
+    """End a request with an error. The details of the error name its kind in the protocol."""
     if not isinstance(error, RelayError):
         if isinstance(error, grpc.aio.AbortError):
             raise error

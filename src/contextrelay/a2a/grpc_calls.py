@@ -19,7 +19,7 @@ from contextrelay.limits import A2A_REPLY_BYTES_MAX, A2A_UPDATES_MAX
 
 Document = dict[str, Any]
 _SCHEMES = {"http": False, "grpc": False, "https": True, "grpcs": True}
-# The equivalent HTTP status; any other gRPC status means that the agent failed.
+# The HTTP status for each gRPC status. Any other gRPC status means that the agent failed.
 _STATUSES = {
     "INVALID_ARGUMENT": 400,
     "FAILED_PRECONDITION": 400,
@@ -48,9 +48,9 @@ class Target(Struct, frozen=True):
 
 
 def target_of(url: str, card_server: ServerAddress) -> Target | None:
-    """Return the target of a card's interface URL, or None if it is not valid.
+    """Return the target that an interface URL in a card names, or None if the URL is not valid.
 
-    A bare HOST:PORT uses TLS if the card did.
+    A bare HOST:PORT uses TLS if the card was read over TLS.
     """
     scheme, has_scheme, rest = url.partition("://")
     is_tls = _SCHEMES.get(scheme.lower()) if has_scheme else card_server.url.startswith("https:")
@@ -67,7 +67,7 @@ def target_of(url: str, card_server: ServerAddress) -> Target | None:
 
 
 class GrpcCalls:
-    """A client for one agent, selected by its tenant."""
+    """A gRPC client for one agent, which the tenant of each request selects."""
 
     def __init__(
         self, target: Target, tenant: str, headers: dict[str, str], timeout_s: float
@@ -77,7 +77,7 @@ class GrpcCalls:
             ("grpc.max_receive_message_length", A2A_REPLY_BYTES_MAX),
             ("grpc.compression_enabled_algorithms_bitset", 1),
             ("grpc.per_message_decompression", 0),
-            # Proxies are for remote hosts.
+            # Use a proxy only for remote hosts.
             ("grpc.enable_http_proxy", int(target.host not in ("localhost", "127.0.0.1", "::1"))),
         ]
         place = f"dns:///{target.url.partition('://')[2]}"
@@ -94,7 +94,7 @@ class GrpcCalls:
         self._channel.close()
 
     def call(self, method: str, params: Document, headers: dict[str, str]) -> Document:
-        """Return the answer of the agent to a call.
+        """Call a method of the agent and return the answer.
 
         Raises:
             RelayError: an error of the agent, or a timeout.
@@ -108,7 +108,9 @@ class GrpcCalls:
         return _document(reply)
 
     def stream(self, method: str, params: Document, headers: dict[str, str]) -> Iterator[Document]:
-        """Yield the documents of a stream, within the limits of one task."""
+        """Call a method of the agent and yield the documents of the stream, within the limits of
+        one task.
+        """
         size_bytes = 0
         with self._translated():
             replies = self._method(method)(
@@ -123,7 +125,7 @@ class GrpcCalls:
                         raise TooLarge(
                             f"the stream of the agent has more than {A2A_UPDATES_MAX:,} updates "
                             f"or {A2A_REPLY_BYTES_MAX:,} bytes",
-                            "cancel its task, and ask for less",
+                            "cancel the task, and ask for a shorter answer",
                         )
                     yield _document(reply)
             finally:
@@ -145,7 +147,7 @@ class GrpcCalls:
 
     @contextmanager
     def _translated(self) -> Generator[None]:
-        """Convert gRPC errors to ours."""
+        """Convert gRPC errors to RelayErrors."""
         try:
             yield
         except _grpc().RpcError as error:
@@ -160,7 +162,7 @@ class GrpcCalls:
 
 
 def _reasons(error: Any) -> list[str]:
-    """Return the reasons in the details of an error."""
+    """Return the names of protocol errors in the details of a gRPC error."""
     from google.protobuf.message import DecodeError
     from google.rpc import (  # pyright: ignore[reportMissingTypeStubs]
         error_details_pb2,

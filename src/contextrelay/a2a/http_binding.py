@@ -1,7 +1,7 @@
-"""A2A over HTTP: JSON-RPC at the root of an agent, HTTP+JSON below it, and event streams.
+"""A2A over HTTP: JSON-RPC at the root of an agent, HTTP+JSON below the root, and event streams.
 
-Rule: authentication, Host checks, limits and metrics are those of every other path; only errors
-have the form of the binding.
+Rule: authentication, Host checks, limits and metrics are the same as for every other path. Only
+errors have the form that the binding defines.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ class A2AMount:
         self._grpc: GrpcServer | None = None
         self._resuming: list[asyncio.Task[None]] = []
         self._since = formatdate(usegmt=True).encode()
-        build()  # Finding out the version takes a moment.
+        build()  # Finding out the version takes a moment, so it is done only once, here.
 
     async def start(self, door: ServerContext) -> None:
-        """Resume the work of other servers that have ended; call it in the event loop of the
+        """Resume the tasks of other servers that have ended. Call this in the event loop of the
         server.
 
         Raises:
@@ -93,7 +93,7 @@ class A2AMount:
             await self._grpc.start(self._grpc_address)
 
     async def stop(self) -> None:
-        """Stop all work after all requests have been answered."""
+        """Stop all tasks after all requests have been answered."""
         for each in self._resuming:
             each.cancel()
         if self._grpc is not None:
@@ -183,7 +183,7 @@ class RpcRequest(Struct, forbid_unknown_fields=False):
 
 
 async def jsonrpc(exchange: Exchange, visit: AgentVisit) -> None:
-    """Answer a JSON-RPC request with a response or a stream of responses."""
+    """Answer a JSON-RPC request with one response or with a stream of responses."""
     document = await _body(exchange)
     asked = _message(document)
     id = asked.id if isinstance(asked, RpcRequest) else _id(document)
@@ -229,7 +229,9 @@ def _id(document: object) -> str | int | float | None:
 
 
 async def _refuse_unread(exchange: Exchange, error: RelayError) -> None:
-    """Refuse a request before it was read, with its id if there is one."""
+    """Refuse a request whose body has not been parsed. The response includes the request id, if
+    there is one.
+    """
     id = None
     if isinstance(error, ProtocolError) and error.name in ("VersionNotSupported", "MethodNotFound"):
         with suppress(RelayError):
@@ -239,7 +241,8 @@ async def _refuse_unread(exchange: Exchange, error: RelayError) -> None:
 
 async def _refuse_jsonrpc(exchange: Exchange, error: RelayError, id: object = None) -> None:
     answer = {"jsonrpc": "2.0", "id": id, "error": jsonrpc_error(error)}
-    # JSON-RPC errors are sent in the response; authentication errors use the HTTP status.
+    # JSON-RPC errors are sent in the body of the response. Authentication errors use the HTTP
+    # status.
     status = error.status if error.status in (401, 403, 413, 429, 503) else 200
     await exchange.refuse(status, encode(answer), JSON)
 
@@ -327,14 +330,14 @@ async def _refuse(exchange: Exchange, error: RelayError) -> None:
     await exchange.refuse(error.status, encode(http_error(error)), JSON)
 
 
-# Shared
+# Shared by both bindings
 
 
 async def _body(exchange: Exchange) -> object:
-    """Return the JSON of a request.
+    """Return the body of a request, parsed as JSON.
 
     Raises:
-        ProtocolError: it is not valid JSON.
+        ProtocolError: the body is not valid JSON.
     """
     kind = exchange.media_type()
     if kind not in _TYPES:
@@ -351,7 +354,7 @@ async def _body(exchange: Exchange) -> object:
 
 
 def _known(visit: AgentVisit) -> list[tuple[bytes, bytes]]:
-    """Return the header with the extensions that were applied."""
+    """Return the response header that lists the extensions that were applied."""
     if REFS_EXTENSION not in visit.extensions:
         return []
     return [(EXTENSIONS_HEADER.encode(), REFS_EXTENSION.encode())]

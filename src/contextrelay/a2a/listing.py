@@ -1,6 +1,6 @@
 """Listings: the current status of an agent's tasks, without their history.
 
-Rule: a finished task never changes, so it is read once; others are read each time.
+Rule: a finished task never changes, so it is read only once. Other tasks are read each time.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from contextrelay.limits import LIST_ITEMS_MAX
 from contextrelay.model.artifact import format_time
 from contextrelay.verbs import ListTasks, ReadEvents, ReadTask
 
-# The number of tasks that one listing reads and counts, newest first; the next page may start after
-# them. The status of as many finished tasks is cached.
+# The number of tasks that one listing reads and counts, newest first. The next page may start after
+# them. The status of at most this many finished tasks is cached.
 A2A_TASKS_LISTED_MAX = 10_000
 
 
 BY = "a2a/"
-"""The prefix of the author of an agent's tasks, before its name."""
+"""The beginning of the author name of an agent's tasks. The name of the agent follows."""
 
 
 class Brief(Struct, frozen=True):
-    """The status of a task, and its time."""
+    """The status of a task, and the time of that status."""
 
     id: str
     agent: str
@@ -39,25 +39,27 @@ class Brief(Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """Return the sort key: the time of the status, then the id."""
+        """Return the sort key of a task: the time of the status, then the id."""
         return f"{format_time(self.at)} {self.id}"
 
 
 class Window(Struct, frozen=True):
-    """Consecutive tasks by start time; `next` is the cursor of older ones, or ""."""
+    """A page of tasks in the order of their start. `next` is the cursor of the page with older
+    tasks, or "".
+    """
 
     briefs: list[Brief]
     next: str
 
 
 class TaskListPage:
-    """The tasks of all agents of a server."""
+    """Lists the tasks of all agents of a server."""
 
     def __init__(self) -> None:
         self._ended: BoundedCache[str, Brief] = BoundedCache(A2A_TASKS_LISTED_MAX)
 
     def window(self, local: Local, after: str = "") -> Window:
-        """Return the tasks after a cursor, newest first. It blocks."""
+        """Return a page of the tasks after a cursor, newest first. This blocks."""
         briefs: list[Brief] = []
         for _ in range(A2A_TASKS_LISTED_MAX // LIST_ITEMS_MAX):
             page = local.ask(ListTasks(after))
@@ -79,7 +81,7 @@ class TaskListPage:
 
 
 def read_task(local: Local, id: str) -> TaskRecord | None:
-    """Return the record of a task, or None if the caller cannot see such a task. It blocks."""
+    """Return the record of a task, or None if the caller may not see such a task. This blocks."""
     with suppress(NotFound, Gone):
         log = local.ask(ReadTask(id))
         agent = log.record.created_by.removeprefix(BY)

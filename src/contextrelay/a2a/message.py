@@ -1,4 +1,4 @@
-"""Messages from a thread to remote agents, and their answers as artifacts of the thread."""
+"""Messages from a thread to remote agents. Their answers are stored as artifacts of the thread."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ A2A_SENT_BYTES_MAX = 4 * MIB
 Document = dict[str, Any]
 OnWords = Callable[[str], object]
 ANSWERED = "a2a.answered"
-"""Event: a remote agent answered: `url`, `task`, `context`, `state`, `refs`."""
+"""The event for an answer of a remote agent. Its fields are `url`, `task`, `context`, `state` and
+`refs`.
+"""
 _STATE = "TASK_STATE_"
 
 
@@ -54,9 +56,9 @@ def send_message(
     by: str,
     handoff: str | None = None,
 ) -> Flow[AgentAnswer]:
-    """Send text and refs to a remote agent, and wait for its answer.
+    """Send text and refs to a remote agent, and wait for the answer.
 
-    `handoff`: the ref of a handoff to the agent; the answer becomes its result.
+    `handoff`: the ref of a handoff to the agent. The answer becomes the result of the handoff.
     """
     peer = Peer(url)
     try:
@@ -80,7 +82,7 @@ def send_message(
         answer = yield from _sent(peer, card, message, on_update)
         kept = yield from _kept(thread, peer, card, answer, by, handoff)
         if on_words is not None and not heard and kept.text:
-            # A message, a status with text, or an agent that does not stream.
+            # The answer is a message, or a status with text, or the agent does not stream.
             on_words(kept.text)
         return kept
     finally:
@@ -90,8 +92,10 @@ def send_message(
 def _sent(
     peer: Peer, card: AgentCard, message: Document, on_update: Callable[[Document], None] | None
 ) -> Flow[Document]:
-    """Send a message; retry without its task if the agent no longer accepts messages for it."""
-    # The history of the task is already known here.
+    """Send a message and return the answer. If the agent accepts no more messages for the task,
+    retry without the task.
+    """
+    # The history of the task is already known here, so do not request it.
     params = {"message": message, "configuration": {"historyLength": 0}}
     try:
         return (yield Work(lambda: peer.send(card, params, on_update)))
@@ -103,7 +107,9 @@ def _sent(
 
 
 def _before(thread: str, url: str) -> Flow[Document]:
-    """Return the context of the agent's last answer here, and its task if that waits for input."""
+    """Return the context of the agent's last answer in this thread, and its task if the task waits
+    for input.
+    """
     found: Document = {}
     after = 0
     while page := (yield verbs.ReadEvents(thread, after, LIST_ITEMS_MAX)).events:
@@ -124,10 +130,11 @@ def _before(thread: str, url: str) -> Flow[Document]:
 
 
 def _reachable(transport: Any, peer: ServerAddress, card: AgentCard) -> str:
-    """Return the address at which the agent can read our refs, or "" if it cannot or does not know
-    them.
+    """Return the address at which the agent can read our refs, or "" if the agent cannot reach it
+    or does not support refs.
 
-    Our key is not shared with others, and a server on this machine is only for this machine.
+    Our key is not shared with others. A server on this machine can only be reached from this
+    machine.
     """
     own = cast("ServerAddress | None", getattr(transport, "server", None))
     if own is None or own.key or not card.knows_refs:
@@ -152,7 +159,9 @@ def _ref_part(artifact: Artifact, server: str, card: AgentCard) -> Document:
 
 
 def _media_type(artifact: Artifact, card: AgentCard) -> str:
-    """Return the media type if the agent accepts it, otherwise a generic one."""
+    """Return the media type of an artifact if the agent accepts this type, otherwise a generic
+    type.
+    """
     kind = artifact.media_type.partition(";")[0]
     if kind.startswith("text/") or kind in card.document.get("defaultInputModes", ()):
         return kind
@@ -195,15 +204,17 @@ def _hearing(on_words: OnWords, heard: list[str]) -> Callable[[Document], None]:
 def _kept(
     thread: Any, peer: Peer, card: AgentCard, document: Document, by: str, handoff: str | None
 ) -> Flow[AgentAnswer]:
-    """Store an answer, and record it in the thread's log.
+    """Store the answer of an agent, and record it in the log of the thread.
 
     Raises:
-        Failed: it is neither a task nor a message.
+        Failed: the answer is neither a task nor a message.
     """
     try:
         answer = convert(document, AgentReply)
     except ValidationError as error:
-        raise Failed(f"invalid answer of the agent: {error}", "check the agent") from None
+        raise Failed(
+            f"invalid answer of the agent: {error}", "check that the agent supports A2A 1.0"
+        ) from None
     task = answer.task or SaidTask(id="-", status=SaidStatus(message=answer.message))
     said = task.status.message or ReceivedMessage()
     made = [part for each in task.artifacts for part in _joined(each.parts)] or said.parts
@@ -242,9 +253,10 @@ def _kept(
 
 
 def _joined(parts: Sequence[Part]) -> list[Part]:
-    """Return the parts of one artifact, with consecutive chunks of one text or one body joined.
+    """Return the parts of one artifact, in which consecutive chunks of one text or one body are
+    joined.
 
-    A piece that an agent appends to an artifact becomes a part with the same name and type.
+    Each piece that an agent appends to an artifact arrives as a part with the same name and type.
     """
     joined: list[Part] = []
     for kind, chunks in groupby(parts, _kind):
@@ -260,14 +272,14 @@ def _joined(parts: Sequence[Part]) -> list[Part]:
 
 
 def _kind(part: Part) -> tuple[str, str, str, Document]:
-    """Return the key by which parts are recognised as chunks of one."""
+    """Return the key that is the same for all parts that are chunks of one text or body."""
     has_text, has_raw = (not isinstance(each, UnsetType) for each in (part.text, part.raw))
     content = "text" if has_text else "raw" if has_raw else ""
     return content, part.filename, part.media_type, part.metadata
 
 
 def _words(part: Part, body: bytes, stored: Artifact) -> str:
-    """Return the readable text of a part: a text part, a short body, or a preview."""
+    """Return the readable text of a part: a text, a short body, or a preview."""
     if not isinstance(part.text, UnsetType):
         return part.text
     if stored.is_text and len(body) <= A2A_PART_BYTES_KEPT:
@@ -276,7 +288,7 @@ def _words(part: Part, body: bytes, stored: Artifact) -> str:
 
 
 def _body(peer: Peer, part: Part) -> Flow[bytes | None]:
-    """Return the bytes of a part, or None for a URL outside of the agent's own bodies."""
+    """Return the bytes of a part, or None for a URL that does not belong to the agent's server."""
     if not isinstance(part.text, UnsetType):
         return part.text.encode(errors="replace")
     if not isinstance(part.raw, UnsetType):

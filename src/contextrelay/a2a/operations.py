@@ -1,4 +1,6 @@
-"""The operations of A2A, the same for every binding: values in, JSON documents out."""
+"""The operations of A2A, which are the same for every binding. They take values and return JSON
+documents.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +39,13 @@ Document = dict[str, Any]
 Call = Callable[["AgentVisit", Any], Awaitable[Document]]
 Stream = Callable[["AgentVisit", Any], AsyncIterator[Document]]
 PAGE_BEGINS = re.compile(r"[0-9T:.-]{19,29}Z \S{1,100}")
-"""The start of a page: the time of a task's status, and its id."""
+"""Matches the start of a page: the time of a task's status, and the id of the task."""
 
 
 class AgentVisit(Struct, frozen=True):
-    """A request: the caller, the agent that it addresses, and its supported extensions."""
+    """A request: its caller, the agent that it addresses, and the extensions that the client
+    supports.
+    """
 
     service: A2AService
     local: AsyncLocal
@@ -64,7 +68,8 @@ class A2AService(Struct, frozen=True):
 
 
 def check_version(given: str) -> None:
-    """Refuse an unsupported version; a missing one means 0.3, as in the protocol.
+    """Check that the version in a request is supported. A missing version means 0.3, as in the
+    protocol.
 
     Raises:
         ProtocolError: the version is not supported.
@@ -82,7 +87,9 @@ def check_version(given: str) -> None:
 
 
 async def send(visit: AgentVisit, asked: SendMessage) -> Document:
-    """Send a message; return the task when it ends or waits, or at once if requested."""
+    """Send a message to an agent. Return the task when it ends or waits, or at once if the request
+    says so.
+    """
     tasks, configuration = visit.service.tasks, asked.configuration
     record = await _taken(visit, asked)
     if not configuration.return_immediately:
@@ -94,7 +101,7 @@ async def send(visit: AgentVisit, asked: SendMessage) -> Document:
 
 
 async def stream(visit: AgentVisit, asked: SendMessage) -> AsyncIterator[Document]:
-    """Send a message; yield the task, then its updates."""
+    """Send a message to an agent. Yield the task, then the updates of the task."""
     record = await _taken(visit, asked)
     viewer = visit.viewer(asked.configuration.history_length)
     async for each in _followed(visit, viewer, record, INTERRUPTED):
@@ -110,7 +117,7 @@ async def _taken(visit: AgentVisit, asked: SendMessage) -> TaskRecord:
             await hooks.send_updates(visit.local, record)
         return record
     hooks.check(hook)
-    # Created before the first update.
+    # The iterator is created before the first update.
     add = partial(hooks.add, visit.local, hook=hook)
     return await tasks.ask(visit.local, visit.agent, asked.message, add)
 
@@ -135,7 +142,9 @@ async def get_task(visit: AgentVisit, asked: GetTask) -> Document:
 
 
 async def list_tasks(visit: AgentVisit, asked: TaskQuery) -> Document:
-    """Return tasks, newest status first; if there are too many, only the latest started."""
+    """Return tasks, newest status first. If there are too many, return only those that were started
+    last.
+    """
     since = _moment(asked.status_timestamp_after)
     state = "" if asked.status == "TASK_STATE_UNSPECIFIED" else asked.status
     place, last = _page_of(asked.page_token)
@@ -167,11 +176,13 @@ async def list_tasks(visit: AgentVisit, asked: TaskQuery) -> Document:
 
 
 def _page_of(token: str) -> tuple[str, str]:
-    """Return the cursor of a page's tasks, and the key after which the page starts."""
+    """Return the cursor of the tasks of a page, and the key after which the page starts."""
     place, bar, last = token.partition("|")
     if token and not (bar and (not last or PAGE_BEGINS.fullmatch(last))):
         raise ProtocolError(
-            "InvalidParams", f"invalid page token {token[:40]!r}", "use the nextPageToken of a page"
+            "InvalidParams",
+            f"invalid page token {token[:40]!r}",
+            "use the nextPageToken of the previous page",
         )
     return place, last
 
@@ -184,7 +195,11 @@ def _moment(text: str) -> datetime | None:
     except ValueError:
         raise ProtocolError("InvalidParams", f"invalid time {text[:40]!r}") from None
     if moment.tzinfo is None:
-        raise ProtocolError("InvalidParams", f"missing time zone in {text[:40]!r}", "add Z for UTC")
+        raise ProtocolError(
+            "InvalidParams",
+            f"missing time zone in {text[:40]!r}",
+            "add Z for UTC, for example 2026-05-01T12:00:00Z",
+        )
     return moment
 
 
@@ -197,11 +212,11 @@ async def cancel(visit: AgentVisit, asked: GetTask) -> Document:
 
 
 async def subscribe(visit: AgentVisit, asked: GetTask) -> AsyncIterator[Document]:
-    """Yield a task, then its updates until it ends."""
+    """Yield a task, then the updates of the task until it ends."""
     record = await visit.service.tasks.find(visit.local, visit.agent, asked.id)
     if record.is_over:
         raise ProtocolError(
-            "UnsupportedOperation", f"task {record.id} has ended", "read it with GetTask"
+            "UnsupportedOperation", f"task {record.id} has ended", "read the task with GetTask"
         )
     async for each in _followed(visit, visit.viewer(), record, frozenset()):
         yield each
@@ -233,7 +248,7 @@ async def list_hooks(visit: AgentVisit, asked: NamedConfig) -> Document:
 
 
 async def delete_hook(visit: AgentVisit, asked: NamedConfig) -> Document:
-    """Delete a push configuration; deleting it again does nothing."""
+    """Delete a push configuration. If it does not exist, nothing happens."""
     record = await _hooked(visit, asked.task_id)
     await visit.service.hooks.remove(visit.local, record.id, asked.id)
     return {}
@@ -245,8 +260,8 @@ async def _hooks(visit: AgentVisit, task: str) -> list[PushConfig]:
 
 
 async def _hooked(visit: AgentVisit, task: str) -> TaskRecord:
-    """Return a task that the caller may write to: hooks contain secrets, and cause outgoing
-    requests.
+    """Return a task to which the caller may write, because push configurations contain secrets and
+    cause outgoing requests.
     """
     record = await visit.service.tasks.find(visit.local, visit.agent, task)
     if (caller := visit.local.stores.caller) is not None:
@@ -281,7 +296,7 @@ STREAMS: dict[str, tuple[type[Struct], Stream]] = {
 
 
 async def call(visit: AgentVisit, method: str, params: object, is_text: bool = False) -> Document:
-    """Return the result of an operation.
+    """Run an operation and return its result.
 
     Raises:
         ProtocolError: the parameters are invalid, or the operation is not possible.
@@ -293,11 +308,12 @@ async def call(visit: AgentVisit, method: str, params: object, is_text: bool = F
 async def begin(
     visit: AgentVisit, method: str, params: object
 ) -> tuple[Document, AsyncIterator[Document]]:
-    """Return the first document of a stream, and an iterator of the others.
+    """Start an operation that streams. Return its first document, and an iterator of the other
+    documents.
 
     Raises:
         ProtocolError: the parameters are invalid, or the operation is not possible; nothing was
-        sent.
+            sent.
     """
     kind, answer = STREAMS[method]
     documents = answer(visit, request(kind, params))
@@ -305,6 +321,6 @@ async def begin(
 
 
 def with_extensions(visit: AgentVisit, asked: str) -> AgentVisit:
-    """Return a visit with the extensions that a header names."""
+    """Return a visit with the extensions that a request header names."""
     names = {each.strip() for each in asked[:4096].split(",")}
     return replace(visit, extensions=frozenset(names & {REFS_EXTENSION}))

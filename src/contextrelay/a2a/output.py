@@ -1,7 +1,8 @@
-"""Output of an agent, written to the log of its task as it is produced.
+"""The output of an agent, which is written to the log of its task while it is produced.
 
-Words that arrive faster than they can be written are merged, so a slow store causes fewer events
-instead of a slower agent. At the end they become one artifact of the thread.
+Words that arrive faster than they can be written are merged, so that a slow store causes fewer
+events but does not slow down the agent. When the agent ends, the words become one artifact of the
+thread.
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ from contextrelay.limits import A2A_PIECE_CHARS_MAX, A2A_UPDATES_MAX, MIB
 from contextrelay.verbs import NoteTask, Peek, PutOutput, ReadEvents
 
 A2A_PIECES_WAITING_MAX = 64
-# Limits of one task: its output and its time; and the number of tasks running in one process.
+# Limits of one task: the size of its output, and its time. Also the number of tasks that run in one
+# process.
 A2A_ANSWER_BYTES_MAX = 8 * MIB
 
 
 class Writer:
-    """A writer for the output of one agent for one message."""
+    """Writes the output of one agent for one message."""
 
     def __init__(self, local: AsyncLocal, record: TaskRecord, by: str) -> None:
         self._local = local
@@ -43,22 +45,22 @@ class Writer:
         self._thread = AsyncThread(AsyncRelay.over(local), record.id)
         self._by = by
         self._words: list[str] = []
-        """All words."""
+        """All words that the agent has produced."""
         self._written = 0
-        """The number of words in the log."""
+        """The number of words that are in the log."""
         self._size = 0
         self._writing: asyncio.Task[None] | None = None
         self._is_whole = False
         self._state: TaskState | None = None
         self._has_ended = False
-        """True if this writer ended the task."""
+        """True if this writer has ended the task."""
 
     async def put(self, made: Made) -> None:
         """Write a piece of output.
 
         Raises:
-            TooLarge: the limit of a task is exceeded.
-            Failed: the task was ended by someone else.
+            TooLarge: the output exceeds the limit of a task.
+            Failed: somebody else ended the task.
         """
         if isinstance(made, str):
             if made:
@@ -89,7 +91,7 @@ class Writer:
             await self.say(COMPLETED, "")
 
     async def say(self, state: TaskState, text: str, is_direct: bool = False) -> None:
-        """Write a new state."""
+        """Write a new state of the task, with a text."""
         detail: dict[str, Any] = {"state": state}
         if text:
             said = agent_message(self._local.stores.new_ref(), text, is_direct)
@@ -123,13 +125,13 @@ class Writer:
                 await self._add(KeptArtifact(artifact_id=WORDS, parts=[part]), not is_first, False)
 
     async def _drain(self) -> None:
-        """Wait until all words are in the log."""
+        """Wait until all words have been written to the log."""
         if self._writing is not None:
             await self._writing
             self._writing = None
 
     async def _add_whole(self, whole: KeptPart) -> None:
-        """Write the artifact of the words, as their last, empty piece."""
+        """Write the artifact that contains all words, as the last, empty piece of the words."""
         self._is_whole = True
         last = KeptArtifact(artifact_id=WORDS, parts=[KeptPart(text="")])
         await self._add(last, True, True, whole)
@@ -154,10 +156,10 @@ class Writer:
         await self._add(artifact, made.append, made.is_last)
 
     async def _put_at_once(self, made: Output, part: Part) -> bool:
-        """Store a part together with its event and, if it is the whole answer, the completion of
-        the task.
+        """Store a part together with its event. If the part is the whole answer, also complete the
+        task.
 
-        Returns False if there is nothing to store.
+        Return False if there is nothing to store.
         """
         kept, body = stored_part(part)
         if not body:
@@ -192,18 +194,20 @@ class Writer:
         self._size += size_bytes
         if self._size > A2A_ANSWER_BYTES_MAX:
             raise TooLarge(
-                f"the agent produced more than {A2A_ANSWER_BYTES_MAX:,} bytes", "ask for less"
+                f"the agent produced more than {A2A_ANSWER_BYTES_MAX:,} bytes",
+                "ask for a shorter answer",
             )
         if self._record.updates > A2A_UPDATES_MAX:
             raise TooLarge(
-                f"the agent produced more than {A2A_UPDATES_MAX:,} updates", "ask for less"
+                f"the agent produced more than {A2A_UPDATES_MAX:,} updates",
+                "ask for a shorter answer",
             )
 
     async def _catch_up(self) -> None:
-        """Apply the events written by this writer and by others.
+        """Update the record of the task by the events that this writer and others have written.
 
         Raises:
-            Failed: one of them ended the task.
+            Failed: one of these events ended the task.
         """
         page = await self._local.ask(ReadEvents(self._record.id, self._record.seq))
         for each in page.events:

@@ -1,6 +1,7 @@
-"""Parts: received ones are stored once; sent ones are refs or plain, as the recipient supports.
+"""Parts of messages. A received part is stored once. A sent part is a ref or plain content,
+depending on what the recipient supports.
 
-Rule: refs are created here and never taken from a message: a ref in a message is treated as text.
+Rule: refs are created here and never taken from a message. A ref in a message is treated as text.
 """
 
 from __future__ import annotations
@@ -53,12 +54,14 @@ INPUT_TYPES = (
     *("application/pdf", "image/png", "image/jpeg", "application/octet-stream"),
     "application/vnd.contextrelay.handoff+json",
 )
-"""Types that every agent accepts, besides other kinds of text."""
+"""Media types that every agent accepts, in addition to other kinds of text."""
 Document = dict[str, Any]
 
 
 class Viewer(Struct, frozen=True):
-    """The recipient of parts: the server address that it uses, and whether it supports refs."""
+    """The recipient of parts: the address at which it uses this server, and whether it supports
+    refs.
+    """
 
     relay: AsyncRelay
     origin: str
@@ -70,10 +73,11 @@ class Viewer(Struct, frozen=True):
 
 
 def check_parts(parts: list[Part]) -> None:
-    """Refuse parts that no agent accepts.
+    """Check that agents accept the parts of a message.
 
     Raises:
-        ProtocolError: a part has no content or several, an invalid URL, or an unsupported type.
+        ProtocolError: a part has no content or several contents, an invalid URL, or an
+        unsupported type.
     """
     for part in parts:
         if not is_one_of(part):
@@ -92,7 +96,7 @@ def check_parts(parts: list[Part]) -> None:
 
 
 async def store_message(thread: AsyncThread, message: AgentMessage, by: str) -> KeptMessage:
-    """Store a message; long content becomes artifacts of the thread."""
+    """Store a message and return its stored form. Long content becomes artifacts of the thread."""
     kept: list[KeptPart] = []
     left_bytes = A2A_PARTS_BYTES_KEPT_MAX
     for part in message.parts:
@@ -102,7 +106,7 @@ async def store_message(thread: AsyncThread, message: AgentMessage, by: str) -> 
 
 
 def stored_if_short(message: AgentMessage) -> KeptMessage | None:
-    """Return a message in its stored form if all of it is short, or None."""
+    """Return the stored form of a message if all its parts are short, or None."""
     every = [stored_part(part) for part in message.parts]
     size = sum(kept.size for kept, _ in every)
     if size > A2A_PARTS_BYTES_KEPT_MAX or any(body and is_empty(kept) for kept, body in every):
@@ -128,7 +132,9 @@ async def store_part(
     is_made: bool = False,
     bytes_kept: int = A2A_PART_BYTES_KEPT,
 ) -> KeptPart:
-    """Store a part; with `is_made`, one of an artifact, which is stored however short it is."""
+    """Store a part and return its stored form. With `is_made`, the part is output of an agent, and
+    is stored as an artifact however short it is.
+    """
     kept, body = stored_part(part, bytes_kept)
     if not body or (len(body) <= min(bytes_kept, A2A_PART_BYTES_KEPT) and not is_made):
         return kept
@@ -138,7 +144,8 @@ async def store_part(
 
 
 def stored_part(part: Part, bytes_kept: int = A2A_PART_BYTES_KEPT) -> tuple[KeptPart, bytes]:
-    """Return the stored form of a part without a ref, and the body to store, which may be empty.
+    """Return the stored form of a part, without a ref, and the body to store as an artifact, or
+    b"".
 
     Content longer than `bytes_kept` is only in the body.
     """
@@ -156,7 +163,7 @@ def stored_part(part: Part, bytes_kept: int = A2A_PART_BYTES_KEPT) -> tuple[Kept
 
 
 def stored_as(part: Part) -> tuple[str | None, str | None]:
-    """Return the name and the media type with which a part is stored."""
+    """Return the name and the media type under which a part is stored."""
     media_type = part.media_type.partition(";")[0].strip()
     return _name(part.filename), media_type if is_media_type(media_type) else None
 
@@ -166,7 +173,7 @@ def _fields(part: Part) -> Document:
 
 
 def _name(filename: str) -> str | None:
-    """Return the last component of a file name if it is a valid name, or None."""
+    """Return the last component of a file name if that is a valid artifact name, or None."""
     name = filename.replace("\\", "/").rpartition("/")[2].strip()
     return name if name.isprintable() and name not in ("", ".", "..") else None
 
@@ -200,13 +207,15 @@ async def show_task(viewer: Viewer, record: TaskRecord, has_artifacts: bool = Tr
 
 
 async def show_update(viewer: Viewer, record: TaskRecord, update: Update) -> Document | None:
-    """Return an update of a stream, or None if it is not for this viewer."""
+    """Return an update of a stream in the form of the protocol, or None if the viewer must not get
+    this update.
+    """
     ids = {"taskId": record.id, "contextId": record.context}
     if isinstance(update, TaskStatus):
         return {"statusUpdate": {**ids, "status": await _status(viewer, record, update)}}
     piece = update
     if viewer.knows_refs and (piece.append or not piece.last) and piece.whole is None:
-        return None  # The viewer gets a ref to the whole at the end.
+        return None  # The viewer gets a ref to the whole text at the end.
     artifact, append = piece.artifact, piece.append
     if viewer.knows_refs and piece.whole is not None:
         artifact, append = _as_whole(piece), False
@@ -268,7 +277,9 @@ async def _artifact(viewer: Viewer, artifact: KeptArtifact) -> Document:
 
 
 async def show_part(viewer: Viewer, part: KeptPart) -> Document:
-    """Return a part to send: a short one plain, a long one as a ref or with its body."""
+    """Return a part in the form of the protocol. A short part is sent plain, a long one as a ref or
+    with its body.
+    """
     if not part.ref or not is_empty(part):
         return plain(part)
     try:
@@ -293,7 +304,7 @@ def is_empty(part: KeptPart) -> bool:
 
 
 def ref_part(viewer: Viewer, artifact: Artifact, part: KeptPart) -> Document:
-    """Return a part with a ref to an artifact, as defined by our extension."""
+    """Return a part that refers to an artifact, as our extension of A2A defines."""
     described = describe(artifact)
     fields = part_fields(part, url=f"{viewer.origin}{body_path(artifact.ref)}")
     fields["metadata"] = {**part.metadata, REFS_EXTENSION: to_builtins(described)}
@@ -304,12 +315,12 @@ def ref_part(viewer: Viewer, artifact: Artifact, part: KeptPart) -> Document:
 
 
 def body_path(ref: str) -> str:
-    """Return the path of an artifact's bytes, for any client."""
+    """Return the URL path of an artifact's bytes, which any client can read."""
     return f"/v1/artifacts/{ref}/content"
 
 
 def describe(artifact: Artifact) -> BodyDescription:
-    """Return the description of a body that accompanies its ref."""
+    """Return the description of a body that is sent together with its ref."""
     tokens = artifact.tokens if isinstance(artifact.tokens, int) else None
     return BodyDescription(
         ref=artifact.ref,

@@ -1,7 +1,8 @@
 """The HTTP client for remote agents.
 
-Rule: everything that a peer sends is bounded: the size of its card and its answers, the number and
-time of its updates, and the hosts that its card names, which must not be more internal than itself.
+Rule: everything that a remote agent sends is limited: the size of its card and its answers, and the
+number and time of its updates. The hosts that its card names must not be more internal than its
+own.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ from contextrelay.limits import (
     REPLY_S_DEFAULT,
 )
 
-# Limits for remote agents: the card, a whole answer, and the content of one message.
+# Limits for remote agents: the size of the card, of a whole answer, and of the content of one
+# message.
 A2A_CARD_BYTES_MAX = 256 * KIB
 
 
@@ -72,7 +74,7 @@ _REACH = {"public": 0, "private": 1, "never": 2}
 
 
 class Peer:
-    """A remote agent, given by its URL or the URL of its card."""
+    """A remote agent, given by its URL or by the URL of its card."""
 
     def __init__(self, url: str, timeout_s: float = A2A_TASK_S_MAX) -> None:
         self.server = server_at(url.removesuffix(CARD_PATH), "")
@@ -122,7 +124,9 @@ class Peer:
         )
 
     def _interface(self, document: Document) -> tuple[str, str, str]:
-        """Return the binding to use, its URL, and the tenant; gRPC if there is no other binding."""
+        """Return the binding to use, its URL, and the tenant. gRPC is used only if there is no
+        other binding.
+        """
         by_grpc: tuple[str, str, str] | None = None
         for each in items_of(document.get("supportedInterfaces")):
             fields = object_of(each)
@@ -146,12 +150,16 @@ class Peer:
         )
 
     def _check_reach(self, url: str) -> None:
-        """Refuse a URL on a network that is more internal than that of the card."""
+        """Check that a URL is not on a network that is more internal than that of the card.
+
+        Raises:
+            RelayError: the URL is on a more internal network.
+        """
         host = urlsplit(url).hostname or ""
         if host != self.server.host and _network_level(host) > _network_level(self.server.host):
             raise Invalid(
                 f"the card of {self.server.url} refers to the internal host {quote_value(host)}",
-                "if you trust that agent, use its own URL",
+                "if you trust that agent, use the URL in its card directly",
             )
 
     # Messages
@@ -162,24 +170,24 @@ class Peer:
         params: Document,
         on_update: Callable[[Document], object] | None = None,
     ) -> Document:
-        """Send a message; return the task or the message that answers it.
+        """Send a message, and return the task or the message that answers it.
 
-        With `on_update` the answer is streamed, and the callback gets each document.
+        With `on_update`, the answer is streamed, and the callback is called with each document.
 
         Raises:
-            Unavailable: the agent does not respond, or not in time.
+            Unavailable: the agent does not respond, or does not respond in time.
             Failed: the answer is invalid.
             RelayError: an error of the agent.
         """
         is_stream = on_update is not None and card.streams
-        # A stream is read while it arrives; refs would only name its content.
+        # A stream is read while it arrives, so refs would only be other names for its content.
         headers = {EXTENSIONS_HEADER: REFS_EXTENSION} if card.knows_refs and not is_stream else {}
         if is_stream:
             return self._streamed(card, params, headers, on_update)
         return self._call(card, "SendMessage", "POST", "/message:send", params, headers)
 
     def get_task(self, card: AgentCard, task: str) -> Document:
-        """Return a task."""
+        """Return a task of the agent."""
         headers = {EXTENSIONS_HEADER: REFS_EXTENSION} if card.knows_refs else {}
         path = f"/tasks/{quote(task, safe='')}"
         found = self._call(card, "GetTask", "GET", path, {"id": task}, headers)
@@ -241,7 +249,7 @@ class Peer:
         updates: Iterator[Document],
         on_update: Callable[[Document], object] | None,
     ) -> Document:
-        """Return the result of a stream: a message, or its task."""
+        """Read a stream and return its result: a message, or the task of the stream."""
         task = text_of(object_of(params.get("message")).get("taskId"))
         for update in updates:
             self._count({}, update)
@@ -261,7 +269,8 @@ class Peer:
         assert target is not None, card.url
         headers = dict(self._headers)
         del headers["user-agent"]
-        # The token is for the host, because gRPC has another port. It is only sent over TLS.
+        # The token belongs to the host, because gRPC uses another port. The token is only sent over
+        # TLS.
         if target.host != self.server.host or (
             self.server.url.startswith("https:") and not target.is_tls
         ):
@@ -276,11 +285,11 @@ class Peer:
         return object_in(whole(response, A2A_REPLY_BYTES_MAX, self._timeout_s), "the answer")
 
     def fetch(self, url: str, described: BodyDescription | None) -> bytes:
-        """Return the body behind a url part of the agent.
+        """Return the body behind the URL of a part that the agent sent.
 
         Raises:
-            Failed: it does not match its description.
-            TooLarge: it exceeds the limit.
+            Failed: the body does not match its description.
+            TooLarge: the body exceeds the limit.
         """
         self._check_reach(url)
         most = FETCH_BYTES_MAX if described is None else min(FETCH_BYTES_MAX, described.size)
@@ -289,7 +298,7 @@ class Peer:
         if described is not None and sha256(body).hexdigest() != described.sha256:
             raise Failed(
                 f"the content of {quote_value(url)} does not match the agent's description",
-                "request it again",
+                "request the answer again",
             )
         return body
 
@@ -303,15 +312,15 @@ class Peer:
         reply_s: float = REPLY_S_DEFAULT,
         reads: bool = True,
     ) -> Generator[httpx2.Response]:
-        """Send a request and yield the response before its body is read; `reads`: it may be sent
-        twice.
+        """Send a request and yield the response before its body is read. `reads`: the request only
+        reads, so it may be sent twice.
 
         Raises:
             Unavailable, RelayError: there is no response, or it is an error.
         """
         own = dict(self._headers)
         if server_at(url.partition("?")[0], "").origin != self.server.origin:
-            own.pop("authorization", None)  # A token is for one origin.
+            own.pop("authorization", None)  # A token is only for one origin.
         if body is not None:
             own["content-type"] = "application/json"
             self.sent_bytes += len(body)
@@ -330,9 +339,9 @@ class Peer:
             ) from error
 
     def _reply(self, request: httpx2.Request, reads: bool) -> httpx2.Response:
-        """Return the response; retry if the agent closed a reused connection."""
+        """Send a request and return the response. Retry if the agent closed a reused connection."""
         if not reads:
-            # If a reused connection breaks, it is unknown whether the agent received the message.
+            # If a reused connection breaks, it is not known whether the agent received the message.
             self._web.close()
             self._web = self._connected()
         try:
@@ -344,7 +353,9 @@ class Peer:
 
 
 def _token(origin: str) -> str:
-    """Return the token for an origin: our key for our own server, otherwise that for agents."""
+    """Return the token for an origin: our key for our own server, otherwise the token for
+    agents.
+    """
     own = os.environ.get(URL_VARIABLE, "")
     if is_server(own) and server_at(own, "").origin == origin:
         return server_at(own).key
@@ -366,7 +377,7 @@ def _rpc(method: str, params: Document) -> Document:
 
 
 def _result(document: Document) -> Document:
-    """Return the result of a JSON-RPC response.
+    """Return the result in a JSON-RPC response.
 
     Raises:
         RelayError: the response is an error.
@@ -402,7 +413,9 @@ def _state(update: Document) -> str:
 
 
 def described(part: Part) -> BodyDescription | None:
-    """Return our extension's description of the body behind a url part, or None."""
+    """Return the description of the body behind the URL of a part, as our extension defines it, or
+    None.
+    """
     try:
         return convert(part.metadata.get(REFS_EXTENSION), BodyDescription)
     except ValidationError:

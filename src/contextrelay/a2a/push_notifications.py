@@ -1,13 +1,13 @@
-"""Webhooks: the updates of a task, sent to URLs that its client has configured.
+"""Webhooks: the updates of a task are sent to URLs that its client has configured.
 
 A notification is signed (HMAC-SHA256 with the token of the configuration, over the time and the
-body), retried a few times, and only sent to hosts allowed for `http.fetch`; redirects are not
-followed. The updates come from the log of the task. The position up to which they were sent is
-stored, so that the next server continues after a kill. One process sends for a task: the log says
-which.
+body) and retried a few times. It is only sent to hosts allowed for `http.fetch`, and redirects are
+not followed. The updates come from the log of the task. The position up to which they were sent is
+stored, so that the next server continues after a kill. Only one process sends the updates of a
+task, and the log says which one.
 
-Rule: the content of a hook is secret. It is a row of the task's thread that no other interface
-shows.
+Rule: the content of a webhook configuration is secret. It is a row of the task's thread that no
+other interface shows.
 """
 
 from __future__ import annotations
@@ -49,13 +49,15 @@ from contextrelay.verbs import (
     ReadSent,
 )
 
-# Limits of webhooks: their number per task, and the attempts, after 1, 2, 4 ... seconds.
+# Limits of webhooks: their number per task, and the number of attempts, which follow after 1, 2, 4
+# ... seconds.
 A2A_HOOKS_MAX = 16
 A2A_HOOK_TRIES_MAX = 5
 A2A_HOOK_S_MAX = 10
 A2A_HOOK_ANSWER_BYTES_MAX = 64 * KIB
-# Limits per process: the tasks whose webhooks it serves, and its concurrent calls. Unsent updates
-# are in the ledger: a process checks at this interval for those of others, up to this age.
+# Limits per process: the number of tasks whose webhooks it serves, and of its concurrent calls.
+# Unsent updates are in the ledger. At this interval in seconds, a process looks for unsent updates
+# of other processes that are at most this old.
 A2A_HOOKS_SERVED_MAX = 1_000
 A2A_HOOKS_AT_ONCE_MAX = 32
 A2A_HOOKS_LOOK_S = 60
@@ -65,28 +67,30 @@ A2A_HOOK_NEWS_S_MAX = DAY_S
 log = logging.getLogger("contextrelay.a2a")
 
 SIGNATURE = "X-Relay-Signature"
-"""`t=SECONDS,v1=HEX`: HMAC-SHA256 of `SECONDS.BODY`, keyed with the token of the configuration."""
+"""The header `t=SECONDS,v1=HEX`: HMAC-SHA256 of `SECONDS.BODY` with the token of the configuration
+as key.
+"""
 TOKEN = "X-A2A-Notification-Token"
-# A separate pool: agents do not wait for slow webhooks.
+# Webhooks have a separate pool, so that agents do not wait for slow webhooks.
 _pool = ThreadPoolExecutor(A2A_HOOKS_AT_ONCE_MAX, "relay-hook")
 
 
 class Hooks:
-    """The webhooks of one server process, stored in the store."""
+    """The webhooks of one server process. Their configurations are in the store."""
 
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks
         self._id = token_hex(8)
         self._serving: dict[str, asyncio.Task[None]] = {}
-        """Tasks whose updates this process sends."""
+        """The tasks whose updates this process sends."""
 
     # Storing
 
     def check(self, hook: PushConfig) -> None:
-        """Refuse an invalid URL.
+        """Check the URL of a webhook.
 
         Raises:
-            ProtocolError: it is not http or https, or its host is a forbidden address.
+            ProtocolError: the URL is not http or https, or its host is a forbidden address.
         """
         try:
             parts = checked_url(hook.url)
@@ -98,7 +102,9 @@ class Hooks:
             raise ProtocolError("InvalidParams", f"{host[:80]} is not allowed for a webhook")
 
     async def add(self, local: AsyncLocal, record: TaskRecord, hook: PushConfig) -> PushConfig:
-        """Store a hook of a task, replacing one with the same id; it gets all later updates."""
+        """Store a webhook of a task, and return it. It replaces a webhook with the same id, and
+        gets all later updates.
+        """
         every = await self.of(local, record.id)
         named = replace(hook, id=hook.id or local.stores.new_ref(), task_id=record.id, tenant="")
         if len(every) >= A2A_HOOKS_MAX and named.id not in [each.id for each in every]:
@@ -110,7 +116,7 @@ class Hooks:
         return named
 
     async def remove(self, local: AsyncLocal, task: str, id: str) -> None:
-        """Delete a hook; a missing one is not an error."""
+        """Delete a webhook. A missing webhook is not an error."""
         await _space(local).ask(PutHook(task, id, None))
 
     async def of(self, local: AsyncLocal, task: str) -> list[PushConfig]:
@@ -120,7 +126,7 @@ class Hooks:
         if space.stores.ledger.reads_wait:
             kept = await space.ask(ListHooks(task))
         else:
-            kept = space.blocking().ask(ListHooks(task))  # A thread would cost more than the read.
+            kept = space.blocking().ask(ListHooks(task))  # A thread would cost more than this read.
         for each in kept:
             try:
                 found.append(convert(each, PushConfig))
@@ -130,14 +136,14 @@ class Hooks:
 
     @staticmethod
     def shown(hook: PushConfig) -> dict[str, Any]:
-        """Return a hook as its client sent it."""
+        """Return a webhook in the form in which its client sent it."""
         return to_builtins(hook)
 
     # Sending
 
     async def send_updates(self, local: AsyncLocal, record: TaskRecord) -> None:
-        """Send the updates of a task to its hooks, unless it has none or another process does
-        so.
+        """Send the updates of a task to its webhooks, unless it has none or another process sends
+        them.
         """
         if record.id in self._serving or not await self.of(local, record.id):
             return
@@ -151,7 +157,7 @@ class Hooks:
             self._serve(local, record, sent)
 
     def _serve(self, local: AsyncLocal, record: TaskRecord, sent: Sent) -> None:
-        # Further ones are in the ledger, and are sent later.
+        # The updates of further tasks are in the ledger, and are sent later.
         if record.id in self._serving or len(self._serving) >= A2A_HOOKS_SERVED_MAX:
             return
         serving = asyncio.create_task(self._served(local, record, sent))
@@ -159,7 +165,7 @@ class Hooks:
         serving.add_done_callback(lambda done: self._serving.pop(record.id, None))
 
     async def _served(self, local: AsyncLocal, record: TaskRecord, sent: Sent) -> None:
-        """Send updates until a task ends, or until it waits for its user, when any process may
+        """Send updates until a task ends or waits for its user. After that, any process may
         continue.
         """
         seen = TaskRecord(record.id, record.context, record.agent)
@@ -181,10 +187,10 @@ class Hooks:
             log.warning("cannot send notifications of task %s: %s", record.id, error)
 
     async def _claim(self, local: AsyncLocal, seen: TaskRecord) -> int:
-        """Claim the sending of a task's updates for this process; the first claim in the log
-        counts.
+        """Claim the sending of a task's updates for this process. The first claim in the log is the
+        one that counts.
 
-        Returns the seq of the claim, or 0 if another process was first.
+        Return the sequence number of the claim, or 0 if another process was first.
         """
         if seen.sender is not None and not is_dead(local, seen.sender):
             return seen.sender.seq if seen.sender.server == self._id else 0
@@ -197,7 +203,7 @@ class Hooks:
             return 0
 
     async def _send(self, local: AsyncLocal, own: TaskRecord, sent: Sent, claimed: int) -> bool:
-        """Send the updates after the position of a record; return True if the task now waits for
+        """Send the updates after the position of a record. Return True if the task now waits for
         its user.
         """
         space = _space(local)
@@ -208,7 +214,8 @@ class Hooks:
                     await space.ask(PutSent(own.id, None))
                     return False
                 if own.sender is not None and own.sender.seq > claimed:
-                    return False  # Another process considered this one dead and sends them.
+                    # Another process assumed that this process is dead, and now sends the updates.
+                    return False
                 if _is_news(local, own):
                     await self._notify(local, own, update, hooks)
                 await space.ask(PutSent(own.id, replace(sent, after=own.seq)))
@@ -226,7 +233,7 @@ class Hooks:
     # Resuming
 
     async def resume_unsent(self, local: AsyncLocal) -> None:
-        """Send what ended processes left unsent, now and periodically."""
+        """Send the updates that ended processes did not send, now and periodically."""
         while True:
             try:
                 await self._look(local)
@@ -244,7 +251,9 @@ class Hooks:
                 after = page[-1].thread
 
     async def _take_up(self, local: AsyncLocal, space: AsyncLocal, sent: Sent) -> None:
-        """Resume after another process, as far as the key of the request still allows it."""
+        """Continue to send the updates that another process left unsent. Stop if the key of the
+        request is no longer valid.
+        """
         asked_by = sent.key
         own = local if asked_by is None else await in_thread(lambda: local.held_by(asked_by))
         if own is None:  # The key is no longer valid.
@@ -254,13 +263,13 @@ class Hooks:
         if record is None:
             await space.ask(PutSent(sent.thread, None))
         elif record.agent not in self._tasks.agents:
-            return  # It belongs to another server.
+            return  # The task belongs to another server.
         elif record.state not in INTERRUPTED or await _has_unsent(own, record, sent):
             self._serve(own, record, sent)
 
     async def stop(self) -> None:
-        """Leave unsent updates to the next process; call it in the event loop after all tasks have
-        stopped.
+        """Leave unsent updates to the next process. Call this in the event loop after all tasks
+        have stopped.
         """
         serving = list(self._serving.values())
         for each in serving:
@@ -283,7 +292,7 @@ def _is_news(local: AsyncLocal, own: TaskRecord) -> bool:
 
 
 def _space(local: AsyncLocal) -> AsyncLocal:
-    """Return the store with the owner's permissions: hooks are not visible to anyone else."""
+    """Return the store with the permissions of the owner, because nobody else can read webhooks."""
     return local.as_owner()
 
 
@@ -302,7 +311,8 @@ async def _deliver(local: AsyncLocal, hook: PushConfig, body: bytes) -> None:
         try:
             await asyncio.wrap_future(_pool.submit(post, hook.url, body, headers, ways))
             return
-        except Invalid as error:  # Refused on either side, which a retry does not change.
+        # The configuration or the receiver refused the request, and a retry would not help.
+        except Invalid as error:
             log.warning("webhook not called: %s", error.message)
             return
         except RelayError as error:

@@ -24,16 +24,16 @@ from contextrelay.limits import A2A_REPLY_BYTES_MAX, A2A_UPDATES_MAX, REPLY_S_DE
 
 Document = dict[str, Any]
 TOKEN_VARIABLE = "RELAY_A2A_TOKEN"
-"""The token for remote agents; our own server gets its own key."""
+"""The variable with the token for remote agents. For our own server, our own key is used."""
 HINT = "check the URL and the agent"
 
 
 def whole(response: httpx2.Response, bytes_max: int, seconds_max: float = REPLY_S_DEFAULT) -> bytes:
-    """Return a whole body.
+    """Return the whole body of a response.
 
     Raises:
-        TooLarge: it exceeds the size limit.
-        Unavailable: it exceeds the time limit.
+        TooLarge: the body exceeds the size limit.
+        Unavailable: the body exceeds the time limit.
     """
     parts: list[bytes] = []
     size = 0
@@ -62,7 +62,9 @@ def events_in(response: httpx2.Response, seconds_max: float) -> Iterator[Documen
     for chunk in response.iter_bytes():
         size += len(chunk)
         if size > A2A_REPLY_BYTES_MAX or time.monotonic() > until_s:
-            raise TooLarge("the agent's stream is too long", "cancel its task, and ask for less")
+            raise TooLarge(
+                "the agent's stream is too long", "cancel the task, and ask for a shorter answer"
+            )
         rest.append(chunk)
         if b"\n" not in chunk:
             continue
@@ -75,16 +77,16 @@ def events_in(response: httpx2.Response, seconds_max: float) -> Iterator[Documen
             elif not line and data:
                 events += 1
                 if events > A2A_UPDATES_MAX:
-                    raise TooLarge("too many updates from the agent", "ask for less")
+                    raise TooLarge("too many updates from the agent", "ask for a shorter answer")
                 yield object_in(b"\n".join(data), "an update")
                 data = []
 
 
 def object_in(body: bytes, what: str) -> Document:
-    """Decode a JSON object.
+    """Parse a JSON object and return it as a dict.
 
     Raises:
-        Failed: it is not a JSON object.
+        Failed: the body is not a JSON object.
     """
     try:
         return decode(body, type=dict[str, Any])
@@ -93,13 +95,15 @@ def object_in(body: bytes, what: str) -> Document:
 
 
 def peer_error(message: str, code: object, details: object = None) -> RelayError:
-    """Convert an error of an agent, by its JSON-RPC code or HTTP status and its reasons."""
+    """Return the error that an agent reported, from its JSON-RPC code or HTTP status and its
+    reasons.
+    """
     reasons = [object_of(each).get("reason") for each in items_of(details)]
     said = f"the agent reported: {message[:500] or 'an error'}"
     if code in (-32001, 404):
-        return NotFound(said, "check its tasks")
+        return NotFound(said, "check the id of the task: the agent does not know it")
     if code == -32004 or "UNSUPPORTED_OPERATION" in reasons:
-        return Refused(said, "send it without a task")
+        return Refused(said, "send the message without a task")
     if code in (401, 403):
         return Forbidden(said, f"set {TOKEN_VARIABLE}")
     kind = Invalid if isinstance(code, int) and (400 <= code < 500 or code < 0) else Failed
@@ -107,15 +111,15 @@ def peer_error(message: str, code: object, details: object = None) -> RelayError
 
 
 def object_of(value: object) -> Document:
-    """Return the value if it is an object, or an empty one."""
+    """Return a value if it is a JSON object, otherwise an empty dict."""
     return cast("Document", value) if isinstance(value, dict) else {}
 
 
 def items_of(value: object) -> list[object]:
-    """Return the items of a list, at most 1,000; none for other values."""
+    """Return the first 1,000 items of a list, or an empty list for any other value."""
     return cast("list[object]", value)[:1_000] if isinstance(value, list) else []
 
 
 def text_of(value: object) -> str:
-    """Return the first 1,000 characters of a text; "" for other values."""
+    """Return the first 1,000 characters of a text, or "" for any other value."""
     return value[:1_000] if isinstance(value, str) else ""

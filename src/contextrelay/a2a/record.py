@@ -1,6 +1,6 @@
-"""Task records, replayed from the events of a task's thread: messages, state and artifacts.
+"""Task records, made from the events of a task's thread: messages, state and artifacts.
 
-Rule: the log is the task. The first terminal state is final; later events are ignored.
+Rule: the log is the only source. The first terminal state is final, and later events are ignored.
 """
 
 from __future__ import annotations
@@ -17,23 +17,29 @@ from contextrelay.model.thread import Numbered, TaskEvent
 from contextrelay.pipelines.record import RunnerIdentity, this_runner
 
 ASKED: TaskEvent = "task.asked"
-"""A message was received: `message`, with its parts in stored form; `runner`, the process that
-works on it.
+"""Event: a message was received. Fields: `message`, with its parts in stored form; `runner`, the
+process that works on it.
 """
 STATUS: TaskEvent = "task.status"
-"""The state changed: `state`, optionally `message`."""
+"""Event: the state changed. Fields: `state`, and optionally `message`."""
 ARTIFACT: TaskEvent = "task.artifact"
-"""Output was produced: `artifact`, `append`, `last`; `whole`: the part that replaces all pieces."""
+"""Event: output was produced. Fields: `artifact`, `append`, `last`; `whole`, the part that replaces
+all pieces.
+"""
 RUNS: TaskEvent = "task.runs"
-"""Another process works on the task: `runner`; `note`: what the agent needs to resume."""
+"""Event: another process works on the task. Fields: `runner`; `note`, what the agent needs to
+resume.
+"""
 SENDS: TaskEvent = "task.sends"
-"""A process sends the updates to the hooks of the task: `runner`, or None when it stops."""
+"""Event: a process sends the updates to the webhooks of the task. Field: `runner`, or None when it
+stops.
+"""
 FETCHED: TaskEvent = "task.fetched"
-"""The URL of a part was fetched: `url`, `ref`."""
+"""Event: the URL of a part was fetched. Fields: `url`, `ref`."""
 
 
 class KeptPart(Part, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A part in stored form: its content is inline or in `ref`; `kind` is text, raw or data."""
+    """A part in stored form. Its content is inline or in `ref`. `kind` is text, raw or data."""
 
     ref: str = ""
     kind: str = ""
@@ -50,7 +56,9 @@ class KeptMessage(Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     extensions: list[str] = []
     reference_task_ids: list[str] = []
     is_direct: bool = False
-    """True if it is an answer without a task; the task is then only its record."""
+    """True if the message is an answer without a task. The task is then only the record of the
+    message.
+    """
 
 
 class KeptArtifact(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -64,7 +72,7 @@ class KeptArtifact(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
 
 
 class TaskStatus(Struct, frozen=True, kw_only=True):
-    """The state of a task, its time, and its message."""
+    """The state of a task, the time of the state, and its message."""
 
     state: TaskState
     at: datetime
@@ -76,32 +84,34 @@ class TaskStatus(Struct, frozen=True, kw_only=True):
 
 
 class ArtifactChange(Struct, frozen=True, kw_only=True):
-    """A change of an artifact."""
+    """An update that changes an artifact of a task."""
 
     artifact: KeptArtifact
     append: bool = False
     last: bool = False
     whole: KeptPart | None = None
     ref: str = ""
-    """The ref of its single part, if that was stored together with the event."""
+    """The ref of the only part, if this part was stored together with the event, or ""."""
 
 
 Update = TaskStatus | ArtifactChange
 
 
 class Claim(Struct, frozen=True, kw_only=True):
-    """A process that works on a task, or sends its updates, since an event."""
+    """A process that works on a task, or sends the updates of a task, and the event that says
+    so.
+    """
 
     runner: RunnerIdentity | None
-    """None if the process has reported its end."""
+    """The process, or None if it has reported its end."""
     since: datetime
     seq: int
     server: str = ""
-    """The server within that process."""
+    """The id of the server in that process."""
 
     def is_dead(self, now: datetime, is_embedded: bool) -> bool:
-        """Return True if the process is gone. One on another machine counts as alive for the time
-        of a task.
+        """Return True if the process is gone. A process on another machine counts as alive for the
+        time limit of a task.
 
         `is_embedded`: the store is on one machine, which may have been rebooted.
         """
@@ -116,14 +126,14 @@ class Claim(Struct, frozen=True, kw_only=True):
 def _claim(numbered: Numbered) -> Claim:
     try:
         runner = convert(numbered.event.detail.get("runner"), RunnerIdentity | None)
-    except ValidationError:  # Written by something other than our server.
+    except ValidationError:  # Something other than our server wrote this event.
         runner = None
     server = str(numbered.event.detail.get("server", ""))
     return Claim(runner=runner, since=numbered.event.at, seq=numbered.seq, server=server)
 
 
 class TaskRecord:
-    """A task, replayed from its events in order."""
+    """A task, made from its events in order."""
 
     def __init__(self, task: str, context: str, agent: str) -> None:
         self.id = task
@@ -131,7 +141,7 @@ class TaskRecord:
         self.agent = agent
         self.seq = 0
         self.at: datetime | None = None
-        """The time of its last event."""
+        """The time of the last event."""
         self.updates = 0
         self.status: TaskStatus | None = None
         self.history: list[KeptMessage] = []
@@ -139,11 +149,11 @@ class TaskRecord:
         self.fetched: dict[str, str] = {}
         self.runner: Claim | None = None
         self.sender: Claim | None = None
-        """The process that sends or sent its updates to its hooks."""
+        """The process that sends or has sent the updates of the task to its webhooks."""
         self.note: dict[str, Any] = {}
 
     def copy(self) -> TaskRecord:
-        """Return a copy that can be followed separately."""
+        """Return a copy that can be updated separately."""
         copied = TaskRecord(self.id, self.context, self.agent)
         copied.become(self)
         copied.history, copied.fetched = list(self.history), dict(self.fetched)
@@ -153,7 +163,9 @@ class TaskRecord:
         return copied
 
     def become(self, other: TaskRecord) -> None:
-        """Take over the state of another record of the same task, which is not used afterwards."""
+        """Take over the state of another record of the same task, which must not be used
+        afterwards.
+        """
         vars(self).update(vars(other))
 
     @property
@@ -171,7 +183,9 @@ class TaskRecord:
         return message if message is not None and message.is_direct else None
 
     def take(self, numbered: Numbered) -> Update | None:
-        """Apply one event, and return it as an update for followers."""
+        """Update the record by one event, and return the event as an update for followers, or
+        None.
+        """
         self.seq, self.at = numbered.seq, numbered.event.at
         if numbered.event.type == SENDS:
             self.sender = _claim(numbered)
@@ -179,7 +193,7 @@ class TaskRecord:
             return None
         try:
             return self._taken(numbered)
-        except ValidationError:  # Written by something other than our server.
+        except ValidationError:  # Something other than our server wrote this event.
             return None
 
     def _taken(self, numbered: Numbered) -> Update | None:
@@ -221,12 +235,12 @@ class TaskRecord:
         elif piece.append and old is not None:
             old.parts.extend(new.parts)
             return
-        # A copy of the list, which later pieces extend; the piece itself is not changed.
+        # Copy the list, because later pieces extend it, but the piece itself must not change.
         self.artifacts[new.artifact_id] = replace(new, parts=list(new.parts))
 
 
 def joined(parts: list[KeptPart]) -> list[KeptPart]:
-    """Join parts of consecutive words into one part."""
+    """Return parts in which consecutive parts of words are joined into one."""
     together: list[KeptPart] = []
     words: list[str] = []
     for part in parts:
@@ -260,7 +274,7 @@ def plain(part: KeptPart) -> dict[str, Any]:
 
 
 def part_fields(part: KeptPart, **content: Any) -> dict[str, Any]:
-    """Return the fields of a part with some content, in the form of the protocol."""
+    """Return the fields of a part with the given content, in the form of the protocol."""
     fields: dict[str, Any] = {name: each for name, each in content.items() if each is not UNSET}
     if part.metadata:
         fields["metadata"] = part.metadata

@@ -1,7 +1,7 @@
 """The JSON types of A2A 1.0: parts, messages, requests, errors, and our extension.
 
-Rule: input becomes a bounded value or a protocol error; unknown fields are ignored. Field names may
-be in camelCase or, as ProtoJSON allows, in snake_case.
+Rule: input becomes a value with limits, or a protocol error. Unknown fields are ignored. Field
+names may be in camelCase or, as ProtoJSON allows, in snake_case.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ VERSION = "1.0"
 VERSION_HEADER = "a2a-version"
 EXTENSIONS_HEADER = "a2a-extensions"
 REFS_EXTENSION = "urn:contextrelay:a2a:refs:v1"
-"""Clients that declare this extension get refs: url parts with a description of the body in their
-metadata under this name.
+"""The name of our extension. Clients that declare it get refs: URL parts whose metadata has a
+description of the body under this name.
 """
 CARD_PATH = "/.well-known/agent-card.json"
 JSONRPC, HTTP_JSON, GRPC = "JSONRPC", "HTTP+JSON", "GRPC"
@@ -67,7 +67,7 @@ Request = TypeVar("Request", bound=Struct)
 
 
 class Part(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A part of a message or an artifact: one of text, raw bytes, a URL, data."""
+    """A part of a message or an artifact. It has exactly one of text, raw bytes, a URL and data."""
 
     text: str | UnsetType = UNSET
     raw: bytes | UnsetType = UNSET
@@ -79,7 +79,7 @@ class Part(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True
 
 
 class BodyDescription(Struct, frozen=True, kw_only=True):
-    """Our extension's description of the body behind a url part."""
+    """A description of the body behind a URL part, as our extension defines it."""
 
     sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
     size: Count
@@ -162,34 +162,34 @@ class AgentCard(Struct, frozen=True, kw_only=True):
     description: str
     version: str
     url: str
-    """The URL for messages."""
+    """The URL to which messages are sent."""
     binding: str
-    """`JSONRPC`, `HTTP+JSON` or `GRPC`."""
+    """The protocol binding: `JSONRPC`, `HTTP+JSON` or `GRPC`."""
     knows_refs: bool
     """True if long parts may be sent as refs."""
     streams: bool
     skills: tuple[str, ...] = ()
     tenant: str = ""
-    """The agent behind that URL."""
+    """The tenant, which selects the agent if several share the URL."""
     document: dict[str, Any] = {}
     """The whole card as received."""
 
 
 class AgentAnswer(Struct, frozen=True, kw_only=True):
-    """The answer of an agent to one message."""
+    """The answer of a remote agent to one message."""
 
     agent: str
     task: str
-    """The id of its task; "" if it answered with a message only."""
+    """The id of the task, or "" if the agent answered with only a message."""
     context: str
     state: str
-    """`completed`, `failed`, `input-required`, ..."""
+    """The state of the task: `completed`, `failed`, `input-required`, ..."""
     text: str
-    """The text of its artifacts or its message."""
+    """The text of the artifacts or of the message."""
     refs: tuple[str, ...] = ()
-    """Its output, as artifacts of the thread."""
+    """The refs of the output, as artifacts of the thread."""
     sent_bytes: int = 0
-    """The size of the messages in both directions, without bodies behind refs."""
+    """The size in bytes of the messages in both directions, without bodies behind refs."""
     received_bytes: int = 0
 
 
@@ -232,7 +232,7 @@ class SendMessage(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class GetTask(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A task by its id: to read, cancel or follow it."""
+    """The id of a task to read, cancel or follow."""
 
     id: RequiredId
     history_length: Count | None = None
@@ -251,14 +251,16 @@ class TaskQuery(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class NamedConfig(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A push configuration of a task or, without an id, all of them."""
+    """The id of a push configuration of a task. Without an id, all configurations of the task are
+    meant.
+    """
 
     task_id: RequiredId
     id: Id = ""
 
 
 def request(kind: type[Request], value: object, is_text: bool = False) -> Request:
-    """Convert JSON values to a request; `is_text`: the fields are texts, as in a query.
+    """Convert JSON values to a request. `is_text`: all fields are texts, as in a query.
 
     Raises:
         ProtocolError: the request is malformed.
@@ -274,7 +276,9 @@ def request(kind: type[Request], value: object, is_text: bool = False) -> Reques
 
 
 def camel(value: object) -> object:
-    """Convert field names to camelCase; names in free-form objects stay."""
+    """Return a JSON value with its field names in camelCase. Names in free-form objects are not
+    changed.
+    """
     if isinstance(value, list):
         return [camel(each) for each in cast("list[object]", value)]
     if not isinstance(value, dict):
@@ -293,7 +297,7 @@ def _camel_name(name: str) -> str:
 
 
 def is_one_of(part: Part) -> bool:
-    """Return True if a part has exactly one content."""
+    """Return True if a part has exactly one kind of content."""
     return sum(each is not UNSET for each in (part.text, part.raw, part.url, part.data)) == 1
 
 
@@ -323,7 +327,7 @@ ERRORS: dict[str, _Kind] = {
     "Internal": _Kind(-32603, 500, "INTERNAL", False),
     "Parse": _Kind(-32700, 400, "INVALID_ARGUMENT", False),
 }
-"""Protocol errors by name: JSON-RPC code, HTTP status, and gRPC status."""
+"""For each protocol error by name: its JSON-RPC code, HTTP status, and gRPC status."""
 _DOMAIN = "a2a-protocol.org"
 _GRPC_OF_STATUS = {
     401: "UNAUTHENTICATED",
@@ -349,7 +353,7 @@ class ProtocolError(RelayError):
 
 
 def error_info(error: RelayError) -> list[_Document]:
-    """Return the details of an error: its name in the protocol."""
+    """Return the details of an error, which contain its name in the protocol."""
     if not isinstance(error, ProtocolError) or not ERRORS[error.name].is_own:
         return []
     reason = "".join(f"_{each}" if each.isupper() else each.upper() for each in error.name)[1:]
@@ -372,7 +376,7 @@ def http_error(error: RelayError) -> _Document:
 
 
 def said(error: RelayError) -> str:
-    """Return the message of an error with its hint, for the client."""
+    """Return the message of an error and its hint as one text for the client."""
     return f"{error.message} ({error.hint})" if error.hint else error.message
 
 

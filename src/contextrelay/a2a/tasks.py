@@ -1,7 +1,7 @@
-"""Tasks: created, found, followed and worked on; each is a thread of kind `task`.
+"""Tasks: create, find, follow and work on them. Each task is a thread of kind `task`.
 
 Rule: everything is in the log of a task before anybody sees it, so a killed server loses nothing
-that was visible. If a server dies, tasks of its agents fail when they are next read.
+that was visible. If a server dies, the tasks of its agents fail when they are read the next time.
 """
 
 from __future__ import annotations
@@ -65,14 +65,15 @@ if TYPE_CHECKING:
     from contextrelay.server.streams.hub import Hub
 
 A2A_MESSAGES_MAX = 1_000
-# An agent that runs for longer is stopped at once if another process cancels its task.
+# If an agent runs for more than this number of seconds, it is stopped at once when another process
+# cancels its task.
 A2A_WATCHED_AFTER_S = 0.2
 
 
 log = logging.getLogger("contextrelay.a2a")
 
 Before = Callable[[TaskRecord], Awaitable[object]]
-_DIED = "the server that worked on it ended; send the message again"
+_DIED = "the server that worked on the task ended; send the message again"
 
 
 class Tasks:
@@ -90,7 +91,7 @@ class Tasks:
         """Return a task of an agent.
 
         Raises:
-            ProtocolError: there is no such task that the caller may see.
+            ProtocolError: there is no such task, or the caller may not see it.
         """
         record = await self.read(local, task) if is_ref(task) else None
         if record is None or record.agent != agent:
@@ -99,16 +100,16 @@ class Tasks:
         return record
 
     async def read(self, local: AsyncLocal, task: str) -> TaskRecord | None:
-        """Return the record of a task, or None if there is none that the caller may see."""
+        """Return the record of a task, or None if there is no such task that the caller may see."""
         if local.stores.ledger.reads_wait:
             return await in_thread(lambda: read_task(local.blocking(), task))
         return read_task(local.blocking(), task)
 
     async def window(self, local: AsyncLocal, after: str = "") -> Window:
-        """Return the status of tasks of all agents, newest first."""
+        """Return a page with the status of tasks of all agents, newest first."""
         return await in_thread(lambda: self._listing.window(local.blocking(), after))
 
-    # Asking
+    # Receiving messages
 
     async def ask(
         self,
@@ -117,7 +118,8 @@ class Tasks:
         message: AgentMessage,
         before: Before | None = None,
     ) -> TaskRecord:
-        """Store a message and start to work on it; `before` is called first.
+        """Store a message, start to work on it, and return its task. `before` is called before the
+        work starts.
 
         Raises:
             ProtocolError: the task does not exist, or accepts no message now.
@@ -145,12 +147,12 @@ class Tasks:
         turns = len(record.history)
         asked = await local.ask(NoteTask(record.id, ASKED, _asked(kept), BY + agent))
         await catch_up(local, record, asked.seq)
-        # The log decides the order of concurrent messages, at any process.
+        # The log decides the order of concurrent messages, whichever process receives them.
         if record.is_over or len(record.history) > turns + 1:
             raise ProtocolError(
                 "UnsupportedOperation",
                 "the task has ended, or has received another message",
-                "read it with GetTask",
+                "read the task with GetTask",
             )
         return await self._taken(local, record, kept, before)
 
@@ -172,13 +174,15 @@ class Tasks:
             raise ProtocolError("InvalidParams", "the task belongs to another context")
         if record.is_over:
             raise ProtocolError(
-                "UnsupportedOperation", f"task {record.id} has ended", "send it without a task id"
+                "UnsupportedOperation",
+                f"task {record.id} has ended",
+                "send the message without a task id",
             )
         if record.id in self._working or record.state == WORKING:
             raise ProtocolError(
                 "UnsupportedOperation",
                 "the agent is still working on the last message",
-                "wait for it",
+                "wait until the agent has answered",
             )
         if len(record.history) >= A2A_MESSAGES_MAX:
             raise ProtocolError(
@@ -191,7 +195,7 @@ class Tasks:
         own = record.copy()
         working = asyncio.create_task(self._work(local, own, kept), name=f"task {record.id}")
         self._working[record.id] = working
-        # Most tasks end before this costs anything.
+        # Most tasks end before this check starts, so it usually costs nothing.
         loop = asyncio.get_running_loop()
         watch = loop.call_later(A2A_WATCHED_AFTER_S, self._watch, local, own, working)
 
@@ -211,7 +215,7 @@ class Tasks:
         """Stop an agent when the log says that another process has cancelled its task."""
         seen = TaskRecord(own.id, own.context, own.agent)
         seen.seq = own.seq
-        with suppress(RelayError):  # The next write notices it.
+        with suppress(RelayError):  # The next write of the agent notices the problem.
             async for _ in self.follow(local, seen):
                 pass
         if seen.state == CANCELED:
@@ -236,7 +240,8 @@ class Tasks:
                     await writer.put(each)
             await writer.end()
         except asyncio.CancelledError:
-            # Cancelled, as the log says; or the server is stopping, and a remote agent continues.
+            # The task was cancelled, as the log says, or the server is stopping and the agent works
+            # outside of it.
             if not agent.lives_elsewhere:
                 await self._fail(local, record, "the server was stopped")
             raise
@@ -260,7 +265,7 @@ class Tasks:
             log.warning("cannot record why a task failed: %s", error)
 
     async def done(self, local: AsyncLocal, record: TaskRecord) -> None:
-        """Wait until a task ends or waits for its user, and update its record."""
+        """Wait until a task ends or waits for its user, and update the record of the task."""
         working = self._working.get(record.id)
         if working is not None:
             await asyncio.wait([working])
@@ -272,9 +277,10 @@ class Tasks:
     async def follow(
         self, local: AsyncLocal, record: TaskRecord, until: frozenset[TaskState] = frozenset()
     ) -> AsyncGenerator[Update]:
-        """Yield the updates of a task after those in its record, until its end or a state.
+        """Yield the updates of a task that are not in its record yet, until the task ends or
+        reaches a state in `until`.
 
-        During each iteration the record includes exactly the updates so far.
+        During each iteration, the record includes exactly the updates yielded so far.
         """
         while not record.is_over:
             if page := await _read_on(local, record):
@@ -289,7 +295,7 @@ class Tasks:
                 await self._end_if_dead(local, record)
 
     async def cancel(self, local: AsyncLocal, record: TaskRecord) -> None:
-        """Cancel a task and stop its agent, if possible.
+        """Cancel a task, and stop its agent if possible.
 
         Raises:
             ProtocolError: the task has ended.
@@ -304,7 +310,9 @@ class Tasks:
     # Ending
 
     async def _end_if_dead(self, local: AsyncLocal, record: TaskRecord) -> None:
-        """Fail a task whose agent died with its server; wait for one that lives elsewhere."""
+        """Mark a task as failed if its agent died with its server. If the agent works outside of
+        the server, wait for its answer.
+        """
         if record.state != WORKING or record.id in self._working or record.runner is None:
             return
         if not is_dead(local, record.runner):
@@ -312,7 +320,7 @@ class Tasks:
         if not self.agents[record.agent].lives_elsewhere:
             await self._finish(local, record, FAILED, _DIED)
             return
-        # If several processes notice it, the first one in the log continues the task.
+        # If several processes notice this, the first one in the log continues the task.
         once = f"a2a {record.id} {record.runner.seq}"
         detail = {"runner": runner(), "note": record.note}
         is_ours = True
@@ -321,7 +329,7 @@ class Tasks:
         except Refused:  # Another process was first.
             is_ours = False
         await catch_up(local, record)
-        # Another request of this process may have noticed it in the meantime.
+        # Another request of this process may have noticed this in the meantime.
         if is_ours and record.state == WORKING and record.id not in self._working:
             self._begin(local, record, record.history[-1])
 
@@ -335,17 +343,17 @@ class Tasks:
         await catch_up(local, record)
 
     async def resume(self, local: AsyncLocal) -> None:
-        """Resume or fail the tasks of servers that have ended."""
+        """Resume the tasks of servers that have ended, or mark them as failed."""
         try:
             for brief in (await self.window(local)).briefs:
                 if brief.state == WORKING and brief.agent in self.agents:
-                    with suppress(ProtocolError):  # It was deleted in the meantime.
+                    with suppress(ProtocolError):  # The task was deleted in the meantime.
                         await self.find(local, brief.agent, brief.id)
         except RelayError as error:
             log.warning("cannot check the tasks of earlier servers: %s", error)
 
     async def stop(self) -> None:
-        """Stop all work; call it in the event loop, before the store is closed."""
+        """Stop the work on all tasks. Call this in the event loop before the store is closed."""
         working = list(self._working.values())
         for each in working:
             each.cancel()
@@ -359,7 +367,9 @@ def _asked(kept: KeptMessage) -> dict[str, Any]:
 
 @cache
 def runner() -> dict[str, Any]:
-    """Return the identity of this process, so that others can check whether it is alive."""
+    """Return the identity of this process, with which others can check whether the process is
+    alive.
+    """
     return plain_runner()
 
 
@@ -370,7 +380,7 @@ def is_dead(local: AsyncLocal, claim: Claim) -> bool:
 
 
 async def catch_up(local: AsyncLocal, record: TaskRecord, to: int = NUMBER_MAX) -> None:
-    """Apply the new events in a task's log, up to a seq."""
+    """Update a record by the new events in the task's log, up to a sequence number."""
     while record.seq < to and (page := await _read_on(local, record)):
         for each in page:
             if each.seq <= to:
