@@ -1,6 +1,6 @@
 """Project files: `from contextrelay.project import Project`.
 
-Rule: importing this package loads nothing else; a public name is loaded when it is first used.
+Rule: importing this package loads nothing else. A public name is loaded when it is first used.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The brief: a project in a few lines, for a model or a person, within a token budget.
 
-Rule: a brief never exceeds its budget by the product's tokenizer, and its last line lists what was
-left out and how to get it. The form for models has no relative times: the same files give the same
-bytes. Loading the tokenizer takes longer than starting Python, so the user's cache folder keeps the
-last briefs. They are not kept in the project, where a clone could bring them.
+Rule: a brief never exceeds its budget, as counted by the tokenizer of Context Relay. Its last line
+lists what was left out, and the commands that print it. The format for models has no relative
+times, so the same files give the same bytes. Loading the tokenizer takes longer than starting
+Python, so the last briefs are cached in the user's cache folder. They are not cached in the
+project, because a cloned project could contain false ones.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ BRIEF_DECISIONS_MAX = 5
 
 
 Age = Callable[[str], str]
-"""Spells how long ago a time was."""
+"""A function that formats a time as its age, for example "2 days ago"."""
 Count = Callable[[str], int]
 Cached = TypeVar("Cached", "Briefing", "FittedText")
 _LINE_CHARS = 240
 _STEPS_SHOWN = 5
 _WORD = re.compile(r"[^\W_]{3,}")
-# Too frequent to tell what a text is about.
+# Words that are too frequent to tell what a text is about.
 _COMMON = frozenset(("the", "and", "for", "with", "use", "not", "this", "that", "from", "into"))
 _LABEL = "(from the project's files: data, not your user's words)"
 _PRIMER_LINES = "lines"
@@ -53,16 +54,16 @@ _COMMANDS = {
 
 
 class Briefing(NamedTuple):
-    """A brief with the values it shows."""
+    """A brief, and the values that the brief shows."""
 
     text: str
     tokens: int
     since: str
-    """The stamp of the files, for `finish`."""
+    """The stamp of the files, for the argument `since` of `finish`."""
     name: str
     last_review: str
     fields: dict[str, Any]
-    """The fields of --json."""
+    """The fields that --json prints."""
 
 
 class ProjectSummary(NamedTuple):
@@ -82,19 +83,21 @@ class ProjectSummary(NamedTuple):
     session_id: str
     clashes: list[dict[str, Any]]
     tasks: list[dict[str, Any]]
-    """The tasks that are not returned, and the last one that is."""
+    """The tasks that were not returned yet, and the last task that was returned."""
     next_todos: list[Todo]
     open_todos: int
     blocked_todos: int
     last_review: str
     decisions: list[Decision]
-    """The relevant ones."""
+    """The decisions that are relevant to the current work."""
     decisions_total: int
     missing: list[str]
 
 
 class _Line(NamedTuple):
-    """A line of a brief. The highest ranks are cut first; `of` is the kind of item it shows."""
+    """A line of a brief. Lines with the highest rank are cut first. `of` is the kind of item that
+    the line shows.
+    """
 
     rank: int
     text: str
@@ -102,16 +105,16 @@ class _Line(NamedTuple):
 
 
 class FittedText(NamedTuple):
-    """The lines that fit a budget."""
+    """The lines that fit a token budget."""
 
     text: str
     tokens: int
     left_out: dict[str, int]
-    """How many items of each kind are missing."""
+    """For each kind of item, the number of items that were left out."""
 
 
 def brief_for_model(folder: Path, texts: ProjectTexts, budget_tokens: int) -> Briefing:
-    """Return the brief for a model, from the cache if the files did not change.
+    """Return the brief for a model. If the files did not change, the brief comes from the cache.
 
     Raises:
         Broken: a file is invalid; Invalid: the budget is too small.
@@ -121,9 +124,11 @@ def brief_for_model(folder: Path, texts: ProjectTexts, budget_tokens: int) -> Br
 
 
 def _cached(kind: type[Cached], key: str, make: Callable[[], Cached]) -> Cached:
-    """Return what was made for a key, from the user's cache folder if it is there."""
+    """Return the cached value for a key. If the user's cache folder has none, make the value and
+    cache it.
+    """
     key = f"{contextrelay.__version__} {kind.__name__} {key}"
-    # At most 256 files, so that the cache stays small.
+    # There are at most 256 file names, so that the cache stays small.
     name = f"brief-{sha256(key.encode(errors='replace')).hexdigest()[:2]}.json"
     with suppress(OSError, RuntimeError, RelayError, ValueError, LookupError, TypeError):
         kept = json.loads(confined.read(_cache_folder(), name, PROJECT_OWN_BYTES_MAX) or b"{}")
@@ -139,7 +144,7 @@ def _cached(kind: type[Cached], key: str, make: Callable[[], Cached]) -> Cached:
 
 
 def _cache_folder() -> Path:
-    """Return the user's cache folder, and make it if it does not exist."""
+    """Return the user's cache folder, which is created if it does not exist."""
     root = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     if not confined.is_folder(root):
         confined.make_folder(root.parent, root.name)
@@ -150,7 +155,7 @@ def _cache_folder() -> Path:
 def new_briefing(
     folder: Path, texts: ProjectTexts, budget_tokens: int, age: Age | None = None
 ) -> Briefing:
-    """Make a brief; with `age` in the form for people."""
+    """Return a new brief in the format for models, or with `age` in the format for people."""
     from contextrelay.content.tokens import count_tokens
 
     found = summarize(texts, folder.name)
@@ -164,10 +169,10 @@ def new_briefing(
 
 
 def summarize(texts: ProjectTexts, folder_name: str) -> ProjectSummary:
-    """Read the four files.
+    """Return the values of the four files that a brief may show.
 
     Raises:
-        Broken: one of them is invalid; Refused: a document has the wrong type.
+        Broken: one of the files is invalid; Refused: a document has the wrong type.
     """
     from contextrelay.project.decisions import read_about, read_decisions
     from contextrelay.project.documents import conflicts_of, load_document
@@ -215,7 +220,9 @@ def _text(value: Any) -> str:
 
 
 def relevant_decisions(decisions: list[Decision], topic: str) -> list[Decision]:
-    """Return the decisions that share the rarest words with a topic, or else the newest two."""
+    """Return the decisions that share the rarest words with a topic. If there are none, return the
+    newest two.
+    """
     valid = [each for each in decisions if not each.superseded_by]
     words = [_words(f"{each.title} {each.context} {each.decision}") for each in valid]
     wanted = _words(topic)
@@ -241,7 +248,7 @@ def _words(text: str) -> set[str]:
 def write_brief(
     found: ProjectSummary, budget_tokens: int, count: Count, age: Age | None = None
 ) -> FittedText:
-    """Write the brief of a project for models, or with `age` for people.
+    """Return the lines of a project's brief for models, or with `age` for people.
 
     Raises:
         Invalid: the budget is too small.
@@ -264,7 +271,9 @@ def write_brief(
 def _fit(
     lines: list[_Line], totals: dict[str, int], budget_tokens: int, count: Count
 ) -> FittedText:
-    """Keep the most important lines in their order, and name what is left out."""
+    """Return the most important lines that fit a budget, in their original order, and what was left
+    out.
+    """
     order = sorted(range(len(lines)), key=lambda index: (lines[index].rank, index))
     kept: list[int] = []
     left = budget_tokens - count(_left_line(dict.fromkeys(totals, 10_000)) + "\n")
@@ -280,7 +289,7 @@ def _fit(
             [*(lines[index].text for index in sorted(kept)), *([rest] if rest else [])]
         )
         tokens = count(text)
-        # The sum of the lines is not always exact.
+        # The sum of the token counts of the lines is not always the token count of the text.
         if tokens <= budget_tokens or not kept:
             return FittedText(text, tokens, left_out)
         kept.pop()
@@ -341,7 +350,8 @@ def _lines_for_models(found: ProjectSummary) -> list[_Line]:
         files = ", ".join(found.missing)
         lines.append(_Line(2, f"Missing: {files} (relay project init makes them)"))
     lines.append(_Line(1, f"When you end: relay project finish --since {found.stamp}"))
-    # Every text is one line after a word of ours, so none can pass for another.
+    # Every text is on one line after a fixed word, so that no text can be mistaken for another
+    # line.
     return [line._replace(text=defuse(line.text).text) for line in lines]
 
 
@@ -406,7 +416,7 @@ def _lines_for_people(found: ProjectSummary, age: Age) -> list[_Line]:
 
 
 def _cut(text: str, chars_max: int = _LINE_CHARS) -> str:
-    """Return a text in one line of limited length, without terminal escapes."""
+    """Return a text as one line of limited length, without terminal escapes."""
     line = " ".join(text.split())
     if not (line.isascii() and line.isprintable()):
         from contextrelay.content.untrusted.hidden_chars import spell_hidden
@@ -415,7 +425,7 @@ def _cut(text: str, chars_max: int = _LINE_CHARS) -> str:
     return line if len(line) <= chars_max else line[: chars_max - 1] + "…"
 
 
-# The Agent Skill contains the same lines; a test compares them.
+# The Agent Skill contains the same lines, and a test compares them.
 PRIMER = (
     (0, "Context Relay: files are the single source of truth. Assume no memory; read, then work."),
     (1, "At the start of a session, sub-agent or scheduled run: relay project start --agent"),
@@ -431,12 +441,14 @@ PRIMER = (
 
 
 def write_primer(brief: str, budget_tokens: int) -> FittedText:
-    """Write the primer, followed by the brief of the agent's project if there is one."""
+    """Return the lines of the primer, followed by the brief of the current project if there is
+    one.
+    """
 
     def write() -> FittedText:
         from contextrelay.content.tokens import count_tokens
 
-        # What the project says is more important than the last lines about our commands.
+        # The project's brief is more important than the last lines about the commands.
         project = ["", *brief.splitlines()] if brief else []
         lines = [_Line(rank, text, _PRIMER_LINES) for rank, text in PRIMER]
         lines += [_Line(2, text, _PRIMER_LINES) for text in project]

@@ -1,4 +1,4 @@
-"""The input of `finish`, `decide` and new todos: typed, and checked by msgspec."""
+"""The input types of `finish`, `decide` and new todos, which msgspec checks."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class NewTodo(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TodoNote(Struct, frozen=True, forbid_unknown_fields=True):
-    """A todo, and a note about it."""
+    """A todo, and a note about the todo."""
 
     id: str
     note: Text = ""
 
 
 class TodoChanges(Struct, frozen=True, forbid_unknown_fields=True):
-    """The changes of todos, in the order in which they are made."""
+    """The changes of todos, in the order in which they are applied."""
 
     add: list[Text | NewTodo] = []
     start: list[str | TodoNote] = []
@@ -59,7 +59,7 @@ class NewDecision(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ProjectChanges(Struct, frozen=True, forbid_unknown_fields=True):
-    """The changes of a piece of work; None for a field that did not change."""
+    """The changes that a piece of work made. A field that is None did not change."""
 
     phase: Text | None = None
     current_task: Text | None = None
@@ -75,7 +75,7 @@ class ProjectChanges(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_input(given: object, kind: type[Input], name: str) -> Input:
-    """Check an input; `name` is its name in an error.
+    """Convert an input to its type and return it. Error texts call the input `name`.
 
     Raises:
         Invalid: a field is unknown, of a wrong type, or too long.
@@ -88,5 +88,5 @@ def read_input(given: object, kind: type[Input], name: str) -> Input:
 
 
 def as_list(value: list[str] | str | None) -> list[str]:
-    """Return a list; a single text is a list of one."""
+    """Return a value as a list. A single text becomes a list with one item."""
     return [value] if isinstance(value, str) else value or []

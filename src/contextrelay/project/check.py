@@ -1,6 +1,6 @@
-"""Checks of the four files: problems with their places and fixes, and secrets in the texts.
+"""Checks of the four files: problems with their positions and fixes, and secrets in the texts.
 
-Rule: a check changes nothing. A secret is shown by its place and its first characters.
+Rule: a check changes nothing. For a secret, only its position and its first characters are shown.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _SECRETS = {
 
 
 class FileFinding(Struct, frozen=True, rename={"text": "told"}):
-    """A problem in a file, or that it has none."""
+    """A problem in a file, or the finding that the file has no problem."""
 
     file: str
     state: Literal["ok", "hint", "failure"]
@@ -68,21 +68,25 @@ class FileFinding(Struct, frozen=True, rename={"text": "told"}):
 
 
 def check(folder: Path, now: str) -> list[FileFinding]:
-    """Check every file by itself, so that an invalid file does not hide other problems."""
+    """Return the findings for every file. Each file is checked separately, so that an invalid one
+    does not hide problems of others.
+    """
     found: list[FileFinding] = []
     for name in FILES:
         problems: list[FileFinding] = []
         try:
             text = confined.read_text(folder, name)
             if text is None:
-                problems = [FileFinding(name, "hint", "missing", "create it: relay project init")]
+                problems = [
+                    FileFinding(name, "hint", "missing", "create the file: relay project init")
+                ]
             else:
                 problems += _CHECKS[name](text, now)
                 for secret in find_secrets(name, text):
                     problem = (
                         f"line {secret.line} looks like a secret ({secret.kind} {secret.shown})"
                     )
-                    hint = "remove it here, and revoke it where it was issued"
+                    hint = "remove the secret here, and revoke it where it was issued"
                     problems.append(FileFinding(name, "failure", problem, hint))
         except RelayError as error:
             problems.append(FileFinding(name, "failure", error.message, error.hint))
@@ -101,7 +105,9 @@ def check(folder: Path, now: str) -> list[FileFinding]:
 
 def _check_about(text: str, now: str) -> Iterator[FileFinding]:
     if not any(line.startswith("# ") for line in text.removeprefix(confined.BOM).splitlines()):
-        yield FileFinding(PROJECT_FILE, "hint", "no heading with a name", "start it with: # Name")
+        yield FileFinding(
+            PROJECT_FILE, "hint", "no heading with a name", "start the file with: # Name"
+        )
 
 
 def _check_state(text: str, now: str) -> Iterator[FileFinding]:
@@ -126,11 +132,13 @@ def _check_todos(text: str, now: str) -> Iterator[FileFinding]:
     counted = Counter(todo.id for todo in every)
     for id, number in counted.items():
         if number > 1:
-            yield FileFinding(TODOS, "failure", f"{number} todos have the id {id}", "change one")
+            yield FileFinding(
+                TODOS, "failure", f"{number} todos have the id {id}", "give one of them another id"
+            )
     for todo in every:
         if not todo.id or not todo.title:
             problem = f"todo without {'a title' if todo.id else 'an id'}: {todo.id or todo.title!r}"
-            yield FileFinding(TODOS, "failure", problem, "add it")
+            yield FileFinding(TODOS, "failure", problem, "add the missing field")
         if todo.status not in STATUSES:
             problem = f"{todo.id} has an unknown status {todo.status!r}"
             yield FileFinding(TODOS, "hint", problem, f"use one of {', '.join(STATUSES)}")
@@ -154,7 +162,7 @@ def _check_decisions(text: str, now: str) -> Iterator[FileFinding]:
         if times > 1:
             problem = f"{times} decisions have the id ADR-{number:03d}"
             yield FileFinding(DECISIONS, "failure", problem, "give the newer one the next number")
-    # Bounded: a single number may be as high as a billion.
+    # A single decision may have a number as high as a billion, so the loop is limited.
     gaps = (n for n in range(1, min(max(counted, default=0), 10_000)) if n not in counted)
     some = [f"ADR-{number:03d}" for number, _ in zip(gaps, range(5), strict=False)]
     if some:
@@ -171,8 +179,9 @@ _CHECKS = {
 
 
 def find_secrets(file: str, text: str, known: str = "") -> list[Secret]:
-    """Return the strings that look like secrets, except for those in the `known` text."""
-    # In JSON a secret at the start of a line follows the letter of \n, which hides its beginning.
+    """Return the strings that look like secrets, except those that are also in the text `known`."""
+    # In JSON, a secret at the start of a line follows the letter n of \n, which hides the
+    # beginning.
     text, known = _ESCAPED.sub(" ", text), _ESCAPED.sub(" ", known)
     known_lines = set(known.splitlines())
     found: list[Secret] = []
@@ -182,7 +191,8 @@ def find_secrets(file: str, text: str, known: str = "") -> list[Secret]:
         taken: list[tuple[int, int]] = []
         for kind, shape in _SECRETS.items():
             for match in re.finditer(shape, line):
-                # The first shape that fits names it. A secret that only moved is not new.
+                # The first pattern that matches gives the kind of the secret. A secret that only
+                # moved is not new.
                 is_taken = any(start < match.end() and match.start() < end for start, end in taken)
                 if is_taken:
                     continue

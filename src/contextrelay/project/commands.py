@@ -1,7 +1,7 @@
 """The commands `relay project ...` and `relay prime`.
 
-Rule: a command calls one method and prints its result. Agents call `start` and `prime` often: no
-store is opened here, and a command imports the slow modules that it needs.
+Rule: a command calls one method and prints the result. Agents call `start` and `prime` often, so
+no store is opened here, and each command imports the slow modules that it needs.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _PROJECT = (
     arg("--no-thread", action="store_true", help="do not update the project's thread"),
 )
 _STRICT = arg("--strict", action="store_true", help="fail if a text looks like a secret")
-_WRITES = (*_PROJECT, by("name of the writer"), _STRICT)
+_WRITES = (*_PROJECT, by("name of the writer of the changes"), _STRICT)
 _ONE_TODO = (
     arg("id", metavar="TODO", help="id of the todo, for example TODO-003 or 3"),
     arg("note", nargs="?", default="", metavar="NOTE", help="text to add to the notes of the todo"),
@@ -91,14 +91,14 @@ def _answer(
     human: Iterable[str] | str,
     plain: str | None = None,
 ) -> None:
-    """Print the warnings of the project on stderr, and the answer."""
+    """Print the warnings of the project to stderr, and the answer to stdout."""
     for warning in project.warnings:
         console.note(f"⚠ {_clean(warning)}")
     console.answer(value, human, plain)
 
 
 def _clean(text: str) -> str:
-    """Return a text in one line, without terminal escapes."""
+    """Return a text as one line, without terminal escapes."""
     from contextrelay.content.untrusted.hidden_chars import spell_hidden
 
     return spell_hidden(" ".join(text.split()))
@@ -125,7 +125,7 @@ def _todo_line(todo: Todo) -> str:
     *_WRITES,
 )
 def project_init(args: Namespace, console: Console) -> None:
-    """Create PROJECT.md, state.json, decisions.md and todos.json; keep existing files."""
+    """Create PROJECT.md, state.json, decisions.md and todos.json. Existing files are kept."""
     from contextrelay.project.project import init_project
 
     if args.folder and args.project:
@@ -148,9 +148,11 @@ def project_init(args: Namespace, console: Console) -> None:
     *_PROJECT,
 )
 def project_start(args: Namespace, console: Console) -> None:
-    """Print the cold-start brief: what the project is, its state, and what to do next.
+    """Print the brief for starting without context: what the project is, its state, and what to do
+    next.
 
-    Into a pipe, or with --agent, in the form for models: the same files give the same bytes.
+    In a pipe, or with --agent, the brief has the format for models: the same files give the same
+    bytes.
     """
     project = _open(args, console)
     is_for_people = console.is_human and not args.agent and not console.is_json
@@ -165,7 +167,7 @@ def project_start(args: Namespace, console: Console) -> None:
 
 
 def _age(moment: str) -> str:
-    """Return how long ago a time was, or the text itself if it is not a time."""
+    """Return the age of a time as text, or the text itself if it is not a time."""
     from datetime import UTC, datetime
 
     from contextrelay.project.todos import parse_time
@@ -182,9 +184,10 @@ def _age(moment: str) -> str:
 
 @takes(budget(PRIME_TOKENS_DEFAULT, "token budget"), *_PROJECT)
 def prime(args: Namespace, console: Console) -> None:
-    """Print instructions for an agent, and the brief of the project it is in.
+    """Print instructions for an agent, and the brief of the current project.
 
-    An invalid project takes one line, because an agent must be able to start.
+    An invalid project is reported in one line instead of its brief, so that an agent can still
+    start.
     """
     from contextrelay.project.brief import write_primer
 
@@ -269,20 +272,22 @@ def _todo_and_reason(text: str) -> dict[str, str]:
 @takes(
     arg("document", nargs="?", metavar="-", help="read the changes as JSON from stdin"),
     arg("--phase"),
-    arg("--task", dest="current_task", help="the current task"),
-    _repeated("--completed", "STEP", "a completed step to add"),
+    arg("--task", dest="current_task", help="what is being worked on now"),
+    _repeated("--completed", "STEP", "add a completed step"),
     arg("--doing", dest="in_progress", metavar="STEP", help="the step in progress"),
-    _repeated("--blocked", "STEP", "replaces the blocked steps"),
-    _repeated("--next", "STEP", "replaces the next steps", dest="next_steps"),
+    _repeated("--blocked", "STEP", "a blocked step; the given ones replace all blocked steps"),
+    _repeated(
+        "--next", "STEP", "a next step; the given ones replace all next steps", dest="next_steps"
+    ),
     arg("--notes", help="replace the notes by this text"),
     arg("--session", dest="session_id", metavar="ID", help="id of this session"),
-    _repeated("--set", "FIELD=VALUE", "any other field", type=_field, default=[]),
-    _repeated("--add", "TITLE", "add a todo"),
+    _repeated("--set", "FIELD=VALUE", "set any other field of state.json", type=_field, default=[]),
+    _repeated("--add", "TITLE", "add a todo with this title"),
     _repeated("--start", "TODO", "start a todo"),
     _repeated("--done", "TODO", "complete a todo"),
     _repeated("--block", "TODO=WHY", "block a todo", type=_todo_and_reason),
     _repeated("--cancel", "TODO", "cancel a todo"),
-    _repeated("--decide", "TITLE", "append a decision"),
+    _repeated("--decide", "TITLE", "append a decision with this title"),
     arg(
         "--since",
         default="",
@@ -296,9 +301,10 @@ def _todo_and_reason(text: str) -> dict[str, str]:
     *_WRITES,
 )
 def project_finish(args: Namespace, console: Console) -> None:
-    """Write the changes to state.json, todos.json and decisions.md, all or nothing.
+    """Write changes to state.json, todos.json and decisions.md: all changes, or none.
 
-    They come from options or from JSON on stdin; on a terminal, without either, from questions.
+    The changes come from options or from JSON on stdin. On a terminal without either, the command
+    asks for them.
     """
     project = _open(args, console)
     if args.commit or args.strict:
@@ -322,11 +328,13 @@ def project_finish(args: Namespace, console: Console) -> None:
 
 
 def _changes(args: Namespace, project: Project) -> dict[str, Any]:
-    """Return the fields for `Project.finish` from options, stdin or questions."""
+    """Return the fields for `Project.finish`, from options, from stdin or from answers on the
+    terminal.
+    """
     given = {name: getattr(args, name) for name in (*_TEXTS, *_LISTS)}
     fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     for name, value in args.set:
-        # A conflict names the fields of `progress` by their path.
+        # A conflict names a field of `progress` by its path in state.json.
         known = name.removeprefix("progress.")
         if known in (*_TEXTS, *_LISTS):
             fields[known] = value
@@ -342,7 +350,7 @@ def _changes(args: Namespace, project: Project) -> dict[str, Any]:
         from contextrelay.documents.values import read_json
 
         if fields:
-            raise Invalid("both options and a document given", "pass one of them")
+            raise Invalid("both options and a document given", "pass only one of them")
         document = read_json(sys.stdin.buffer.read(), "the document")
         if not isinstance(document, dict):
             raise Invalid("the document is not an object", 'write {"current_task": "..."}')
@@ -353,7 +361,9 @@ def _changes(args: Namespace, project: Project) -> dict[str, Any]:
 
 
 def _asked_changes(project: Project) -> dict[str, Any]:
-    """Ask at the terminal. An empty answer skips a question, and Ctrl-D the rest."""
+    """Ask for the changes on the terminal. An empty answer skips one question, and Ctrl-D skips all
+    that follow.
+    """
     begun = [todo for todo in project.todos.list() if todo.status == "in_progress"]
     questions = {
         todo.id: f"Is {todo.id} done: {_clean(todo.title)}? (y)" for todo in begun[:NEXT_TODOS_MAX]
@@ -415,7 +425,7 @@ def _finished_lines(done: Finished) -> list[str]:
         help="what follows from the decision",
     ),
     arg("--status", default="Accepted", help="status of the decision (default: Accepted)"),
-    _repeated("--supersedes", "ADR", "a decision that this one replaces", default=[]),
+    _repeated("--supersedes", "ADR", "id of a decision that the new one supersedes", default=[]),
     *_WRITES,
 )
 def project_decide(args: Namespace, console: Console) -> None:
@@ -467,7 +477,7 @@ def project_note(args: Namespace, console: Console) -> None:
 
 @takes(*_PROJECT)
 def project_doctor(args: Namespace, console: Console) -> None:
-    """Check each file and tell how to fix it; change nothing."""
+    """Check each file and print how to fix problems. No file is changed."""
     from contextrelay.project.check import check
 
     project = _open(args, console)
@@ -487,12 +497,12 @@ def project_doctor(args: Namespace, console: Console) -> None:
     *_WRITES,
 )
 def project_restore(args: Namespace, console: Console) -> None:
-    """Write the files as in a version of the project's thread, after a backup.
+    """Write the project files as they are in a version of the project's thread, after a backup.
 
-    Newer decisions stay: decisions are never deleted.
+    Newer decisions are kept, because decisions are never deleted.
     """
     if args.no_thread:
-        raise Invalid("--no-thread cannot be used with restore", "leave it out")
+        raise Invalid("--no-thread cannot be used with restore", "omit --no-thread")
     project = _open(args, console)
     names = project.restore(args.version)
     text = f"wrote {', '.join(names)} as of v{args.version}" if names else "nothing to restore"
@@ -509,7 +519,7 @@ def project_restore(args: Namespace, console: Console) -> None:
     ),
     arg("--description", default=""),
     arg("--category", default=""),
-    _repeated("--tag", "TAG", "a tag", dest="tags", default=[]),
+    _repeated("--tag", "TAG", "a tag of the todo", dest="tags", default=[]),
     arg(
         "--due",
         dest="due_date",
@@ -519,7 +529,7 @@ def project_restore(args: Namespace, console: Console) -> None:
     ),
     arg("--assignee", default="", help="person or agent to do it"),
     arg("--notes", default=""),
-    _repeated("--blocked-by", "TODO", "a todo that it waits for", default=[]),
+    _repeated("--blocked-by", "TODO", "id of a todo that this todo waits for", default=[]),
     *_WRITES,
 )
 def project_todo_add(args: Namespace, console: Console) -> None:
@@ -549,12 +559,12 @@ def project_todo_start(args: Namespace, console: Console) -> None:
 
 @takes(*_ONE_TODO)
 def project_todo_done(args: Namespace, console: Console) -> None:
-    """Complete a todo; unblock the todos that waited only for it."""
+    """Complete a todo, and unblock the todos that waited only for this todo."""
     project = _open(args, console)
     _show_todo(project, console, *project.todos.done(args.id, args.note))
 
 
-@takes(*_ONE_TODO, _repeated("--on", "TODO", "a todo that it waits for", default=[]))
+@takes(*_ONE_TODO, _repeated("--on", "TODO", "id of a todo that this todo waits for", default=[]))
 def project_todo_block(args: Namespace, console: Console) -> None:
     """Block a todo for a reason, or until other todos are completed."""
     project = _open(args, console)
@@ -563,14 +573,14 @@ def project_todo_block(args: Namespace, console: Console) -> None:
 
 @takes(*_ONE_TODO, arg("--start", action="store_true", help="also start the todo"))
 def project_todo_unblock(args: Namespace, console: Console) -> None:
-    """Unblock a todo; it then waits for no other."""
+    """Unblock a todo, so that it waits for no other todo."""
     project = _open(args, console)
     _show_todo(project, console, project.todos.unblock(args.id, args.note, args.start))
 
 
 @takes(*_ONE_TODO)
 def project_todo_cancel(args: Namespace, console: Console) -> None:
-    """Cancel a todo; it stays in the list."""
+    """Cancel a todo. The todo stays in the list."""
     project = _open(args, console)
     _show_todo(project, console, project.todos.cancel(args.id, args.note))
 
@@ -582,7 +592,7 @@ def project_todo_cancel(args: Namespace, console: Console) -> None:
     *_PROJECT,
 )
 def project_todo_list(args: Namespace, console: Console) -> None:
-    """List the open todos in the order of the file."""
+    """List the open todos, in the order of todos.json."""
     found = _open(args, console).todos.list(args.archived)
     if args.status:
         found = [todo for todo in found if todo.status == args.status]
@@ -594,7 +604,9 @@ def project_todo_list(args: Namespace, console: Console) -> None:
 
 @takes(*_WRITES)
 def project_todo_review(args: Namespace, console: Console) -> None:
-    """List overdue, stale and stuck todos; archive old completed ones."""
+    """List overdue, stale and stuck todos, and archive todos that were completed over a week
+    ago.
+    """
     project = _open(args, console)
     found = project.todos.review()
     lines = [f"{found.open} open; last reviewed {_clean(found.last_review) or 'never'}"]
@@ -611,7 +623,7 @@ def project_todo_review(args: Namespace, console: Console) -> None:
 
 @takes(*_WRITES)
 def project_todo_archive(args: Namespace, console: Console) -> None:
-    """Move todos completed over a week ago to `completed` in todos.json."""
+    """Move todos that were completed over a week ago to the list `completed` in todos.json."""
     project = _open(args, console)
     moved = project.todos.archive()
     text = f"archived {', '.join(map(_clean, moved))}" if moved else "no todo is old enough"
@@ -640,7 +652,7 @@ def project_task_give(args: Namespace, console: Console) -> None:
     *_WRITES,
 )
 def project_task_take(args: Namespace, console: Console) -> None:
-    """Take a task, so that no other agent can."""
+    """Take a task, so that no other agent can take it."""
     project = _open(args, console)
     _show_task(project, console, project.tasks.take(args.id), is_full=True)
 
@@ -710,11 +722,11 @@ def _task_line(task: dict[str, Any]) -> str:
     _STRICT,
 )
 def project_heartbeat(args: Namespace, console: Console) -> None:
-    """Start the next todos, at most five; with --exec run a command for each of them.
+    """Start the next todos, at most five. With --exec, run a command for each of them.
 
-    Exit code 0 of the command completes the todo with the output as a note; any other blocks it
-    with the reason. The stdin has the todo, the files it names under `files`, and the brief.
-    Exits with 1 if a todo failed.
+    The stdin of the command has the todo, the files that the todo names (as `files`), and the
+    brief. If the command exits with 0, the todo is completed with the output as a note. Otherwise
+    the todo is blocked with the reason. Exit 1 if a todo failed.
     """
     from contextrelay.project.heartbeat import run_heartbeat
 

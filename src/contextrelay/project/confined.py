@@ -2,12 +2,11 @@
 
 A project may be a cloned repository, so an attacker may have chosen every file in it.
 
-Rule: no link below the project folder is followed. A path is walked from the descriptor of the
-folder, one name at a time; links and special files are refused. An existing file is never written
-into, because it may be hard-linked: new content goes into a new file that replaces the old one.
-
-On systems without directory descriptors (Windows) each name is checked before the path is used. A
-program that changes the folder between the check and the use can bypass that.
+Rule: no link below the project folder is followed. A path is opened from the descriptor of the
+folder, one name at a time, and links and special files are refused. An existing file is never
+written into, because it may be hard-linked. New content goes into a new file, which replaces the
+old one. On systems without directory descriptors (Windows), each name is checked before the path is
+used. A program that changes the folder between the check and the use can bypass this check.
 """
 
 from __future__ import annotations
@@ -34,18 +33,19 @@ PROJECT_ENTRIES_MAX = 10_000
 
 _HAS_DESCRIPTORS = {os.open, os.stat, os.mkdir, os.unlink, os.rename, os.link} <= os.supports_dir_fd
 _NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
-# Opening a pipe must not block, and a terminal must not become the controlling one.
+# Opening a pipe must not block, and a terminal must not become the controlling terminal of this
+# process.
 _PLAIN: int = getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 _FOLDER: int = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
-# Sufficient to walk through a folder that may be entered but not listed.
+# These flags suffice to pass through a folder that may be entered but not listed.
 _PATH_ONLY: int = getattr(os, "O_PATH", 0) | _FOLDER
 BOM = "\ufeff"
 _MERGE_MARKER = re.compile(r"^(?:<{7}|>{7}|\|{7})(?: |$)", re.MULTILINE)
-_EXCHANGE = 2  # RENAME_EXCHANGE on Linux, RENAME_SWAP on macOS.
+_EXCHANGE = 2  # The flag is RENAME_EXCHANGE on Linux, and RENAME_SWAP on macOS.
 
 
 class FolderEntry(NamedTuple):
-    """A name in a folder. A link is neither a file nor a folder."""
+    """A name in a folder, with its kind. A link counts neither as a file nor as a folder."""
 
     name: str
     is_file: bool
@@ -54,11 +54,11 @@ class FolderEntry(NamedTuple):
 
 
 def read(folder: Path, path: str, bytes_max: int = PROJECT_FILE_BYTES_MAX) -> bytes | None:
-    """Return the content of a regular file, or None if it does not exist.
+    """Return the content of a regular file, or None if the file does not exist.
 
     Raises:
         Refused: the path leads through a link, or is not a regular file.
-        TooLarge: the file exceeds the limit; Broken: it is unreadable.
+        TooLarge: the file exceeds the limit; Broken: the file is unreadable.
     """
     try:
         with open_file(folder, path) as handle:
@@ -75,26 +75,28 @@ def read(folder: Path, path: str, bytes_max: int = PROJECT_FILE_BYTES_MAX) -> by
 
 
 def read_text(folder: Path, name: str) -> str | None:
-    """Return a file, or None if it does not exist.
+    """Return the text of a file, or None if the file does not exist.
 
     Raises:
-        Broken: it is not valid text; TooLarge: it exceeds its limit; Refused: it is a link.
+        Broken: the file is not valid text; TooLarge: it exceeds its limit; Refused: it is a link.
     """
     content = read(folder, name)
     return None if content is None else decode(content, name)
 
 
 def decode(content: bytes, name: str) -> str:
-    """Decode a file; encoding the text again gives the same bytes.
+    """Return the content of a file as text. Encoding the text again gives the same bytes.
 
     Raises:
-        Broken: it is not UTF-8, or contains merge conflict markers.
+        Broken: the content is not UTF-8, or contains merge conflict markers.
     """
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
         before = content[: error.start].decode(errors="replace")
-        raise broken(name, before, len(before), "invalid UTF-8", "save it as UTF-8") from error
+        raise broken(
+            name, before, len(before), "invalid UTF-8", "save the file as UTF-8"
+        ) from error
     if found := _MERGE_MARKER.search(text):
         hint = "resolve the conflict and remove the lines <<<<<<<, ======= and >>>>>>>"
         raise broken(name, text, found.start(), "unresolved merge conflict", hint)
@@ -102,7 +104,9 @@ def decode(content: bytes, name: str) -> str:
 
 
 def broken(name: str, text: str, index: int, problem: str, hint: str) -> Broken:
-    """Return the error for a place in a file, with its line and column as an editor counts them."""
+    """Return the error for a position in a file, with the line and column as an editor counts
+    them.
+    """
     start = text.rfind("\n", 0, index) + 1
     line = text.count("\n", 0, index) + 1
     column = index - start + (0 if line == 1 and text.startswith(BOM) else 1)
@@ -114,23 +118,23 @@ def broken(name: str, text: str, index: int, problem: str, hint: str) -> Broken:
 
 
 def newline_of(text: str) -> str:
-    """Return the first line ending of a text."""
+    r"""Return the first line ending of a text, or "\n" if there is none."""
     found = text.find("\n")
     return "\r\n" if found > 0 and text[found - 1] == "\r" else "\n"
 
 
 def check_size(size_bytes: int, name: str, bytes_max: int = PROJECT_FILE_BYTES_MAX) -> None:
-    """Raise TooLarge if a file exceeds its limit."""
+    """Raise TooLarge if the size of a file exceeds the limit."""
     if size_bytes > bytes_max:
         hint = f"the limit is {bytes_max:,} bytes; move old content to another file"
         raise TooLarge(f"{name} is too large: {size_bytes:,} bytes", hint, {"file": name})
 
 
 def write(folder: Path, path: str, content: bytes, is_durable: bool = True) -> None:
-    """Replace a file, or a link itself, with new content: completely or not at all.
+    """Replace a file, or a link itself, by new content: completely or not at all.
 
     Raises:
-        Invalid: it cannot be written; Refused: the path leads through a link.
+        Invalid: the file cannot be written; Refused: the path leads through a link.
     """
     draft = write_draft(folder, path, content, is_durable)
     try:
@@ -145,13 +149,19 @@ def write(folder: Path, path: str, content: bytes, is_durable: bool = True) -> N
 
 
 def write_draft(folder: Path, path: str, content: bytes, is_durable: bool = True) -> str:
-    """Write the successor of a file, with its permissions, into the own folder; return its path."""
-    # A random name: a clone must not be able to prepare a file in its place.
+    """Write the new content of a file to a draft in the folder .relay-project, and return the
+    path of the
+    draft.
+
+    The draft has the same permissions as the file.
+    """
+    # The name is random, so that a clone cannot contain a file of this name.
     draft = f"{OWN_FOLDER}/{path.rpartition('/')[2]}.{os.urandom(8).hex()}.part"
     try:
         found = _stat(folder, path)
         mode = found.st_mode & 0o777 if found and stat.S_ISREG(found.st_mode) else None
-        # Complete before it is renamed: a killed process must not leave half of a draft.
+        # The draft is complete before it is renamed, so that a killed process does not leave half
+        # of a draft.
         create(folder, f"{draft}.new", content, mode, is_durable)
         move(folder, f"{draft}.new", draft)
     except OSError as error:
@@ -162,7 +172,7 @@ def write_draft(folder: Path, path: str, content: bytes, is_durable: bool = True
 def create(
     folder: Path, path: str, content: bytes, mode: int | None = None, is_durable: bool = True
 ) -> None:
-    """Create a file; raise FileExistsError if the name is taken, even by a dangling link."""
+    """Create a file. Raise FileExistsError if the name exists, even as a dangling link."""
     with _parent(folder, path) as (parent, name):
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAIN | _NO_FOLLOW
         handle = os.open(name, flags, 0o666, dir_fd=parent)
@@ -181,13 +191,13 @@ def create(
 
 
 def move(folder: Path, path: str, to: str) -> None:
-    """Rename a file, replacing the target without following it."""
+    """Rename a file. A link at the new name is replaced, not followed."""
     with _parent(folder, path) as (one, name), _parent(folder, to) as (other, new):
         os.replace(name, new, src_dir_fd=one, dst_dir_fd=other)
 
 
 def link(folder: Path, path: str, to: str) -> None:
-    """Give a file a second name; raise FileExistsError if that is taken."""
+    """Give a file a second name. Raise FileExistsError if the second name exists."""
     with _parent(folder, path) as (one, name), _parent(folder, to) as (other, new):
         _link_at(one, name, other, new)
 
@@ -200,10 +210,10 @@ def _link_at(one: int | None, name: str, other: int | None, new: str) -> None:
 
 
 def exchange(folder: Path, draft: str, path: str) -> str:
-    """Put a draft in the place of a file and return the path at which the old file is now.
+    """Put a draft in the place of a file, and return the path at which the old file is now.
 
     The exchange is atomic if the system has such a call. Otherwise an edit that is saved between
-    the two steps is lost. Raises FileNotFoundError if there is no old file.
+    the two steps is lost. Raise FileNotFoundError if there is no old file.
     """
     with _parent(folder, draft) as (one, name), _parent(folder, path) as (other, target):
         call = _exchange_call()
@@ -234,7 +244,7 @@ def _exchange_call() -> Callable[[int, str, int, str], bool] | None:
 
 
 def remove(folder: Path, path: str) -> None:
-    """Remove a file, or a link but not its target; do nothing if it does not exist."""
+    """Remove a file, or a link but not its target. If it does not exist, do nothing."""
     try:
         with suppress(FileNotFoundError), _parent(folder, path) as (parent, name):
             os.unlink(name, dir_fd=parent)
@@ -243,13 +253,13 @@ def remove(folder: Path, path: str) -> None:
 
 
 def discard(folder: Path, path: str) -> None:
-    """Remove a file that is not needed any longer; ignore a failure."""
+    """Remove a file that is no longer needed. A failure is ignored."""
     with suppress(Invalid):
         remove(folder, path)
 
 
 def make_folder(folder: Path, path: str) -> None:
-    """Make a folder if it does not exist; raise Refused if the name is taken by something else."""
+    """Create a folder if it does not exist. Raise Refused if the name is not a folder."""
     with _parent(folder, path) as (parent, name):
         with suppress(FileExistsError):
             os.mkdir(name, dir_fd=parent)
@@ -257,7 +267,8 @@ def make_folder(folder: Path, path: str) -> None:
 
 
 def entries(folder: Path, path: str) -> list[FolderEntry]:
-    """List a folder below the project, up to a limit; return [] if it does not exist.
+    """Return the names in a folder below the project, up to a limit, or [] if the folder does not
+    exist.
 
     Raises:
         Refused: the path leads through a link; Broken: the folder is unreadable.
@@ -279,9 +290,11 @@ def entries(folder: Path, path: str) -> list[FolderEntry]:
 
 
 def trim(folder: Path, path: str, kept_max: int, newest: str) -> None:
-    """Remove the oldest files, and folders of files, from a folder; keep `newest` and all links."""
+    """Remove the oldest files, and folders of files, from a folder until `kept_max` remain.
+    `newest` and all links are kept.
+    """
     with suppress(OSError, Broken):
-        # `newest` is named because a file that came with a clone may be dated in the future.
+        # `newest` is passed, because a file that came with a clone may have a date in the future.
         found = [each for each in entries(folder, path) if each.name != newest]
         found = [each for each in found if each.is_file or each.is_folder]
         found.sort(key=lambda entry: entry.modified_s)
@@ -298,17 +311,19 @@ def trim(folder: Path, path: str, kept_max: int, newest: str) -> None:
 
 
 def exists(folder: Path, path: str) -> bool:
-    """Return True if the name is taken, even by a dangling link."""
+    """Return True if a name exists, even as a dangling link."""
     return _stat(folder, path) is not None
 
 
 def is_folder(folder: Path) -> bool:
-    """Return True if the project folder exists; the user may reach it through links."""
+    """Return True if the project folder exists. The path to the project folder may contain
+    links.
+    """
     return folder.is_dir()
 
 
 def count_present(folder: Path, names: tuple[str, ...]) -> int:
-    """Return how many of these names exist in the project folder."""
+    """Return the number of the given names that exist in the project folder."""
     return sum(os.path.lexists(folder / name) for name in names)
 
 
@@ -318,7 +333,7 @@ def is_writable(folder: Path) -> bool:
 
 
 def sync(folder: Path, path: str) -> None:
-    """Flush the folder of a path, so that renames in it survive a power loss."""
+    """Flush the folder of a path to disk, so that renames in this folder survive a power loss."""
     way = _names(path)[:-1]
     try:
         with _directory(folder, way, _FOLDER) as handle:
@@ -353,7 +368,10 @@ def open_file(folder: Path, path: str, flags: int = os.O_RDONLY) -> Generator[in
 
 @contextmanager
 def _parent(folder: Path, path: str) -> Generator[tuple[int | None, str]]:
-    """Yield the descriptor of the folder of a path and its last name, or None and the full path."""
+    """Yield the descriptor of the folder of a path, and the last name of the path.
+
+    On systems without directory descriptors, yield None and the full path.
+    """
     *way, name = _names(path)
     with _directory(folder, way, _PATH_ONLY) as parent:
         if isinstance(parent, int):
@@ -364,7 +382,9 @@ def _parent(folder: Path, path: str) -> Generator[tuple[int | None, str]]:
 
 @contextmanager
 def _directory(folder: Path, way: list[str], flags: int) -> Generator[int | str]:
-    """Yield the descriptor of a folder; its checked path on systems without descriptors."""
+    """Yield the descriptor of a folder. On systems without directory descriptors, yield its checked
+    path.
+    """
     if not _HAS_DESCRIPTORS:
         yield str(_checked_path(folder, way))
         return
@@ -376,7 +396,7 @@ def _directory(folder: Path, way: list[str], flags: int) -> Generator[int | str]
 
 
 def _walk(folder: Path, way: list[str], flags: int) -> int:
-    # The user may reach the project folder itself through links.
+    # The path to the project folder itself may contain links.
     handle = os.open(folder, _PATH_ONLY if way else flags)
     for index, name in enumerate(way, 1):
         how = flags if index == len(way) else _PATH_ONLY
@@ -402,7 +422,7 @@ def _checked_path(folder: Path, way: list[str]) -> Path:
 
 
 def _names(path: str) -> list[str]:
-    """Split a path; raise Refused if it could lead out of the project."""
+    """Return the names of a path. Raise Refused if the path could lead out of the project."""
     names = path.split("/")
     is_valid = not any(name in ("", ".", "..") for name in names) and "\0" not in path
     if os.name == "nt" and ("\\" in path or ":" in path):
@@ -423,7 +443,7 @@ def _stat(folder: Path, path: str) -> os.stat_result | None:
 
 
 def _is_link(found: os.stat_result) -> bool:
-    # Windows has other kinds of links and marks all of them with a reparse tag.
+    # Windows has other kinds of links too, and marks all of them with a reparse tag.
     return stat.S_ISLNK(found.st_mode) or bool(getattr(found, "st_reparse_tag", 0))
 
 

@@ -1,6 +1,8 @@
-"""The two Markdown files: decisions.md, which is only appended to, and PROJECT.md, which is read.
+"""The two Markdown files: decisions.md, which is only appended to, and PROJECT.md, which is only
+read.
 
-Rule: a decision is never edited. A new one supersedes it and names it. Other text is kept.
+Rule: a decision is never edited. A new decision supersedes an old one and names it. Other text is
+kept.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ _UNFILLED = re.compile(r"\[.*\]|[-*+][ \t]+[^:]+:[ \t]*")
 
 
 def read_decisions(text: str) -> list[Decision]:
-    """Return every decision of a file in its order, each with the one that supersedes it."""
+    """Return every decision of a file in the order of the file, each with the decision that
+    supersedes it.
+    """
     lines = text.splitlines()
     headings = list(_headings(lines))
     stops = [index for index, _ in headings[1:]] + [len(lines)]
@@ -47,7 +51,9 @@ def read_decisions(text: str) -> list[Decision]:
 
 
 def _headings(lines: list[str]) -> Iterator[tuple[int, re.Match[str]]]:
-    """Yield the headings of decisions with their line index; skip code blocks."""
+    """Yield the headings of decisions with their line index. Headings in code blocks are
+    skipped.
+    """
     fence = ""
     for index, line in enumerate(lines):
         mark = _FENCE.match(line)
@@ -89,7 +95,7 @@ def _read_decision(heading: re.Match[str], lines: list[str], line: int) -> Decis
 
 
 def append_decision(text: str | None, new: NewDecision, date: str) -> tuple[str, str]:
-    """Return the file with one more decision, and the id of that.
+    """Return the text of the file with one more decision, and the id of the new decision.
 
     Raises:
         Invalid: the title is invalid; NotFound: a superseded decision does not exist.
@@ -112,13 +118,13 @@ def append_decision(text: str | None, new: NewDecision, date: str) -> tuple[str,
     for name, value in fields.items():
         if value or name != "Supersedes":
             first, *rest = value.strip().splitlines() or [""]
-            # Indented, so that no line of a value starts a section.
+            # Further lines are indented, so that no line of a value starts a section.
             lines += [f"- {name}: {first}".rstrip(), *(f"  {line}".rstrip() for line in rest)]
     return append_section(text, "\n".join(lines)), f"ADR-{number:03d}"
 
 
 def append_section(text: str | None, section: str) -> str:
-    """Return a file with one more section, in its own line endings."""
+    """Return the text of a file with one more section, with the line endings of the file."""
     if text is None or not text.strip(f"{BOM} \t\r\n"):
         return f"{text or ''}# Architecture Decision Records\n\n{section}\n"
     newline = newline_of(text)
@@ -146,7 +152,7 @@ class About(NamedTuple):
 
 
 def read_about(text: str, fallback_name: str) -> About:
-    """Read PROJECT.md; ignore the placeholders of the template."""
+    """Return the content of PROJECT.md. The placeholders of the template are ignored."""
     name = ""
     sections: list[tuple[str, list[str]]] = [("", [])]
     for line in map(str.strip, text.removeprefix(BOM).splitlines()):

@@ -1,8 +1,8 @@
 """The contents of the four files: templates, JSON documents, and three-way merges.
 
-Rule: a document is loaded and dumped; the order of its members, its indentation, line endings and
-byte order mark are kept. A merge takes both changes. If both sides set one field to different
-values, the value on disk stays and the other is recorded as a conflict.
+Rule: loading and dumping a document keeps the order of its members, its indentation, its line
+endings and its byte order mark. A merge applies the changes of both sides. If both sides set one
+field to different values, the value on disk stays, and the other value is recorded as a conflict.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from contextrelay.project.decisions import append_section, read_decisions
 
 Document = dict[str, Any]
 CONFLICTS = "conflicts"
-_REPAIR = "fix it by hand or restore it from git; nothing was changed"
+_REPAIR = "fix the file by hand or restore it from git; nothing was changed"
 _ADR_NUMBER = re.compile(r"ADR[- ]?[0-9]+")
 _MISSING: Any = object()
 _PROJECT_MD = """# {name}
@@ -50,7 +50,7 @@ _PROJECT_MD = """# {name}
 
 
 def new_texts(name: str, now: str, description: str = "") -> ProjectTexts:
-    """Return the files of a new project."""
+    """Return the texts of the files of a new project."""
     description = description or "[What this project is, what problem it solves]"
     return ProjectTexts(
         about=_PROJECT_MD.format(name=name, description=description),
@@ -61,7 +61,7 @@ def new_texts(name: str, now: str, description: str = "") -> ProjectTexts:
 
 
 def new_state(now: str) -> Document:
-    """Return the content of a new state.json."""
+    """Return the document of a new state.json."""
     return {
         "phase": "planning",
         "current_task": "",
@@ -73,15 +73,15 @@ def new_state(now: str) -> Document:
 
 
 def new_todos(now: str) -> Document:
-    """Return the content of a new todos.json."""
+    """Return the document of a new todos.json."""
     return {"todos": [], "last_review": now}
 
 
 def load_document(text: str | None, name: str) -> Document:
-    """Return the object in state.json or todos.json; an empty one for a missing file.
+    """Return the object in state.json or todos.json, or an empty object for a missing file.
 
     Raises:
-        Broken: it is not valid JSON; Refused: it is not an object.
+        Broken: the file is not valid JSON; Refused: it is not an object.
     """
     document: Any = {} if text is None else _load(text, name)
     if not is_object(document):
@@ -104,7 +104,8 @@ def _load(text: str, name: str) -> Any:
 
 
 def dump_document(value: Any, old: str | None = None) -> str:
-    """Return a value as JSON in the style of the old text; the old text itself if it is the same.
+    """Return a value as JSON in the style of the old text. If the value is unchanged, return the
+    old text.
 
     Raises:
         Invalid: the value cannot be written as JSON.
@@ -123,7 +124,7 @@ def dump_document(value: Any, old: str | None = None) -> str:
     is_ascii = body.isascii() and "\\u" in body
     try:
         text = json.dumps(value, indent=indent, ensure_ascii=is_ascii, separators=separators)
-        # A file that could not be read again must not be written.
+        # Content that could not be read again must not be written.
         read_json(text.encode(), "the new value", PROJECT_FILE_BYTES_MAX)
     except (TypeError, ValueError, RecursionError) as error:
         raise Invalid(f"not a JSON value: {error}", "use objects, lists and texts") from error
@@ -133,7 +134,7 @@ def dump_document(value: Any, old: str | None = None) -> str:
 
 
 def merge_texts(name: str, base: str | None, ours: str, disk: str, now: str) -> str:
-    """Merge our text of a file with the text on disk; both began as `base`.
+    """Return our text of a file merged with the text on disk. Both were made from the text `base`.
 
     Raises:
         Broken: the text on disk is not valid JSON; Conflict: the file cannot be merged.
@@ -155,7 +156,8 @@ def _merge_decisions(base: str, ours: str, disk: str) -> str:
     def with_number(section: str, number: str) -> str:
         return _ADR_NUMBER.sub(f"ADR{number}", section, count=1)
 
-    # Compared without numbers: a decision that got another number must not be appended again.
+    # The numbers are not compared, because a decision that got another number must not be appended
+    # again.
     known = {with_number(each.text, "") for text in (base, disk) for each in read_decisions(text)}
     for each in read_decisions(ours):
         if with_number(each.text, "") in known:
@@ -167,7 +169,9 @@ def _merge_decisions(base: str, ours: str, disk: str) -> str:
 
 
 def merge(base: Any, ours: Any, theirs: Any, field: str = "") -> tuple[Any, list[Clash]]:
-    """Merge two values that began as `base`; return also the conflicts, in which `theirs` stays."""
+    """Return the merge of two values that were made from `base`, and the conflicts. In a conflict,
+    the value of `theirs` stays.
+    """
     if _is_same(ours, base) or _is_same(ours, theirs):
         return theirs, []
     if _is_same(theirs, base):
@@ -182,7 +186,7 @@ def merge(base: Any, ours: Any, theirs: Any, field: str = "") -> tuple[Any, list
             return list(merged.values()), clashes
         if not any(is_object(each) or is_list(each) for each in [*before, *ours, *theirs]):
             return _merge_lists(before, ours, theirs), []
-    # A change wins over a removal.
+    # If one side changes a value and the other removes it, the change is kept.
     if theirs is _MISSING:
         return ours, []
     return theirs, [] if ours is _MISSING else [Clash(field, theirs, ours)]
@@ -219,20 +223,20 @@ def _merge_lists(base: list[Any], ours: list[Any], theirs: list[Any]) -> list[An
 
 
 def _by_id(items: list[Any]) -> Document | None:
-    """Return the items by their ids, or None if an id is missing or repeated."""
+    """Return the items by their ids, or None if an id is missing or is used twice."""
     ids = [item.get("id") if is_object(item) else None for item in items]
     found = {each: item for each, item in zip(ids, items, strict=True) if isinstance(each, str)}
     return found if len(found) == len(items) else None
 
 
 def conflicts_of(state: Document) -> list[Document]:
-    """Return the recorded conflicts of a state."""
+    """Return the conflicts that are recorded in a state."""
     found = state.get(CONFLICTS)
     return [each for each in found if is_object(each)] if is_list(found) else []
 
 
 def add_conflicts(state: Document, clashes: list[Clash], now: str) -> None:
-    """Record conflicts in a state; one that is recorded already is not repeated."""
+    """Record conflicts in a state. A conflict that is already recorded is not added again."""
     known = conflicts_of(state)
     for clash in clashes:
         entry = clash._asdict()

@@ -1,11 +1,12 @@
 """The four files on disk: found, decoded, locked, and changed together.
 
-A change is first written to a journal. Once the journal is complete, the files are replaced one by
-one; after a crash, the next reader or writer finishes the journal. A file is exchanged with its
-draft in one step, and the old file is then compared with what was read before: an edit that a user
-saved in between is merged.
+A change is first written to a journal. When the journal is complete, the files are replaced one
+after the other. After a crash, the next reader or writer completes the changes in the journal. A
+file is exchanged with its draft in one step, and the old file is then compared with what was read
+before. An edit that a user saved in between is merged.
 
-Rule: no saved edit is lost. If it cannot be merged, both versions are kept and an error says where.
+Rule: no saved edit is lost. If an edit cannot be merged, both versions are kept, and an error names
+their paths.
 """
 
 from __future__ import annotations
@@ -36,19 +37,21 @@ from contextrelay.project import confined
 
 try:
     import fcntl
-except ImportError:  # Windows has no flock: writers do not wait for each other there.
+except ImportError:  # Windows has no flock, so writers do not wait for each other there.
     fcntl = None
 
-# The journal holds each of the four files before and after, with its quotes and line ends escaped.
+# The journal contains each of the four files before and after the change, with escaped quotes and
+# line ends.
 PROJECT_JOURNAL_BYTES_MAX = 16 * PROJECT_FILE_BYTES_MAX
-# What is copied before it is overwritten, and what is looked at in a folder of ours.
+# Limits of the bytes copied before an overwrite, and of the folder levels searched in the folder
+# .relay-project.
 PROJECT_COPY_BYTES_MAX = 64 * MIB
 PROJECT_LEVELS_MAX = 64
-# How often a change is made again because a person saved a file meanwhile.
+# The maximum number of times that a change is made again because a user saved a file in between.
 PROJECT_RETRIES_MAX = 20
 PROJECT_LOCK_S_MAX = 30
-# Copies of state.json as an agent saw it at `start`, to merge by at `finish`; and of what was
-# overwritten when asked.
+# The number of copies of state.json that are kept: those that an agent saw at `start`, for merging
+# at `finish`, and backups of files that were overwritten on request.
 PROJECT_SEEN_MAX = 50
 PROJECT_BACKUPS_MAX = 20
 
@@ -61,10 +64,11 @@ _POLL_S = 0.002
 
 
 def find_folder(start: str | os.PathLike[str] | None = None) -> Path:
-    """Return the project folder of `start`, else of RELAY_PROJECT, else of the current folder.
+    """Return the project folder that contains `start`, or else RELAY_PROJECT, or else the current
+    folder.
 
     Raises:
-        NotFound: neither it nor a folder above is a project; Invalid: it is not a folder.
+        NotFound: neither the folder nor a folder above is a project; Invalid: it is not a folder.
     """
     named = os.fspath(start) if start is not None else os.environ.get(VARIABLE, "")
     here = Path(named).expanduser().absolute() if named else Path.cwd()
@@ -80,12 +84,12 @@ def find_folder(start: str | os.PathLike[str] | None = None) -> Path:
 
 
 def read_texts(folder: Path) -> ProjectTexts:
-    """Return the four files; see `confined.read_text`."""
+    """Return the texts of the four files, each read with `confined.read_text`."""
     return ProjectTexts(*[confined.read_text(folder, name) for name in FILES])
 
 
 def stamp_of(texts: ProjectTexts) -> str:
-    """Return a short hash of the files."""
+    """Return a short hash of the files, the stamp of a brief."""
     digest = sha256()
     for name, text in texts.named().items():
         content = b"" if text is None else text.encode()
@@ -94,7 +98,7 @@ def stamp_of(texts: ProjectTexts) -> str:
 
 
 def make_own_folder(folder: Path) -> None:
-    """Make the own folder with its .gitignore if it does not exist."""
+    """Create the folder .relay-project with its .gitignore if it does not exist."""
     try:
         confined.make_folder(folder, OWN_FOLDER)
         if not confined.exists(folder, f"{OWN_FOLDER}/.gitignore"):
@@ -106,17 +110,19 @@ def make_own_folder(folder: Path) -> None:
 
 @contextmanager
 def locked(folder: Path, name: str = "lock", wait_s: float = PROJECT_LOCK_S_MAX) -> Generator[None]:
-    """Hold a lock of the project. The system releases it when the process ends.
+    """Hold a lock of the project while the context is active. The system releases the lock when the
+    process ends.
 
     Raises:
-        Unavailable: another process holds the lock for longer than `wait_s`.
+        Unavailable: another process holds the lock for longer than `wait_s` seconds.
     """
     make_own_folder(folder)
     with _lock_file(folder, f"{name}.gate") as gate:
         _lock(gate, wait_s)
         with _lock_file(folder, name) as handle:
             _lock(handle, wait_s)
-            # Processes queue at the gate: a writer cannot overtake them with its next change.
+            # Processes wait in a queue for a second lock, so that a writer cannot overtake them
+            # with its next change.
             if fcntl is not None:
                 fcntl.flock(gate, fcntl.LOCK_UN)
             yield
@@ -145,21 +151,24 @@ def _lock(handle: int, wait_s: float = PROJECT_LOCK_S_MAX, is_shared: bool = Fal
         except BlockingIOError:
             if time.monotonic() > deadline:
                 problem = f"another process has locked this project for over {wait_s:g} s"
-                raise Unavailable(problem, "wait for it or stop it, then try again") from None
+                raise Unavailable(
+                    problem, "wait for that process or stop it, then try again"
+                ) from None
             time.sleep(_POLL_S)
         except OSError as error:
             problem = f"this file system does not support locks: {error.strerror}"
-            raise Broken(problem, "move the project to another one") from error
+            raise Broken(problem, "move the project to another file system") from error
 
 
 def read_all(folder: Path) -> ProjectTexts:
-    """Return the four files as one consistent state; finish the change of a process that died.
+    """Return the four files in one consistent state. If a process died during a change, complete
+    its change.
 
     Raises:
-        Broken: one of them is unreadable.
+        Broken: one of the files is unreadable.
     """
     with ExitStack() as stack:
-        # Without a lock file there has been no writer.
+        # If there is no lock file, there has been no writer.
         with suppress(OSError):
             lock = confined.open_file(folder, f"{OWN_FOLDER}/lock")
             _lock(stack.enter_context(lock), is_shared=True)
@@ -170,7 +179,7 @@ def read_all(folder: Path) -> ProjectTexts:
             _finish_journal(folder)
             return read_texts(folder)
     except Invalid:
-        # The folder is read-only: return what the journal would write.
+        # The folder is read-only, so return what the journal would write.
         texts = read_texts(folder)
         for name, (before, after) in _read_journal(folder).items():
             if texts.of(name) == before:
@@ -181,9 +190,10 @@ def read_all(folder: Path) -> ProjectTexts:
 def change_texts(
     folder: Path, make: Callable[[ProjectTexts], ProjectTexts]
 ) -> tuple[ProjectTexts, ProjectTexts]:
-    """Change the files to the result of `make`, all or nothing; return them before and after.
+    """Change the files to the result of `make`: all changes or none. Return the files before and
+    after.
 
-    `make` is called again if a user saves a file meanwhile.
+    If a user saves a file in between, `make` is called again.
 
     Raises:
         Broken: a file is unreadable; Unavailable: the files keep changing. Nothing was changed.
@@ -204,7 +214,7 @@ def change_texts(
                 confined.check_size(_size_bytes(each["after"] or "", name), name)
             if read_texts(folder) != before:
                 continue
-            # Once the journal exists, the change will be made: it must be possible.
+            # Once the journal exists, the change will be made, so check before that it can be made.
             if not confined.is_writable(folder):
                 raise confined.cannot_write(folder, PermissionError(13, "Permission denied"))
             content = json.dumps({"files": changes}, ensure_ascii=False).encode()
@@ -221,12 +231,12 @@ def _size_bytes(text: str, name: str) -> int:
         return len(text.encode())
     except UnicodeEncodeError as error:
         raise Invalid(
-            f"invalid character for {name}: half a surrogate pair", "remove it"
+            f"invalid character for {name}: half a surrogate pair", "remove the character"
         ) from error
 
 
 def _finish_journal(folder: Path) -> None:
-    """Make the changes of the journal, if there is one. The caller holds the lock."""
+    """Make the changes in the journal, if there is one. The caller must hold the lock."""
     left = _read_journal(folder)
     if not left:
         return
@@ -236,7 +246,7 @@ def _finish_journal(folder: Path) -> None:
             try:
                 replace(folder, name, *left[name])
             except Conflict as error:
-                # Both versions are kept; the other files need not wait for the user's choice.
+                # Both versions are kept, so the other files need not wait for the user's choice.
                 conflict = error
     confined.remove(folder, _JOURNAL)
     confined.sync(folder, _JOURNAL)
@@ -251,7 +261,7 @@ def _read_journal(folder: Path) -> dict[str, tuple[str | None, str]]:
     try:
         found: Any = json.loads(content)["files"]
         changes = {name: (found[name]["before"], found[name]["after"]) for name in found}
-        # It may have come with a clone.
+        # The journal may have come with a clone.
         for name, (before, after) in changes.items():
             if (
                 name not in FILES
@@ -266,11 +276,11 @@ def _read_journal(folder: Path) -> dict[str, tuple[str | None, str]]:
 
 
 def replace(folder: Path, name: str, before: str | None, after: str) -> None:
-    """Replace a file, merged with the edits that were saved since it was `before`.
+    """Replace a file by new text. Edits that were saved since the text was `before` are merged.
 
     Raises:
-        Broken: the file is unreadable and left alone.
-        Conflict: it cannot be merged; both versions are kept, and the error names them.
+        Broken: the file is unreadable, and was not changed.
+        Conflict: the edits cannot be merged; both versions are kept, and the error names them.
     """
     disk = confined.read_text(folder, name)
     make_own_folder(folder)
@@ -282,10 +292,13 @@ def replace(folder: Path, name: str, before: str | None, after: str) -> None:
             kept = f"{OWN_FOLDER}/{name}.not-written"
             confined.write(folder, kept, after.encode())
             problem = f"{name} was edited during the change and cannot be merged"
-            hint = f"your edit is in place, the change is in {folder / kept}; compare them"
+            hint = (
+                f"your edit is in {name}, the change is in {folder / kept}; compare the two files"
+            )
             raise Conflict(problem, hint) from error
     if disk not in (None, before):
-        # A process may have died right after an exchange, with an edit in its draft.
+        # A process may have died right after an exchange, so its draft may contain an edit of the
+        # user.
         for draft in _drafts_of(folder, name):
             found = None if draft.endswith(".new") else confined.read(folder, draft)
             if found not in (None, (before or "").encode(), after.encode(), wanted.encode()):
@@ -305,7 +318,7 @@ def replace(folder: Path, name: str, before: str | None, after: str) -> None:
 
 
 def _is_changed(folder: Path, path: str, text: str | None) -> bool:
-    """Return True if a file is unreadable or is not this text."""
+    """Return True if a file is unreadable or if its text differs from the given text."""
     try:
         return confined.read(folder, path) != (text or "").encode()
     except (Refused, TooLarge):
@@ -313,7 +326,9 @@ def _is_changed(folder: Path, path: str, text: str | None) -> bool:
 
 
 def _put(folder: Path, draft: str, name: str, is_new: bool) -> str:
-    """Put a draft in place; return the path of the file that it replaced, or ""."""
+    """Put a draft in the place of a file. Return the path of the old file, or "" if there was
+    none.
+    """
     former = ""
     try:
         try:
@@ -322,10 +337,10 @@ def _put(folder: Path, draft: str, name: str, is_new: bool) -> str:
             else:
                 former = confined.exchange(folder, draft, name)
         except FileExistsError:
-            # The file was created a moment ago.
+            # Another program has just created the file.
             former = confined.exchange(folder, draft, name)
         except FileNotFoundError:
-            # The file was removed a moment ago: ours is written anyway.
+            # Another program has just removed the file. Our text is written anyway.
             confined.move(folder, draft, name)
         confined.sync(folder, name)
     except OSError as error:
@@ -334,18 +349,23 @@ def _put(folder: Path, draft: str, name: str, is_new: bool) -> str:
 
 
 def _merge_late(folder: Path, draft: str, name: str, base: str | None, ours: str) -> str:
-    """Merge an edit that was saved during the exchange; keep it as a file if that fails."""
+    """Merge an edit that was saved during the exchange. If this fails, keep the edit as a separate
+    file.
+    """
     try:
         return _merge(name, base, ours, confined.decode(confined.read(folder, draft) or b"", name))
     except (Broken, Conflict, Refused, TooLarge) as error:
-        # Move the file instead of copying it: an editor may have it open and still write to it.
+        # Move the file instead of copying it, because an editor may have it open and still write to
+        # it.
         kept = f"{OWN_FOLDER}/{name}.saved-meanwhile"
         try:
             confined.move(folder, draft, kept)
         except OSError as trouble:
             raise confined.cannot_write(folder / kept, trouble) from trouble
         problem = f"{name} was saved during the change and cannot be merged: {error.message}"
-        raise Conflict(problem, f"the saved file is now {folder / kept}; compare them") from error
+        raise Conflict(
+            problem, f"the file with your edit is now {folder / kept}; compare it with {name}"
+        ) from error
 
 
 def _merge(name: str, base: str | None, ours: str, disk: str) -> str:
@@ -368,7 +388,7 @@ def _drafts_of(folder: Path, name: str) -> list[str]:
 
 
 def _discard_old_drafts(folder: Path) -> None:
-    """Remove the drafts of processes that were killed long ago."""
+    """Remove drafts of processes that were killed long ago."""
     with suppress(RelayError):
         for entry in confined.entries(folder, OWN_FOLDER):
             is_old = entry.modified_s < time.time() - UNFINISHED_PUSH_S
@@ -377,7 +397,9 @@ def _discard_old_drafts(folder: Path) -> None:
 
 
 def keep_seen(folder: Path, stamp: str, state: str | None) -> None:
-    """Keep the state.json of a brief for `finish --since`; raise Refused at a link."""
+    """Store the state.json that a brief shows, for `finish --since`. Raise Refused if a path is a
+    link.
+    """
     path = f"{_SEEN}/{stamp}.json"
     if state is None or confined.exists(folder, path):
         return
@@ -389,13 +411,13 @@ def keep_seen(folder: Path, stamp: str, state: str | None) -> None:
 
 
 def read_seen(folder: Path, stamp: str) -> str:
-    """Return the state.json of an earlier brief.
+    """Return the state.json that an earlier brief showed.
 
     Raises:
-        Invalid: it is not a stamp; NotFound: no copy is left.
+        Invalid: the stamp is malformed; NotFound: the copy no longer exists.
     """
     if not stamp.isalnum():
-        raise Invalid(f"invalid stamp {stamp!r}", "copy it from the end of the brief")
+        raise Invalid(f"invalid stamp {stamp!r}", "copy the stamp from the end of the brief")
     text = confined.read_text(folder, f"{_SEEN}/{stamp}.json")
     if text is None:
         raise NotFound(
@@ -406,7 +428,7 @@ def read_seen(folder: Path, stamp: str) -> str:
 
 
 def back_up(folder: Path, names: Iterable[str], now: str) -> Path:
-    """Copy files to a new folder of the backups before they are overwritten; return that folder."""
+    """Copy files to a new backup folder before they are overwritten, and return the folder."""
     make_own_folder(folder)
     name = now.replace(":", "").replace("+", "_")
     target, number = f"{_BACKUPS}/{name}", 1

@@ -1,7 +1,8 @@
-"""The heartbeat: a scheduled run that works on the next todos, one command for each.
+"""The heartbeat: a scheduled run that works on the next todos, with one command for each todo.
 
-Rule: one heartbeat runs at a time. A todo is in progress before its command starts. If the run
-dies, the next run blocks that todo, because it is unknown how far the command came.
+Rule: only one heartbeat runs at a time. A todo is in progress before its command starts. If a
+heartbeat dies, the next one blocks this todo, because it is not known how much the command has
+done.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ HEARTBEAT_FILES_BYTES_MAX = 16 * MIB
 
 
 class Beat(Struct, frozen=True, rename={"text": "told"}):
-    """The result for one todo."""
+    """The result of a heartbeat for one todo."""
 
     id: str
     title: str
     status: str
-    """completed, blocked, or in_progress if there is no command."""
+    """The status of the todo: completed, blocked, or in_progress if no command was given."""
     text: str
-    """The output of the command, or the reason."""
+    """The output of the command, or the reason why the todo is blocked."""
 
 
 def run_heartbeat(
@@ -51,9 +52,9 @@ def run_heartbeat(
     timeout_s: float = HEARTBEAT_EXEC_S_DEFAULT,
     by: str = "heartbeat",
 ) -> list[Beat]:
-    """Start the next todos and run a command for each; without a command only start them.
+    """Start the next todos and run a command for each. Without a command, only start the todos.
 
-    The command gets JSON on its stdin: the todo, the files that it names, and the brief.
+    The command gets JSON on its stdin: the todo, the files that the todo names, and the brief.
 
     Raises:
         Unavailable: another heartbeat is running; Invalid: the limit is out of range.
@@ -63,7 +64,7 @@ def run_heartbeat(
     done: list[Beat] = []
     with locked(project.folder, "heartbeat", wait_s=0):
         if command:
-            reason = "a heartbeat died while it worked on this; check how far it came"
+            reason = "a heartbeat died while it worked on this todo; check how much was done"
             own = [todo for todo in project.todos.list() if todo.assignee == by]
             done += [_block(project, each, reason) for each in own if each.status == "in_progress"]
         brief = project.brief().text if command else ""
@@ -102,7 +103,7 @@ class _Failed(Exception):
 
 
 def _read_files(project: Project, item: dict[str, Any]) -> dict[str, str]:
-    """Return the contents of the files that a todo names."""
+    """Return the contents of the files that a todo names, by their paths."""
     names: Any = item.get("files") or []
     if not is_list(names):
         raise _Failed("/files is not a list")
@@ -123,7 +124,7 @@ def _read_files(project: Project, item: dict[str, Any]) -> dict[str, str]:
 
 def _run(project: Project, command: str, todo: Todo, document: str, timeout_s: float) -> str:
     env = {"RELAY_PROJECT": str(project.folder), "RELAY_TODO": todo.id}
-    # Files: however much it prints, only the end is read.
+    # The output goes to files, and only the end is read, however much the command prints.
     with TemporaryFile() as out, TemporaryFile() as err:
         try:
             running = subprocess.Popen(
@@ -144,7 +145,8 @@ def _run(project: Project, command: str, todo: Todo, document: str, timeout_s: f
             raise _Failed(f"exceeded the timeout of {timeout_s:g} s") from error
         finally:
             if running.poll() is None:
-                # Its process group: the command may have started other processes.
+                # Kill the whole process group, because the command may have started other
+                # processes.
                 os.killpg(running.pid, signal.SIGKILL)
                 running.wait()
         if running.returncode:
@@ -154,7 +156,8 @@ def _run(project: Project, command: str, todo: Todo, document: str, timeout_s: f
 
 
 def _end_of(output: IO[bytes]) -> str:
-    # A character has up to 4 bytes; as many again may be white space that is not shown.
+    # A character has up to 4 bytes. Read twice as many, because white space at the end is not
+    # shown.
     size_bytes = output.seek(0, os.SEEK_END)
     output.seek(max(0, size_bytes - 8 * HEARTBEAT_RESULT_CHARS_MAX))
     text = output.read().decode(errors="replace").strip()

@@ -7,9 +7,12 @@
     todo = project.todos.add("Write the tests", priority="high")
     project.finish(current_task="Review", completed=["Login endpoint"])
 
-Rule: files are the source of truth. Every method reads them again and writes all of its changes or
-none. It then updates the project's thread, if there is one; a failure of that is only a warning.
-`brief` runs at every start of an agent: modules that only other methods need are imported there.
+Rule: the files are the source of truth. Every method reads them again, and writes all of its
+changes or none. It then updates the project's thread, if there is one. If this update fails, there
+is only a warning.
+
+`brief` runs at every start of an agent, so modules that other methods need are imported in these
+methods.
 """
 
 from __future__ import annotations
@@ -57,7 +60,7 @@ _GIT_S_MAX = 60
 
 
 class ProjectDraft:
-    """The files during a change. Documents are loaded on first use and dumped at the end."""
+    """The files during a change. A document is parsed at its first use, and encoded at the end."""
 
     def __init__(self, texts: ProjectTexts, now: str) -> None:
         self._texts = texts
@@ -66,18 +69,18 @@ class ProjectDraft:
 
     @property
     def state(self) -> dict[str, Any]:
-        """The document of state.json, to be changed in place."""
+        """The document of state.json, which the caller may change."""
         return self._document(STATE)
 
     @property
     def todos(self) -> TodoList:
-        """The document of todos.json, to be changed in place."""
+        """The document of todos.json, which the caller may change."""
         from contextrelay.project.todos import TodoList
 
         return TodoList(self._document(TODOS), self._now)
 
     def decide(self, new: NewDecision) -> str:
-        """Append a decision and return its id."""
+        """Append a decision to decisions.md, and return the id of the decision."""
         from contextrelay.project.decisions import append_decision
 
         text, id = append_decision(self._texts.decisions, new, self._now[:10])
@@ -85,7 +88,7 @@ class ProjectDraft:
         return id
 
     def texts(self) -> ProjectTexts:
-        """Return the files with the changes."""
+        """Return the texts of the files with the changes."""
         from contextrelay.project.documents import dump_document
 
         texts = self._texts
@@ -106,7 +109,9 @@ class ProjectDraft:
 
 
 class Project:
-    """A project on disk. `link` is its thread, `by` the writer; `is_strict` refuses secrets."""
+    """A project on disk. `link` is its thread, `by` the name of the writer. With `is_strict`,
+    secrets are refused.
+    """
 
     def __init__(
         self,
@@ -127,7 +132,8 @@ class Project:
 
     @classmethod
     def find(cls, start: str | os.PathLike[str] | None = None, **options: Any) -> Project:
-        """Return the project of a folder, else of the current one; options as for the class.
+        """Return the project of a folder, or else of the current folder. `options` are those of the
+        class.
 
         Raises:
             NotFound: there is no project.
@@ -136,7 +142,7 @@ class Project:
 
     @property
     def own_folder(self) -> Path:
-        """The folder of the lock, the journal and the copies."""
+        """The folder that contains the lock, the journal and the copies."""
         return self.folder / OWN_FOLDER
 
     @property
@@ -154,7 +160,11 @@ class Project:
         return ProjectTasks(self)
 
     def texts(self) -> ProjectTexts:
-        """Return the four files; raise Broken if one is unreadable."""
+        """Return the texts of the four files.
+
+        Raises:
+            Broken: one of the files is unreadable.
+        """
         return files.read_all(self.folder)
 
     def summary(self) -> ProjectSummary:
@@ -162,10 +172,11 @@ class Project:
         return summarize(self.texts(), self.folder.name)
 
     def brief(self, budget_tokens: int = BRIEF_TOKENS_DEFAULT, age: Age | None = None) -> Briefing:
-        """Return the cold-start brief for a model, or for a person if `age` spells times.
+        """Return the brief for a model, or for a person if `age` is given, a function that formats
+        times.
 
         Raises:
-            Broken: a file is invalid; the error names the place.
+            Broken: a file is invalid; the error names the position.
             Invalid: the budget is too small.
         """
         texts = self.texts()
@@ -181,12 +192,13 @@ class Project:
         return made
 
     def finish(self, *, since: str = "", **fields: Any) -> Finished:
-        """Write the results of a piece of work, all or nothing.
+        """Write the results of a piece of work: all changes or none.
 
-        Takes phase, current_task, completed, in_progress, blocked, next_steps, notes, session_id,
-        fields (others by name), todos ({"add": [...], "start": [...], "done": [...],
+        `fields` may be phase, current_task, completed, in_progress, blocked, next_steps, notes,
+        session_id, fields (others by name), todos ({"add": [...], "start": [...], "done": [...],
         "block": [...], "unblock": [...], "cancel": [...]}) and decisions (titles, or objects with
-        the arguments of `decide`). With `since`, the stamp of a brief, later changes are merged.
+        the arguments of `decide`). With `since`, the stamp of a brief, later changes by others are
+        merged.
 
         Raises:
             Invalid: a field is unknown or invalid.
@@ -217,7 +229,8 @@ class Project:
         return Finished(names, *result)
 
     def decide(self, title: str, *, supersedes: Sequence[str] = (), **parts: str) -> str:
-        """Append a decision and return its id. Parts: status, context, decision, consequences.
+        """Append a decision and return its id. `parts` may be status, context, decision and
+        consequences.
 
         Raises:
             NotFound: a superseded decision does not exist.
@@ -247,9 +260,10 @@ class Project:
         self.change(note)
 
     def restore(self, version: int | None) -> list[str]:
-        """Write the files as in a version of the thread; return the files that changed.
+        """Write the files as they are in a version of the thread, and return the names of the files
+        that changed.
 
-        Overwritten files are backed up. Newer decisions stay.
+        Overwritten files are backed up. Newer decisions are kept.
 
         Raises:
             NotFound: there is no thread, or no such version.
@@ -257,7 +271,10 @@ class Project:
         from contextrelay.project.thread_link import PREFIX, restore_texts
 
         if self.link is None:
-            raise Invalid("this project has no thread", "open the project with a link")
+            raise Invalid(
+                "this project has no thread",
+                "open the project with its thread: Project.find(link=link_at(...))",
+            )
         facts = self.link.facts(version)
         if not any(key.startswith(PREFIX) for key in facts):
             raise NotFound(
@@ -268,7 +285,9 @@ class Project:
         return self.write(lambda texts: restore_texts(facts, texts))
 
     def change(self, make: Callable[[ProjectDraft], Result]) -> Result:
-        """Change the files with a function, which may be called again, and return its result."""
+        """Change the files with a function, and return its result. The function may be called
+        several times.
+        """
         return self._change(make)[0]
 
     def _change(self, make: Callable[[ProjectDraft], Result]) -> tuple[Result, list[str]]:
@@ -283,7 +302,9 @@ class Project:
         return results[0], names
 
     def write(self, make: Callable[[ProjectTexts], ProjectTexts]) -> list[str]:
-        """Change the texts of the files, check for secrets, and return the names that changed."""
+        """Change the texts of the files with a function, check for secrets, and return the names
+        that changed.
+        """
         from contextrelay.project.check import describe_secret, find_secrets
 
         found: list[Secret] = []
@@ -330,16 +351,17 @@ class InitResult(NamedTuple):
 def init_project(
     project: Project, name: str = "", description: str = "", is_forced: bool = False
 ) -> InitResult:
-    """Create the missing files of a project; with `is_forced` all of them, after a backup.
+    """Create the missing files of a project. With `is_forced`, write all four files, after a
+    backup.
 
     Raises:
-        Invalid: they cannot be written there.
+        Invalid: the files cannot be written there.
     """
     from contextrelay.project.documents import new_texts
 
     folder = project.folder
     if not confined.is_folder(folder):
-        raise Invalid(f"{folder} is not a folder", "create it first")
+        raise Invalid(f"{folder} is not a folder", "create the folder first")
     if "\n" in name or "\n" in description:
         raise Invalid("name and description must be one line", "write the rest into PROJECT.md")
     present = [each for each in FILES if confined.exists(folder, each)]
@@ -348,7 +370,7 @@ def init_project(
         try:
             confined.read_text(folder, each)
         except (Broken, TooLarge):
-            # It cannot be read, so it cannot be replaced with a merge. There is a copy of it.
+            # The file cannot be read, so it cannot be merged, but there is a backup of it.
             confined.remove(folder, each)
     new = new_texts(name or folder.name, project.now(), description)
 
@@ -365,18 +387,18 @@ def init_project(
 
 
 def commit_files(folder: Path, message: str) -> str:
-    """Commit the four files and return the short id of the commit, or "" if nothing changed.
+    """Commit the four files, and return the short id of the commit, or "" if nothing changed.
 
     Other staged files stay staged. git runs what the user's own `git commit` would run there, such
-    as hooks, and no other program: it must not use a folder that looks like a bare repository,
-    which a clone can bring with settings that name any program.
+    as hooks, and no other program. git must not use a folder that looks like a bare repository,
+    because a clone may contain one whose settings name any program.
 
     Raises:
         Invalid: git or a repository is missing; Failed: git fails.
     """
     names = [name for name in FILES if confined.exists(folder, name)]
     if _git(folder, "rev-parse", "--is-inside-work-tree").returncode:
-        hint = "git init, or leave out --commit"
+        hint = "run git init, or omit --commit"
         raise Invalid(f"{folder} is not in a git repository; the files are written", hint)
     _check_git(_git(folder, "add", "--", *names))
     if not _git(folder, "status", "--porcelain", "--", *names).stdout.strip():
@@ -399,11 +421,12 @@ def _git(folder: Path, *words: str) -> CompletedProcess[str]:
             stdin=subprocess.DEVNULL,
         )
     except FileNotFoundError as error:
-        hint = "install it, or leave out --commit"
+        hint = "install git, or omit --commit"
         raise Invalid("git is not installed; the files are written", hint) from error
     except subprocess.TimeoutExpired as error:
         raise Failed(
-            f"git {words[0]} took over {_GIT_S_MAX} s", "check what it waits for"
+            f"git {words[0]} took over {_GIT_S_MAX} s",
+            "check what git waits for, for example a hook",
         ) from error
 
 
@@ -415,7 +438,9 @@ def _check_git(done: CompletedProcess[str]) -> None:
 
 
 def _change_todos(draft: ProjectDraft, changes: TodoChanges) -> tuple[list[str], list[str]]:
-    """Make the changes of todos in `finish`; return the ids of new and of unblocked ones."""
+    """Apply the changes of todos in `finish`, and return the ids of the new and of the unblocked
+    todos.
+    """
     from contextrelay.project.changes import NewTodo, TodoNote
 
     def notes(given: list[str | TodoNote]) -> list[tuple[str, str]]:

@@ -1,11 +1,12 @@
-"""state.json: the progress of the work, and the tasks that agents hand to each other.
+"""state.json: the progress of the work, and the tasks that agents give to each other.
 
     parent   give     task, expected output    status given
     child    take                              status taken
     child    return   result                   status done or failed
 
-Rule: a change names the fields it sets; all other fields stay. The fields that record the time and
-the writer never conflict. A task is taken once and returned once, by the agent that took it.
+Rule: a change names the fields that it sets, and all other fields stay. The fields that record the
+time and the writer never conflict. A task is taken once, and is returned once by the agent that
+took it.
 """
 
 from __future__ import annotations
@@ -41,12 +42,14 @@ _SEE_TASKS = "see: relay project task list"
 
 def _check_length(name: str, text: str) -> None:
     if len(text) > PROJECT_FIELD_CHARS_MAX:
-        hint = f"the limit is {PROJECT_FIELD_CHARS_MAX:,} characters; push it and note the ref"
+        hint = (
+            f"the limit is {PROJECT_FIELD_CHARS_MAX:,} characters; push the text and note the ref"
+        )
         raise Invalid(f"{name} is too long: {len(text):,} characters", hint)
 
 
 def update_progress(state: Document, changes: ProjectChanges, now: str) -> None:
-    """Make the changes of the progress in a state.
+    """Set the fields of the progress in a state.
 
     Raises:
         Invalid: a field cannot be set; Refused: `progress` in the file is not an object.
@@ -63,7 +66,7 @@ def update_progress(state: Document, changes: ProjectChanges, now: str) -> None:
         if not is_object(state.setdefault("progress", {})):
             raise Refused(f"/progress in {STATE} is not an object", 'write "progress": {}')
         _update_steps(state["progress"], dict(steps))
-    # Setting a field again settles the conflict about it.
+    # Setting a field again resolves the conflict about this field.
     chosen = {*texts, *fields, *(f"progress.{name}" for name in steps)} - {"session_id"}
     left = [each for each in conflicts_of(state) if each.get("field") not in chosen]
     if len(left) < len(conflicts_of(state)):
@@ -89,9 +92,11 @@ def _update_steps(progress: Document, steps: Document) -> None:
 def merge_progress(
     state: Document, seen: Document, changes: ProjectChanges, now: str
 ) -> list[Clash]:
-    """Make the changes by a writer who saw an older state; return and record the conflicts."""
+    """Set fields for a writer who saw an older state. Record the conflicts in the state, and return
+    them.
+    """
     base = {name: value for name, value in seen.items() if name not in _BY_US}
-    # As if the writer had seen the present ones: these fields never conflict.
+    # The older state gets the current values of these fields, so that they never conflict.
     base |= {name: state[name] for name in _BY_US if name in state}
     ours = deepcopy(base)
     update_progress(ours, changes, now)
@@ -103,13 +108,15 @@ def merge_progress(
 
 
 def progress_of(state: Document) -> Document:
-    """Return `progress` of a state; an empty object if it is something else."""
+    """Return the object `progress` of a state, or an empty object if the value is something
+    else.
+    """
     found = state.get("progress")
     return found if is_object(found) else {}
 
 
 def texts_of(value: Any) -> list[str]:
-    """Return the strings in a value: in a list, or a single one."""
+    """Return the strings in a value, which may be a list or a single string."""
     if isinstance(value, str):
         return [value] if value else []
     return [each for each in value if isinstance(each, str)] if is_list(value) else []
@@ -130,7 +137,9 @@ def last_task(state: Document) -> int:
 
 
 class ProjectTasks:
-    """The tasks in state.json. `by` names the agent; without it the project's."""
+    """The tasks in state.json. `by` is the name of the agent; by default it is the project's
+    writer.
+    """
 
     def __init__(self, project: Project) -> None:
         self._project = project
@@ -157,10 +166,10 @@ class ProjectTasks:
         return self._change(give)
 
     def take(self, id: str = "", by: str = "") -> Document:
-        """Take a task; without an id the oldest one that is not taken.
+        """Take a task and return it. Without an id, take the oldest task that is not taken.
 
         Raises:
-            NotFound: there is none; Conflict: it is taken.
+            NotFound: there is no such task; Conflict: the task is already taken.
         """
 
         def take(state: Document) -> Document:
@@ -177,11 +186,12 @@ class ProjectTasks:
     def give_back(
         self, result: str, id: str = "", by: str = "", is_failed: bool = False
     ) -> Document:
-        """Return the result of a task; without an id that of the only task the agent has taken.
+        """Return the result of a task to its giver. Without an id, the only task that the agent has
+        taken is meant.
 
         Raises:
-            NotFound: there is none; Invalid: there are several.
-            Conflict: it is not taken, taken by another agent, or already returned.
+            NotFound: there is no such task; Invalid: the agent has taken several tasks.
+            Conflict: the task is not taken, taken by another agent, or already returned.
         """
         _check_length("the result", result)
         agent = by or self._project.by
@@ -231,7 +241,7 @@ def _task_taken_by(state: Document, agent: str) -> Document:
 def _check_taken(task: Document, agent: str) -> None:
     id, status, taker = task.get("id"), task.get("status"), task.get("taken_by")
     if status in ("done", "failed"):
-        raise Conflict(f"{id} is already {status}", "give a new task")
+        raise Conflict(f"{id} is already {status}", "add a new task: relay project task give")
     if status != "taken":
         raise Conflict(f"{id} is not taken", f"take it first: relay project task take {id}")
     if taker != agent:

@@ -1,11 +1,11 @@
-"""The project's thread: a copy of every version of the files, one fact per field.
+"""The project's thread: a copy of every version of the files, with one fact per field.
 
 `project.<field>` is a field of state.json, `project.todo.<id>` a todo, `project.todos.<field>`
 another field of todos.json, `project.decision.<id>` a section of decisions.md, and `project.about`
 the text of PROJECT.md.
 
-Rule: changes are copied from the files to the thread, as one patch. Only `restore` copies back. If
-nothing changed since the last copy, no store is opened.
+Rule: changes are copied from the files to the thread, as one patch. Only `restore` copies from the
+thread to the files. If nothing changed since the last copy, no store is opened.
 """
 
 from __future__ import annotations
@@ -31,24 +31,26 @@ if TYPE_CHECKING:
 
 PREFIX = "project."
 THREAD_NAME = "project "
-"""The start of the names of projects' threads."""
+"""The text with which the names of projects' threads begin."""
 _ABOUT, _TODO, _TODOS, _DECISION = (
     f"{PREFIX}{name}" for name in ("about", "todo.", "todos.", "decision.")
 )
-# In a fact, it tells that a todo is archived. It is not written to the file.
+# In a fact, this field says that a todo is archived. It is not written to the file.
 _LIST_FIELD = "_list"
 _FILE = f"{OWN_FOLDER}/link.json"
 
 
 def link_at(folder: str | os.PathLike[str], address: str, open_relay: Callable[[], Relay]) -> Link:
-    """Return the link to the thread in the store at an address, which may be a relative path."""
+    """Return the link to the thread of a project, in the store at an address. The address may be a
+    relative path.
+    """
     if "://" not in address and address != "memory:":
         address = str(Path(address).expanduser().absolute())
     return Link(Path(folder).absolute(), address, open_relay)
 
 
 class Link:
-    """The thread of a project in the store at an address."""
+    """The thread of a project, in the store at an address."""
 
     def __init__(self, folder: Path, address: str, open_relay: Callable[[], Relay]) -> None:
         self._folder = folder
@@ -57,15 +59,16 @@ class Link:
 
     @property
     def thread_id(self) -> str:
-        """The id of the thread; "" if there is none yet."""
+        """The id of the thread, or "" if there is none yet."""
         from contextrelay.model.ref import is_ref
 
-        # Only an id: the file may have come with a clone, and names of threads can be guessed.
+        # Only an id is accepted, because the file may have come with a clone, and names of threads
+        # can be guessed.
         known = str(self._known().get("thread", ""))
         return known if is_ref(known) else ""
 
     def update(self, read: Callable[[], ProjectTexts], name: str, by: str) -> None:
-        """Copy the files to the thread if they changed.
+        """Copy the files to the thread if they have changed.
 
         Raises:
             Unavailable: the thread keeps changing.
@@ -73,19 +76,21 @@ class Link:
         if self._known().get("stamp") == stamp_of(read()):
             return
         with locked(self._folder, "link"):
-            # Read under the lock: a second writer must not copy older texts.
+            # The files are read under the lock, so that a second writer cannot copy older texts.
             texts = read()
             self._patch(texts, name, by)
             self._remember(stamp=stamp_of(texts))
 
     def facts(self, version: int | None) -> dict[str, Any]:
-        """Return the facts of a version of the thread by key.
+        """Return the facts of a version of the thread, by their keys.
 
         Raises:
             NotFound: there is no thread, or no such version.
         """
         if not self.thread_id:
-            raise NotFound("this project has no thread yet", "create it: relay project start")
+            raise NotFound(
+                "this project has no thread yet", "create the thread: relay project start"
+            )
         state = self._open().thread(self.thread_id).state(version)
         return {fact["key"]: fact["value"] for fact in state["facts"]}
 
@@ -141,7 +146,7 @@ class Link:
 
 
 def facts_of(texts: ProjectTexts) -> dict[str, Any]:
-    """Return every field of the files by the key of its fact."""
+    """Return every field of the files, by the key of its fact."""
     from contextrelay.project.decisions import read_decisions
     from contextrelay.project.documents import load_document
     from contextrelay.project.todos import TodoList
@@ -164,7 +169,9 @@ def facts_of(texts: ProjectTexts) -> dict[str, Any]:
 def _with_facts(
     known: list[dict[str, Any]], facts: dict[str, Any], at: str
 ) -> list[dict[str, Any]]:
-    """Return the facts of a thread with those of the files; facts of others stay."""
+    """Return the facts of a thread, in which those of the files are replaced. Facts of others
+    stay.
+    """
     left = dict(facts)
     result: list[dict[str, Any]] = []
     for fact in known:
@@ -180,10 +187,10 @@ def _with_facts(
 
 
 def restore_texts(facts: dict[str, Any], texts: ProjectTexts) -> ProjectTexts:
-    """Return the files with the content in the facts of a version; newer decisions stay.
+    """Return the files with the content of the facts of a version. Newer decisions are kept.
 
     Raises:
-        Broken: a present file is invalid.
+        Broken: a file that exists is invalid.
     """
     from contextrelay.project.decisions import append_section, read_decisions
     from contextrelay.project.documents import dump_document, load_document
@@ -204,7 +211,7 @@ def restore_texts(facts: dict[str, Any], texts: ProjectTexts) -> ProjectTexts:
                 item = {field: each for field, each in value.items() if field != _LIST_FIELD}
                 todos.setdefault(name, []).append(item)
         elif key.startswith(_TODOS):
-            # Anybody may write to a thread: the lists come from the facts of todos alone.
+            # Anybody may write to a thread, so the lists are made only from the facts of todos.
             if (name := key.removeprefix(_TODOS)) not in ("todos", "completed"):
                 todos[name] = value
         elif key.startswith(PREFIX) and key != _ABOUT:

@@ -1,10 +1,10 @@
-"""todos.json: the todos, their states, which of them wait for others, and what is next.
+"""todos.json: the todos, their status, which of them wait for others, and which are next.
 
-`TodoList` changes a loaded document in place. `Todos` does one such change per call and writes it.
+`TodoList` changes a parsed document. A method of `Todos` makes one such change and writes the file.
 
-Rule: `blocked_by` of one todo and `blocking` of the other are equivalent: commands write both, and
-reading accepts either. Commands allow the transitions in `ALLOWED` and create no cycle. Whatever a
-user wrote by hand is read, and unknown fields are kept.
+Rule: `blocked_by` of one todo and `blocking` of the other are equivalent. Commands write both, and
+either is accepted when the file is read. Commands allow the transitions in `ALLOWED` and create no
+cycle. Whatever a user wrote by hand is accepted, and unknown fields are kept.
 """
 
 from __future__ import annotations
@@ -31,27 +31,30 @@ Document = dict[str, Any]
 # The fields of a new todo that are written even if they are empty.
 _ALWAYS = ("updated", "notes")
 _WAITING = "waits for "
-"""The start of the notes of a todo that waits for others, unless the user gave another reason."""
+"""The beginning of the notes of a todo that waits for others, unless the user gave another reason.
+"""
 LAST_NUMBER = "last_number"
-"""Set by a restore in todos.json and state.json, so that the ids it removed are not used again."""
+"""The field that a restore sets in todos.json and state.json, so that removed ids are not used
+again.
+"""
 
 
 class Reviewed(NamedTuple):
-    """The result of a review."""
+    """The result of a review of the todos."""
 
     last_review: str
-    """The time of the review before; "" for never."""
+    """The time of the previous review, or "" if there was none."""
     open: int
     overdue: list[str]
     stale: list[str]
-    """In progress, but not changed for a week."""
+    """The ids of todos that are in progress but were not changed for a week."""
     stuck: list[str]
-    """Blocked without a reason that could end."""
+    """The ids of todos that are blocked, and that nothing will unblock."""
     archived: list[str]
 
 
 class TodoList:
-    """The document of todos.json, changed in place."""
+    """The document of todos.json. The methods change the document."""
 
     def __init__(self, document: Any, now: str = "") -> None:
         if not is_object(document):
@@ -60,13 +63,17 @@ class TodoList:
         self._now = now
 
     def items(self, name: str = "todos") -> list[Document]:
-        """Return the todos, or with "completed" the archived ones."""
+        """Return the items of the todos. With the name "completed", return those of the archived
+        todos.
+        """
         items = self.document.get(name, [])
         if not is_list(items):
             raise Refused(f"/{name} in {TODOS} is not a list", f'write "{name}": []')
         for index, item in enumerate(items):
             if not is_object(item):
-                raise Refused(f"/{name}/{index} in {TODOS} is not an object", "fix or remove it")
+                raise Refused(
+                    f"/{name}/{index} in {TODOS} is not an object", "fix or remove this item"
+                )
         return items
 
     def read(self) -> list[Todo]:
@@ -74,7 +81,7 @@ class TodoList:
         return [todo_of(item) for item in self.items()]
 
     def find(self, id: str) -> Document:
-        """Return the item of a todo; 3 and todo-3 are TODO-003.
+        """Return the item of a todo in the document. The ids 3 and todo-3 mean TODO-003.
 
         Raises:
             NotFound: there is no such todo.
@@ -136,7 +143,7 @@ class TodoList:
         return id
 
     def start(self, id: str, note: str = "", assignee: str = "") -> None:
-        """Start a todo; raise Refused if it waits for another."""
+        """Start a todo. Raise Refused if the todo waits for another one."""
         item = self.find(id)
         own = todo_of(item)
         waits = open_blockers(self.read()).get(own.id)
@@ -170,7 +177,7 @@ class TodoList:
         self.set_status(id, "blocked", note)
 
     def unblock(self, id: str, note: str = "", is_started: bool = False) -> None:
-        """Unblock a todo; it then waits for no other."""
+        """Unblock a todo, so that it waits for no other todo."""
         self.set_status(id, "in_progress" if is_started else "pending", note)
         item = self.find(id)
         own = todo_of(item)
@@ -182,10 +189,10 @@ class TodoList:
             item["blocked_by"] = []
 
     def set_status(self, id: str, status: str, note: str = "") -> None:
-        """Change the status of a todo, and add a note to its notes.
+        """Change the status of a todo, and add a text to its notes.
 
         Raises:
-            Refused: the transition is not allowed, or it is blocked without a reason.
+            Refused: the transition is not allowed, or the todo is blocked without a reason.
         """
         item = self.find(id)
         todo = todo_of(item)
@@ -195,7 +202,7 @@ class TodoList:
                 problem = f"{todo.id} is {todo.status}, so it cannot become {status}"
                 raise Refused(problem, _transition_hint(todo, status, allowed))
             if status == "blocked" and not (note or todo.notes or todo.blocked_by):
-                hint = f'give one: relay project todo block {todo.id} "why"'
+                hint = f'give a reason: relay project todo block {todo.id} "why"'
                 raise Refused(f"{todo.id} cannot be blocked without a reason", hint)
             item |= {"status": status, "updated": self._now}
             if status == "completed":
@@ -205,7 +212,7 @@ class TodoList:
             item["notes"] = note if is_known else f"{todo.notes}\n{note}"
 
     def _link(self, id: str, others: list[str]) -> None:
-        """Make a todo wait for others; raise Refused if that makes a cycle."""
+        """Make a todo wait for others. Raise Refused if todos would then wait for each other."""
         item = self.find(id)
         own = todo_of(item).id
         waits = blockers(self.read())
@@ -215,7 +222,9 @@ class TodoList:
             path = _path(waits, name, own)
             if path:
                 cycle = " waits for ".join([own, *path])
-                raise Refused(f"todos would wait for each other: {cycle}", "leave one out")
+                raise Refused(
+                    f"todos would wait for each other: {cycle}", "leave one of these todos out"
+                )
             waits.setdefault(own, set()).add(name)
             for one, field, value in ((item, "blocked_by", name), (other, "blocking", own)):
                 known = todo_of(one).blocked_by if one is item else todo_of(one).blocking
@@ -223,7 +232,9 @@ class TodoList:
                     one |= {field: [*known, value], "updated": self._now}
 
     def last_review(self) -> str:
-        """Return the time of the last review, from either place of the file; "" for never."""
+        """Return the time of the last review, from either place of the file, or "" if there was
+        none.
+        """
         for place in (self.document, self.document.get("metadata")):
             value = place.get("last_review") if is_object(place) else None
             if isinstance(value, str):
@@ -231,7 +242,7 @@ class TodoList:
         return ""
 
     def set_reviewed(self) -> None:
-        """Set the time of the last review where the file has it."""
+        """Set the time of the last review, at the place where the file has it."""
         metadata = self.document.get("metadata")
         is_inside = "last_review" not in self.document and is_object(metadata)
         (metadata if is_inside and metadata else self.document)["last_review"] = self._now
@@ -253,7 +264,7 @@ class TodoList:
 
 
 def blockers(todos: list[Todo]) -> dict[str, set[str]]:
-    """Return the todos that each todo waits for, completed or not."""
+    """Return the ids of the todos that each todo waits for, completed or not, by id."""
     waits: dict[str, set[str]] = {}
     for todo in todos:
         waits.setdefault(todo.id, set()).update(todo.blocked_by)
@@ -263,13 +274,17 @@ def blockers(todos: list[Todo]) -> dict[str, set[str]]:
 
 
 def open_blockers(todos: list[Todo]) -> dict[str, list[str]]:
-    """Return the todos that each todo still waits for; archived and removed ones do not block."""
+    """Return the ids of the todos that each todo still waits for, by id. Archived and removed ones
+    do not block.
+    """
     unfinished = {todo.id for todo in todos if todo.status != "completed"}
     return {id: sorted(waits & unfinished) for id, waits in blockers(todos).items()}
 
 
 def next_todos(todos: list[Todo], limit: int = NEXT_TODOS_MAX) -> list[Todo]:
-    """Return the todos that are ready: by priority, started ones first, then by date."""
+    """Return the todos that are ready, ordered by priority, then started ones first, then by
+    date.
+    """
     waits = open_blockers(todos)
     ready = [
         todo
@@ -280,7 +295,7 @@ def next_todos(todos: list[Todo], limit: int = NEXT_TODOS_MAX) -> list[Todo]:
 
 
 def cycles(todos: list[Todo]) -> list[list[str]]:
-    """Return todos that wait for each other, which only hand edits can cause."""
+    """Return lists of ids of todos that wait for each other, which only edits by hand can cause."""
     waits = blockers(todos)
     found: list[list[str]] = []
     for id in waits:
@@ -292,7 +307,7 @@ def cycles(todos: list[Todo]) -> list[list[str]]:
 
 
 def stuck(todos: list[Todo]) -> list[str]:
-    """Return the blocked todos that nothing will unblock."""
+    """Return the ids of the blocked todos that nothing will unblock."""
     known = {todo.id: todo for todo in todos}
     waits = blockers(todos)
     found: list[str] = []
@@ -306,7 +321,7 @@ def stuck(todos: list[Todo]) -> list[str]:
 
 
 def spell_id(text: str) -> str:
-    """Return the id that TODO-003, todo-3 or 3 stands for."""
+    """Return the id in its full form, TODO-003, for TODO-003, todo-3 or 3."""
     word = text.strip().upper()
     digits = word.removeprefix("TODO-")
     if digits.isascii() and digits.isdigit() and len(digits) < 10:
@@ -325,7 +340,9 @@ def _transition_hint(todo: Todo, status: str, allowed: tuple[str, ...]) -> str:
 
 
 def _path(waits: dict[str, set[str]], start: str, goal: str) -> list[str]:
-    """Return how `start` comes to wait for `goal`, with both; [] if it does not."""
+    """Return the ids through which `start` waits for `goal`, including both, or [] if it does not
+    wait for `goal`.
+    """
     came_from = {start: ""}
     queue = [start]
     for id in queue:
@@ -357,19 +374,23 @@ def parse_time(text: str) -> datetime | None:
 
 
 def is_older(text: str, now: str, seconds: float) -> bool:
-    """Return True if a time is more than so many seconds ago, or is not a time."""
+    """Return True if a time is more than the given number of seconds ago, or if the text is not a
+    time.
+    """
     then, here = parse_time(text), parse_time(now)
     return then is None or here is None or (here - then).total_seconds() > seconds
 
 
 class Todos:
-    """The todos of a project. A method that changes a todo returns the new version."""
+    """The todos of a project. A method that changes a todo returns its new version."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
 
     def add(self, title: str, *, blocked_by: list[str] | None = None, **fields: Any) -> Todo:
-        """Add a todo. Fields: priority, description, category, tags, due_date, assignee, notes."""
+        """Add a todo and return it. `fields` may be priority, description, category, tags,
+        due_date, assignee, notes.
+        """
         given = {"title": title, "blocked_by": blocked_by, **fields}
         new = read_input(given, NewTodo, "todo")
         return self._change(lambda todos: todos.add(new))
@@ -379,7 +400,7 @@ class Todos:
         return self._change(lambda todos: todos.start(id, note), id)
 
     def done(self, id: str, note: str = "") -> tuple[Todo, list[str]]:
-        """Complete a todo; return also the ids of the todos that this unblocks."""
+        """Complete a todo. Return the todo, and the ids of the todos that this unblocks."""
         freed: list[str] = []
 
         def complete(todos: TodoList) -> None:
@@ -392,7 +413,7 @@ class Todos:
         return self._change(lambda todos: todos.block(id, note, by), id)
 
     def unblock(self, id: str, note: str = "", is_started: bool = False) -> Todo:
-        """Unblock a todo; it then waits for no other."""
+        """Unblock a todo, so that it waits for no other todo."""
         return self._change(lambda todos: todos.unblock(id, note, is_started), id)
 
     def cancel(self, id: str, note: str = "") -> Todo:
@@ -409,9 +430,9 @@ class Todos:
         return next_todos(self.list(), limit)
 
     def take_next(self, assignee: str) -> Document | None:
-        """Start and assign the next todo that is pending and not assigned to another.
+        """Start the next todo that is pending and not assigned to another agent, and assign it.
 
-        Returns its item, or None if there is no such todo.
+        Return its item in the document, or None if there is no such todo.
         """
 
         def take(todos: TodoList) -> str:
@@ -425,7 +446,9 @@ class Todos:
         return self._load().find(id) if id else None
 
     def review(self) -> Reviewed:
-        """Archive old todos, set the time of the review, and list the todos that need attention."""
+        """Archive old todos, set the time of the review, and return the todos that need
+        attention.
+        """
 
         def review(todos: TodoList) -> Reviewed:
             before, now = todos.last_review(), self._project.now()
@@ -449,7 +472,7 @@ class Todos:
         return self._project.change(lambda draft: draft.todos.archive())
 
     def is_review_due(self) -> bool:
-        """Return True if the last review is more than a day ago."""
+        """Return True if the last review was more than a day ago."""
         return is_older(self._load().last_review(), self._project.now(), REVIEW_DUE_S)
 
     def _load(self) -> TodoList:
