@@ -34,6 +34,8 @@ class RelayError(Exception):
     code = "error"
     status = 500
     exit_code = 1
+    may_be_done = False
+    """Whether the write that failed may have been applied. Not sent to clients."""
 
     def __init__(
         self,
@@ -142,6 +144,7 @@ class Unconfirmed(RelayError):
     """The write may have been done, but not all required replicas confirmed it in time."""
 
     code, status = "unconfirmed", 503
+    may_be_done = True
 
 
 class Failed(RelayError):

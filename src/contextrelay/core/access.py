@@ -25,7 +25,7 @@ from msgspec.json import Decoder, Encoder, decode, encode
 from msgspec.structs import replace
 
 from contextrelay.access import Bucket, Touched, complaint, is_good, spend
-from contextrelay.core.idempotency import is_known_request, may_be_continued
+from contextrelay.core.idempotency import is_known_request
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import (
     RATES,
@@ -48,7 +48,6 @@ from contextrelay.errors import (
     NotFound,
     RelayError,
     Unavailable,
-    Unconfirmed,
 )
 from contextrelay.limits import DAY_S, RETRIES_MAX, TOMBSTONE_S
 from contextrelay.model.artifact import Artifact, from_ms, to_ms
@@ -277,22 +276,13 @@ class Quota:
         self._ledger = ledger
         self._name = key_counters(key.id)
         self._bytes_max = key.quota_bytes
-        self._kept_bytes = 0
 
     def answer(self, function: Answering, stores: Stores, verb: Verb[Any], body: Body) -> Any:
         """Answer a verb with its body; stop reading a body that exceeds the quota."""
         is_again = stores.once is not None and stores.once.is_again
-        try:
-            # The body of a retried request may be stored already; it then uses no quota.
-            body = body if is_again else self._bounded(verb, body)
-            return function(replace(stores, quota=self), verb, body)
-        except RelayError as error:
-            # A failed request has removed what it stored. The exceptions are push_many and a
-            # request that a retry may continue: the quota stays charged for these.
-            is_kept = isinstance(verb, PushMany) or isinstance(error, Unavailable | Unconfirmed)
-            if not is_kept and not may_be_continued(stores, error):
-                self._tally(-self._kept_bytes)
-            raise
+        # A repeated request may be stored already; it then uses no quota.
+        body = body if is_again else self._bounded(verb, body)
+        return function(replace(stores, quota=self), verb, body)
 
     def check(self, size_bytes: int) -> None:
         """Check that the quota has room for a number of bytes.
@@ -311,22 +301,22 @@ class Quota:
         Raises:
             Full: the quota has no room for the bytes.
         """
-        kept = None
         total = self._tally(size_bytes)
         try:
             if size_bytes and total > self._bytes_max:
                 raise self._used_up()
             kept = keep()
-        except (Unavailable, Unconfirmed):
-            raise  # The bodies may have been stored, or a retry may store them.
-        except RelayError:
-            self._tally(-size_bytes)
+        except (RelayError, *UNREADABLE) as error:
+            if not (isinstance(error, RelayError) and error.may_be_done):
+                self.refund(size_bytes)
             raise
         if kept is None:
-            self._tally(-size_bytes)
-        else:
-            self._kept_bytes += size_bytes
+            self.refund(size_bytes)
         return kept
+
+    def refund(self, size_bytes: int) -> None:
+        """Subtract bytes that were charged and are not stored."""
+        self._tally(-size_bytes)
 
     def _bounded(self, verb: Verb[Any], body: Body) -> Body:
         """Return the body, limited to the unused part of the quota."""

@@ -260,6 +260,8 @@ def import_thread(stores: Stores, verb: ImportThread, body: Body) -> ThreadView:
         except RelayError as error:
             if not may_be_continued(stores, error):
                 replace_with_tombstones(stores, list(stored.values()), "removed")
+                if stores.quota is not None:
+                    stores.quota.refund(sum(each.size_bytes for each in stored.values()))
             raise
     return show(stores, thread)
 

@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.json import decode
 
-from contextrelay import Full, Invalid, NotFound, Refused, Relay, RelayError
+from contextrelay import (
+    Broken,
+    Full,
+    Invalid,
+    NotFound,
+    Refused,
+    Relay,
+    RelayError,
+    Unavailable,
+)
+from contextrelay.client.transport.local import Local
 from contextrelay.core import FoundKey, find_key
 from contextrelay.core.access import KEY_FORGOTTEN_S
+from contextrelay.core.stores import Stores
 from contextrelay.model.key import parse_key_id, token_hash
+from contextrelay.store.blobs.memory import MemoryBlobs
+from contextrelay.store.engine import Engine
+from contextrelay.store.ledger import Write
+from contextrelay.store.ledger.memory import MemoryLedger
+from contextrelay.store.ledger.view import LedgerView, SettledLedger
+from contextrelay.verbs import ExportThread, ImportThread, Push
 from tests.core.clock import Clock
-from tests.core.keyed import as_seen_by, holder, owner, stores_of
+from tests.core.keyed import as_seen_by, holder, over, owner, stores_of
 
 SECRET_START = len("relay_0123456789ab_")
 
@@ -179,6 +198,109 @@ def test_what_was_not_stored_does_not_count() -> None:
         writer.push("12345", thread="00000000-0000-4000-8000-000000000000")
 
     assert used(relay) == 0
+
+
+class FailingOnce(LedgerView):
+    """A ledger that fails at its next commit."""
+
+    failure: Callable[[], None] | None = None
+    """Called before the commit."""
+    is_unknown = False
+    """Whether commits are applied without a reply, and the engine does not answer afterwards."""
+
+    def commit(self, *writes: Write, id: bytes = b"") -> list[int]:
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            failure()
+        heads = super().commit(*writes, id=id)
+        if self.is_unknown:
+            raise Unavailable("no reply", "try again")
+        return heads
+
+    def applied(self, id: bytes) -> list[int] | None:
+        if self.is_unknown:
+            raise Unavailable("no reply", "try again")
+        return super().applied(id)
+
+
+def failing_writer(quota_bytes: int) -> tuple[Relay, Relay, FailingOnce]:
+    """Return the owner and the holder of a key with a quota, over a ledger that can fail."""
+    ledger = FailingOnce(MemoryLedger())
+    relay = over(Local(Stores(Engine("failing", SettledLedger(ledger), MemoryBlobs()))))
+    return relay, holder(relay, quota_bytes=quota_bytes), ledger
+
+
+def fail() -> None:
+    raise Unavailable("not reached", "try again")
+
+
+def fail_unreadable() -> None:
+    decode(b"{")
+
+
+@pytest.mark.parametrize("key", ["", "retry-7"])
+@pytest.mark.parametrize("failure", [fail, fail_unreadable])
+def test_a_push_that_failed_before_its_commit_is_not_charged(
+    key: str, failure: Callable[[], None]
+) -> None:
+    """Promise Z1: with an idempotency key its retry has the whole quota, too."""
+    relay, writer, ledger = failing_writer(1_000)
+    ledger.failure = failure
+
+    with pytest.raises((Unavailable, Broken)):
+        writer.transport.ask(Push(), b"x" * 1_000, key)
+
+    assert used(relay) == 0
+    writer.transport.ask(Push(), b"x" * 1_000, key)
+    assert used(relay) == 1_000
+
+
+def test_a_push_whose_outcome_is_unknown_stays_charged() -> None:
+    """Promise Z1: never less is charged than is stored."""
+    relay, writer, ledger = failing_writer(1_000)
+    ledger.is_unknown = True
+
+    with pytest.raises(Unavailable):
+        writer.transport.ask(Push(), b"x" * 1_000, "retry-7")
+
+    ledger.is_unknown = False
+    assert used(relay) == 1_000
+    writer.transport.ask(Push(), b"x" * 1_000, "retry-7")
+    assert used(relay) == 1_000
+    assert len(relay.list().artifacts) == 1
+
+
+def test_a_failed_import_that_removes_its_artifacts_is_not_charged() -> None:
+    """Promise Z1."""
+    relay, writer, ledger = failing_writer(1_000)
+    thread = relay.new_thread("exported")
+    relay.push(b"x" * 1_000, thread=thread.id)
+    archive = relay.transport.ask(ExportThread(thread.id)).whole()
+
+    def fail_later() -> None:
+        ledger.failure = fail
+
+    ledger.failure = fail_later
+    with pytest.raises(Unavailable):
+        writer.transport.ask(ImportThread(), archive)
+
+    assert used(relay) == 0
+    writer.transport.ask(ImportThread(), archive)
+    assert used(relay) == 1_000
+
+
+def test_the_same_push_twice_at_once_is_charged_once() -> None:
+    """Promises Z1 and Z4."""
+    relay, writer, ledger = failing_writer(3_000)
+
+    def push() -> None:
+        writer.transport.ask(Push(), b"x" * 1_000, "retry-7")
+
+    ledger.failure = push
+    push()
+
+    assert used(relay) == 1_000
+    assert len(relay.list().artifacts) == 1
 
 
 def test_many_pushes_and_results_of_capabilities_count_too() -> None:

@@ -109,7 +109,11 @@ class SettledLedger(LedgerView):
         try:
             return self._inner.commit(*writes, id=id)
         except Unavailable:
-            heads = self._inner.applied(id)
+            try:
+                heads = self._inner.applied(id)
+            except Unavailable as error:
+                error.may_be_done = True
+                raise
             if heads is None:
                 raise
             return heads
