@@ -25,8 +25,10 @@ from contextrelay.client.transport.address import server_at
 from contextrelay.client.transport.local import Local, open_stores
 from contextrelay.client.transport.remote import Remote
 from contextrelay.core import Stores, answer, answer_pushes, seen_by
+from contextrelay.core.schema import RowKind, body_log
 from contextrelay.errors import RelayError
 from contextrelay.limits import KIB
+from contextrelay.store.ledger import ONLY, Row, Write
 from contextrelay.verbs import VERBS, Body, Push, PushMany, Verb
 from tests.core.keyed import body_of, examples
 from tests.core.twins import LINES, Fate, Plain, Template, left_in, make_template
@@ -71,6 +73,8 @@ def check_twins(template: Template, homes: list[Path], uncounted: tuple[str, ...
 
 # Pushes that share a commit
 
+DAMAGED = (b"damaged", b"damaged" * 6_000)
+"""Bodies whose records cannot be read."""
 BODIES = (b"", b"plain words", b'{"a": 1}', b"\x00\xff" * 50, b"x" * 2_000, os.urandom(40_000))
 
 
@@ -94,7 +98,13 @@ def pushes(draw: st.DrawFn, template: Template) -> tuple[str | None, Push, bytes
         sealed=draw(_sometimes("k1")),
     )
     key = draw(st.sampled_from(("", "", "", "", "retry-1", "retry-2")))
-    return draw(st.sampled_from(CALLERS)), verb, draw(st.sampled_from(BODIES)), key
+    return draw(st.sampled_from(CALLERS)), verb, draw(st.sampled_from(BODIES + DAMAGED)), key
+
+
+def damage(stores: Stores, bodies: Sequence[bytes]) -> None:
+    row = Row(RowKind.AT, ONLY, b"{")
+    for body in bodies:
+        stores.ledger.commit(Write(body_log(sha256(body).hexdigest()), (b"",), (row,)))
 
 
 @EXAMPLES
@@ -102,13 +112,15 @@ def pushes(draw: st.DrawFn, template: Template) -> tuple[str | None, Push, bytes
 def test_pushes_side_by_side_are_pushed_as_one_by_one(
     template: Template, data: st.DataObject
 ) -> None:
-    """Promise S4."""
+    """Promise S4. Each batch has pushes whose bodies have damaged records."""
     asked = data.draw(st.lists(pushes(template), min_size=8, max_size=24))
+    asked += [(None, Push(), body, "") for body in DAMAGED]
     plain = Plain(template.known())
     homes = [template.twin(name) for name in ("together", "alone")]
     replies: list[list[Any]] = []
     for home, is_together in zip(homes, (True, False), strict=True):
         stores = open_stores(home, None)
+        damage(stores, DAMAGED)
         callers: dict[str | None, Stores] = {None: stores}
         callers |= {name: seen_by(stores, made.key) for name, made in template.keys.items()}
         each = [(callers[caller], verb, body, key) for caller, verb, body, key in asked]

@@ -8,9 +8,9 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from contextrelay.core.registry import ANSWERS
-from contextrelay.core.schema import RESTORE, UNREADABLE, RowKind
+from contextrelay.core.schema import RESTORE, UNREADABLE, RowKind, damaged
 from contextrelay.core.stores import Stores
-from contextrelay.errors import Broken, Invalid, RelayError
+from contextrelay.errors import Invalid, RelayError
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.settings import Settings
 from contextrelay.store.engine import open_engine, settings_in
@@ -58,15 +58,11 @@ def answer(stores: Stores, verb: Verb[Reply], body: Body = b"", key: str = "") -
         with stores.ledger.failover_deadline() if bounded else _UNBOUNDED:
             return _answer(stores, verb, body, key)
     except UNREADABLE as error:
-        raise _damaged(error) from error
+        # Requests are decoded earlier: a decoding error here is in stored data.
+        raise damaged(error) from error
 
 
 _UNBOUNDED = nullcontext()
-
-
-def _damaged(error: Exception) -> Broken:
-    # Requests were decoded earlier, so a decoding error here is caused by stored data.
-    return Broken(f"cannot read a stored record: {error}", "check the store: relay verify")
 
 
 def _answer(stores: Stores, verb: Verb[Reply], body: Body, key: str) -> Reply:
@@ -167,6 +163,6 @@ def _pushed(space: Stores, pushes: list[tuple[Push, bytes]]) -> Sequence[Artifac
         with space.ledger.failover_deadline() if space.ledger.may_lose else _UNBOUNDED:
             return push_each(space, pushes)
     except UNREADABLE as error:
-        return [_damaged(error)] * len(pushes)
+        return [damaged(error)] * len(pushes)
     except RelayError as error:
         return [error] * len(pushes)

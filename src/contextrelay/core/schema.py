@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from msgspec import DecodeError, Struct
 
+from contextrelay.errors import Broken
 from contextrelay.limits import DAY_S, PAGE_ROWS_MAX
 from contextrelay.model.names import CHANNELS, KEYS, TENANTS, THREADS
 from contextrelay.store.ledger import LOCK_KIND, LOCK_LOG, ONLY, PLACE_KIND, Fact, Reads, Row
@@ -41,6 +42,12 @@ UNREADABLE = (DecodeError, UnicodeDecodeError)
 """Exceptions raised when a damaged record is decoded. msgspec raises UnicodeDecodeError for text
 that is not UTF-8.
 """
+
+
+def damaged(error: Exception) -> Broken:
+    """Return the error for a record that cannot be decoded."""
+    return Broken(f"cannot read a stored record: {error}", "check the store: relay verify")
+
 
 _DAY_MS = DAY_S * 1000
 _END_DAY = 99_999

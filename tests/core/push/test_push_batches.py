@@ -11,8 +11,11 @@ import pytest
 from contextrelay import Settings
 from contextrelay.client.transport.local import Local, open_stores
 from contextrelay.core.push.push import push_each
-from contextrelay.errors import Full, Invalid, RelayError, TooLarge
+from contextrelay.core.schema import RowKind, body_log
+from contextrelay.errors import Broken, Full, Invalid, RelayError, TooLarge
+from contextrelay.limits import MIB
 from contextrelay.model.artifact import Artifact
+from contextrelay.store.ledger import ONLY, Row, Write
 from contextrelay.verbs import Pull, Push, Survey, Verify
 
 LARGE = 50_000
@@ -49,6 +52,23 @@ def test_a_wrong_one_gets_its_error_and_the_others_are_kept(tmp_path: Path) -> N
     assert [pulled(core, each) for each in made[:3]] == good
     assert [type(each) for each in made[3:]] == [TooLarge, Invalid]
     assert core.ask(Survey()).bodies == 3
+    core.close()
+
+
+def test_a_damaged_record_of_one_body_fails_only_its_push(tmp_path: Path) -> None:
+    """Promise S4. The others are stored, and leave no blob of the first attempt behind."""
+    core = Local(open_stores(tmp_path, None))
+    damaged = core.ask(Push(), os.urandom(LARGE))
+    body = core.ask(Pull(damaged.ref)).whole()
+    row = Row(RowKind.AT, ONLY, b"{")
+    core.stores.ledger.commit(Write(body_log(damaged.sha256), rows=(row,)))
+    good = [b"small", os.urandom(LARGE), os.urandom(2 * MIB)]
+
+    first, *made = push_each(core.stores, [(Push(), each) for each in (body, *good)])
+
+    assert isinstance(first, Broken)
+    assert [pulled(core, each) for each in made] == good
+    assert len(list((tmp_path / "blobs").glob("*-*"))) == 3
     core.close()
 
 

@@ -7,7 +7,7 @@ of its thread. A large body is a blob, written before; after a crash, a sweep fi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -36,10 +36,10 @@ from contextrelay.core.channels import signal_writes, trim_surplus
 from contextrelay.core.idempotency import other_request
 from contextrelay.core.push.pieces import pieces_of
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import ARTIFACTS, RowKind, artifact_log
+from contextrelay.core.schema import ARTIFACTS, UNREADABLE, RowKind, artifact_log, damaged
 from contextrelay.core.stores import Stores
 from contextrelay.documents.bounds import check_channel, check_json, check_label, check_name
-from contextrelay.errors import Invalid, RelayError, Unavailable, Unconfirmed
+from contextrelay.errors import Broken, Invalid, RelayError, Unavailable, Unconfirmed
 from contextrelay.limits import METADATA_BYTES_MAX, MIB, RETRIES_MAX
 from contextrelay.model.artifact import Artifact, ArtifactType, Preview, Provenance, from_ms
 from contextrelay.model.thread import Event
@@ -70,8 +70,8 @@ def push_each(stores: Stores, asked: list[tuple[Push, bytes]]) -> list[Artifact 
     """Push the bodies of concurrent requests in one commit; return an artifact or an error for
     each.
 
-    An error of a single push is found before the commit; an error of the commit applies to all of
-    them.
+    If the engine fails, that applies to all. After any other error each is pushed alone: only one
+    of them may have caused it, for example by a damaged record of its body.
     """
     answers: list[Artifact | RelayError] = []
     with ExitStack() as open_bodies:
@@ -90,11 +90,24 @@ def push_each(stores: Stores, asked: list[tuple[Push, bytes]]) -> list[Artifact 
             fresh = [(verb, each, ref) for (_, verb, each), ref in zip(batch, refs, strict=True)]
             made = _keep(stores, fresh, hold=hold_in_parallel)
             assert made is not None, "a new ref is already in use"
-        except RelayError as error:
+        except (Unavailable, Unconfirmed) as error:
             made = [error] * len(batch)
+        except (RelayError, *UNREADABLE):
+            made = None
+    if made is None:
+        made = [_push_alone(stores, *asked[index]) for index, _, _ in batch]
     for (index, _, _), answer in zip(batch, made, strict=True):
         answers[index] = answer
     return answers
+
+
+def _push_alone(stores: Stores, verb: Push, body: bytes) -> Artifact | RelayError:
+    try:
+        return push(stores, verb, body)
+    except RelayError as error:
+        return error
+    except UNREADABLE as error:
+        return damaged(error)
 
 
 _NOT_PUSHED = Invalid("not pushed")
@@ -336,7 +349,8 @@ def _commit_all(
 
 def _abandon(stores: Stores, items: list[Item]) -> None:
     for _, incoming, _ in items:
-        incoming.abandon(stores)
+        with suppress(Broken):  # A sweep deletes its blob.
+            incoming.abandon(stores)
 
 
 def _made(stores: Stores, verb: Push, incoming: Incoming, ref: str, now_ms: int) -> Artifact:
