@@ -18,6 +18,7 @@ import pytest
 from contextrelay.errors import Broken, Invalid, TooLarge, Unavailable
 from contextrelay.store.engine import open_engine
 from contextrelay.store.ledger import Fact, Row, Stale, Write
+from contextrelay.store.postgres import ledger as postgres_ledger
 from contextrelay.store.postgres.blobs import PostgresBlobs
 from contextrelay.store.postgres.client import without_password
 from contextrelay.store.postgres.ledger import PostgresLedger
@@ -249,6 +250,27 @@ def test_a_commit_whose_reply_was_lost_is_done_once(servers: Servers, prefix: st
         assert not lost.is_set()
         assert ledger.read("a", 0, 9) == [Fact(1, b"once only")]
         ledger.close()
+
+
+def test_a_commit_succeeds_if_old_ids_cannot_be_deleted(
+    another: OPEN, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cleaning up after a commit does not report the applied commit as failed."""
+    monkeypatch.setattr(postgres_ledger, "FORGET_EVERY_S", -1)
+    ledger = another()
+    ledger.client.ask(REFUSE_DELETES)
+
+    assert ledger.commit(Write("a", (b"1",))) == [1]
+
+    with pytest.raises(Broken):
+        ledger.client.ask("DELETE FROM {store}.applied")
+
+
+REFUSE_DELETES = """
+CREATE FUNCTION {store}.refuse() RETURNS trigger LANGUAGE plpgsql
+AS $$ BEGIN RAISE 'refused'; END $$;
+CREATE TRIGGER refuse BEFORE DELETE ON {store}.applied EXECUTE FUNCTION {store}.refuse();
+"""
 
 
 def test_a_read_whose_reply_was_lost_is_sent_again(servers: Servers, prefix: str) -> None:

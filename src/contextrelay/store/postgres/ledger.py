@@ -17,7 +17,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 from psycopg import IsolationLevel
 
@@ -111,7 +111,9 @@ class PostgresLedger(PostgresReads):
         heads = self._queue.run((id or os.urandom(16), writes), current_token())
         if time.monotonic() > self._forget_s:
             self._forget_s = time.monotonic() + FORGET_EVERY_S
-            self.client.ask(FORGET, (COMMIT_ID_KEPT_S * 1_000, FORGET_MAX))
+            # The commit is applied: a failed cleanup must not fail it, and is repeated later.
+            with suppress(RelayError):
+                self.client.ask(FORGET, (COMMIT_ID_KEPT_S * 1_000, FORGET_MAX))
         return heads
 
     def applied(self, id: bytes) -> list[int] | None:
