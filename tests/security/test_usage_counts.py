@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 
 import httpx2
 import pytest
+from msgspec.structs import replace
 
 from contextrelay import Relay
+from contextrelay.client.transport.local import AsyncLocal
 from contextrelay.core.accounting.usage import usage_of
 from contextrelay.errors import Unavailable
+from contextrelay.server.auth import Callers
+from contextrelay.store.engine import open_engine
+from contextrelay.store.ledger.memory import MemoryLedger
+from contextrelay.verbs import NewKey, ReadUsage
+from tests.core.clock import Clock, local
 from tests.server.replies import bearer
 from tests.server.serving import serving
 from tests.store.replicas import Node
@@ -43,6 +52,36 @@ def test_counts_that_cannot_be_written_are_written_when_the_engine_is_back(
             assert owner.usage(made.key.id).requests <= REQUESTS + 1
     finally:
         node.kill()
+
+
+class QuietLedger(MemoryLedger):
+    """An engine that counts, but at first without a reply."""
+
+    is_quiet = True
+
+    def tally(self, name: str, amounts: Mapping[str, int], id: bytes = b"") -> dict[str, int]:
+        totals = super().tally(name, amounts, id)
+        if amounts and self.is_quiet:
+            raise Unavailable("the store's server is unreachable", "try again")
+        return totals
+
+
+def test_counts_that_were_written_without_a_reply_are_counted_once() -> None:
+    """Promise Z1: usage."""
+    ledger = QuietLedger()
+    core = local(Clock(), replace(open_engine("memory:"), ledger=ledger))
+    made = core.ask(NewKey(name="k", scope="read"))
+
+    async def use() -> None:
+        callers = Callers(AsyncLocal(core.stores), needs_token=True)
+        for is_quiet in (True, True, False):
+            ledger.is_quiet = is_quiet
+            await callers.admit(made.token, "127.0.0.1")
+            await callers.stop()
+
+    asyncio.run(use())
+
+    assert core.ask(ReadUsage(made.key.id)).requests == 3
 
 
 def test_savings_that_cannot_be_written_are_written_when_the_engine_is_back(

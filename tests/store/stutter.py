@@ -81,15 +81,15 @@ class StutterLedger:
         self.writes_done += 1
         return is_swapped
 
-    def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
+    def tally(self, name: str, amounts: Mapping[str, int], id: bytes = b"") -> dict[str, int]:
         if not amounts:
-            return self._alive().tally(name, amounts)
-        totals = self._writer().tally(name, amounts)
+            return self._alive().tally(name, amounts, id)
+        totals = self._writer().tally(name, amounts, id)
         self.writes_done += 1
         return totals
 
-    def tally_all(self, sums: Mapping[str, Mapping[str, int]]) -> None:
-        self._writer().tally_all(sums)
+    def tally_all(self, sums: Mapping[str, Mapping[str, int]], id: bytes = b"") -> None:
+        self._writer().tally_all(sums, id)
         self.writes_done += 1
 
     def tallies(self) -> Iterator[str]:

@@ -41,6 +41,20 @@ def test_tallies_of_several_names_are_added_together(ledger: Ledger) -> None:
     assert set(ledger.tallies()) == {"n", "{other}"}
 
 
+def test_a_tally_that_is_sent_again_with_its_id_is_added_once(ledger: Ledger) -> None:
+    """After a lost reply a caller repeats a tally: nothing is lost, and nothing counted twice."""
+    first = ledger.tally("n", {"x": 1, "y": 5}, b"id-1")
+    ledger.tally_all({"n": {"x": 2}, "m": {"x": 1}}, b"id-2")
+
+    again = ledger.tally("n", {"x": 1, "y": 5}, b"id-1")
+    ledger.tally_all({"n": {"x": 2}, "m": {"x": 1}}, b"id-2")
+
+    assert first == {"x": 1, "y": 5}
+    assert again == {"x": 3, "y": 5}
+    assert ledger.tally("n", {}) == {"x": 3, "y": 5}
+    assert ledger.tally("m", {}) == {"x": 1}
+
+
 def test_tallies_are_not_logs(ledger: Ledger) -> None:
     ledger.tally("n", {"x": 1})
 

@@ -256,10 +256,9 @@ def read_usage(stores: Stores, verb: ReadUsage, body: Body) -> Usage:
 
 @answers(CountUse)
 def count_use(stores: Stores, verb: CountUse, body: Body) -> None:
-    # Update the counters last, because a caller retries a failed request.
     used = Row(RowKind.USED, ONLY, b"%d" % verb.used_ms)
     stores.ledger.commit(Write(key_log(verb.id), rows=(used,)))
-    stores.ledger.tally(key_counters(verb.id), verb.counts)
+    stores.ledger.tally(key_counters(verb.id), verb.counts, verb.count_id.encode())
 
 
 Kept = TypeVar("Kept")

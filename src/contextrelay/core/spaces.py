@@ -135,11 +135,12 @@ class _SpaceLedger(SpaceReads, LedgerView):
     def _renamed(self, stale: Stale) -> Stale:
         return Stale(self._own(stale.log), stale.head)
 
-    def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
-        return self._inner.tally(self._prefix + name, amounts)
+    def tally(self, name: str, amounts: Mapping[str, int], id: bytes = b"") -> dict[str, int]:
+        return self._inner.tally(self._prefix + name, amounts, id)
 
-    def tally_all(self, sums: Mapping[str, Mapping[str, int]]) -> None:
-        self._inner.tally_all({self._prefix + name: amounts for name, amounts in sums.items()})
+    def tally_all(self, sums: Mapping[str, Mapping[str, int]], id: bytes = b"") -> None:
+        sums = {self._prefix + name: amounts for name, amounts in sums.items()}
+        self._inner.tally_all(sums, id)
 
     def listen(self, callback: Callable[[str | None], None]) -> Callable[[], None]:
         def heard(log: str | None) -> None:
@@ -322,15 +323,16 @@ class VisibleLedger(VisibleReads, LedgerView):
         self._check(log)
         self._inner.drop(log, expect)
 
-    def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
+    def tally(self, name: str, amounts: Mapping[str, int], id: bytes = b"") -> dict[str, int]:
         """Add to the counters of the key, because those of the space include actions that the key
         cannot see.
         """
-        return self._inner.tally(own_counters(name, self._key.id), amounts)
+        return self._inner.tally(own_counters(name, self._key.id), amounts, id)
 
-    def tally_all(self, sums: Mapping[str, Mapping[str, int]]) -> None:
+    def tally_all(self, sums: Mapping[str, Mapping[str, int]], id: bytes = b"") -> None:
         key = self._key.id
-        self._inner.tally_all({own_counters(name, key): each for name, each in sums.items()})
+        sums = {own_counters(name, key): each for name, each in sums.items()}
+        self._inner.tally_all(sums, id)
 
     @contextmanager
     def snapshot(self) -> Generator[Reads]:

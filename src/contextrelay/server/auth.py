@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 from base64 import b64decode
 from collections import Counter
@@ -173,9 +174,9 @@ class Callers:
         self._visitors: dict[str, Visitor] = {}
         self._usage_lock = threading.Lock()
         self._unwritten: list[tuple[str, Counter[str], int]] = []
-        """Usage that is not in the ledger yet: key ids, each with counts and the time of the last
-        use.
-        """
+        """Usage not yet in the ledger: key id, counts and time of the last use."""
+        self._sent: list[CountUse] = []
+        """Usage that was sent and may be in the ledger: it is sent again with its id."""
         self._wrong: BoundedCache[str, Bucket] = BoundedCache(WRONG_ADDRESSES_MAX)
         self._stop_listening: Callable[[], None] = lambda: None
         self._watching: asyncio.Task[None] | None = None
@@ -366,6 +367,7 @@ class Callers:
         write.
         """
         with self._usage_lock:
+            sent, self._sent = self._sent, []
             for visitor in visitors:
                 if (
                     visitor.key is not None
@@ -374,15 +376,18 @@ class Callers:
                 ):
                     self._unwritten.append((visitor.key.id, Counter(counts), visitor.used_ms))
             uses, self._unwritten = _by_key(self._unwritten), []
-        if uses and not self._stores.engine.is_read_only:
-            await in_thread(lambda: self._write_usage(uses))
+        if (uses or sent) and not self._stores.engine.is_read_only:
+            await in_thread(lambda: self._write_usage(uses, sent))
 
-    def _write_usage(self, uses: dict[str, tuple[Counter[str], int]]) -> None:
+    def _write_usage(self, uses: dict[str, tuple[Counter[str], int]], sent: list[CountUse]) -> None:
+        """Write the uses of keys, first those of `sent`, which may have been counted already."""
         try:
-            while uses:
-                key_id, (counts, used_ms) = next(iter(uses.items()))
-                answer(self._stores, CountUse(key_id, counts, used_ms))
-                del uses[key_id]
+            while uses or sent:
+                if not sent:
+                    key_id, (counts, used_ms) = uses.popitem()
+                    sent.append(CountUse(key_id, counts, used_ms, os.urandom(16).hex()))
+                answer(self._stores, sent[0])
+                del sent[0]
         except RelayError as error:
             log.warning("cannot write the usage of keys; retrying later: %s", error)
         # Write in this thread, because the awaiting task may be cancelled before a write elsewhere
@@ -390,6 +395,7 @@ class Callers:
         finally:
             with self._usage_lock:
                 self._unwritten += [(key_id, *use) for key_id, use in uses.items()]
+                self._sent += sent
 
     async def _read(self, read: Callable[[], Result]) -> Result:
         """Read the ledger and return the result. A read that may block runs in a thread."""

@@ -87,3 +87,5 @@ class CountUse(Verb[None], frozen=True):
     id: KeyId
     counts: dict[str, int]
     used_ms: int
+    count_id: str = ""
+    """Names these counts, so that a repeated request adds them once."""

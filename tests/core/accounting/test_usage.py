@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from contextrelay.client.transport.local import Local
 from contextrelay.core.accounting.usage import usage_of
-from contextrelay.errors import Full
+from contextrelay.errors import Full, Unconfirmed
 from contextrelay.store.engine import open_engine
 from contextrelay.store.ledger import Ledger
 from contextrelay.store.ledger.memory import MemoryLedger
@@ -23,10 +23,21 @@ class FullLedger(MemoryLedger):
 
     is_full = False
 
-    def tally_all(self, sums: Mapping[str, Mapping[str, int]]) -> None:
+    def tally_all(self, sums: Mapping[str, Mapping[str, int]], id: bytes = b"") -> None:
         if self.is_full:
             raise Full("the disk is full", "free some")
-        super().tally_all(sums)
+        super().tally_all(sums, id)
+
+
+class UnconfirmedLedger(MemoryLedger):
+    """An engine that counts, but may not say so."""
+
+    is_quiet = False
+
+    def tally_all(self, sums: Mapping[str, Mapping[str, int]], id: bytes = b"") -> None:
+        super().tally_all(sums, id)
+        if self.is_quiet:
+            raise Unconfirmed("no replica confirmed the write", "try again")
 
 
 def core_on(ledger: Ledger) -> Local:
@@ -67,3 +78,20 @@ def test_counters_that_cannot_be_written_are_written_the_next_time() -> None:
 
     assert core.ask(ReadSavings()).answers == 2
     assert core.ask(ReadSavings()).whole.tokens > 0
+
+
+def test_counters_that_were_written_without_a_reply_are_counted_once() -> None:
+    """Promise U1."""
+    ledger = UnconfirmedLedger()
+    core = core_on(ledger)
+    ref = core.ask(Push(name="a.md"), b"# A\n\nwords of it\n").ref
+    core.ask(Peek(ref))
+    ledger.is_quiet = True
+    for _ in range(2):
+        with pytest.raises(Unconfirmed):
+            usage_of(core.stores).write()
+        core.ask(Peek(ref))
+
+    ledger.is_quiet = False
+
+    assert core.ask(ReadSavings()).answers == 3

@@ -252,6 +252,23 @@ def test_a_commit_whose_reply_was_lost_is_done_once(servers: Servers, prefix: st
         ledger.close()
 
 
+def test_tallies_whose_replies_were_lost_are_added_once(servers: Servers, prefix: str) -> None:
+    server = servers.postgres()
+    port = server.rpartition(":")[2].partition("/")[0]
+    with LossyProxy(int(port)) as proxy:
+        ledger = PostgresLedger(f"{server.replace(port, str(proxy.port))}?prefix={prefix}")
+
+        lost = proxy.lose(b"a name")
+        assert ledger.tally("a name", {"x": 7}) == {"x": 7}
+        assert not lost.is_set()
+        lost = proxy.lose(b"a name")
+        ledger.tally_all({"a name": {"x": 7}})
+        assert not lost.is_set()
+
+        assert ledger.tally("a name", {}) == {"x": 14}
+        ledger.close()
+
+
 def test_a_commit_succeeds_if_old_ids_cannot_be_deleted(
     another: OPEN, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,7 +34,7 @@ from contextrelay.core.artifacts.bodies import outline_key
 from contextrelay.core.artifacts.records import find_readable
 from contextrelay.core.schema import UNREADABLE, RowKind, artifact_log, body_log, savings_counters
 from contextrelay.core.stores import Stores
-from contextrelay.errors import RelayError, Unconfirmed
+from contextrelay.errors import RelayError
 from contextrelay.limits import SPENDING_REFS_MAX
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.package import Package
@@ -140,6 +140,8 @@ class UsageRecorder:
         self._looks: list[_Inspection] = []
         self._uncounted = 0
         self._unwritten: dict[str, Counter[str]] = {}
+        self._sent: tuple[bytes, dict[str, dict[str, int]]] | None = None
+        """Counters, and their id, that were sent and may have been added."""
         """Amounts to add to counters that could not be written before."""
         self._marks = PullMarks()
         self._lock = threading.Lock()
@@ -237,7 +239,7 @@ class UsageRecorder:
                 marks = self._marks.taken()
             if self._pid != os.getpid():  # The parent process has the same counts and writes them.
                 self._pid = os.getpid()
-                self._unwritten = {}
+                self._unwritten, self._sent = {}, None
                 return
             if touched or looks or uncounted:
                 try:
@@ -253,7 +255,7 @@ class UsageRecorder:
                         self._marks.put_back(marks)
                         self._write_soon()
                     raise
-            if self._unwritten:
+            while self._unwritten or self._sent:
                 self._tally()
 
     def _put_back(
@@ -320,21 +322,21 @@ class UsageRecorder:
             self._unwritten.setdefault(name, Counter()).update(counted)
 
     def _tally(self) -> None:
-        """Write all buffered counters or none."""
-        unwritten = self._unwritten
-        sums = {name: {k: v for k, v in unwritten[name].items() if v} for name in unwritten}
+        """Write the counters, all or none; if that fails, they are sent again with their id."""
+        if self._sent is None:
+            unwritten, self._unwritten = self._unwritten, {}
+            sums = {name: {k: v for k, v in each.items() if v} for name, each in unwritten.items()}
+            self._sent = os.urandom(16), sums
+        id, sums = self._sent
         try:
-            self._stores.ledger.tally_all(sums)
-        except RelayError as error:
-            if isinstance(error, Unconfirmed) or len(unwritten) > SPENDING_NAMES_MAX:
-                # The amounts are dropped, because they may have been counted, or the engine was
-                # unreachable for too long.
-                unwritten.clear()
-            else:
-                with self._lock:
-                    self._write_soon()
+            self._stores.ledger.tally_all(sums, id)
+        except RelayError:
+            if len(self._unwritten) > SPENDING_NAMES_MAX:
+                self._unwritten.clear()  # The engine has been unreachable for long.
+            with self._lock:
+                self._write_soon()
             raise
-        unwritten.clear()
+        self._sent = None
 
     def _count_whole(
         self, artifact: Artifact, before: bytes | None, counted: Counter[str]

@@ -266,12 +266,16 @@ class Ledger(Reads, Protocol):
         """
         ...
 
-    def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
-        """Add amounts to the counters of a name and return all its counters; {} only reads."""
+    def tally(self, name: str, amounts: Mapping[str, int], id: bytes = b"") -> dict[str, int]:
+        """Add amounts to the counters of that name and return all of them; {} only reads.
+
+        With an `id`, which is kept for COMMIT_ID_KEPT_S, amounts that are sent twice are added
+        once: a caller that got no reply sends them again with the same id.
+        """
         ...
 
-    def tally_all(self, sums: Mapping[str, Mapping[str, int]]) -> None:
-        """Add amounts to counters of several names, either to all of them or to none."""
+    def tally_all(self, sums: Mapping[str, Mapping[str, int]], id: bytes = b"") -> None:
+        """Add amounts to the counters of several names, to all or to none; `id` as for `tally`."""
         ...
 
     def tallies(self) -> Iterator[str]:

@@ -133,18 +133,22 @@ class MemoryLedger(_MemoryReads):
         if self._locked_by != current_token():
             raise locked()
 
-    def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
-        self.tally_all({name: amounts})
+    def tally(self, name: str, amounts: Mapping[str, int], id: bytes = b"") -> dict[str, int]:
+        self.tally_all({name: amounts}, id)
         with self._lock:
             return dict(self._tallies.get(name, {}))
 
-    def tally_all(self, sums: Mapping[str, Mapping[str, int]]) -> None:
+    def tally_all(self, sums: Mapping[str, Mapping[str, int]], id: bytes = b"") -> None:
         with self._lock:
+            if id and self._commits.find(id) is not None:
+                return
             for name, amounts in sums.items():
                 if amounts:
                     totals = self._tallies.setdefault(name, {})
                     for counter, amount in amounts.items():
                         totals[counter] = totals.get(counter, 0) + amount
+            if id:
+                self._commits.keep(id, [], time.monotonic())
 
     def tallies(self) -> Iterator[str]:
         with self._lock:

@@ -264,11 +264,13 @@ class SqliteLedger(SqliteReads):
 
         return self._change(change, any_token=True)
 
-    def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
-        self.tally_all({name: amounts})
+    def tally(self, name: str, amounts: Mapping[str, int], id: bytes = b"") -> dict[str, int]:
+        self.tally_all({name: amounts}, id)
         return dict(self._ask(TALLIED, (name,)))
 
-    def tally_all(self, sums: Mapping[str, Mapping[str, int]]) -> None:
+    def tally_all(self, sums: Mapping[str, Mapping[str, int]], id: bytes = b"") -> None:
+        if id and self._commits.find(id) is not None:
+            return
         rows = [(name, *each) for name, amounts in sums.items() for each in amounts.items()]
         if rows:
 
@@ -276,6 +278,8 @@ class SqliteLedger(SqliteReads):
                 transaction.connection.executemany(TALLY, rows)
 
             self._change(change, any_token=True)
+        if id:
+            self._commits.keep(id, [], time.monotonic())
 
     def tallies(self) -> Iterator[str]:
         return (name for (name,) in self._ask(TALLIES, ()))

@@ -72,11 +72,11 @@ class LedgerView(ReadsView):
     def swap_lock(self, old: bytes, new: bytes) -> bool:
         return self._inner.swap_lock(old, new)
 
-    def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
-        return self._inner.tally(name, amounts)
+    def tally(self, name: str, amounts: Mapping[str, int], id: bytes = b"") -> dict[str, int]:
+        return self._inner.tally(name, amounts, id)
 
-    def tally_all(self, sums: Mapping[str, Mapping[str, int]]) -> None:
-        self._inner.tally_all(sums)
+    def tally_all(self, sums: Mapping[str, Mapping[str, int]], id: bytes = b"") -> None:
+        self._inner.tally_all(sums, id)
 
     def tallies(self) -> Iterator[str]:
         return self._inner.tallies()

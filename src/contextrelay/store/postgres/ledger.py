@@ -7,8 +7,8 @@ gap, and no reader sees a number before the lower ones.
 Concurrent commits of one process are sent in one call. Every push writes to the log of all
 artifacts, so separate calls would each wait for the sync of the previous one.
 
-Rule: every commit has an id, which is written with it (schema/0003.sql). So a call may be sent
-again after a lost reply, also together with others.
+Rule: every commit and every tally has an id, which is written with it. So a call may be sent again
+after a lost reply, also together with others.
 """
 
 from __future__ import annotations
@@ -57,18 +57,27 @@ RISKY = """SELECT name FROM pg_settings
            WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off'"""
 TALLIES = "SELECT DISTINCT name FROM {store}.tally"
 TALLIED = "SELECT field, amount FROM {store}.tally WHERE name = %b"
-TALLY = """WITH added AS (
+# Both add only with a new id, so they may be sent again.
+TALLY = """WITH first AS (
+               INSERT INTO {store}.applied (id, heads, at_ms) VALUES (%b, '{}', {store}.now_ms())
+               ON CONFLICT (id) DO NOTHING RETURNING id),
+           added AS (
                INSERT INTO {store}.tally AS old (name, field, amount)
                SELECT %b, field, amount FROM unnest(%b::text[], %b::bigint[]) AS new (field, amount)
+               WHERE EXISTS (SELECT FROM first)
                ON CONFLICT (name, field) DO UPDATE SET amount = old.amount + excluded.amount
                RETURNING field, amount)
            SELECT field, amount FROM added
            UNION ALL SELECT field, amount FROM {store}.tally
-           WHERE name = %b AND field <> ALL (%b::text[])"""
-
-TALLY_ALL = """INSERT INTO {store}.tally AS old (name, field, amount)
+           WHERE name = %b AND field NOT IN (SELECT field FROM added)"""
+TALLY_ALL = """WITH first AS (
+                   INSERT INTO {store}.applied (id, heads, at_ms)
+                   VALUES (%b, '{}', {store}.now_ms())
+                   ON CONFLICT (id) DO NOTHING RETURNING id)
+               INSERT INTO {store}.tally AS old (name, field, amount)
                SELECT name, field, amount
                FROM unnest(%b::text[], %b::text[], %b::bigint[]) AS new (name, field, amount)
+               WHERE EXISTS (SELECT FROM first)
                ON CONFLICT (name, field) DO UPDATE SET amount = old.amount + excluded.amount
                RETURNING name"""
 
@@ -139,19 +148,20 @@ class PostgresLedger(PostgresReads):
     def swap_lock(self, old: bytes, new: bytes) -> bool:
         return self.client.once(SWAP_LOCK, (old, new))[0][0]
 
-    def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
+    def tally(self, name: str, amounts: Mapping[str, int], id: bytes = b"") -> dict[str, int]:
         if not amounts:
             return dict(self.client.ask(TALLIED, (name,)))
         # Use the same order everywhere, so that two writers cannot deadlock.
         fields = sorted(amounts)
         added = [amounts[field] for field in fields]
-        return dict(self.client.once(TALLY, (name, fields, added, name, fields)))
+        id = id or os.urandom(16)
+        return dict(self.client.ask(TALLY, (id, name, fields, added, name)))
 
-    def tally_all(self, sums: Mapping[str, Mapping[str, int]]) -> None:
+    def tally_all(self, sums: Mapping[str, Mapping[str, int]], id: bytes = b"") -> None:
         added = sorted((name, *each) for name, amounts in sums.items() for each in amounts.items())
         if added:
             names, fields, amounts = map(list, zip(*added, strict=True))
-            self.client.once(TALLY_ALL, (names, fields, amounts))
+            self.client.ask(TALLY_ALL, (id or os.urandom(16), names, fields, amounts))
 
     def tallies(self) -> Iterator[str]:
         return (name for (name,) in self.client.ask(TALLIES))

@@ -375,20 +375,20 @@ class RedisLedger(RowReads):
         values = (LOCK_FIELD, b":" + old, b":" + new, LOCK_LOG)
         return bool(self.client.settle("EVAL", SWAP_LOCK, len(keys), *keys, *values))
 
-    def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
+    def tally(self, name: str, amounts: Mapping[str, int], id: bytes = b"") -> dict[str, int]:
         if amounts:
-            found = self._tally({name: amounts})
+            found = self._tally({name: amounts}, id)
             totals = dict(zip(found[::2], found[1::2], strict=True))
         else:
             totals = self.client.ask("HGETALL", f"{self._tag}:tally:{name}")
         return {counter.decode(): int(total) for counter, total in totals.items()}
 
-    def tally_all(self, sums: Mapping[str, Mapping[str, int]]) -> None:
+    def tally_all(self, sums: Mapping[str, Mapping[str, int]], id: bytes = b"") -> None:
         if any(sums.values()):
-            self._tally(sums)
+            self._tally(sums, id)
 
-    def _tally(self, sums: Mapping[str, Mapping[str, int]]) -> list[bytes]:
-        keys = [self._done(), f"{self._tag}:tallies"]
+    def _tally(self, sums: Mapping[str, Mapping[str, int]], id: bytes) -> list[bytes]:
+        keys = [self._done(id), f"{self._tag}:tallies"]
         keys += [f"{self._tag}:tally:{name}" for name in sums]
         words = [
             word

@@ -58,13 +58,13 @@ class OldLayoutLedger(RowReads):
     def due(self, now_ms: int, limit: int) -> list[tuple[str, Row]]:
         return []
 
-    def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
+    def tally(self, name: str, amounts: Mapping[str, int], id: bytes = b"") -> dict[str, int]:
         if amounts:
             raise _is_old()
         found = self.client.ask("HGETALL", f"{self._prefix}:{{tally/{_without_braces(name)}}}")
         return {counter.decode(): int(total) for counter, total in found.items()}
 
-    def tally_all(self, sums: Mapping[str, Mapping[str, int]]) -> None:
+    def tally_all(self, sums: Mapping[str, Mapping[str, int]], id: bytes = b"") -> None:
         raise _is_old()
 
     def tallies(self) -> Iterator[str]:
