@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Generator
 from functools import cache
@@ -16,12 +17,18 @@ from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, to
 from msgspec.structs import asdict, fields
 
 from contextrelay import Invalid, Relay
+from contextrelay.documents.patch import Operation
 from contextrelay.server.request import decoded, query_fields
 from contextrelay.verbs import (
     Grep,
     List,
     ListThreads,
+    PatchState,
+    Publish,
+    Push,
+    PushMany,
     ReadSignals,
+    ReadState,
     Slice,
     Verb,
 )
@@ -162,6 +169,67 @@ def test_a_server_finds_what_the_store_finds(both: tuple[Relay, Relay, str], nam
     assert name.strip('["] ')[0] in local[2]
     assert local[3] > 0
     assert store.transport.ask(ReadSignals(name)).head == 1
+
+
+@pytest.mark.parametrize(
+    "value", [math.nan, math.inf, b"x", {1}, {1: 2}, 2**64, "\ud800"], ids=repr
+)
+def test_a_value_that_is_not_json_is_refused_alike_by_store_and_server(
+    both: tuple[Relay, Relay, str], value: Any
+) -> None:
+    """Promise M3: a value never arrives as another one."""
+    store, server, _ = both
+    thread = store.new_thread("values").id
+    operation = Operation("add", "/facts/-", {"key": "k", "value": value})
+    sent = [
+        (Push(metadata={"x": value}), b"body"),
+        (Publish("values", {"x": value}), b""),
+        (PatchState(thread, [operation]), b""),
+        (PatchState(thread, [{"op": "add", "path": "/facts/-", "value": value}]), b""),
+    ]
+
+    for verb, body in sent:
+        errors: list[str] = []
+        for relay in (store, server):
+            with pytest.raises(Invalid) as refused:
+                relay.transport.ask(verb, body)
+            errors.append(str(refused.value))
+        assert errors[0] == errors[1]
+    assert store.transport.ask(ReadState(thread)).version == 1
+
+
+def test_a_text_that_is_not_utf8_is_refused_alike_by_store_and_server(
+    both: tuple[Relay, Relay, str],
+) -> None:
+    errors: list[str] = []
+    for relay in both[:2]:
+        with pytest.raises(Invalid) as refused:
+            relay.transport.ask(List(name="\ud800"))
+        errors.append(str(refused.value))
+
+    assert errors[0] == errors[1]
+
+
+@pytest.mark.parametrize("patterns", [(), "", ("",), ("a", "")])
+def test_a_grep_has_a_pattern(patterns: Any) -> None:
+    with pytest.raises(Invalid, match="pattern: must not be empty"):
+        Grep(patterns)
+
+
+@pytest.mark.parametrize("ttl", ["60", "60.0", "6e1"])
+def test_a_whole_float_changes_no_other_value(ttl: str) -> None:
+    """An integer may be written 60.0; metadata keep their floats all the same."""
+    one = f'{{"ttl_s": {ttl}, "metadata": {{"x": 1.0}}}}'
+    push, push_many = (next(each for each in ALL if each.verb is verb) for verb in (Push, PushMany))
+
+    alone = decode_verb(push, {}, {}, one.encode(), "a")
+    many = decode_verb(push_many, {}, {}, f'{{"items": [{one}], "sizes": [1]}}'.encode(), "a")
+
+    assert isinstance(alone, Push)
+    assert isinstance(many, PushMany)
+    for each in (alone, many.items[0]):
+        assert each.ttl_s == 60
+        assert isinstance(each.metadata["x"], float)
 
 
 def _found(relay: Relay, ref: str, name: str) -> Generator[Any]:

@@ -39,6 +39,15 @@ def check_json(value: object, what: str, bytes_max: int, depth_max: int = JSON_D
         Invalid: the value is not JSON, or is nested too deeply.
         TooLarge: the encoded value is longer than `bytes_max`.
     """
+    check_values(value, what, bytes_max, depth_max)
+    encoded = msgspec.json.encode(value)
+    if len(encoded) > bytes_max:
+        raise _too_large(what, bytes_max)
+    return encoded
+
+
+def check_values(value: object, what: str, bytes_max: int, depth_max: int = JSON_DEPTH_MAX) -> None:
+    """Check that a value is JSON without encoding it; errors as in `check_json`."""
     # Walk level by level. The size of every value is subtracted from the limit before its children
     # are visited, so the walk ends even if values are shared or cyclic.
     left_bytes = bytes_max
@@ -63,10 +72,6 @@ def check_json(value: object, what: str, bytes_max: int, depth_max: int = JSON_D
         level = deeper
         if not level:
             break
-    encoded = msgspec.json.encode(value)
-    if len(encoded) > bytes_max:
-        raise _too_large(what, bytes_max)
-    return encoded
 
 
 def _least_bytes(item: object, what: str) -> int:

@@ -8,6 +8,7 @@ from typing import Annotated
 from msgspec import Meta
 from msgspec.structs import force_setattr
 
+from contextrelay.errors import Invalid
 from contextrelay.limits import (
     GREP_MATCHES_DEFAULT,
     GREP_PATTERNS_MAX,
@@ -22,7 +23,7 @@ from contextrelay.limits import (
 )
 from contextrelay.model.inspect import Differing, Digested, Found, Hits, IndexState, Outlined, Piece
 from contextrelay.model.ref import Ref
-from contextrelay.verbs.verb import Index, PieceTokens, ShortText, Traits, Verb
+from contextrelay.verbs.verb import Index, PieceTokens, ShortText, Traits, Verb, fields_hint
 
 OUTLINE_TOKENS_MAX = 16_000
 DIGEST_TOKENS_DEFAULT = 1_000
@@ -94,8 +95,11 @@ class Grep(Verb[Found], frozen=True):
     tokens_max: PieceTokens = PIECE_TOKENS_DEFAULT
 
     def __post_init__(self) -> None:
-        if not isinstance(self.pattern, str) and len(self.pattern) == 1:
-            force_setattr(self, "pattern", self.pattern[0])
+        patterns = (self.pattern,) if isinstance(self.pattern, str) else self.pattern
+        if not patterns or "" in patterns:
+            raise Invalid("pattern: must not be empty", fields_hint(Grep))
+        if len(patterns) == 1:
+            force_setattr(self, "pattern", patterns[0])
 
 
 class Outline(Verb[Outlined], frozen=True):

@@ -25,7 +25,7 @@ from msgspec.structs import fields as fields_of
 from contextrelay import verbs
 from contextrelay.errors import Invalid
 from contextrelay.verbs import Stream, Verb
-from contextrelay.verbs.verb import fields_hint, from_json, invalid_field
+from contextrelay.verbs.verb import check_verb, fields_hint, from_json, invalid_field
 
 AnyVerb = TypeVar("AnyVerb", bound=Verb[Any])
 
@@ -36,9 +36,6 @@ JSON_PATCH = "application/json-patch+json"
 KEY_HEADER = "idempotency-key"
 FROM_HEADER = "x-relay-from"
 """The name of the caller, if the verb has no such field."""
-VALUE_BYTES_MAX = 32 * 1024 * 1024
-"""Size limit of the JSON of a verb, and of the value of a framed reply."""
-
 
 _WHO = ("by", "created_by")
 _TEXT = frozenset((str, Literal))
@@ -113,9 +110,10 @@ def encode_verb(verb: Verb[Any]) -> EncodedVerb:
     """Encode a verb as a request.
 
     Raises:
-        Invalid: it is not available over HTTP.
+        Invalid: it is not available over HTTP, or a value is not JSON.
     """
     route = route_of(type(verb))
+    check_verb(verb)
     values = dict(_explicit_fields(verb))
     path = route.path
     for name in route.in_path:

@@ -9,18 +9,19 @@ from __future__ import annotations
 import re
 from ast import literal_eval
 from collections.abc import Callable, Iterable, Iterator
-from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, cast, get_args, get_origin
 
-from msgspec import Meta, Struct, ValidationError, convert
-from msgspec.json import Decoder, encode
+from msgspec import UNSET, Meta, Struct, ValidationError, convert, inspect
 from msgspec.structs import fields
 
+from contextrelay.documents.bounds import check_values
 from contextrelay.errors import Invalid
 from contextrelay.limits import (
     BODY_BYTES_MAX,
     BUDGET_TOKENS_MAX,
     CHANNEL_CHARS_MAX,
     CHUNK_BYTES,
+    JSON_DEPTH_MAX,
     LABEL_CHARS_MAX,
     NAME_CHARS_MAX,
     NUMBER_MAX,
@@ -88,6 +89,9 @@ class Traits(Struct, frozen=True, kw_only=True):
     """Whether it creates a thread, named by its field `name`."""
 
 
+VALUE_BYTES_MAX = 32 * 1024 * 1024
+"""Size limit of the JSON of a verb, and of the value of a framed reply."""
+
 VERBS: list[type[Verb[Any]]] = []
 """Every verb, in the order of definition."""
 
@@ -143,16 +147,49 @@ def from_json(value: Any, kind: Any) -> Any:
     except ValidationError as error:
         if "got `float`" not in str(error):
             raise
-    return convert(_with_integers.decode(encode(value)), kind)
+    return convert(_with_integers(value, inspect.type_info(kind)), kind)
 
 
-def _number(digits: str) -> int | float:
-    number = float(digits)
-    is_whole = number.is_integer() and abs(number) <= NUMBER_MAX
-    return int(number) if is_whole else number
+def check_verb(verb: Struct) -> None:
+    """Check that JSON can carry the values of a verb, so that every client refuses the same.
+
+    Raises:
+        Invalid: a value is not JSON.
+        TooLarge: its JSON is longer than VALUE_BYTES_MAX.
+    """
+    for name in verb.__struct_fields__:
+        value = getattr(verb, name)
+        for each in cast("list[Any]", value) if type(value) in (list, tuple) else (value,):
+            if isinstance(each, Struct):
+                check_verb(each)
+            elif each is not UNSET:
+                check_values(each, name, VALUE_BYTES_MAX, JSON_DEPTH_MAX + 1)
 
 
-_with_integers = Decoder(float_hook=_number)
+def _with_integers(value: Any, kind: inspect.Type) -> Any:
+    """Return a JSON value with integers instead of 1.0 where its type expects them."""
+    match kind:
+        case inspect.IntType() if isinstance(value, float):
+            is_whole = value.is_integer() and abs(value) <= NUMBER_MAX
+            return int(value) if is_whole else value
+        case inspect.StructType() if isinstance(value, dict):
+            kinds = {each.encode_name: each.type for each in kind.fields}
+            named = cast("dict[str, Any]", value).items()
+            return {
+                name: _with_integers(each, kinds.get(name, inspect.AnyType()))
+                for name, each in named
+            }
+        case inspect.DictType() if isinstance(value, dict):
+            named = cast("dict[str, Any]", value).items()
+            return {name: _with_integers(each, kind.value_type) for name, each in named}
+        case inspect.ListType() | inspect.VarTupleType() if isinstance(value, list):
+            return [_with_integers(each, kind.item_type) for each in cast("list[Any]", value)]
+        case inspect.UnionType():
+            for each in kind.types:
+                value = _with_integers(value, each)
+        case _:
+            pass
+    return value
 
 
 def invalid_field(verb: type[Verb[Any]], error: ValidationError) -> Invalid:

@@ -38,13 +38,13 @@ from contextrelay.verbs.problems import from_problem
 from contextrelay.verbs.routes import (
     FRAMED,
     KEY_HEADER,
-    VALUE_BYTES_MAX,
     Route,
     encode_verb,
     framed_tag,
     reply_type,
     route_of,
 )
+from contextrelay.verbs.verb import VALUE_BYTES_MAX
 
 RESEND_S_MAX = 30
 RESEND_PAUSE_S_MAX = 5

@@ -27,6 +27,7 @@ from contextrelay.verbs import (
     Sweep,
     Verb,
 )
+from contextrelay.verbs.verb import check_verb
 
 if TYPE_CHECKING:
     pass
@@ -127,6 +128,8 @@ class _Answering:
         return local_url(ref)
 
     def answer(self, verb: Verb[Reply], body: Body, key: str) -> Reply:
+        if verb.traits.http:
+            check_verb(verb)
         reply = answer(self.stores, verb, body, key or self.key)
         if verb.traits.sweeps:
             self.sweep_if_due()
@@ -192,6 +195,7 @@ class AsyncLocal(_Answering):
 
     async def ask(self, verb: Verb[Reply], body: AsyncBody = b"", key: str = "") -> Reply:
         if verb.traits.inline and not self.waits_for(verb):
+            check_verb(verb)
             return answer(self.stores, verb)
         sent = brought(body)
         return await in_thread(lambda: self.answer(verb, sent, key))
