@@ -5,20 +5,25 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sqlite3
 import statistics
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from contextrelay import Relay
+from contextrelay.errors import Unavailable
 from contextrelay.store.ledger import Stale, Write
-from contextrelay.store.ledger.sqlite import SqliteLedger
+from contextrelay.store.ledger.sqlite import Connect, SqliteLedger
 from tests.rigs import length, rig
+from tests.store.waiting import until
 
 WRITERS = 16
 COMMITS = length(thin=100, long=200, full=200)
@@ -138,6 +143,59 @@ def test_a_reader_does_not_wait_for_a_writer(tmp_path: Path) -> None:
         writer.execute("ROLLBACK")
     reader.join(WAIT_S_MAX)
     holder.close()
+
+
+# Ctrl-C
+
+
+def _interrupted_after(sql: str, path: Path) -> Connect:
+    """Connections of which one raises KeyboardInterrupt after the next such statement."""
+
+    class Interrupted(sqlite3.Connection):
+        def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+            done = super().execute(statement, *values)
+            if statement == sql and (path / "armed").exists():
+                (path / "armed").unlink()
+                raise KeyboardInterrupt
+            return done
+
+    return lambda file: sqlite3.connect(
+        file, isolation_level=None, check_same_thread=False, factory=Interrupted
+    )
+
+
+@pytest.mark.parametrize("sql", ["BEGIN IMMEDIATE", "COMMIT"])
+def test_a_write_learns_its_outcome_from_an_interrupted_leader(tmp_path: Path, sql: str) -> None:
+    """A write that was committed is not reported as failed, or its retry would store it twice."""
+    ledger = SqliteLedger(tmp_path / "relay.db", _interrupted_after(sql, tmp_path))
+    queue = ledger._queue  # pyright: ignore[reportPrivateUsage]
+    outcomes: dict[str, list[int] | str] = {}
+
+    def write(name: str) -> None:
+        try:
+            outcomes[name] = ledger.commit(Write(name, (b"1",)))
+        except (KeyboardInterrupt, Unavailable) as error:
+            outcomes[name] = type(error).__name__
+
+    threads = [threading.Thread(target=write, args=(name,)) for name in ("leader", "follower")]
+    queued = queue._waiting  # pyright: ignore[reportPrivateUsage]
+    with queue.between_commits():
+        (tmp_path / "armed").touch()
+        threads[0].start()
+        until(lambda: len(queued) == 1, "the leader's write")
+        threads[1].start()
+        until(lambda: len(queued) == 2, "the follower's write")
+    for thread in threads:
+        thread.join(WAIT_S_MAX)
+
+    is_stored = sql == "COMMIT"
+    assert outcomes == {
+        "leader": "KeyboardInterrupt",
+        "follower": [1] if is_stored else "Unavailable",
+    }
+    assert ledger.last("follower") == ledger.last("leader") == int(is_stored)
+    assert ledger.commit(Write("later", (b"1",))) == [1]
+    ledger.close()
 
 
 # Forks

@@ -20,6 +20,11 @@ GROUP_COMMITS_MAX = 512
 Change = TypeVar("Change")
 
 
+def interrupted() -> Unavailable:
+    """Return the error of changes whose commit ended by Ctrl-C in the thread that led it."""
+    return Unavailable("the write was interrupted", "try again")
+
+
 class Ticket(Generic[Change]):
     """A change by one caller, waiting to be committed with a group."""
 
@@ -31,7 +36,8 @@ class Ticket(Generic[Change]):
         """The lock token of the caller; None if the change is allowed while the ledger is locked.
         """
         self.answer: Any = None
-        self.error: BaseException | None = None
+        self.error: BaseException | None = interrupted()
+        """Why it failed; a commit that has an outcome replaces it."""
         self.is_done = False
         self.gate = threading.Lock()
         self.gate.acquire()
@@ -113,12 +119,6 @@ class CommitQueue(Generic[Change]):
                 # One change may have made the whole group fail, so try each change alone.
                 for ticket in group:
                     self._commit([ticket])
-        except BaseException:
-            # Ctrl-C in the thread that commits for all callers: the other callers get an error and
-            # may try again.
-            for ticket in group:
-                ticket.error = Unavailable("the write was interrupted", "try again")
-            raise
         finally:
             for ticket in group:
                 ticket.is_done = True

@@ -20,7 +20,7 @@ from weakref import WeakSet
 from contextrelay.errors import RelayError, Unavailable
 from contextrelay.limits import BUSY_MS_MAX
 from contextrelay.store import file_errors
-from contextrelay.store.commit_queue import CommitQueue, Ticket
+from contextrelay.store.commit_queue import CommitQueue, Ticket, interrupted
 from contextrelay.store.durable_files import make_folder
 from contextrelay.store.ledger import (
     LOCK_KIND,
@@ -294,6 +294,7 @@ class SqliteLedger(SqliteReads):
 
         If that fails, set the error of each member and return False.
         """
+        begun: Transaction | None = None
         try:
             assert self._turns is not None, "a read-only store cannot be changed"
             with self._turns, transaction(self._writer) as begun:
@@ -312,12 +313,15 @@ class SqliteLedger(SqliteReads):
                         ticket.error = stale
                 if begun.news:
                     sqlite_notifications.add(begun.connection, self._writer_name, begun.news)
-        except Exception as error:
-            trouble = translate(error, self._path) if isinstance(error, FOREIGN) else error
-            for ticket in group:
-                ticket.error = trouble
-            return False
-        return True
+        except BaseException as error:
+            if begun is None or not begun.is_applied:
+                trouble = error if isinstance(error, Exception) else interrupted()
+                trouble = translate(error, self._path) if isinstance(error, FOREIGN) else trouble
+                for ticket in group:
+                    ticket.error = trouble
+            if not isinstance(error, Exception):
+                raise
+        return begun is not None and begun.is_applied
 
     # Notifications of other processes
 

@@ -38,13 +38,14 @@ STATEMENTS_KEPT = 4 * _ENTRIES_MAX
 class Transaction:
     """A write transaction and the heads of logs that were read in it."""
 
-    __slots__ = ("_facts", "_rows", "connection", "heads", "known_lock", "news")
+    __slots__ = ("_facts", "_rows", "connection", "heads", "is_applied", "known_lock", "news")
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
         self.heads: dict[str, int] = {}
         self.news: dict[str, None] = {}
         self.known_lock: bytes | None = None
+        self.is_applied = False
         self._facts: list[tuple[str, int, bytes]] = []
         self._rows: dict[tuple[str, str, str], tuple[bytes, int | None] | None] = {}
 
@@ -125,13 +126,19 @@ def _spelled(template: str, width: int, size: int) -> str:
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Generator[Transaction]:
     """Yield a transaction that is committed after the block, or rolled back."""
-    connection.execute("BEGIN IMMEDIATE")
+    begun = Transaction(connection)
+    is_ending = False
     try:
-        begun = Transaction(connection)
+        connection.execute("BEGIN IMMEDIATE")
         yield begun
         begun.flush()
+        is_ending = True
         connection.execute("COMMIT")
-    except BaseException:
+        begun.is_applied = True
+    except BaseException as error:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+        else:
+            # Ctrl-C during COMMIT is raised after it.
+            begun.is_applied = is_ending and not isinstance(error, sqlite3.Error)
         raise
