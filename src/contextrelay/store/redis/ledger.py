@@ -9,9 +9,10 @@
     {relay}:tally:<name> counters, a hash; {relay}:tallies has their names
     {relay}:done:<id>    the result of a commit, a drop or a tally, for COMMIT_ID_KEPT_S
     {relay}:hear         the channel on which the names of changed logs are published
+    relay:schema         the layout of the store (SCHEMA)
 
-The braces put all keys of a store into one hash slot of a cluster. So a commit is one script, and a
-store lives on one shard; several stores (?prefix=NAME) spread over a cluster.
+The braces put these keys, except the last one, into one hash slot of a cluster. So a commit is one
+script, and a store lives on one shard; several stores (?prefix=NAME) spread over a cluster.
 
 Rule: a script decides before it writes, so it writes all or nothing, and every script that must not
 run twice stores its answer under `done`. So the client may send any of them again.
@@ -48,10 +49,8 @@ from contextrelay.store.redis.eviction import eviction_warnings
 from contextrelay.store.redis.notifications import RedisListener
 
 SCHEMA = b"2"
-"""The value of {relay}:schema.
-
-The older layout 1 spread the keys of a store over the slots of a cluster.
-"""
+"""The value of relay:schema, which has no braces because earlier versions look for it there, and
+which is no part of a commit. Layout 1 spread the keys of a store over the slots of a cluster."""
 
 DONE, STALE, LOCKED, GIVEN_UP = 0, 1, 2, 3
 """The possible first items of a script's answer."""
