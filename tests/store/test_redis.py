@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import queue
+import shlex
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -207,7 +208,9 @@ def test_a_store_of_the_old_layout_is_refused_with_the_command_that_converts_it(
     with pytest.raises(Broken, match="layout of an earlier version") as refused:
         open_engine(f"{url}?prefix=old")
 
-    assert "relay migrate" in refused.value.hint
+    command = shlex.split(refused.value.hint.partition(": ")[2])
+    assert command == ["relay", "migrate", f"{url}?prefix=old", f"{url}?prefix=old-2"]
+    assert f"'{url}?prefix=old'" in refused.value.hint  # zsh expands an unquoted "?".
 
 
 def test_a_store_of_the_old_layout_is_migrated(servers: Servers) -> None:

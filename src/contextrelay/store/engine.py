@@ -320,9 +320,12 @@ def _redis(url: str, is_source: bool) -> Engine:
             if is_source:
                 old = old_layout.OldLayoutLedger(client, prefix)
                 return Engine(shown, old, old_layout.OldLayoutBlobs(client, prefix))
+            from shlex import quote
+
+            other = f"{client.address}?prefix={prefix}-2"
             raise Broken(
                 "the store has the layout of an earlier version",
-                f"stop its users, then: relay migrate {shown} TO, where TO has another ?prefix=",
+                f"stop its users, then: relay migrate {quote(shown)} {quote(other)}",
                 place=client.address,
             )
         if version is None:
