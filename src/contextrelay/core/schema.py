@@ -293,7 +293,13 @@ _SENT = Rows(
     RowKind.HOOK, "thread", "position of its hooks' delivery", "threads/hooks", "when it ends"
 )
 _SWEPT = (
-    Rows(RowKind.CURSOR, ONLY, "time of the last sweep by an earlier version", BEFORE, "never"),
+    Rows(
+        RowKind.CURSOR,
+        ONLY,
+        "until when interrupted pushes were searched",
+        "upgrade",
+        "an hour later",
+    ),
 )
 
 LOGS: tuple[Log, ...] = (
@@ -346,7 +352,7 @@ LOGS: tuple[Log, ...] = (
                 "ref",
                 "a push whose signal is not sent",
                 BEFORE,
-                "at the first open",
+                "within an hour",
             ),
             Rows(RowKind.KEPT, "time", "when signals reach their age limit", "channels", "then"),
             Rows(RowKind.IDLE, ONLY, "when all signals are old", "channels", "at the next signal"),

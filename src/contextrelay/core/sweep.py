@@ -30,6 +30,7 @@ from contextrelay.core.schema import (
 )
 from contextrelay.core.spaces import space_of
 from contextrelay.core.stores import Stores, with_reserve
+from contextrelay.core.upgrade import finish_pushes, send_pending
 from contextrelay.errors import Broken
 from contextrelay.limits import PAGE_ROWS_MAX, TOMBSTONE_S, UNFINISHED_PUSH_S
 from contextrelay.model.artifact import Tombstone, to_ms
@@ -125,6 +126,11 @@ def _end(stores: Stores, log: str, row: Row, now_ms: int) -> None:
     """Process a due row that concerns only its own log."""
     if row.kind == RowKind.FREED:
         bodies.forget(stores, log)
+    elif row.kind == RowKind.PENDING:
+        # A server of an earlier version was stopped during a push.
+        send_pending(stores, log, row)
+    elif row.kind == RowKind.CURSOR:
+        finish_pushes(stores)
     elif row.kind == RowKind.RESULT:
         capabilities.forget_cached(stores, log)
     elif row.kind in (RowKind.CLOSED, RowKind.ASKED, RowKind.KEY, RowKind.BUCKET):
