@@ -19,7 +19,7 @@ from contextrelay.client.thread import Thread
 from contextrelay.core.answer import answer
 from contextrelay.state import event_chain
 from contextrelay.state.schema import fact
-from contextrelay.verbs import ExportThread, ReadEvents, ReadHeader, TryPatch
+from contextrelay.verbs import Backup, ExportThread, ReadEvents, ReadHeader, TryPatch
 from tests.cli.shell import Shell
 from tests.rigs import length, rig, some
 from tests.server.serving import serving
@@ -194,6 +194,64 @@ def test_no_value_of_another_type_in_an_event_ends_a_verb_with_an_error_that_is_
             write_event(store, thread, fact.seq, fact.body)
         stores.live.drop(thread)
         assert not relay.verify().problem_count
+
+
+WRONG_TYPES = (
+    "row SET body = CAST(body AS TEXT) WHERE log LIKE 'i/a/%'",
+    "row SET body = 5 WHERE log LIKE 'i/a/%'",
+    "row SET body = CAST(x'c328' AS TEXT) WHERE log LIKE 'b/%' AND kind = 'at'",
+    "row SET body = 5 WHERE log LIKE 't/%'",
+    "row SET due_ms = 'soon' WHERE log LIKE 'a/%' AND due_ms IS NOT NULL",
+    "row SET key = CAST(key || x'ff' AS TEXT) WHERE log LIKE 'i/a/%'",
+    "row SET kind = CAST(kind || x'ff' AS TEXT) WHERE log LIKE 'a/%'",
+    "row SET log = CAST(log || x'ff' AS TEXT) WHERE log LIKE 'a/%'",
+    "row SET log = CAST(log || x'ff' AS TEXT) WHERE log LIKE 'b/%'",
+    "row SET log = CAST(log || x'ff' AS TEXT) WHERE log LIKE 't/%'",
+    "row SET log = CAST(log AS BLOB) WHERE log LIKE 't/%'",
+    "fact SET body = CAST(body AS TEXT)",
+    "fact SET body = 5",
+    "fact SET seq = 'x' || seq WHERE log LIKE 't/%'",
+    "fact SET log = CAST(log || x'ff' AS TEXT) WHERE log LIKE 't/%'",
+)
+
+
+@pytest.mark.parametrize("change", WRONG_TYPES)
+def test_verify_reports_values_of_another_type_and_invalid_names_and_nothing_else_crashes(
+    base: tuple[Path, list[str]], tmp_path: Path, change: str
+) -> None:
+    """One changed bit in a record of SQLite makes text or a number of a body."""
+    store, (text, *_, thread, _) = changed_by(base, tmp_path, change), base[1]
+
+    with Relay(store) as relay:
+        problems = relay.verify().problems
+        for ask in (*asked(relay, base[1]), lambda: write_backup(relay)):
+            with suppress(RelayError):
+                ask()
+    with serving(store) as served, httpx2.Client(base_url=served.url) as web:
+        lists = {path: web.get(path).status_code for path in LISTS}
+        answers: list[str] = []
+        for path in (f"/v1/threads/{thread}", *paths_of(text, text, thread)):
+            with suppress(httpx2.RemoteProtocolError):  # Cut off in a damaged body.
+                answers.append(web.get(path).text)
+
+    assert any("damaged" in problem.what for problem in problems)
+    assert not [problem for problem in problems if "cannot continue" in problem.what]
+    assert set(lists.values()) == {200}, lists
+    assert not [answer for answer in answers if str(tmp_path) in answer]
+    assert not [answer for answer in answers if "internal error" in answer]
+
+
+def write_backup(relay: Relay) -> None:
+    answer(relay.transport.stores, Backup()).whole()
+
+
+def changed_by(base: tuple[Path, list[str]], folder: Path, change: str) -> Path:
+    """A copy of the store after a change past the product."""
+    store = shutil.copytree(base[0], folder / "store")
+    with closing(sqlite3.connect(store / "relay.db")) as database:
+        assert database.execute(f"UPDATE {change}").rowcount
+        database.commit()
+    return store
 
 
 def asked_of_thread(relay: Relay, handle: Thread) -> Iterator[Callable[[], object]]:

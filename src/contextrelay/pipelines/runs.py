@@ -238,7 +238,7 @@ def list_runs(relay: Relay, limit: int = 20) -> Sequence[PipelineRun]:
                 for each in page.events:
                     record.take(each)
         except Broken as error:
-            record.broken = record.broken or str(error)
+            record.broken = record.broken or error.message
         if record.begun is None and not record.broken:
             continue  # The run is just being started.
         run = shown_run(record)

@@ -427,4 +427,6 @@ def _read(row: bytes, kind: type[Any], thread: str) -> Any:
 
 
 def unreadable(thread: str, why: object) -> Broken:
+    # The text of our own errors names a file, for users of this machine only.
+    why = why.message if isinstance(why, RelayError) else why
     return Broken(f"thread {thread} cannot be read: {why}", "check the store: relay verify")

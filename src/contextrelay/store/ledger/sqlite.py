@@ -12,7 +12,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
@@ -40,6 +41,7 @@ from contextrelay.store.ledger.sqlite_reads import (
     FOREIGN,
     SqliteReads,
     SqliteSnapshot,
+    damaged_records,
     translate,
 )
 from contextrelay.store.ledger.sqlite_schema import (
@@ -54,6 +56,8 @@ from contextrelay.store.write_lock import ContentionLock, Turns
 # The number of pages of 4 KiB after which the write-ahead log is checkpointed. Keys are random, so
 # a large number means that a page written several times is copied only once.
 CHECKPOINT_PAGES = 4_000
+# As many as SQLite's own check reports.
+DAMAGED_LISTED_MAX = 100
 
 
 TRIM = "DELETE FROM fact WHERE log = ? AND seq < ?"
@@ -210,7 +214,13 @@ class SqliteLedger(SqliteReads):
 
     def check(self) -> list[str]:
         found = self._ask("PRAGMA integrity_check", ())
-        return [] if found == [("ok",)] else [f"the database: {line}" for (line,) in found]
+        if found != [("ok",)]:
+            return [f"the database: {line}" for (line,) in found]
+        with closing(self._new_connection()) as connection:
+            try:
+                return list(islice(damaged_records(connection), DAMAGED_LISTED_MAX))
+            except FOREIGN as error:
+                raise translate(error, self._path) from error
 
     # Writes
 

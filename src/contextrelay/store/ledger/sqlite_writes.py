@@ -17,17 +17,18 @@ from itertools import chain
 from typing import Any
 
 from contextrelay.store.ledger import LOCK_KIND, LOCK_LOG, ONLY, UNLOCKED, Write, heads_after
-from contextrelay.store.ledger.sqlite_reads import GET
+from contextrelay.store.ledger.sqlite_reads import GET, IS_INTEGER
 
 # Each of these statements takes several entries at once.
 APPEND = "INSERT INTO fact (log, seq, body) VALUES {}"
 PUT = "INSERT OR REPLACE INTO row (log, kind, key, body, due_ms) VALUES {}"
 DELETE = "DELETE FROM row WHERE log = ? AND kind = ? AND key = ?"
 # Return the heads of those logs that have one; each is found by a seek, however long the log is.
-HEADS = """WITH asked (log) AS (VALUES {})
-           SELECT log, coalesce((SELECT max(seq) FROM fact WHERE fact.log = asked.log),
-                                (SELECT seq FROM trimmed WHERE trimmed.log = asked.log)) AS head
-           FROM asked WHERE head IS NOT NULL"""
+HEADS = f"""WITH asked (log) AS (VALUES {{}})
+            SELECT log, coalesce((SELECT max(seq) FROM fact
+                                  WHERE fact.log = asked.log AND {IS_INTEGER}),
+                                 (SELECT seq FROM trimmed WHERE trimmed.log = asked.log)) AS head
+            FROM asked WHERE head IS NOT NULL"""
 
 # The numbers of entries per statement. They are few, because each number is one more statement to
 # prepare and cache.
