@@ -68,6 +68,12 @@ def endless(asked: Asked) -> Iterator[str]:
         threading.Event().wait(0.01)
 
 
+def stuck(asked: Asked) -> Iterator[str]:
+    """Says a word, then blocks its thread for ever."""
+    yield "started"
+    threading.Event().wait()
+
+
 def holds(asked: Asked) -> Iterator[str]:
     """Says nothing until it is stopped, and notes that it was."""
     try:

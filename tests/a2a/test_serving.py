@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from msgspec.json import encode
+from msgspec.json import decode, encode
 
 from contextrelay import Relay
 from contextrelay.a2a.schema import REFS_EXTENSION
@@ -24,6 +24,7 @@ from tests.a2a.asking import (
     message,
     words,
 )
+from tests.cli.shell import Shell
 from tests.server.serving import Served, serving, serving_apart
 
 
@@ -84,6 +85,38 @@ def test_a_server_that_ends_with_an_agent_at_work_logs_no_traceback(
         served.running.wait(60)
 
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_server_ends_while_an_agent_blocks_its_thread_and_the_task_is_failed(
+    tmp_path: Path,
+) -> None:
+    """Promise M2."""
+    agent, shell = "stuck=py:tests.a2a.agents:stuck", Shell(tmp_path)
+    shell.env["PYTHONPATH"] = str(Path(__file__).parents[2])
+    task = ""
+    with (
+        suppress(httpx2.HTTPError),
+        shell.started("a2a", "serve", "--agent", agent, "--port", "0", "--json") as server,
+        httpx2.stream(
+            "POST",
+            f"{decode(server.line())['url']}/a2a/stuck/message:stream",
+            json=message("go"),
+            headers=HEADERS,
+            timeout=60,
+        ) as response,
+    ):
+        came = events(response)
+        while "artifactUpdate" not in (update := next(came)):
+            pass
+        task = update["artifactUpdate"]["taskId"]
+        server.ended(signal.SIGTERM)
+
+    with (
+        serving(shell.home / "store", a2a=(agent,)) as served,
+        httpx2.Client(base_url=served.url, headers=HEADERS) as web,
+    ):
+        found = web.get(f"/a2a/stuck/tasks/{task}").json()
+    assert found["status"]["state"] == "TASK_STATE_FAILED"
 
 
 def test_with_keys_the_card_is_open_and_says_so_and_all_else_needs_one(tmp_path: Path) -> None:

@@ -9,11 +9,10 @@ import asyncio
 import inspect
 import re
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from importlib import import_module
 from typing import Any, cast
 
+from contextrelay.a2a.agent_pool import AgentPool
 from contextrelay.a2a.schema import Part
 from contextrelay.a2a.work import WORDS, Agent, Asked, Made, Output
 from contextrelay.client.bridge.bridge import CORRELATION, DONE_CHANNEL
@@ -36,7 +35,7 @@ _END: Any = object()
 # Seconds between two checks of an agent on a channel whether its task was canceled.
 _STEP_S = 2.0
 
-pool = ThreadPoolExecutor(A2A_TASKS_AT_ONCE_MAX, "relay-agent")
+pool = AgentPool(A2A_TASKS_AT_ONCE_MAX)
 
 
 def open_agents(specs: tuple[str, ...]) -> dict[str, Agent]:
@@ -133,7 +132,7 @@ class FunctionAgent:
             if made is not None:
                 yield _returned(made)
         else:
-            made = await asyncio.wrap_future(pool.submit(self._function, given))
+            made = await asyncio.wrap_future(pool.submit(lambda: self._function(given)))
             if isinstance(made, Iterator):
                 pieces = cast("Iterator[Made]", made)
                 async for each in _in_pool(lambda: (piece for piece in pieces)):
@@ -218,21 +217,12 @@ async def _in_pool(begin: Callable[[], Generator[Made]]) -> AsyncGenerator[Made]
     early, the generator is closed in the pool too.
     """
     made = begin()
-    step = pool.submit(next, made, _END)
+    step = pool.submit(lambda: next(made, _END))
     try:
         while (item := await asyncio.wrap_future(step)) is not _END:
             yield item
-            step = pool.submit(next, made, _END)
+            step = pool.submit(lambda: next(made, _END))
     finally:
         # The generator may be inside a step, which cannot be interrupted. It is closed after that
         # step.
-        step.add_done_callback(lambda done: _close(made))
-
-
-def _close(made: Generator[Made]) -> None:
-    """Close a generator in a thread of the pool, or in the current thread when the process ends."""
-    try:
-        pool.submit(made.close)
-    except RuntimeError:  # The pool is shut down, and the current thread is one of its threads.
-        with suppress(Exception):  # The code of an agent may raise any exception.
-            made.close()
+        step.add_done_callback(lambda done: pool.submit(made.close))

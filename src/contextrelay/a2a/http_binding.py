@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import DecodeError, Struct
 from msgspec.json import decode, encode
 
-from contextrelay.a2a.agents import open_agents
+from contextrelay.a2a.agents import open_agents, pool
 from contextrelay.a2a.card import ROOT, AgentPlace, card
 from contextrelay.a2a.operations import (
     CALLS,
@@ -40,6 +40,7 @@ from contextrelay.a2a.schema import (
 )
 from contextrelay.a2a.tasks import Tasks
 from contextrelay.build import build
+from contextrelay.client.flow import in_thread
 from contextrelay.errors import RelayError
 from contextrelay.limits import A2A_MESSAGE_BYTES_MAX, EVENTS_KEEPALIVE_S, SLOW_READER_S
 from contextrelay.server.request import JSON, ClientLeft, Exchange
@@ -51,6 +52,9 @@ if TYPE_CHECKING:
     from contextrelay.server.streams.hub import Hub
 
 A2A_CARD_S = 300
+# How long a server that stops waits for the agents in this process: twice the interval in which a
+# command-line tool can be stopped, which is then killed.
+AGENTS_END_S_MAX = 1
 
 
 Document = dict[str, Any]
@@ -100,6 +104,7 @@ class A2AMount:
             await self._grpc.stop()
         await self.service.tasks.stop()
         await self.service.hooks.stop()
+        await in_thread(lambda: pool.settle(AGENTS_END_S_MAX))
 
     def mount(self, door: ServerContext) -> None:
         """Add the routes to a server."""
