@@ -25,7 +25,7 @@ _keys = partial(Traits, needs="admin", answered_in="access")
 
 
 class NewKey(Verb[IssuedKey], frozen=True, kw_only=True):
-    """Create a key; its token is shown only in this reply.
+    """Create a key. Its token is shown only in this reply.
 
     `scope`: read, write (includes read) or admin. `tenant`: the tenant that the key belongs to; a
     tenant sees nothing of other tenants. `threads`, `channels`: restrict the key to names with
@@ -42,12 +42,14 @@ class NewKey(Verb[IssuedKey], frozen=True, kw_only=True):
     ttl_s: TtlS | None = None
     """None: the key does not expire."""
     quota_bytes: Index | None = None
-    """The total number of bytes that may be pushed with it."""
+    """The total number of bytes that may be pushed with the key."""
     requests_per_minute: Annotated[int, Meta(ge=1, le=KEY_RATE_MAX)] | None = None
 
 
 class ListKeys(Verb[KeyListing], frozen=True):
-    """List keys by id, also revoked and expired ones; `after` is `next` of the previous page."""
+    """List keys by id, including revoked and expired ones. To get the next page, pass `next` of the
+    previous page as `after`.
+    """
 
     traits = _keys(http="GET /v1/keys")
 
@@ -64,7 +66,7 @@ class RevokeKey(Verb[Key], frozen=True):
 
 
 class ReadUsage(Verb[Usage], frozen=True):
-    """Show the usage of a key."""
+    """Return the usage of a key: requests and pushed bytes."""
 
     traits = _keys(http="GET /v1/keys/{id}/usage")
 
@@ -72,7 +74,7 @@ class ReadUsage(Verb[Usage], frozen=True):
 
 
 class KeepKey(Verb[None], frozen=True):
-    """Store a key that was created elsewhere; an existing key is left unchanged."""
+    """Store a key that was created elsewhere. An existing key with this id is left unchanged."""
 
     traits = Traits(needs="owner", answered_in="access")
 

@@ -1,4 +1,4 @@
-"""Accounting: the tokens that refs saved."""
+"""Accounting: the number of tokens saved by passing refs instead of content."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextrelay.verbs.verb import Traits, Verb
 
 
 class ReadStats(Verb[Stats], frozen=True):
-    """Show what refs saved in a thread."""
+    """Return the number of tokens that refs saved in a thread."""
 
     traits = Traits(
         needs="read", answered_in="accounting.savings", http="GET /v1/threads/{thread}/stats"
@@ -19,7 +19,9 @@ class ReadStats(Verb[Stats], frozen=True):
 
 
 class ReadSavings(Verb[Savings], frozen=True):
-    """Show what refs kept out of prompts, in one thread or in the whole store."""
+    """Return the number of tokens that refs kept out of prompts, in one thread or in the whole
+    store.
+    """
 
     traits = Traits(
         needs="read", answered_in="accounting.savings", http="GET /v1/savings", fails=(404, 410)

@@ -32,7 +32,7 @@ from contextrelay.verbs.verb import (
 
 Place = Annotated[str, Meta(min_length=1, max_length=4096)]
 Offset = Annotated[int, Meta(ge=0)]
-"""An offset in a body; an offset past the end means the end."""
+"""A byte offset in a body; an offset past the end means the end."""
 
 Parts = Annotated[tuple[Ref, ...], Meta(max_length=PARTS_MAX)]
 """Artifacts whose bodies are prepended to the body that is sent. The joined body may exceed the
@@ -57,7 +57,8 @@ _reads = partial(Traits, needs="read", answered_in="artifacts.records")
 class Push(Verb[Artifact], frozen=True, kw_only=True):
     """Store a body once and return the artifact with its ref.
 
-    `ttl_s` unset: the store's default, which is one day unless configured. None pins the artifact.
+    If `ttl_s` is unset, the store's default applies, which is one day unless configured. None pins
+    the artifact.
     """
 
     traits = _pushes(http="POST /v1/artifacts")
@@ -71,17 +72,17 @@ class Push(Verb[Artifact], frozen=True, kw_only=True):
     capability: Label | None = None
     source_refs: Annotated[tuple[Ref, ...], Meta(max_length=SOURCE_REFS_MAX)] = ()
     thread: Ref | None = None
-    """Add it to a thread: it is listed in /artifacts of the state and does not expire."""
+    """Add the artifact to a thread: it is listed in /artifacts of the state and does not expire."""
     channel: Channel | None = None
-    """Publish its ref on a channel once it is stored."""
+    """Publish the artifact's ref on a channel once the artifact is stored."""
     sealed: SealFormat | None = None
     """The format in which the client sealed the body; the store then shows no preview of it."""
     parts: Parts = ()
 
 
 class PushMany(Verb[list[Artifact]], frozen=True):
-    """Store many bodies in batches, one commit each; after an error, the first batches may be
-    stored.
+    """Store many bodies in batches, with one commit per batch. If there is an error, the batches
+    before it stay stored.
 
     The bodies follow each other in the stream; `sizes` holds the length of each.
     """
@@ -93,7 +94,7 @@ class PushMany(Verb[list[Artifact]], frozen=True):
 
 
 class Pull(Verb[Stream[Artifact]], frozen=True):
-    """Read a body, or its bytes start:stop."""
+    """Read a body, or only its bytes from start up to stop (exclusive)."""
 
     traits = Traits(
         needs="read",
@@ -114,8 +115,8 @@ class Peek(Verb[Artifact], frozen=True):
     """Describe an artifact without its body.
 
     `is_full`: include token count and outline, which are computed on first use. `shown_chars`: how
-    many characters of the preview the reader sees, for the savings; 0 is not counted. None: all of
-    them.
+    many characters of the preview the reader sees, which is used to compute savings; None means all
+    of them, and 0 means that this call is not counted.
     """
 
     traits = Traits(
@@ -144,7 +145,8 @@ class Pin(Verb[Artifact], frozen=True):
 
 
 class Unpin(Verb[Artifact], frozen=True):
-    """Let a pinned artifact expire in `ttl_s` seconds; None: the store's default.
+    """Let a pinned artifact expire in `ttl_s` seconds, or after the store's default if `ttl_s` is
+    None.
 
     An artifact that already has an expiry is left unchanged.
     """
@@ -156,7 +158,9 @@ class Unpin(Verb[Artifact], frozen=True):
 
 
 class Extend(Verb[Artifact], frozen=True):
-    """Extend the life of an artifact to `ttl_s` seconds from now; never shorten it."""
+    """Extend the life of an artifact to `ttl_s` seconds from now. A longer remaining life is
+    unchanged.
+    """
 
     traits = _lives(http="POST /v1/artifacts/{ref}/extend", fails=(409, 422))
 
@@ -165,7 +169,9 @@ class Extend(Verb[Artifact], frozen=True):
 
 
 class Remove(Verb[Artifact], frozen=True):
-    """Remove an artifact; a tombstone stays for 30 days. Bytes are deleted with their last ref."""
+    """Remove an artifact; a tombstone stays for 30 days. Its body is deleted with the last ref to
+    it.
+    """
 
     traits = _lives(http="DELETE /v1/artifacts/{ref}", keyed=True, fails=(409,))
 
@@ -173,12 +179,13 @@ class Remove(Verb[Artifact], frozen=True):
 
 
 class List(Verb[Listing], frozen=True):
-    """List artifacts, newest first; `after` is `next` of the previous page.
+    """List artifacts, newest first. To get the next page, pass `next` of the previous page as
+    `after`.
 
     `name`: only names that contain this text. `since_ms`: only artifacts created at or after this
     time (milliseconds since 1970). If few artifacts match, a page may have fewer than `limit`
-    entries and still a `next`. `expires_in_s`: only artifacts that expire within this many seconds,
-    soonest first, in a single page.
+    entries although `next` is set. `expires_in_s`: only artifacts that expire within this many
+    seconds, soonest first, in a single page.
     """
 
     traits = _reads(http="GET /v1/artifacts", fails=(404, 410))
@@ -193,7 +200,7 @@ class List(Verb[Listing], frozen=True):
 
 
 class RememberPush(Verb[Artifact], frozen=True):
-    """Record the artifact last pushed from a folder, optionally from a terminal or agent there."""
+    """Record the last artifact that was pushed from a folder, optionally per terminal or agent."""
 
     traits = Traits(
         needs="write",
@@ -207,7 +214,9 @@ class RememberPush(Verb[Artifact], frozen=True):
 
 
 class LastPush(Verb[list[Artifact]], frozen=True):
-    """Return the artifact that this caller last pushed from a place, unless it has been removed."""
+    """Return a list with the last artifact that the caller pushed from a folder; empty if there is
+    none or it was removed.
+    """
 
     traits = Traits(
         needs="read",
@@ -228,7 +237,9 @@ class Find(Verb[list[Artifact]], frozen=True):
 
 
 class ReadLineage(Verb[Lineage], frozen=True):
-    """Show what an artifact was made from, what was made from it, and which threads hold it."""
+    """Return the artifacts that an artifact was made from, those made from it, and the threads that
+    hold it.
+    """
 
     traits = _reads(http="GET /v1/artifacts/{ref}/lineage", inline=True)
 

@@ -14,7 +14,7 @@ from contextrelay.verbs.verb import Label, Traits, TtlS, Verb
 
 
 class ListCapabilities(Verb[CapabilityListing], frozen=True):
-    """List what can be invoked by name, with the arguments of each."""
+    """List the capabilities, with the arguments of each."""
 
     traits = Traits(needs="read", answered_in="invoke", http="GET /v1/capabilities")
 
@@ -48,7 +48,7 @@ CacheKey = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}$")]
 
 
 class FindResult(Verb[list[Artifact]], frozen=True):
-    """Return the result cached under a hash of its inputs, if there is one."""
+    """Return a list with the result cached under a hash of the inputs; empty if there is none."""
 
     traits = Traits(needs="read", answered_in="invoke", http="GET /v1/cache/{cache_key}")
 
@@ -56,7 +56,7 @@ class FindResult(Verb[list[Artifact]], frozen=True):
 
 
 class KeepResult(Verb[Artifact], frozen=True):
-    """Cache a result under a hash of its inputs for a limited time."""
+    """Cache a result under a hash of the inputs for a limited time."""
 
     traits = Traits(
         needs="write",
@@ -69,7 +69,7 @@ class KeepResult(Verb[Artifact], frozen=True):
     ref: Ref
     ttl_s: TtlS = TTL_S_MAX
     capability: Label = "pipeline"
-    """What produced the result; `PurgeCache` selects results by this."""
+    """The capability that produced the result; `PurgeCache` selects results by this name."""
 
 
 class PurgeCache(Verb[Purged], frozen=True):

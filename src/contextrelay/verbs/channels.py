@@ -12,7 +12,9 @@ from contextrelay.verbs.verb import Channel, Index, Label, Traits, Verb
 
 
 class Publish(Verb[Signal], frozen=True):
-    """Publish a message on a channel: any JSON value except null. No artifact is stored."""
+    """Publish a message on a channel. A message is any JSON value except null; no artifact is
+    stored.
+    """
 
     traits = Traits(
         needs="write",
@@ -30,7 +32,9 @@ class Publish(Verb[Signal], frozen=True):
 
 
 class ReadSignals(Verb[SignalPage], frozen=True):
-    """Read signals of a channel after a seq, in order; `after` None returns only the newest seq."""
+    """Read the signals of a channel that come after a seq, in order. If `after` is None, only the
+    newest seq is returned, without signals.
+    """
 
     traits = Traits(
         needs="read",
@@ -46,7 +50,7 @@ class ReadSignals(Verb[SignalPage], frozen=True):
 
 
 class ListChannels(Verb[ChannelListing], frozen=True):
-    """List channels by name; `after` is `next` of the previous page."""
+    """List channels by name. To get the next page, pass `next` of the previous page as `after`."""
 
     traits = Traits(needs="read", answered_in="channels", http="GET /v1/channels")
 

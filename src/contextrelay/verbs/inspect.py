@@ -1,4 +1,4 @@
-"""Inspect: bounded parts of a body, selected by position or content; and search across bodies."""
+"""Inspect: read limited parts of a body, by position or content, and search across bodies."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ DIFF_CONTEXT_LINES_MAX = 20
 
 OutlineTokens = Annotated[int, Meta(ge=OUTLINE_TOKENS_MIN, le=OUTLINE_TOKENS_MAX)]
 SpanText = Annotated[str, Meta(min_length=1, max_length=SPAN_CHARS_MAX)]
-"""A:B, half open. Either end may be omitted, or count from the end, as in -20:"""
+"""A span A:B, which excludes B. A or B may be omitted; a negative number counts from the end, as in
+-20:
+"""
 Title = Annotated[str, Meta(min_length=1, max_length=TITLE_CHARS_MAX)]
 
 _looks = partial(Traits, needs="read", looks=True, counted=True)
@@ -45,9 +47,10 @@ _scans = partial(Traits, needs="read", slow=True, counted=True, fails=(404, 410,
 
 
 class Slice(Verb[Piece], frozen=True):
-    """Return a bounded piece of a body. Pass exactly one selector; `columns` goes with `rows`.
+    """Return a piece of a body, of limited size. Pass exactly one selector; `columns` requires
+    `rows`.
 
-    Spans are A:B, half open; either end may be omitted. Lines are numbered from 1; bytes, tokens
+    Spans are A:B and exclude B; A or B may be omitted. Lines are numbered from 1; bytes, tokens
     and rows count from 0. A heading is a title or a path of titles, `A > B`; a symbol is a name,
     such as `Class.method`.
     """
@@ -72,13 +75,13 @@ GrepPatterns = Annotated[tuple[GrepPattern, ...], Meta(min_length=1, max_length=
 
 
 class Grep(Verb[Found], frozen=True):
-    """Find lines that match a regular expression (RE2): in one ref, a thread, or the whole store.
+    """Find lines that match a regular expression (RE2) in one ref, a thread, or the whole store.
 
-    With several patterns, lines that match more of them come first. In JSON, YAML, XML and tables
-    the smallest record that contains a match is shown, unless lines of `context` are requested.
+    With several patterns, lines that match more of the patterns come first. In JSON, YAML, XML and
+    tables, the smallest record that contains a match is shown, unless `context` is passed.
     `context`: the number of lines before and after each match. `is_fixed`: the pattern is plain
-    text. `after_line`: only lines after this one, for a single ref. `is_count`: only count the
-    matches.
+    text. `after_line`: only lines after this line number, for a single ref. `is_count`: only count
+    the matches.
     """
 
     traits = _scans(answered_in="inspect", http="GET /v1/grep", also="GET /v1/artifacts/{ref}/grep")
@@ -104,7 +107,7 @@ class Grep(Verb[Found], frozen=True):
 
 class Outline(Verb[Outlined], frozen=True):
     """Return the structure of a body according to its type, most useful items first, within a
-    budget.
+    number of tokens.
     """
 
     traits = _looks(answered_in="inspect", http="GET /v1/artifacts/{ref}/outline", fails=(423,))
@@ -114,7 +117,7 @@ class Outline(Verb[Outlined], frozen=True):
 
 
 class Digest(Verb[Digested], frozen=True):
-    """Return head, tail, error lines and outline of a body, within a budget."""
+    """Return head, tail, error lines and outline of a body, within a number of tokens."""
 
     traits = _looks(answered_in="inspect", http="GET /v1/artifacts/{ref}/digest", fails=(423,))
 
@@ -123,7 +126,7 @@ class Digest(Verb[Digested], frozen=True):
 
 
 class DiffRefs(Verb[Differing], frozen=True):
-    """Compare two bodies as a unified diff; for JSON, also list the changed locations."""
+    """Compare two bodies and return a unified diff; for JSON, also list the changed locations."""
 
     traits = _scans(answered_in="inspect", http="GET /v1/diff")
 
@@ -134,8 +137,8 @@ class DiffRefs(Verb[Differing], frozen=True):
 
 
 class Search(Verb[Hits], frozen=True):
-    """Find passages that answer a query in words, best first: in one ref, a thread, or the whole
-    store.
+    """Find passages that match a query in plain words, best first, in one ref, a thread, or the
+    whole store.
     """
 
     traits = _looks(answered_in="search", http="GET /v1/search", fails=(404, 410, 413))

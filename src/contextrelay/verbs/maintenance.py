@@ -13,17 +13,17 @@ SWEEP_ITEMS_MAX = 100_000
 
 
 class Sweep(Verb[SweepReport], frozen=True):
-    """Expire artifacts that are due, free unreferenced bytes and repair leftovers of a crash."""
+    """Delete expired artifacts, free unreferenced bytes and clean up what a crash left behind."""
 
     traits = Traits(needs="owner", answered_in="sweep", http="POST /v1/sweep", slow=True)
 
     items_max: Annotated[int, Meta(ge=1, le=SWEEP_ITEMS_MAX)] = SWEEP_ITEMS_MAX
     is_deep: bool = True
-    """Whether to scan all blobs too; the time grows with their number."""
+    """Whether to scan all blobs too, which takes time proportional to their number."""
 
 
 class Verify(Verb[VerifyReport], frozen=True):
-    """Recompute every hash and follow every reference."""
+    """Check the store: recompute every hash and follow every reference."""
 
     traits = Traits(
         while_locked=True,
@@ -35,18 +35,18 @@ class Verify(Verb[VerifyReport], frozen=True):
 
 
 class Survey(Verb[StoreReport], frozen=True):
-    """Describe the store in numbers."""
+    """Return the type, contents and size of the store."""
 
     traits = Traits(needs="owner", answered_in="verify", http="GET /v1/survey")
 
 
 class CheckLedger(Verb[LedgerReport], frozen=True):
-    """Let the storage engine check its files and suggest settings."""
+    """Run the integrity check of the storage engine and return its advice on settings."""
 
     traits = Traits(needs="owner", while_locked=True, answered_in="verify")
 
 
 class TryBlob(Verb[bool], frozen=True):
-    """Write, read and delete a large body; return False if it came back different."""
+    """Write, read and delete a large body as a test. Return False if the bytes read differ."""
 
     traits = Traits(needs="owner", answered_in="verify")

@@ -1,4 +1,6 @@
-"""Packing: what to include of a thread in a context window, and handoffs to other agents."""
+"""Packing: choosing the parts of a thread that go into a context window, and handoffs to other
+agents.
+"""
 
 from __future__ import annotations
 
@@ -45,9 +47,9 @@ _reads = partial(Traits, needs="read", answered_in="handoffs")
 class Pack(Verb[Package], frozen=True):
     """Choose which state, blocks and refs of a thread go into a window of a given number of tokens.
 
-    `pins`: ids of blocks that must be included, like hard constraints and the summary. Whether a
-    large block is included whole or as a digest with its ref depends on the cost, given the tokens
-    that precede it in the agent's prompt and the calls made so far.
+    `pins`: ids of blocks that must be included, as hard constraints and the summary always are.
+    Whether a large block is included whole or as a digest with its ref depends on the cost, given
+    the tokens that precede the package in the agent's prompt and the calls made so far.
     """
 
     traits = Traits(
@@ -93,8 +95,8 @@ class PruneContext(Verb[Pruned], frozen=True):
 
 
 class GiveHandoff(Verb[HandoffView], frozen=True):
-    """Hand a thread over to another agent: a request, the context it needs, and refs, within a
-    budget.
+    """Hand a thread over to another agent: a request, the context that the request needs, and refs,
+    within a number of tokens.
 
     The receiver is notified on `channel`, or by default on `handoff/<to>`.
     """
@@ -114,12 +116,14 @@ class GiveHandoff(Verb[HandoffView], frozen=True):
 
     @property
     def signal_channel(self) -> str:
-        """The channel on which the receiver is notified."""
+        """The name of the channel on which the receiver is notified."""
         return self.channel or f"handoff/{self.to}"
 
 
 class AcceptHandoff(Verb[HandoffView], frozen=True):
-    """Accept a handoff, visibly for its giver; accepting it again gives the same reply."""
+    """Accept a handoff, so that its giver sees it as accepted. Accepting it again returns the same
+    reply.
+    """
 
     traits = _hands(http="POST /v1/handoffs/{ref}/accept")
 
@@ -128,7 +132,7 @@ class AcceptHandoff(Verb[HandoffView], frozen=True):
 
 
 class ReturnHandoff(Verb[Artifact], frozen=True):
-    """Return the result of a handoff: it is added to the giver's thread as one patch of its state.
+    """Return the result of a handoff. It is added to the giver's thread as one patch of the state.
 
     The giver is notified on `handoff/<from>`, or on `channel`.
     """
@@ -159,7 +163,7 @@ class ShowHandoff(Verb[HandoffView], frozen=True):
 
 
 class ListHandoffs(Verb[HandoffListing], frozen=True):
-    """List handoffs, newest first; `is_open`: only those not accepted yet."""
+    """List handoffs, newest first. `is_open`: list only those not accepted yet."""
 
     traits = _reads(http="GET /v1/handoffs")
 
@@ -177,11 +181,11 @@ class PutSession(Verb[None], frozen=True):
 
     session: str
     fields: dict[str, str] | None
-    """None: keep the stored fields."""
+    """The fields of the session; None keeps the stored fields."""
     blocks: dict[str, bytes]
     ttl_s: int
     gone: tuple[str, ...] = ()
-    """Ids of deleted blocks."""
+    """Ids of blocks to delete from the session."""
 
 
 class ReadSession(Verb[StoredSession | None], frozen=True):

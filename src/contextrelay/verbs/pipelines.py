@@ -1,4 +1,4 @@
-"""Pipeline runs: start, resume, end and cancel them; record their steps and decisions on them.
+"""Pipeline runs: start, resume, end and cancel runs; record their steps and decisions.
 
 Rule: only these verbs write the events of a run. Its records belong to its owner: the key that
 started it, or whoever opened the store. A decision or a cancellation may come from anyone with
@@ -41,9 +41,11 @@ def _noted(http: str) -> Traits:
 
 
 class BeginPipeline(Verb[ThreadView], frozen=True, kw_only=True):
-    """Start a run of a pipeline: a thread of kind `pipeline`, with the event pipeline.started.
+    """Start a run of a pipeline: create a thread of kind `pipeline`, with the event
+    pipeline.started.
 
-    The body is the definition. Its hash goes into the event; the caller becomes the run's owner.
+    The body is the definition. Its hash is recorded in the event; the caller becomes the run's
+    owner.
     """
 
     traits = Traits(
@@ -66,7 +68,7 @@ class BeginPipeline(Verb[ThreadView], frozen=True, kw_only=True):
 
 
 class ResumePipeline(Verb[Numbered], frozen=True, kw_only=True):
-    """Resume a run as its owner, with the event pipeline.resumed."""
+    """Resume a run as its owner, and record the event pipeline.resumed."""
 
     traits = _noted("POST /v1/threads/{thread}/resume")
 
@@ -75,12 +77,14 @@ class ResumePipeline(Verb[Numbered], frozen=True, kw_only=True):
     on: Name | None = None
     runner: RunnerProcess | None = None
     budget: dict[str, int | float | str] = {}  # noqa: RUF012 (each request has its own)
-    """Fields that override those of the file's budget."""
+    """Budget fields that override those in the pipeline file."""
     by: Label = "you"
 
 
 class NotePipeline(Verb[Numbered], frozen=True, kw_only=True):
-    """Record, as the run's owner, how it ended; without `ended`, that it is still running."""
+    """Record how a run ended or, without `ended`, that it is still running. Only its owner may do
+    this.
+    """
 
     traits = _noted("POST /v1/threads/{thread}/progress")
 
@@ -90,9 +94,9 @@ class NotePipeline(Verb[Numbered], frozen=True, kw_only=True):
 
 
 class CancelPipeline(Verb[Numbered], frozen=True, kw_only=True):
-    """Ask the process of a run to end it, with the event pipeline.cancel.
+    """Ask the process of a run to cancel the run, and record the event pipeline.cancel.
 
-    `is_gone`: that process no longer exists. The run is then cancelled immediately.
+    `is_gone`: the process no longer exists, so the run is cancelled immediately.
     """
 
     traits = _noted("POST /v1/threads/{thread}/cancel")
@@ -103,9 +107,10 @@ class CancelPipeline(Verb[Numbered], frozen=True, kw_only=True):
 
 
 class DecideStep(Verb[Numbered], frozen=True, kw_only=True):
-    """Approve or reject a waiting step. The event names the caller's key before `by`.
+    """Approve or reject a waiting step. The event names the caller's key, followed by `by`.
 
-    With `channel`, the run's owner records a decision from a signal there; the sender is named.
+    With `channel`, the run's owner records a decision that arrived as a signal on that channel; the
+    event also names the sender.
     """
 
     traits = _noted("POST /v1/threads/{thread}/decisions")
@@ -120,12 +125,13 @@ class DecideStep(Verb[Numbered], frozen=True, kw_only=True):
 
 
 class FinishStep(Verb[FinishedStep], frozen=True, kw_only=True):
-    """Record, as a run's owner, the status of a step, with the event run.step, in one transaction.
+    """Record the status of a step, with the event run.step, in one transaction. Only the run's
+    owner may do this.
 
     `has_result`: the body is the result, and becomes an artifact of the thread; alternatively `ref`
-    names an existing artifact, which the thread then holds. A step ends once: if it is done, failed
-    or skipped, this is refused until `pending` allows another attempt. A waiting step is ended by
-    DecideStep.
+    names an existing artifact, which the thread then holds. A step ends once: for a step that is
+    done, failed or skipped, this is refused until the status `pending` allows another attempt. A
+    waiting step is ended by DecideStep.
     """
 
     traits = Traits(
@@ -141,10 +147,10 @@ class FinishStep(Verb[FinishedStep], frozen=True, kw_only=True):
 
     thread: Ref
     step: _StepKey
-    """Its name; for an item of a fan-out with its index, as in `review[3]`."""
+    """The name of the step; for an item of a fan-out, with its index, as in `review[3]`."""
     status: StepStatus = "done"
     detail: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)
-    """Added to the event, with `step`, `status` and `ref`."""
+    """Fields added to the detail of the event, beside `step`, `status` and `ref`."""
     has_result: bool = False
     ref: Ref | None = None
     source_refs: Annotated[tuple[Ref, ...], Meta(max_length=SOURCE_REFS_MAX)] = ()

@@ -1,4 +1,4 @@
-"""Problems: errors as RFC 9457 documents, and their conversion back to the original class."""
+"""Problems: errors as RFC 9457 documents, and their conversion back to error classes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ MEMBERS = ("type", "title", "status", "detail", "error", "code", "hint")
 
 
 def problem(error: RelayError) -> dict[str, Any]:
-    """Convert an error to a problem document; `error` repeats the message for simple clients."""
+    """Convert an error to an RFC 9457 problem document. Its `error` repeats the message for simple
+    clients.
+    """
     return {
         **error.details,
         "type": "about:blank",
@@ -28,7 +30,9 @@ def problem(error: RelayError) -> dict[str, Any]:
 
 
 def from_problem(document: Mapping[str, Any], status: int) -> RelayError:
-    """Return the error that a problem describes; if its code is unknown, choose by status."""
+    """Convert a problem document to an error. The class is chosen by code, or by status if the code
+    is unknown.
+    """
     kind = _KEY_STATUSES.get(status) or _BY_CODE.get(str(document.get("code")))
     kind = kind or _by_status(status)
     message = str(
@@ -43,7 +47,9 @@ def from_problem(document: Mapping[str, Any], status: int) -> RelayError:
 
 
 _KEY_STATUSES = {401: errors.Forbidden, 402: errors.Full, 403: errors.Forbidden}
-"""Statuses about the caller's key and their classes, whose own status is mostly different."""
+"""HTTP statuses about the caller's key, with the classes of their errors. The `status` of such a
+class mostly differs.
+"""
 
 
 _CLASSES = [

@@ -30,12 +30,12 @@ from contextrelay.verbs.verb import check_verb, fields_hint, from_json, invalid_
 AnyVerb = TypeVar("AnyVerb", bound=Verb[Any])
 
 FRAMED = "application/vnd.contextrelay.framed"
-"""A line of JSON, followed by bytes."""
+"""Media type of a line of JSON, followed by bytes."""
 JSON_PATCH = "application/json-patch+json"
-"""A bare list of operations (RFC 6902)."""
+"""Media type of a list of JSON Patch operations without a surrounding object (RFC 6902)."""
 KEY_HEADER = "idempotency-key"
 FROM_HEADER = "x-relay-from"
-"""The name of the caller, if the verb has no such field."""
+"""Request header with the name of the caller, for verbs that have no such field."""
 
 _WHO = ("by", "created_by")
 _TEXT = frozenset((str, Literal))
@@ -52,7 +52,9 @@ class Route(Struct, frozen=True):
     media_type: str = ""
     """Media type of the reply's body; "" if the reply is JSON only."""
     name: str = ""
-    """Name of a second route to the same verb, which our own clients do not use."""
+    """Name of a second route to the same verb, which the included clients do not use; "" for the
+    first route.
+    """
 
     @property
     def in_path(self) -> list[str]:
@@ -61,16 +63,16 @@ class Route(Struct, frozen=True):
 
     @property
     def in_query(self) -> bool:
-        """Whether the remaining fields are in the query."""
+        """Whether the fields that are not in the path are sent in the query."""
         return self.method in ("GET", "DELETE")
 
 
 @cache
 def route_of(verb: type[Verb[Any]]) -> Route:
-    """Return the route that our own clients use for a verb.
+    """Return the route that the included clients use for a verb.
 
     Raises:
-        Invalid: it works on files of the store and is not available over HTTP.
+        Invalid: the verb works on files of the store and is not available over HTTP.
     """
     if not verb.traits.http:
         raise Invalid(
@@ -97,8 +99,8 @@ def _route(verb: type[Verb[Any]], http: str, name: str = "") -> Route:
 
 
 class EncodedVerb(Struct, frozen=True):
-    """A verb encoded as a request; `json` is the object with the fields that are in neither path
-    nor query, or, for a verb with a body, the line before it.
+    """A verb encoded as a request. `json` is the object with the fields that are in neither path
+    nor query; for a verb with a body, it is sent as the line before the body.
     """
 
     method: str
@@ -110,7 +112,7 @@ def encode_verb(verb: Verb[Any]) -> EncodedVerb:
     """Encode a verb as a request.
 
     Raises:
-        Invalid: it is not available over HTTP, or a value is not JSON.
+        Invalid: the verb is not available over HTTP, or a value is not JSON.
     """
     route = route_of(type(verb))
     check_verb(verb)
@@ -125,7 +127,9 @@ def encode_verb(verb: Verb[Any]) -> EncodedVerb:
 
 
 def _explicit_fields(verb: Verb[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the fields that differ from their default, and always the name of the caller."""
+    """Yield the name and value of each field that differs from its default, and always those of the
+    caller.
+    """
     for field in fields_of(type(verb)):
         value = getattr(verb, field.name)
         is_default = field.default is not NODEFAULT and value == field.default
@@ -137,10 +141,10 @@ def _explicit_fields(verb: Verb[Any]) -> Iterator[tuple[str, Any]]:
 
 
 def spell_query(verb: type[Verb[Any]], values: Mapping[str, Any]) -> str:
-    """Encode fields of a verb as a query: strings unquoted, other values as JSON.
+    """Encode fields of a verb as a query string: strings without quotes, other values as JSON.
 
     If a field accepts a string or a list of strings, a string that looks like a list is sent as a
-    list of one. Every optional string defaults to None, so the string "null" is unambiguous.
+    list with one item. Every optional string defaults to None, so the string "null" is unambiguous.
     """
     return urlencode(
         {
@@ -153,12 +157,14 @@ def spell_query(verb: type[Verb[Any]], values: Mapping[str, Any]) -> str:
 
 
 def _in_path(value: str) -> str:
-    """Percent-encode a path segment; clients and proxies would resolve a plain "." or ".."."""
+    """Percent-encode a path segment, including "." and "..", which clients and proxies would
+    resolve.
+    """
     return quote(value, safe="") if value.strip(".") else value.replace(".", "%2E")
 
 
 def patch_operations(body: bytes) -> bytes:
-    """Return the JSON of a patch whose body is a bare list of operations (RFC 6902).
+    """Convert a body that is a list of operations (RFC 6902) to the JSON of a patch verb.
 
     Raises:
         Invalid: the body is not a list.
@@ -177,7 +183,8 @@ def decode_verb(
     json: bytes | None,
     by: str,
 ) -> Verb[Any]:
-    """Decode a verb from a request; `by` is the name of the caller, if the verb has none.
+    """Decode a verb from a request. `by` is the caller's name, which is used if the request has
+    none.
 
     Raises:
         Invalid: a value is invalid or a field is unknown.
@@ -188,14 +195,14 @@ def decode_verb(
             raise Invalid(f"unknown field {name[:80]!r}", fields_hint(route.verb))
     _fill_caller(route.verb, values, by)
     try:
-        # Integers in a query have digits only.
+        # Integers in a query consist of digits only.
         return (from_json if json else convert)(values, route.verb)
     except ValidationError as error:
         raise invalid_field(route.verb, error) from None
 
 
 def _fill_caller(verb: type[Verb[Any]], values: dict[str, Any], by: str) -> None:
-    """Fill in the name of the caller, also in each item of PushMany."""
+    """Add the name of the caller to the fields of a verb, and to each item of PushMany."""
     for name in _WHO:
         if name in verb.__struct_fields__:
             values.setdefault(name, by)
@@ -221,7 +228,7 @@ def _json_object(json: bytes | None) -> dict[str, Any]:
 
 
 def _from_query(verb: type[Verb[Any]], query: Mapping[str, str]) -> dict[str, Any]:
-    """Decode the fields of a query, as `spell_query` writes them."""
+    """Decode the fields in a query that was encoded by `spell_query`."""
     kinds = _kinds(verb)
     return {name: _field(name, kinds.get(name, _TEXT), text) for name, text in query.items()}
 
@@ -234,12 +241,13 @@ def _field(name: str, kinds: frozenset[Any], text: str) -> Any:
     except (DecodeError, RecursionError) as error:
         if kinds & {dict, list, tuple}:
             raise Invalid(f"invalid JSON in {name}: {error}", "encode the value as JSON") from None
-        return text  # The conversion to the field's type reports what it expected.
+        # The later conversion to the field's type raises an error that says what was expected.
+        return text
 
 
 @cache
 def _kinds(verb: type[Verb[Any]]) -> dict[str, frozenset[Any]]:
-    """Return the types that each field of a verb accepts."""
+    """Return a dict that maps each field of a verb to the types that it accepts."""
     return {
         name: frozenset(
             get_origin(each) or each
@@ -250,12 +258,14 @@ def _kinds(verb: type[Verb[Any]]) -> dict[str, frozenset[Any]]:
 
 
 def _is_like_texts(kinds: frozenset[Any], text: str) -> bool:
-    """Return True if the text starts like a list of strings and the field accepts both."""
+    """Return True if a text starts like a JSON list of strings and its field accepts both a string
+    and a list.
+    """
     return tuple in kinds and text.startswith('["')
 
 
 def _texts(text: str) -> str | list[str]:
-    """Decode a JSON list of strings; return the text itself if it is not one."""
+    """Decode a JSON list of strings; return the text unchanged if it is not such a list."""
     try:
         return decode_json(text, type=list[str])
     except (DecodeError, RecursionError):
@@ -263,12 +273,14 @@ def _texts(text: str) -> str | list[str]:
 
 
 def framed_tag(sha256: str) -> str:
-    """Return the ETag of a framed reply, which must differ from that of the bare bytes."""
+    """Return the ETag of a framed reply. It differs from the ETag of the same bytes without a
+    frame.
+    """
     return f'"{sha256}-f"'
 
 
 def reply_type(verb: type[Verb[Any]]) -> Any:
-    """Return the type of a verb's reply; of its value if the reply has a body."""
+    """Return the type of a verb's reply or, if the reply has a body, of its value."""
     bases: tuple[Any, ...] = getattr(verb, "__orig_bases__", ())
     (reply,) = get_args(next(base for base in bases if get_origin(base) is Verb))
     return get_args(reply)[0] if get_origin(reply) is Stream else reply

@@ -1,4 +1,4 @@
-"""Runs: store what a model or command answered on a thread, together with the changes it made."""
+"""Runs: store the answer of a model or command on a thread, together with the changes it made."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ def _stored(http: str) -> Traits:
 class RecordCall(Verb[Artifact], frozen=True, kw_only=True):
     """Store the request and response of one model call, with the event run.called.
 
-    The body is the exchange as JSON. It is kept as long as the thread and is not part of its state.
+    The body is the exchange as JSON. It is kept as long as the thread and is not part of the state.
     """
 
     traits = _stored("POST /v1/threads/{thread}/calls")
 
     thread: Ref
     run: Label
-    """Identifies the run in its events."""
+    """The id of the run in its events."""
     detail: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)
-    """Added to the event, with `run` and `exchange`, the ref of the body."""
+    """Fields added to the detail of the event, beside `run` and `exchange`, the ref of the body."""
     by: Label = "you"
 
 
@@ -53,8 +53,8 @@ class FinishRun(Verb[Artifact], frozen=True, kw_only=True):
     """Store the answer of a run and patch the thread's state with it, in one version.
 
     The body is the answer. The state lists it in /artifacts and /last_actions, and is changed by
-    `operations`, the run's own changes. `detail` goes into the event run.finished, or
-    run.interrupted. `expected`: only if the state is at this version. The thread holds
+    `operations`, the run's own changes. `detail` is recorded in the event run.finished, or
+    run.interrupted. `expected`: fail unless the state is at this version. The thread holds
     `source_refs` from then on.
     """
 
@@ -62,9 +62,9 @@ class FinishRun(Verb[Artifact], frozen=True, kw_only=True):
 
     thread: Ref
     run: Label
-    """Identifies the run in its events."""
+    """The id of the run in its events."""
     action: Annotated[str, Meta(min_length=1, max_length=500)]
-    """What was done, for /last_actions."""
+    """A description of what the run did, added to /last_actions."""
     operations: list[Any] = []  # noqa: RUF012 (each request has its own)
     status: Literal["finished", "interrupted"] = "finished"
     detail: dict[str, Any] = {}  # noqa: RUF012
@@ -75,7 +75,7 @@ class FinishRun(Verb[Artifact], frozen=True, kw_only=True):
     media_type: Annotated[str, Meta(max_length=MEDIA_TYPE_CHARS_MAX)] | None = None
     expected: Version | None = None
     asked: Annotated[str, Meta(max_length=BUNDLE_TURN_BYTES_MAX)] = ""
-    """The prompt that it answers; the next run is shown both."""
+    """The prompt that the body answers; the next run is shown both prompt and answer."""
     by: Label = "you"
 
 
@@ -96,17 +96,18 @@ class NoteRun(Verb[Numbered], frozen=True, kw_only=True):
 
     thread: Ref
     run: Label
-    """Identifies the run in its events."""
+    """The id of the run in its events."""
     status: RunNote
     detail: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)
-    """Added to the event, with `run`."""
+    """Fields added to the detail of the event, beside `run`."""
     by: Label = "you"
 
 
 class NoteAnswer(Verb[Numbered], frozen=True, kw_only=True):
     """Record the answer of a remote agent on a thread, with the event a2a.answered.
 
-    The next message to that `url` uses the same `context`, and the same `task` if it awaits input.
+    The next message to that `url` uses the same `context`, and the same `task` if the task awaits
+    input.
     """
 
     traits = Traits(

@@ -1,4 +1,4 @@
-"""State: the memory of a thread, read and changed by version."""
+"""State: the memory of a thread, which has numbered versions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _changes = partial(Traits, needs="write", answered_in="threads.state", keyed=Tru
 
 
 class ReadState(Verb[StateView], frozen=True):
-    """Read a whole state, at its current or an earlier version."""
+    """Return the whole state of a thread, at its current or an earlier version."""
 
     traits = _reads(http="GET /v1/threads/{thread}/state")
 
@@ -23,7 +23,7 @@ class ReadState(Verb[StateView], frozen=True):
 
 
 class ReadHeader(Verb[HeaderView], frozen=True):
-    """Read the bounded view of a state that goes into a prompt."""
+    """Return the size-limited view of a state that is included in a prompt."""
 
     traits = _reads(http="GET /v1/threads/{thread}/header")
 
@@ -34,8 +34,8 @@ class ReadHeader(Verb[HeaderView], frozen=True):
 class PatchState(Verb[Patched], frozen=True):
     """Change a state by JSON Patch operations: all of them, or none.
 
-    `expected`: only if the state is at this version. `merge`: also if later changes do not touch
-    what this patch touches.
+    `expected`: fail unless the state is at this version. `merge`: with `expected`, also apply the
+    patch to a later version, if the later changes touch nothing that this patch touches.
     """
 
     traits = _changes(http="PATCH /v1/threads/{thread}/state")
@@ -48,7 +48,9 @@ class PatchState(Verb[Patched], frozen=True):
 
 
 class TryPatch(Verb[Patched], frozen=True):
-    """Show the result of a patch, or why it would be refused; nothing is changed."""
+    """Return the result of a patch, or the reason why it would be refused, without changing the
+    state.
+    """
 
     traits = Traits(
         needs="write",
@@ -62,7 +64,7 @@ class TryPatch(Verb[Patched], frozen=True):
 
 
 class DiffState(Verb[Changes], frozen=True):
-    """Return the operations that lead from one version to another."""
+    """Return the operations that lead from one version of a state to another."""
 
     traits = _reads(http="GET /v1/threads/{thread}/diff")
 
@@ -72,7 +74,7 @@ class DiffState(Verb[Changes], frozen=True):
 
 
 class RestoreState(Verb[Patched], frozen=True):
-    """Restore an old version as the newest one."""
+    """Restore an old version of a state as the newest one."""
 
     traits = _changes(http="POST /v1/threads/{thread}/restore")
 
@@ -82,7 +84,7 @@ class RestoreState(Verb[Patched], frozen=True):
 
 
 class CompactState(Verb[Patched], frozen=True):
-    """Compact a state now; patches do this automatically when needed."""
+    """Compact a state now; patches compact it automatically when needed."""
 
     traits = _changes(http="POST /v1/threads/{thread}/compact")
 
@@ -91,7 +93,7 @@ class CompactState(Verb[Patched], frozen=True):
 
 
 class AdoptState(Verb[Patched], frozen=True):
-    """Apply a manual edit of the mirrored state.json as a patch."""
+    """Apply a manual edit of the mirrored file state.json as a patch."""
 
     traits = Traits(needs="owner", answered_in="threads.mirror", keyed=True)
 

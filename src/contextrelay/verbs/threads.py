@@ -1,4 +1,4 @@
-"""Threads: create, find, close and remove them; their events and files."""
+"""Threads: create, find, close and remove threads; read and write their events and files."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ class NewThread(Verb[ThreadView], frozen=True):
 
 
 class BeginTask(Verb[ThreadView], frozen=True):
-    """Create a thread of kind `task`; `asked` is the detail of its event task.asked, if any."""
+    """Create a thread of kind `task`. `asked` is the detail of the event task.asked; without it,
+    there is no such event.
+    """
 
     traits = Traits(needs="write", answered_in="threads.events", makes_thread=True)
 
@@ -55,7 +57,7 @@ class BeginTask(Verb[ThreadView], frozen=True):
 
 
 class NoteTask(Verb[Numbered], frozen=True):
-    """Add an event to a task. `is_over`: this ends the task, which is removed later."""
+    """Add an event to a task. `is_over`: the event ends the task, which is removed later."""
 
     traits = Traits(needs="write", answered_in="threads.events", keyed=True)
 
@@ -67,7 +69,7 @@ class NoteTask(Verb[Numbered], frozen=True):
 
 
 class OpenThread(Verb[ThreadView], frozen=True):
-    """Return the newest thread with a name, or create it."""
+    """Return the newest thread with a given name, or create one."""
 
     traits = _makes(http="POST /v1/threads/open")
 
@@ -76,7 +78,7 @@ class OpenThread(Verb[ThreadView], frozen=True):
 
 
 class ShowThread(Verb[ThreadView], frozen=True):
-    """Show a thread: its name, its version and how much it holds."""
+    """Return the description of a thread: name, version and the number of items in it."""
 
     traits = _reads(http="GET /v1/threads/{thread}")
 
@@ -84,7 +86,7 @@ class ShowThread(Verb[ThreadView], frozen=True):
 
 
 class FindThreads(Verb[list[ThreadView]], frozen=True):
-    """Find threads by name, newest first, or by an id prefix of six characters or more."""
+    """Find threads by name or by an id prefix of six characters or more, newest first."""
 
     traits = _reads(http="GET /v1/threads/find")
 
@@ -92,11 +94,13 @@ class FindThreads(Verb[list[ThreadView]], frozen=True):
 
 
 class ListThreads(Verb[ThreadListing], frozen=True):
-    """List threads, newest first; `after` is `next` of the previous page.
+    """List threads, newest first. To get the next page, pass `next` of the previous page as
+    `after`.
 
     Threads of a kind are listed only if that `kind` is requested. `text`: only threads with this
     text in their name, or with this id prefix. `agent`: only threads whose creator's name contains
-    this. If few threads match, a page may have fewer than `limit` entries and still a `next`.
+    this text. If few threads match, a page may have fewer than `limit` entries although `next` is
+    set.
     """
 
     traits = Traits(needs="read", answered_in="threads.listing", http="GET /v1/threads")
@@ -110,7 +114,7 @@ class ListThreads(Verb[ThreadListing], frozen=True):
 
 
 class ForkThread(Verb[ThreadView], frozen=True):
-    """Create a thread from the state of another, at any version."""
+    """Create a thread from any version of another thread's state."""
 
     traits = _makes(http="POST /v1/threads/{thread}/fork", status=201)
 
@@ -121,10 +125,9 @@ class ForkThread(Verb[ThreadView], frozen=True):
 
 
 class CopyThread(Verb[ThreadView], frozen=True):
-    """Create a thread with the history of another up to a version, with the same ids, refs and
-    times.
+    """Copy a thread with its history up to a version, with the same ids of events, refs and times.
 
-    Only the thread's id differs: in the state, and in the events before that version.
+    Only the thread's own id differs, in the state and in the events before that version.
     """
 
     traits = Traits(
@@ -153,7 +156,7 @@ class CloseThread(Verb[ThreadView], frozen=True):
 
 
 class RemoveThread(Verb[ThreadView], frozen=True):
-    """Remove a thread with its history and the artifacts that only it holds."""
+    """Remove a thread with its history and the artifacts that no other thread holds."""
 
     traits = _ends(http="DELETE /v1/threads/{thread}")
 
@@ -161,7 +164,7 @@ class RemoveThread(Verb[ThreadView], frozen=True):
 
 
 class UseThread(Verb[ThreadView], frozen=True):
-    """Record which thread was last used in a folder."""
+    """Record a thread as the last one used in a folder."""
 
     traits = Traits(
         needs="write",
@@ -175,7 +178,7 @@ class UseThread(Verb[ThreadView], frozen=True):
 
 
 class LastUsedThread(Verb[list[ThreadView]], frozen=True):
-    """Return the thread that was last used in a folder, if any."""
+    """Return a list with the thread that was last used in a folder; empty if there is none."""
 
     traits = _reads(http="GET /v1/threads/used")
 
@@ -192,7 +195,7 @@ class ListThreadArtifacts(Verb[list[Artifact]], frozen=True):
 
 
 class ReadEvents(Verb[EventPage], frozen=True):
-    """Read events of a thread after a seq, in order."""
+    """Read the events of a thread that come after a seq, in order."""
 
     traits = Traits(
         needs="read",
@@ -244,7 +247,7 @@ class ListTasks(Verb[TaskListing], frozen=True):
 
 
 class ReadTask(Verb[TaskLog], frozen=True):
-    """Read the fixed fields of a task and its first events, without its state."""
+    """Read the fixed fields of a task and its first events, without the state."""
 
     traits = Traits(needs="read", answered_in="threads.events", inline=True)
 
@@ -252,7 +255,9 @@ class ReadTask(Verb[TaskLog], frozen=True):
 
 
 class PutHook(Verb[None], frozen=True):
-    """Store a webhook for the updates of a task, under an id; None deletes it. It stays private."""
+    """Store a webhook for the updates of a task, under an id; None deletes the webhook. The webhook
+    is not shown in the task.
+    """
 
     traits = Traits(needs="owner", answered_in="threads.hooks")
 
@@ -270,7 +275,7 @@ class ListHooks(Verb[list[dict[str, Any]]], frozen=True):
 
 
 class PutSent(Verb[None], frozen=True):
-    """Record which updates of a task have been sent; None when there will be no more."""
+    """Record which updates of a task have been sent; None means that no more will be sent."""
 
     traits = Traits(needs="owner", answered_in="threads.hooks")
 
@@ -279,7 +284,7 @@ class PutSent(Verb[None], frozen=True):
 
 
 class ReadSent(Verb[Sent | None], frozen=True):
-    """Read which updates of a task have been sent; None if there are none to send."""
+    """Return which updates of a task have been sent, or None if there are none to send."""
 
     traits = Traits(needs="owner", answered_in="threads.hooks")
 
@@ -287,7 +292,7 @@ class ReadSent(Verb[Sent | None], frozen=True):
 
 
 class ListSent(Verb[list[Sent]], frozen=True):
-    """List which updates have been sent for every task with webhooks, by thread."""
+    """Return which updates have been sent, for every task with webhooks, by thread."""
 
     traits = Traits(needs="owner", answered_in="threads.hooks")
 
@@ -305,7 +310,7 @@ class MakeCheckpoint(Verb[Numbered], frozen=True):
 
 
 class PutReport(Verb[Artifact], frozen=True):
-    """Add a report about a thread to it, with the event `report.generated`.
+    """Add a report to the thread that it is about, with the event `report.generated`.
 
     A repeated request with the same key returns the first report.
     """
@@ -327,7 +332,7 @@ class PutReport(Verb[Artifact], frozen=True):
 
 
 class MirrorThread(Verb[Mirrored], frozen=True):
-    """Write the human-readable files of a thread; only for an embedded store."""
+    """Write the human-readable files of a thread; only available for an embedded store."""
 
     traits = Traits(needs="owner", answered_in="threads.mirror")
 

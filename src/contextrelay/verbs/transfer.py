@@ -51,7 +51,7 @@ class ImportThread(Verb[ThreadView], frozen=True):
 
 
 class Backup(Verb[Stream[BackupReport]], frozen=True):
-    """Stream the whole store as a tar file; consistent while others write."""
+    """Stream the whole store as a tar file, which is consistent even if others write meanwhile."""
 
     traits = Traits(
         needs="owner",
@@ -63,10 +63,10 @@ class Backup(Verb[Stream[BackupReport]], frozen=True):
 
 
 class Restore(Verb[RestoreReport], frozen=True):
-    """Fill an empty store from a backup, checking every hash.
+    """Restore a backup into an empty store and check every hash.
 
-    An interrupted restore keeps the store locked until it is repeated or abandoned. Abandoning
-    needs no backup and erases what was written.
+    An interrupted restore keeps the store locked until the restore is repeated or abandoned.
+    Abandoning needs no backup and erases what was written.
     """
 
     traits = Traits(
@@ -84,14 +84,16 @@ class Restore(Verb[RestoreReport], frozen=True):
 
 
 class Migrate(Verb[MigrateReport], frozen=True):
-    """Copy another store, which may be in use, into this one, which is empty or partly migrated."""
+    """Copy another store into this one. The source may be in use; this store must be empty or
+    partly migrated.
+    """
 
     traits = Traits(needs="owner", while_locked=True, answered_in="migrate", slow=True)
 
     source: str
-    """The address of the source's engine."""
+    """The address of the storage engine of the source."""
     is_checked: bool = False
-    """Whether to read back everything that was copied before this store is unlocked."""
+    """Whether to read back everything that was copied, before this store is unlocked."""
     stays_locked: bool = False
     """Whether to leave this store locked because another pass will follow."""
     show: Callable[[MigrateProgress], None] | None = None

@@ -1,4 +1,5 @@
-"""The verb class: a typed request with a typed reply and the traits that say how to handle it.
+"""The verb class: a typed request with a typed reply, and traits that say how to handle the
+request.
 
 Rule: the properties of a verb are in the `traits` of its class. Server, client, MCP, access,
 accounting and idempotency read them there; there is no table of verbs anywhere else.
@@ -48,45 +49,55 @@ class Traits(Struct, frozen=True, kw_only=True):
     """The properties shared by all requests of one verb."""
 
     needs: Level
-    """The access level that a key needs to send it."""
+    """The access level that a key needs to send the verb."""
     answered_in: str = ""
-    """The module of core that answers it, imported on first use."""
+    """The module of core that answers the verb, imported on first use."""
     http: str = ""
-    """Method and path, like "GET /v1/artifacts/{ref}"; "": not available over HTTP."""
+    """Method and path, like "GET /v1/artifacts/{ref}"; "" if the verb is not available over HTTP.
+    """
     also: str = ""
-    """A second method and path, for one artifact, which our own clients do not use."""
+    """A second method and path, for one artifact, which the included clients do not use."""
     status: int = 200
     """The HTTP status of a successful reply."""
     fails: tuple[int, ...] = ()
-    """HTTP statuses of its errors, besides those implied by its path and other traits."""
+    """HTTP statuses of the verb's errors, besides those implied by its path and other traits."""
     takes_body: bool = False
     """Whether the request has a body."""
     media_type: str = ""
     """Media type of the reply's body; "" if the reply is JSON only."""
     inline: bool = False
-    """Whether it is fast enough to be answered on the event loop."""
+    """Whether the verb is fast enough to be answered on the event loop."""
     slow: bool = False
-    """Whether it may take minutes: the server uses a separate thread, clients wait longer."""
+    """Whether the verb may take minutes: the server uses a separate thread, clients use a longer
+    timeout.
+    """
     long: bool = False
-    """Whether clients wait longer for the reply, as for a slow one."""
+    """Whether clients use a longer timeout, as for a slow verb."""
     looks: bool = False
-    """Whether it reads bodies: the server uses a separate thread, for a few of them at a time."""
+    """Whether the verb reads bodies: the server uses separate threads for a limited number of such
+    requests.
+    """
     while_locked: bool = False
-    """Whether it is answered during an unfinished restore: it finishes or reports the restore."""
+    """Whether the verb is answered during an unfinished restore, because it finishes or reports the
+    restore.
+    """
     waits: bool = False
-    """Whether it may wait for new data: the server answers it in server/streams."""
+    """Whether the verb may wait for new data: the server answers it in server/streams."""
     keyed: bool = False
-    """Whether an idempotency key makes it run once. The others only read or can be repeated."""
+    """Whether the verb needs an idempotency key to be run only once. Other verbs only read or can
+    safely be repeated.
+    """
     counted: bool = False
-    """Whether it shows parts of an artifact: the tokens in `spent` of its reply are counted."""
+    """Whether the reply shows parts of an artifact. The tokens in `spent` of the reply are counted.
+    """
     fills: Literal["sent", "made"] | None = None
-    """Whether it stores bodies, which count towards a key's quota: bodies that are sent with it,
-    whose size is known in advance, or bodies that are made while answering it.
+    """Whether the verb stores bodies, which count towards a key's quota: bodies that are sent with
+    the request, whose size is known in advance, or bodies that are made while answering.
     """
     sweeps: bool = False
-    """Whether a local client occasionally sweeps shortly after it."""
+    """Whether a local client occasionally runs a sweep shortly after the verb."""
     makes_thread: bool = False
-    """Whether it creates a thread, named by its field `name`."""
+    """Whether the verb creates a thread, whose name is in the field `name`."""
 
 
 VALUE_BYTES_MAX = 32 * 1024 * 1024
@@ -115,16 +126,16 @@ class Verb(Struct, Generic[Reply], frozen=True):
 
     @property
     def looks_inside(self) -> bool:
-        """Whether bodies are read to answer it."""
+        """Whether the server reads bodies to answer the request."""
         return self.traits.looks
 
 
 class Stream(Struct, Generic[Streamed], frozen=True):
-    """A reply with a body: the value at once, the bytes when they are read."""
+    """A reply with a body: the value is available at once, the bytes are read later."""
 
     value: Streamed
     open: Callable[[int], Iterator[bytes]]
-    """Returns the chunks, given the chunk size."""
+    """A function that takes the chunk size and returns the chunks of the body."""
 
     def chunks(self) -> Iterator[bytes]:
         return self.open(CHUNK_BYTES)
@@ -133,11 +144,11 @@ class Stream(Struct, Generic[Streamed], frozen=True):
         return b"".join(self.open(BODY_BYTES_MAX))
 
 
-# The values of a verb, and errors in them
+# Conversion of a verb's values, and errors in them
 
 
 def from_json(value: Any, kind: Any) -> Any:
-    """Convert a JSON value to a type; 1.0 is an integer, as in JSON Schema.
+    """Convert a JSON value to a type. The number 1.0 counts as an integer, as in JSON Schema.
 
     Raises:
         ValidationError: the value is of another type.
@@ -193,7 +204,9 @@ def _with_integers(value: Any, kind: inspect.Type) -> Any:
 
 
 def invalid_field(verb: type[Verb[Any]], error: ValidationError) -> Invalid:
-    """Return the error for an invalid field, with the valid fields: `ttl_s: expected int >= 1`."""
+    """Return the error for an invalid field, which lists the valid fields: `ttl_s: expected int >=
+    1`.
+    """
     return Invalid(field_error(verb, error), fields_hint(verb))
 
 
@@ -202,7 +215,9 @@ def fields_hint(verb: type[Verb[Any]]) -> str:
 
 
 def field_error(kind: type[Struct], error: ValidationError, what: str = "") -> str:
-    """Describe which field is invalid and why; for an enum, list the choices."""
+    """Return a text that says which field is invalid and why; for an enum, it lists the valid
+    values.
+    """
     reason, _, place = str(error).replace("`", "").partition(" - at $.")
     field = re.split(r"[.\[]", place)[0]
     if reason.startswith(_NO_CHOICE):
@@ -237,7 +252,7 @@ def _choices(type: Any) -> Iterator[Any]:
             yield from _choices(each)
 
 
-# Types that the fields of several verbs have
+# Field types that several verbs share
 
 Name = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
 FileName = Annotated[Name, Meta(pattern=FILE_NAME_PATTERN)]
