@@ -1,4 +1,4 @@
-"""Artifacts: the description of stored content, without the content."""
+"""Artifacts: descriptions of stored content, without the content."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SealFormat = Literal["k1", "k2"]
 
 
 class Preview(Struct, frozen=True, kw_only=True):
-    """The truncated, defused head of a body, safe to show in a prompt."""
+    """The truncated head of a body, defused so that it is safe to show in a prompt."""
 
     text: str
     truncated: bool
@@ -59,24 +59,30 @@ class Artifact(Struct, frozen=True, kw_only=True):
     size_bytes: int = field(name="size")
     sha256: str
     is_text: bool
-    """Whether the body is UTF-8, and so can be sent as a string."""
+    """Whether the body is valid UTF-8 and can therefore be sent as a string."""
     created_at: datetime
     expires_at: datetime | None
     ttl_s: int | None
-    """Time to live as of the last grant; None for a pinned artifact."""
+    """Time to live in seconds as it was last set; None for a pinned artifact."""
     metadata: dict[str, Any]
     provenance: Provenance
     preview: Preview
     thread: str | None = None
-    """The thread it was added to."""
+    """The thread to which the artifact was added, if any."""
     has_own_ttl: bool = False
-    """Whether its time to live was set explicitly: it then expires even while it is referenced."""
+    """Whether the time to live was set explicitly. If so, the artifact expires even while it is
+    referenced.
+    """
     channel: str | None = None
-    """The channel on which its signal was published."""
+    """The channel on which the artifact was announced by a signal, if any."""
     sealed: SealFormat | None = None
-    """How its body is sealed; size and hash are of the sealed bytes, the type is as declared."""
+    """How the body is sealed, if it is. Size and hash are those of the sealed bytes; the type is as
+    declared.
+    """
     tokens: int | UnsetType | None = UNSET
-    """Set by a full peek, like the next two fields; None if the body is sealed."""
+    """Number of tokens of the body. This and the next two fields are set by a full peek; None if
+    the body is sealed.
+    """
     token_basis: TokenBasis | Literal["sealed"] | UnsetType = UNSET
     outline: str | UnsetType | None = UNSET
 
@@ -94,7 +100,9 @@ class Tombstone(Struct, frozen=True, kw_only=True):
     created_at: datetime
     metadata: dict[str, Any]
     is_released: bool = False
-    """Whether the reference to the body was released; if not, a sweep has to do it."""
+    """Whether the reference to the body was released. If False, a sweep has to release the
+    reference.
+    """
     thread: str | None = None
     channel: str | None = None
 
@@ -106,7 +114,7 @@ def from_ms(at_ms: int) -> datetime:
 
 
 def format_time(at: datetime) -> str:
-    """Format a datetime in UTC as it is stored in documents."""
+    """Format a datetime in UTC in the form that is stored in documents."""
     return at.isoformat().replace("+00:00", "Z")
 
 
@@ -116,7 +124,9 @@ def to_ms(at: datetime) -> int:
 
 
 EXCHANGE_MEDIA_TYPE = "application/vnd.contextrelay.exchange+json"
-"""Media type of a recorded model call. Such artifacts belong to their thread and are not listed."""
+"""Media type of a recorded model call. Artifacts of this type belong to their thread and are not
+listed.
+"""
 
 
 def is_exchange(artifact: Artifact) -> bool:

@@ -15,11 +15,11 @@ class Capability(Struct, frozen=True, kw_only=True):
     name: str
     description: str
     args_schema: dict[str, Any]
-    """A JSON Schema; invalid arguments are refused before anything runs."""
+    """A JSON Schema; invalid arguments are refused before the capability runs."""
     cacheable: bool
     cache_ttl_s: int = field(name="cache_ttl_sec")
     version: str
-    """Part of the cache key: a new version never returns results of an old one."""
+    """Part of the cache key, so that a new version never returns results of an old version."""
     cache_hits: int = 0
     """The number of cache hits in this store."""
 
@@ -44,6 +44,6 @@ class Invoked(Struct, frozen=True, kw_only=True):
 
 
 class Purged(Struct, frozen=True, kw_only=True):
-    """The number of cached results that were deleted; their artifacts stay until they expire."""
+    """The number of cached results that were deleted. Their artifacts stay until they expire."""
 
     entries: int

@@ -14,7 +14,7 @@ HANDOFF_MEDIA_TYPE = "application/vnd.contextrelay.handoff+json"
 
 
 class HandedRef(Struct, frozen=True, kw_only=True):
-    """A ref in a handoff, with what its reader should know before loading it."""
+    """A ref in a handoff, with facts that help its reader decide whether to load the content."""
 
     ref: str
     name: str | None
@@ -25,7 +25,7 @@ class HandedRef(Struct, frozen=True, kw_only=True):
 
 
 class LeftOut(Struct, frozen=True, kw_only=True):
-    """An item that did not fit, with the reason and how to get it."""
+    """An item that did not fit into a handoff, with the reason and how to get the item."""
 
     id: str
     tokens: int
@@ -34,7 +34,7 @@ class LeftOut(Struct, frozen=True, kw_only=True):
 
 
 class Handoff(Struct, frozen=True, kw_only=True):
-    """A handoff as it was given; the receiver reads exactly these bytes."""
+    """A handoff as it was given. The receiver reads exactly these bytes."""
 
     schema: Literal["com.relay.handoff.v1"] = field(name="$schema", default=HANDOFF_SCHEMA)
     giver: str = field(name="from")
@@ -53,7 +53,7 @@ class Handoff(Struct, frozen=True, kw_only=True):
 
 
 class Accepted(Struct, frozen=True, kw_only=True):
-    """Who accepted a handoff, and when."""
+    """The name of the agent that accepted a handoff, and the time."""
 
     by: str
     at: datetime
@@ -67,7 +67,7 @@ class HandoffView(Struct, frozen=True, kw_only=True):
     handoff: Handoff
     accepted: tuple[Accepted, ...] = ()
     returned: tuple[str, ...] = ()
-    """Refs of its results."""
+    """The refs of the handoff's results."""
 
     @property
     def text(self) -> str:
@@ -86,7 +86,9 @@ class HandoffView(Struct, frozen=True, kw_only=True):
 
     @property
     def reasons(self) -> str:
-        """Explain why each item is included or not, and how to get what is not."""
+        """Return lines that say why each item is included or not, and how to get the items left
+        out.
+        """
         package = self.handoff.package
         parts = [f"{block.id}  {package.why(block.id)}" for block in package.blocks]
         for each in self.handoff.left_out:
@@ -108,7 +110,7 @@ class HandoffLine(Struct, frozen=True, kw_only=True):
 
 
 class HandoffListing(Struct, frozen=True, kw_only=True):
-    """One page of handoffs, newest first; `next` is "" on the last one."""
+    """One page of handoffs, newest first; `next` is "" on the last page."""
 
     handoffs: list[HandoffLine]
     next: str = ""

@@ -20,16 +20,16 @@ class Outlined(Struct, frozen=True, kw_only=True):
 
     ref: str
     kind: str
-    """The format it was parsed as: json, python, log, ..."""
+    """The format as which the body was parsed: json, python, log, ..."""
     text: str
     omitted: int
     """The number of items that did not fit."""
     left_out: str = ""
-    """The same in words; "" if nothing is omitted."""
+    """The omitted items in words; "" if nothing is omitted."""
     next: str = ""
-    """The command that reads a piece of it."""
+    """The command that reads a piece of the body."""
     next_args: dict[str, Any] = {}
-    """The same as arguments of `slice`."""
+    """The arguments of `slice` that read the same piece as `next`."""
     notes: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
     """Names of the prompt injection patterns that were found in quoted text and defused."""
@@ -53,25 +53,25 @@ class Digested(Struct, frozen=True, kw_only=True):
 
 
 class Shape(Struct, frozen=True, kw_only=True):
-    """An outline of a body, independent of the refs to it."""
+    """An outline of a body, independent of the refs to the body."""
 
     kind: str
     text: str
     tokens: int
     omitted: int
     way: str = ""
-    """How to read a piece of it: a selector and its value."""
+    """How to read a piece of the body: a selector and its value."""
     value: str = ""
     patterns: tuple[str, ...] = ()
 
 
 class CachedOutline(Struct, frozen=True, kw_only=True):
-    """The cached results of reading a body."""
+    """The cached outline and other results of reading a body."""
 
     shape: Shape
     whole: TokenCount
     note: str = ""
-    """Why the body was not parsed as expected; "" if it was."""
+    """Why the body was not parsed as expected; "" if it was parsed as expected."""
     drawn_by: int = 0
     """The value of `OUTLINE_VERSION` when the outline was made.
 
@@ -80,14 +80,14 @@ class CachedOutline(Struct, frozen=True, kw_only=True):
 
 
 OUTLINE_VERSION = 3
-"""Incremented when outlines change."""
+"""The version of the outline format. It is incremented when outlines change."""
 
 
 Way = Literal["lines", "bytes", "tokens", "json_pointer", "json_path", "rows", "heading", "symbol"]
 
 
 class Selector(Struct, frozen=True):
-    """Which piece to read: one selector with its value, and for a table the columns."""
+    """A selection of a piece of a body: one selector with its value; for a table, the columns."""
 
     way: Way
     value: str
@@ -103,13 +103,13 @@ class Piece(Struct, frozen=True, kw_only=True):
     """The position of this piece, in the selector's notation: for lines, 1:121."""
     text: str
     left_out: str = ""
-    """The requested part that is not in the text, in words; "" if there is none."""
+    """The part of the requested text that is not in `text`, in words; "" if there is none."""
     next: str = ""
-    """The command that continues where this ends; "" at the end."""
+    """The command that reads the text after this piece; "" at the end."""
     next_args: dict[str, Any] = {}
-    """The same as arguments of `slice`."""
+    """The arguments of `slice` that read the same piece as `next`."""
     notes: tuple[str, ...] = ()
-    """Other facts that the reader needs: how it was decoded, which lines were folded."""
+    """Other facts that the reader needs: how the text was decoded, which lines were folded."""
     spent: Spent
 
 
@@ -118,13 +118,13 @@ class Match(Struct, frozen=True, kw_only=True):
 
     ref: str
     line: int
-    """Lines are numbered from 1."""
+    """Line number of the match, from 1."""
     offset: int
     """Offset of the match, in bytes from the start of the body."""
     text: str
     """The line, or for structured content the record, with its pointer."""
     pointer: str | None = None
-    """Position of a record in its document."""
+    """JSON Pointer or similar position of the record in its document; None for a line."""
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
 
@@ -137,13 +137,13 @@ class Skipped(Struct, frozen=True, kw_only=True):
 
 
 class Found(Struct, frozen=True, kw_only=True):
-    """The matches of a pattern, within a number of tokens."""
+    """The matches of a pattern in a body or several bodies, within a number of tokens."""
 
     matches: list[Match]
     count: int
     """Total number of matches, shown or not."""
     is_complete: bool
-    """False if time or a limit ended the search early; `count` is then a minimum."""
+    """False if the search stopped at a time limit or another limit; `count` is then a minimum."""
     looked_at: int
     """The number of artifacts that were searched."""
     skipped: list[Skipped]
@@ -165,26 +165,26 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 class Differing(Struct, frozen=True, kw_only=True):
-    """The differences between two bodies, as a unified diff within a number of tokens."""
+    """The differences between two bodies, as a unified diff, within a number of tokens."""
 
     old: str
     new: str
     is_same: bool
     is_text: bool
-    """False if one of them is binary; the text then has sizes and hashes."""
+    """False if one of the bodies is binary; `text` then has sizes and hashes."""
     text: str
     added: int = 0
     """The number of added lines."""
     removed: int = 0
     changes: list[Change] = []
-    """For two JSON documents: the first differences."""
+    """The first differences between two JSON documents; empty for other bodies."""
     left_out: str = ""
     notes: tuple[str, ...] = ()
     spent: Spent
 
 
 class Hit(Struct, frozen=True, kw_only=True):
-    """A passage that answers a query."""
+    """A passage that matches a query."""
 
     ref: str
     name: str | None
@@ -194,15 +194,15 @@ class Hit(Struct, frozen=True, kw_only=True):
     pointer: str | None = None
     """For a document on one line: the entry that contains the passage."""
     snippet: str
-    """The text around the words, defused."""
+    """The text around the matched words, defused."""
     score: float
     created_at: datetime
     why: tuple[str, ...]
-    """The words of the query that occur in it or in its neighbours."""
+    """The words of the query that occur in the passage or in its neighbours."""
     newer: str | None = None
-    """A newer artifact of the same name, which means that this one is stale."""
+    """The ref of a newer artifact of the same name, which means that this artifact is outdated."""
     next_args: dict[str, Any] = {}
-    """Arguments of `slice` to continue reading."""
+    """The arguments of `slice` that continue reading after the passage."""
 
 
 class IndexState(Struct, frozen=True, kw_only=True):
@@ -214,24 +214,26 @@ class IndexState(Struct, frozen=True, kw_only=True):
     waiting: int = 0
     """The number of artifacts that are not indexed yet."""
     is_complete: bool = True
-    """False if more artifacts may be waiting: the check for new ones was cut short."""
+    """False if more artifacts may be waiting, because the check for new artifacts stopped early."""
 
 
 class Hits(Struct, frozen=True, kw_only=True):
-    """The results of a query."""
+    """The passages that match a query."""
 
     query: str
     scope: str
     """The scope of the search: all, thread <id>, or ref <ref>."""
     hits: list[Hit]
     found: int
-    """The number of passages with a word of the query; with limited access, those seen among the
-    best.
+    """The number of passages with a word of the query. For a key with limited access, only passages
+    among the best ones that the key may see are counted.
     """
     left_out: str = ""
-    """The results that are not shown, in words; "" if all are."""
+    """The number of results that are not shown, in words; "" if all are shown."""
     ignored: tuple[str, ...] = ()
-    """Words of the query that were not searched: too many, or in no passage."""
+    """Words of the query that were not searched, because there were too many words or no passage
+    contains them.
+    """
     notes: tuple[str, ...] = ()
     """Other facts that the reader needs, such as the progress of the index."""
     index: IndexState

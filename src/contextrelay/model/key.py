@@ -43,14 +43,15 @@ class Key(Struct, frozen=True, kw_only=True):
     name: str | None
     scope: Scope
     tenant: str | None
-    """The tenant it belongs to; None for the store's owner."""
+    """The tenant that the key belongs to; None for the store's owner."""
     threads: tuple[str, ...]
-    """Prefixes of thread names, or whole ids; if these or `channels` are set, only matching ones.
+    """Prefixes of thread names, or whole ids. If this or `channels` is set, the key is restricted
+    to matching names.
     """
     channels: tuple[str, ...]
-    """Prefixes of channel names."""
+    """Prefixes of channel names to which the key is restricted."""
     quota_bytes: int | None
-    """The total number of bytes that may be pushed with it."""
+    """The total number of bytes that may be pushed with the key."""
     requests_per_minute: int | None
     created_at: datetime
     expires_at: datetime | None
@@ -58,12 +59,12 @@ class Key(Struct, frozen=True, kw_only=True):
 
     @property
     def is_limited(self) -> bool:
-        """Whether it is restricted to some threads and channels."""
+        """Whether the key is restricted to some threads and channels."""
         return bool(self.threads or self.channels)
 
     @property
     def is_owners(self) -> bool:
-        """Whether it has access to the whole store."""
+        """Whether the key has access to the whole store."""
         return self.tenant is None and not self.is_limited
 
 
@@ -72,7 +73,7 @@ class StoredKey(Struct, frozen=True, kw_only=True):
 
     key: Key
     sha256: str
-    """Hash of its token."""
+    """Hash of the key's token."""
 
 
 class IssuedKey(Struct, frozen=True, kw_only=True):
@@ -83,14 +84,14 @@ class IssuedKey(Struct, frozen=True, kw_only=True):
 
 
 class KeyListing(Struct, frozen=True, kw_only=True):
-    """One page of keys, by id; `next` is "" on the last one."""
+    """One page of keys, by id; `next` is "" on the last page."""
 
     keys: list[Key]
     next: str = ""
 
 
 class Usage(Struct, frozen=True, kw_only=True):
-    """The usage of a key, summed over all servers; up to a second behind."""
+    """The usage of a key, summed over all servers; it may be up to a second out of date."""
 
     id: str
     requests: int
@@ -103,13 +104,13 @@ class Usage(Struct, frozen=True, kw_only=True):
 
 
 def format_token(key_id: bytes, secret: bytes) -> str:
-    """Format a token from random bytes."""
+    """Make a token from a key id and a secret, both random bytes."""
     return f"relay_{key_id.hex()}_{secret.hex()}"
 
 
 def token_hash(token: str) -> str:
     """Return the hash that is stored instead of a token."""
-    import hashlib  # Loads OpenSSL, which most commands do not need.
+    import hashlib  # hashlib loads OpenSSL, which most commands do not need.
 
     return hashlib.sha256(token.encode()).hexdigest()
 

@@ -1,14 +1,15 @@
-"""Names: the characters of labels, file names and channels, and the logs that listeners subscribe
-to.
+"""Names: the characters allowed in labels, file names and channels, and the logs that listeners can
+subscribe to.
 
-Rule: a pattern means the same in Python and in JSON Schema: the OpenAPI document quotes it.
+Rule: a pattern means the same in Python and in JSON Schema, because the OpenAPI document quotes it.
 """
 
 from __future__ import annotations
 
 CONTROL_CHARS = r"\x00-\x1f\x7f-\x9f"
 HIDDEN_CHARS = CONTROL_CHARS + r"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff"
-"""Control characters, line separators, and bidi controls, which make a name look like another one.
+"""Control characters, line separators, and bidi controls, which can make one name look like
+another.
 """
 
 _LABEL = rf"[^{HIDDEN_CHARS}]*[^{HIDDEN_CHARS}\s][^{HIDDEN_CHARS}]*"
@@ -26,7 +27,7 @@ PATTERN_ERRORS = {
 """Error messages for texts that do not match a pattern."""
 
 
-# Logs with listeners. The names of all other logs are in core/schema.py.
+# Logs that can have listeners. The names of all other logs are in core/schema.py.
 
 CHANNELS, KEYS, TENANTS, THREADS = "c/", "key/", "x/", "t/"
 
@@ -49,5 +50,7 @@ def tenant_prefix(tenant: str) -> str:
 
 
 def tenant_log(tenant: str | None, log: str) -> str:
-    """Return the name in the store of a tenant's log; None for the store's own."""
+    """Return the full name of a tenant's log in the store; if the tenant is None, the
+    name of one of the store's own logs.
+    """
     return log if tenant is None else tenant_prefix(tenant) + log

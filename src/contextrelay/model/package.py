@@ -18,7 +18,7 @@ BLOCK_TYPES: tuple[str, ...] = get_args(BlockType)
 
 
 class Block(Struct, frozen=True):
-    """A piece of content that may go into a window."""
+    """A piece of content that may be included in a context window."""
 
     id: Annotated[str, Meta(min_length=1)]
     content: str
@@ -29,7 +29,9 @@ class Block(Struct, frozen=True):
     timestamp: Annotated[int, Meta(ge=0)] = 0
     """Milliseconds since 1970; 0 if unknown."""
     group: str | None = None
-    """The session or document it belongs to. Neighbours in the same group help to find it."""
+    """The session or document that the block belongs to. Neighbours in the same group help to find
+    the block.
+    """
     references: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -45,7 +47,8 @@ class Block(Struct, frozen=True):
                 f"block {self.id!a:.80}: the text has a lone surrogate (half a character)",
                 "check how the text was decoded",
             )
-        kind = getattr(self.type, "name", self.type)  # Enum members are accepted too.
+        # Enum members are accepted too, by their name.
+        kind = getattr(self.type, "name", self.type)
         if kind not in BLOCK_TYPES:
             raise Invalid(
                 f"block {self.id}: unknown type {kind!r:.80}",
@@ -89,12 +92,12 @@ def _in_ms(block_id: str, given: object) -> int:
 
 
 class Budget(Struct, frozen=True):
-    """The number of tokens a package may use, and the number it must leave free."""
+    """The number of tokens that a package may use, and the number that must stay free."""
 
     tokens_max: int
     reserve_tokens: int = 0
     each_tokens: int = 0
-    """Overhead per block: the tokens of its heading."""
+    """Overhead per block: the number of tokens of the block's heading."""
 
     def __post_init__(self) -> None:
         for given in (self.tokens_max, self.reserve_tokens, self.each_tokens):
@@ -130,11 +133,11 @@ class Reason(Struct, frozen=True, kw_only=True):
     rank: int = 0
     """Rank among the competing blocks, from 1."""
     of: str | None = None
-    """The block that it duplicates."""
+    """The id of the block that this block duplicates."""
     words: tuple[str, ...] = ()
-    """The words of the query found in it, or in its neighbours."""
+    """The words of the query found in the block or in its neighbours."""
     is_digest: bool = False
-    """Whether a digest and a ref replace the full text."""
+    """Whether the block's text is replaced by a digest and a ref."""
 
     def __str__(self) -> str:
         match self.because:
@@ -188,10 +191,10 @@ class Package(Struct, frozen=True, kw_only=True):
         force_setattr(self, "sha256", sha256)
 
     def why(self, block_id: str) -> Reason:
-        """Explain why a block was kept or dropped.
+        """Return the reason why a block was included or dropped.
 
         Raises:
-            NotFound: it was not among the candidates.
+            NotFound: the block was not among the candidates.
         """
         try:
             return self.reasons[block_id]
@@ -204,7 +207,7 @@ class Package(Struct, frozen=True, kw_only=True):
 
     @property
     def type_distribution(self) -> dict[str, float]:
-        """The share of each type in the tokens used."""
+        """A dict that maps each block type to its share of the tokens used."""
         shares: dict[str, float] = {}
         for block in self.blocks:
             tokens = self.reasons[block.id].tokens
@@ -213,7 +216,7 @@ class Package(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """Return the blocks as a model reads them."""
+        """Return the text of the blocks, with headings, as a model reads it."""
         return "\n\n".join(f"[{block.type}]\n{block.content}" for block in self.blocks)
 
 
@@ -236,5 +239,5 @@ class StoredSession(Struct, frozen=True):
     """A session of `DistributedContextStore`: its fields, and its blocks as JSON by id."""
 
     fields: dict[str, str]
-    """Empty if only blocks have been stored so far."""
+    """The session's fields; empty if only blocks have been stored so far."""
     blocks: dict[str, bytes]

@@ -1,4 +1,4 @@
-"""Pipeline runs: the contents of their events, and how a run is shown.
+"""Pipeline runs: the contents of their events, and the views of a run.
 
 Rule: an event's `detail` is converted to one of these types when it is written and when it is
 read. Stored events are untrusted: an invalid one makes its run `broken`.
@@ -22,8 +22,8 @@ from contextrelay.model.ref import Ref
 from contextrelay.model.run import StepStatus
 
 RunStatus = Literal["running", "done", "failed", "cancelled", "stopped", "killed", "broken"]
-"""`stopped`: its budget is used up. `killed`: its process ended early. `broken`: one of its events
-is invalid.
+"""Statuses of a run. `stopped`: the budget is used up. `killed`: the process ended early. `broken`:
+an event of the run is invalid.
 """
 EndStatus = Literal["done", "failed", "cancelled", "stopped"]
 
@@ -50,7 +50,8 @@ class RunStarted(Struct, frozen=True, kw_only=True):
     name: _Name
     definition: Ref
     sha256: Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?$")] = ""
-    """The hash of the definition's bytes; "" in runs of earlier versions."""
+    """The hash of the definition's bytes; "" in runs started by earlier versions of Context Relay.
+    """
     parallel: Parallel | None = None
     on: Said | None = None
     runner: RunnerProcess | None = None
@@ -63,39 +64,41 @@ class RunResumed(Struct, frozen=True, kw_only=True):
     parallel: Parallel | None = None
     on: Said | None = None
     budget: dict[str, int | float | Said] = {}
-    """Fields that replace those of the file's budget."""
+    """Fields that replace those of the budget in the pipeline file."""
 
 
 class RunEnded(Struct, frozen=True, kw_only=True):
-    """The detail of `pipeline.finished`: how a run ended, and what it used."""
+    """The detail of `pipeline.finished`: how a run ended, and what the run used."""
 
     status: EndStatus
     reason: Said = ""
     hint: Said = ""
     steps: dict[str, Count] = {}
-    """How many steps have each status."""
+    """A dict that maps each status to the number of steps with that status."""
     tokens_in: Count = 0
     tokens_out: Count = 0
     price: Price | None = "0"
     duration_ms: Count | None = None
-    """None if the run was ended by another process than its own."""
+    """Duration of the run in milliseconds; None if a process other than the run's own ended the
+    run.
+    """
 
 
 class StepDetail(Struct, frozen=True, kw_only=True):
-    """The detail of `run.step`, as far as it is interpreted."""
+    """The fields of the detail of `run.step` that Context Relay interprets."""
 
     step: Annotated[str, Meta(min_length=1, max_length=STEP_KEY_CHARS_MAX)]
     status: StepStatus
     ref: Ref | None = None
     caller: Said = ""
-    """The name of the key that wrote it, stamped by the store; "" for the store's owner."""
+    """The name of the key that wrote the event, set by the store; "" for the store's owner."""
     kind: Said = ""
     reason: Said = ""
     hint: Said = ""
     question: Said = ""
     decided_by: Said = ""
     after: Count = 0
-    """The seq of the newest signal when a step began to wait."""
+    """The seq of the newest signal in the channel when the step began to wait."""
     is_cached: bool = False
     tokens_in: Count = 0
     tokens_out: Count = 0
@@ -110,7 +113,7 @@ class StepView(Struct, frozen=True, kw_only=True):
     kind: str
     status: str
     ref: str | None = None
-    """Ref of its result."""
+    """The ref of the step's result."""
     by: str = ""
     reason: str = ""
     hint: str = ""
@@ -118,12 +121,12 @@ class StepView(Struct, frozen=True, kw_only=True):
     tokens_in: int = 0
     tokens_out: int = 0
     price: str | None = "0"
-    """In US dollars; None if unknown."""
+    """The price of the step in US dollars; None if unknown."""
     duration_ms: int = 0
 
 
 class PipelineRun(Struct, frozen=True, kw_only=True):
-    """A run of a pipeline: `run` is its thread, and the refs of its steps are its results."""
+    """A run of a pipeline. `run` is the id of its thread; the refs of its steps are its results."""
 
     run: str
     name: str
@@ -139,5 +142,5 @@ class PipelineRun(Struct, frozen=True, kw_only=True):
 
     @property
     def refs(self) -> dict[str, str]:
-        """The refs of results, by step."""
+        """A dict that maps the names of steps to the refs of their results."""
         return {name: step.ref for name, step in self.steps.items() if step.ref is not None}

@@ -1,4 +1,4 @@
-"""Project files: their names, and the values in them: decisions, todos, conflicts."""
+"""Project files: their names, and the values in them, such as decisions, todos and conflicts."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ PROJECT_FILE = "PROJECT.md"
 STATE = "state.json"
 DECISIONS = "decisions.md"
 TODOS = "todos.json"
-# In the order in which a new session reads them.
+# The files, in the order in which a new session reads them.
 FILES = (PROJECT_FILE, STATE, TODOS, DECISIONS)
-# In the same folder: the lock, the journal and copies. Ignored by git.
+# A folder beside these files, with the lock, the journal and copies. Git ignores it.
 OWN_FOLDER = ".relay-project"
 
 
 class Decision(NamedTuple):
-    """An architecture decision record: a section of decisions.md."""
+    """An architecture decision record, which is a section of decisions.md."""
 
     number: int
     title: str
@@ -30,7 +30,7 @@ class Decision(NamedTuple):
     superseded_by: int = 0
     line: int = 0
     text: str = ""
-    """The text of the section."""
+    """The whole text of the section."""
 
     @property
     def id(self) -> str:
@@ -49,7 +49,7 @@ class ProjectTexts(NamedTuple):
         return self.named()[name]
 
     def having(self, name: str, text: str | None) -> ProjectTexts:
-        """Return a copy with another text for one file."""
+        """Return a copy in which the text of one file is replaced."""
         return ProjectTexts(*[text if each == name else old for each, old in self.named().items()])
 
     def named(self) -> dict[str, str | None]:
@@ -57,7 +57,9 @@ class ProjectTexts(NamedTuple):
 
 
 class Clash(NamedTuple):
-    """A field that two writers changed: the value that is kept, and the discarded one."""
+    """A field that two writers changed, with the value that is kept and the value that is
+    discarded.
+    """
 
     field: str
     kept: Any
@@ -71,11 +73,11 @@ class Secret(NamedTuple):
     line: int
     kind: str
     shown: str
-    """Its first characters."""
+    """The first characters of the string."""
 
 
 def as_fields(value: Any) -> Any:
-    """Return a value of the model as `--json` prints it, with named fields at every depth."""
+    """Convert a value of the model to what `--json` prints, with named fields at every depth."""
     named: Any = getattr(value, "_asdict", None)
     if named is not None:
         return {name: as_fields(each) for name, each in named().items()}
@@ -85,7 +87,7 @@ def as_fields(value: Any) -> Any:
 
 
 class Finished(NamedTuple):
-    """The result of `finish`."""
+    """The result of `finish` in a project."""
 
     files: list[str]
     """The files that changed."""
@@ -103,7 +105,7 @@ Status = Literal["pending", "in_progress", "completed", "blocked", "cancelled"]
 PRIORITIES: tuple[Priority, ...] = ("critical", "high", "medium", "low")
 STATUSES: tuple[Status, ...] = ("pending", "in_progress", "completed", "blocked", "cancelled")
 ENDED: tuple[Status, ...] = ("completed", "cancelled")
-# The transitions that commands allow. A user may set any status by hand.
+# The status changes that commands allow. A user may edit the file to set any status.
 ALLOWED: dict[str, tuple[Status, ...]] = {
     "pending": ("in_progress", "blocked", "cancelled"),
     "in_progress": ("completed", "blocked", "cancelled"),
@@ -114,7 +116,7 @@ ALLOWED: dict[str, tuple[Status, ...]] = {
 
 
 class Todo(NamedTuple):
-    """A todo. Values of other types in the file are converted or ignored."""
+    """A todo. Values of an unexpected type in the file are converted or ignored."""
 
     id: str
     title: str
@@ -138,19 +140,21 @@ class Todo(NamedTuple):
 
     @property
     def number(self) -> int:
-        """The NNN of TODO-NNN, for sorting; ids of another form are last."""
+        """The number NNN in an id TODO-NNN, for sorting. Ids of another form get a number that
+        sorts last.
+        """
         digits = self.id.rpartition("-")[2]
         return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else 10**9
 
     @property
     def rank(self) -> int:
-        """0 for critical to 3 for low; an unknown priority counts as medium."""
+        """A number from 0 for critical to 3 for low; an unknown priority counts as medium."""
         known: tuple[str, ...] = PRIORITIES
         return known.index(self.priority) if self.priority in known else 2
 
 
 def todo_of(item: dict[str, Any]) -> Todo:
-    """Read a todo from an item of todos.json."""
+    """Return the todo in an item of todos.json."""
     return Todo(
         id=_text(item.get("id")),
         title=_text(item.get("title")),

@@ -1,6 +1,6 @@
 """Refs: short names that are passed on instead of content.
 
-A ref is a dashed lower-case UUIDv4: 122 random bits, so knowing one is the right to read it.
+A ref is a dashed lower-case UUIDv4 with 122 random bits. Whoever knows a ref may read its content.
 A URL is a ref plus its location (`relay:///pull/<ref>` for the embedded store).
 """
 
@@ -36,16 +36,16 @@ def is_ref(text: str) -> bool:
 
 
 def parse_ref(text: str) -> str:
-    """Parse a ref, or a URL that ends in `/pull/<ref>`.
+    """Return the ref in a text that is a ref, or a URL that ends in `/pull/<ref>`.
 
     Raises:
-        Invalid: it is neither.
+        Invalid: the text is neither.
     """
     ref = text.partition("#")[0].partition("?")[0].rpartition("/pull/")[2]
     if not is_ref(ref):
         raise Invalid(
-            # The fragment may be a key, even if the # is percent-encoded: keep it out of the
-            # message.
+            # The part after # may be a secret key, even if # is percent-encoded. It must not appear
+            # in the error message.
             f"{_FRAGMENT.split(text, maxsplit=1)[0][:80]!r} is not a ref",
             "a ref is a dashed lower-case UUIDv4, or a URL that ends in /pull/<ref>",
         )

@@ -11,7 +11,7 @@ from contextrelay.model.tokens import TokenBasis
 
 
 class Listing(Struct, frozen=True, kw_only=True):
-    """One page of artifacts, newest first; `next` is "" on the last one."""
+    """One page of artifacts, newest first; `next` is "" on the last page."""
 
     artifacts: list[Artifact]
     next: str = ""
@@ -24,11 +24,11 @@ class Lineage(Struct, frozen=True, kw_only=True):
     sources: list[str]
     derived: list[str]
     holders: list[str] = []
-    """The threads that keep it from expiring, by id."""
+    """The ids of the threads that keep the artifact from expiring."""
 
 
 class SweepReport(Struct, frozen=True, kw_only=True):
-    """The results of a sweep."""
+    """The counts of a sweep."""
 
     expired: int = 0
     """The number of artifacts that had expired."""
@@ -36,9 +36,9 @@ class SweepReport(Struct, frozen=True, kw_only=True):
     freed_bytes: int = 0
     forgotten_tombstones: int = 0
     mended: int = 0
-    """Leftovers of pushes and removals that a crash interrupted."""
+    """The number of repaired pushes and removals that a crash had interrupted."""
     is_done: bool = True
-    """False if there is more work than one sweep does."""
+    """False if another sweep is needed to finish."""
 
 
 class Problem(Struct, frozen=True, kw_only=True):
@@ -50,7 +50,9 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 
 class VerifyReport(Struct, frozen=True, kw_only=True):
-    """What was checked, and the problems found (at most 100 are listed, all are counted)."""
+    """What was checked, and the problems that were found. At most 100 are listed, but all are
+    counted.
+    """
 
     artifacts: int
     bodies: int
@@ -59,7 +61,9 @@ class VerifyReport(Struct, frozen=True, kw_only=True):
     problem_count: int
     problems: list[Problem]
     unchecked: int = 0
-    """Artifacts stored by an earlier version without a hash: they could not be checked."""
+    """The number of artifacts that could not be checked because an earlier version stored them
+    without a hash.
+    """
 
 
 class BackupReport(Struct, frozen=True, kw_only=True):
@@ -70,13 +74,13 @@ class BackupReport(Struct, frozen=True, kw_only=True):
 
 
 class RestoreReport(Struct, frozen=True, kw_only=True):
-    """The contents that a restore brought back."""
+    """The contents that were restored from a backup."""
 
     logs: int
     bodies: int
     body_bytes: int = field(name="bytes")
     created_at: datetime
-    """When the backup was made."""
+    """The time at which the backup was made."""
 
 
 class MigrateProgress(Struct, frozen=True):
@@ -88,7 +92,7 @@ class MigrateProgress(Struct, frozen=True):
     body_bytes: int
     body_bytes_total: int
     seconds_left: float | None
-    """Of this pass, extrapolated from its speed so far."""
+    """Estimated seconds until the end of this pass, from the speed so far."""
 
 
 class MigrateReport(Struct, frozen=True, kw_only=True):
@@ -98,9 +102,9 @@ class MigrateReport(Struct, frozen=True, kw_only=True):
     target: str
     passes: int
     logs: int
-    """The number of logs."""
+    """The number of logs in the source."""
     changes: int
-    """Writes to the target."""
+    """The number of writes to the target."""
     bodies: int
     body_bytes: int = field(name="bytes")
     is_same: bool
@@ -115,7 +119,8 @@ class LedgerReport(Struct, frozen=True, kw_only=True):
 
     problems: list[str]
     advice: list[str]
-    """Recommended server settings, each with the next step after "; ". These are not problems yet.
+    """Recommended server settings, each with the next step after "; ". These settings are not
+    problems yet.
     """
 
 
@@ -128,35 +133,38 @@ class StoreReport(Struct, frozen=True, kw_only=True):
     bodies: int
     body_bytes: int = field(name="bytes")
     due: int
-    """Artifacts and tombstones that have expired and await cleanup."""
+    """The number of artifacts and tombstones that have expired and await cleanup."""
 
 
 class Figure(Struct, frozen=True):
-    """A number of tokens with the method by which it was found."""
+    """A number of tokens, with the method by which it was determined."""
 
     tokens: int
     basis: TokenBasis
-    """`estimated` if any part of it is."""
+    """The method; `estimated` if any part of the number is estimated."""
 
 
 class Priced(Struct, frozen=True, kw_only=True):
-    """The tokens priced as input tokens at full price; see docs/savings.md."""
+    """The saved tokens converted to input tokens at full price; see docs/savings.md."""
 
     calls: int
-    """How often a prompt is sent again, with its contents."""
+    """How often a prompt is sent again with the same contents."""
     asking_tokens: int
-    """Estimated tokens that the model wrote to request what it read; deducted at output price."""
+    """Estimated number of tokens that the model wrote to request what it read. They are deducted at
+    output price.
+    """
     uncached: float
-    """Saved if every call pays for the whole prompt."""
+    """The number saved if every call pays for the whole prompt."""
     cached: float
-    """Saved if the provider caches prompts."""
+    """The number saved if the provider caches prompts."""
 
 
 class Share(Struct, frozen=True, kw_only=True):
-    """A part of the savings, in tokens; counted or estimated like the total."""
+    """A part of the savings, in tokens, counted or estimated like the total."""
 
     name: str
-    """A day (UTC), an agent or a source; `others` combines several, or those beyond the limit."""
+    """A day (UTC), an agent or a source; `others` combines several that have no share of their own.
+    """
     whole: int
     sent: int
     pulled_back: int
@@ -164,9 +172,9 @@ class Share(Struct, frozen=True, kw_only=True):
 
 
 class Savings(Struct, frozen=True, kw_only=True):
-    """The savings of a store, or of the artifacts in a thread.
+    """The tokens saved in a store, or for the artifacts in one thread.
 
-    net = whole - sent - pulled_back. It may be negative.
+    net = whole - sent - pulled_back. The net number may be negative.
     """
 
     scope: str
@@ -175,15 +183,16 @@ class Savings(Struct, frozen=True, kw_only=True):
     """The number of previews, outlines, slices, greps, searches and digests returned."""
     pulls: int
     uncounted: int
-    """Replies that came too fast to be counted; no other figure includes them."""
+    """The number of replies that came too fast to be counted. They are included in no other figure.
+    """
     whole: Figure
-    """The tokens of the artifacts read, as if pasted: each artifact once, however often it was
-    read.
+    """The tokens of the artifacts that were read, as if pasted. Each artifact counts once, however
+    often it was read.
     """
     sent: Figure
-    """The tokens that readers received instead, each time."""
+    """The tokens that readers received instead, counted for each read."""
     pulled_back: Figure
-    """The tokens that were loaded in full afterwards, each time."""
+    """The tokens of artifacts that were loaded in full afterwards, counted for each load."""
     avoided: int
     """whole - sent."""
     net: int
@@ -191,16 +200,22 @@ class Savings(Struct, frozen=True, kw_only=True):
     priced: Priced
     artifacts: int
     naive_tokens: int
-    """For comparison, the formula of the seed: for every current artifact, size // 4 ..."""
+    """For comparison, the seed's formula: the sum of size // 4 over all current artifacts."""
     actual_tokens: int
-    """... and len(preview.text) // 4."""
+    """For comparison, the seed's formula: the sum of len(preview.text) // 4 over all current
+    artifacts.
+    """
     tokens_avoided: int
     seed_basis: str = "estimated: characters / 4"
     is_partial: bool = False
     """Whether the seed's formula covers only some of the artifacts."""
     by_day: list[Share] = []
-    """For the whole store, like the next two: the last days on which something was read."""
+    """The savings of each recent day on which something was read. This and the next two fields are
+    for the whole store only.
+    """
     by_agent: list[Share] = []
-    """By the agent that stored what was read, largest net first."""
+    """The savings of each agent that stored what was read, largest net first."""
     by_source: list[Share] = []
-    """By the capability that produced it, otherwise by its type."""
+    """The savings by the capability that produced an artifact or, if none did, by the artifact's
+    type.
+    """

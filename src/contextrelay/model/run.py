@@ -13,8 +13,8 @@ from contextrelay.model.thread import Event
 
 
 class Tokens(Struct, frozen=True, kw_only=True):
-    """The tokens of one call, or of all calls of a run: as the provider reports them, else as we
-    count.
+    """The number of tokens of one call, or of all calls of a run, as reported by the provider or,
+    without a report, as counted here.
     """
 
     input: int = 0
@@ -29,23 +29,24 @@ class RunResult(Struct, frozen=True, kw_only=True):
     """A model's answer on a thread, with its usage."""
 
     text: str
-    """The text as received: nothing in it is defused."""
+    """The text as the model returned it; nothing in it is defused."""
     ref: str | None
-    """Ref of the answer's artifact; None if the run was interrupted before any output."""
+    """The ref of the answer's artifact; None if the run was interrupted before any output."""
     run: str
     thread: str
     status: Literal["finished", "interrupted"] = "finished"
     stop: Literal["end", "length", "refused", "interrupted"] = "end"
-    """Why the model ended: normally, at its output limit, by refusing, or by interruption."""
+    """Why the model stopped: normally, at its output limit, because it refused, or by interruption.
+    """
     provider: str
     model: str
     rounds: int
     tokens: Tokens = Tokens()
     price: str | None = None
-    """In US dollars; None if no price is known."""
+    """The price in US dollars; None if unknown."""
     duration_ms: int = 0
     source_refs: tuple[str, ...] = ()
-    """The refs that the model was shown or has read."""
+    """The refs whose content was shown to the model or read by it."""
 
 
 class ToolUse(Struct, frozen=True, kw_only=True):
@@ -53,42 +54,43 @@ class ToolUse(Struct, frozen=True, kw_only=True):
 
     name: str
     arguments: str
-    """The beginning of the arguments, as received."""
+    """The beginning of the arguments, as the model sent them."""
     is_error: bool
     refs: tuple[str, ...]
     duration_ms: int
 
 
 STEP_EVENT = "run.step"
-"""Event with the status of a step; `detail` holds `step`, `status`, `ref` and the runner's details.
+"""Type of the event with the status of a step. Its `detail` holds `step`, `status`, `ref` and the
+runner's details.
 """
 
 CALLER = "caller"
-"""In that `detail`: the name of the key that wrote it, on a server."""
+"""The field of that `detail` with the name of the key that wrote the event, on a server."""
 
 StepStatus = Literal["pending", "running", "waiting", "done", "failed", "skipped"]
-"""`waiting`: for approval. The last three are final."""
+"""Statuses of a step. `waiting`: for approval. The last three are final."""
 FINAL: tuple[StepStatus, ...] = ("done", "failed", "skipped")
 
 
 def caller_name(key: Key) -> str:
-    """Return the name of a key for records: its name, or else its id."""
+    """Return the name that records use for a key: the key's name or, without a name, its id."""
     return key.name or key.id
 
 
 def writer_name(event: Event) -> str:
-    """Return the writer of an event: the verified key, and the name its holder gave."""
+    """Return the name of an event's writer: the verified key and the name that the writer chose."""
     caller = event.detail.get(CALLER)
     return label_caller(caller, event.by) if caller and isinstance(caller, str) else event.by
 
 
 def label_caller(caller: str, label: str) -> str:
-    """Combine a verified caller with a self-chosen label, which comes after it."""
+    """Return the verified name of a caller, followed by the label that the caller chose."""
     return caller if label in (caller, "you") else f"{caller} as {label}"
 
 
 class FinishedStep(Struct, frozen=True, kw_only=True):
-    """A finished step with its result, if it has one."""
+    """A finished step, with its result if there is one."""
 
     artifact: Artifact | None
 
@@ -102,11 +104,11 @@ class ModelUsage(Struct, frozen=True, kw_only=True):
     cache_read: int = 0
     cache_write: int = 0
     price: str | None = None
-    """In US dollars, for the calls with a known price; None if there is none."""
+    """The price in US dollars of the calls with a known price; None if there is none."""
 
 
 class ToolSpan(Struct, frozen=True, kw_only=True):
-    """A tool call of a model, with its times."""
+    """A tool call of a model, with start and end times."""
 
     id: str
     name: str
@@ -120,12 +122,12 @@ class ModelCall(Struct, frozen=True, kw_only=True):
 
     round: int
     at: datetime
-    """When it was recorded: after its tool calls."""
+    """The time at which the call was recorded, which is after its tool calls."""
     model: str
     usage: ModelUsage
     basis: str
     duration_ms: int
-    """Including its tool calls."""
+    """Duration in milliseconds, including the tool calls."""
     exchange: str | None
     """The ref of the request and response."""
     tools: tuple[ToolSpan, ...] = ()
@@ -146,14 +148,14 @@ class Run(Struct, frozen=True, kw_only=True):
     started_at: datetime
     ended_at: datetime | None
     version: int | None
-    """The state's version at the start of the run."""
+    """The version of the state at the start of the run."""
     asked: str
     """The user's prompt, possibly truncated."""
     asked_ref: str | None
     refs: tuple[str, ...]
-    """The refs that it was given in addition."""
+    """The refs that were added to the prompt."""
     ref: str | None
-    """Ref of the answer."""
+    """The ref of the answer."""
     usage: ModelUsage
     duration_ms: int
     calls: tuple[ModelCall, ...]
@@ -187,11 +189,11 @@ class Trace(Struct, frozen=True, kw_only=True):
 
 
 class Diverged(Struct, frozen=True, kw_only=True):
-    """The point at which a replay differs from the record."""
+    """The first difference between a replay and the record."""
 
     run: str
     round: int = 0
-    """0 if the answer differs and not a call."""
+    """The round of the call that differs; 0 if the answer differs."""
     tool: str = ""
     ref: str | None = None
     reason: str = ""
@@ -204,13 +206,13 @@ class ReplayedRun(Struct, frozen=True, kw_only=True):
     asked: str
     """The user's prompt, possibly truncated."""
     old_ref: str | None
-    """Ref of the recorded answer."""
+    """The ref of the recorded answer."""
     new_ref: str | None
-    """Ref of the new answer: the recorded one if no model was called."""
+    """The ref of the new answer; if no model was called, that of the recorded answer."""
     model: str
     """The model of the new answer, as PROVIDER:MODEL."""
     price: str | None = None
-    """In US dollars; None if no model was called, or no price is known."""
+    """The price in US dollars; None if no model was called or the price is unknown."""
     error: str = ""
     """Why there is no new answer."""
 
@@ -223,14 +225,14 @@ class Replay(Struct, frozen=True, kw_only=True):
     """The thread with the replayed runs; None for a dry run."""
     from_version: int
     version: int
-    """The last version of the original thread that was replayed."""
+    """The last version of the original thread's state that was replayed."""
     is_called: bool
     """Whether a model was called, or would be called in a dry run."""
     runs: list[ReplayedRun]
     diverged: Diverged | None = None
     is_equal: bool | None = None
-    """Whether the final states are equal, ignoring a version's own metadata."""
+    """Whether the final states are equal, ignoring metadata about the version."""
     changes: list[dict[str, Any]] = []
     """The operations that lead from the recorded state to the new one."""
     skipped: list[str] = []
-    """Patches by others that do not apply to the new state, and why."""
+    """Patches by other writers that could not be applied to the new state, each with the reason."""

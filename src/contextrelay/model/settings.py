@@ -31,21 +31,21 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The settings of a store, with their defaults."""
 
     body_bytes_max: Annotated[int, Meta(ge=1, le=512 * MIB)] = BODY_BYTES_MAX
-    """Maximum size of a body."""
+    """Maximum size of a body in bytes."""
     ttl_s: Annotated[int, Meta(ge=1, le=TTL_S_MAX)] = TTL_S_DEFAULT
-    """Default time to live of a push."""
+    """Default time to live of an artifact in seconds."""
     extend_on_read: bool = False
-    """Whether a pull extends the life of what it reads."""
+    """Whether a pull extends the life of the artifact."""
     hops_max: Annotated[int, Meta(ge=1, le=HOPS_MAX)] = HOPS_DEFAULT
     """Maximum number of capability calls in one thread."""
     fetch_private: bool = False
     """Whether http.fetch may access loopback and private networks."""
     signal_kept_s: Annotated[int, Meta(ge=60, le=TOMBSTONE_S)] = SIGNAL_KEPT_S_DEFAULT
-    """How long a channel keeps a signal for subscribers that reconnect."""
+    """How many seconds a channel keeps a signal for subscribers that reconnect."""
     signals_kept_max: Annotated[int, Meta(ge=1, le=SIGNALS_KEPT_MAX)] = SIGNALS_KEPT_DEFAULT
     """How many signals a channel keeps; up to a tenth more may be kept temporarily."""
     ended_kept_s: Annotated[int, Meta(ge=60, le=TTL_S_MAX)] = ENDED_KEPT_S_DEFAULT
-    """How long the thread of a pipeline run is kept after the run ends."""
+    """How many seconds the thread of a pipeline run is kept after the end of the run."""
     model: Annotated[str, Meta(max_length=LABEL_CHARS_MAX)] = ""
     """The default model: PROVIDER or PROVIDER:MODEL."""
     rounds_max: Annotated[int, Meta(ge=1, le=RUN_ROUNDS_MAX)] = RUN_ROUNDS_DEFAULT

@@ -1,4 +1,4 @@
-"""Signals: numbered entries of a channel; each announces a push or carries a message.
+"""Signals: numbered entries of a channel. Each one announces a push or carries a message.
 
 Rule: a signal carries a ref, never a URL and never a key.
 """
@@ -23,11 +23,13 @@ class Signal(Struct, frozen=True, kw_only=True, omit_defaults=True):
     message: Any = None
     """Any JSON value except null."""
     key: str = ""
-    """For a message: the name of the sender's key, set by the store; `by` is only a label."""
+    """For a message, the name of the sender's key, set by the store; `by` is only a label that the
+    sender chose.
+    """
 
 
 class SignalPage(Struct, frozen=True, kw_only=True):
-    """Signals of a channel after a seq, in order, and the position of the channel; iterable.
+    """Signals of a channel after a given seq, in order, and the position of the channel; iterable.
 
     `gap`: the seqs, first to last inclusive, that came after that seq but are no longer kept;
     reading continues after the last. If first > last, the channel was deleted and starts over.
@@ -47,20 +49,21 @@ class ChannelView(Struct, frozen=True, kw_only=True):
     name: str
     head: int
     last_at: datetime | None
-    """When the newest signal was sent; None if none is kept."""
+    """When the newest signal was sent; None if no signal is kept."""
 
 
 class ChannelListing(Struct, frozen=True, kw_only=True):
-    """One page of channels, by name; `next` is "" on the last one."""
+    """One page of channels, by name; `next` is "" on the last page."""
 
     channels: list[ChannelView]
     next: str = ""
 
 
 class SentSignal(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A signal as its channel's log stores it; its seq is its position there.
+    """A signal as the channel's log stores it; its seq is its position in the log.
 
-    The writer chooses `id`: after a lost reply it shows whether the write succeeded.
+    The writer chooses `id` so that, if the reply is lost, it can find out whether the write
+    succeeded.
     """
 
     id: str

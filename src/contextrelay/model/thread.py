@@ -10,18 +10,22 @@ from msgspec import Raw, Struct
 from contextrelay.model.key import Key
 
 CREATED = "state.created"
-"""The first version of a state; `detail` holds `state`."""
+"""Type of the event for the first version of a state; `detail` holds `state`."""
 PATCHED = "state.patch.applied"
-"""The next version of a state; `detail` holds `version`, the applied `operations`, and `metrics`.
+"""Type of the event for the next version of a state; `detail` holds `version`, the applied
+`operations`, and `metrics`.
 """
 
 CALLED = "capability.called"
-"""A capability is about to run, which counts as a hop. `detail` holds `capability`, `cache_key`."""
+"""Type of the event before a capability runs, which counts as a hop. `detail` holds `capability`,
+`cache_key`.
+"""
 INVOKED = "capability.invoked"
-"""A capability returned a result; with `cache_hit` in `detail` it was cached. Also counts as a hop.
+"""Type of the event after a capability returned a result; `detail` holds `cache_hit` if the result
+was cached, which also counts as a hop.
 """
 FAILED = "capability.failed"
-"""A capability returned no result; `detail` holds `error`."""
+"""Type of the event after a capability failed; `detail` holds `error`."""
 
 
 ThreadKind = Literal["pipeline", "task"]
@@ -37,9 +41,10 @@ TaskEvent = Literal[
 
 
 class Event(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An event of a thread: what happened, by whom and when.
+    """An event of a thread: what happened, who caused it and when.
 
-    The writer chooses `id`: after a lost reply it shows whether the write succeeded.
+    The writer chooses `id` so that, if the reply is lost, it can find out whether the write
+    succeeded.
     """
 
     id: str
@@ -48,7 +53,9 @@ class Event(Struct, frozen=True, kw_only=True, omit_defaults=True):
     by: str
     detail: dict[str, Any] = {}
     hash: str = ""
-    """Hash of this event and, through the previous one, of all before it; computed on reading."""
+    """Hash of this event and, through the previous event's hash, of all events before it; computed
+    when read.
+    """
 
 
 class ThreadRecord(Struct, frozen=True, kw_only=True):
@@ -60,7 +67,7 @@ class ThreadRecord(Struct, frozen=True, kw_only=True):
     created_at: datetime
     created_by: str
     forked_from: str | None = None
-    """`<thread id>@v<version>` of the state it was forked from."""
+    """The state from which the thread was forked, as `<thread id>@v<version>`."""
     kind: ThreadKind | None = None
 
 
@@ -78,15 +85,16 @@ class ThreadView(Struct, frozen=True, kw_only=True):
     artifacts: int
     events: int
     hop_count: int = 0
-    """The number of capability calls in it, including cached results."""
+    """The number of capability calls in the thread, including cached results."""
     kind: ThreadKind | None = None
-    """What the thread records; None for a thread that a person works on."""
+    """What is recorded in the thread; None for a thread that a person works on."""
     problem: str | None = None
-    """Why the thread cannot be read; None if it can. The counts are unknown then."""
+    """Why the thread cannot be read, in which case its counts are unknown; None if it can be read.
+    """
 
 
 class ThreadListing(Struct, frozen=True, kw_only=True):
-    """One page of threads, newest first; `next` is "" on the last one."""
+    """One page of threads, newest first; `next` is "" on the last page."""
 
     threads: list[ThreadView]
     next: str = ""
@@ -101,7 +109,9 @@ class StateView(Struct, frozen=True, kw_only=True):
 
 
 class HeaderView(Struct, frozen=True, kw_only=True):
-    """The bounded view of a state: JSON of at most 2,048 bytes, the same for the same state."""
+    """The size-limited view of a state: JSON of at most 2,048 bytes, always the same for the same
+    state.
+    """
 
     truncated: bool
     header: Raw
@@ -115,7 +125,7 @@ class Patched(Struct, frozen=True, kw_only=True):
     operations: list[dict[str, Any]]
     """The operations that were applied, including compaction."""
     updated_at: datetime | None = None
-    """When that version was created; None from an older server."""
+    """When the new version was created; None from an older server."""
 
 
 class Added(Patched, frozen=True, kw_only=True):
@@ -125,7 +135,7 @@ class Added(Patched, frozen=True, kw_only=True):
 
 
 class Changes(Struct, frozen=True, kw_only=True):
-    """The operations that lead from one version to another."""
+    """The operations that lead from one version of a state to another."""
 
     thread_id: str
     old_version: int
@@ -152,9 +162,9 @@ class Stats(Struct, frozen=True, kw_only=True):
     thread_id: str
     artifacts: int
     naive_tokens: int
-    """If every artifact were pasted: the sum of size // 4."""
+    """The number of tokens if every artifact were pasted: the sum of size // 4."""
     actual_tokens: int
-    """If only previews are: the sum of len(preview.text) // 4."""
+    """The number of tokens if only previews are pasted: the sum of len(preview.text) // 4."""
     tokens_avoided: int
     cache_hits: int = 0
     """The number of cached capability results in this thread."""
@@ -167,7 +177,7 @@ class Stats(Struct, frozen=True, kw_only=True):
 
 
 class TaskListing(Struct, frozen=True, kw_only=True):
-    """One page of tasks, by id, newest first; `next` is "" on the last one."""
+    """One page of tasks, by id, newest first; `next` is "" on the last page."""
 
     ids: list[str]
     next: str = ""
@@ -181,13 +191,13 @@ class TaskLog(Struct, frozen=True, kw_only=True):
 
 
 class Sent(Struct, frozen=True, kw_only=True):
-    """The delivery status of the updates of a task to its webhooks."""
+    """Which updates of a task have been sent to its webhooks."""
 
     thread: str
     after: int
     """The seq of the last event that was sent."""
     key: Key | None
-    """Updates show only what this key may see; None for the owner."""
+    """The key whose access limits what updates show; None for the store's owner."""
 
 
 class Mirrored(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Tokens: the size of a text in a window, how it was determined, and the cost of a reply."""
+"""Tokens: the number of tokens in a text, how it was determined, and the cost of a reply."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Tokenizer = Literal["o200k_base", "cl100k_base"]
 
 
 class TokenCount(Struct, frozen=True):
-    """A number of tokens with the method by which it was found."""
+    """A number of tokens, with the method by which it was determined."""
 
     tokens: int
     basis: TokenBasis
@@ -20,10 +20,10 @@ class TokenCount(Struct, frozen=True):
 
 
 class Spent(Struct, frozen=True, kw_only=True):
-    """Tokens of a reply, and of the whole that it represents.
+    """The tokens of a reply, and of the whole body that the reply stands for.
 
-    `tokens` is counted by the tokenizer named. `basis` is that of `whole_tokens`: a large body is
-    not read only to be counted.
+    `tokens` is counted by the tokenizer named. `basis` is that of `whole_tokens`, which is
+    estimated if a large body would be read only to count its tokens.
     """
 
     tokens: int
@@ -33,7 +33,7 @@ class Spent(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, tokens: int, whole: TokenCount) -> Spent:
-        """Return the cost of a reply of `tokens` out of `whole`."""
+        """Return the cost of a reply of `tokens` tokens that stands for a body of `whole`."""
         return cls(
             tokens=tokens,
             whole_tokens=whole.tokens,
