@@ -11,7 +11,7 @@ import re
 from contextrelay.limits import MEDIA_TYPE_CHARS_MAX
 from contextrelay.model.artifact import ArtifactType
 
-# Type, media type, extensions. The first row of a media type or a type names its extension.
+# Type, media type, extensions. For a media type or a type, the first row decides the extension.
 _TABLE: tuple[tuple[ArtifactType, str, str], ...] = (
     ("markdown", "text/markdown", "md markdown mdown mkd"),
     ("json", "application/json", "json map webmanifest"),
@@ -96,7 +96,7 @@ _EXTENSION_OF = {
     if extensions
     for key in ((kind, media_type), kind)
 }
-# Sent by clients that do not know the type.
+# Media types sent by clients that do not know the type.
 _SAYS_NOTHING = frozenset(
     {"application/octet-stream", "binary/octet-stream", "application/unknown"}
 )
@@ -111,10 +111,11 @@ _MEDIA_TYPE = re.compile(
 def artifact_type(
     name: str | None, media_type: str | None, head: bytes, is_text: bool
 ) -> tuple[ArtifactType, str]:
-    """Return type and media type: by the given media type, else by name, else by content.
+    """Return the type and media type of a body: from the given media type, else from the name, else
+    from the content.
 
     A given media type is kept unchanged, even if the bytes do not match its type.
-    `tool_output` is never detected here: only the caller knows it.
+    `tool_output` is never detected here, because only the caller knows it.
     """
     base = _known_base(media_type)
     if media_type is not None and base:
@@ -128,7 +129,7 @@ def artifact_type(
 def declared_type(
     kind: ArtifactType | None, name: str | None, media_type: str | None
 ) -> tuple[ArtifactType, str]:
-    """Return type and media type of content that cannot be read: as declared, else by name."""
+    """Return the type and media type of unreadable content: as declared, else from the name."""
     base = _known_base(media_type)
     if media_type is not None and base:
         return kind or _type_of_media(base, base.startswith("text/")), media_type
@@ -148,7 +149,7 @@ def _by_content(head: bytes, is_text: bool) -> tuple[ArtifactType, str]:
 
 
 def _known_base(media_type: str | None) -> str:
-    """Return a media type without parameters; "" if missing, malformed or octet-stream."""
+    """Return a media type without its parameters; "" if it is missing, malformed or octet-stream."""
     base = _base(media_type) if media_type is not None and is_media_type(media_type) else ""
     return "" if base in _SAYS_NOTHING else base
 
@@ -181,7 +182,7 @@ def is_media_type(text: str) -> bool:
 
 
 def extension(kind: ArtifactType, media_type: str) -> str:
-    """Return the file extension for such content, with its dot."""
+    """Return the file extension for content of a type and media type, including the dot."""
     if kind == "tool_output":
         return ".txt"
     return _EXTENSION_OF.get((kind, _base(media_type))) or _EXTENSION_OF[kind]

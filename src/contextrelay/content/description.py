@@ -12,7 +12,7 @@ from contextrelay.limits import CHUNK_BYTES, HEAD_BYTES_MAX
 
 
 class Description:
-    """Hash, size, line count, head and encoding of a body, valid for the chunks fed so far."""
+    """Hash, size, line count, head and encoding of a body. They describe the chunks fed so far."""
 
     def __init__(self) -> None:
         self.size_bytes = 0
@@ -21,7 +21,7 @@ class Description:
         self._newline_count = 0
         self._ends_line = True
         self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
-        # A body that is not text stays so: further bytes are not checked.
+        # Once a chunk is not text, the body is not text, and later chunks are not checked.
         self._is_text_so_far = True
 
     def feed(self, chunk: bytes) -> None:
@@ -38,10 +38,12 @@ class Description:
             self._is_text_so_far = b"\0" not in chunk and self._decodes(chunk)
 
     def _decodes(self, chunk: bytes) -> bool:
-        """Return True if the chunk continues valid UTF-8; a character may end in the next chunk."""
+        """Return True if the chunk continues valid UTF-8. A character may be split between two
+        chunks.
+        """
         if chunk.isascii() and not self._is_inside_character:
             return True
-        # In pieces, because decoded text takes up to four times the memory of its bytes.
+        # Decoded in pieces, because decoded text takes up to four times the memory of its bytes.
         for start in range(0, len(chunk), CHUNK_BYTES):
             try:
                 self._decoder.decode(chunk[start : start + CHUNK_BYTES])
@@ -70,5 +72,5 @@ class Description:
 
     @property
     def is_text(self) -> bool:
-        """Whether it is UTF-8 without NUL, and so can be sent as a string."""
+        """Whether the body is UTF-8 without NUL, and can therefore be sent as a string."""
         return self._is_text_so_far and not self._is_inside_character

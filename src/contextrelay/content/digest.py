@@ -1,7 +1,7 @@
-"""Digests: head, tail, error lines and outline of a body, if that shows more than a head.
+"""Digests: head, tail, error lines and outline of a body, if that shows more than its head alone.
 
-Rule: within the budget as counted by the real tokenizer, after defusing. Every line shown has its
-number, and omitted lines are counted.
+Rule: a digest is within the budget as counted by the real tokenizer, after defusing. Every line
+shown has its number, and omitted lines are counted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OUTLINE_TOKENS_MIN = 12
 _WITH_ERRORS = ("log", "tool_output", "text", "json", "csv")
 
 
-# Share of the budget for the outline: most of it for types whose structure says most.
+# Share of the budget for the outline. It is largest for types whose structure says most.
 _OUTLINE_SHARES: dict[ArtifactType, float] = {
     "json": 0.8,
     "csv": 0.8,
@@ -32,9 +32,9 @@ _OUTLINE_SHARES: dict[ArtifactType, float] = {
     "html": 0.7,
     "log": 0.7,
 }
-# Types whose outline replaces the text.
+# Types for which the outline replaces the text.
 _OUTLINE_KIND_SHARES = {"settings": 0.8, "yaml": 0.8, "xml": 0.8, "log": 0.7}
-# Their outline lists the failures, so it may use the whole budget.
+# Types whose outline lists the failures, so the outline may use the whole budget.
 _REPORTS = ("tests", "trace")
 
 
@@ -49,7 +49,7 @@ class BodyDigest(Struct, frozen=True):
 
 
 def digest(source: Source, kind: ArtifactType, tokens_max: int) -> BodyDigest:
-    """Digest a body: use a part of the budget for its outline, the rest for lines of it."""
+    """Digest a body: use a part of the budget for the outline, and the rest for lines of the body."""
     if not source.is_text:
         shape = outline(source, kind, tokens_max)
         return BodyDigest(shape.kind, shape.text, shape.tokens, 0, shape.patterns)
@@ -61,7 +61,7 @@ def digest(source: Source, kind: ArtifactType, tokens_max: int) -> BodyDigest:
     outline_kind = draft_of(source, kind).kind
     share = _OUTLINE_SHARES.get(kind) or _OUTLINE_KIND_SHARES.get(outline_kind, 0.4)
     outline_tokens = tokens_max if outline_kind in _REPORTS else round(tokens_max * share)
-    # In code and documents such words are common.
+    # Words like "error" are common in code and documents.
     is_searched = kind in _WITH_ERRORS and outline_kind not in _REPORTS
     errors = error_lines(source.text, DIGEST_LINES_MAX) if is_searched else []
     errors = [index for index in errors if index < len(source.lines)]
@@ -95,7 +95,7 @@ def digest(source: Source, kind: ArtifactType, tokens_max: int) -> BodyDigest:
 
 
 def _alternating_ends(count: int) -> list[int]:
-    """Return the indexes of candidate lines, alternating from both ends."""
+    """Return the indexes of candidate lines, taken alternately from both ends."""
     if count <= DIGEST_LINES_MAX:
         return ends_first(range(count))
     half = DIGEST_LINES_MAX // 2

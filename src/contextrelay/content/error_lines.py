@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from contextrelay.limits import OUTLINE_LINE_CHARS_MAX
 
-# Not as part of a name: libgpg-error, error.log, test_errors.
+# These words do not count as part of a name: libgpg-error, error.log, test_errors.
 _ERROR = re.compile(
     r"(?:(?<![\w./-])(?:ERRORS?|FATAL|CRITICAL|CRIT|PANIC|EMERG|ALERT|SEVERE|FAILED|FAILURE|FAIL"
     r"|[Ee]rrors?|[Ff]atal|[Pp]anic|[Ff]ailed|[Ff]ailures?|[Ff]ailing|Traceback|[Uu]nhandled"
     r"|[Ss]egfault|[Ss]egmentation fault|[Aa]borted|[Ee]xception)|(?:Error|Exception))(?![\w./-]\w)"
 )
-# A fast filter: a line without any of these, as most lines, cannot match the slow pattern.
+# A fast filter: a line without any of these words, like most lines, cannot match the slow pattern.
 _HINTS = (
     *("rror", "RROR", "ail", "AIL", "xception", "atal", "ATAL", "anic", "ANIC", "CRIT"),
     *("EMERG", "ALERT", "SEVERE", "Traceback", "nhandled", "eg", "borted"),
@@ -61,7 +61,7 @@ def error_lines(text: str, count_max: int) -> list[int]:
     line = at = 0
     for match in _ERROR.finditer(text):
         if match.start() < at:
-            continue  # In a line that was already found.
+            continue  # This match is in a line that was already found.
         line += text.count("\n", at, match.start())
         end = text.find("\n", match.end())
         at = len(text) if end < 0 else end

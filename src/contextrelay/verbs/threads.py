@@ -256,7 +256,7 @@ class ReadTask(Verb[TaskLog], frozen=True):
 
 class PutHook(Verb[None], frozen=True):
     """Store a webhook for the updates of a task, under an id; None deletes the webhook. The webhook
-    is not shown in the task.
+    is not shown in the events of the task.
     """
 
     traits = Traits(needs="owner", answered_in="threads.hooks")

@@ -2,10 +2,10 @@
 
 The common head and tail are removed first. In the rest, lines that occur exactly once on each side
 are anchors, taken in their longest common order. The area between two anchors is compared line by
-line if that is cheap; otherwise it counts as one change.
+line if that is cheap; otherwise the area counts as one change.
 
-Rule: correct for any two texts: applying the edits to the old one gives the new one. Small if they
-are similar.
+Rule: correct for any two texts: applying the edits to the old text gives the new text. The edits
+are small if the texts are similar.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ DIFF_STEPS_MAX = 20_000_000
 
 
 class Edit(Struct, frozen=True, gc=False):
-    """Replaces lines old_start:old_stop of the old text by new_start:new_stop of the new one."""
+    """An edit that replaces lines old_start:old_stop of the old text by lines new_start:new_stop of
+    the new text.
+    """
 
     old_start: int
     old_stop: int
@@ -55,7 +57,7 @@ def find_edits(old: list[str], new: list[str]) -> list[Edit]:
 
 
 def _steps(old: list[str], new: list[str], area: Edit) -> int:
-    """Return the maximum steps to compare an area line by line; 0 if one side is empty."""
+    """Return the maximum number of steps to compare an area line by line; 0 if one side is empty."""
     old_lines, new_lines = area.old_stop - area.old_start, area.new_stop - area.new_start
     if old_lines <= 1 and new_lines <= 1:
         return 0
@@ -71,7 +73,7 @@ def _areas(
     """Yield the areas between anchors, before the first and after the last."""
     for old_index, new_index in _anchors(old, new, old_start, old_stop, new_start, new_stop):
         if old_index < old_start or new_index < new_start:
-            continue  # It was included in the area after the previous anchor.
+            continue  # Already included in the area after the previous anchor.
         # Equal lines before an anchor belong to it.
         back = 0
         while (
@@ -91,7 +93,9 @@ def _areas(
 def _anchors(
     old: list[str], new: list[str], old_start: int, old_stop: int, new_start: int, new_stop: int
 ) -> list[tuple[int, int]]:
-    """Return pairs of lines that occur exactly once on each side, in their longest common order."""
+    """Return pairs of indexes of lines that occur exactly once on each side, in their longest
+    common order.
+    """
     once_old = Counter(old[old_start:old_stop])
     once_new = Counter(new[new_start:new_stop])
     places = {
@@ -108,7 +112,7 @@ def _anchors(
 
 
 def _compared(old: list[str], new: list[str], area: Edit) -> Iterator[Edit]:
-    """Compare a small area line by line."""
+    """Compare a small area line by line and yield its edits."""
     one = old[area.old_start : area.old_stop]
     other = new[area.new_start : area.new_stop]
     matcher = SequenceMatcher(None, one, other, autojunk=False)
@@ -123,7 +127,7 @@ def _compared(old: list[str], new: list[str], area: Edit) -> Iterator[Edit]:
 
 
 def hunks(edits: list[Edit], context: int) -> Iterator[list[Edit]]:
-    """Group edits as a unified diff does: those that share context lines."""
+    """Group edits whose context lines touch or overlap, as a unified diff does."""
     group: list[Edit] = []
     for edit in edits:
         if group and edit.old_start - group[-1].old_stop > 2 * context:
@@ -145,12 +149,12 @@ class Hunk(Struct, frozen=True):
 
     @property
     def line_count(self) -> int:
-        """The number of lines it takes, including its header."""
+        """The number of lines of the hunk, including its header."""
         added = sum(edit.new_stop - edit.new_start for edit in self.edits)
         return 1 + self.old_stop - self.old_start + added
 
     def lines(self, old: list[str], new: list[str], skipped: int) -> Iterator[str]:
-        """Yield its lines; `skipped` lines precede both sides."""
+        """Yield the lines of the hunk. `skipped` is the number of lines before both sides."""
         old_at = _range(self.old_start + skipped, self.old_stop + skipped)
         yield f"@@ -{old_at} +{_range(self.new_start + skipped, self.new_stop + skipped)} @@"
         place = self.old_start
@@ -163,7 +167,7 @@ class Hunk(Struct, frozen=True):
 
 
 def unified(old: list[str], edits: list[Edit], context: int) -> Iterator[Hunk]:
-    """Yield the hunks of a unified diff."""
+    """Yield the hunks of a unified diff between two texts."""
     for group in hunks(edits, context):
         first, last = group[0], group[-1]
         before = min(context, first.old_start)
@@ -178,7 +182,7 @@ def unified(old: list[str], edits: list[Edit], context: int) -> Iterator[Hunk]:
 
 
 def _range(start: int, stop: int) -> str:
-    """Format a line range for a unified diff."""
+    """Format a range of lines for the header of a hunk."""
     count = stop - start
     first = start + 1 if count else start
     return f"{first}" if count == 1 else f"{first},{count}"

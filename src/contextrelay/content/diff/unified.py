@@ -43,12 +43,12 @@ class Compare(Struct, frozen=True, kw_only=True):
     context: int
     tokens_max: int
     start: int
-    """Where they begin in both bodies, in bytes."""
+    """Byte offset at which the texts begin in both bodies."""
     lines_before: int
     is_cut: bool
-    """Whether the middle is longer than the texts."""
+    """Whether the middle is longer than these texts, which are then cut."""
     is_inside: bool
-    """Whether they begin within a long line."""
+    """Whether the texts begin within a long line."""
 
 
 class TextDifference(Struct, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ def compare(request: Compare, bodies: Sequence[bytes]) -> TextDifference:
     for hunk in unified(old_lines, edits, request.context):
         line_count += hunk.line_count
         if room <= 0:
-            continue  # Counted, but not rendered.
+            continue  # This hunk is counted, but not rendered.
         for line in _folded(hunk.lines(old_lines, new_lines, request.lines_before)):
             lines.append(f"{line}\n")
             room -= len(line) + 1
@@ -104,7 +104,7 @@ def differ(
     tokens_max: int,
     compare: Callable[[Compare, Sequence[bytes]], TextDifference] = compare,
 ) -> Differing:
-    """Return the differences between two bodies; `compare` is the part that may be slow."""
+    """Return the differences between two bodies. `compare` is the part that may be slow."""
     if old.sha256 == new.sha256 and old.sha256:
         return _answer(old, new, TextDifference(), is_same=True)
     labels = f"{old.ref[:8]} {old.name or ''}".rstrip(), f"{new.ref[:8]} {new.name or ''}".rstrip()
@@ -148,7 +148,7 @@ def _answer(
 
 
 def _both_spent(tokens: int, old: SliceSource, new: SliceSource) -> Spent:
-    """Return the tokens of the reply, and of both bodies in full."""
+    """Return the number of tokens of the reply, and of both bodies in full."""
     one, other = spent(0, old), spent(0, new)
     is_measured = one.basis == other.basis == "measured"
     return Spent(
@@ -165,7 +165,7 @@ def _both_spent(tokens: int, old: SliceSource, new: SliceSource) -> Spent:
 def _middle(
     old: SliceSource, new: SliceSource, labels: tuple[str, str], context: int, tokens_max: int
 ) -> tuple[Compare, list[bytes]]:
-    """Return the middle between common head and tail, with some context lines of both."""
+    """Return the middle of both bodies, between common head and tail, with some context lines."""
     head = _common_head(old, new)
     start, is_inside = _context_start(old, head, context)
     lines_before = sum(chunk.count(b"\n") for chunk in old.read(0, start))
@@ -189,7 +189,7 @@ def _middle(
 
 
 def _common_head(old: SliceSource, new: SliceSource) -> int:
-    """Return the length of the common head in bytes."""
+    """Return the length in bytes of the common head of two bodies."""
     place = 0
     for one, other in zip(_blocks(old), _blocks(new), strict=False):
         if one != other:
@@ -199,7 +199,7 @@ def _common_head(old: SliceSource, new: SliceSource) -> int:
 
 
 def _blocks(source: SliceSource) -> Iterator[bytes]:
-    """Yield a body in blocks of one size, however it is stored."""
+    """Yield a body in blocks of equal size, however the body is stored."""
     carried = b""
     for chunk in source.read(0, source.size_bytes):
         carried += chunk
@@ -223,7 +223,9 @@ def _common_prefix(one: AnyStr, other: AnyStr) -> int:
 
 
 def _common_tail(old: SliceSource, new: SliceSource, start: int) -> int:
-    """Return the length of the common tail in bytes, after an offset."""
+    """Return the length in bytes of the common tail of two bodies. The tail starts after the offset
+    `start`.
+    """
     most = min(old.size_bytes, new.size_bytes) - start
     same = 0
     while same < most:
@@ -237,7 +239,9 @@ def _common_tail(old: SliceSource, new: SliceSource, start: int) -> int:
 
 
 def _context_start(source: SliceSource, place: int, context: int) -> tuple[int, bool]:
-    """Go back from an offset to its line start and `context` more lines, unless a line is long."""
+    """Return the offset of the line `context` lines before an offset, and whether that is within a
+    long line.
+    """
     window = source.bytes_of(max(0, place - LINE_MARK_BYTES), place)
     first = place - len(window)
     start = window.rfind(b"\n") + 1
@@ -254,14 +258,16 @@ def _context_start(source: SliceSource, place: int, context: int) -> tuple[int, 
 
 
 def _context_tail(source: SliceSource, tail: int, context: int) -> int:
-    """Return a tail that starts at a line and leaves `context` lines before it in the middle."""
+    """Return the length of a tail that starts at a line and leaves `context` lines before it in the
+    middle.
+    """
     begin = source.size_bytes - tail
     window = source.bytes_of(begin, min(begin + LINE_MARK_BYTES, source.size_bytes))
     place = -1
     for _ in range(context + 1):
         place = window.find(b"\n", place + 1)
         if place < 0:
-            # No line ends nearby: use a little of it, or nothing at the end of the body.
+            # No line ends nearby: take a little of the tail, or nothing at the end of the body.
             return 0 if len(window) == tail else max(0, tail - MATCH_BYTES_SHOWN)
     return tail - place - 1
 
@@ -279,7 +285,9 @@ def _lines(raw: bytes) -> list[str]:
 
 
 def _folded(lines: Iterator[str]) -> Iterator[str]:
-    """Yield a hunk with long lines folded; a changed line is folded around its first change."""
+    """Yield the lines of a hunk with long lines folded. A changed line is folded around its first
+    change.
+    """
     before = " "
     line = next(lines, None)
     while line is not None:
@@ -294,7 +302,9 @@ def _folded(lines: Iterator[str]) -> Iterator[str]:
 
 
 def _fold(line: str, other: str) -> str:
-    """Return a part of a long line: its beginning, or around its difference from another."""
+    """Return a part of a long line: its beginning, or the text around its difference from the other
+    line.
+    """
     change = _common_prefix(line[1:], other[1:]) if other else 0
     first = max(0, change - MATCH_BYTES_SHOWN // 2)
     text = line[1 + first : 1 + first + MATCH_BYTES_SHOWN]

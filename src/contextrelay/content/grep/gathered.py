@@ -1,4 +1,4 @@
-"""The matches of a grep: in order, or for several patterns the best ones, within a budget."""
+"""The matches of a grep, in order or, for several patterns, the best ones first, within a budget."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Search = Callable[..., Any]
 
 SHORT_REF_CHARS = 8
 PATTERN_SCORE = 100
-"""The score of one more pattern; whole words break ties."""
-# Longer lines are searched only around their matches.
+"""The score for each pattern that matches; whole words break ties."""
+# Lines longer than this are searched only around their matches.
 _LINE_BYTES = 8_192
 _ROOM_TOKENS = 4
 _WHOLE_TRIES = 8
@@ -31,7 +31,7 @@ _SKIPPED_MAX = 100
 
 
 class GrepQuery(Struct, frozen=True, kw_only=True):
-    """What to search for, and how much to show."""
+    """The patterns to search for, and how much to show."""
 
     pattern: str | tuple[str, ...]
     ignore_case: bool = False
@@ -48,7 +48,7 @@ class GrepQuery(Struct, frozen=True, kw_only=True):
 
     @property
     def shows_records(self) -> bool:
-        """Whether to show records where possible; a given position means lines."""
+        """Whether to show records where possible. If a position is given, lines are shown."""
         return not (self.context or self.is_count or self.after_line)
 
 
@@ -58,7 +58,7 @@ class GrepMatches:
     def __init__(self, query: GrepQuery, is_one: bool = False) -> None:
         self.query = query
         self._is_one = is_one
-        """Whether all matches are in one body, which is then not named."""
+        """Whether all matches are in one body, so that its name is not shown."""
         self.matches: list[Match] = []
         self.names: dict[str, str] = {}
         self.count = self.looked_at = self.skipped_count = self.record_bodies = 0
@@ -69,7 +69,7 @@ class GrepMatches:
         self.tokens_left = query.tokens_max
         self.is_full = query.is_count
         self.is_counted = True
-        """Whether the count includes all matching records; if not, it is a minimum."""
+        """Whether the count includes all matching records; if False, the count is a minimum."""
         self.unshown_in = ""
         """The first ref with matches that are not shown."""
         self.is_ranked = len(query.patterns) > 1 and not query.is_count
@@ -103,7 +103,7 @@ class GrepMatches:
         )
 
     def _line_of(self, source: SliceSource, offset: int) -> int:
-        """Return the number of the line that starts at an offset."""
+        """Return the line number of the line that starts at an offset."""
         marks = self._marks.get(source.ref)
         if marks is None:
             size_bytes = source.size_bytes
@@ -113,7 +113,7 @@ class GrepMatches:
         return line + source.bytes_of(place, offset).count(b"\n")
 
     def add_if_fits(self, match: Match) -> bool:
-        """Add a match if it fits; after the first that does not fit, no more are added."""
+        """Add a match if it fits. After the first match that does not fit, no more are added."""
         if not self.is_full:
             match = match if self.matches else self._shortened(match)
             cost = count_tokens(_lines_of(match, self.query.context) + self._head(match))
@@ -128,7 +128,7 @@ class GrepMatches:
         return True
 
     def _shortened(self, match: Match) -> Match:
-        """Shorten the first match to the budget: drop its context, then cut it."""
+        """Shorten the first match to fit the budget: remove its context lines, then cut its text."""
         if (match.before or match.after) and (
             count_tokens(_lines_of(match, self.query.context)) > self.tokens_left // 2
         ):
@@ -146,7 +146,7 @@ class GrepMatches:
         return replace(match, text=fit(text, max(1, room_tokens)))
 
     def _head(self, match: Match) -> str:
-        """Return the longest possible heading of a body."""
+        """Return the longest possible heading line for the body of a match."""
         is_new = not self.matches or self.matches[-1].ref != match.ref
         return f"{match.ref} {match.line}" if is_new and not self._is_one else ""
 
@@ -161,7 +161,7 @@ class GrepMatches:
             end = raw.find(b"\n", at)
             if end >= 0 or stop == source.size_bytes:
                 if (source.ref, hit.line_offset) in self._lines:
-                    return  # Already seen at an earlier match.
+                    return  # This line was already seen at an earlier match.
                 self._lines.add((source.ref, hit.line_offset))
                 text = shown(text_of(raw[:end] if end >= 0 else raw)).removesuffix("\r")
                 hit = replace(hit, text=text)
@@ -170,7 +170,7 @@ class GrepMatches:
         self._rank(score_of(raw, self._searches, tries), source, hit)
 
     def rank_record(self, score: int, match: Match) -> None:
-        """Rank a record by the number of patterns in it."""
+        """Keep a record if it is among the best so far, by the number of patterns in it."""
         self._rank(score, None, match)
 
     def _rank(self, score: int, source: SliceSource | None, found: LineMatch | Match) -> None:
@@ -183,16 +183,18 @@ class GrepMatches:
 
     @property
     def needs_several(self) -> bool:
-        """Whether lines with a single pattern no longer rank among the best, except words."""
+        """Whether a line with a single pattern no longer ranks among the best, unless the match is
+        a whole word.
+        """
         return self.is_ranked and len(self._best) >= max(1, self.query.matches_max)
 
     @property
     def needs_words(self) -> bool:
-        """Whether a line with a single pattern as a whole word still can."""
+        """Whether a line with a single pattern as a whole word can still rank among the best."""
         return bool(self._best) and self._best[0][0] <= PATTERN_SCORE
 
     def add_ranked(self) -> None:
-        """Add the best matches: by number of patterns, then in order."""
+        """Add the best matches to those shown: by number of patterns, then in order."""
         for _, _, source, found in sorted(self._best, key=lambda each: each[:2], reverse=True):
             if isinstance(found, LineMatch):
                 assert source is not None
@@ -205,7 +207,8 @@ class GrepMatches:
 
 
 def score_of(raw: bytes, searches: Sequence[Search], tries: int) -> int:
-    """Return the score of a match: the number of patterns, then the number found as whole words.
+    """Return the score of a match: first the number of patterns, then the number of patterns found
+    as whole words.
 
     `tries`: how many occurrences of a pattern are checked for a whole word.
     """
@@ -257,10 +260,10 @@ def _around(
     window = min(LINE_MARK_BYTES, 4 * MATCH_BYTES_SHOWN * context)
     start = max(0, hit.line_offset - window)
     raw = source.bytes_of(start, hit.line_offset)
-    # One more than shown, to know whether the first of them is complete.
+    # Read one line more than is shown, to know whether the first line is complete.
     before = raw.rsplit(b"\n", context + 1)[:-1] if raw else []
     if len(before) > context or start:
-        before = before[1:]  # Its beginning is missing.
+        before = before[1:]  # The beginning of this line is missing.
     rest = source.bytes_of(hit.offset, min(hit.offset + window, source.size_bytes))
     after = rest.split(b"\n", context + 2)[1:]
     if after and (not after[-1] or hit.offset + len(rest) < source.size_bytes):
@@ -269,13 +272,13 @@ def _around(
 
 
 def _short(raw: bytes) -> str:
-    """Return a context line, truncated if long."""
+    """Return a context line as text, truncated if it is long."""
     cut = raw[:MATCH_BYTES_SHOWN].removesuffix(b"\r")
     return shown(text_of(cut)) + ("…" if len(raw) > MATCH_BYTES_SHOWN else "")
 
 
 def _lines_of(match: Match, context: int) -> str:
-    """Return a match as lines, at their maximum length."""
+    """Return a match with its context as text, at the maximum length of its lines."""
     parting = ("--",) if context else ()
     lines = (*match.before, match.text, *match.after, *parting)
     return "".join(f"{match.line}- {line}\n" for line in lines)

@@ -47,7 +47,9 @@ def is_plain(patterns: Sequence[str], is_fixed: bool) -> bool:
 
 
 def spellings(text: str) -> list[str]:
-    """Return the JSON spellings of a text: unchanged, with quotes escaped, and ASCII only."""
+    """Return the forms in which a text may occur in JSON: unchanged, with quotes escaped, and ASCII
+    only.
+    """
     forms = (text, json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1])
     return list(dict.fromkeys(forms))
 
@@ -74,7 +76,7 @@ class PlainTexts:
         self._raw = b""
         self._end: int = sys.maxsize
         self._next: list[_Span | None] = []
-        """The next occurrence of each text in the last buffer, and the distance to it."""
+        """The next occurrence of each text in the last buffer, and its distance."""
         self._gaps = [sys.maxsize] * len(patterns)
 
     def search(self, raw: bytes, place: int = 0, end: int = sys.maxsize) -> Any:
@@ -86,8 +88,8 @@ class PlainTexts:
         return best
 
     def following(self, raw: bytes, place: int, end: int) -> list[_Span | None]:
-        """Return the next occurrence of each text; a text that no longer occurs is searched only
-        once.
+        """Return the next occurrence of each text. A text that no longer occurs is not searched
+        again.
         """
         if raw is not self._raw or end != self._end or place == 0:
             self._raw, self._end = raw, end
@@ -98,7 +100,9 @@ class PlainTexts:
         return self._next
 
     def _find(self, index: int, raw: bytes, place: int, end: int) -> _Span | None:
-        """Return the next occurrence of a text, by bytes.find if the last one was near."""
+        """Return the next occurrence of a text. If the last occurrence was near, bytes.find is
+        used.
+        """
         if self.texts and (self._gaps[index] < _QUICK_BYTES or len(raw) < _QUICK_BYTES):
             text = self.texts[index]
             start = raw.find(text, place, end)
@@ -116,10 +120,12 @@ _BEHIND_VALUE = frozenset(b"\"',;|\t\n\r<])}")
 
 
 def wholeness(raw: bytes, start: int, stop: int) -> int:
-    """Return VALUE if the match is a whole cell or member, WORD if it is whole words, else 0."""
+    """Return VALUE if the match is a whole cell or member, WORD if it consists of whole words, else
+    0.
+    """
     before = raw[start - 1] if start else 0x2C
     behind = raw[stop] if stop < len(raw) else 0x2C
-    # A text that itself starts or ends with a symbol needs no word boundary there.
+    # At an end where the text has a symbol, no word boundary is needed.
     if before in _WORD_BYTES and raw[start : start + 1] in _WORD_SIGNS:
         return 0
     if behind in _WORD_BYTES and raw[stop - 1 : stop] in _WORD_SIGNS:
@@ -133,24 +139,26 @@ _WORD_SIGNS = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _WORD_BYTES = frozenset(_WORD_SIGNS)
 
 
-# Memory limits for one regular expression: all of RE2, and its program alone (5,000 to 11,000
-# steps). When RE2 runs out of memory it executes each step for each byte, at 3 to 12 ns.
+# Memory limits for one regular expression: for all of RE2, and for the compiled program alone
+# (5,000 to 11,000 steps). When RE2 runs out of memory it executes each step for each byte, at 3 to
+# 12 ns.
 GREP_PATTERN_BYTES_MAX = 4 * MIB
 GREP_PROGRAM_BYTES_MAX = 192 * KIB
-# Program steps times bytes between two checks of the clock; more only in the smallest block.
+# Maximum number of program steps times bytes between two checks of the clock, except in the
+# smallest block.
 GREP_STEPS_MAX = 1 << 25
 GREP_LINE_BYTES_MAX = MIB
 
 
 _MODE = "(?m)"
-"""Makes ^ and $ match at line ends."""
+"""A prefix for patterns that makes ^ and $ match at line ends."""
 
 
 class LineMatch(Struct, frozen=True, gc=False):
-    """A match: its line, the offsets of line and match, and the text shown."""
+    """A match with its line number, the offsets of its line and of the match, and the text shown."""
 
     line: int
-    """0 if lines are not counted."""
+    """Line number from 1; 0 if lines are not counted."""
     line_offset: int
     offset: int
     text: str
@@ -165,22 +173,23 @@ class LineBlock(Struct, frozen=True, gc=False):
     raw: bytes
     seen: int
     is_inside: bool
-    """Whether it starts within a line."""
+    """Whether the block starts within a line."""
     line_offset: int
-    """Offset of the line in which it starts."""
+    """Offset of the line in which the block starts."""
     is_cut: bool = False
-    """Whether its last line continues after it, so that its end is not a line end."""
+    """Whether the last line continues after the block, so that the block's end is not a line end.
+    """
     is_again: bool = False
-    """Whether it is a whole long line whose parts were searched before."""
+    """Whether the block is a whole long line whose parts were searched before."""
 
 
 def compile_any(
     patterns: Sequence[str], ignore_case: bool = False, is_fixed: bool = False
 ) -> Pattern:
-    """Compile several alternative patterns for RE2, with faster paths for plain texts.
+    """Compile several alternative patterns for RE2, or use a faster search for plain texts.
 
     Raises:
-        Invalid: RE2 refuses one of them, or their combination.
+        Invalid: RE2 refuses one of the patterns, or their combination.
     """
     compiled = [compile_pattern(each, ignore_case, is_fixed) for each in patterns]
     if is_plain(patterns, is_fixed):
@@ -201,7 +210,7 @@ def compile_pattern(pattern: str, ignore_case: bool = False, is_fixed: bool = Fa
     """Compile a pattern for RE2.
 
     Raises:
-        Invalid: RE2 refuses it; the error says why.
+        Invalid: RE2 refuses the pattern; the error says why.
     """
     import re2  # pyright: ignore[reportMissingTypeStubs]
 
@@ -217,8 +226,8 @@ def compile_pattern(pattern: str, ignore_case: bool = False, is_fixed: bool = Fa
     try:
         source = (pattern if is_fixed else _MODE + pattern).encode()
         library.compile(source, options)
-        # Compiled again with the memory at which it is fast. Given it at once, the program could
-        # fill it.
+        # The pattern is compiled again with the memory with which it runs fast. With that limit
+        # from the start, the program alone could fill the memory.
         options.max_mem = GREP_PATTERN_BYTES_MAX
         return library.compile(source, options)
     except (library.error, UnicodeEncodeError) as error:
@@ -233,11 +242,11 @@ def compile_pattern(pattern: str, ignore_case: bool = False, is_fixed: bool = Fa
 def blocks_of(
     chunks: Iterable[bytes], line: int = 1, offset: int = 0, most: int = GREP_BLOCK_BYTES_MAX
 ) -> Iterator[LineBlock]:
-    """Yield chunks as blocks that end at a line end, or anywhere in a line that is too long.
+    """Split chunks into blocks that end at a line end, or anywhere in a line that is too long.
 
     The first block is small and the next ones grow, so that a caller with little time can stop
-    early. If `line` is 0, lines are not counted: counting takes longer than searching for most
-    patterns.
+    early. If `line` is 0, lines are not counted, because for most patterns counting takes longer
+    than searching.
     """
     size = GREP_BLOCK_BYTES_MIN
     carried = b""
@@ -249,7 +258,7 @@ def blocks_of(
             place += size - len(carried)
             size = min(2 * size, most)
             is_inside = seen > 0
-            # A long line ends its block, so that it is searched as a whole before later lines.
+            # A long line ends its block, so that the whole line is searched before later lines.
             stop = (part.find(b"\n", seen) if is_inside else part.rfind(b"\n")) + 1
             if stop:
                 yield LineBlock(line, offset, part[:stop], seen, is_inside, line_offset)
@@ -279,7 +288,9 @@ def blocks_of(
 
 
 class _LongLine:
-    """A line longer than a block, kept while it is short enough to be searched as a whole."""
+    """A line longer than a block. Its bytes are kept while it is short enough to be searched as a
+    whole.
+    """
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -293,7 +304,7 @@ class _LongLine:
             self._parts.clear()
 
     def finish(self, part: bytes) -> bytes:
-        """Return the whole line with its end, or nothing if it is too long."""
+        """Return the whole line, which ends with `part`; return b"" if the line is too long."""
         self.add(part)
         whole = b"".join(self._parts)
         self._parts.clear()
@@ -301,13 +312,13 @@ class _LongLine:
         return whole
 
 
-# Matches that are only counted between two checks of the clock, for a fast pattern; each may read
-# the overlap of two blocks again.
+# Maximum number of matches that are only counted between two checks of the clock, for a fast
+# pattern. Each such match may read the overlap of two blocks again.
 _COUNTED_BETWEEN_LOOKS = 64
 
 
 class LineSearcher:
-    """Searches blocks, yields matches until told to stop, and counts all of them."""
+    """Searches blocks, yields matches until the caller has enough, and counts all matches."""
 
     def __init__(
         self, pattern: Pattern, is_over: Callable[[], bool], count_max: int = GREP_COUNTED_MAX
@@ -324,11 +335,13 @@ class LineSearcher:
         self.count = 0
         self._shown_until = -1
         self.is_enough = False
-        """Set by the caller: count further matches without yielding them."""
+        """Set by the caller to count further matches without yielding them."""
         self.needs_several = False
-        """Set by the caller: only count lines with one of several texts."""
+        """Set by the caller to only count lines that match just one of several texts."""
         self.needs_words = False
-        """Set with it: except lines that have the text as a whole word."""
+        """Set together with `needs_several` to still yield lines that have the text as a whole
+        word.
+        """
         self.has_places = False
         """Whether the count includes positions in lines that are too long to show."""
         self.is_complete = True
@@ -342,7 +355,7 @@ class LineSearcher:
             is_seen = self._shown_until > block.offset or len(block.raw) > self._again_bytes_max
             if block.is_again and is_seen:
                 continue
-            # In an overlap only the end is new, but a match may start before it.
+            # Only the end of an overlap is new, but a match may start before it.
             place = max(1, self._shown_until - block.offset) if block.is_inside else 0
             line, counted = block.line, 0
             for found in self._matches_in(block, place):
@@ -351,7 +364,7 @@ class LineSearcher:
                     counted = found.line_start
                 yield found.hit(block, line)
                 if block.is_again:
-                    break  # Each of them may read all of it.
+                    break  # Each of these matches may read the whole block.
 
     def _is_stopped(self) -> bool:
         """Return True once the deadline has passed or there are too many matches."""
@@ -360,7 +373,7 @@ class LineSearcher:
         return not self.is_complete
 
     def _matches_in(self, block: LineBlock, place: int) -> Iterator[_Found]:
-        """Yield the matches of a block from a position; only count them if enough were found."""
+        """Yield the matches of a block from a position on; once there are enough, only count them."""
         # RE2 sees the byte before the start and the one after the end: within a line, ^ and $ do
         # not match there.
         raw, search = block.raw, self._search
@@ -373,7 +386,7 @@ class LineSearcher:
                 return
             start, stop = match.span()
             if block.is_inside and stop <= block.seen:
-                place = max(stop, place + 1)  # Already found in the previous block.
+                place = max(stop, place + 1)  # This match was already found in the previous block.
                 continue
             if start == end and (block.is_cut or raw.endswith(b"\n") or block.is_inside):
                 return  # An empty match after the last line end, where there is no line.
@@ -397,9 +410,10 @@ class LineSearcher:
                 yield _Found(start, line_start, line_stop, first, last, is_folded, is_cut)
 
     def _count_lines(self, block: LineBlock, plain: PlainTexts, place: int) -> int:
-        """Count lines with one of several texts, up to the end or to a long line.
+        """Count lines with one of several texts, up to the end of the block or to a long line.
 
-        If not enough were found, also stop at a line that has more than one of them.
+        If only lines with several texts are needed, also stop at a line that has more than one of
+        them.
         """
         raw = block.raw
         while place < len(raw):
@@ -453,7 +467,7 @@ class _Found(Struct, frozen=True, gc=False):
     last: int
     is_folded: bool
     is_cut: bool
-    """Whether its line starts before the block."""
+    """Whether the match's line starts before the block."""
 
     def hit(self, block: LineBlock, line: int) -> LineMatch:
         raw = block.raw

@@ -33,7 +33,7 @@ GREP_PLACES_MAX = 100_000
 _CHARS_MIN = 100
 _TWO_TOKENS_MIN = 300
 _NEAR = f"more than {GREP_PLACES_MAX:,} matches: only those near rarer ones were examined"
-# A word in a record's identity scores more than one in a value.
+# A word in the identity of a record scores more than a word in a value.
 NAME = VALUE + 1
 # Matches further apart in one line are treated as unrelated.
 _LINE_BYTES = 400
@@ -49,15 +49,15 @@ class RecordQuery(Struct, frozen=True, kw_only=True):
     media_type: str
     records_max: int
     chars_max: int
-    """Maximum length of one record."""
+    """Maximum number of characters of one record."""
     best_chars_max: int
-    """Maximum length if one record is better than all others."""
+    """Maximum number of characters of a record that is better than all others."""
     all_chars_max: int
     tokens_max: int
 
 
 class MatchedRecord(Struct, frozen=True, array_like=True):
-    """A matching record: its position, the number of patterns it has, and its text."""
+    """A matching record: its position, the number of patterns in it, and its text."""
 
     line: int
     offset: int
@@ -72,16 +72,16 @@ class Records(Struct, frozen=True, array_like=True):
     found: list[MatchedRecord] | None
     count: int = 0
     why: str = ""
-    """Why there are no records although the format has some, or why these are incomplete."""
+    """Why there are no records although the format has some, or why the records are incomplete."""
 
 
 def records(query: RecordQuery, body: bytes) -> Records:
-    """Search the records of a body."""
+    """Return the records of a body that match the patterns."""
     format = format_of(query.type, query.media_type, body)
     if format is None:
         return Records(None)
     if format == "table" and b"\n" not in body:
-        body = body.replace(b"\r", b"\n")  # Old Mac line ends.
+        body = body.replace(b"\r", b"\n")  # Old Mac line ends are replaced.
     looked_for = _places(query, body, format)
     if looked_for is None:
         return Records(None, why=f"more than {GREP_PLACES_MAX:,} matches")
@@ -123,7 +123,7 @@ def records(query: RecordQuery, body: bytes) -> Records:
 
 
 def _numbered(found: list[MatchedRecord], body: bytes) -> list[MatchedRecord]:
-    """Add line numbers to records."""
+    """Return the records with their line numbers."""
     lines: dict[int, int] = {}
     line, counted = 1, 0
     for offset in sorted(each.offset for each in found):
@@ -133,13 +133,13 @@ def _numbered(found: list[MatchedRecord], body: bytes) -> list[MatchedRecord]:
 
 
 def is_quick(query: RecordQuery) -> bool:
-    """Return True if the search is so fast that a small body takes no noticeable time."""
+    """Return True if the search is so fast that it takes no noticeable time for a small body."""
     compiled = [compile_any((each,), query.ignore_case, query.is_fixed) for each in query.patterns]
     return sum(each.programsize for each in compiled) <= GREP_QUICK_STEPS_MAX
 
 
 def structured_type(type: ArtifactType, media_type: str, head: bytes) -> ArtifactType | None:
-    """Return the type as which a body is parsed for records, or None if it has none."""
+    """Return the type as which a body is parsed for records, or None if such a body has no records."""
     if type in ("json", "csv") or format_of(type, media_type, head) is not None:
         return type
     # A log of JSON lines, or a document whose name does not show its type.
@@ -179,14 +179,15 @@ def format_of(type: ArtifactType, media_type: str, body: bytes) -> Format | None
 
 
 def _has_sections(body: bytes) -> bool:
-    """Return True if the head of a text has names with values in sections."""
+    """Return True if the head of a text has sections with names and values, like an INI file."""
     rows = body[:_SETTINGS_BYTES].decode("utf-8", "replace").splitlines()
     guess = settings([row for row in rows if row.strip()])
     return guess is not None and guess[1] == "application/toml"
 
 
 Place = tuple[int, int, int, int]
-"""Start and end of a match, the index of its pattern, and whether it is a word or a value."""
+"""Start and end of a match, the index of its pattern, and whether the match is a word or a value.
+"""
 
 
 def _places(query: RecordQuery, body: bytes, format: Format) -> tuple[list[Place], bool] | None:
@@ -229,7 +230,9 @@ def _pattern_matches(
 
 
 def _around(places: Iterable[Place], end: int) -> list[tuple[int, int]]:
-    """Return the spans that contain every small enough record around one of the matches."""
+    """Return spans around the matches. A small enough record that contains one of them is within a
+    span.
+    """
     spans: list[tuple[int, int]] = []
     for start, stop, _, _ in places:
         first, last = max(0, start - GREP_RECORD_BYTES_MAX), min(end, stop + GREP_RECORD_BYTES_MAX)
@@ -241,20 +244,20 @@ def _around(places: Iterable[Place], end: int) -> list[tuple[int, int]]:
 
 
 class _MatchedNode(Struct):
-    """A node that contains matches, while no smaller one contains as many of the patterns."""
+    """A node that contains matches, while no smaller node contains as many of the patterns."""
 
     node: int
     mask: int
     whole: int
-    """The patterns that it has as whole words."""
+    """The patterns that the node contains as whole words, as a bit set."""
     values: int
-    """The patterns that are a whole value in it."""
+    """The patterns that are a whole value in the node, as a bit set."""
     names: int
-    """The patterns in its identity."""
+    """The patterns in the node's identity, as a bit set."""
     offset: int
-    """Offset of the first match."""
+    """Byte offset of the first match."""
     together: int = 0
-    """The largest number of patterns in one of its lines."""
+    """The largest number of patterns in one line of the node."""
 
     @property
     def score(self) -> int:
@@ -263,7 +266,7 @@ class _MatchedNode(Struct):
 
     @property
     def in_line(self) -> int:
-        """The number of its patterns that are in one line."""
+        """The number of the node's patterns that occur in one line."""
         return min(self.together, self.mask.bit_count())
 
     def add(self, other: _MatchedNode) -> None:
@@ -276,7 +279,9 @@ class _MatchedNode(Struct):
 
 
 def _with_lines(places: list[Place], body: bytes) -> Iterator[tuple[Place, int]]:
-    """Yield matches in order, each with the number of patterns shortly before it in its line."""
+    """Yield matches in order, each with the number of patterns that occur shortly before it in its
+    line.
+    """
     mask = last = 0
     for place in places:
         is_same = place[0] - last <= _LINE_BYTES and body.find(b"\n", last, place[0]) < 0
@@ -306,7 +311,7 @@ def _matched_nodes(
     if patterns > 1:
         _join(nodes, own)
     if format == "table":
-        own.pop(0, None)  # The header, which is shown with every row.
+        own.pop(0, None)  # Node 0 is the header, which is shown with every row.
     return list(own.values())
 
 
@@ -329,10 +334,10 @@ def _size(node: JsonContainer) -> int:
 
 
 def _join(nodes: list[JsonContainer], own: dict[int, _MatchedNode]) -> None:
-    """Add the records that have more of the patterns than any one inside them."""
+    """Add the records that contain more of the patterns than any single record inside them."""
     below: dict[int, _MatchedNode] = {}
     best: dict[int, int] = {}
-    # Smallest first: the patterns of an inner record do not count again for outer ones.
+    # Smallest first, so that the patterns of an inner record are not counted again for outer ones.
     pending = [-index for index in own]
     heapify(pending)
     while pending:

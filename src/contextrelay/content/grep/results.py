@@ -36,13 +36,13 @@ from contextrelay.model.inspect import Found, Match, Skipped
 from contextrelay.model.tokens import Spent
 
 GREP_RECORDS_BODIES_MAX = 10
-# Up to this size, lines are counted only for the matches shown, with the help of line offsets; in
-# larger bodies finding those may take long.
+# Up to this size in bytes, lines are counted only for the matches shown, with the help of line
+# offsets. In larger bodies, finding the offsets may take long.
 GREP_UNCOUNTED_BYTES_MIN = MIB
 GREP_UNCOUNTED_BYTES_MAX = 64 * MIB
 
 
-# Maximum length of one record, from the token budget: about half of it.
+# Maximum length of one record, from the token budget: about half of the budget.
 _RECORD_CHARS_MIN, _RECORD_CHARS_MAX = 200, 2_000
 _HEAD_TOKENS = 7
 _HEAD_BYTES = 1_024
@@ -51,7 +51,7 @@ _BY_LINES = "searched by line, not by record: "
 _TOO_LARGE = f"{_BY_LINES}larger than {GREP_RECORDS_BYTES_MAX // MIB} MiB"
 
 ByRecords = Callable[[RecordsWanted, bytes], Records]
-"""Searches the records of a body, within limits."""
+"""A function that searches the records of a body, within limits."""
 
 
 def find(
@@ -61,9 +61,9 @@ def find(
     is_one: bool = False,
     by_records: ByRecords = records,
 ) -> Found:
-    """Search sources for a pattern, one after the other, until the deadline.
+    """Search sources for the patterns of a query, one after the other, until the deadline.
 
-    Also stop early if there are too many matches to count.
+    The search also ends early if there are too many matches to count.
 
     Raises:
         Invalid: the pattern is invalid.
@@ -114,7 +114,7 @@ def _found_records(
     kind = structured_type(source.type, source.media_type, head)
     if kind is None:
         return False
-    # A first search for any match, which checks the clock.
+    # This first search only looks for any match, and checks the clock.
     searcher = LineSearcher(_in_json(query) if kind == "json" else pattern, is_over, 1)
     chunks = source.read(0, source.size_bytes)
     first = next(searcher.hits(blocks_of(chunks, 0, most=searcher.block_bytes_max)), None)
@@ -162,7 +162,9 @@ def _match(ref: str, each: MatchedRecord) -> Match:
 
 
 def _note_records(source: SliceSource, gathered: GrepMatches, note: str) -> bool:
-    """Note that a body may have records but was searched by line; return whether that applies."""
+    """Add a note if the body has records but was searched by line. Return True if the note was
+    added.
+    """
     head = source.bytes_of(0, min(_HEAD_BYTES, source.size_bytes))
     if structured_type(source.type, source.media_type, head) is None:
         return False
@@ -171,7 +173,7 @@ def _note_records(source: SliceSource, gathered: GrepMatches, note: str) -> bool
 
 
 def _in_json(query: GrepQuery) -> Any:
-    """Compile the patterns with all their spellings in JSON."""
+    """Compile the patterns, with every form in which JSON may encode them."""
     forms, is_fixed = query.patterns, query.is_fixed
     if is_plain(forms, is_fixed):
         forms, is_fixed = [form for each in forms for form in spellings(each)], True
@@ -189,7 +191,7 @@ def _look_into(source: SliceSource, searcher: LineSearcher, gathered: GrepMatche
         aim = query.after_line + 1
         offset, line = offset_of_line(source.read_on, marks, aim, source.size_bytes)
     if GREP_UNCOUNTED_BYTES_MIN < source.size_bytes <= GREP_UNCOUNTED_BYTES_MAX:
-        line = 0  # Computed only for the matches shown.
+        line = 0  # Line numbers are computed only for the matches shown.
     shown_before = len(gathered.matches)
     chunks = source.read(offset, source.size_bytes)
     for hit in searcher.hits(blocks_of(chunks, line, offset, searcher.block_bytes_max)):
@@ -250,7 +252,7 @@ def _found(gathered: GrepMatches, is_complete: bool, is_one: bool) -> Found:
 
 
 def _rendered(gathered: GrepMatches, is_one: bool) -> list[str]:
-    """Return the matches as lines; a context line shared by two matches appears once."""
+    """Return the matches as lines. A context line shared by two matches appears once."""
     lines: list[str] = []
     ref, last = "", 0
     matches = gathered.matches
@@ -282,12 +284,12 @@ def _rendered(gathered: GrepMatches, is_one: bool) -> list[str]:
 
 
 def _next_args(gathered: GrepMatches) -> dict[str, Any]:
-    """Return the arguments that show the omitted matches, in the first ref that has some."""
+    """Return the arguments of `grep` that show the omitted matches, in the first ref that has some."""
     ref = gathered.unshown_in
     shown = [match for match in gathered.matches if match.ref == ref]
     args: dict[str, Any] = {"pattern": gathered.query.pattern, "ref": ref}
     if gathered.is_ranked or (shown and shown[-1].pointer is not None):
-        # For ranked results, only a larger budget shows more.
+        # For ranked results, only a larger budget shows more matches.
         args["tokens_max"] = min(4 * gathered.query.tokens_max, PIECE_TOKENS_MAX)
     elif shown:
         args["after_line"] = shown[-1].line
@@ -308,7 +310,7 @@ def _command(args: dict[str, Any], query: GrepQuery) -> str:
 
 
 def _all_spent(gathered: GrepMatches, tokens: int) -> Spent:
-    """Return the tokens of the reply, and of all bodies with matches."""
+    """Return the number of tokens of the reply, and of all bodies with matches."""
     is_measured = all(each.basis == "measured" for each in gathered.whole)
     return Spent(
         tokens=tokens,

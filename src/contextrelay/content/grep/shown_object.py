@@ -1,4 +1,4 @@
-"""Shorten a JSON object that is too long: show what matches, and its neighbours.
+"""Shorten a JSON object that is too long: show the values that match, and their neighbours.
 
 Values are split into leaves, in document order. For each pattern the best matching leaf is shown,
 with as many leaves around it as fit, nearest first. Omitted leaves are counted in place.
@@ -21,25 +21,25 @@ _VALUE_CHARS = 60
 _ID_CHARS = 24
 _MATCHED_CHARS = 240
 _DEPTH_MAX = 6
-# If there are more members than this, use the best ones and this many neighbours of each.
+# If there are more members than this, use the matching ones and this many neighbours of each.
 _MEMBERS_MAX = 300
 _BEST_MEMBERS = 10
 _NEXT_MEMBERS = 15
-# After this many leaves only matching members are split, and finally none.
+# After this many leaves, only matching members are split; later, none are.
 _LEAVES_MANY, _LEAVES_MAX = 2_000, 20_000
 _TRIES = 4
-# How many leaves are tried while there is room left.
+# Maximum number of leaves that are tried while there is room left.
 _TRIED_MAX = 12
-# Extra distance for leaves with little information.
+# Extra distance that is added to leaves with little information.
 _EMPTY = ('""', "null", "[]", "{}", "false", "0")
 _EMPTY_FURTHER = 4
 
 Fits = Callable[[str], bool]
-"""Returns True if a text is short enough."""
+"""A function that returns True if a text is short enough."""
 
 
 class _Part(Struct):
-    """A member: a leaf with its text, or a container with its parts."""
+    """A member of an object or array: a leaf with its text, or a container with its parts."""
 
     key: str
     index: int = -1
@@ -67,7 +67,8 @@ def shown_object(
 ) -> str:
     """Return as much of an object or array as fits, in document order.
 
-    `without` is a member of an object: show what is around it. Return "" if nothing fits.
+    If `without` names a member of an object, show only what is around that member. Return "" if
+    nothing fits.
     """
     taken = _SplitValue(searches, without)
     whole = taken.part("", value, 0)
@@ -80,7 +81,7 @@ def shown_object(
         else:
             high = middle - 1
     chosen = set(order[:low])
-    # A shorter leaf may follow one that is too long.
+    # A shorter leaf may come after a leaf that is too long.
     for index in order[low + 1 : low + _TRIED_MAX]:
         if fits(_render(whole, {*chosen, index})):
             chosen.add(index)
@@ -150,7 +151,7 @@ class _SplitValue:
         return _Part(key, -1, "", parts, is_list, len(members) - len(parts))
 
     def _near(self, members: Sequence[tuple[str, Any]]) -> list[int]:
-        """Return the indexes of the matching members and some neighbours, of very many members."""
+        """From very many members, return the indexes of the matching ones and some neighbours."""
         scores: dict[int, list[int]] = {}
         for at, (name, each) in enumerate(members):
             matched = self._matched(name + compact(each))
@@ -167,7 +168,7 @@ class _SplitValue:
         return [_match_level(raw, search) for search in self._searches]
 
     def order(self) -> tuple[list[int], int]:
-        """Return the leaves in the order of importance, and how many are always shown."""
+        """Return the indexes of leaves by importance, and how many of these are always shown."""
         leaves = self.leaves
         anchors = self._anchors() if self._gap is None else [self._gap]
         first = list(dict.fromkeys(anchors)) if self._gap is None else []
@@ -182,7 +183,9 @@ class _SplitValue:
         return [*first, *others], len(first)
 
     def _anchors(self) -> list[int]:
-        """Return the best leaf for each pattern; among equals, one near those of other patterns."""
+        """Return the index of the best leaf for each pattern; of equal ones, one near those of
+        other patterns.
+        """
         found: list[list[int]] = []
         for pattern in range(len(self._searches)):
             best = max((leaf.matched[pattern] for leaf in self.leaves), default=0)
@@ -201,7 +204,7 @@ class _SplitValue:
 
 
 def _match_level(raw: bytes, search: Search) -> int:
-    """Return 0 for no match, and more for a whole word or a whole value."""
+    """Return 0 for no match; higher numbers for a match, a whole word and a whole value."""
     best = place = 0
     for _ in range(_TRIES):
         if place > len(raw) or (found := search(raw, place)) is None:

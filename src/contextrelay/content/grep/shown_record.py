@@ -22,7 +22,7 @@ from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.documents.pointer import escape
 from contextrelay.limits import GREP_RECORD_BYTES_MAX, MIB
 
-# Parts of an enclosing record that are examined for its identity.
+# Number of parts of an enclosing record that are examined for its identity.
 GREP_RECORD_MEMBERS_MAX = 200
 
 
@@ -120,7 +120,7 @@ _PARENTS_MAX, _LOOKED_AT_MAX = 3, 8
 _MATCHED_CHARS = 240
 _WHOLE_TRIES = 4
 _WITHIN, _REST_TOKENS_MIN = " in ", 12
-# No text has so many characters per token: counting tokens is not worthwhile.
+# No text has this many characters per token, so counting the tokens would not help.
 _CHARS_A_TOKEN = 12
 
 
@@ -159,7 +159,7 @@ class RecordFormatter:
         return "".join(f"/{part}" for part in reversed(parts))
 
     def _number(self, index: int) -> str:
-        """Return the XPath index of an element among siblings of the same name."""
+        """Return the XPath index of an element among siblings of the same name, as in `[2]`."""
         if not self._numbers:
             for each in self._nodes:
                 key = each.parent, each.label
@@ -193,7 +193,7 @@ class RecordFormatter:
         return head + text
 
     def _rest_of_line(self, index: int, tokens_max: int) -> str:
-        """Return the rest of the line around a record, if it fits."""
+        """Return the rest of the line that contains a record, if it fits."""
         node, label = self._nodes[index], ""
         while node.parent > 0:
             label, node = node.label, self._nodes[node.parent]
@@ -206,7 +206,9 @@ class RecordFormatter:
         return _WITHIN + defuse(rest).text if len(rest) > 2 else ""
 
     def _near_first(self, texts: Sequence[str]) -> list[int]:
-        """Return the indexes of matching texts, best first, then others by distance to a match."""
+        """Return the indexes of texts: the best matching first, then the others by distance to a
+        match.
+        """
         scores = list(map(self._matched, texts))
         matched = sorted(filter(scores.__getitem__, range(len(texts))), key=lambda at: -scores[at])
         anchors = matched[: len(self._searches)]
@@ -215,7 +217,7 @@ class RecordFormatter:
         return [*matched, *sorted(far, key=far.__getitem__)]
 
     def _matched(self, text: str) -> int:
-        """Score a text: by the number of patterns, then by whole words."""
+        """Return the score of a text: by the number of patterns in it, then by whole words."""
         return score_of(text.encode("utf-8", "replace"), self._searches, _WHOLE_TRIES)
 
     def _object(
@@ -237,7 +239,7 @@ class RecordFormatter:
         return shown_object(cast("Any", value), self._searches, fits, without)
 
     def _parents(self, index: int) -> str:
-        """Return the identity of the nearest enclosing records, except the outermost."""
+        """Return the identity of the nearest enclosing records, except that of the outermost."""
         said: list[str] = []
         at, looked_at = self._nodes[index].parent, 0
         outermost = 1 if self._format == "xml" else 0
@@ -250,7 +252,7 @@ class RecordFormatter:
         return defuse(f" ({', '.join(said[:_PARENTS_MAX])})").text if said else ""
 
     def _block(self, node: JsonContainer, chars_max: int) -> str:
-        """Return the lines of a YAML, XML or settings node; if long, matching lines first."""
+        """Return the lines of a YAML, XML or settings node; of a long node, matching lines first."""
         raw = self._body[node.start : node.stop].decode("utf-8", "replace")
         lines = [line.rstrip() for line in raw.split("\n") if line.strip()]
         if len("\n".join(lines)) > chars_max:
@@ -284,7 +286,7 @@ class RecordFormatter:
         return ", ".join(shown) + (f", …{missing} more" * bool(missing))
 
     def _defused(self, name: str, part: str) -> str:
-        """Return a cell with its column name, defused unless it was requested."""
+        """Return a cell with its column name. Both are defused unless the cell was requested."""
         return part if self._matched(name) else defuse(name).text + part[len(name) :]
 
     def _cells(self, node: JsonContainer) -> list[str]:
@@ -299,7 +301,7 @@ class RecordFormatter:
 
 
 def _decoded(label: str) -> str:
-    """Decode a key: offsets were computed in Latin-1."""
+    """Decode the UTF-8 of a key: the body is read as Latin-1 to get byte offsets."""
     try:
         text = label.encode("latin-1").decode()
         return json.loads(f'"{text}"') if "\\" in text else text

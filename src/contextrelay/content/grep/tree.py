@@ -24,36 +24,38 @@ Format = Literal["json", "json lines", "yaml", "xml", "sections", "table"]
 
 
 class JsonContainer(Struct, gc=False):
-    """A part of a body that contains others, from its key to its end."""
+    """A part of a body that contains other parts, from its key to its end."""
 
     start: int
     stop: int
     parent: int
-    """The index of the enclosing node, -1 for the first."""
+    """The index of the enclosing node; -1 for the first node."""
     label: str
     body: int
-    """Offset of its value, after the key."""
+    """Offset of the node's value, after its key."""
     is_record: bool
 
 
 class TooMany(Exception):
-    """There are more nodes than the limit, or the text is malformed; the message says which."""
+    """Raised if there are more nodes than the limit, or the text is malformed; the message says
+    which.
+    """
 
 
 _MANY = f"more than {GREP_NODES_MAX:,} records"
 
 
 Holds = Callable[[int, int], bool]
-"""Returns True if a match starts between two offsets."""
+"""A function that returns True if a match starts between two offsets."""
 
 
 def nodes_of(text: str, format: Format, places: Sequence[int]) -> list[JsonContainer]:
     """Return the nodes of a text that contain a match, parents first.
 
-    For XML all nodes are returned: they are counted, and identify each other.
+    For XML all nodes are returned, because elements are counted and identify each other.
 
     Raises:
-        TooMany: it has too many nodes, or is malformed.
+        TooMany: the text has too many nodes, or is malformed.
     """
 
     def holds(start: int, stop: int) -> bool:
@@ -109,7 +111,7 @@ def _json(text: str, holds: Holds, offset: int = 0, stop: int | None = None) -> 
 
 
 def _drop(nodes: list[JsonContainer], index: int, holds: Holds) -> bool:
-    """Drop a node that has ended without a match; return whether it was dropped."""
+    """Remove a node that has ended and contains no match. Return True if it was removed."""
     node = nodes[index]
     if not index or index < len(nodes) - 1 or holds(node.start, node.stop):
         return False
@@ -125,7 +127,7 @@ def _json_lines(text: str, holds: Holds) -> list[JsonContainer]:
         try:
             found = _json(text, holds, start, stop)
         except TooMany:
-            continue  # Not a JSON line.
+            continue  # This line is not a JSON document.
         base = len(nodes)
         found[0].stop = stop
         for each in found:
@@ -152,10 +154,12 @@ _YAML_LINE = re.compile(
 
 
 def _yaml(text: str, holds: Holds) -> list[JsonContainer]:
-    """Return the nodes of one document, or of several, each a record with its number."""
+    """Return the nodes of one or several YAML documents; each of several is a record with its
+    number.
+    """
     marks = [(mark.start(), mark.end()) for mark in _YAML_NEXT.finditer(text)]
     if marks and all(row.lstrip()[:1] in ("", "#", "%") for row in text[: marks[0][0]].split("\n")):
-        marks[0] = (0, 0)  # Nothing precedes it.
+        marks[0] = (0, 0)  # Nothing precedes the first marker.
     else:
         marks.insert(0, (0, 0))
     if len(marks) > GREP_NODES_MAX:
@@ -215,7 +219,9 @@ _XML = re.compile(
 
 
 def _xml(text: str, holds: Holds) -> list[JsonContainer]:
-    """Return elements; one without children belongs to its parent, unless it has several values."""
+    """Return the elements of an XML text. An element without children belongs to its parent, unless
+    it has several values.
+    """
     nodes = [JsonContainer(0, len(text), -1, "", 0, False)]
     stack = [0]
     labels: dict[str, str] = {}
@@ -246,7 +252,8 @@ _SECTION = re.compile(
 
 
 def _sections(text: str, holds: Holds) -> list[JsonContainer]:
-    """Return sections of settings, from their headers, and the lines before the first.
+    """Return the sections of a settings file, from their headers, and the lines before the first
+    section.
 
     Sections with the same name (`[[name]]`) are numbered.
     """
@@ -270,7 +277,7 @@ def _sections(text: str, holds: Holds) -> list[JsonContainer]:
 
 
 def _table(text: str, holds: Holds) -> list[JsonContainer]:
-    """Return rows; the first is the header and not a record."""
+    """Return the rows of a table. The first row is the header and not a record."""
     nodes = [JsonContainer(0, len(text), -1, "", 0, False)]
     spans: list[tuple[int, int]] = []
 

@@ -18,7 +18,7 @@ from contextrelay.model.artifact import ArtifactType
 from contextrelay.model.inspect import Shape
 
 # The modules for each type, tried in this order: their `draft_outline` returns None if they cannot
-# parse the body. Plain text comes last and accepts everything.
+# parse the body. The module for plain text comes last and accepts everything.
 _MODULES: dict[ArtifactType, tuple[str, ...]] = {
     "json": ("json.notebook", "json.document"),
     "code": ("code.python", "code.grammars", "code.c", "code.by_line"),
@@ -33,7 +33,7 @@ _MODULES: dict[ArtifactType, tuple[str, ...]] = {
     "image": ("binary",),
     "pdf": ("binary",),
 }
-# Read by grammars (code/grammars.py), and so only in a parser process.
+# Types that are read by grammars (code/grammars.py), and therefore only in a parser process.
 GRAMMAR_TYPES = (
     "text/javascript",
     "text/x-typescript",
@@ -41,7 +41,7 @@ GRAMMAR_TYPES = (
     "text/x-java",
     "text/x-rust",
 )
-# Types that no command prints.
+# Types that commands do not print.
 _SETTINGS = ("application/toml", "text/x-java-properties", "application/yaml")
 _OUTPUTS = ("json", "csv", "diff", "html", "markdown")
 _OUTPUT_LINES_MAX = 20_000
@@ -49,7 +49,7 @@ _BLANKS_MAX = 0.2
 
 
 def outline(source: Source, kind: ArtifactType, tokens_max: int = OUTLINE_TOKENS_DEFAULT) -> Shape:
-    """Outline a body within a number of tokens."""
+    """Return the outline of a body within a number of tokens."""
     draft = draft_of(source, kind)
     fitted = fit(draft, tokens_max)
     way, _, value = draft.next.removeprefix("--").partition(" ")
@@ -70,7 +70,7 @@ def needs_grammar(media_type: str) -> bool:
 
 
 def draft_of(source: Source, kind: ArtifactType) -> OutlineDraft:
-    """Return the pieces of an outline, computed once per body."""
+    """Return the pieces of an outline. They are computed once per body."""
     if kind not in source.drafts:
         source.drafts[kind] = _draft(source, kind)
     return source.drafts[kind]
@@ -80,7 +80,7 @@ def _draft(source: Source, kind: ArtifactType) -> OutlineDraft:
     """Return the pieces of an outline from the first module that can parse the body."""
     head = source.text[:HEAD_BYTES_MAX].encode("utf-8", "replace")[:HEAD_BYTES_MAX]
     if kind == "binary" and source.is_text and not is_binary(head):
-        # Text in another encoding than UTF-8, stored as binary.
+        # This is text in an encoding other than UTF-8, which is stored as binary.
         kind, media_type = sniff_text(head)
         source = source.read_as(media_type)
     if not source.is_text:
@@ -95,7 +95,7 @@ def _draft(source: Source, kind: ArtifactType) -> OutlineDraft:
     ):
         return run
     if _is_log(source, kind):
-        kind = "log"  # Its first lines do not show that it is a log.
+        kind = "log"  # The first lines of this log do not show that it is one.
     draft = _tool_output(source) if kind == "tool_output" else _first(source, _MODULES[kind])
     draft = draft or _by(source, "text")
     assert draft is not None
@@ -116,7 +116,7 @@ def _is_log(source: Source, kind: ArtifactType) -> bool:
 
 
 def _says_nothing(name: str) -> bool:
-    """Return True if a name says nothing about the type, like that of a command's output."""
+    """Return True if a name says nothing about the type, as for the output of a command."""
     return "." not in name or name.lower().endswith((".txt", ".text", ".out"))
 
 
@@ -142,7 +142,7 @@ def draw_lines(source: Source, kind: ArtifactType, note: str) -> OutlineDraft:
     """Return an outline by lines only, used after other parsers exceeded their limits."""
     module = "binary" if not source.is_text else "code.by_line" if kind == "code" else "text"
     draft = _by(source, module)
-    assert draft is not None  # These accept everything.
+    assert draft is not None  # These modules accept every text.
     return OutlineDraft(
         draft.kind, [*draft.pieces[:1], OutlinePiece(0, (note,)), *draft.pieces[1:]], draft.next
     )

@@ -43,7 +43,7 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
 
 
 def draft_outline(source: Source) -> OutlineDraft | None:
-    """Return the outline of a body that is not text."""
+    """Return the outline of a body that is not text, or None for text."""
     body = source.body
     name = next((name for magic, name in _MAGIC if body.startswith(magic)), "")
     if not name and body[4:8] == b"ftyp":
@@ -96,7 +96,9 @@ def _jpeg(body: bytes) -> list[str]:
 
 
 def _zip_entries(body: bytes) -> tuple[list[tuple[str, int]], bool]:
-    """Return names and sizes from an archive's directory, and whether there are more."""
+    """Return the names and sizes in the directory of a zip archive, and whether there are more
+    entries.
+    """
     end = body.rfind(b"PK\x05\x06", max(0, len(body) - 66_000))
     if end < 0 or end + 22 > len(body):
         return [], False

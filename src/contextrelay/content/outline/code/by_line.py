@@ -77,7 +77,7 @@ _METHOD = re.compile(
     r"(?!(?:if|for|while|switch|catch|return|function|else|do|with|new|await)\b)"
     r"(?:[A-Za-z_][\w<>\[\],.? ]{0,60} )?(#?[A-Za-z_$][\w$]*)\s*(\([^;]{0,160}\{)\s*$"
 )
-# With a modifier that only definitions have, a method needs no brace on its line.
+# If its line has a modifier that only definitions have, a method needs no brace on that line.
 _MODIFIED = re.compile(
     r"(?:(?:public|protected|private|internal|static|final|abstract|synchronized|native|override"
     r"|virtual|async) ){1,6}(?:<[^<>]{1,60}> )?(?:[\w<>\[\],.?]{1,60} ){0,3}"
@@ -115,7 +115,7 @@ def draft_outline(source: Source) -> OutlineDraft | None:
 
 
 def by_lines(source: Source, language: str) -> tuple[list[Symbol], list[str]]:
-    """Return probable definitions and imports, from single lines."""
+    """Return probable definitions and imports in code, each found in a single line."""
     symbols: list[Symbol] = []
     imports: list[str] = []
     starts = _STARTS.get(language)
@@ -142,7 +142,7 @@ def _module(text: str) -> list[str]:
 
 
 def _symbol(language: str, text: str, indent: int, number: int) -> Symbol | None:
-    """Return the definition that a line seems to contain, if any."""
+    """Return the definition that a line seems to contain, or None."""
     if language == "SQL":
         match = _TABLE.match(text)
         return Symbol(match[1].lower(), match[2].strip('"`'), number) if match else None
@@ -155,12 +155,12 @@ def _symbol(language: str, text: str, indent: int, number: int) -> Symbol | None
     is_member = indent > 0
     is_c = language in ("C", "C++")
     match = _TYPE.match(text)
-    # In C it may also be the type of a variable.
+    # In C, this may also be the type of a variable.
     if match and not (is_c and match[3].strip() != ";" and not _C_BODY.match(match[3])):
         if match[1] == "type" and not re.search(r"[={<]|struct|interface", match[3]):
             return None
         if match[3].strip() == ";" and match[1] not in ("type", "mod"):
-            return None  # Only declared here, defined elsewhere.
+            return None  # The function is only declared here and defined elsewhere.
         signature = match[3].partition("{")[0].partition("=")[0].rstrip(" ;:")
         is_within = indent > (0 if match[1] == "type" and language == "Rust" else 4)
         return Symbol(match[1], match[2], number, signature, is_member=is_within)

@@ -22,7 +22,7 @@ from contextrelay.limits import OUTLINE_PIECES_MAX
 
 OUTLINE_STATEMENTS_MAX = 500_000
 _HEAD_CHARS_MAX = 4_000
-# The start of a statement: after macros on lines of their own.
+# The start of a statement, which may follow macros on lines of their own.
 _BEGINS = re.compile(
     r"\s*+(?:[A-Z_][A-Z0-9_]{2,}+(?:[ \t]*+\([^()\n]{0,200}\))?[ \t]*+\r?\n\s*+(?=[A-Za-z_]))*+"
 )
@@ -62,7 +62,7 @@ _POINTS = re.compile(
     r"\s*+(?:\w++\s++)?[*^]\s*+(?:(?:const|volatile)\s++)?([A-Za-z_]\w*+)\s*+(\(?)"
 )
 _IN_BRACKETS = re.compile(r"\s*+\*?\s*+([A-Za-z_]\w*+)\s*+\)\s*+\(")
-# int f(a, b) int a; char *b; { ... }
+# Old style: int f(a, b) int a; char *b; { ... }
 _OLD_STYLE = re.compile(r"\s*+[a-z_]\w*+[\w\s*]*?[\s*]\w++")
 _BARE_NAMES = re.compile(r"\(\s*+\w++(?:\s*+,\s*+\w++)*+\s*+\)")
 _ATTRIBUTE = re.compile(
@@ -112,15 +112,15 @@ def _keep_macro(code: Code, each: Directive) -> None:
 
 
 class _Walk:
-    """Reads statements one after the other."""
+    """Reads the statements of a C file one after the other."""
 
     def __init__(self, code: Code) -> None:
         self._code = code
         self._text = code.text
         self._start = 0
-        """Start of the statement."""
+        """Offset at which the current statement starts."""
         self._tail = -1
-        """Where it continues after its braces."""
+        """Offset at which the current statement continues after its braces; -1 if it has none."""
 
     def run(self) -> None:
         text, at = self._text, 0
@@ -135,7 +135,7 @@ class _Walk:
                     self._ends(at - 1)
                     self._next(at)
             else:
-                self._next(at)  # A wrapper around statements, or unknown.
+                self._next(at)  # The brace belongs to a wrapper around statements, or is unknown.
         self._code.read_to(at if bound else len(text))
 
     def _next(self, at: int) -> None:
@@ -144,7 +144,7 @@ class _Walk:
         self._start, self._tail = begins.end(), -1
 
     def _opens(self, brace: int) -> int:
-        """Read what a brace belongs to; return where to continue."""
+        """Read the definition that a brace belongs to, and return the offset at which to continue."""
         text, start = self._text, self._start
         if _WRAPS.match(text, start, brace):
             self._next(brace + 1)
@@ -160,7 +160,7 @@ class _Walk:
                 found = self._keep("constant", table[1], brace - len(head) + table.start(1))
                 found.is_local = stripped.startswith("static")
                 self._code.ends(found, end)
-            self._tail = end  # An initializer, or unknown.
+            self._tail = end  # The brace belongs to an initializer, or is unknown.
             if not stripped:
                 self._next(end)
             return end
@@ -204,7 +204,7 @@ class _Walk:
             if _ATTRIBUTES.fullmatch(name):
                 continue
             if bracketed := _IN_BRACKETS.match(text, opens + 1):
-                # The name is in brackets of its own.
+                # The function's name is in parentheses.
                 opens, name, named_at = bracketed.end() - 1, bracketed[1], bracketed.start(1)
                 at = code.end(opens) or at
             elif (points := _POINTS.match(text, opens + 1)) and (not name or name in _TYPE_WORDS):
@@ -214,7 +214,7 @@ class _Walk:
                 at = code.end(opens) or at
             if not name or name in _TYPE_WORDS:
                 continue
-            # Macros with arguments may precede it.
+            # Macros with arguments may precede the function's name.
             is_typed = named_at > typed_from and not (name.isupper() and named_at <= passed)
             chosen = name, named_at, opens, at
             if is_typed:
@@ -226,7 +226,7 @@ class _Walk:
         name, named_at, opens, close = chosen
         signature = code.signature(opens, close)
         if not is_typed and name.isupper() and (first := _ARGUMENT.search(text, opens, close)):
-            name, signature = first[1], f"({name})"  # A macro generates it.
+            name, signature = first[1], f"({name})"  # A macro generates the function.
         is_static = text.startswith("static", start) or "static " in text[start:named_at]
         found = self._keep("function" if has_body else "declaration", name, named_at)
         found.signature, found.is_local = signature, is_static and has_body
@@ -270,7 +270,7 @@ class _Walk:
                     name, named_at = last[1], last.start(1)
                     first = _WORD.search(text, at, end)
                     if name.isupper() and self._tail >= 0 and first:
-                        name, named_at = first[0], first.start()  # A macro follows it.
+                        name, named_at = first[0], first.start()  # A macro follows the name.
                     places.append((name, named_at))
                 at = end + 1
         for name, named_at in places:
@@ -287,7 +287,7 @@ class _Walk:
 
 _STRING = r'"(?:[^"\\\n]++|\\.)*+"?|' + r"'(?:[^'\\\n]++|\\.)*+'?"
 _COMMENT = r"/\*(?:[^*]++|\*(?!/))*+(?:\*/)?|//(?:[^\n\\]++|\\(?:\r?\n)?)*+"
-# A string that is kept.
+# A string that is not masked.
 _PLAIN = r"(\"[\w./@:+~$?!*%&# -]{0,120}+\"|'[\w./@:+~$?!*%&# -]{0,120}+')"
 
 
@@ -310,9 +310,10 @@ _BRANCHES_MAX = 20
 
 
 def masked_c(text: str) -> tuple[str, list[Directive]]:
-    """Return C without comments, strings and directives; and the directives.
+    """Return C code without comments, strings and directives, and the list of directives.
 
-    Of `#if` branches the first is kept, if the braces that it opens are closed after it.
+    Of the branches of an `#if`, the first is kept, if the braces that it opens are closed after the
+    branches.
     """
     directives: list[Directive] = []
     branches = _Branches()
@@ -351,7 +352,7 @@ _BRANCH_WORDS = frozenset(("if", "ifdef", "ifndef", "else", "elif", "elifdef", "
 
 
 class _Branches:
-    """Tracks which code to keep of conditional branches, of which a compiler uses one."""
+    """Decides which of several conditional branches to keep, because a compiler uses only one."""
 
     def __init__(self) -> None:
         self.kept: list[str] = []
@@ -376,7 +377,7 @@ class _Branches:
                 self.drop()
 
     def drop(self) -> None:
-        """End the last branch: only the line ends of its dropped part remain."""
+        """End the last branch. Of the dropped part only the line ends remain."""
         if not self._starts:
             return
         _, dropped = self._starts.pop()
@@ -421,27 +422,29 @@ class Code(Definitions):
         self._steps_left = OUTLINE_STATEMENTS_MAX
         self._counted, self._line = 0, 1
         self._ends: dict[int, int] = {}
-        """Cached positions of closing brackets, because they may be looked up again."""
+        """Cached positions of closing brackets, which may be looked up repeatedly."""
         self._open: set[str] = set()
-        """Kinds of brackets with an unclosed one."""
+        """Kinds of brackets of which one is unclosed."""
 
     def goes_on(self) -> bool:
-        """Return False once the limit is reached; called for each statement and bracket."""
+        """Return False once the limit of steps is reached. This is called for each statement and
+        bracket.
+        """
         self._steps_left -= 1
         return self._steps_left >= 0
 
     def read_to(self, at: int) -> None:
-        """Record where reading ended."""
+        """Record the offset at which reading ended."""
         if at < len(self.text):
             self.note = f"read up to line {self.line(at)}"
 
     def ends(self, found: CodeDefinition, at: int) -> None:
-        """Set the last line of a definition."""
+        """Set the last line of a definition, given the offset of its end."""
         if not self.is_outline:
             found.last = self.line(at)
 
     def line(self, at: int) -> int:
-        """Return the line of a position; positions are passed in nearly ascending order."""
+        """Return the line number of an offset. Offsets should be passed in nearly ascending order."""
         if at >= self._counted:
             self._line += self.text.count("\n", self._counted, at)
         else:
@@ -450,13 +453,13 @@ class Code(Definitions):
         return self._line
 
     def signature(self, start: int, stop: int) -> str:
-        """Return a piece of code on one line, or "" if no outline shows it."""
+        """Return a piece of code on one line, or "" if it is not needed for an outline."""
         if self.is_outline and len(self.found) > OUTLINE_PIECES_MAX:
             return ""
         return _SPACES.sub(" ", self.text[start : min(stop, start + _SIGNATURE_CHARS_MAX)]).strip()
 
     def end(self, at: int) -> int:
-        """Return the position after the closing bracket, or 0 if there is none."""
+        """Return the offset after the bracket that closes the one at `at`, or 0 if there is none."""
         sign = self.text[at]
         near = _NEAR[sign].match(self.text, at)
         if near is not None:

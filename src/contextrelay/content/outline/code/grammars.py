@@ -1,10 +1,11 @@
 """Definitions by the grammars of tree-sitter: JavaScript, TypeScript, Go, Java and Rust.
 
-Only statements at the top, in types, namespaces and wrappers of a whole file are visited; function
-bodies are not.
+Only statements at the top level, in types, in namespaces and in wrappers of a whole file are
+visited; function bodies are not.
 
-Rule: only in a parser process, which calls `allow`: parsing takes time with the square of some
-texts, and nothing else can stop it (docs/decisions/0014, 0037). Elsewhere `read` returns None.
+Rule: this runs only in a parser process, which calls `allow`, because the parsing time of some
+texts is quadratic and nothing else can stop it (docs/decisions/0014, 0037). Elsewhere `read`
+returns None.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from contextrelay.content.outline.layout import OutlineDraft
 from contextrelay.content.source import Source
 from contextrelay.limits import MIB, OUTLINE_PIECES_MAX
 
-# Beyond this, only the beginning is parsed for an outline.
+# Only this many bytes at the beginning are parsed for an outline.
 GRAMMAR_BYTES_MAX = 2 * MIB
 _LEVELS_MAX = 12
 _SIGNATURE_CHARS_MAX = 400
@@ -39,9 +40,9 @@ class _Grammar(Struct, frozen=True):
     function: str = "language"
     kinds: dict[str, str] = {}
     into: tuple[str, ...] = ()
-    """Nodes that are searched for more of them."""
+    """Node types whose children are also searched for definitions."""
     imports: str = ""
-    """The node of an import."""
+    """The node type of an import."""
 
 
 _SCRIPT = {
@@ -104,7 +105,7 @@ GRAMMARS = {
         "use_declaration",
     ),
 }
-# Kinds with members; their functions are methods.
+# Kinds of definitions that have members; functions among the members are methods.
 _OWNERS = ("class", "interface", "enum", "record", "struct", "union", "trait", "impl")
 _FUNCTIONS = ("arrow_function", "function_expression", "generator_function", "function")
 _CONSTANT = re.compile(r"[A-Z][A-Z0-9_]{2,}")
@@ -119,12 +120,14 @@ _allowed: list[bool] = []
 
 
 def allow() -> None:
-    """Let this process parse by grammars; for processes that are ended if it takes too long."""
+    """Allow parsing by grammars in this process. Only processes that are ended after a timeout may
+    call this.
+    """
     _allowed.append(True)
 
 
 def draft_outline(source: Source) -> OutlineDraft | None:
-    """Return the outline of a file, or None without a grammar for its language."""
+    """Return the outline of a file, or None if there is no grammar for its language."""
     walk = _walked(source.media_type, source.name, source.text, None)
     if walk is None:
         return None
@@ -136,13 +139,15 @@ def draft_outline(source: Source) -> OutlineDraft | None:
 
 
 def read(media_type: str, name: str, text: str, wanted: str) -> list[CodeDefinition] | None:
-    """Return the definitions of a file, or None without a grammar for its language."""
+    """Return the definitions of a file, or None if there is no grammar for its language."""
     walk = _walked(media_type, name, text, wanted)
     return None if walk is None else walk.code.found
 
 
 def by_type(found: list[CodeDefinition]) -> list[CodeDefinition]:
-    """Sort methods after their type; prefix those of types defined elsewhere with its name."""
+    """Sort methods after their type. If the type is defined in another file, add its name as a
+    prefix.
+    """
     methods: dict[str, list[CodeDefinition]] = {
         each.name: [] for each in found if not each.owner and each.kind == "type"
     }
@@ -154,7 +159,7 @@ def by_type(found: list[CodeDefinition]) -> list[CodeDefinition]:
         if each.owner:
             each.name, each.owner = f"{each.owner}.{each.name}", ""
         ordered.append(each)
-    # A type that is defined again lists them once.
+    # If a type is defined again, its methods are listed once.
     return [
         one
         for each in ordered
@@ -185,7 +190,7 @@ def _walked(media_type: str, name: str, text: str, wanted: str | None) -> _Walk 
 
 
 class _Walk:
-    """Visits the definitions of a language whose nodes are listed in its grammar's table."""
+    """Visits the definitions of a language by the node types in the table of its grammar."""
 
     def __init__(self, grammar: _Grammar, body: bytes, code: Definitions) -> None:
         self.code = code
@@ -214,7 +219,7 @@ class _Walk:
             self.statements(node, owner, level + 1)
 
     def _definition(self, node: Any, whole: Any, kind: str, owner: str, level: int) -> None:
-        """Keep a definition, and visit its members."""
+        """Add a definition, and visit its members."""
         name, body = _part(node, "type" if kind == "impl" else "name"), _part(node, "body")
         if name is None:
             return
@@ -245,13 +250,13 @@ class _Walk:
 
     def _signature(self, start: int, stop: int) -> str:
         if self.code.is_outline and len(self.code.found) > OUTLINE_PIECES_MAX:
-            return ""  # No outline shows it.
+            return ""  # No outline shows this signature.
         raw = self._body[start : min(stop, start + _SIGNATURE_CHARS_MAX)].decode("utf-8", "replace")
         return _BLANKS.sub(" ", raw).strip().rstrip(";{= ")
 
 
 class _Go(_Walk):
-    """Visits Go: grouped constants, variables and types, and methods with their type."""
+    """Visits Go code: grouped constants, variables and types, and methods with their type."""
 
     def _statement(self, node: Any, owner: str, level: int) -> None:
         match node.type:
@@ -306,7 +311,9 @@ class _Go(_Walk):
 
 
 class _Script(_Walk):
-    """Visits JavaScript and TypeScript, also in bundles and in functions called in place."""
+    """Visits JavaScript and TypeScript code, including bundles and functions that are called in
+    place.
+    """
 
     def _statement(self, node: Any, owner: str, level: int) -> None:
         self._exported(node, node, owner, level, is_exported=False)
@@ -370,7 +377,7 @@ class _Script(_Walk):
     def _value(
         self, at: Any, value: Any, whole: Any, level: int, is_exported: bool, name: str = ""
     ) -> None:
-        """Keep a name with its value, if that is a function, class, object or exported."""
+        """Add a name with its value, if the value is a function, class or object, or is exported."""
         name = name or _text(at)
         value = _plain(value)
         is_constant = is_exported or _CONSTANT.fullmatch(name) is not None
@@ -496,7 +503,9 @@ class _Script(_Walk):
                 self._wrapper(value, level + 1)
 
     def _modules(self, node: Any, level: int) -> bool:
-        """Visit the modules of a bundle: functions in an object or list with half of the file."""
+        """Visit the modules of a bundle, which are functions in an object or list that takes half
+        of the file. Return True if there are any.
+        """
         if not self._is_most(node, 2) or node.type not in ("object", "array"):
             return False
         for each in node.named_children:
@@ -509,7 +518,7 @@ class _Script(_Walk):
         return True
 
     def _test(self, node: Any, arguments: Any, is_group: bool, owner: str, level: int) -> None:
-        """Keep a test case by its title, and those in its group."""
+        """Add a test case by its title, or a group of test cases with its contents."""
         title = next(iter(arguments.named_children), None)
         if title is None or title.type not in ("string", "template_string"):
             return
@@ -534,7 +543,7 @@ class _Script(_Walk):
                 self._test(call, inner, is_group, owner or name, level + 1)
 
     def _is_most(self, node: Any, share: int) -> bool:
-        """Return True for a node with half of the file (2) or three quarters of it (3)."""
+        """Return True if a node takes half of the file (share 2) or three quarters of it (share 3)."""
         size = node.end_byte - node.start_byte
         return 2 * size > len(self._body) if share == 2 else 4 * size > 3 * len(self._body)
 
