@@ -331,3 +331,14 @@ def test_a_run_whose_event_cannot_be_read_is_listed_as_broken() -> None:
 
     assert listed[damaged] == "broken"
     assert listed[well] != "broken"
+
+
+def test_a_run_whose_definition_cannot_be_read_is_listed_as_broken() -> None:
+    """Any caller that may write can begin a run with any body."""
+    relay = owner()
+    relay.transport.ask(BeginPipeline(name="g"), b"garbage")
+
+    (listed,) = runs.list_runs(relay)
+
+    assert (listed.name, listed.status) == ("g", "broken")
+    assert "definition" in listed.reason

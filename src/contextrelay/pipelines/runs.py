@@ -237,6 +237,8 @@ def list_runs(relay: Relay, limit: int = 20) -> Sequence[PipelineRun]:
                 page = relay.transport.ask(ReadEvents(view.thread_id, after, _FIRST_EVENTS))
                 for each in page.events:
                     record.take(each)
+            if record.begun is not None and record.state == "running":
+                read_started(relay.pull(record.begun.definition))
         except Broken as error:
             record.broken = record.broken or error.message
         if record.begun is None and not record.broken:
