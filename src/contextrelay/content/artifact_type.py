@@ -149,7 +149,9 @@ def _by_content(head: bytes, is_text: bool) -> tuple[ArtifactType, str]:
 
 
 def _known_base(media_type: str | None) -> str:
-    """Return a media type without its parameters; "" if it is missing, malformed or octet-stream."""
+    """Return a media type without its parameters; "" if it is missing, malformed or
+    octet-stream.
+    """
     base = _base(media_type) if media_type is not None and is_media_type(media_type) else ""
     return "" if base in _SAYS_NOTHING else base
 

@@ -49,7 +49,9 @@ class BodyDigest(Struct, frozen=True):
 
 
 def digest(source: Source, kind: ArtifactType, tokens_max: int) -> BodyDigest:
-    """Digest a body: use a part of the budget for the outline, and the rest for lines of the body."""
+    """Digest a body: use a part of the budget for the outline, and the rest for lines of the
+    body.
+    """
     if not source.is_text:
         shape = outline(source, kind, tokens_max)
         return BodyDigest(shape.kind, shape.text, shape.tokens, 0, shape.patterns)

@@ -12,7 +12,7 @@ from ast import literal_eval
 from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, cast, get_args, get_origin
 
-from msgspec import UNSET, Meta, Struct, ValidationError, convert, inspect
+from msgspec import Meta, Struct, UnsetType, ValidationError, convert, inspect
 from msgspec.structs import fields
 
 from contextrelay.documents.bounds import check_values
@@ -173,7 +173,7 @@ def check_verb(verb: Struct) -> None:
         for each in cast("list[Any]", value) if type(value) in (list, tuple) else (value,):
             if isinstance(each, Struct):
                 check_verb(each)
-            elif each is not UNSET:
+            elif not isinstance(each, UnsetType):
                 check_values(each, name, VALUE_BYTES_MAX, JSON_DEPTH_MAX + 1)
 
 

@@ -57,7 +57,9 @@ def find_edits(old: list[str], new: list[str]) -> list[Edit]:
 
 
 def _steps(old: list[str], new: list[str], area: Edit) -> int:
-    """Return the maximum number of steps to compare an area line by line; 0 if one side is empty."""
+    """Return the maximum number of steps to compare an area line by line; 0 if one side is
+    empty.
+    """
     old_lines, new_lines = area.old_stop - area.old_start, area.new_stop - area.new_start
     if old_lines <= 1 and new_lines <= 1:
         return 0

@@ -1,4 +1,6 @@
-"""The matches of a grep, in order or, for several patterns, the best ones first, within a budget."""
+"""The matches of a grep, in order or, for several patterns, the best ones first, within a
+budget.
+"""
 
 from __future__ import annotations
 
@@ -128,7 +130,9 @@ class GrepMatches:
         return True
 
     def _shortened(self, match: Match) -> Match:
-        """Shorten the first match to fit the budget: remove its context lines, then cut its text."""
+        """Shorten the first match to fit the budget: remove its context lines, then cut its
+        text.
+        """
         if (match.before or match.after) and (
             count_tokens(_lines_of(match, self.query.context)) > self.tokens_left // 2
         ):

@@ -155,7 +155,9 @@ _MODE = "(?m)"
 
 
 class LineMatch(Struct, frozen=True, gc=False):
-    """A match with its line number, the offsets of its line and of the match, and the text shown."""
+    """A match with its line number, the offsets of its line and of the match, and the text
+    shown.
+    """
 
     line: int
     """Line number from 1; 0 if lines are not counted."""
@@ -373,7 +375,9 @@ class LineSearcher:
         return not self.is_complete
 
     def _matches_in(self, block: LineBlock, place: int) -> Iterator[_Found]:
-        """Yield the matches of a block from a position on; once there are enough, only count them."""
+        """Yield the matches of a block from a position on; once there are enough, only count
+        them.
+        """
         # RE2 sees the byte before the start and the one after the end: within a line, ^ and $ do
         # not match there.
         raw, search = block.raw, self._search

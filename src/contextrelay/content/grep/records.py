@@ -139,7 +139,9 @@ def is_quick(query: RecordQuery) -> bool:
 
 
 def structured_type(type: ArtifactType, media_type: str, head: bytes) -> ArtifactType | None:
-    """Return the type as which a body is parsed for records, or None if such a body has no records."""
+    """Return the type as which a body is parsed for records, or None if such a body has no
+    records.
+    """
     if type in ("json", "csv") or format_of(type, media_type, head) is not None:
         return type
     # A log of JSON lines, or a document whose name does not show its type.

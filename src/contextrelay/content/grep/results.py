@@ -284,7 +284,9 @@ def _rendered(gathered: GrepMatches, is_one: bool) -> list[str]:
 
 
 def _next_args(gathered: GrepMatches) -> dict[str, Any]:
-    """Return the arguments of `grep` that show the omitted matches, in the first ref that has some."""
+    """Return the arguments of `grep` that show the omitted matches, in the first ref that has
+    some.
+    """
     ref = gathered.unshown_in
     shown = [match for match in gathered.matches if match.ref == ref]
     args: dict[str, Any] = {"pattern": gathered.query.pattern, "ref": ref}

@@ -252,7 +252,9 @@ class RecordFormatter:
         return defuse(f" ({', '.join(said[:_PARENTS_MAX])})").text if said else ""
 
     def _block(self, node: JsonContainer, chars_max: int) -> str:
-        """Return the lines of a YAML, XML or settings node; of a long node, matching lines first."""
+        """Return the lines of a YAML, XML or settings node; of a long node, matching lines
+        first.
+        """
         raw = self._body[node.start : node.stop].decode("utf-8", "replace")
         lines = [line.rstrip() for line in raw.split("\n") if line.strip()]
         if len("\n".join(lines)) > chars_max:

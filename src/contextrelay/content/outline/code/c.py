@@ -144,7 +144,9 @@ class _Walk:
         self._start, self._tail = begins.end(), -1
 
     def _opens(self, brace: int) -> int:
-        """Read the definition that a brace belongs to, and return the offset at which to continue."""
+        """Read the definition that a brace belongs to, and return the offset at which to
+        continue.
+        """
         text, start = self._text, self._start
         if _WRAPS.match(text, start, brace):
             self._next(brace + 1)
@@ -444,7 +446,9 @@ class Code(Definitions):
             found.last = self.line(at)
 
     def line(self, at: int) -> int:
-        """Return the line number of an offset. Offsets should be passed in nearly ascending order."""
+        """Return the line number of an offset. Offsets should be passed in nearly ascending
+        order.
+        """
         if at >= self._counted:
             self._line += self.text.count("\n", self._counted, at)
         else:
@@ -459,7 +463,9 @@ class Code(Definitions):
         return _SPACES.sub(" ", self.text[start : min(stop, start + _SIGNATURE_CHARS_MAX)]).strip()
 
     def end(self, at: int) -> int:
-        """Return the offset after the bracket that closes the one at `at`, or 0 if there is none."""
+        """Return the offset after the bracket that closes the one at `at`, or 0 if there is
+        none.
+        """
         sign = self.text[at]
         near = _NEAR[sign].match(self.text, at)
         if near is not None:

@@ -377,7 +377,9 @@ class _Script(_Walk):
     def _value(
         self, at: Any, value: Any, whole: Any, level: int, is_exported: bool, name: str = ""
     ) -> None:
-        """Add a name with its value, if the value is a function, class or object, or is exported."""
+        """Add a name with its value, if the value is a function, class or object, or is
+        exported.
+        """
         name = name or _text(at)
         value = _plain(value)
         is_constant = is_exported or _CONSTANT.fullmatch(name) is not None
@@ -543,7 +545,9 @@ class _Script(_Walk):
                 self._test(call, inner, is_group, owner or name, level + 1)
 
     def _is_most(self, node: Any, share: int) -> bool:
-        """Return True if a node takes half of the file (share 2) or three quarters of it (share 3)."""
+        """Return True if a node takes half of the file (share 2) or three quarters of it (share
+        3).
+        """
         size = node.end_byte - node.start_byte
         return 2 * size > len(self._body) if share == 2 else 4 * size > 3 * len(self._body)
 
