@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 
 import pytest
 from msgspec import to_builtins
@@ -13,6 +14,7 @@ from contextrelay.client.thread import Thread
 from contextrelay.content.tokens import count_tokens
 from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE, Handoff
 from contextrelay.model.package import Block
+from tests.store.waiting import until
 
 
 def some_thread(relay: Relay) -> Thread:
@@ -122,6 +124,8 @@ def test_handoffs_are_listed_newest_first_and_by_whom_they_are_for(relay: Relay)
     """Promise K7: list."""
     thread = some_thread(relay)
     first = thread.hand_off("coder", "one")
+    begun_ms = time.time_ns() // 1_000_000
+    until(lambda: time.time_ns() // 1_000_000 > begun_ms, "the next millisecond")
     second = thread.hand_off("tester", "two")
     relay.accept(first.ref, by="coder")
 
