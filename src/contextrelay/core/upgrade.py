@@ -65,7 +65,10 @@ def finish_pushes(stores: Stores) -> int:
 
 
 def _finish_in(stores: Stores) -> Iterator[bool]:
-    """Finish the interrupted pushes of a space; yield for each whether it is, or was too recent."""
+    """Finish the interrupted pushes of a space.
+
+    Yield True for each push that is finished and False for each that is too recent.
+    """
     yield from _undo_unfinished(stores)
     for log in walk_logs(stores.ledger, CHANNELS):
         for row in walk_rows(stores.ledger, log, RowKind.PENDING):
@@ -113,7 +116,9 @@ def _time_ms(row: bytes | None) -> int:
 
 
 def _undo_unfinished(stores: Stores) -> Iterator[bool]:
-    """Undo pushes that have an index row, possibly a hold, but no artifact; return their number.
+    """Undo pushes that have an index row, possibly a hold, but no artifact.
+
+    Yield True for each push that was undone and False for each that is too recent to be undone.
 
     Index rows older than the cursor of an earlier version's sweep were already checked by that
     sweep.
