@@ -74,7 +74,7 @@ def test_the_verbs_of_both_clients_are_these() -> None:
 
     for client in (contextrelay.Relay, contextrelay.AsyncRelay):
         names = {name for name in dir(client) if not name.startswith("_")}
-        assert names - {"is_async", "over"} == verbs
+        assert names - {"is_async", "over_transport"} == verbs
 
 
 def test_the_verbs_of_both_thread_handles_are_these() -> None:
@@ -87,7 +87,7 @@ def test_the_verbs_of_both_thread_handles_are_these() -> None:
 
     for handle in (Thread, AsyncThread):
         names = {name for name in dir(handle) if not name.startswith("_")}
-        assert names - {"is_async", "over"} == verbs
+        assert names - {"is_async", "over_transport"} == verbs
 
 
 def test_importing_loads_nothing_until_a_name_is_used() -> None:

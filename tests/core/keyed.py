@@ -9,7 +9,7 @@ from msgspec.structs import fields as fields_of
 
 from contextrelay import Relay, verbs
 from contextrelay.client.transport.local import Local
-from contextrelay.core.access import seen_by
+from contextrelay.core.access import with_permissions_of
 from contextrelay.core.stores import Stores
 from contextrelay.model.key import IssuedKey, Key
 from contextrelay.state.schema import fact
@@ -45,7 +45,7 @@ def holder(relay: Relay, **asked: Any) -> Relay:
 
 def as_seen_by(relay: Relay, key: Key) -> Relay:
     stores = stores_of(relay)
-    return over(Local(stores).over(seen_by(stores, key)))
+    return over(Local(stores).with_stores(with_permissions_of(stores, key)))
 
 
 class Things(Struct):

@@ -103,7 +103,7 @@ def make_template(home: Path) -> Template:
             "hidden": relay.push("in a channel", channel="war room").ref,
         }
         relay.remove(refs["removed"])
-        as_tenant = Local(relay.transport.stores).seen_by(keys["tenant"].key)
+        as_tenant = Local(relay.transport.stores).with_permissions_of(keys["tenant"].key)
         refs["foreign"] = as_tenant.ask(Push(), b"of the tenant").ref
     return Template(home, things, keys, refs)
 

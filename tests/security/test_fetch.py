@@ -8,7 +8,7 @@ import pytest
 
 from contextrelay import Invalid, Refused, Relay, Settings, TooLarge
 from contextrelay.access import reach_of
-from contextrelay.bounded.fetch import Ways, fetch
+from contextrelay.bounded.fetch import FetchPolicy, fetch
 from contextrelay.limits import URL_CHARS_MAX
 from tests.core.served import Served, serving
 
@@ -108,7 +108,7 @@ def test_a_redirect_is_judged_as_the_first_url_was(served: Served, location: str
     served.says("/away", status="302 Found", headers=f"Location: {location}\r\n")
 
     with pytest.raises(Refused, match="is not allowed"):
-        fetch(served.url("/away"), Ways(lambda address: address == "127.0.0.1"))
+        fetch(served.url("/away"), FetchPolicy(lambda address: address == "127.0.0.1"))
 
 
 @pytest.mark.parametrize(
@@ -119,18 +119,18 @@ def test_a_redirect_to_another_scheme_is_refused(served: Served, location: str) 
     served.says("/away", status="302 Found", headers=f"Location: {location}\r\n")
 
     with pytest.raises(Invalid, match="neither http nor https"):
-        fetch(served.url("/away"), Ways(lambda address: address == "127.0.0.1"))
+        fetch(served.url("/away"), FetchPolicy(lambda address: address == "127.0.0.1"))
 
 
 def test_a_name_with_one_private_address_among_its_addresses_is_refused(served: Served) -> None:
     """Promise C1."""
-    ways = Ways(
+    policy = FetchPolicy(
         lambda address: address == "127.0.0.1",
         resolve=lambda host, port: ["127.0.0.1", "10.0.0.1"],
     )
 
     with pytest.raises(Refused):
-        fetch(served.url("/", "both.example"), ways)
+        fetch(served.url("/", "both.example"), policy)
 
     assert served.requests == []
 
@@ -142,13 +142,13 @@ def test_a_name_with_one_private_address_among_its_addresses_is_refused(served: 
 def test_a_refusal_names_no_address_and_advises_only_what_would_help(
     address: str, is_allowed_by_setting: bool
 ) -> None:
-    ways = Ways(
+    policy = FetchPolicy(
         lambda found: reach_of(found) == "public",
         resolve=lambda host, port: ["93.184.216.34", address],
     )
 
     with pytest.raises(Refused) as refused:
-        fetch("http://Inside.Example/", ways)
+        fetch("http://Inside.Example/", policy)
 
     assert refused.value.message == "fetching from inside.example is not allowed"
     assert address not in str(refused.value)
@@ -158,11 +158,13 @@ def test_a_refusal_names_no_address_and_advises_only_what_would_help(
 def test_an_answer_that_changes_after_it_was_judged_changes_nothing(served: Served) -> None:
     """Promise C1: the connection goes to the judged address; the name is asked for once a URL."""
     answers = iter([["127.0.0.1"], ["10.0.0.1"]])
-    ways = Ways(lambda address: address == "127.0.0.1", resolve=lambda host, port: next(answers))
+    policy = FetchPolicy(
+        lambda address: address == "127.0.0.1", resolve=lambda host, port: next(answers)
+    )
 
-    assert fetch(served.url("/", "turning.example"), ways).body == b"for this machine alone"
+    assert fetch(served.url("/", "turning.example"), policy).body == b"for this machine alone"
     with pytest.raises(Refused):
-        fetch(served.url("/", "turning.example"), ways)
+        fetch(served.url("/", "turning.example"), policy)
 
 
 @pytest.mark.parametrize(
@@ -201,18 +203,18 @@ def test_what_is_no_url_of_ours_is_refused(url: str) -> None:
         raise AssertionError(f"{host} was looked up")
 
     with pytest.raises(Invalid):
-        fetch(url, Ways(lambda address: True, resolve=resolve))
+        fetch(url, FetchPolicy(lambda address: True, resolve=resolve))
 
 
 def test_a_url_that_is_too_long_is_refused() -> None:
     with pytest.raises(TooLarge):
-        fetch("http://example.org/" + "x" * URL_CHARS_MAX, Ways(lambda address: True))
+        fetch("http://example.org/" + "x" * URL_CHARS_MAX, FetchPolicy(lambda address: True))
 
 
 def test_an_error_does_not_name_what_was_in_the_query(served: Served) -> None:
     served.says("/page?key=hidden", status="404 Not Found")
 
     with pytest.raises(Invalid) as refused:
-        fetch(served.url("/page?key=hidden"), Ways(lambda address: True))
+        fetch(served.url("/page?key=hidden"), FetchPolicy(lambda address: True))
 
     assert "hidden" not in str(refused.value)

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from contextrelay.client.transport.address import server_at
 from contextrelay.client.transport.local import Local, open_stores
 from contextrelay.client.transport.remote import Remote
-from contextrelay.core import Stores, answer, answer_pushes, seen_by
+from contextrelay.core import Stores, answer, answer_pushes, with_permissions_of
 from contextrelay.core.schema import RowKind, body_log
 from contextrelay.errors import RelayError
 from contextrelay.limits import KIB
@@ -122,7 +122,9 @@ def test_pushes_side_by_side_are_pushed_as_one_by_one(
         stores = open_stores(home, None)
         damage(stores, DAMAGED)
         callers: dict[str | None, Stores] = {None: stores}
-        callers |= {name: seen_by(stores, made.key) for name, made in template.keys.items()}
+        callers |= {
+            name: with_permissions_of(stores, made.key) for name, made in template.keys.items()
+        }
         each = [(callers[caller], verb, body, key) for caller, verb, body, key in asked]
         if is_together:
             replies.append([plain.reply(reply) for reply in answer_pushes(each)])
@@ -263,7 +265,7 @@ def ask_both(template: Template, caller: str | None, asked: Sequence[Request]) -
     made = None if caller is None else template.keys[caller]
     with serving(homes[1]) as served, closing(Local(open_stores(homes[0], None))) as store:
         fate = Fate(served.door.relay.stores, store.stores)
-        local = store if made is None else store.seen_by(made.key)
+        local = store if made is None else store.with_permissions_of(made.key)
         remote = Remote(server_at(served.url, made and made.token))
         try:
             for number, each in enumerate(asked):

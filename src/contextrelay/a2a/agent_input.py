@@ -16,7 +16,7 @@ from contextrelay.a2a.schema import REFS_EXTENSION, BodyDescription
 from contextrelay.a2a.work import Asked
 from contextrelay.access import reach_of
 from contextrelay.bounded.fetch import fetch
-from contextrelay.bounded.fetch_target import Ways
+from contextrelay.bounded.fetch_target import FetchPolicy
 from contextrelay.client.relay import Relay
 from contextrelay.client.thread import Thread
 from contextrelay.client.transport.local import AsyncLocal
@@ -102,7 +102,7 @@ def _fetched(local: AsyncLocal, part: KeptPart) -> bytes:
     """
     settings = local.stores.settings
     wanted = ("public", "private") if settings.fetch_private else ("public",)
-    ways = Ways(
+    ways = FetchPolicy(
         lambda address: reach_of(address) in wanted,
         bytes_max=min(FETCH_BYTES_MAX, settings.body_bytes_max),
     )

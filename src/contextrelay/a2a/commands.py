@@ -9,7 +9,7 @@ from contextrelay.a2a.peer import Peer
 from contextrelay.a2a.schema import AgentAnswer
 from contextrelay.cli import display, thread_argument
 from contextrelay.cli.console import Console
-from contextrelay.cli.parser import arg, by, takes, thread_option
+from contextrelay.cli.parser import arg, arguments, author_option, thread_option
 from contextrelay.content.untrusted.fence import fenced
 from contextrelay.errors import Invalid, RelayError
 
@@ -17,7 +17,7 @@ _URL = arg("url", metavar="URL", help="URL of the agent, or of the agent's card"
 ENDED_BADLY = ("failed", "rejected", "canceled")
 
 
-@takes(_URL)
+@arguments(_URL)
 def a2a_card(args: Namespace, console: Console) -> None:
     """Print the card of a remote agent: its name, its protocol binding and its skills."""
     peer = Peer(args.url)
@@ -37,13 +37,15 @@ def a2a_card(args: Namespace, console: Console) -> None:
     console.answer(card.document, lines, card.url)
 
 
-@takes(
+@arguments(
     _URL,
     arg("text", metavar="TEXT", help="text of the message; - reads it from stdin"),
     arg("--ref", action="append", default=[], help="a ref to include; may be repeated"),
     thread_option("thread that records the answer (default: the last used, or a new one)"),
     arg("--stream", action="store_true", help="print the answer while it arrives"),
-    by("name of the sender (default: RELAY_AGENT, or you)", "--from", dest="by", metavar="AGENT"),
+    author_option(
+        "name of the sender (default: RELAY_AGENT, or you)", "--from", dest="by", metavar="AGENT"
+    ),
 )
 def a2a_send(args: Namespace, console: Console) -> None:
     """Send a message to a remote agent, and store the answer as artifacts of the thread.

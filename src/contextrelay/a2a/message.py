@@ -25,7 +25,7 @@ from contextrelay.a2a.schema import (
     SaidTask,
     Streamed,
 )
-from contextrelay.client.flow import Ask, Flow, Work
+from contextrelay.client.flow import Flow, InThread, SendBody
 from contextrelay.client.methods import build
 from contextrelay.client.transport.address import ServerAddress
 from contextrelay.content.artifact_type import is_media_type
@@ -62,7 +62,7 @@ def send_message(
     """
     peer = Peer(url)
     try:
-        card: AgentCard = yield Work(peer.card)
+        card: AgentCard = yield InThread(peer.card)
         before = yield from _before(thread.id, peer.server.url)
         parts: list[Document] = [{"text": text}] if text else []
         left_bytes = A2A_SENT_BYTES_MAX - len(text.encode())
@@ -98,12 +98,12 @@ def _sent(
     # The history of the task is already known here, so do not request it.
     params = {"message": message, "configuration": {"historyLength": 0}}
     try:
-        return (yield Work(lambda: peer.send(card, params, on_update)))
+        return (yield InThread(lambda: peer.send(card, params, on_update)))
     except (NotFound, Refused) as error:
         if isinstance(error, Forbidden) or "taskId" not in message:
             raise
     anew = {name: value for name, value in message.items() if name != "taskId"}
-    return (yield Work(lambda: peer.send(card, {**params, "message": anew}, on_update)))
+    return (yield InThread(lambda: peer.send(card, {**params, "message": anew}, on_update)))
 
 
 def _before(thread: str, url: str) -> Flow[Document]:
@@ -299,7 +299,7 @@ def _body(peer: Peer, part: Part) -> Flow[bytes | None]:
     if about is None:
         return None
     try:
-        return (yield Work(lambda: peer.fetch(url, about)))
+        return (yield InThread(lambda: peer.fetch(url, about)))
     except RelayError:
         return None
 
@@ -312,7 +312,7 @@ def _stored(
     media_type = part.media_type.partition(";")[0]
     if handoff is not None:
         named = name or f"answer-of-{agent.replace('/', '-')}"
-        return (yield Ask(build(verbs.ReturnHandoff, (handoff, named), {"by": agent}), body))
+        return (yield SendBody(build(verbs.ReturnHandoff, (handoff, named), {"by": agent}), body))
     push = build(
         verbs.Push,
         (),
@@ -323,4 +323,4 @@ def _stored(
             "thread": thread,
         },
     )
-    return (yield Ask(push, body))
+    return (yield SendBody(push, body))

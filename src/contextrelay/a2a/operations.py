@@ -56,7 +56,7 @@ class AgentVisit(Struct, frozen=True):
 
     def viewer(self, history_length: int | None = None) -> Viewer:
         knows_refs = REFS_EXTENSION in self.extensions
-        relay = AsyncRelay.over(self.local)
+        relay = AsyncRelay.over_transport(self.local)
         return Viewer(relay, self.place.origin, knows_refs, history_length)
 
 

@@ -42,7 +42,7 @@ class Writer:
     def __init__(self, local: AsyncLocal, record: TaskRecord, by: str) -> None:
         self._local = local
         self._record = record
-        self._thread = AsyncThread(AsyncRelay.over(local), record.id)
+        self._thread = AsyncThread(AsyncRelay.over_transport(local), record.id)
         self._by = by
         self._words: list[str] = []
         """All words that the agent has produced."""

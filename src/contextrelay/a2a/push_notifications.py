@@ -32,7 +32,7 @@ from contextrelay.a2a.schema import INTERRUPTED, ProtocolError, PushConfig
 from contextrelay.a2a.tasks import Tasks, catch_up, is_dead, runner
 from contextrelay.access import reach_of
 from contextrelay.bounded.fetch import post
-from contextrelay.bounded.fetch_target import Ways, checked_url
+from contextrelay.bounded.fetch_target import FetchPolicy, checked_url
 from contextrelay.client.flow import in_thread
 from contextrelay.client.relay import AsyncRelay
 from contextrelay.client.transport.local import AsyncLocal
@@ -226,7 +226,7 @@ class Hooks:
     async def _notify(
         self, local: AsyncLocal, own: TaskRecord, update: Update, hooks: list[PushConfig]
     ) -> None:
-        viewer = Viewer(AsyncRelay.over(local), "", False)
+        viewer = Viewer(AsyncRelay.over_transport(local), "", False)
         body = encode(await show_update(viewer, own, update))
         await asyncio.gather(*(_deliver(local, hook, body) for hook in hooks))
 
@@ -255,7 +255,7 @@ class Hooks:
         request is no longer valid.
         """
         asked_by = sent.key
-        own = local if asked_by is None else await in_thread(lambda: local.held_by(asked_by))
+        own = local if asked_by is None else await in_thread(lambda: local.with_secret_of(asked_by))
         if own is None:  # The key is no longer valid.
             await space.ask(PutSent(sent.thread, None))
             return
@@ -299,7 +299,7 @@ def _space(local: AsyncLocal) -> AsyncLocal:
 async def _deliver(local: AsyncLocal, hook: PushConfig, body: bytes) -> None:
     settings = local.stores.settings
     wanted = ("public", "private") if settings.fetch_private else ("public",)
-    ways = Ways(
+    ways = FetchPolicy(
         lambda address: reach_of(address) in wanted,
         bytes_max=A2A_HOOK_ANSWER_BYTES_MAX,
         seconds_max=A2A_HOOK_S_MAX,

@@ -143,7 +143,9 @@ class Tasks:
         else:
             view = await local.ask(BeginTask(name, by=BY + agent))
             record = TaskRecord(view.thread_id, name, agent)
-        kept = await store_message(AsyncThread(AsyncRelay.over(local), record.id), message, "a2a")
+        kept = await store_message(
+            AsyncThread(AsyncRelay.over_transport(local), record.id), message, "a2a"
+        )
         turns = len(record.history)
         asked = await local.ask(NoteTask(record.id, ASKED, _asked(kept), BY + agent))
         await catch_up(local, record, asked.seq)

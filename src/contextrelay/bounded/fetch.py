@@ -21,7 +21,7 @@ from msgspec import Struct
 from contextrelay.bounded.fetch_target import (
     PORTS,
     FetchDeadline,
-    Ways,
+    FetchPolicy,
     addresses_of,
     checked_url,
     host_of,
@@ -51,7 +51,7 @@ class Fetched(Struct, frozen=True):
     body: bytes
 
 
-def fetch(url: str, ways: Ways) -> Fetched:
+def fetch(url: str, policy: FetchPolicy) -> Fetched:
     """Download a URL, following redirects.
 
     Raises:
@@ -60,10 +60,10 @@ def fetch(url: str, ways: Ways) -> Fetched:
         TooLarge: the content is too large.
         Failed: the server is unreachable, too slow, or returned a server error.
     """
-    deadline = FetchDeadline(ways.seconds_max)
+    deadline = FetchDeadline(policy.seconds_max)
     for _ in range(FETCH_REDIRECTS_MAX + 1):
         parts = checked_url(url)
-        answer = _ask(parts, ways, deadline)
+        answer = _ask(parts, policy, deadline)
         if isinstance(answer, Fetched):
             return answer
         url = urljoin(url, answer)
@@ -76,7 +76,7 @@ def fetch(url: str, ways: Ways) -> Fetched:
     )
 
 
-def post(url: str, body: bytes, headers: dict[str, str], ways: Ways) -> None:
+def post(url: str, body: bytes, headers: dict[str, str], policy: FetchPolicy) -> None:
     """Post a body to a URL. Only the status of the response is used.
 
     Raises:
@@ -84,7 +84,7 @@ def post(url: str, body: bytes, headers: dict[str, str], ways: Ways) -> None:
         Invalid, TooLarge, Failed: as `fetch` does.
     """
     parts = checked_url(url)
-    answer = _ask(parts, ways, FetchDeadline(ways.seconds_max), (body, headers))
+    answer = _ask(parts, policy, FetchDeadline(policy.seconds_max), (body, headers))
     if isinstance(answer, str):
         raise Refused(f"{plain_url(parts)} redirects elsewhere", "use that URL directly")
 
@@ -130,7 +130,7 @@ class _Incoming(io.RawIOBase):
 
 def _ask(
     parts: SplitResult,
-    ways: Ways,
+    policy: FetchPolicy,
     deadline: FetchDeadline,
     sent: tuple[bytes, dict[str, str]] | None = None,
 ) -> Fetched | str:
@@ -138,15 +138,15 @@ def _ask(
     from http.client import HTTPConnection, HTTPException
 
     host, port = host_of(parts)
-    addresses = addresses_of(parts, ways, deadline)
+    addresses = addresses_of(parts, policy, deadline)
     try:
         with _connected(addresses, port, deadline) as bare:
-            sock = _secured(bare, host, ways, deadline) if parts.scheme == "https" else bare
+            sock = _secured(bare, host, policy, deadline) if parts.scheme == "https" else bare
             with sock:
                 connection = HTTPConnection(host, port)
                 connection.auto_open = 0
                 connection.sock = _Connection(sock, deadline)
-                return _answer(_asked(connection, parts, host, sent), parts, ways)
+                return _answer(_asked(connection, parts, host, sent), parts, policy)
     except TimeoutError as error:
         raise deadline.over() from error
     except (OSError, HTTPException, UnicodeError, zlib.error) as error:
@@ -178,10 +178,12 @@ def _connected(addresses: list[str], port: int, deadline: FetchDeadline) -> sock
     raise trouble
 
 
-def _secured(sock: socket.socket, host: str, ways: Ways, deadline: FetchDeadline) -> socket.socket:
+def _secured(
+    sock: socket.socket, host: str, policy: FetchPolicy, deadline: FetchDeadline
+) -> socket.socket:
     import ssl
 
-    context = ways.tls or ssl.create_default_context()
+    context = policy.tls or ssl.create_default_context()
     sock.settimeout(deadline.left_s())
     return context.wrap_socket(sock, server_hostname=host)
 
@@ -217,7 +219,7 @@ def _asked(
 # The response
 
 
-def _answer(response: HTTPResponse, parts: SplitResult, ways: Ways) -> Fetched | str:
+def _answer(response: HTTPResponse, parts: SplitResult, policy: FetchPolicy) -> Fetched | str:
     status = response.status
     location = response.getheader("Location")
     if status in _REDIRECTS and location:
@@ -227,7 +229,7 @@ def _answer(response: HTTPResponse, parts: SplitResult, ways: Ways) -> Fetched |
         if status >= 500 or status == 429:
             raise Failed(said, "try again later")
         raise Invalid(said, "check the URL")
-    body = b"".join(_bounded(_unpacked(response, ways.bytes_max), ways.bytes_max))
+    body = b"".join(_bounded(_unpacked(response, policy.bytes_max), policy.bytes_max))
     if response.length:
         raise Failed(
             f"the response of {plain_url(parts)} ended {response.length} bytes early", "try again"

@@ -31,7 +31,7 @@ FETCH_NAMES_AT_ONCE_MAX = 32
 PORTS = {"http": 80, "https": 443}
 
 
-class Ways(Struct, frozen=True):
+class FetchPolicy(Struct, frozen=True):
     """What a fetch may connect to, and how it resolves names and checks certificates."""
 
     is_allowed: Callable[[str], bool]
@@ -108,7 +108,7 @@ def plain_url(parts: SplitResult) -> str:
     return quote_value(urlunsplit((parts.scheme, parts.netloc, parts.path, "", "")))[1:-1]
 
 
-def addresses_of(parts: SplitResult, ways: Ways, deadline: FetchDeadline) -> list[str]:
+def addresses_of(parts: SplitResult, policy: FetchPolicy, deadline: FetchDeadline) -> list[str]:
     """Return the addresses of a host, all of which are allowed.
 
     Raises:
@@ -117,8 +117,8 @@ def addresses_of(parts: SplitResult, ways: Ways, deadline: FetchDeadline) -> lis
             internal network.
     """
     host, port = host_of(parts)
-    found = (ways.resolve or _looking_up(deadline))(host, port)
-    refused = [address for address in found if not ways.is_allowed(address)]
+    found = (policy.resolve or _looking_up(deadline))(host, port)
+    refused = [address for address in found if not policy.is_allowed(address)]
     written = quote_value(parts.hostname or "")[1:-1]
     if refused:
         is_never = any(reach_of(address) == "never" for address in refused)

@@ -67,7 +67,7 @@ class Argument:
         container.add_argument(*self.names, **self.options)
 
 
-class Who(Argument):
+class AuthorOption(Argument):
     """An option for the name of the author. The default is the agent that runs the command."""
 
     __slots__ = ()
@@ -103,7 +103,7 @@ def one_of(*arguments: Argument, title: str = "") -> OneOf:
     return OneOf(arguments, title)
 
 
-def takes(*arguments: Argument | OneOf) -> Callable[[Act], Act]:
+def arguments(*arguments: Argument | OneOf) -> Callable[[Act], Act]:
     """Return a decorator that declares the arguments of a command."""
 
     def declared(act: Act) -> Act:
@@ -143,11 +143,11 @@ def command(name: str, entry: CommandEntry) -> tuple[Parser, Act]:
     return parser, act
 
 
-def by(help: str, option: str = "--by", **more: Any) -> Argument:
+def author_option(help: str, option: str = "--by", **more: Any) -> Argument:
     """Declare the option for the author. Its default is the agent named by RELAY_AGENT, or else
     "you".
     """
-    return Who((option,), {"help": help, **more})
+    return AuthorOption((option,), {"help": help, **more})
 
 
 def budget(default: int, help: str) -> Argument:
@@ -174,7 +174,7 @@ def thread_arguments(metavar: str = "THREAD") -> tuple[Argument, Argument]:
     return place, thread_option()
 
 
-def whole(least: int, most: int, says: str) -> Callable[[str], int]:
+def integer_between(least: int, most: int, says: str) -> Callable[[str], int]:
     """Return a parser of integers from `least` to `most`. In its error text, `says` follows the
     value.
     """
@@ -188,7 +188,7 @@ def whole(least: int, most: int, says: str) -> Callable[[str], int]:
     return read
 
 
-items = whole(1, LIST_ITEMS_MAX, f"is out of range: use 1 to {LIST_ITEMS_MAX}")
+items = integer_between(1, LIST_ITEMS_MAX, f"is out of range: use 1 to {LIST_ITEMS_MAX}")
 LIMIT = arg("--limit", type=items, default=20, help="maximum number of items (default: 20)")
 PAGE = (
     LIMIT,

@@ -26,20 +26,20 @@ Item = TypeVar("Item")
 ItemGiven = TypeVar("ItemGiven", covariant=True)
 
 
-class Ask(Struct, frozen=True):
+class SendBody(Struct, frozen=True):
     """A step that sends a verb with a body; its result is the reply."""
 
     verb: Verb[Any]
     body: AsyncBody
 
 
-class Open(Struct, frozen=True):
+class OpenBody(Struct, frozen=True):
     """A step that starts to read the body of a reply; its result is passed to `Next`."""
 
     stream: Stream[Any]
 
 
-class Next(Struct, frozen=True):
+class NextChunk(Struct, frozen=True):
     """A step that reads the next chunk of a body; its result is the chunk, or None at the end."""
 
     chunks: Any
@@ -53,7 +53,7 @@ class Wait(Struct, frozen=True):
     timeout_s: float | None
 
 
-class Work(Struct, frozen=True):
+class InThread(Struct, frozen=True):
     """A step that calls a slow function; with an event loop, the function is called in a thread."""
 
     act: Callable[[], Any]
@@ -63,7 +63,7 @@ class HttpStep(Struct, frozen=True):
     """A step that only a remote transport can do (transport/http_flow.py)."""
 
 
-class Give(Struct, Generic[ItemGiven], frozen=True):
+class Emit(Struct, Generic[ItemGiven], frozen=True):
     """Items that a flow gives to the caller that iterates over it."""
 
     items: Iterable[ItemGiven]
@@ -88,9 +88,9 @@ class Stopped(BaseException):
     """
 
 
-Step = Verb[Any] | Stream[Any] | Ask | Open | Next | Wait | Work | HttpStep
+Step = Verb[Any] | Stream[Any] | SendBody | OpenBody | NextChunk | Wait | InThread | HttpStep
 Flow = Generator[Step, Any, Result]
-Items = Generator[Step | Give[Item], Any, None]
+Items = Generator[Step | Emit[Item], Any, None]
 
 
 # Blocking
@@ -114,17 +114,17 @@ def iterate(transport: Any, flow: Items[Item]) -> Iterator[Item]:
     """
     try:
         step = next(flow)
-        if not isinstance(step, Give):
+        if not isinstance(step, Emit):
             step = _advance(transport, flow, step)
     except StopIteration:
         return iter(())
     return _items(transport, flow, step)
 
 
-def _items(transport: Any, flow: Items[Item], step: Step | Give[Item]) -> Iterator[Item]:
+def _items(transport: Any, flow: Items[Item], step: Step | Emit[Item]) -> Iterator[Item]:
     try:
         while True:
-            if isinstance(step, Give):
+            if isinstance(step, Emit):
                 yield from step.items
                 step = next(flow)
             else:
@@ -137,9 +137,9 @@ def stop(transport: Any, flow: Items[Item]) -> list[Item]:
     """End a flow early; return the items that it yields until its end."""
     items: list[Item] = []
     try:
-        step: Step | Give[Item] = flow.throw(Stopped())
+        step: Step | Emit[Item] = flow.throw(Stopped())
         while True:
-            if isinstance(step, Give):
+            if isinstance(step, Emit):
                 items += step.items
                 step = next(flow)
             else:
@@ -163,15 +163,15 @@ def _do(transport: Any, step: Step) -> Any:
     if isinstance(step, Stream):
         return step.whole()
     match step:
-        case Ask():
+        case SendBody():
             return transport.ask(step.verb, step.body)
-        case Open():
+        case OpenBody():
             return step.stream.chunks()
-        case Next():
+        case NextChunk():
             return next(step.chunks, None)
         case Wait():
             return transport.wait_for(step.log, step.after, step.timeout_s)
-        case Work():
+        case InThread():
             return step.act()
         case HttpStep():
             return transport.do(step)
@@ -200,7 +200,7 @@ async def iterate_awaited(transport: Any, flow: Items[Item]) -> AsyncIterator[It
     try:
         step = next(flow)
         while True:
-            if isinstance(step, Give):
+            if isinstance(step, Emit):
                 for item in step.items:
                     yield item
                 step = next(flow)
@@ -221,7 +221,7 @@ async def stop_awaited(transport: Any, flow: Items[Item]) -> list[Item]:
     try:
         step = flow.throw(Stopped())
         while True:
-            if isinstance(step, Give):
+            if isinstance(step, Emit):
                 items += step.items
                 step = next(flow)
                 continue
@@ -239,17 +239,17 @@ async def _do_awaited(transport: Any, step: Step) -> Any:
     if isinstance(step, Verb):
         return await transport.ask(step)
     match step:
-        case Ask():
+        case SendBody():
             return await transport.ask(step.verb, step.body)
         case Stream():
             return await transport.whole(step)
-        case Open():
+        case OpenBody():
             return transport.chunks(step.stream)
-        case Next():
+        case NextChunk():
             return await anext(step.chunks, None)
         case Wait():
             return await transport.wait_for(step.log, step.after, step.timeout_s)
-        case Work():
+        case InThread():
             return await in_thread(step.act)
         case HttpStep():
             return await transport.do(step)
@@ -261,7 +261,7 @@ def collected(flow: Items[Item]) -> Flow[list[Item]]:
     try:
         step = next(flow)
         while True:
-            if isinstance(step, Give):
+            if isinstance(step, Emit):
                 items += step.items
                 step = next(flow)
             else:
@@ -275,7 +275,7 @@ def for_each(flow: Items[Item], act: Callable[[Item], Flow[bool]]) -> Flow[None]
     try:
         step = next(flow)
         while True:
-            if isinstance(step, Give):
+            if isinstance(step, Emit):
                 for item in step.items:
                     if (yield from act(item)):
                         return
@@ -295,7 +295,7 @@ async def in_thread(act: Callable[[], Result]) -> Result:
     return await to_thread(act)
 
 
-def brought(body: AsyncBody) -> Body:
+def to_blocking_body(body: AsyncBody) -> Body:
     """Convert a body for core. An asynchronous body is awaited from the thread of core."""
     if not isinstance(body, AsyncIterable):
         return body

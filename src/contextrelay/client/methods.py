@@ -25,9 +25,9 @@ from msgspec import UNSET, ValidationError, convert
 
 from contextrelay.client.content import Content, as_body
 from contextrelay.client.flow import (
-    Ask,
     Flow,
     Items,
+    SendBody,
     collected,
     iterate,
     iterate_awaited,
@@ -163,7 +163,7 @@ class _Signed:
         return signature_of(source, is_async, **shape)
 
 
-def asks(verb: Callable[Args, Verb[Reply]]) -> Method[Args, Reply, Awaitable[Reply]]:
+def verb_method(verb: Callable[Args, Verb[Reply]]) -> Method[Args, Reply, Awaitable[Reply]]:
     """Return a client method that sends a verb without a body."""
     kind: Any = verb
 
@@ -176,7 +176,7 @@ def asks(verb: Callable[Args, Verb[Reply]]) -> Method[Args, Reply, Awaitable[Rep
     return Method((ask, ask_awaited), kind)
 
 
-def asks_of_thread(
+def thread_verb_method(
     verb: Callable[Concatenate[str, Args], Verb[Reply]], then: Callable[[Reply], Result]
 ) -> Method[Args, Result, Awaitable[Result]]:
     """Return a method that sends a verb about the thread of a handle; `then` converts the reply."""
@@ -191,26 +191,26 @@ def asks_of_thread(
     return Method((ask, ask_awaited), kind, without="thread", then=then)
 
 
-def sends(
+def body_verb_method(
     verb: Callable[Args, Verb[Reply]],
 ) -> Method[Concatenate[Content, Args], Reply, Awaitable[Reply]]:
     """Return a client method that sends a verb with a body."""
     kind: Any = verb
 
     def send(client: Any, body: Content, /, *args: Any, **named: Any) -> Flow[Any]:
-        return (yield Ask(build(kind, args, named), as_body(body, client.is_async)))
+        return (yield SendBody(build(kind, args, named), as_body(body, client.is_async)))
 
     return Method(_driven(send), kind, has_body=True)
 
 
-def pushes(
+def push_method(
     verb: Callable[Args, Verb[Artifact]],
 ) -> Method[Concatenate[Content, Args], Pushed, Awaitable[Pushed]]:
     """Return a client method that pushes a body, which may be sealed first."""
     return Method(_driven(_push), verb, has_body=True, returns=Pushed)
 
 
-def pushes_to_thread(
+def thread_push_method(
     verb: Callable[Args, Verb[Artifact]],
 ) -> Method[Concatenate[Content, Args], Pushed, Awaitable[Pushed]]:
     """Return a method that pushes a body into the thread of a handle."""
@@ -225,11 +225,11 @@ def pushes_to_thread(
 def _push(client: Any, body: Content, /, *args: Any, **named: Any) -> Flow[Pushed]:
     seal = named.pop("seal", False)
     sent = Sealing(build(Push, args, named), as_body(body, client.is_async), seal)
-    artifact = yield Ask(sent.verb, sent.body)
+    artifact = yield SendBody(sent.verb, sent.body)
     return sent.pushed(artifact, client.transport.url_of(artifact.ref))
 
 
-def looks(verb: Callable[Args, Verb[Reply]]) -> Method[Args, Reply, Awaitable[Reply]]:
+def inspect_method(verb: Callable[Args, Verb[Reply]]) -> Method[Args, Reply, Awaitable[Reply]]:
     """Return a client method for a verb that inspects bodies.
 
     If a ref is a URL with a key, the body is inspected locally.
@@ -245,7 +245,7 @@ def looks(verb: Callable[Args, Verb[Reply]]) -> Method[Args, Reply, Awaitable[Re
     return Method(_driven(look), kind)
 
 
-def brings(verb: Callable[Args, Verb[Any]]) -> Method[Args, bytes, Awaitable[bytes]]:
+def pull_method(verb: Callable[Args, Verb[Any]]) -> Method[Args, bytes, Awaitable[bytes]]:
     """Return a client method that pulls a body in one piece.
 
     If the ref is a URL with a key, the body is decrypted.
@@ -269,7 +269,7 @@ def brings(verb: Callable[Args, Verb[Any]]) -> Method[Args, bytes, Awaitable[byt
     return Method((blocking, awaited), verb, returns=bytes)
 
 
-def streams(
+def stream_method(
     verb: Callable[Args, Verb[Any]],
 ) -> Method[Args, Iterator[bytes], AsyncIterator[bytes]]:
     """Return a client method that pulls a body chunk by chunk.
@@ -293,21 +293,21 @@ def _key_in(ref: object) -> SealKey | None:
     return split_key(ref)[1] if isinstance(ref, str) and "#" in ref else None
 
 
-def flow(
+def flow_method(
     steps: Callable[Concatenate[Any, Args], Flow[Result]],
 ) -> Method[Args, Result, Awaitable[Result]]:
     """Return a client method that does the steps of a flow and returns its value."""
     return Method(_driven(steps), steps)
 
 
-def items(
+def items_method(
     steps: Callable[Concatenate[Any, Args], Items[Item]],
 ) -> Method[Args, Iterator[Item], AsyncIterator[Item]]:
     """Return a client method that returns an iterator over the items of a flow."""
     return Method(_iterated(steps), steps, is_items=True)
 
 
-def runs(
+def run_method(
     steps: Callable[Concatenate[Any, Args], Items[str | RunResult]],
 ) -> Method[Args, RunResult, Awaitable[RunResult]]:
     """Return a method that runs a model to its end and returns the result."""
@@ -324,7 +324,7 @@ def runs(
     return Method((call, call_awaited), steps, doc, returns="RunResult")
 
 
-def run_streams(
+def run_stream_method(
     steps: Callable[Concatenate[Any, Args], Items[str | RunResult]],
 ) -> Method[Args, RunStream, AsyncRunStream]:
     """Return a method that runs a model; the caller iterates over the text of the answer."""
@@ -346,7 +346,7 @@ def _streamed(steps: Callable[..., Items[str | RunResult]]) -> tuple[Any, Any]:
     return call, call_awaited
 
 
-def returns_thread(
+def thread_method(
     steps: Callable[Concatenate[Any, Args], Flow[ThreadView]],
 ) -> Method[Args, Thread, Awaitable[AsyncThread]]:
     """Return a method that does the steps of a flow and returns a thread handle."""

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from contextrelay import verbs
 from contextrelay.client.content import Content, as_body
-from contextrelay.client.flow import Ask, Flow, Give, Items, Wait, Work, write_file
+from contextrelay.client.flow import Emit, Flow, InThread, Items, SendBody, Wait, write_file
 from contextrelay.client.methods import (
-    asks,
-    brings,
+    body_verb_method,
     build,
-    flow,
-    items,
-    looks,
-    pushes,
-    returns_thread,
-    sends,
-    streams,
+    flow_method,
+    inspect_method,
+    items_method,
+    pull_method,
+    push_method,
+    stream_method,
+    thread_method,
+    verb_method,
 )
 from contextrelay.client.seal.push import PushAndSeal
 from contextrelay.client.thread import AsyncThread, Thread
@@ -54,46 +54,46 @@ CONFIRMED_AGAIN_S = 0.1
 class _Verbs:
     """The methods of both clients."""
 
-    push = pushes(PushAndSeal)
-    pull = brings(verbs.Pull)
-    stream = streams(verbs.Pull)
-    peek = asks(verbs.Peek)
-    slice = looks(verbs.Slice)
-    grep = looks(verbs.Grep)
-    search = asks(verbs.Search)
-    rebuild_search = asks(verbs.RebuildSearch)
-    savings = asks(verbs.ReadSavings)
-    diff = looks(verbs.DiffRefs)
-    outline = looks(verbs.Outline)
-    digest = looks(verbs.Digest)
-    pin = asks(verbs.Pin)
-    unpin = asks(verbs.Unpin)
-    extend = asks(verbs.Extend)
-    remove = asks(verbs.Remove)
-    find = asks(verbs.Find)
-    lineage = asks(verbs.ReadLineage)
-    sweep = asks(verbs.Sweep)
-    verify = asks(verbs.Verify)
-    survey = asks(verbs.Survey)
-    find_threads = asks(verbs.FindThreads)
-    threads = asks(verbs.ListThreads)
-    use_thread = asks(verbs.UseThread)
-    last_used_thread = asks(verbs.LastUsedThread)
-    publish = asks(verbs.Publish)
-    signals = asks(verbs.ReadSignals)
-    channels = asks(verbs.ListChannels)
-    accept = asks(verbs.AcceptHandoff)
-    give_back = sends(verbs.ReturnHandoff)
-    handoff = asks(verbs.ShowHandoff)
-    handoffs = asks(verbs.ListHandoffs)
-    capabilities = asks(verbs.ListCapabilities)
-    invoke = asks(verbs.Invoke)
-    purge_cache = asks(verbs.PurgeCache)
-    new_key = asks(verbs.NewKey)
-    keys = asks(verbs.ListKeys)
-    revoke_key = asks(verbs.RevokeKey)
-    usage = asks(verbs.ReadUsage)
-    list = asks(verbs.List)
+    push = push_method(PushAndSeal)
+    pull = pull_method(verbs.Pull)
+    stream = stream_method(verbs.Pull)
+    peek = verb_method(verbs.Peek)
+    slice = inspect_method(verbs.Slice)
+    grep = inspect_method(verbs.Grep)
+    search = verb_method(verbs.Search)
+    rebuild_search = verb_method(verbs.RebuildSearch)
+    savings = verb_method(verbs.ReadSavings)
+    diff = inspect_method(verbs.DiffRefs)
+    outline = inspect_method(verbs.Outline)
+    digest = inspect_method(verbs.Digest)
+    pin = verb_method(verbs.Pin)
+    unpin = verb_method(verbs.Unpin)
+    extend = verb_method(verbs.Extend)
+    remove = verb_method(verbs.Remove)
+    find = verb_method(verbs.Find)
+    lineage = verb_method(verbs.ReadLineage)
+    sweep = verb_method(verbs.Sweep)
+    verify = verb_method(verbs.Verify)
+    survey = verb_method(verbs.Survey)
+    find_threads = verb_method(verbs.FindThreads)
+    threads = verb_method(verbs.ListThreads)
+    use_thread = verb_method(verbs.UseThread)
+    last_used_thread = verb_method(verbs.LastUsedThread)
+    publish = verb_method(verbs.Publish)
+    signals = verb_method(verbs.ReadSignals)
+    channels = verb_method(verbs.ListChannels)
+    accept = verb_method(verbs.AcceptHandoff)
+    give_back = body_verb_method(verbs.ReturnHandoff)
+    handoff = verb_method(verbs.ShowHandoff)
+    handoffs = verb_method(verbs.ListHandoffs)
+    capabilities = verb_method(verbs.ListCapabilities)
+    invoke = verb_method(verbs.Invoke)
+    purge_cache = verb_method(verbs.PurgeCache)
+    new_key = verb_method(verbs.NewKey)
+    keys = verb_method(verbs.ListKeys)
+    revoke_key = verb_method(verbs.RevokeKey)
+    usage = verb_method(verbs.ReadUsage)
+    list = verb_method(verbs.List)
 
     is_async = False
     _origin: Any = None
@@ -136,7 +136,7 @@ class _Verbs:
         view.transport, view._origin = self.transport.once(key), self._origin or self
         return view
 
-    @flow
+    @flow_method
     def push_many(self: Any, items: Iterable[Item]) -> Flow[builtins.list[Artifact]]:
         """Store many bodies in one call; each item is a body, or a (body, options of push) pair."""
         pushes: builtins.list[verbs.Push] = []
@@ -149,14 +149,14 @@ class _Verbs:
             pushes.append(build(verbs.Push, (), dict(pair[1])))
             bodies.append(sent)
         sizes = [len(body) for body in bodies]
-        return (yield Ask(build(verbs.PushMany, (pushes, sizes), {}), bodies))
+        return (yield SendBody(build(verbs.PushMany, (pushes, sizes), {}), bodies))
 
-    @returns_thread
+    @thread_method
     def new_thread(self: Any, name: str | None = None, by: str = "you") -> Flow[ThreadView]:
         """Create a thread, with its state at version 1."""
         return (yield build(verbs.NewThread, (name, by), {}))
 
-    @returns_thread
+    @thread_method
     def thread(self: Any, text: str, by: str = "you") -> Flow[ThreadView]:
         """Return the thread with an id, or the newest thread with a name; create a thread if there
         is none.
@@ -164,14 +164,14 @@ class _Verbs:
         verb = verbs.ShowThread(text) if is_ref(text) else build(verbs.OpenThread, (text, by), {})
         return (yield verb)
 
-    @returns_thread
+    @thread_method
     def import_thread(
         self: Any, path: str | os.PathLike[str], name: str | None = None, by: str = "you"
     ) -> Flow[ThreadView]:
         """Create a thread from an exported zip file."""
-        return (yield Ask(build(verbs.ImportThread, (name, by), {}), _file_chunks(path)))
+        return (yield SendBody(build(verbs.ImportThread, (name, by), {}), _file_chunks(path)))
 
-    @flow
+    @flow_method
     def wait(
         self: Any,
         channel: str,
@@ -185,7 +185,7 @@ class _Verbs:
         """
         return (yield from _wait(channel, after, timeout_s))
 
-    @items
+    @items_method
     def subscribe(
         self: Any,
         channel: str,
@@ -212,22 +212,22 @@ class _Verbs:
             if not page.signals and page.gap is None:
                 return
             place = _skip_gap(channel, page, place, on_gap)
-            yield Give(page.signals)
+            yield Emit(page.signals)
             place = page.signals[-1].seq if page.signals else place
 
-    @flow
+    @flow_method
     def backup(self: Any, path: str | os.PathLike[str]) -> Flow[BackupReport]:
         """Write the whole store to one tar file, while others may go on writing."""
         stream = yield verbs.Backup()
-        yield Work(lambda: write_file(path, stream.chunks()))
+        yield InThread(lambda: write_file(path, stream.chunks()))
         return stream.value
 
-    @flow
+    @flow_method
     def restore(self: Any, path: str | os.PathLike[str]) -> Flow[RestoreReport]:
         """Fill this store, which must be empty, from a backup file."""
-        return (yield Ask(verbs.Restore(), _file_chunks(path)))
+        return (yield SendBody(verbs.Restore(), _file_chunks(path)))
 
-    @flow
+    @flow_method
     def abandon_restore(self: Any) -> Flow[RestoreReport]:
         """Discard an interrupted restore: erase what it wrote, and unlock the store."""
         return (yield verbs.Restore(is_abandoned=True))
@@ -273,7 +273,7 @@ class AsyncRelay(_Verbs):
     transport: AsyncLocal | AsyncRemote
 
     @classmethod
-    def over(cls, transport: AsyncLocal | AsyncRemote) -> AsyncRelay:
+    def over_transport(cls, transport: AsyncLocal | AsyncRemote) -> AsyncRelay:
         """Return a relay that uses an existing transport."""
         relay = cls.__new__(cls)
         relay.transport = transport
@@ -323,7 +323,7 @@ def _read_confirmed(channel: str, after: int | None, ends_s: float) -> Flow[Sign
         except Unconfirmed:
             if monotonic() + CONFIRMED_AGAIN_S > ends_s:
                 raise
-            yield Work(lambda: sleep(CONFIRMED_AGAIN_S))
+            yield InThread(lambda: sleep(CONFIRMED_AGAIN_S))
 
 
 def _skip_gap(channel: str, page: SignalPage, place: int, on_gap: OnGap | None) -> int:

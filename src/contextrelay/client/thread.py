@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 from msgspec.json import decode
 
 from contextrelay import verbs
-from contextrelay.client.flow import AsyncBody, Flow, Give, Items, Wait, Work, write_file
+from contextrelay.client.flow import AsyncBody, Emit, Flow, InThread, Items, Wait, write_file
 from contextrelay.client.methods import (
-    asks_of_thread,
     build,
-    flow,
-    items,
-    pushes_to_thread,
-    returns_thread,
-    run_streams,
-    runs,
+    flow_method,
+    items_method,
+    run_method,
+    run_stream_method,
+    thread_method,
+    thread_push_method,
+    thread_verb_method,
 )
 from contextrelay.client.seal.push import PushAndSeal
 from contextrelay.limits import LIST_ITEMS_MAX, RUN_OUTPUT_TOKENS_DEFAULT, TRACE_RUNS_DEFAULT
@@ -72,27 +72,27 @@ def _add(thread: str, kind: Kind, text: str, by: str, **options: Any) -> Flow[Ad
 class _ThreadVerbs:
     """The methods of both handles."""
 
-    show = asks_of_thread(verbs.ShowThread, same)
-    state = asks_of_thread(verbs.ReadState, _state)
-    header = asks_of_thread(verbs.ReadHeader, _header)
-    patch = asks_of_thread(verbs.PatchState, same)
-    diff = asks_of_thread(verbs.DiffState, same)
-    restore = asks_of_thread(verbs.RestoreState, same)
-    compact = asks_of_thread(verbs.CompactState, same)
-    events = asks_of_thread(verbs.ReadEvents, _events)
-    add_event = asks_of_thread(verbs.AddEvent, same)
-    checkpoint = asks_of_thread(verbs.MakeCheckpoint, same)
-    pack = asks_of_thread(verbs.Pack, same)
-    add_blocks = asks_of_thread(verbs.AddBlocks, same)
-    prune = asks_of_thread(verbs.PruneContext, same)
-    hand_off = asks_of_thread(verbs.GiveHandoff, same)
-    stats = asks_of_thread(verbs.ReadStats, same)
-    artifacts = asks_of_thread(verbs.ListThreadArtifacts, same)
-    mirror = asks_of_thread(verbs.MirrorThread, same)
-    adopt = asks_of_thread(verbs.AdoptState, same)
-    close = asks_of_thread(verbs.CloseThread, same)
-    remove = asks_of_thread(verbs.RemoveThread, same)
-    put = pushes_to_thread(PushAndSeal)
+    show = thread_verb_method(verbs.ShowThread, same)
+    state = thread_verb_method(verbs.ReadState, _state)
+    header = thread_verb_method(verbs.ReadHeader, _header)
+    patch = thread_verb_method(verbs.PatchState, same)
+    diff = thread_verb_method(verbs.DiffState, same)
+    restore = thread_verb_method(verbs.RestoreState, same)
+    compact = thread_verb_method(verbs.CompactState, same)
+    events = thread_verb_method(verbs.ReadEvents, _events)
+    add_event = thread_verb_method(verbs.AddEvent, same)
+    checkpoint = thread_verb_method(verbs.MakeCheckpoint, same)
+    pack = thread_verb_method(verbs.Pack, same)
+    add_blocks = thread_verb_method(verbs.AddBlocks, same)
+    prune = thread_verb_method(verbs.PruneContext, same)
+    hand_off = thread_verb_method(verbs.GiveHandoff, same)
+    stats = thread_verb_method(verbs.ReadStats, same)
+    artifacts = thread_verb_method(verbs.ListThreadArtifacts, same)
+    mirror = thread_verb_method(verbs.MirrorThread, same)
+    adopt = thread_verb_method(verbs.AdoptState, same)
+    close = thread_verb_method(verbs.CloseThread, same)
+    remove = thread_verb_method(verbs.RemoveThread, same)
+    put = thread_push_method(PushAndSeal)
 
     def __init__(self, relay: Any, thread: str) -> None:
         self.relay = relay
@@ -106,29 +106,29 @@ class _ThreadVerbs:
         """
         return type(self)(self.relay.once(key), self.id)
 
-    @flow
+    @flow_method
     def add_fact(self: Any, text: str, key: str | None = None, by: str = "you") -> Flow[Added]:
         """Add a fact. One with a key replaces the older facts with that key."""
         return (yield from _add(self.id, "fact", text, by, key=key))
 
-    @flow
+    @flow_method
     def add_constraint(
         self: Any, text: str, severity: Literal["hard", "soft"] = "hard", by: str = "you"
     ) -> Flow[Added]:
         """Add a constraint."""
         return (yield from _add(self.id, "constraint", text, by, severity=severity))
 
-    @flow
+    @flow_method
     def add_question(self: Any, text: str, by: str = "you") -> Flow[Added]:
         """Add an open question; pass the id of the question to `resolve` when it is answered."""
         return (yield from _add(self.id, "question", text, by))
 
-    @flow
+    @flow_method
     def add_step(self: Any, text: str, by: str = "you") -> Flow[Added]:
         """Add a step to the plan; pass the id of the step to `resolve` when it is done."""
         return (yield from _add(self.id, "step", text, by))
 
-    @flow
+    @flow_method
     def add_decision(
         self: Any,
         text: str,
@@ -141,7 +141,7 @@ class _ThreadVerbs:
         options: Any = {"reasons": reasons, "evidence": evidence, "confidence": confidence}
         return (yield from _add(self.id, "decision", text, by, **options))
 
-    @flow
+    @flow_method
     def resolve(self: Any, id: str, by: str = "you") -> Flow[Patched]:
         """Mark a question as resolved, or a step of the plan as done, by its id."""
         from contextrelay.client.entries import resolve_entry
@@ -150,7 +150,7 @@ class _ThreadVerbs:
             raise TypeError(f"resolve takes the id of an entry, a text such as q1, not {id!r:.80}")
         return (yield from resolve_entry(self.id, id, by))
 
-    @flow
+    @flow_method
     def invoke(
         self: Any,
         capability: str,
@@ -204,7 +204,7 @@ class _ThreadVerbs:
             on_tool=on_tool,
         )
 
-    @flow
+    @flow_method
     def send_to(
         self: Any,
         url: str,
@@ -230,10 +230,10 @@ class _ThreadVerbs:
 
         return (yield from send_message(self, url, text, refs, on_words, by, handoff))
 
-    run = runs(_asks)
-    run_stream = run_streams(_asks)
+    run = run_method(_asks)
+    run_stream = run_stream_method(_asks)
 
-    @returns_thread
+    @thread_method
     def fork(
         self: Any, version: int | None = None, name: str | None = None, by: str = "you"
     ) -> Flow[ThreadView]:
@@ -242,7 +242,7 @@ class _ThreadVerbs:
         """
         return (yield build(verbs.ForkThread, (self.id, version, name, by), {}))
 
-    @items
+    @items_method
     def history(self: Any) -> Items[Document]:
         """Yield the state at every version, oldest first.
 
@@ -255,9 +255,9 @@ class _ThreadVerbs:
             yield verbs.ReadEvents(self.id, events[-1].seq if events else 0, LIST_ITEMS_MAX)
         ).events:
             events += page
-        yield Give(states(each.event for each in events))
+        yield Emit(states(each.event for each in events))
 
-    @flow
+    @flow_method
     def trace(self: Any, runs_max: int = TRACE_RUNS_DEFAULT) -> Flow[Trace]:
         """Return the newest runs, with their calls, tools, tokens, prices and times, and the
         totals.
@@ -266,7 +266,7 @@ class _ThreadVerbs:
 
         return (yield from trace_thread(self.id, runs_max))
 
-    @flow
+    @flow_method
     def replay(
         self: Any,
         from_version: int | None = None,
@@ -287,19 +287,19 @@ class _ThreadVerbs:
 
         return (yield from replay_thread(self, from_version, model, is_dry, by, files))
 
-    @flow
+    @flow_method
     def export(self: Any, path: str | os.PathLike[str]) -> Flow[ThreadView]:
         """Write the thread to one zip file."""
         stream = yield verbs.ExportThread(self.id)
-        yield Work(lambda: write_file(path, stream.chunks()))
+        yield InThread(lambda: write_file(path, stream.chunks()))
         return stream.value
 
-    @items
+    @items_method
     def tail(self: Any, after: int = 0, timeout_s: float | None = None) -> Items[Numbered]:
         """Yield new events as they arrive; end after `timeout_s` without an event."""
         while True:
             page: list[Numbered] = (yield build(verbs.ReadEvents, (self.id, after), {})).events
-            yield Give(page)
+            yield Emit(page)
             after = page[-1].seq if page else after
             if not page and not (yield Wait(thread_log(self.id), after, timeout_s)):
                 return

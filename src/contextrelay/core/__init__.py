@@ -12,7 +12,13 @@ from contextrelay.core.answer import answer, answer_pushes, can_share_commit, op
 from contextrelay.core.stores import Stores
 
 if TYPE_CHECKING:
-    from contextrelay.core.access import FoundKey, find_key, seen_by, stores_of_key, tenant_spaces
+    from contextrelay.core.access import (
+        FoundKey,
+        find_key,
+        stores_of_key,
+        tenant_spaces,
+        with_permissions_of,
+    )
     from contextrelay.core.capabilities import capability
 
 _LATER = {
@@ -20,7 +26,7 @@ _LATER = {
     "capability": "capabilities",
     "stores_of_key": "access",
     "find_key": "access",
-    "seen_by": "access",
+    "with_permissions_of": "access",
     "tenant_spaces": "access",
 }
 
@@ -34,7 +40,7 @@ __all__ = [
     "stores_of_key",
     "find_key",
     "open_stores",
-    "seen_by",
+    "with_permissions_of",
     "tenant_spaces",
 ]
 

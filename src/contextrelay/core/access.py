@@ -2,10 +2,10 @@
 
 The log `key/<id>` has the row `key`, with the hash of the token, and the row `used`. A fact is
 appended when the key is created and when it is revoked; it wakes the servers that follow the log.
-Usage counters are a tally of the same name. `seen_by` returns the stores as a key sees them
-(spaces.py). Every verb sent to them passes `Caller.admit`, and its reply passes `shown`. The owner,
-who opened the store, has no caller and is not checked. A rate shared by several servers is a row
-that is changed by compare-and-set.
+Usage counters are a tally of the same name. `with_permissions_of` returns the stores as a key sees
+them (spaces.py). Every verb sent to them passes `Caller.admit`, and its reply passes `shown`. The
+owner, who opened the store, has no caller and is not checked. A rate shared by several servers is a
+row that is changed by compare-and-set.
 
 Rule: a token is never stored. All keys are in the store's own space; the admin of a tenant sees
 only the keys of that tenant. Bytes are charged to a quota before they are stored, and refunded only
@@ -449,12 +449,12 @@ def tenant_spaces(stores: Stores) -> list[Stores]:
 def stores_of_key(stores: Stores, key: Key) -> Stores | None:
     """Return the stores as a key sees them now, or None if the key is no longer valid."""
     now = current_key(stores, key)
-    return None if now is None else seen_by(stores, now)
+    return None if now is None else with_permissions_of(stores, now)
 
 
-def seen_by(stores: Stores, key: Key) -> Stores:
+def with_permissions_of(stores: Stores, key: Key) -> Stores:
     """Return the owner's stores restricted to what a key may see."""
-    assert stores.caller is None, "seen_by needs the owner's stores"
+    assert stores.caller is None, "with_permissions_of needs the owner's stores"
     space = space_of(stores, key.tenant)
     caller = Caller(key, stores, space)
     if not key.is_limited:

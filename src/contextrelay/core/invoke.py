@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from contextrelay.access import reach_of
 from contextrelay.bounded.fetch import fetch
-from contextrelay.bounded.fetch_target import Ways
+from contextrelay.bounded.fetch_target import FetchPolicy
 from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.core import capabilities
 from contextrelay.core.artifacts.bodies import read_body
@@ -485,7 +485,7 @@ def run_fetch(call: Call) -> Result:
     """Download a URL; return its content as the result."""
     settings = call.stores.settings
     wanted = ("public", "private") if settings.fetch_private else ("public",)
-    ways = Ways(
+    ways = FetchPolicy(
         lambda address: reach_of(address) in wanted,
         bytes_max=min(FETCH_BYTES_MAX, settings.body_bytes_max),
     )

@@ -28,7 +28,7 @@ from msgspec.json import decode, encode
 
 from contextrelay.cli import display
 from contextrelay.cli.console import Console
-from contextrelay.cli.parser import arg, one_of, takes
+from contextrelay.cli.parser import arg, arguments, one_of
 from contextrelay.cli.thread_argument import VARIABLE
 from contextrelay.client.thread import Thread
 from contextrelay.client.transport.local import default_address
@@ -312,7 +312,7 @@ class DemoOutcome(Struct, frozen=True, kw_only=True):
     took_s: float
 
 
-@takes(
+@arguments(
     one_of(
         arg("--clean", action="store_true", help="remove the threads of earlier demos"),
         arg("--show-code", action="store_true", help="print the code of the agents"),

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar
 from msgspec import MsgspecError, Struct
 from msgspec.json import decode
 
-from contextrelay.client.flow import AsyncBody, brought, in_thread
+from contextrelay.client.flow import AsyncBody, in_thread, to_blocking_body
 from contextrelay.client.relay import AsyncRelay
 from contextrelay.client.transport.local import AsyncLocal
 from contextrelay.errors import NotFound, RelayError
@@ -116,7 +116,11 @@ def _scope(exchange: Exchange, headers: list[tuple[bytes, bytes]]) -> Scope:
     from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
     from mcp.server.auth.provider import AccessToken
 
-    scope = {**exchange.scope, "headers": headers, RELAY: AsyncRelay.over(RequestRelay(exchange))}
+    scope = {
+        **exchange.scope,
+        "headers": headers,
+        RELAY: AsyncRelay.over_transport(RequestRelay(exchange)),
+    }
     key = exchange.visitor.key
     if key is not None:  # A session is bound to the key that started it.
         scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=key.id, scopes=[]))
@@ -187,7 +191,7 @@ class RequestRelay(AsyncLocal):
         return f"{self._exchange.origin}/pull/{ref}"
 
     async def ask(self, verb: Verb[Reply], body: AsyncBody = b"", key: str = "") -> Reply:
-        return await ask(self._exchange, verb, brought(body))
+        return await ask(self._exchange, verb, to_blocking_body(body))
 
     async def wait_for(self, log: str, after: int, timeout_s: float | None) -> bool:
         """Wait at the server's hub. The wait ends when the server stops."""

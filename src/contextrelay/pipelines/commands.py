@@ -17,7 +17,15 @@ from typing import Any
 
 from contextrelay.cli import display, thread_argument
 from contextrelay.cli.console import Console
-from contextrelay.cli.parser import LIMIT, arg, by, one_of, pair, takes, whole
+from contextrelay.cli.parser import (
+    LIMIT,
+    arg,
+    arguments,
+    author_option,
+    integer_between,
+    one_of,
+    pair,
+)
 from contextrelay.cli.terminal import ERASE_BELOW, REDRAW, UP
 from contextrelay.errors import Invalid, NotFound
 from contextrelay.limits import PIPELINE_PARALLEL_DEFAULT, PIPELINE_PARALLEL_MAX
@@ -169,7 +177,9 @@ class View:
         self._lines = len(lines)
 
 
-_many = whole(1, PIPELINE_PARALLEL_MAX, f"is out of range: use 1 to {PIPELINE_PARALLEL_MAX}")
+_many = integer_between(
+    1, PIPELINE_PARALLEL_MAX, f"is out of range: use 1 to {PIPELINE_PARALLEL_MAX}"
+)
 _FILE = arg("file", metavar="FILE", help="YAML file of a pipeline; - reads it from stdin")
 _RUN = arg("run", metavar="RUN", help="id of a run, or the beginning of an id")
 _STEP = arg("step", metavar="STEP", help="name of a step, as printed by relay pipeline show")
@@ -189,7 +199,7 @@ _INPUT = arg(
 )
 
 
-@takes(
+@arguments(
     _FILE,
     _INPUT,
     arg(
@@ -215,7 +225,7 @@ _INPUT = arg(
         help="run the pipeline again whenever one of its files changes",
     ),
     _ON,
-    by("name of the author of the run"),
+    author_option("name of the author of the run"),
 )
 def pipeline_run(args: Namespace, console: Console) -> None:
     """Run a pipeline, and print each step when it ends; exit 1 if the run failed.
@@ -338,7 +348,7 @@ def _show_end(console: Console, result: PipelineRun) -> None:
 # Pipeline files
 
 
-@takes(_FILE)
+@arguments(_FILE)
 def pipeline_validate(args: Namespace, console: Console) -> None:
     """Check a pipeline and the files that it includes, without running it."""
     pipeline = Pipeline.load(args.file)
@@ -367,7 +377,7 @@ def _shown(notes: list[str]) -> list[str]:
     return [f"  note: {display.clean(note)}" for note in notes]
 
 
-@takes(
+@arguments(
     _FILE,
     one_of(
         arg("--svg", action="store_true", help="print an SVG image"),
@@ -397,7 +407,7 @@ def _label(step: Step) -> str:
 # Runs
 
 
-@takes(LIMIT)
+@arguments(LIMIT)
 def pipeline_list(args: Namespace, console: Console) -> None:
     """List pipeline runs, newest first."""
     listed = runs.list_runs(console.relay, args.limit)
@@ -411,7 +421,7 @@ def pipeline_list(args: Namespace, console: Console) -> None:
     console.answer({"runs": listed}, lines, "\n".join(run.run for run in listed))
 
 
-@takes(_RUN)
+@arguments(_RUN)
 def pipeline_show(args: Namespace, console: Console) -> None:
     """Show a run: the status, cost and result ref of each step."""
     run = runs.show(console.relay, _run(console, args))
@@ -446,17 +456,17 @@ _GOING_ON = (
     ),
     _ON,
     _FORCE,
-    by("name of the author (default: RELAY_AGENT, or you)"),
+    author_option("name of the author (default: RELAY_AGENT, or you)"),
 )
 
 
-@takes(_RUN, *_GOING_ON)
+@arguments(_RUN, *_GOING_ON)
 def pipeline_resume(args: Namespace, console: Console) -> None:
     """Resume a run that was killed, cancelled or stopped. Completed steps are not run again."""
     _run_to_end(args, console)
 
 
-@takes(_RUN, _STEP, *_GOING_ON)
+@arguments(_RUN, _STEP, *_GOING_ON)
 def pipeline_retry(args: Namespace, console: Console) -> None:
     """Run a step again, and all steps that depend on it."""
     _run_to_end(args, console, args.step)
@@ -481,7 +491,7 @@ def _run_to_end(args: Namespace, console: Console, step: str | None = None) -> N
     _show_end(console, result)
 
 
-@takes(_RUN, by("name of the author (default: RELAY_AGENT, or you)"))
+@arguments(_RUN, author_option("name of the author (default: RELAY_AGENT, or you)"))
 def pipeline_cancel(args: Namespace, console: Console) -> None:
     """Cancel a run: its processes are terminated, and killed if they do not end. The run can be
     resumed.
@@ -490,17 +500,17 @@ def pipeline_cancel(args: Namespace, console: Console) -> None:
     console.answer(run, summary(run))
 
 
-@takes(_RUN, _STEP, by("name of the approver, recorded together with your own name"))
+@arguments(_RUN, _STEP, author_option("name of the approver, recorded together with your own name"))
 def pipeline_approve(args: Namespace, console: Console) -> None:
     """Approve a waiting step."""
     _decide(args, console, ApprovalDecision(True, _decider(args)))
 
 
-@takes(
+@arguments(
     _RUN,
     _STEP,
     arg("reason", metavar="REASON", help="why the step is rejected"),
-    by("name of the approver, recorded together with your own name"),
+    author_option("name of the approver, recorded together with your own name"),
 )
 def pipeline_reject(args: Namespace, console: Console) -> None:
     """Reject a waiting step, so that the step fails."""

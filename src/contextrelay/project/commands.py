@@ -13,7 +13,15 @@ from collections import Counter
 from pathlib import Path
 
 from contextrelay.cli.console import Console
-from contextrelay.cli.parser import Argument, arg, budget, by, seconds, takes, version
+from contextrelay.cli.parser import (
+    Argument,
+    arg,
+    arguments,
+    author_option,
+    budget,
+    seconds,
+    version,
+)
 from contextrelay.errors import Conflict, Invalid, NotFound, Refused, RelayError
 from contextrelay.limits import (
     BRIEF_TOKENS_DEFAULT,
@@ -64,7 +72,7 @@ _PROJECT = (
     arg("--no-thread", action="store_true", help="do not update the project's thread"),
 )
 _STRICT = arg("--strict", action="store_true", help="fail if a text looks like a secret")
-_WRITES = (*_PROJECT, by("name of the writer of the changes"), _STRICT)
+_WRITES = (*_PROJECT, author_option("name of the writer of the changes"), _STRICT)
 _ONE_TODO = (
     arg("id", metavar="TODO", help="id of the todo, for example TODO-003 or 3"),
     arg("note", nargs="?", default="", metavar="NOTE", help="text to add to the notes of the todo"),
@@ -112,7 +120,7 @@ def _todo_line(todo: Todo) -> str:
     return f"{head} {_clean(todo.title)}{due}{waits}"
 
 
-@takes(
+@arguments(
     arg(
         "folder",
         nargs="?",
@@ -142,7 +150,7 @@ def project_init(args: Namespace, console: Console) -> None:
     _answer(project, console, as_fields(made), lines, "\n".join(made.made))
 
 
-@takes(
+@arguments(
     budget(BRIEF_TOKENS_DEFAULT, "token budget"),
     arg("--agent", action="store_true", help="print the brief in the format for models"),
     *_PROJECT,
@@ -182,7 +190,7 @@ def _age(moment: str) -> str:
     return f"{max(0, age_s):.0f} s ago"
 
 
-@takes(budget(PRIME_TOKENS_DEFAULT, "token budget"), *_PROJECT)
+@arguments(budget(PRIME_TOKENS_DEFAULT, "token budget"), *_PROJECT)
 def prime(args: Namespace, console: Console) -> None:
     """Print instructions for an agent, and the brief of the current project.
 
@@ -208,7 +216,7 @@ def prime(args: Namespace, console: Console) -> None:
     console.answer(fields, made.text, made.text)
 
 
-@takes(*_PROJECT)
+@arguments(*_PROJECT)
 def project_status(args: Namespace, console: Console) -> None:
     """Print the state of the project, with all steps and counts."""
     project = _open(args, console)
@@ -236,7 +244,7 @@ def project_status(args: Namespace, console: Console) -> None:
     console.answer(value, lines)
 
 
-@takes(
+@arguments(
     arg(
         "--limit",
         type=int,
@@ -269,7 +277,7 @@ def _todo_and_reason(text: str) -> dict[str, str]:
     return {"id": id, "note": note}
 
 
-@takes(
+@arguments(
     arg("document", nargs="?", metavar="-", help="read the changes as JSON from stdin"),
     arg("--phase"),
     arg("--task", dest="current_task", help="what is being worked on now"),
@@ -413,7 +421,7 @@ def _finished_lines(done: Finished) -> list[str]:
     return lines
 
 
-@takes(
+@arguments(
     arg("title", metavar="TITLE", help="the decision in one line"),
     arg("--context", default="", help="why a decision was needed"),
     arg("--decision", default="", help="the full text"),
@@ -437,7 +445,7 @@ def project_decide(args: Namespace, console: Console) -> None:
     _answer(project, console, value, f"{id}  {_clean(args.title)}", id)
 
 
-@takes(
+@arguments(
     arg("id", nargs="?", metavar="ADR", help="id of the decision to print in full"),
     arg("--search", metavar="WORDS", help="list the decisions most relevant to these words"),
     *_PROJECT,
@@ -467,7 +475,7 @@ def _decision_line(decision: Decision) -> str:
     return f"{decision.id}  {_clean(decision.date):10}  {_clean(decision.title)}  ({status})"
 
 
-@takes(arg("text", metavar="TEXT"), *_WRITES)
+@arguments(arg("text", metavar="TEXT"), *_WRITES)
 def project_note(args: Namespace, console: Console) -> None:
     """Add a line to the notes in state.json."""
     project = _open(args, console)
@@ -475,7 +483,7 @@ def project_note(args: Namespace, console: Console) -> None:
     _answer(project, console, {"folder": str(project.folder)}, "noted in state.json", "")
 
 
-@takes(*_PROJECT)
+@arguments(*_PROJECT)
 def project_doctor(args: Namespace, console: Console) -> None:
     """Check each file and print how to fix problems. No file is changed."""
     from contextrelay.project.check import check
@@ -492,7 +500,7 @@ def project_doctor(args: Namespace, console: Console) -> None:
     console.exit_code = 2 if any(each.state == "failure" for each in findings) else 0
 
 
-@takes(
+@arguments(
     arg("version", type=version, metavar="vN", help="version of the project's thread to restore"),
     *_WRITES,
 )
@@ -509,7 +517,7 @@ def project_restore(args: Namespace, console: Console) -> None:
     _answer(project, console, {"files": names, "version": args.version}, text, "\n".join(names))
 
 
-@takes(
+@arguments(
     arg("title", metavar="TITLE"),
     arg(
         "--priority",
@@ -550,42 +558,44 @@ def _show_todo(
     _answer(project, console, value, lines, todo.id)
 
 
-@takes(*_ONE_TODO)
+@arguments(*_ONE_TODO)
 def project_todo_start(args: Namespace, console: Console) -> None:
     """Start a todo."""
     project = _open(args, console)
     _show_todo(project, console, project.todos.start(args.id, args.note))
 
 
-@takes(*_ONE_TODO)
+@arguments(*_ONE_TODO)
 def project_todo_done(args: Namespace, console: Console) -> None:
     """Complete a todo, and unblock the todos that waited only for this todo."""
     project = _open(args, console)
     _show_todo(project, console, *project.todos.done(args.id, args.note))
 
 
-@takes(*_ONE_TODO, _repeated("--on", "TODO", "id of a todo that this todo waits for", default=[]))
+@arguments(
+    *_ONE_TODO, _repeated("--on", "TODO", "id of a todo that this todo waits for", default=[])
+)
 def project_todo_block(args: Namespace, console: Console) -> None:
     """Block a todo for a reason, or until other todos are completed."""
     project = _open(args, console)
     _show_todo(project, console, project.todos.block(args.id, args.note, args.on))
 
 
-@takes(*_ONE_TODO, arg("--start", action="store_true", help="also start the todo"))
+@arguments(*_ONE_TODO, arg("--start", action="store_true", help="also start the todo"))
 def project_todo_unblock(args: Namespace, console: Console) -> None:
     """Unblock a todo, so that it waits for no other todo."""
     project = _open(args, console)
     _show_todo(project, console, project.todos.unblock(args.id, args.note, args.start))
 
 
-@takes(*_ONE_TODO)
+@arguments(*_ONE_TODO)
 def project_todo_cancel(args: Namespace, console: Console) -> None:
     """Cancel a todo. The todo stays in the list."""
     project = _open(args, console)
     _show_todo(project, console, project.todos.cancel(args.id, args.note))
 
 
-@takes(
+@arguments(
     arg("--status", choices=STATUSES, help="list only todos with this status"),
     arg("--all", action="store_true", help="also list completed and cancelled todos"),
     arg("--archived", action="store_true", help="list only archived todos"),
@@ -602,7 +612,7 @@ def project_todo_list(args: Namespace, console: Console) -> None:
     console.answer(as_fields(found), lines or "no todos: relay project todo add TITLE")
 
 
-@takes(*_WRITES)
+@arguments(*_WRITES)
 def project_todo_review(args: Namespace, console: Console) -> None:
     """List overdue, stale and stuck todos, and archive todos that were completed over a week
     ago.
@@ -621,7 +631,7 @@ def project_todo_review(args: Namespace, console: Console) -> None:
     _answer(project, console, as_fields(found), lines)
 
 
-@takes(*_WRITES)
+@arguments(*_WRITES)
 def project_todo_archive(args: Namespace, console: Console) -> None:
     """Move todos that were completed over a week ago to the list `completed` in todos.json."""
     project = _open(args, console)
@@ -630,7 +640,7 @@ def project_todo_archive(args: Namespace, console: Console) -> None:
     _answer(project, console, {"archived": moved}, text, "\n".join(moved))
 
 
-@takes(
+@arguments(
     arg("task", metavar="TASK"),
     arg("--expect", default="", metavar="OUTPUT", help="the expected output"),
     *_WRITES,
@@ -641,7 +651,7 @@ def project_task_give(args: Namespace, console: Console) -> None:
     _show_task(project, console, project.tasks.give(args.task, args.expect))
 
 
-@takes(
+@arguments(
     arg(
         "id",
         nargs="?",
@@ -657,7 +667,7 @@ def project_task_take(args: Namespace, console: Console) -> None:
     _show_task(project, console, project.tasks.take(args.id), is_full=True)
 
 
-@takes(
+@arguments(
     arg("result", metavar="RESULT", help="the result, or the reason of a failure"),
     arg(
         "--id",
@@ -675,7 +685,7 @@ def project_task_return(args: Namespace, console: Console) -> None:
     _show_task(project, console, task)
 
 
-@takes(*_PROJECT)
+@arguments(*_PROJECT)
 def project_task_list(args: Namespace, console: Console) -> None:
     """List the tasks with their status and results."""
     found = _open(args, console).tasks.list()
@@ -697,7 +707,7 @@ def _task_line(task: dict[str, Any]) -> str:
     return f"{id:9} {status:7} {text}{result}"
 
 
-@takes(
+@arguments(
     arg(
         "--exec",
         default="",

@@ -9,13 +9,13 @@ from msgspec.structs import asdict
 
 from contextrelay.cli import display, thread_argument
 from contextrelay.cli.console import Console
-from contextrelay.cli.parser import arg, by, takes, thread_arguments
+from contextrelay.cli.parser import arg, arguments, author_option, thread_arguments
 from contextrelay.errors import Invalid
 from contextrelay.model.reports import Savings
 from contextrelay.model.thread import Stats
 
 
-@takes(
+@arguments(
     *thread_arguments(),
     arg("--all", action="store_true", help="for the whole store, not one thread"),
 )
@@ -86,11 +86,11 @@ def _counted(savings: Savings) -> list[str]:
     ]
 
 
-@takes(
+@arguments(
     *thread_arguments(),
     arg("--format", choices=("md", "json", "html"), help="md, unless --json"),
     arg("-o", "--out", metavar="FILE", help="write to a file, atomically"),
-    by("the caller"),
+    author_option("the caller"),
 )
 def report(args: Namespace, console: Console) -> None:
     """Write a report of a thread: state, decisions, artifacts, timeline, savings."""

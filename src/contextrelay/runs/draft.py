@@ -14,7 +14,7 @@ from msgspec.json import decode
 from msgspec.structs import replace
 
 from contextrelay.client.entries import now
-from contextrelay.client.flow import Ask, Flow
+from contextrelay.client.flow import Flow, SendBody
 from contextrelay.documents.patch import Operation, apply
 from contextrelay.errors import Conflict, Gone, Invalid, NotFound, Unavailable
 from contextrelay.limits import RETRIES_MAX
@@ -167,7 +167,7 @@ def commit(verb: FinishRun, body: bytes, draft: Draft, sources: list[str]) -> Fl
             _, operations = draft.operations(state, now())
         known: dict[str, Any] = {"operations": operations, "source_refs": tuple(sources)}
         try:
-            return (yield Ask(replace(verb, expected=expected, **known), body))
+            return (yield SendBody(replace(verb, expected=expected, **known), body))
         except Conflict:
             continue
         except (Gone, NotFound):

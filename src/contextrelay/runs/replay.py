@@ -15,7 +15,7 @@ from msgspec import DecodeError, Struct, convert, to_builtins
 from msgspec.json import decode
 from msgspec.structs import replace
 
-from contextrelay.client.flow import Flow, Give, Items, Work, for_each
+from contextrelay.client.flow import Emit, Flow, InThread, Items, for_each
 from contextrelay.documents.diff import diff_values
 from contextrelay.documents.patch import Operation
 from contextrelay.documents.pointer import find, parse
@@ -120,7 +120,7 @@ def past_events(thread: str, version: int) -> Items[Past]:
             reached = _version(each.event, reached)
             if is_after:
                 some.append(Past(each.event, reached))
-        yield Give(some)
+        yield Emit(some)
         if len(page) < LIST_ITEMS_MAX:
             return
         after = page[-1].seq
@@ -331,7 +331,7 @@ class ToolChecks:
         if files is None or done.result.is_error or not done.use.refs:
             return ""
         asked: RelayRead = arguments_of(done.asked)
-        content: bytes = yield Work(lambda: files.read(asked.path))
+        content: bytes = yield InThread(lambda: files.read(asked.path))
         body: bytes = yield (yield Pull(done.use.refs[0]))
         return "" if body == content else f"{asked.path!r} has changed"
 

@@ -17,7 +17,7 @@ from msgspec.json import encode
 from msgspec.structs import replace
 
 from contextrelay import verbs
-from contextrelay.client.flow import Ask, Flow, Give, Items, Step, Stopped, Work
+from contextrelay.client.flow import Emit, Flow, InThread, Items, SendBody, Step, Stopped
 from contextrelay.client.transport.local import AsyncLocal, Local
 from contextrelay.content.tokens import count_tokens
 from contextrelay.errors import Failed, Invalid, Refused, RelayError
@@ -138,7 +138,7 @@ def tokens_in(prompt: Prompt) -> int:
 
 
 Result = TypeVar("Result")
-Steps = Generator[Step | Give[str | RunResult], Any, Result]
+Steps = Generator[Step | Emit[str | RunResult], Any, Result]
 _LAST_ROUND = "This was the last round with tools: answer now, with what you have."
 _WORDS_SHOWN = 200
 _REASON_CHARS_MAX = 2_000
@@ -185,14 +185,14 @@ def run_thread(
         yield from run.rounds()
         result = yield from run.finish("finished")
     except Stopped:
-        yield Give([(yield from run.interrupted())])
+        yield Emit([(yield from run.interrupted())])
         raise
     except RelayError as error:
         yield from run.fail(error)
         raise
     finally:
         run.close()
-    yield Give([result])
+    yield Emit([result])
 
 
 class _Run:
@@ -232,7 +232,7 @@ class _Run:
         said: dict[str, Any] = {"text": self._user}
         if len(encode(said)) > EVENT_BYTES_MAX // 2:
             push = verbs.Push(created_by=self._options.by, metadata={"run": self.id})
-            artifact: Artifact = yield Ask(push, self._user.encode(errors="replace"))
+            artifact: Artifact = yield SendBody(push, self._user.encode(errors="replace"))
             self._tools.refs[artifact.ref] = None
             said = {"ref": artifact.ref}
         received = {"run": self.id, **said, "refs": refs}
@@ -296,7 +296,7 @@ class _Run:
         pieces = self._pieces = ReplyPieces(self._provider, prompt)
         size_bytes = 0
         while True:
-            piece = yield Work(pieces.next)
+            piece = yield InThread(pieces.next)
             if isinstance(piece, Reply):
                 pieces.close()
                 self._pieces = None
@@ -311,12 +311,12 @@ class _Run:
                     "ask for parts of the answer, or for a document stored with relay_put",
                 )
             if not text:
-                yield Give([""])  # An empty step, after which the run may be stopped.
+                yield Emit([""])  # An empty step, after which the run may be stopped.
                 continue
             # Text that follows a tool call starts a new paragraph.
             between = "" if self._partial else _between(self._text())
             self._partial.append(text)
-            yield Give([between + text])
+            yield Emit([between + text])
 
     def _use(self, reply: Reply) -> Flow[tuple[list[dict[str, Any]], tuple[ToolResult, ...]]]:
         """Run the tool calls of a reply, and return their event fields and their results."""
@@ -361,7 +361,7 @@ class _Run:
         }
         exchange = encode({"prompt": prompt, "reply": reply, "results": results})
         verb = verbs.RecordCall(thread=self._thread, run=self.id, detail=detail, by=self._by)
-        yield Ask(verb, exchange)
+        yield SendBody(verb, exchange)
 
     # Ends
 

@@ -20,7 +20,7 @@ from msgspec.json import decode, schema_components
 
 from contextrelay import verbs
 from contextrelay.client.entries import now
-from contextrelay.client.flow import Ask, Flow, Work
+from contextrelay.client.flow import Flow, InThread, SendBody
 from contextrelay.client.inspect import PieceChoice
 from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.content.untrusted.fence import fenced_hits, fenced_piece, noted, plain_line
@@ -296,14 +296,14 @@ class Toolbox:
     def put(self, asked: RelayPut) -> Flow[tuple[str, tuple[str, ...]]]:
         self.draft.check_size()
         push = verbs.Push(name=asked.name, created_by=self._by, metadata={"run": self._run})
-        artifact: Artifact = yield Ask(push, asked.content.encode())
+        artifact: Artifact = yield SendBody(push, asked.content.encode())
         yield from self._try(self.draft.with_artifact(artifact))
         return f"stored as {artifact.ref}; kept with your answer", (artifact.ref,)
 
     def list_files(self, asked: RelayFiles) -> Flow[tuple[str, tuple[str, ...]]]:
         assert self._files is not None
         files = self._files
-        found: list[str] = yield Work(lambda: files.matching(asked.pattern))
+        found: list[str] = yield InThread(lambda: files.matching(asked.pattern))
         shown = found[:RUN_FILES_SHOWN_MAX]
         notes = [f"{len(shown):,} of {len(found):,} files shown", "read one with relay_read"]
         if len(found) > len(shown):
@@ -315,13 +315,13 @@ class Toolbox:
         files = self._files
         artifact = self._read.get(asked.path)
         if artifact is None:
-            content: bytes = yield Work(lambda: files.read(asked.path))
+            content: bytes = yield InThread(lambda: files.read(asked.path))
             push = verbs.Push(
                 name=_file_name(asked.path),
                 created_by=self._by,
                 metadata={"run": self._run, "path": asked.path},
             )
-            artifact = yield Ask(push, content)
+            artifact = yield SendBody(push, content)
             self._read[asked.path] = artifact
         is_whole = artifact.is_text and artifact.size_bytes <= RUN_WHOLE_FILE_BYTES_MAX
         verb: Any = verbs.Digest(artifact.ref, asked.tokens_max)

@@ -19,7 +19,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from contextrelay.client.flow import Flow, Give, Items, for_each
+from contextrelay.client.flow import Emit, Flow, Items, for_each
 from contextrelay.documents.values import is_list, is_object
 from contextrelay.errors import Invalid
 from contextrelay.limits import LABEL_CHARS_MAX, LIST_ITEMS_MAX, TRACE_RUNS_MAX
@@ -313,8 +313,8 @@ def read_runs(thread: str) -> Items[Run]:
     reader, after = RunReader(), 0
     while True:
         page: list[Numbered] = (yield ReadEvents(thread, after, LIST_ITEMS_MAX)).events
-        yield Give([run for each in page for run in reader.read(each.event)])
+        yield Emit([run for each in page for run in reader.read(each.event)])
         if len(page) < LIST_ITEMS_MAX:
             break
         after = page[-1].seq
-    yield Give(reader.rest())
+    yield Emit(reader.rest())

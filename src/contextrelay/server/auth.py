@@ -267,7 +267,7 @@ class Callers:
         if visitor is None or visitor.found.row != found.row or not _grants_same(visitor.key, key):
             if known is not None:
                 known.revoke_connections()
-            visitor = Visitor(self._relay.seen_by(key), found)
+            visitor = Visitor(self._relay.with_permissions_of(key), found)
         visitor.checked_s = visitor.verified_s = monotonic()
         self._visitors[token] = visitor
         await self._evict_one()

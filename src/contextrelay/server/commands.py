@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from contextrelay.access import is_good
 from contextrelay.cli import display
 from contextrelay.cli.console import Console
-from contextrelay.cli.parser import arg, takes, whole
+from contextrelay.cli.parser import arg, arguments, integer_between
 from contextrelay.client.transport.local import Local, default_address, open_stores
 from contextrelay.errors import Invalid, Unavailable
 from contextrelay.limits import LIST_ITEMS_MAX, SERVER_WORKERS_MAX
@@ -34,8 +34,10 @@ _PORT_MAX = 65_535
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 
 
-port_number = whole(0, _PORT_MAX, f"is not a valid port: use 1 to {_PORT_MAX}, or 0 for a free one")
-_WORKERS = whole(
+port_number = integer_between(
+    0, _PORT_MAX, f"is not a valid port: use 1 to {_PORT_MAX}, or 0 for a free one"
+)
+_WORKERS = integer_between(
     1, SERVER_WORKERS_MAX, f"is not a valid number of processes: use 1 to {SERVER_WORKERS_MAX}"
 )
 
@@ -108,7 +110,7 @@ _SERVES = (
 )
 
 
-@takes(*_SERVES, arg("--a2a", action="store_true", help="also serve agents over A2A"))
+@arguments(*_SERVES, arg("--a2a", action="store_true", help="also serve agents over A2A"))
 def serve(args: Namespace, console: Console) -> None:
     """Serve a store over HTTP until Ctrl-C or SIGTERM. Open requests are answered before the server
     ends.
@@ -123,7 +125,7 @@ def serve(args: Namespace, console: Console) -> None:
     _serve(args, console, tuple(args.agent) if args.a2a or args.agent else None)
 
 
-@takes(*_SERVES)
+@arguments(*_SERVES)
 def a2a_serve(args: Namespace, console: Console) -> None:
     """Serve agents over A2A 1.0, and also serve the store of their tasks, as relay serve does.
 
@@ -319,7 +321,7 @@ def _show_start(
     console.answer(answer, lines, plain)
 
 
-@takes(
+@arguments(
     arg(
         "--tools",
         default="",

@@ -129,7 +129,7 @@ class Exchange:
         """Return the store with the permissions of the caller."""
         relay = self.visitor.relay
         if self.header(READER_HEADER) == PERSON:
-            return relay.over(replace(relay.stores, is_counted=False))
+            return relay.with_stores(replace(relay.stores, is_counted=False))
         return relay
 
     # Request

@@ -13,7 +13,7 @@ from secrets import token_urlsafe
 from msgspec.structs import replace
 
 from contextrelay.cli.console import Console
-from contextrelay.cli.parser import arg, takes
+from contextrelay.cli.parser import arg, arguments
 from contextrelay.client.relay import Relay
 from contextrelay.client.transport.address import is_server
 from contextrelay.client.transport.local import default_address
@@ -23,7 +23,7 @@ from contextrelay.web.entry import PageOptions
 _CODE_BYTES = 24
 
 
-@takes(
+@arguments(
     arg("--port", type=port_number, default=0, help="port to listen on (default: any free port)"),
     arg("--no-open", action="store_true", help="print the address without opening a browser"),
 )

@@ -243,7 +243,7 @@ class Page:
         if relay is None:
             # Return a relay over the open store, with the caller's permissions.
             local = exchange.relay.blocking()
-            relay = _over(local.over(replace(local.stores, is_counted=False)))
+            relay = _over(local.with_stores(replace(local.stores, is_counted=False)))
         return PageVisit(
             relay=relay,
             values=values,

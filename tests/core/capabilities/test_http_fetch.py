@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from contextrelay.bounded.fetch import FETCH_REDIRECTS_MAX, Ways, fetch
+from contextrelay.bounded.fetch import FETCH_REDIRECTS_MAX, FetchPolicy, fetch
 from contextrelay.errors import Failed, Invalid, Refused, TooLarge
 from contextrelay.limits import MIB
 from tests.core.served import Served, serving
 
 
-def to_loopback(bytes_max: int = MIB, seconds_max: float = 10) -> Ways:
-    return Ways(lambda address: address == "127.0.0.1", bytes_max, seconds_max)
+def to_loopback(bytes_max: int = MIB, seconds_max: float = 10) -> FetchPolicy:
+    return FetchPolicy(lambda address: address == "127.0.0.1", bytes_max, seconds_max)
 
 
 @pytest.fixture
@@ -123,10 +123,10 @@ def test_a_name_that_takes_too_long_to_find_is_given_up() -> None:
         found.wait(0.3)
         return ["127.0.0.1"]
 
-    ways = Ways(lambda address: True, seconds_max=0.1, resolve=resolve)
+    policy = FetchPolicy(lambda address: True, seconds_max=0.1, resolve=resolve)
 
     with pytest.raises(Failed, match=r"more than 0\.1 seconds"):
-        fetch("http://slow.example/", ways)
+        fetch("http://slow.example/", policy)
 
 
 def test_redirects_are_followed_so_far_and_no_further(served: Served) -> None:
@@ -209,16 +209,16 @@ def test_https_goes_to_the_judged_address_and_asks_for_the_certificate_of_the_na
     server, client = certified(tmp_path, "pages.example")
     with serving(server) as served:
         served.says("/", b"secret page")
-        ways = Ways(
+        policy = FetchPolicy(
             lambda address: address == "127.0.0.1",
             resolve=lambda host, port: ["127.0.0.1"],
             tls=client,
         )
 
-        assert fetch(served.url("/", "pages.example", "https"), ways).body == b"secret page"
+        assert fetch(served.url("/", "pages.example", "https"), policy).body == b"secret page"
         assert f"Host: pages.example:{served.port}".encode() in served.requests[0]
         with pytest.raises(Failed, match="certificate"):
-            fetch(served.url("/", "other.example", "https"), ways)
+            fetch(served.url("/", "other.example", "https"), policy)
 
 
 def test_a_server_that_never_ends_its_handshake_has_only_so_long() -> None:
@@ -234,9 +234,11 @@ def test_a_redirect_from_https_to_http_is_refused(tmp_path: Path) -> None:
     server, client = certified(tmp_path, "pages.example")
     with serving(server) as served, serving() as bare:
         served.says("/", status="301 Moved", headers=f"Location: {bare.url('/')}\r\n")
-        ways = Ways(lambda address: True, resolve=lambda host, port: ["127.0.0.1"], tls=client)
+        policy = FetchPolicy(
+            lambda address: True, resolve=lambda host, port: ["127.0.0.1"], tls=client
+        )
 
         with pytest.raises(Refused, match="from https to http"):
-            fetch(served.url("/", "pages.example", "https"), ways)
+            fetch(served.url("/", "pages.example", "https"), policy)
 
         assert bare.requests == []

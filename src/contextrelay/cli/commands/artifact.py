@@ -8,7 +8,7 @@ from typing import Any
 from contextrelay.cli import display, thread_argument, url_argument
 from contextrelay.cli.commands.push_pull import DESCRIPTION, TYPES, about, pull, store
 from contextrelay.cli.console import Console
-from contextrelay.cli.parser import PAGE, arg, since, takes, thread_option, ttl
+from contextrelay.cli.parser import PAGE, arg, arguments, since, thread_option, ttl
 from contextrelay.client.relay import Relay
 from contextrelay.errors import Invalid, NotFound
 from contextrelay.limits import LIST_ITEMS_MAX
@@ -16,7 +16,7 @@ from contextrelay.model.artifact import Artifact
 from contextrelay.model.reports import Listing
 
 
-@takes(
+@arguments(
     *DESCRIPTION,
     arg(
         "--ttl",
@@ -37,7 +37,7 @@ def artifact_put(args: Namespace, console: Console) -> None:
     console.answer(artifact, lines, artifact.ref)
 
 
-@takes(
+@arguments(
     arg("ref", metavar="REF"),
     arg("--out", "-o", metavar="FILE", help="write the content to FILE, atomically"),
     thread_option("fail if this thread does not hold the artifact"),
@@ -64,7 +64,7 @@ def _in_thread(chosen: thread_argument.Chosen, ref: str) -> str:
     )
 
 
-@takes(
+@arguments(
     *PAGE,
     thread_option("list only the artifacts of this thread"),
     arg("--name", metavar="TEXT", help="list only artifacts whose name contains TEXT"),
@@ -120,7 +120,7 @@ def _pages(relay: Relay, limit: int, after: str, wanted: dict[str, Any]) -> List
             return Listing(artifacts=found, next=after)
 
 
-@takes(arg("ref", metavar="REF"))
+@arguments(arg("ref", metavar="REF"))
 def artifact_show(args: Namespace, console: Console) -> None:
     """Show an artifact, its preview, the artifacts made from it, and the threads that hold it."""
     relay, ref = url_argument.resolved(console, args.ref)
@@ -134,7 +134,7 @@ def artifact_show(args: Namespace, console: Console) -> None:
     console.answer({"artifact": artifact, "lineage": lineage}, lines)
 
 
-@takes(arg("ref", metavar="REF"))
+@arguments(arg("ref", metavar="REF"))
 def artifact_pin(args: Namespace, console: Console) -> None:
     """Pin an artifact, so that the artifact does not expire until it is unpinned or deleted."""
     relay, ref = url_argument.resolved(console, args.ref)
@@ -142,7 +142,7 @@ def artifact_pin(args: Namespace, console: Console) -> None:
     console.answer(artifact, display.line(artifact), artifact.ref)
 
 
-@takes(
+@arguments(
     arg("ref", metavar="REF"),
     arg(
         "--ttl",
@@ -160,7 +160,7 @@ def artifact_unpin(args: Namespace, console: Console) -> None:
     console.answer(artifact, display.line(artifact), artifact.ref)
 
 
-@takes(
+@arguments(
     arg("ref", metavar="REF"),
     arg("ttl", type=ttl, metavar="TIME", help="time from now until expiry: 30m, 24h or 7d"),
 )
@@ -182,7 +182,7 @@ def _refuse_never(ttl_s: object, command: str) -> None:
         )
 
 
-@takes(arg("refs", metavar="REF", nargs="+"))
+@arguments(arg("refs", metavar="REF", nargs="+"))
 def artifact_rm(args: Namespace, console: Console) -> None:
     """Delete artifacts.
 

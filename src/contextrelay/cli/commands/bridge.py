@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 from contextrelay.cli.console import Console
-from contextrelay.cli.parser import arg, one_of, seconds, takes
+from contextrelay.cli.parser import arg, arguments, one_of, seconds
 from contextrelay.client.bridge.bridge import DONE_CHANNEL, TASK_CHANNEL, AgentBridge
 from contextrelay.client.contextrelay import ContextRelay
 from contextrelay.limits import BRIDGE_S_DEFAULT
@@ -23,7 +23,7 @@ _CHANNELS = (
 )
 
 
-@takes(
+@arguments(
     *_CHANNELS,
     one_of(
         arg(
@@ -61,7 +61,7 @@ def bridge_start(args: Namespace, console: Console) -> None:
         bridge.start(on_open=lambda: console.note(started))
 
 
-@takes(
+@arguments(
     *_CHANNELS,
     arg("task", nargs="+", metavar="TASK", help="text of the task"),
     arg("--wait", action="store_true", help="wait for the answer and print it"),

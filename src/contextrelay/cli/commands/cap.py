@@ -7,7 +7,7 @@ from typing import Any
 
 from contextrelay.cli import display, thread_argument
 from contextrelay.cli.console import Console
-from contextrelay.cli.parser import arg, by, one_of, pair, takes, thread_option
+from contextrelay.cli.parser import arg, arguments, author_option, one_of, pair, thread_option
 from contextrelay.documents.values import is_object, read_json
 from contextrelay.errors import Invalid
 from contextrelay.limits import ARGS_BYTES_MAX
@@ -45,7 +45,7 @@ def _takes(schema: dict[str, Any]) -> str:
     return display.clean(" ".join(names)) or "nothing"
 
 
-@takes(
+@arguments(
     arg("name", metavar="NAME"),
     one_of(
         arg("--json", dest="document", metavar="ARGS", help="all arguments, as one JSON object"),
@@ -60,7 +60,7 @@ def _takes(schema: dict[str, Any]) -> str:
     ),
     thread_option("attach the result to a thread (default: RELAY_THREAD, or none)"),
     arg("--fresh", action="store_true", help="run the capability even if a result is cached"),
-    by("name of the invoker (default: RELAY_AGENT, or you)"),
+    author_option("name of the invoker (default: RELAY_AGENT, or you)"),
 )
 def cap_invoke(args: Namespace, console: Console) -> None:
     """Run a capability, or return its cached result. The whole result is stored as an artifact.
@@ -108,7 +108,9 @@ def _value(text: str) -> Any:
         return text
 
 
-@takes(arg("name", nargs="?", metavar="NAME", help="delete only the results of this capability"))
+@arguments(
+    arg("name", nargs="?", metavar="NAME", help="delete only the results of this capability")
+)
 def cap_purge(args: Namespace, console: Console) -> None:
     """Delete cached results. Artifacts that hold the results keep their expiry."""
     purged = console.relay.purge_cache(args.name)

@@ -24,7 +24,15 @@ from msgspec.json import encode
 
 from contextrelay.cli import display
 from contextrelay.cli.console import Console
-from contextrelay.cli.parser import PAGE, arg, by, one_of, seconds, takes, whole
+from contextrelay.cli.parser import (
+    PAGE,
+    arg,
+    arguments,
+    author_option,
+    integer_between,
+    one_of,
+    seconds,
+)
 from contextrelay.content.untrusted.hidden_chars import spell_hidden
 from contextrelay.errors import Gone, Invalid, NotFound, RelayError, Sealed, TooLarge, Unavailable
 from contextrelay.limits import (
@@ -43,7 +51,9 @@ NOTHING_CAME = NotFound.exit_code
 _VARIABLES = ("URL", "REF", "CHANNEL", "SEQ", "FROM", "MESSAGE")
 
 
-_SEQ = whole(0, NUMBER_MAX, "is not a valid seq: use a number, or 0 for all stored signals")
+_SEQ = integer_between(
+    0, NUMBER_MAX, "is not a valid seq: use a number, or 0 for all stored signals"
+)
 _LISTEN = (
     arg("channel", metavar="CHANNEL"),
     arg(
@@ -58,10 +68,10 @@ _LISTEN = (
 # Publishing
 
 
-@takes(
+@arguments(
     arg("channel", metavar="CHANNEL"),
     arg("message", metavar="MESSAGE", help="text of the message; - reads it from stdin"),
-    by("name of the sender (default: RELAY_AGENT, or you)"),
+    author_option("name of the sender (default: RELAY_AGENT, or you)"),
 )
 def publish(args: Namespace, console: Console) -> None:
     """Send a message to a channel and print the sequence number of the signal."""
@@ -90,7 +100,7 @@ def _from_stdin() -> str:
 # Subscribing
 
 
-@takes(
+@arguments(
     *_LISTEN,
     one_of(
         arg(
@@ -327,7 +337,7 @@ def _environment(console: Console, channel: str, signal: Signal) -> dict[str, st
 # Waiting and listing
 
 
-@takes(
+@arguments(
     *_LISTEN,
     arg(
         "--timeout",
@@ -356,7 +366,7 @@ def wait(args: Namespace, console: Console) -> None:
         console.exit_code = NOTHING_CAME
 
 
-@takes(*PAGE)
+@arguments(*PAGE)
 def channels(args: Namespace, console: Console) -> None:
     """List channels by name, each with the number of signals sent so far and the time of the last
     one.

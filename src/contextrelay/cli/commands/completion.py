@@ -23,7 +23,7 @@ from contextrelay.cli.command_table import (
     leading_options,
 )
 from contextrelay.cli.console import Console
-from contextrelay.cli.parser import Parser, arg, command, takes
+from contextrelay.cli.parser import Parser, arg, arguments, command
 from contextrelay.errors import RelayError
 
 _LISTED_MAX = 100
@@ -66,7 +66,7 @@ complete -c contextrelay -f -a '(__relay_complete)'""",
 }
 
 
-@takes(arg("shell", choices=tuple(_SCRIPTS)))
+@arguments(arg("shell", choices=tuple(_SCRIPTS)))
 def completion(args: Namespace, console: Console) -> None:
     """Print a script that completes commands, options, threads and refs.
 

@@ -12,7 +12,7 @@ from msgspec.json import decode, encode, format
 
 from contextrelay.cli import display
 from contextrelay.cli.console import Console
-from contextrelay.cli.parser import arg, takes
+from contextrelay.cli.parser import arg, arguments
 from contextrelay.client.transport.local import default_address
 from contextrelay.errors import Invalid, NotFound
 from contextrelay.model.settings import Settings
@@ -61,7 +61,7 @@ def _shown(value: Any) -> str:
     return encode(value).decode()
 
 
-@takes(arg("key", metavar="KEY"))
+@arguments(arg("key", metavar="KEY"))
 def config_get(args: Namespace, console: Console) -> None:
     """Print one setting."""
     settings = _settings(_path(console))
@@ -69,7 +69,7 @@ def config_get(args: Namespace, console: Console) -> None:
     console.answer(value, _shown(value), _shown(value))
 
 
-@takes(
+@arguments(
     arg("key", metavar="KEY"),
     arg("value", metavar="VALUE", help="the new value; `default` resets it"),
 )

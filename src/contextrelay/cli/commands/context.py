@@ -7,7 +7,7 @@ from typing import Any
 
 from contextrelay.cli import display, thread_argument
 from contextrelay.cli.console import Console
-from contextrelay.cli.parser import arg, budget, by, takes, thread_option
+from contextrelay.cli.parser import arg, arguments, author_option, budget, thread_option
 from contextrelay.content.tokens import count_tokens
 from contextrelay.content.untrusted.fence import fenced
 from contextrelay.errors import Invalid
@@ -16,7 +16,7 @@ from contextrelay.model.package import BLOCK_TYPES, Block
 from contextrelay.packing.candidates import BLOCK_METADATA
 
 
-@takes(
+@arguments(
     arg("text", nargs="?", metavar="TEXT", help="text of the block; - or no TEXT reads stdin"),
     thread_option(),
     arg("--type", choices=[each.lower() for each in BLOCK_TYPES], default="memory"),
@@ -24,7 +24,7 @@ from contextrelay.packing.candidates import BLOCK_METADATA
     arg(
         "--relevance", type=float, default=1.0, help="relevance if there is no query (default: 1.0)"
     ),
-    by("name of the author (default: RELAY_AGENT, or you)"),
+    author_option("name of the author (default: RELAY_AGENT, or you)"),
 )
 def context_add(args: Namespace, console: Console) -> None:
     """Add a block to the context of a thread and print its ref."""
@@ -54,7 +54,7 @@ _WINDOW = (
 )
 
 
-@takes(
+@arguments(
     arg(
         "query",
         nargs="*",
@@ -95,7 +95,7 @@ def context_pack(args: Namespace, console: Console) -> None:
     )
 
 
-@takes(
+@arguments(
     arg(
         "query",
         nargs="+",
@@ -116,7 +116,7 @@ def context_score(args: Namespace, console: Console) -> None:
     console.answer(package.reasons, lines)
 
 
-@takes(thread_option())
+@arguments(thread_option())
 def context_show(args: Namespace, console: Console) -> None:
     """List the blocks of a thread with their token counts."""
     chosen = thread_argument.choose_thread(console, args)
@@ -131,7 +131,7 @@ def context_show(args: Namespace, console: Console) -> None:
     console.answer(every, lines)
 
 
-@takes(
+@arguments(
     arg(
         "query",
         nargs="*",
@@ -139,7 +139,7 @@ def context_show(args: Namespace, console: Console) -> None:
         help="the task or question that the blocks must be relevant to",
     ),
     *_WINDOW,
-    by("name of the author (default: RELAY_AGENT, or you)"),
+    author_option("name of the author (default: RELAY_AGENT, or you)"),
 )
 def context_prune(args: Namespace, console: Console) -> None:
     """Remove the least relevant blocks from a context that is over 90 % full, until it is 80 %
@@ -160,7 +160,7 @@ def context_prune(args: Namespace, console: Console) -> None:
     console.answer({"pruned": reply.pruned}, lines, refs)
 
 
-@takes(
+@arguments(
     arg(
         "query",
         nargs="*",
@@ -189,10 +189,10 @@ def context_export(args: Namespace, console: Console) -> None:
         raise Invalid("protobuf is binary", "write it to a file: --out FILE")
 
 
-@takes(
+@arguments(
     arg("file", metavar="FILE", help="file with a package, as JSON or protobuf"),
     thread_option(),
-    by("name of the author of the blocks"),
+    author_option("name of the author of the blocks"),
 )
 def context_import(args: Namespace, console: Console) -> None:
     """Add the blocks of a package to the context of a thread, and print their refs."""

@@ -7,7 +7,14 @@ from collections.abc import Iterator
 
 from contextrelay.cli import display, state_display, thread_argument
 from contextrelay.cli.console import Console
-from contextrelay.cli.parser import arg, by, seconds, takes, thread_arguments, thread_option
+from contextrelay.cli.parser import (
+    arg,
+    arguments,
+    author_option,
+    seconds,
+    thread_arguments,
+    thread_option,
+)
 from contextrelay.errors import Invalid
 from contextrelay.limits import LIST_ITEMS_MAX
 from contextrelay.model.thread import Numbered
@@ -15,7 +22,7 @@ from contextrelay.model.thread import Numbered
 _LAST_SHOWN = 10
 
 
-@takes(
+@arguments(
     *thread_arguments(),
     arg(
         "--after",
@@ -63,7 +70,7 @@ def line(numbered: Numbered) -> str:
     )
 
 
-@takes(
+@arguments(
     *thread_arguments(),
     arg(
         "--after",
@@ -104,10 +111,10 @@ def tail(args: Namespace, console: Console) -> None:
         console.exit_code = 1
 
 
-@takes(
+@arguments(
     arg("label", metavar="LABEL"),
     thread_option(),
-    by("name of the author (default: RELAY_AGENT, or you)"),
+    author_option("name of the author (default: RELAY_AGENT, or you)"),
 )
 def checkpoint(args: Namespace, console: Console) -> None:
     """Label the current version of a thread; `relay state log` shows the label."""

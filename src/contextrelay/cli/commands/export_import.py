@@ -7,7 +7,7 @@ from argparse import Namespace
 
 from contextrelay.cli import display, thread_argument
 from contextrelay.cli.console import Console
-from contextrelay.cli.parser import arg, by, takes, thread_arguments
+from contextrelay.cli.parser import arg, arguments, author_option, thread_arguments
 from contextrelay.cli.thread_argument import Chosen, label
 from contextrelay.client.methods import build
 from contextrelay.verbs import ExportThread, ImportThread
@@ -16,7 +16,7 @@ _NOT_IN_A_NAME = re.compile(r"[^\w.-]+")
 _NAME_CHARS = 60
 
 
-@takes(
+@arguments(
     *thread_arguments(),
     arg("-o", "--out", metavar="FILE", help="name of the zip file (default: NAME-ID.relay.zip)"),
 )
@@ -45,10 +45,10 @@ def _file_name(chosen: Chosen) -> str:
     return f"{name or 'thread'}-{display.short(chosen.thread.id)}.relay.zip"
 
 
-@takes(
+@arguments(
     arg("file", metavar="FILE", help="zip file from relay export; - reads it from stdin"),
     arg("--name", help="name of the new thread (default: the name in the zip file)"),
-    by("name of the author (default: RELAY_AGENT, or you)"),
+    author_option("name of the author (default: RELAY_AGENT, or you)"),
 )
 def import_(args: Namespace, console: Console) -> None:
     """Create a thread from an exported zip file and print its id."""

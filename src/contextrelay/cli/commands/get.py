@@ -12,7 +12,7 @@ from typing import Any
 
 from contextrelay.cli import display, thread_argument, url_argument
 from contextrelay.cli.console import Console
-from contextrelay.cli.parser import arg, one_of, takes, thread_option
+from contextrelay.cli.parser import arg, arguments, one_of, thread_option
 from contextrelay.client.relay import Relay
 from contextrelay.errors import Invalid
 from contextrelay.limits import GREP_MATCHES_DEFAULT, PIECE_TOKENS_DEFAULT
@@ -65,7 +65,7 @@ def _tokens_max(args: Namespace) -> int:
     return PIECE_TOKENS_DEFAULT if args.tokens_max is None else args.tokens_max
 
 
-@takes(
+@arguments(
     arg("ref", metavar="REF", help=url_argument.FROM_STDIN),
     one_of(
         arg("--outline", action="store_true", help="print the outline instead of the content"),
@@ -157,7 +157,7 @@ def _show_shape(console: Console, args: Namespace, relay: Relay, ref: str) -> No
     _show(console, found, found.text, lines, found.left_out, following, found.notes)
 
 
-@takes(
+@arguments(
     arg("pattern", metavar="PATTERN", nargs="?", help="a regular expression (RE2)"),
     arg(
         "ref",
@@ -237,7 +237,7 @@ def _show_found(console: Console, found: Found, ref: str = "") -> None:
 _SKIPPED_SHOWN = 3
 
 
-@takes(
+@arguments(
     arg("old", metavar="OLD"),
     arg("new", metavar="NEW"),
     arg(

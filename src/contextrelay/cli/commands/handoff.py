@@ -7,7 +7,7 @@ from pathlib import Path
 
 from contextrelay.cli import display, thread_argument, url_argument
 from contextrelay.cli.console import Console
-from contextrelay.cli.parser import PAGE, arg, budget, by, takes, thread_option
+from contextrelay.cli.parser import PAGE, arg, arguments, author_option, budget, thread_option
 from contextrelay.cli.place import remember_push
 from contextrelay.content.tokens import TOKENIZER_DEFAULT, count_tokens
 from contextrelay.content.untrusted.fence import fenced
@@ -15,9 +15,9 @@ from contextrelay.limits import HANDOFF_TOKENS_DEFAULT
 from contextrelay.model.handoff import HandoffLine, HandoffView
 
 
-@takes(
+@arguments(
     thread_option(),
-    by("your name, as the giver of the handoff", "--from", dest="by", metavar="AGENT"),
+    author_option("your name, as the giver of the handoff", "--from", dest="by", metavar="AGENT"),
     arg(
         "--to",
         required=True,
@@ -82,13 +82,13 @@ def handoff_give(args: Namespace, console: Console) -> None:
 _BY_A2A = "a2a:"
 
 
-@takes(
+@arguments(
     arg(
         "ref",
         metavar="REF|FILE",
         help="ref of the handoff, or a file from relay handoff give --file",
     ),
-    by("your name, as the receiving agent", metavar="AGENT"),
+    author_option("your name, as the receiving agent", metavar="AGENT"),
 )
 def handoff_accept(args: Namespace, console: Console) -> None:
     """Accept a handoff and print it for a model."""
@@ -107,7 +107,7 @@ def handoff_accept(args: Namespace, console: Console) -> None:
     console.note(f"when done: relay handoff return {display.short(view.ref)} FILE --by {args.by}")
 
 
-@takes(
+@arguments(
     arg("ref", metavar="REF", help="the ref of the handoff"),
     arg(
         "file",
@@ -116,7 +116,7 @@ def handoff_accept(args: Namespace, console: Console) -> None:
         help="file with the result; - reads the result from stdin",
     ),
     arg("--name", help="name of the result (default: the file name)"),
-    by("your name (default: RELAY_AGENT, or you)", metavar="AGENT"),
+    author_option("your name (default: RELAY_AGENT, or you)", metavar="AGENT"),
 )
 def handoff_return(args: Namespace, console: Console) -> None:
     """Return the result of a handoff to the giver, by attaching the result to the giver's
@@ -130,7 +130,7 @@ def handoff_return(args: Namespace, console: Console) -> None:
     console.answer(artifact, [display.line(artifact)], artifact.ref)
 
 
-@takes(
+@arguments(
     thread_option("list only handoffs of this thread"),
     arg("--to", metavar="AGENT", help="list only handoffs to this agent"),
     arg("--open", action="store_true", help="list only handoffs that nobody has accepted"),
@@ -159,7 +159,7 @@ def _line(each: HandoffLine) -> str:
     return f"{display.short(each.ref)}  {who}  {status}  {display.age(each.given_at)}  {ask}"
 
 
-@takes(
+@arguments(
     arg("ref", metavar="REF", help="the ref of the handoff"),
     arg("--why", action="store_true", help="print why each block was included or left out"),
 )

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from contextrelay.cli import display
 from contextrelay.cli.console import Console
-from contextrelay.cli.parser import arg, takes, ttl, whole
+from contextrelay.cli.parser import arg, arguments, integer_between, ttl
 from contextrelay.errors import Invalid
 from contextrelay.limits import KEY_RATE_MAX, LIST_ITEMS_MAX, NUMBER_MAX
 from contextrelay.model.key import Key, Usage
@@ -28,10 +28,12 @@ def _size(text: str) -> int:
     return int(match[1]) * _UNITS[match[2]]
 
 
-_RATE = whole(1, KEY_RATE_MAX, f"is not a valid number of requests: use 1 to {KEY_RATE_MAX:,}")
+_RATE = integer_between(
+    1, KEY_RATE_MAX, f"is not a valid number of requests: use 1 to {KEY_RATE_MAX:,}"
+)
 
 
-@takes(
+@arguments(
     arg("--name", metavar="NAME", help="a label for the key"),
     arg(
         "--scope",
@@ -135,7 +137,7 @@ def _state(key: Key) -> str:
     return f"expires in {display.span(left_s)}" if left_s > 0 else "expired"
 
 
-@takes(arg("id", metavar="ID", help="id of the key, as shown by relay keys list"))
+@arguments(arg("id", metavar="ID", help="id of the key, as shown by relay keys list"))
 def keys_revoke(args: Namespace, console: Console) -> None:
     """Revoke a key on every server at once, and close the connections that use the key."""
     key = console.relay.revoke_key(_id(args.id))
@@ -153,7 +155,7 @@ def _id(text: str) -> str:
     return text
 
 
-@takes(arg("id", nargs="?", metavar="ID", help="id of the key to show (default: all keys)"))
+@arguments(arg("id", nargs="?", metavar="ID", help="id of the key to show (default: all keys)"))
 def keys_usage(args: Namespace, console: Console) -> None:
     """Show how much each key has been used. Servers record the usage every second."""
     ids = [_id(args.id)] if args.id else [key.id for key in _all(console)]

@@ -8,7 +8,7 @@ from argparse import Namespace
 
 from contextrelay.cli import display
 from contextrelay.cli.console import Console
-from contextrelay.cli.parser import arg, takes
+from contextrelay.cli.parser import arg, arguments
 from contextrelay.cli.terminal import ERASE
 from contextrelay.client.transport.address import is_server
 from contextrelay.client.transport.local import Local, open_stores
@@ -21,7 +21,7 @@ from contextrelay.verbs import Migrate
 LINE_EVERY_S = 10.0
 
 
-@takes(
+@arguments(
     arg("source", metavar="FROM", help="the store to copy: a folder, or the address of an engine"),
     arg("target", metavar="TO", help="the store to write: empty, or with an unfinished migration"),
     arg(

@@ -9,7 +9,7 @@ from msgspec import UNSET, to_builtins
 
 from contextrelay.cli import display, thread_argument, url_argument
 from contextrelay.cli.console import Console
-from contextrelay.cli.parser import arg, by, one_of, pair, takes, thread_option, ttl
+from contextrelay.cli.parser import arg, arguments, author_option, one_of, pair, thread_option, ttl
 from contextrelay.cli.place import remember_push
 from contextrelay.client.seal.push import Pushed
 from contextrelay.errors import Invalid
@@ -27,7 +27,7 @@ DESCRIPTION = (
     ),
     arg("--media-type", help="media type, for example text/markdown (default: detected)"),
     arg("--meta", type=pair, action="append", default=[], metavar="KEY=VALUE", help="metadata"),
-    by("name of the author (default: RELAY_AGENT, or you)"),
+    author_option("name of the author (default: RELAY_AGENT, or you)"),
     arg(
         "--source",
         action="append",
@@ -64,7 +64,7 @@ def store(
     return made
 
 
-@takes(
+@arguments(
     *DESCRIPTION,
     one_of(
         arg(
@@ -113,7 +113,7 @@ def push(args: Namespace, console: Console) -> None:
     )
 
 
-@takes(
+@arguments(
     arg("ref", metavar="REF", help=url_argument.FROM_STDIN),
     arg("-o", "--out", metavar="FILE", help="write the content to FILE, atomically"),
     arg("--bytes", metavar="A:B", help="read only bytes A to B, without B; the first byte is 0"),
@@ -155,7 +155,7 @@ def _range(text: str | None) -> tuple[int, int | None]:
     return int(start or 0), int(stop) if stop else None
 
 
-@takes(
+@arguments(
     arg("ref", metavar="REF", help=url_argument.FROM_STDIN),
     arg(
         "--full",

@@ -9,13 +9,13 @@ from shlex import quote
 
 from contextrelay.cli import display, thread_argument, url_argument
 from contextrelay.cli.console import Console
-from contextrelay.cli.parser import arg, takes, thread_option
+from contextrelay.cli.parser import arg, arguments, thread_option
 from contextrelay.errors import Invalid, Sealed
 from contextrelay.limits import PIECE_TOKENS_DEFAULT, SEARCH_RESULTS_MAX
 from contextrelay.model.inspect import Hit, Hits
 
 
-@takes(
+@arguments(
     arg("query", nargs="*", metavar="QUERY", help="the words to search for"),
     thread_option("search only this thread"),
     arg("--ref", metavar="REF", help="search only this ref"),

@@ -14,9 +14,9 @@ from contextrelay.cli.console import Console
 from contextrelay.cli.parser import (
     LIMIT,
     arg,
-    by,
+    arguments,
+    author_option,
     one_of,
-    takes,
     thread_arguments,
     thread_option,
     version,
@@ -43,7 +43,7 @@ _VERSION_EVENTS = ("state.created", "state.patch.applied")
 _CHANGES_SHOWN = 10
 
 
-@takes(*thread_arguments("THREAD[@vN]"))
+@arguments(*thread_arguments("THREAD[@vN]"))
 def state_header(args: Namespace, console: Console) -> None:
     """Print the size-limited header of a state, for a prompt. In a pipe, the header is printed as
     exact JSON.
@@ -84,7 +84,7 @@ def _said(item: dict[str, Any]) -> str:
     return state_display.key_of(item) + display.cut(text, state_display.LINE_CHARS)
 
 
-@takes(
+@arguments(
     *thread_arguments("[THREAD][@vN][:/PATH]"),
     arg(
         "--at",
@@ -120,7 +120,7 @@ def _at(console: Console, args: Namespace, at: int | None) -> Chosen:
     return chosen._replace(version=at or chosen.version)
 
 
-@takes(
+@arguments(
     arg("source", nargs="?", metavar="-", help="read the patch from stdin"),
     one_of(
         arg("--json", dest="document", metavar="PATCH", help="the JSON Patch"),
@@ -133,7 +133,7 @@ def _at(console: Console, args: Namespace, at: int | None) -> Chosen:
         action="store_true",
         help="accept newer versions that changed other parts of the state",
     ),
-    by("name of the author (default: RELAY_AGENT, or you)"),
+    author_option("name of the author (default: RELAY_AGENT, or you)"),
 )
 def state_patch(args: Namespace, console: Console) -> None:
     """Change a state by a JSON Patch (RFC 6902). All operations are applied, or none.
@@ -205,7 +205,7 @@ def show_patched(console: Console, patched: Patched, by: str) -> None:
     console.answer(patched, lines, f"v{patched.version}")
 
 
-@takes(
+@arguments(
     arg("old", type=version, metavar="vA"),
     arg(
         "new",
@@ -228,7 +228,7 @@ def state_diff(args: Namespace, console: Console) -> None:
     console.answer(changes, lines if changes.operations else [*lines, "no differences"])
 
 
-@takes(*thread_arguments(), LIMIT)
+@arguments(*thread_arguments(), LIMIT)
 def state_log(args: Namespace, console: Console) -> None:
     """List the versions of a state, newest first: time, author, change and checkpoints."""
     chosen = thread_argument.choose_thread(console, args)
@@ -264,10 +264,10 @@ def _version_line(numbered: Numbered, labels: dict[int, list[str]]) -> str:
     return f"{f'v{number}':6} {when}  {display.filled(display.clean(event.by), 10)}  {text}{flags}"
 
 
-@takes(
+@arguments(
     arg("version", type=version, metavar="vN"),
     thread_option(),
-    by("name of the author (default: RELAY_AGENT, or you)"),
+    author_option("name of the author (default: RELAY_AGENT, or you)"),
 )
 def state_restore(args: Namespace, console: Console) -> None:
     """Restore an earlier version of a state, as a new version."""
@@ -275,14 +275,14 @@ def state_restore(args: Namespace, console: Console) -> None:
     show_patched(console, chosen.thread.restore(args.version, args.by), args.by)
 
 
-@takes(*thread_arguments(), by("name of the author (default: RELAY_AGENT, or you)"))
+@arguments(*thread_arguments(), author_option("name of the author (default: RELAY_AGENT, or you)"))
 def state_compact(args: Namespace, console: Console) -> None:
     """Shorten the lists of a state that grow automatically. Earlier versions stay readable."""
     chosen = thread_argument.choose_thread(console, args)
     show_patched(console, chosen.thread.compact(args.by), args.by)
 
 
-@takes(*thread_arguments(), by("name of the author (default: RELAY_AGENT, or you)"))
+@arguments(*thread_arguments(), author_option("name of the author (default: RELAY_AGENT, or you)"))
 def state_adopt(args: Namespace, console: Console) -> None:
     """Import a manual edit of the state.json that `relay thread files` wrote, as a patch."""
     console.own_address("state.json is stored next to the store")

@@ -7,7 +7,7 @@ from argparse import ArgumentTypeError, Namespace
 from contextrelay.cli import display, thread_argument
 from contextrelay.cli.commands.state import show_patched
 from contextrelay.cli.console import Console
-from contextrelay.cli.parser import arg, by, takes, thread_option
+from contextrelay.cli.parser import arg, arguments, author_option, thread_option
 from contextrelay.client.entries import add_entry
 from contextrelay.client.flow import run
 from contextrelay.errors import Invalid
@@ -32,7 +32,7 @@ def _share(text: str) -> float:
     return share
 
 
-@takes(
+@arguments(
     arg("kind", choices=tuple(KINDS)),
     arg("text", metavar="TEXT"),
     thread_option(),
@@ -51,7 +51,7 @@ def _share(text: str) -> float:
         help="ref that supports a decision; may be repeated",
     ),
     arg("--confidence", type=_share, help="confidence in a decision, from 0 to 1 (default: 1)"),
-    by("name of the author (default: RELAY_AGENT, or you)"),
+    author_option("name of the author (default: RELAY_AGENT, or you)"),
 )
 def state_add(args: Namespace, console: Console) -> None:
     """Add a fact, constraint, question, plan step or decision to a state."""
@@ -76,10 +76,10 @@ def state_add(args: Namespace, console: Console) -> None:
     show_patched(console, run(console.relay.transport, added), args.by)
 
 
-@takes(
+@arguments(
     arg("id", metavar="ID", help="id of the question or step, for example q3 or s2"),
     thread_option(),
-    by("name of the author (default: RELAY_AGENT, or you)"),
+    author_option("name of the author (default: RELAY_AGENT, or you)"),
 )
 def state_resolve(args: Namespace, console: Console) -> None:
     """Resolve a question, or mark a plan step as completed."""

@@ -10,7 +10,7 @@ from msgspec.json import encode, format
 
 from contextrelay.cli import display
 from contextrelay.cli.console import Console
-from contextrelay.cli.parser import arg, takes
+from contextrelay.cli.parser import arg, arguments
 from contextrelay.errors import Invalid
 from contextrelay.model.settings import Settings
 from contextrelay.store.durable_files import write_whole
@@ -77,7 +77,7 @@ def verify(args: Namespace, console: Console) -> None:
         console.exit_code = 1
 
 
-@takes(arg("-o", "--out", metavar="FILE", help="the backup file (default: relay-DATE.tar)"))
+@arguments(arg("-o", "--out", metavar="FILE", help="the backup file (default: relay-DATE.tar)"))
 def backup(args: Namespace, console: Console) -> None:
     """Write a consistent backup of the store to one file. The store may be in use."""
     path = Path(args.out or f"relay-{datetime.now(UTC):%Y-%m-%d-%H%M%S}.tar")
@@ -93,7 +93,7 @@ def backup(args: Namespace, console: Console) -> None:
     )
 
 
-@takes(
+@arguments(
     arg("file", metavar="FILE", nargs="?"),
     arg(
         "--abandon",

@@ -7,16 +7,23 @@ from typing import get_args
 
 from contextrelay.cli import display, thread_argument
 from contextrelay.cli.console import Console
-from contextrelay.cli.parser import PAGE, arg, by, takes, thread_arguments, thread_option
+from contextrelay.cli.parser import (
+    PAGE,
+    arg,
+    arguments,
+    author_option,
+    thread_arguments,
+    thread_option,
+)
 from contextrelay.cli.thread_argument import label
 from contextrelay.errors import Invalid
 from contextrelay.model.thread import ThreadKind, ThreadView
 from contextrelay.verbs import ReadStats
 
 
-@takes(
+@arguments(
     arg("--name", help="a name for the thread"),
-    by("name of the author (default: RELAY_AGENT, or you)"),
+    author_option("name of the author (default: RELAY_AGENT, or you)"),
 )
 def thread_new(args: Namespace, console: Console) -> None:
     """Create a thread and print its id. The thread becomes the last used thread in this folder."""
@@ -37,7 +44,7 @@ _KIND = arg(
 )
 
 
-@takes(
+@arguments(
     *PAGE,
     _KIND,
     arg("--text", metavar="TEXT", help="list only threads whose name contains TEXT"),
@@ -81,7 +88,7 @@ def _table(console: Console, views: list[ThreadView]) -> list[str]:
     return lines
 
 
-@takes(*thread_arguments())
+@arguments(*thread_arguments())
 def thread_show(args: Namespace, console: Console) -> None:
     """Show a thread: its state version, creator and contents."""
     view = thread_argument.choose_thread(console, args).view
@@ -102,10 +109,10 @@ def thread_show(args: Namespace, console: Console) -> None:
     )
 
 
-@takes(
+@arguments(
     *thread_arguments("THREAD[@vN]"),
     arg("--name", help="a name for the new thread"),
-    by("name of the author (default: RELAY_AGENT, or you)"),
+    author_option("name of the author (default: RELAY_AGENT, or you)"),
 )
 def thread_fork(args: Namespace, console: Console) -> None:
     """Create a thread from the state of another thread, at any version, and print the new id."""
@@ -117,7 +124,7 @@ def thread_fork(args: Namespace, console: Console) -> None:
     _made(console, thread.show())
 
 
-@takes(*thread_arguments(), by("name of the author (default: RELAY_AGENT, or you)"))
+@arguments(*thread_arguments(), author_option("name of the author (default: RELAY_AGENT, or you)"))
 def thread_close(args: Namespace, console: Console) -> None:
     """Close a thread, so that it can be read but not changed."""
     chosen = thread_argument.choose_thread(console, args)
@@ -125,7 +132,7 @@ def thread_close(args: Namespace, console: Console) -> None:
     console.answer(view, f"closed {label(view)} at v{view.version}", view.thread_id)
 
 
-@takes(
+@arguments(
     arg(
         "place",
         nargs="?",
@@ -146,7 +153,7 @@ def thread_rm(args: Namespace, console: Console) -> None:
     console.answer(view, f"deleted {label(view)} ({holds})", view.thread_id)
 
 
-@takes(*thread_arguments())
+@arguments(*thread_arguments())
 def thread_files(args: Namespace, console: Console) -> None:
     """Write the state, events and artifacts of a thread as files, and print the folder of the
     files.

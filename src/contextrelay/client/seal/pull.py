@@ -7,7 +7,7 @@ raises. A stream yields authenticated chunks, and raises before its end if the r
 
 from __future__ import annotations
 
-from contextrelay.client.flow import Give, Items, Next, Open
+from contextrelay.client.flow import Emit, Items, NextChunk, OpenBody
 from contextrelay.client.seal.push import describing
 from contextrelay.errors import Invalid, Sealed
 from contextrelay.limits import SEAL_CHUNK_BYTES
@@ -33,9 +33,9 @@ def unsealed(stream: Stream[Artifact]) -> Stream[Artifact]:
 
 def chunks_of(stream: Stream[Artifact], opener: Opener | None = None) -> Items[bytes]:
     """Yield the body of a reply chunk by chunk; an `opener` decrypts a sealed body."""
-    chunks = yield Open(stream)
-    while (chunk := (yield Next(chunks))) is not None:
-        yield Give((chunk,) if opener is None else opener.feed(chunk))
+    chunks = yield OpenBody(stream)
+    while (chunk := (yield NextChunk(chunks))) is not None:
+        yield Emit((chunk,) if opener is None else opener.feed(chunk))
     if opener is not None:
         opener.finish()
 
@@ -49,7 +49,7 @@ def open_sealed(verb: Pull, key: SealKey, known: Artifact | None = None) -> Item
         from contextrelay.client.seal.fernet import open_bytes
 
         stream: Stream[Artifact] = yield Pull(verb.ref)
-        yield Give((open_bytes((yield stream), key)[verb.start : verb.stop],))
+        yield Emit((open_bytes((yield stream), key)[verb.start : verb.stop],))
     elif verb.start < SEAL_CHUNK_BYTES:
         # The header comes before the requested range, so one request returns both.
         stream = yield Pull(verb.ref, 0, sealed_stop(verb.stop))

@@ -14,7 +14,7 @@ from typing import get_args
 
 from msgspec.structs import asdict, replace
 
-from contextrelay.client.flow import AsyncBody, brought
+from contextrelay.client.flow import AsyncBody, to_blocking_body
 from contextrelay.errors import Failed, Invalid, TooLarge
 from contextrelay.limits import BODY_BYTES_MAX, CHUNK_BYTES
 from contextrelay.model.artifact import Artifact, SealFormat
@@ -96,7 +96,7 @@ class Sealing:
         self.verb = replace(verb, type=type, media_type=media_type, sealed=format)
         self.key = new_key(format)
         # Asynchronous content is awaited from the thread that sends it.
-        here = brought(body)
+        here = to_blocking_body(body)
         if format == "k1":
             from contextrelay.client.seal.fernet import seal_bytes
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import convert
 
-from contextrelay.client.flow import Flow, Work, collected
+from contextrelay.client.flow import Flow, InThread, collected
 from contextrelay.client.seal.pull import open_sealed
 from contextrelay.limits import GREP_ONE_S_MAX
 from contextrelay.model.artifact import Artifact
@@ -39,7 +39,7 @@ def look_inside(verb: Verb[Any], keys: dict[str, SealKey]) -> Flow[Any]:
         else:
             body = yield (yield Pull(ref))
         bodies[name] = artifact, body, name in keys
-    return (yield Work(lambda: _looked(verb, bodies)))
+    return (yield InThread(lambda: _looked(verb, bodies)))
 
 
 def _looked(verb: Verb[Any], bodies: Bodies) -> Any:

@@ -20,7 +20,7 @@ from msgspec.json import decode
 
 from contextrelay import verbs
 from contextrelay.cache import BoundedCache
-from contextrelay.client.flow import Flow, Give, HttpStep, Items, LostRequest
+from contextrelay.client.flow import Emit, Flow, HttpStep, Items, LostRequest
 from contextrelay.client.transport.address import ServerAddress
 from contextrelay.client.transport.request_body import Outgoing
 from contextrelay.content.untrusted.hidden_chars import spell_hidden
@@ -280,11 +280,11 @@ def in_hand(value: Any, body: bytes) -> verbs.Stream[Any]:
 def rest_of(coming: UnreadBody) -> Items[bytes]:
     """Yield the chunks of a body as they arrive; raise an error if the body is incomplete."""
     size_bytes = len(coming.first)
-    yield Give((coming.first,) if coming.first else ())
+    yield Emit((coming.first,) if coming.first else ())
     try:
         while part := (yield ReadOn(coming.answer)):
             size_bytes += len(part)
-            yield Give((part,))
+            yield Emit((part,))
     except LostRequest as lost:
         raise lost.error from lost.__cause__
     if coming.size_bytes not in (None, size_bytes):

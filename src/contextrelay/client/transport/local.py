@@ -11,7 +11,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from contextrelay import core
-from contextrelay.client.flow import AsyncBody, brought, in_thread
+from contextrelay.client.flow import AsyncBody, in_thread, to_blocking_body
 from contextrelay.core import Stores, answer, answer_pushes
 from contextrelay.errors import RelayError
 from contextrelay.limits import CHUNK_BYTES, QUICK_SWEEP_ITEMS, SWEEP_EVERY_S
@@ -89,30 +89,30 @@ class _Answering:
         self._sweeps = _Sweeps()
         self._owner: _Answering = self
 
-    def over(self, stores: Stores) -> Self:
+    def with_stores(self, stores: Stores) -> Self:
         """Return a copy of this transport that uses other stores."""
         view = copy(self)
         view.stores = stores
         return view
 
-    def seen_by(self, key: Key) -> Self:
+    def with_permissions_of(self, key: Key) -> Self:
         """Return a copy of this transport that sees the stores as a key does."""
-        return self.over(core.seen_by(self.stores, key))
+        return self.with_stores(core.with_permissions_of(self.stores, key))
 
-    def held_by(self, key: Key) -> Self | None:
+    def with_secret_of(self, key: Key) -> Self | None:
         """Return a copy of this transport that sees the stores as a key does, or None if the key is
         invalid.
         """
         stores = core.stores_of_key(self.stores, key)
-        return None if stores is None else self.over(stores)
+        return None if stores is None else self.with_stores(stores)
 
     def spaces(self) -> list[Self]:
         """Return a transport for the store's own space, and one for each tenant's space."""
-        return [self.over(space) for space in core.tenant_spaces(self.stores)]
+        return [self.with_stores(space) for space in core.tenant_spaces(self.stores)]
 
     def as_owner(self) -> Self:
         """Return a copy of this transport that sees the tenant's whole space."""
-        return self.over(self.stores.space)
+        return self.with_stores(self.stores.space)
 
     def can_share_commit(self, verb: Push, key: str) -> bool:
         """Return True if a push may be answered together with others."""
@@ -197,7 +197,7 @@ class AsyncLocal(_Answering):
         if verb.traits.inline and not self.waits_for(verb):
             check_verb(verb)
             return answer(self.stores, verb)
-        sent = brought(body)
+        sent = to_blocking_body(body)
         return await in_thread(lambda: self.answer(verb, sent, key))
 
     def waits_for(self, verb: Verb[Any]) -> bool:

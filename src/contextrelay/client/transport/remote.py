@@ -22,13 +22,13 @@ from contextrelay.client.flow import (
     Flow,
     HttpStep,
     LostRequest,
-    brought,
     from_thread,
     in_thread,
     iterate,
     iterate_awaited,
     run,
     run_awaited,
+    to_blocking_body,
 )
 from contextrelay.client.transport import http_flow
 from contextrelay.client.transport.address import ServerAddress
@@ -201,7 +201,7 @@ class AsyncRemote(_Remote):
         """
         if not self._senders:
             self._senders.append(Remote(self.server, self._timeout_s))
-        sender, sent = self._senders[0], brought(body)
+        sender, sent = self._senders[0], to_blocking_body(body)
         return await in_thread(lambda: sender.ask(verb, sent, key or self.key))
 
     async def wait_for(self, log: str, after: int, timeout_s: float | None) -> bool:

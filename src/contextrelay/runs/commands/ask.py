@@ -17,7 +17,7 @@ from msgspec.json import decode
 
 from contextrelay.cli import display, thread_argument
 from contextrelay.cli.console import Console
-from contextrelay.cli.parser import arg, takes, thread_option
+from contextrelay.cli.parser import arg, arguments, thread_option
 from contextrelay.cli.place import remember_push
 from contextrelay.client.flow import run as run_flow
 from contextrelay.client.thread import Thread
@@ -78,7 +78,7 @@ _OPTIONS = (
 )
 
 
-@takes(arg("--user", metavar="TEXT|-", help="the prompt; - reads it from stdin"), *_OPTIONS)
+@arguments(arg("--user", metavar="TEXT|-", help="the prompt; - reads it from stdin"), *_OPTIONS)
 def run(args: Namespace, console: Console) -> None:
     """Ask a model on a thread. The model gets a size-limited bundle of the thread, and tools to
     read refs.
@@ -88,7 +88,7 @@ def run(args: Namespace, console: Console) -> None:
     _ask(args, console, _piped() if args.user == "-" else args.user)
 
 
-@takes(
+@arguments(
     arg("words", nargs="*", metavar="WORDS", help="the prompt; - or no words reads it from stdin"),
     *_OPTIONS,
 )
@@ -277,7 +277,7 @@ def _tool_names(tools: str) -> str:
 # Chat
 
 
-@takes(*(each for each in _OPTIONS if each.names[0] not in ("--dry-run", "--dump-rpb")))
+@arguments(*(each for each in _OPTIONS if each.names[0] not in ("--dry-run", "--dump-rpb")))
 def chat(args: Namespace, console: Console) -> None:
     """Chat with a model until /quit. /ref REF shows the model an artifact, and /model NAME changes
     the model.

@@ -12,7 +12,15 @@ from typing import Any
 
 from contextrelay.cli import display, thread_argument
 from contextrelay.cli.console import Console
-from contextrelay.cli.parser import arg, by, items, one_of, takes, thread_arguments, version
+from contextrelay.cli.parser import (
+    arg,
+    arguments,
+    author_option,
+    items,
+    one_of,
+    thread_arguments,
+    version,
+)
 from contextrelay.cli.thread_argument import Chosen
 from contextrelay.client.flow import iterate
 from contextrelay.errors import Invalid
@@ -28,7 +36,7 @@ REPLAY_DIFFS_SHOWN = 5
 _RUNS_PER_BATCH = 100
 
 
-@takes(
+@arguments(
     *thread_arguments(),
     arg(
         "--limit",
@@ -62,7 +70,7 @@ def trace(args: Namespace, console: Console) -> None:
     console.answer(written, f"{args.html}  {display.size(size)}", args.html)
 
 
-@takes(
+@arguments(
     *thread_arguments(),
     arg(
         "--from",
@@ -83,7 +91,7 @@ def trace(args: Namespace, console: Console) -> None:
         action=BooleanOptionalAction,
         help="compare with the files that git tracks here; with -m, always readable",
     ),
-    by("name of the author (default: RELAY_AGENT, or you)"),
+    author_option("name of the author (default: RELAY_AGENT, or you)"),
 )
 def replay(args: Namespace, console: Console) -> None:
     """Replay the runs of a thread in a copy of the thread, with the recorded answers or with

@@ -8,7 +8,7 @@ from typing import get_args
 
 from contextrelay.cli import display, thread_argument
 from contextrelay.cli.console import Console
-from contextrelay.cli.parser import arg, takes, thread_option
+from contextrelay.cli.parser import arg, arguments, thread_option
 from contextrelay.errors import Invalid
 from contextrelay.limits import (
     BUNDLE_USER_BYTES_MAX,
@@ -32,7 +32,7 @@ def _tokens(text: str) -> int:
     return int(text)
 
 
-@takes(
+@arguments(
     thread_option("record the command in a thread (default: RELAY_THREAD, or none)"),
     arg(
         "--max-tokens",
@@ -58,7 +58,7 @@ def exec_(args: Namespace, console: Console) -> None:
     finish(options, console, child, child.output(), chosen.thread.id if chosen else None)
 
 
-@takes(
+@arguments(
     arg(
         "--cli",
         required=True,
