@@ -56,7 +56,8 @@ def test_a_second_demo_measures_the_same_and_clean_removes_both(shell: Shell) ->
     kept = shell.out("artifact", "put", "-", stdin=document("spec.md").encode()).strip()
     first, second = shell.json("demo"), shell.json("demo")
 
-    assert first["thread_id"] != second["thread_id"]
+    assert (first["name"], second["name"]) == ("demo-orders", "demo-orders-2")
+    assert shell.json("state", "header", "demo-orders")["thread_id"] == first["thread_id"]
     for name in ("document_tokens", "pulled_tokens", "versions", "hops"):
         assert first[name] == second[name]
     # Refs are in it, and some refs are more tokens than others.

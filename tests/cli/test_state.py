@@ -64,7 +64,7 @@ def test_a_conflict_exits_with_5_and_says_the_version_and_what_changed(shell: Sh
 
     assert code == json_code == 5
     assert "is at version 2, not 1" in message
-    assert 'changed since: + /facts/-  "first"' in message
+    assert 'changed since: + fact "first" (f1)' in message
     error = json.loads(json_error)
     assert (error["error"], error["version"]) == ("conflict", 2)
     assert error["changed"] == json.loads(add("first"))
@@ -121,7 +121,7 @@ def test_the_log_shows_when_who_what_and_the_checkpoints(shell: Shell) -> None:
     newest, marked, first = shell.out("state", "log", human=True).splitlines()
 
     assert newest.startswith("v3 ")
-    assert '+ /facts/-  "two"  (f2)' in newest
+    assert '+ fact "two" (f2)' in newest
     assert "planner" in marked
     assert marked.endswith("⚑ before lunch")
     assert first.endswith("created")
@@ -137,8 +137,8 @@ def test_entries_get_short_ids_and_say_how_to_take_them_back(shell: Shell) -> No
     shell.out("state", "add", "decision", "Use SQLite", *words)
     shell.out("state", "add", "fact", "x", "--key", "k")
 
-    assert text.startswith('v2  + /facts/-  "Orders owns the schema"  (f1)  by you')
-    assert "undo: relay state restore v1" in text
+    assert text.startswith('orders v2  + fact "Orders owns the schema" (f1)  by you')
+    assert text.endswith("undo: relay state restore v1 -t orders\n")
     state = shell.json("state", "show")
     assert [(each["id"], each["key"]) for each in state["facts"]] == [("f1", "note"), ("f2", "k")]
     decision: dict[str, Any] = state["decisions"][0]

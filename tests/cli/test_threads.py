@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
+import shlex
 import subprocess
+from contextlib import suppress
 
 import pytest
 
@@ -17,44 +20,144 @@ def fact(text: str) -> str:
     return f'[{{"op":"add","path":"/facts/-","value":{{"id":"f","key":"k","value":"{text}"}}}}]'
 
 
-def test_without_a_name_it_is_the_last_used_one_of_this_folder(shell: Shell) -> None:
+def test_creating_and_using_set_the_current_thread_and_reading_does_not(shell: Shell) -> None:
     """Promise T1."""
     first = shell.out("thread", "new", "--name", "first").strip()
-    second = shell.out("thread", "new").strip()
+    second = shell.out("thread", "new", "--name", "second").strip()
+
+    shell.out("state", "header", "first")
+    shell.out("state", "add", "fact", "elsewhere", "-t", "first")
+    assert shell.json("thread", "show")["thread_id"] == second
+    assert shell.out("use", "first").strip() == first
+    assert shell.json("use")["thread_id"] == shell.json("thread", "show")["thread_id"] == first
+    assert shell.out("use", "-").strip() == second
+    assert shell.out("use", "-").strip() == first
+    assert shell.fails("use", "third")[0] == 3
+    assert shell.json("use")["thread_id"] == first
+
+
+def test_each_agent_has_a_current_thread_of_its_own(shell: Shell) -> None:
+    """Promise T1: what alice writes does not land in the thread that bob created last."""
+    alice, bob = Shell(shell.home), Shell(shell.home)
+    alice.env["RELAY_AGENT"], bob.env["RELAY_AGENT"] = "alice", "bob"
+    alice.out("thread", "new", "--name", "A")
+    bob.out("thread", "new", "--name", "B")
+
+    written = alice.run("state", "add", "fact", "plan")
+
+    assert written.stdout == b"v2\n"
+    assert b'A v2  + fact "plan" (f1)' in written.stderr
+    assert b"undo: relay state restore v1 -t A" in written.stderr
+    assert bob.json("use")["name"] == "B"
+    assert bob.json("state", "show")["facts"] == []
+
+
+def test_without_a_current_thread_the_only_open_one_is_used_and_named(shell: Shell) -> None:
+    """Promise T1."""
+    agent = Shell(shell.home)
+    agent.env["RELAY_AGENT"] = "planner"
+    for name in ("one", "two", "three"):
+        agent.out("thread", "new", "--name", name)
+    agent.out("thread", "rm", "three", "--yes")
+
+    code, error = agent.fails("state", "add", "fact", "lost")
+
+    assert code == 2
+    assert "no current thread, and 2 open threads in this folder: two (" in error
+    assert "choose one: relay use THREAD" in error
+    agent.out("thread", "close", "two")
+    written = agent.run("state", "add", "fact", "kept")
+    assert b"using thread one, the only open one here" in written.stderr
+    assert [each["value"] for each in agent.json("state", "show", "one")["facts"]] == ["kept"]
+
+
+def test_without_any_thread_a_write_says_how_to_create_one_and_a_question_creates_one(
+    shell: Shell,
+) -> None:
+    """Promise T1."""
     (shell.home / "other").mkdir()
     elsewhere = Shell(shell.home / "other")
     elsewhere.env["RELAY_HOME"] = shell.env["RELAY_HOME"]
+    shell.out("thread", "new", "--name", "here")
 
-    assert shell.json("thread", "show")["thread_id"] == second
-    shell.out("state", "header", "first")
-    assert shell.json("thread", "show")["thread_id"] == first
-    code, error = elsewhere.fails("thread", "show")
+    code, error = elsewhere.fails("state", "add", "fact", "lost")
+
     assert code == 2
-    assert "relay thread new" in error
+    assert "no current thread in this folder" in error
+    assert "relay thread new --name NAME" in error
+    asked = elsewhere.run("ask", "hello", "-m", "echo")
+    assert b"created thread other" in asked.stderr
+    assert elsewhere.json("use")["name"] == "other"
+    assert shell.json("use")["name"] == "here"
 
 
-def test_the_variable_counts_more_than_the_last_used_and_less_than_a_name(shell: Shell) -> None:
-    """Promises R14, T1."""
+def test_the_variable_counts_more_than_the_current_thread_and_less_than_a_name(
+    shell: Shell,
+) -> None:
+    """Promises R14, T1. It sets nothing."""
     named = shell.out("thread", "new", "--name", "named").strip()
     in_variable = shell.out("thread", "new", "--name", "in-variable").strip()
-    last_used = shell.out("thread", "new").strip()
+    current = shell.out("thread", "new").strip()
     shell.env["RELAY_THREAD"] = "in-variable"
 
     assert shell.json("thread", "show")["thread_id"] == in_variable
     assert shell.json("thread", "show", "named")["thread_id"] == named
     del shell.env["RELAY_THREAD"]
-    assert shell.json("thread", "show")["thread_id"] == named
-    assert last_used != named
+    assert shell.json("thread", "show")["thread_id"] == current
 
 
-def test_the_last_used_thread_is_forgotten_when_it_is_removed(shell: Shell) -> None:
+def test_a_terminal_has_a_current_thread_of_its_own(shell: Shell) -> None:
+    """Promise T1: another terminal in the same folder chooses for itself."""
+    shell.out("thread", "new", "--name", "scripts")
+    in_terminal(shell, "relay thread new --name terminal; relay use --json > used")
+
+    assert json.loads((shell.home / "used").read_bytes())["name"] == "terminal"
+    assert shell.json("use")["name"] == "scripts"
+
+
+def in_terminal(shell: Shell, line: str) -> None:
+    """Run a shell line in a session with a terminal of its own."""
+    (shell.home / "relay").write_text(f'#!/bin/sh\nexec {shlex.join(RELAY)} "$@"\n')
+    (shell.home / "relay").chmod(0o755)
+    env = {**shell.env, "PATH": f"{shell.home}:{os.environ['PATH']}"}
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(shell.home)
+        os.execve("/bin/sh", ["sh", "-c", line], env)
+    with suppress(OSError):  # The terminal is gone with its shell.
+        while os.read(terminal, 4096):
+            pass
+    os.close(terminal)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_replaced_fact_shows_both_values_and_undo_names_the_thread(shell: Shell) -> None:
+    """Promise T1: every confirmation of a write names its thread."""
+    shell.out("thread", "new", "--name", "my orders")
+    shell.out("state", "add", "fact", "16", "--key", "db")
+
+    text = shell.out("state", "add", "fact", "17", "--key", "db", human=True)
+
+    assert text.startswith('my orders v3  ~ db: "16" -> "17"  by you')
+    undo = text.partition("undo: relay ")[2]
+    shell.out(*shlex.split(undo))
+    assert shell.json("state", "show")["facts"][0]["value"] == "16"
+    shell.out("state", "add", "step", "write it")
+    done = shell.out("state", "resolve", "s1", human=True)
+    assert '~ /plan/0/status  "pending" -> "done"' in done
+    checkpoint = shell.run("checkpoint", "before lunch")
+    assert (checkpoint.stdout, b"my orders v6" in checkpoint.stderr) == (b"v6\n", True)
+
+
+def test_a_removed_thread_is_no_longer_current(shell: Shell) -> None:
+    """Promise T1."""
     thread = shell.out("thread", "new").strip()
     shell.out("thread", "rm", thread, "--yes")
 
     code, error = shell.fails("thread", "show")
 
     assert code == 2
-    assert "no thread: none was named" in error
+    assert "no current thread in this folder" in error
     assert shell.fails("thread", "show", thread)[0] == 4
 
 
@@ -80,11 +183,11 @@ def test_wrong_use_exits_with_2_and_says_what_to_do(
     assert len(shell.json("thread", "list")["threads"]) == 2
 
 
-def test_threads_are_listed_newest_first_and_the_last_used_one_is_marked(shell: Shell) -> None:
+def test_threads_are_listed_newest_first_and_the_current_one_is_marked(shell: Shell) -> None:
     """Promise T1."""
     ids = [shell.out("thread", "new", "--name", name).strip() for name in ("one", "two")]
     shell.out("artifact", "put", "-", "-t", "two", stdin=b"x" * 40_000)
-    shell.out("thread", "show", "one")
+    shell.out("use", "one")
 
     assert shell.out("runs").split() == ids[::-1]
     assert shell.out("thread", "list").split() == ids[::-1]
@@ -229,7 +332,7 @@ def test_a_name_that_another_thread_has_is_noted(shell: Shell) -> None:
     assert b"note: 3 threads are called work" in imported.stderr
     assert shell.run("thread", "new", "--name", "other").stderr == b""
     code, error = shell.fails("thread", "show", "work")
-    assert (code, "3 threads are called work" in error) == (2, True)
+    assert (code, "3 threads are called 'work'" in error) == (2, True)
 
 
 def test_wide_characters_keep_a_table_straight(shell: Shell) -> None:

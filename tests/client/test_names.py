@@ -101,14 +101,16 @@ def test_the_server_of_a_url_is_another_one_only_where_its_address_is_not_ours()
 
 
 def test_a_name_that_two_threads_have_is_ambiguous_and_lists_them(relay: Relay) -> None:
-    """Nothing is done to a thread that may be the wrong one."""
+    """Promise T1. Nothing is done to a thread that may be the wrong one."""
     first, second = relay.new_thread("orders"), relay.new_thread("orders")
 
-    with pytest.raises(Invalid, match="2 threads are called orders") as refused:
+    with pytest.raises(Invalid, match="2 threads are called 'orders'") as refused:
         run(relay.transport, find_thread("orders", DOOR))
 
     assert first.id[:8] in str(refused.value.hint)
     assert second.id[:8] in str(refused.value.hint)
+    with pytest.raises(Invalid, match="2 threads are called 'orders'"):
+        relay.thread("orders")
     assert run(relay.transport, find_thread(second.id[:8], DOOR)).thread_id == second.id
     first.remove()
     assert run(relay.transport, find_thread("orders", DOOR)).thread_id == second.id

@@ -63,7 +63,7 @@ def test_the_verbs_of_both_clients_are_these() -> None:
         "lineage",
         "verify",
     }
-    verbs |= {"find_threads", "import_thread", "last_used_thread", "new_thread", "thread"}
+    verbs |= {"find_threads", "import_thread", "current_thread", "new_thread", "thread"}
     verbs |= {"threads", "unpin", "use_thread"}
     verbs |= {"slice", "grep", "diff", "outline", "digest"}
     verbs |= {"search", "rebuild_search", "savings"}

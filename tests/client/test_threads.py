@@ -342,15 +342,26 @@ def test_a_thread_is_opened_by_name_and_made_if_there_is_none(relay: Relay) -> N
         relay.thread("00000000-0000-4000-8000-000000000000")
 
 
-def test_the_thread_last_used_in_a_folder_is_remembered(relay: Relay) -> None:
+def test_the_current_thread_of_each_place_is_remembered_and_the_one_before(relay: Relay) -> None:
     """Promise T1."""
-    one, two = relay.new_thread(), relay.new_thread()
+    one, two, three = relay.new_thread(), relay.new_thread(), relay.new_thread()
 
-    relay.use_thread(one.id, "/projects/a")
-    relay.use_thread(two.id, "/projects/b")
+    relay.use_thread(one.id, "terminal 1 /work", "me /work")
+    relay.use_thread(two.id, "terminal 2 /work", "me /work")
+    relay.use_thread(three.id, "terminal 2 /work", "me /work")
+    relay.use_thread(three.id, "terminal 2 /work", "me /work")
+    two.close()
 
-    assert [each.thread_id for each in relay.last_used_thread("/projects/a")] == [one.id]
-    assert relay.last_used_thread("/projects/c") == []
+    first = relay.current_thread("terminal 1 /work", "me /work")
+    second = relay.current_thread("terminal 2 /work", "me /work")
+    assert first.thread == one.show()
+    assert first.previous is None
+    assert (second.thread, second.previous) == (three.show(), two.show())
+    assert {each.thread_id for each in second.candidates} == {one.id, three.id}
+    three.remove()
+    assert relay.current_thread("terminal 2 /work", "me /work").thread is None
+    nobody = relay.current_thread("terminal 1 /elsewhere", "me /elsewhere")
+    assert (nobody.thread, nobody.previous, nobody.candidates) == (None, None, [])
 
 
 def test_stats_follow_the_formula_of_the_seed(relay: Relay) -> None:

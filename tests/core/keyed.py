@@ -72,7 +72,7 @@ def fill(relay: Relay, key: IssuedKey, channel: str = CHANNEL, thread: str = THR
     made.patch([fact("plan", SECRET, id="f1")])
     handed = made.hand_off("scout", SECRET, refs=(artifact.ref,), channel=channel)
     relay.publish(channel, {"secret": SECRET})
-    relay.use_thread(made.id, "/work")
+    relay.use_thread(made.id, "/work", "/work")
     relay.transport.ask(verbs.RememberPush(artifact.ref, "/work"))
     return Things(artifact.ref, made.id, channel, key.key.id, handed.ref)
 
@@ -93,6 +93,7 @@ def key_of(key_id: str) -> dict[str, Any]:
 # What a field of a verb is asked with, by its name, where something has to be said.
 VALUES: dict[str, Any] = {
     "prefix": "aaaaaa",
+    "owner": "/work",
     "text": THREAD,
     "name": THREAD,
     "message": "hello",
@@ -102,7 +103,6 @@ VALUES: dict[str, Any] = {
     "ttl_s": 3600,
     "type": "note.made",
     "label": "here",
-    "folder": "/work",
     "capability": "retrieval.search",
     "args": {"query": "dawn"},
     "items": [],

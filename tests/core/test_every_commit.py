@@ -84,7 +84,7 @@ _CHANGED: dict[str, dict[str, Any]] = {
     "Extend": {"ttl_s": 90_000},
     "OpenThread": {"name": "another"},
     "PruneContext": {"budget_tokens": 1},
-    "UseThread": {"folder": "/elsewhere"},
+    "UseThread": {"place": "/elsewhere"},
 }
 
 

@@ -237,7 +237,7 @@ def test_what_is_not_for_a_key_is_as_if_it_were_nowhere(kind: type[Verb[Any]]) -
 # State that one caller leaves for another
 
 
-def test_the_thread_last_used_is_each_callers_own() -> None:
+def test_the_current_thread_is_each_callers_own() -> None:
     """Promise Z1. Nobody's next change goes where another was last."""
     relay = owner()
     limited, writer = holder(relay, threads=("pub",)), holder(relay)
@@ -246,33 +246,36 @@ def test_the_thread_last_used_is_each_callers_own() -> None:
         limited.new_thread("pub 1"),
         relay.new_thread("t"),
     )
-    relay.use_thread(mine.id, "/work")
+    relay.use_thread(mine.id, "/work", "me")
 
-    limited.use_thread(theirs.id, "/work")
-    writer.use_thread(third.id, "/work")
+    limited.use_thread(theirs.id, "/work", "me")
+    writer.use_thread(third.id, "/work", "me")
 
-    def used(by: Relay) -> list[str]:
-        return [each.thread_id for each in by.last_used_thread("/work")]
+    assert (current(relay), current(limited), current(writer)) == (mine.id, theirs.id, third.id)
 
-    assert (used(relay), used(limited), used(writer)) == ([mine.id], [theirs.id], [third.id])
+
+def current(relay: Relay) -> str | None:
+    found = relay.current_thread("/work", "me")
+    assert [found.thread] == found.candidates
+    return found.thread.thread_id if found.thread else None
 
 
 def test_over_http_a_limited_key_does_not_turn_the_owners_next_change(tmp_path: Path) -> None:
     """Promise Z1."""
     with Relay(tmp_path / "store") as relay, serving(tmp_path / "store") as served:
         mine = relay.new_thread("mine")
-        relay.use_thread(mine.id, "/work")
+        relay.use_thread(mine.id, "/work", "me")
         theirs = relay.new_thread("pub 1")
         token = relay.new_key(threads=("pub",)).token
 
         used = httpx2.post(
-            f"{served.url}/v1/threads/used",
-            json={"thread": theirs.id, "folder": "/work"},
+            f"{served.url}/v1/threads/current",
+            json={"thread": theirs.id, "place": "/work", "owner": "me"},
             headers={"Authorization": f"Bearer {token}"},
         )
 
         assert used.status_code == 200
-        assert [each.thread_id for each in relay.last_used_thread("/work")] == [mine.id]
+        assert current(relay) == mine.id
 
 
 def test_figures_and_surveys_are_not_for_limited_keys(tmp_path: Path) -> None:

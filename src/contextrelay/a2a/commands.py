@@ -41,7 +41,7 @@ def a2a_card(args: Namespace, console: Console) -> None:
     _URL,
     arg("text", metavar="TEXT", help="text of the message; - reads it from stdin"),
     arg("--ref", action="append", default=[], help="a ref to include; may be repeated"),
-    thread_option("thread that records the answer (default: the last used, or a new one)"),
+    thread_option("thread that records the answer (default: the current, or a new one)"),
     arg("--stream", action="store_true", help="print the answer while it arrives"),
     author_option(
         "name of the sender (default: RELAY_AGENT, or you)", "--from", dest="by", metavar="AGENT"

@@ -36,6 +36,7 @@ COMMANDS = {
         "runs.commands.ask", "--user TEXT|- [-t THREAD]", "Ask a model from a script"
     ),
     "chat": CommandEntry("runs.commands.ask", "[-m PROVIDER]", "Chat with a model on a thread"),
+    "use": CommandEntry("cli.commands.thread", "[THREAD|-]", "Show or choose the current thread"),
     "init": CommandEntry("cli.commands.store", "", "Create the store and its config.json"),
     "push": CommandEntry(
         "cli.commands.push_pull", "[FILE|-]", "Store a file or stdin, print its URL"

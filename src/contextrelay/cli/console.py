@@ -177,6 +177,14 @@ class Console:
         else:
             self.show(plain)
 
+    def confirm_write(self, value: object, text: str, plain: str) -> None:
+        """Print the confirmation of a write, which names the thread. In a pipe, stdout has only the
+        bare text, and stderr the confirmation.
+        """
+        if not self.is_human and not self.is_json:
+            self.note(text)
+        self.answer(value, text, plain)
+
     def show(self, text: str) -> None:
         if text:
             print(text, flush=True)

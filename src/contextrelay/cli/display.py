@@ -13,7 +13,7 @@ from unicodedata import category, combining, east_asian_width
 
 from msgspec.structs import replace
 
-from contextrelay.cli.place import push_places
+from contextrelay.cli.place import places
 from contextrelay.client import names
 from contextrelay.client.flow import run
 from contextrelay.client.relay import Relay
@@ -162,7 +162,7 @@ def resolve(relay: Relay, text: str) -> str:
     """
     if text.strip() != names.LAST:
         return run(relay.transport, names.find_ref(text, DOOR))
-    door = replace(DOOR, places=tuple(push_places(relay)))
+    door = replace(DOOR, places=tuple(places(relay)))
     return run(relay.transport, names.find_ref(text, door))
 
 

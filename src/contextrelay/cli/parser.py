@@ -157,7 +157,7 @@ def budget(default: int, help: str) -> Argument:
 
 
 def thread_option(
-    help: str = "the thread (default: RELAY_THREAD, or the last used one)",
+    help: str = "the thread (default: RELAY_THREAD, or the current one)",
 ) -> Argument:
     """Declare the option -t for a thread."""
     return arg("-t", "--thread", metavar="THREAD", help=help)

@@ -1,4 +1,4 @@
-"""Where a command runs: the folder, the user, and the terminal or the name of the agent.
+"""Where a command runs: the folder, and the agent, or the user and the terminal.
 
 Rule: the values remembered for a place are a convenience. No command fails if they cannot be
 written.
@@ -25,11 +25,11 @@ def folder_of(relay: Relay) -> str:
     return folder[-_CHARS_MAX:]
 
 
-def push_places(relay: Relay) -> list[str]:
-    """Return the keys under which the last push is stored for `@last`, in the order of lookup.
+def places(relay: Relay) -> list[str]:
+    """Return the keys of this place, the most specific one first.
 
-    A named agent has only one key. A terminal has a key of its own, followed by the key for pushes
-    that were made in this folder without a terminal.
+    A named agent has only one key. A person has a key for the terminal, if there is one, and a key
+    for the folder, in whatever terminal.
     """
     folder = f"{os.getuid() if hasattr(os, 'getuid') else ''} {folder_of(relay)}"
     if agent := os.environ.get(AGENT_VARIABLE):
@@ -42,18 +42,28 @@ def push_places(relay: Relay) -> list[str]:
 def remember_push(relay: Relay, ref: str) -> None:
     """Store a ref, so that `@last` means this artifact here."""
     with suppress(OSError, RelayError):
-        relay.transport.ask(RememberPush(ref, push_places(relay)[0]))
+        relay.transport.ask(RememberPush(ref, places(relay)[0]))
 
 
 def _terminal() -> str:
     """Return the name of the terminal of this process, even if its output or input is redirected,
     or "".
 
-    Terminal names are reused, so the result includes the process id of the session leader, the
-    shell. A terminal that exists only for this command (`docker exec -t`) is ignored.
+    Names of terminals and process ids are reused, so the result includes the session leader, which
+    is the shell, and where possible the time when it started. A terminal that exists only for this
+    command (`docker exec -t`) is ignored.
     """
     leader = os.getsid(0)
     for handle in (0, 2, 1):
         with suppress(OSError):
-            return f"{os.ttyname(handle)} {leader}" if leader != os.getpid() else ""
+            terminal = os.ttyname(handle)
+            return f"{terminal} {leader}{_started(leader)}" if leader != os.getpid() else ""
+    return ""
+
+
+def _started(process: int) -> str:
+    """Return when a process started, in clock ticks since the boot, or "" if that is unknown."""
+    with suppress(OSError, IndexError), open(f"/proc/{process}/stat", "rb") as stat:
+        # The name of the program is in parentheses and may contain spaces.
+        return f" {stat.read().rpartition(b') ')[2].split()[19].decode()}"
     return ""

@@ -36,7 +36,7 @@ def item(given: Any) -> str:
     fields = given
     for name in _TEXT_FIELDS:
         if name in fields:
-            id = f"  ({display.clean(str(fields['id']))})" if "id" in fields else ""
+            id = f" ({display.clean(str(fields['id']))})" if "id" in fields else ""
             if name == "ref":
                 return display.short(display.clean(str(fields[name])))
             return f"{key_of(fields)}{value(fields[name])}{id}"
@@ -58,6 +58,8 @@ def operation(given: dict[str, Any]) -> str:
     """Format one operation of a patch."""
     sign = _SIGNS.get(given["op"], "?")
     path = display.clean(given["path"])
+    if given["op"] == "add" and (name := _ENTRY_NAMES.get(path.removesuffix("/-"))):
+        return f"+ {name} {item(given['value'])}"
     if "from" in given:
         return f"{sign} {path}  from {display.clean(given['from'])}"
     return f"{sign} {path}  {item(given['value'])}" if "value" in given else f"{sign} {path}"
@@ -67,8 +69,40 @@ def operations(given: list[dict[str, Any]]) -> str:
     """Format a patch as one line: the first operation, and the number of further operations."""
     if not given:
         return "no changes"
-    more = f"  and {display.count(len(given) - 1, 'more operation')}" if len(given) > 1 else ""
-    return operation(given[0]) + more
+    return operation(given[0]) + _more(given[1:])
+
+
+def _more(others: list[dict[str, Any]]) -> str:
+    return f"  and {display.count(len(others), 'more operation')}" if others else ""
+
+
+def patch(old: dict[str, Any] | None, given: list[dict[str, Any]]) -> str:
+    """Format a patch as one line, with the values that it replaces in the state `old`."""
+    if old is not None and len(given) == 2 and [each["op"] for each in given] == ["remove", "add"]:
+        removed, added = _found(old, given[0]["path"]), given[1]["value"]
+        if is_object(removed) and is_object(added) and removed.get("key") == added.get("key"):
+            return f"~ {key_of(added)}{value(removed['value'])} -> {value(added['value'])}"
+    first = given[0]
+    if old is None or first["op"] != "replace":
+        return operations(given)
+    was, path = value(_found(old, first["path"])), display.clean(first["path"])
+    return f"~ {path}  {was} -> {value(first['value'])}{_more(given[1:])}"
+
+
+# The name of an entry of each list.
+_ENTRY_NAMES = {
+    "/facts": "fact",
+    "/constraints": "constraint",
+    "/open_questions": "question",
+    "/decisions": "decision",
+    "/plan": "step",
+}
+
+
+def _found(state: dict[str, Any], path: str) -> Any:
+    from contextrelay.documents.pointer import find, parse
+
+    return find(state, parse(path))
 
 
 def change(old: dict[str, Any] | None, operations: Iterable[dict[str, Any]]) -> Iterator[str]:

@@ -23,7 +23,7 @@ from contextrelay.errors import Invalid, NotFound, RelayError
 from contextrelay.limits import LABEL_CHARS_MAX, LIST_ITEMS_MAX
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import is_ref, parse_ref
-from contextrelay.model.thread import ThreadView
+from contextrelay.model.thread import ThreadView, ambiguous_name
 from contextrelay.verbs import Find, FindThreads, LastPush, List, ListThreads, ShowThread
 
 Item = TypeVar("Item")
@@ -35,8 +35,6 @@ PREFIX_CHARS_MIN = 6
 REF_CHARS = 36
 # The number of newest artifacts that are searched for suggestions.
 RECENT_ITEMS = 200
-# The maximum number of threads of the same name that an error lists.
-SAME_NAME_ITEMS = 5
 _DIGITS = frozenset("0123456789abcdef-")
 _PLACE = re.compile(
     r"(?P<thread>.*?)(?:@v(?P<version>[0-9]{1,15}))?(?::(?P<pointer>/.*))?", re.DOTALL
@@ -137,7 +135,7 @@ def find_thread(text: str, door: InterfaceNames) -> Flow[ThreadView]:
     if not found and text != text.lower():
         found = yield FindThreads(text.lower())
     if len(named) > 1:
-        raise _same_name(text, named)
+        raise ambiguous_name(text, named)
     if named or len(found) == 1:
         return (named or found)[0]
     if found:
@@ -177,18 +175,6 @@ def find_place(text: str) -> Flow[ThreadReference]:
 def _ambiguous(what: str, text: str, ids: list[str]) -> Invalid:
     some = ", ".join(each[: len(text) + 4] for each in ids[:3])
     return Invalid(f"{len(ids)} {what} start with {clean(text)}", f"use more characters: {some}")
-
-
-def _same_name(name: str, found: list[ThreadView]) -> Invalid:
-    """Return the error for an ambiguous thread name; it lists the threads, newest first."""
-    some = ", ".join(
-        f"{view.thread_id[:8]} (created {view.created_at:%Y-%m-%d %H:%M}, v{view.version})"
-        for view in found[:SAME_NAME_ITEMS]
-    )
-    more = "" if len(found) <= SAME_NAME_ITEMS else f" and {len(found) - SAME_NAME_ITEMS} more"
-    return Invalid(
-        f"{len(found)} threads are called {clean(name)}", f"pass one of the ids: {some}{more}"
-    )
 
 
 def _closest(text: str, names: Mapping[str, Item], ids: Mapping[str, Item]) -> Item | None:

@@ -78,7 +78,7 @@ class _Verbs:
     find_threads = verb_method(verbs.FindThreads)
     threads = verb_method(verbs.ListThreads)
     use_thread = verb_method(verbs.UseThread)
-    last_used_thread = verb_method(verbs.LastUsedThread)
+    current_thread = verb_method(verbs.ReadCurrentThread)
     publish = verb_method(verbs.Publish)
     signals = verb_method(verbs.ReadSignals)
     channels = verb_method(verbs.ListChannels)
@@ -158,8 +158,10 @@ class _Verbs:
 
     @thread_method
     def thread(self: Any, text: str, by: str = "you") -> Flow[ThreadView]:
-        """Return the thread with an id, or the newest thread with a name; create a thread if there
-        is none.
+        """Return the thread with an id or a name; if no thread has the name, create one.
+
+        Raises:
+            Invalid: several threads have the name.
         """
         verb = verbs.ShowThread(text) if is_ref(text) else build(verbs.OpenThread, (text, by), {})
         return (yield verb)

@@ -105,6 +105,7 @@ class RowKind:
     BLOCK = "block"
     BODY = "body"
     BUCKET = "bucket"
+    CANDIDATE = "candidate"
     CHECKPOINT = "checkpoint"
     CLOSED = "closed"
     CURSOR = "cursor"
@@ -278,7 +279,14 @@ _INDEXED = (
     Rows(RowKind.HANDOFF, "time, ref", "hash of a handoff", "artifacts/catalog", _GONE),
 )
 _LAST = (
-    Rows(RowKind.FOLDER, "key, path", "thread last used there", "threads/threads", "never"),
+    Rows(RowKind.FOLDER, "key, place", "current and previous thread", "threads/listing", "never"),
+    Rows(
+        RowKind.CANDIDATE,
+        "key, owner, thread",
+        "empty: the owner used this thread there",
+        "threads/listing",
+        "when the thread is removed or closed, and another is used there",
+    ),
     Rows(RowKind.PUSHED, "key, place", "ref last pushed there", "artifacts/records", "never"),
 )
 _LISTED = (Rows(RowKind.THREAD, "time, id", "nothing", "threads/threads", _THREAD),)

@@ -243,9 +243,10 @@ class VisibleReads:
     def _is_row_there(self, log: str, row: Row) -> bool:
         """Return True if the thing that an index row or a relation row names is visible."""
         if log == LAST_USED:
-            ref = (row.body or b"").decode()
-            is_pushed = row.kind == RowKind.PUSHED
-            return self._has_artifact(artifact_log(ref)) if is_pushed else self._has_thread(ref)
+            # A thread is checked when it is shown.
+            if row.kind != RowKind.PUSHED:
+                return True
+            return self._has_artifact(artifact_log((row.body or b"").decode()))
         if log.startswith(INDEXES):
             # The key of the row ends with a ref.
             ref = row.key[-_REF_CHARS:]

@@ -18,7 +18,7 @@ from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib import resources
-from itertools import accumulate
+from itertools import accumulate, count
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -29,7 +29,6 @@ from msgspec.json import decode, encode
 from contextrelay.cli import display
 from contextrelay.cli.console import Console
 from contextrelay.cli.parser import arg, arguments, one_of
-from contextrelay.cli.thread_argument import VARIABLE
 from contextrelay.client.thread import Thread
 from contextrelay.client.transport.local import default_address
 from contextrelay.content.tokens import TOKENIZER_DEFAULT, count_tokens
@@ -352,7 +351,8 @@ def _play(console: Console) -> None:
     maker = f"{MADE_BY} {os.urandom(4).hex()}"
     try:
         with console.busy("running three agents"):
-            outcome, lines = _act(console, console.relay.new_thread(NAME, maker), started)
+            thread = console.relay.new_thread(_free_name(console), maker)
+            outcome, lines = _act(console, thread, started)
     except BaseException:
         # Found by its creator: the interrupt may have come before the thread was known.
         _remove_made_by(console, maker)
@@ -360,6 +360,15 @@ def _play(console: Console) -> None:
     console.answer(outcome, lines)
     if not (outcome.is_identical and outcome.is_restored):
         raise RelayError("the demo failed its own checks", "relay doctor; relay verify")
+
+
+def _free_name(console: Console) -> str:
+    """Return a name that no thread has, so that the printed commands are about this demo."""
+    for number in count(1):
+        name = NAME if number == 1 else f"{NAME}-{number}"
+        if not console.relay.find_threads(name):
+            return name
+    raise AssertionError
 
 
 def _act(console: Console, thread: Thread, started: float) -> tuple[DemoOutcome, list[str]]:
@@ -374,7 +383,7 @@ def _act(console: Console, thread: Thread, started: float) -> tuple[DemoOutcome,
     size_bytes = sum(len(document(name).encode()) for name in NAMES)
     outcome = DemoOutcome(
         thread_id=thread.id,
-        name=NAME,
+        name=head.name or thread.id,
         documents=len(NAMES),
         size=size_bytes,
         document_tokens=sum(count_tokens(document(name)) for name in NAMES),
@@ -419,15 +428,12 @@ def _relay(console: Console, *words: str) -> list[str]:
     return [sys.executable, "-P", "-m", "contextrelay", *store, "--json", *words]
 
 
-def _thread_env(thread: Thread) -> dict[str, str]:
-    """Pass the thread by environment variable: naming it would make it the last used thread."""
-    return {**os.environ, VARIABLE: thread.id}
-
-
 def _wake_ms(console: Console, thread: Thread, newest: int) -> float:
     """Return the time from a commit here until a listener in another process has the event."""
-    words = _relay(console, "tail", "--after", str(newest - 1), "--timeout", str(_WAIT_S))
-    with subprocess.Popen(words, stdout=subprocess.PIPE, env=_thread_env(thread)) as listener:
+    words = _relay(
+        console, "tail", thread.id, "--after", str(newest - 1), "--timeout", str(_WAIT_S)
+    )
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as listener:
         assert listener.stdout is not None
         try:
             listener.stdout.readline()  # The listener is ready: this event was already there.
@@ -446,8 +452,8 @@ def _wake_ms(console: Console, thread: Thread, newest: int) -> float:
 
 def _is_identical(console: Console, thread: Thread) -> bool:
     """Return True if an old version is identical when read twice here and in another process."""
-    words = _relay(console, "state", "show", f"v{OLD_VERSION}")
-    elsewhere = subprocess.run(words, capture_output=True, timeout=_WAIT_S, env=_thread_env(thread))
+    words = _relay(console, "state", "show", f"{thread.id}@v{OLD_VERSION}")
+    elsewhere = subprocess.run(words, capture_output=True, timeout=_WAIT_S)
     here = [bytes(thread.ask(ReadState(thread.id, OLD_VERSION)).state) for _ in range(2)]
     return here[0] == here[1] == elsewhere.stdout.rstrip(b"\n")
 
@@ -491,9 +497,9 @@ def _lines(
         "       messages so far, every hop. With relay: headers, previews, pulled slices]",
         "",
         f"took {outcome.took_s:.1f} s. Try next:",
-        f"  {relay} state header {NAME}",
-        f"  {relay} state diff v{OLD_VERSION} v{OLD_VERSION + 3} --thread {NAME}",
-        f"  {relay} report {NAME} --format html -o demo.html",
+        f"  {relay} state header {outcome.name}",
+        f"  {relay} state diff v{OLD_VERSION} v{OLD_VERSION + 3} --thread {outcome.name}",
+        f"  {relay} report {outcome.name} --format html -o demo.html",
         f"The code: {relay} demo --show-code. Remove it all: {relay} demo --clean",
     ]
 

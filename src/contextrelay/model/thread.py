@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Raw, Struct
 
+from contextrelay.errors import Invalid
 from contextrelay.model.key import Key
 
 CREATED = "state.created"
@@ -30,7 +31,7 @@ FAILED = "capability.failed"
 
 ThreadKind = Literal["pipeline", "task"]
 """The kind of a thread that was not opened by a person. Such threads are listed only by kind, are
-never the last used thread, and are removed some time after their end.
+never the current thread, and are removed some time after their end.
 """
 
 
@@ -93,11 +94,36 @@ class ThreadView(Struct, frozen=True, kw_only=True):
     """
 
 
+SAME_NAME_ITEMS = 5
+"""The maximum number of threads of the same name that an error lists."""
+
+
+def ambiguous_name(name: str, found: list[ThreadView]) -> Invalid:
+    """Return the error for a name that several threads have; it lists them, newest first."""
+    ids = [
+        f"{view.thread_id[:8]} (created {view.created_at:%Y-%m-%d %H:%M}, v{view.version})"
+        for view in found[:SAME_NAME_ITEMS]
+    ]
+    more = "" if len(found) <= SAME_NAME_ITEMS else f" and {len(found) - SAME_NAME_ITEMS} more"
+    return Invalid(
+        f"{len(found)} threads are called {name!r}", f"pass one of the ids: {', '.join(ids)}{more}"
+    )
+
+
 class ThreadListing(Struct, frozen=True, kw_only=True):
     """One page of threads, newest first; `next` is "" on the last page."""
 
     threads: list[ThreadView]
     next: str = ""
+
+
+class CurrentThread(Struct, frozen=True, kw_only=True):
+    """The current thread of an agent or a terminal in a folder, and what it may become."""
+
+    thread: ThreadView | None
+    previous: ThreadView | None
+    candidates: list[ThreadView]
+    """The open threads that the same agent or user created or used in this folder, newest first."""
 
 
 class StateView(Struct, frozen=True, kw_only=True):

@@ -24,13 +24,13 @@ from contextrelay.verbs.verb import (
     Index,
     Label,
     Name,
+    Place,
     Stream,
     Traits,
     TtlS,
     Verb,
 )
 
-Place = Annotated[str, Meta(min_length=1, max_length=4096)]
 Offset = Annotated[int, Meta(ge=0)]
 """A byte offset in a body; an offset past the end means the end."""
 

@@ -11,6 +11,7 @@ from contextrelay.limits import LIST_ITEMS_MAX, MEDIA_TYPE_CHARS_MAX
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import Ref
 from contextrelay.model.thread import (
+    CurrentThread,
     EventPage,
     Mirrored,
     Numbered,
@@ -22,7 +23,17 @@ from contextrelay.model.thread import (
     ThreadListing,
     ThreadView,
 )
-from contextrelay.verbs.verb import Cursor, FileName, Index, Label, Name, Traits, Verb, Version
+from contextrelay.verbs.verb import (
+    Cursor,
+    FileName,
+    Index,
+    Label,
+    Name,
+    Place,
+    Traits,
+    Verb,
+    Version,
+)
 
 EventType = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]*(\.[a-z0-9_]+)+$", max_length=64)]
 _reads = partial(Traits, needs="read", answered_in="threads.threads")
@@ -69,7 +80,10 @@ class NoteTask(Verb[Numbered], frozen=True):
 
 
 class OpenThread(Verb[ThreadView], frozen=True):
-    """Return the newest thread with a given name, or create one."""
+    """Return the thread with a name, or create one.
+
+    If several threads have the name, the request is refused, and the error lists them.
+    """
 
     traits = _makes(http="POST /v1/threads/open")
 
@@ -164,25 +178,30 @@ class RemoveThread(Verb[ThreadView], frozen=True):
 
 
 class UseThread(Verb[ThreadView], frozen=True):
-    """Record a thread as the last one used in a folder."""
+    """Make a thread the current one of a place: of an agent or a terminal in a folder.
+
+    `owner`: the agent or user in that folder, in whatever terminal.
+    """
 
     traits = Traits(
         needs="write",
-        answered_in="threads.threads",
-        http="POST /v1/threads/used",
+        answered_in="threads.listing",
+        http="POST /v1/threads/current",
         fails=(404, 410, 422),
     )
 
     thread: Ref
-    folder: Annotated[str, Meta(min_length=1, max_length=4096)]
+    place: Place
+    owner: Place
 
 
-class LastUsedThread(Verb[list[ThreadView]], frozen=True):
-    """Return a list with the thread that was last used in a folder; empty if there is none."""
+class ReadCurrentThread(Verb[CurrentThread], frozen=True):
+    """Return the current thread of a place, the one before, and the open threads of its owner."""
 
-    traits = _reads(http="GET /v1/threads/used")
+    traits = Traits(needs="read", answered_in="threads.listing", http="GET /v1/threads/current")
 
-    folder: Annotated[str, Meta(min_length=1, max_length=4096)]
+    place: Place
+    owner: Place
 
 
 class ListThreadArtifacts(Verb[list[Artifact]], frozen=True):

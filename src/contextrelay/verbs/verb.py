@@ -260,6 +260,8 @@ ShortText = Annotated[str, Meta(min_length=1, max_length=LABEL_CHARS_MAX)]
 Label = Annotated[ShortText, Meta(pattern=LABEL_PATTERN)]
 TtlS = Annotated[int, Meta(ge=1, le=TTL_S_MAX)]
 Index = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
+Place = Annotated[str, Meta(min_length=1, max_length=4096)]
+"""Where a command runs: a folder, with an agent or a terminal."""
 Cursor = Annotated[str, Meta(max_length=100, pattern=r"^[ -~]*$")]
 Version = Annotated[int, Meta(ge=1, le=NUMBER_MAX)]
 BudgetTokens = Annotated[int, Meta(ge=1, le=BUDGET_TOKENS_MAX)]

@@ -75,7 +75,7 @@ class Victim:
             case "fork" if thread is not None:
                 self.threads.append(thread.fork(name=word).id)
             case "use" if thread is not None:
-                self.relay.use_thread(thread.id, "/work")
+                self.relay.use_thread(thread.id, "/work", "/work")
             case _:
                 self.threads.append(self.relay.new_thread(f"{name}-{word}").id)
 

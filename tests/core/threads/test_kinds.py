@@ -1,21 +1,21 @@
-"""Threads of a kind: listed by it alone, never the last used one, gone after their end."""
+"""Threads of a kind: listed by it alone, never the current one, gone after their end."""
 
 from __future__ import annotations
 
 import pytest
 
-from contextrelay import Conflict, Gone
+from contextrelay import Conflict, Gone, Refused
 from contextrelay.model.pipeline import RunEnded
 from contextrelay.model.settings import Settings
 from contextrelay.verbs import (
     BeginPipeline,
     FindThreads,
     FinishStep,
-    LastUsedThread,
     ListThreads,
     NewThread,
     NotePipeline,
     OpenThread,
+    ReadCurrentThread,
     ReadEvents,
     ResumePipeline,
     ShowThread,
@@ -25,21 +25,25 @@ from contextrelay.verbs import (
 from tests.core.clock import DAY_MS, Clock, local
 
 
-def test_threads_of_a_kind_are_listed_by_it_alone_and_are_never_the_last_used_one() -> None:
+def test_threads_of_a_kind_are_listed_by_it_alone_and_are_never_the_current_one() -> None:
     """Promise X4."""
     store = local(Clock())
     plain = store.ask(NewThread("review"))
     run = store.ask(BeginPipeline(name="review"), b"{}")
 
-    store.ask(UseThread(plain.thread_id, "/here"))
-    store.ask(UseThread(run.thread_id, "/here"))
+    store.ask(UseThread(plain.thread_id, "/here", "you"))
+    with pytest.raises(Refused, match="is a pipeline"):
+        store.ask(UseThread(run.thread_id, "/here", "you"))
 
     assert [each.thread_id for each in store.ask(ListThreads()).threads] == [plain.thread_id]
     of_kind = store.ask(ListThreads(kind="pipeline")).threads
     assert [(each.thread_id, each.kind) for each in of_kind] == [(run.thread_id, "pipeline")]
     assert store.ask(OpenThread("review")).thread_id == plain.thread_id
     assert [each.thread_id for each in store.ask(FindThreads("review"))] == [plain.thread_id]
-    assert [each.thread_id for each in store.ask(LastUsedThread("/here"))] == [plain.thread_id]
+    current = store.ask(ReadCurrentThread("/here", "you"))
+    assert current.thread is not None
+    assert current.thread.thread_id == plain.thread_id
+    assert [each.thread_id for each in current.candidates] == [plain.thread_id]
 
 
 def test_a_thread_of_a_kind_is_gone_as_long_after_its_end_as_the_setting_says() -> None:

@@ -31,10 +31,11 @@ def artifact_put(args: Namespace, console: Console) -> None:
     """Store a file or stdin without expiry, and print its ref."""
     chosen = thread_argument.thread_if_named(console, args, with_variable=True)
     artifact = store(args, console, args.ttl, chosen.thread.id if chosen else None)
-    lines = [f"artifact_ref  {artifact.ref}", display.line(artifact)]
-    if chosen and console.is_human:
-        lines.append(f"attached to {chosen.label}, now v{chosen.thread.show().version}")
-    console.answer(artifact, lines, artifact.ref)
+    console.answer(
+        artifact, [f"artifact_ref  {artifact.ref}", display.line(artifact)], artifact.ref
+    )
+    if chosen:
+        console.note(f"attached to {chosen.label}, now v{chosen.thread.show().version}")
 
 
 @arguments(

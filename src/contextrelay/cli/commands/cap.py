@@ -78,6 +78,7 @@ def cap_invoke(args: Namespace, console: Console) -> None:
     ref = display.short(invoked.artifact_ref)
     lines = [
         f"{ref}  {invoked.capability}  {how}  {size}    whole: relay pull {ref}",
+        *([f"attached to {chosen.label}"] if chosen else []),
         f"--- preview{cut}",
         invoked.preview.text.rstrip("\n"),
     ]

@@ -121,5 +121,6 @@ def checkpoint(args: Namespace, console: Console) -> None:
     chosen = thread_argument.choose_thread(console, args)
     made = chosen.thread.checkpoint(args.label, args.by)
     version = f"v{made.event.detail['version']}"
-    text = f"{version}  ⚑ {display.clean(args.label)}    restore it: relay state restore {version}"
-    console.answer(made, text, version)
+    restore = f"relay state restore {version} -t {chosen.argument}"
+    text = f"{chosen.label} {version}  ⚑ {display.clean(args.label)}    restore it: {restore}"
+    console.confirm_write(made, text, version)

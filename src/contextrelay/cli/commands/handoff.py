@@ -65,7 +65,7 @@ def handoff_give(args: Namespace, console: Console) -> None:
     blocks = display.count(len(view.handoff.package.blocks), "block")
     holds = f"{blocks}, {display.count(len(refs), 'ref')}, {left_out} left out"
     lines = [
-        f"{view.ref}  {args.by} → {args.to}",
+        f"{view.ref}  {args.by} → {args.to}  from {chosen.label} v{chosen.view.version}",
         f"  {tokens:,} of {args.budget:,} tokens ({TOKENIZER_DEFAULT}): {holds}",
         f"  next: relay handoff accept {display.short(view.ref)} --by {display.clean(args.to)}",
     ]

@@ -146,7 +146,7 @@ def state_patch(args: Namespace, console: Console) -> None:
         patched = chosen.thread.patch(operations, args.expected or expected, args.merge, args.by)
     except Conflict as error:
         raise error if console.is_json else _for_people(error) from None
-    show_patched(console, patched, args.by)
+    show_patched(console, chosen, patched, args.by)
 
 
 def _patch(args: Namespace) -> tuple[Any, int | None]:
@@ -194,15 +194,19 @@ def _for_people(error: Conflict) -> Conflict:
     return Conflict(error.message, "\n  ".join([*lines, error.hint]), error.details)
 
 
-def show_patched(console: Console, patched: Patched, by: str) -> None:
-    """Print the new version, its change and the command that undoes it."""
+def show_patched(console: Console, chosen: Chosen, patched: Patched, by: str) -> None:
+    """Print the thread, its new version, the change and the command that undoes it."""
+    text = f"{chosen.label} v{patched.version}  "
     if not patched.operations:
-        lines = [f"v{patched.version}  unchanged"]
-    else:
-        text = state_display.operations(patched.operations)
-        undo = f"undo: relay state restore v{patched.version - 1}"
-        lines = [f"v{patched.version}  {text}  by {display.clean(by)}    {undo}"]
-    console.answer(patched, lines, f"v{patched.version}")
+        text += "unchanged"
+    elif not console.is_json:
+        before = patched.version - 1
+        # The old values are shown, if there are any.
+        has_old = any(each["op"] in ("remove", "replace") for each in patched.operations)
+        old = chosen.thread.state(before) if has_old else None
+        undo = f"undo: relay state restore v{before} -t {chosen.argument}"
+        text += f"{state_display.patch(old, patched.operations)}  by {display.clean(by)}    {undo}"
+    console.confirm_write(patched, text, f"v{patched.version}")
 
 
 @arguments(
@@ -272,14 +276,14 @@ def _version_line(numbered: Numbered, labels: dict[int, list[str]]) -> str:
 def state_restore(args: Namespace, console: Console) -> None:
     """Restore an earlier version of a state, as a new version."""
     chosen = thread_argument.choose_thread(console, args)
-    show_patched(console, chosen.thread.restore(args.version, args.by), args.by)
+    show_patched(console, chosen, chosen.thread.restore(args.version, args.by), args.by)
 
 
 @arguments(*thread_arguments(), author_option("name of the author (default: RELAY_AGENT, or you)"))
 def state_compact(args: Namespace, console: Console) -> None:
     """Shorten the lists of a state that grow automatically. Earlier versions stay readable."""
     chosen = thread_argument.choose_thread(console, args)
-    show_patched(console, chosen.thread.compact(args.by), args.by)
+    show_patched(console, chosen, chosen.thread.compact(args.by), args.by)
 
 
 @arguments(*thread_arguments(), author_option("name of the author (default: RELAY_AGENT, or you)"))
@@ -287,4 +291,4 @@ def state_adopt(args: Namespace, console: Console) -> None:
     """Import a manual edit of the state.json that `relay thread files` wrote, as a patch."""
     console.own_address("state.json is stored next to the store")
     chosen = thread_argument.choose_thread(console, args)
-    show_patched(console, chosen.thread.adopt(args.by), args.by)
+    show_patched(console, chosen, chosen.thread.adopt(args.by), args.by)

@@ -73,7 +73,7 @@ def state_add(args: Namespace, console: Console) -> None:
         evidence=[display.resolve(console.relay, text) for text in args.evidence or ()],
         confidence=1.0 if args.confidence is None else args.confidence,
     )
-    show_patched(console, run(console.relay.transport, added), args.by)
+    show_patched(console, chosen, run(console.relay.transport, added), args.by)
 
 
 @arguments(
@@ -84,4 +84,4 @@ def state_add(args: Namespace, console: Console) -> None:
 def state_resolve(args: Namespace, console: Console) -> None:
     """Resolve a question, or mark a plan step as completed."""
     chosen = thread_argument.choose_thread(console, args)
-    show_patched(console, chosen.thread.resolve(args.id, args.by), args.by)
+    show_patched(console, chosen, chosen.thread.resolve(args.id, args.by), args.by)

@@ -1,4 +1,4 @@
-"""thread new, list, show, fork, close, rm, files: create, read and delete threads."""
+"""use; thread new, list, show, fork, close, rm, files: choose, create, read and delete threads."""
 
 from __future__ import annotations
 
@@ -22,11 +22,40 @@ from contextrelay.verbs import ReadStats
 
 
 @arguments(
+    arg(
+        "thread",
+        nargs="?",
+        metavar="THREAD",
+        help="a thread; - is the one before (default: show the current thread)",
+    )
+)
+def use(args: Namespace, console: Console) -> None:
+    """Choose the current thread, which commands use unless another is named.
+
+    The current thread belongs to the agent in RELAY_AGENT, or to this terminal, in this folder.
+    """
+    relay = console.relay
+    if args.thread is None:
+        view = thread_argument.current_view(console)
+        console.answer(view, f"{label(view)}  {view.thread_id}  v{view.version}", view.thread_id)
+        return
+    if args.thread == "-":
+        previous = thread_argument.current(relay).previous
+        if previous is None:
+            raise Invalid("no thread was used before", "choose one: relay use THREAD")
+        view = previous
+    else:
+        view = thread_argument.find(relay, args.thread)
+    view = thread_argument.use(relay, view.thread_id)
+    console.answer(view, f"using {label(view)}  {view.thread_id}  v{view.version}", view.thread_id)
+
+
+@arguments(
     arg("--name", help="a name for the thread"),
     author_option("name of the author (default: RELAY_AGENT, or you)"),
 )
 def thread_new(args: Namespace, console: Console) -> None:
-    """Create a thread and print its id. The thread becomes the last used thread in this folder."""
+    """Create a thread and print its id. The thread becomes the current thread."""
     thread = console.relay.new_thread(args.name, args.by)
     thread_argument.remember(console.relay, thread.id)
     _made(console, thread.show())
@@ -52,7 +81,7 @@ _KIND = arg(
     arg("--agent", metavar="NAME", help="list only threads whose creator's name contains NAME"),
 )
 def thread_list(args: Namespace, console: Console) -> None:
-    """List threads, newest first. The last used thread in this folder is marked."""
+    """List threads, newest first. The current thread is marked."""
     listing = console.relay.threads(
         args.limit, args.after, args.kind, args.text, args.status, args.agent
     )
@@ -67,7 +96,7 @@ def thread_list(args: Namespace, console: Console) -> None:
 def _table(console: Console, views: list[ThreadView]) -> list[str]:
     if not views:
         return ["no threads yet", "  next: relay thread new --name NAME"]
-    used = thread_argument.last_used(console.relay)
+    used = thread_argument.current(console.relay).thread
     width = min(32, max(4, *(display.width(label(view)) for view in views)))
     lines = [f"  {'NAME':{width}}  ID        STATE  ARTIFACTS  {'AVOIDED':>18}  LAST"]
     for view in views:
@@ -129,7 +158,7 @@ def thread_close(args: Namespace, console: Console) -> None:
     """Close a thread, so that it can be read but not changed."""
     chosen = thread_argument.choose_thread(console, args)
     view = chosen.thread.close(args.by)
-    console.answer(view, f"closed {label(view)} at v{view.version}", view.thread_id)
+    console.confirm_write(view, f"closed {label(view)} at v{view.version}", view.thread_id)
 
 
 @arguments(

@@ -1,8 +1,8 @@
 """Threads: created, found, listed, forked, closed and removed.
 
 The log `i/t` has a row for each thread, newest first; `i/k/<kind>` for those of a kind; `i/n` one
-for each thread that has a name, by name, unless it has a kind; `i/u` the thread that the owner, or
-a key, last used in each folder. All are hints: the thread's own log decides.
+for each thread that has a name, by name, unless it has a kind. All are hints: the thread's own log
+decides.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from msgspec.structs import asdict, replace
 
 from contextrelay.core.artifacts.holds import held, hold_writes, is_held, listed, unhold_write
 from contextrelay.core.artifacts.lifetime import replace_with_tombstones
-from contextrelay.core.artifacts.records import find, find_readable, place_key
+from contextrelay.core.artifacts.records import find, find_readable
 from contextrelay.core.idempotency import find_earlier_answer, once_rows, step
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import LAST_USED, THREAD_NAMES, RowKind, row_pages, thread_index
+from contextrelay.core.schema import THREAD_NAMES, RowKind, row_pages, thread_index
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import (
     LiveState,
@@ -43,6 +43,7 @@ from contextrelay.model.thread import (
     ThreadKind,
     ThreadRecord,
     ThreadView,
+    ambiguous_name,
 )
 from contextrelay.state import event_chain
 from contextrelay.state.schema import OWN_FIELDS, new_state
@@ -52,13 +53,11 @@ from contextrelay.verbs import (
     CloseThread,
     FindThreads,
     ForkThread,
-    LastUsedThread,
     ListThreadArtifacts,
     NewThread,
     OpenThread,
     RemoveThread,
     ShowThread,
-    UseThread,
 )
 
 # A running task reports every day (RUN_ALIVE_S). If there is no report for this long, its process
@@ -244,6 +243,8 @@ def open_thread(stores: Stores, verb: OpenThread, body: Body) -> ThreadView:
     for _ in range(RETRIES_MAX):
         head = stores.ledger.last(THREAD_NAMES)
         there = shown(stores, _named(stores, verb.name))
+        if len(there) > 1:
+            raise ambiguous_name(verb.name, there)
         if there:
             return there[0]
         try:
@@ -287,24 +288,6 @@ def _damaged(stores: Stores, thread: str, error: Broken) -> ThreadView:
         events=stores.ledger.last(thread_log(thread)),
         problem=error.message,
     )
-
-
-@answers(UseThread)
-def use_thread(stores: Stores, verb: UseThread, body: Body) -> ThreadView:
-    view = show(stores, verb.thread)
-    if view.kind is not None:
-        return view
-    place = place_key(stores, verb.folder)
-    if stores.ledger.get(LAST_USED, RowKind.FOLDER, place) != verb.thread.encode():
-        row = Row(RowKind.FOLDER, place, verb.thread.encode())
-        stores.ledger.commit(Write(LAST_USED, rows=(row,)))
-    return view
-
-
-@answers(LastUsedThread)
-def last_used_thread(stores: Stores, verb: LastUsedThread, body: Body) -> list[ThreadView]:
-    thread = stores.ledger.get(LAST_USED, RowKind.FOLDER, place_key(stores, verb.folder))
-    return [] if thread is None else shown(stores, [thread.decode()])
 
 
 @answers(ListThreadArtifacts)

@@ -30,7 +30,7 @@ from contextrelay.runs.provider import Provider, Tool
 from contextrelay.runs.run import chosen_provider, tracked_files
 
 _INTERRUPTED = 130
-_THREAD = "the thread (default: RELAY_THREAD, the last used here, or a new one)"
+_THREAD = "the thread (default: RELAY_THREAD, the current one, or a new one)"
 
 
 def _budget(text: str) -> int:

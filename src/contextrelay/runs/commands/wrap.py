@@ -65,7 +65,7 @@ def exec_(args: Namespace, console: Console) -> None:
         metavar="BIN",
         help=f"the tool to run: {', '.join(AGENTS)}, or any other",
     ),
-    thread_option("the thread (default: RELAY_THREAD, the last used here, or a new one)"),
+    thread_option("the thread (default: RELAY_THREAD, the current one, or a new one)"),
     arg(
         "--user",
         metavar="TEXT|-",
