@@ -5,7 +5,8 @@ share.
 from __future__ import annotations
 
 import os
-from argparse import ArgumentParser, ArgumentTypeError
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, HelpFormatter
 from importlib import import_module
 from time import time
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 AGENT_VARIABLE = "RELAY_AGENT"
 _UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _DIGITS_MAX = 15
+_COLUMNS_DEFAULT = 80
 
 
 class Parser(ArgumentParser):
@@ -35,7 +37,12 @@ class Parser(ArgumentParser):
     """
 
     def __init__(self, prog: str, description: str) -> None:
-        super().__init__(prog=prog, description=description, allow_abbrev=False)
+        super().__init__(
+            prog=prog,
+            description=description,
+            formatter_class=_Formatter,
+            allow_abbrev=False,
+        )
 
     def error(self, message: str) -> NoReturn:
         raise Invalid(message, f"{self._suggestion(message)}see: {self.prog} --help")
@@ -52,6 +59,24 @@ class Parser(ArgumentParser):
     def declared(self) -> list[Action]:
         """Return every argument and option of the command, in the order of --help."""
         return list(self._actions)
+
+
+class _Formatter(HelpFormatter):
+    """The help formatter, which asks for the width of the terminal without importing shutil."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_columns() - 2)
+
+
+def _columns() -> int:
+    """Return the width of the terminal in columns, as shutil.get_terminal_size does."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit() and int(columns) > 0:
+        return int(columns)
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or _COLUMNS_DEFAULT
+    except (AttributeError, ValueError, OSError):
+        return _COLUMNS_DEFAULT
 
 
 class Argument:

@@ -9,7 +9,6 @@ patterns require, and tries them only on a text that has it.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -294,6 +293,8 @@ def _json(text: str, rows: list[str], is_cut: bool) -> Guess | None:
 
 def _is_first(text: str) -> bool:
     """Return True if another document follows the first."""
+    import json
+
     try:
         end = json.JSONDecoder().raw_decode(text)[1]
     except (ValueError, RecursionError):

@@ -8,7 +8,6 @@ accounting and idempotency read them there; there is no table of verbs anywhere 
 from __future__ import annotations
 
 import re
-from ast import literal_eval
 from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, cast, get_args, get_origin
 
@@ -227,6 +226,8 @@ def field_error(kind: type[Struct], error: ValidationError, what: str = "") -> s
             f"invalid value {reason.removeprefix(_NO_CHOICE)}: expected one of {', '.join(choices)}"
         )
     elif reason.startswith(_NO_MATCH):
+        from ast import literal_eval  # Slow to import.
+
         pattern = literal_eval(reason.removeprefix(_NO_MATCH))
         reason = PATTERN_ERRORS.get(pattern, reason)
     elif reason.startswith(_LACKS):

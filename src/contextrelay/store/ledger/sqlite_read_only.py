@@ -13,7 +13,6 @@ changed, they are opened again.
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 import threading
 from pathlib import Path
@@ -77,6 +76,7 @@ class ReadOnlyFile:
         """Copy the file and its `-wal` to a temporary folder, which is deleted when this process
         ends; return the path of the copy.
         """
+        import shutil
         import tempfile
 
         folder = Path(tempfile.mkdtemp(prefix="relay-read-only-"))
@@ -138,4 +138,6 @@ def _fingerprint(path: str) -> tuple[int, int, int] | None:
 
 def _remove(folder: Path, pid: int) -> None:
     if os.getpid() == pid:  # A child process leaves the folder to its parent.
+        import shutil
+
         shutil.rmtree(folder, ignore_errors=True)
