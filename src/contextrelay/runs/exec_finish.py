@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from contextrelay.cli.console import Console
 from contextrelay.cli.main import guarded
 from contextrelay.content.output_digest import OutputDigest
+from contextrelay.content.token_estimate import estimate_tokens_high
 from contextrelay.errors import RelayError
 from contextrelay.limits import MIB, OUTPUT_SEARCHED_BYTES_MAX, PIECE_BYTES_PER_TOKEN
 from contextrelay.model.artifact import Artifact
@@ -174,25 +175,24 @@ def _show(
 
     Output that was not stored is printed, however long it is.
     """
-    # Import this here, because most output is short, so its tokens are not counted.
-    from contextrelay.content.tokens import count_tokens as count
-
     output, digest = printed
     tokens_max = options.max_tokens
     whole: bytes | None = None
     if digest.size_bytes <= tokens_max * PIECE_BYTES_PER_TOKEN and not output.is_spilled:
         whole = output.whole()
-        # A token has at least one byte.
-        if len(whole) > tokens_max and count(whole.decode(errors="replace")) > tokens_max:
+        if not _fits(whole, tokens_max):
             whole = None
     ref = kept.artifact.ref if kept.artifact else None
+    last = _last_line(ended, digest, ref)
     is_lost = kept.trouble is not None
     if is_lost and not output.is_spilled and (whole is None or not options.json):
         for chunk in output.chunks():
             _plain(options)(chunk)
     if options.json:
-        text = whole.decode(errors="replace") if whole is not None else None
-        shown = digest.text(tokens_max, _last_line(ended, digest, ref), count)
+        if whole is not None:
+            text = whole.decode(errors="replace")
+        else:
+            text = digest.text(tokens_max, last, estimate_tokens_high)
         answer: dict[str, Any] = {
             "ref": ref,
             "exit_status": ended.exit_status,
@@ -201,8 +201,8 @@ def _show(
             "line_count": digest.line_count,
             "error_count": digest.error_count,
             "duration_ms": ended.duration_ms,
-            "text": shown if text is None else text,
-            "is_digest": text is None,
+            "text": text,
+            "is_digest": whole is None,
         }
         console.answer(answer, "")
     elif is_lost:
@@ -211,9 +211,23 @@ def _show(
         sys.stdout.buffer.write(whole)
         sys.stdout.buffer.flush()
     else:
-        console.show(digest.text(tokens_max, _last_line(ended, digest, ref), count))
+        console.show(digest.text(tokens_max, last, estimate_tokens_high))
     if kept.trouble is not None:
         console.fail(kept.trouble)
+
+
+def _fits(whole: bytes, tokens_max: int) -> bool:
+    """Return True if an output has at most this many tokens."""
+    # A token has at least one byte.
+    if len(whole) <= tokens_max:
+        return True
+    text = whole.decode(errors="replace")
+    if estimate_tokens_high(text) <= tokens_max:
+        return True
+    # Imported here, because loading the tokenizer takes longer than everything else.
+    from contextrelay.content.tokens import count_tokens
+
+    return count_tokens(text) <= tokens_max
 
 
 def _last_line(ended: _Ended, digest: OutputDigest, ref: str | None) -> str:
