@@ -5,7 +5,6 @@ share.
 from __future__ import annotations
 
 import os
-import sys
 from argparse import ArgumentParser, ArgumentTypeError, HelpFormatter
 from importlib import import_module
 from time import time
@@ -74,8 +73,8 @@ def _columns() -> int:
     if columns.isascii() and columns.isdigit() and int(columns) > 0:
         return int(columns)
     try:
-        return os.get_terminal_size(sys.__stdout__.fileno()).columns or _COLUMNS_DEFAULT
-    except (AttributeError, ValueError, OSError):
+        return os.get_terminal_size().columns or _COLUMNS_DEFAULT
+    except OSError:
         return _COLUMNS_DEFAULT
 
 
