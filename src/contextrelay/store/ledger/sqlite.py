@@ -394,6 +394,9 @@ class SqliteLedger(SqliteReads):
             if version_of(writer) != SCHEMA_VERSION:
                 with turns:
                     migrate(writer, self._path, migrations())
+            # A statement that inserts several rows copies the pages that it changes, to be able to
+            # undo itself. A file for that, by default, is created and written in every commit.
+            writer.execute("PRAGMA temp_store = MEMORY")
         except FOREIGN as error:
             writer.close()
             raise translate(error, self._path) from error
