@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from contextrelay.content.untrusted.phrases import Prefilter, compiled
+from contextrelay.content.untrusted.phrases import Prefilters
 from contextrelay.model.artifact import ArtifactType
 
 Guess = tuple[ArtifactType, str]
@@ -162,18 +162,24 @@ TYPICAL_LINES: dict[str, tuple[str, ...]] = {
 
 
 @cache
-def _typical() -> dict[str, re.Pattern[str]]:
-    """Compile the patterns of each language, when first needed."""
-    return {media_type: re.compile("|".join(lines)) for media_type, lines in TYPICAL_LINES.items()}
+def _typical(media_type: str) -> re.Pattern[str]:
+    """Compile the patterns of a language, when first needed."""
+    return re.compile("|".join(TYPICAL_LINES[media_type]))
+
+
+def possible_languages(text: str) -> list[str]:
+    """Return the languages that may have typical lines in a text, in the order of TYPICAL_LINES."""
+    media_types = list(TYPICAL_LINES)
+    return [media_types[index] for index in _prefilter().find(text.encode())]
 
 
 @cache
-def typical_prefilter() -> Prefilter:
-    """Compile one looser pattern for RE2 that matches wherever a language's pattern does."""
-    every = "|".join(
-        _LOOSENED.sub(_loosen, line) for lines in TYPICAL_LINES.values() for line in lines
+def _prefilter() -> Prefilters:
+    """Compile a looser pattern for RE2 for each language: it matches wherever theirs do."""
+    return Prefilters(
+        f"(?m)^(?:{'|'.join(_LOOSENED.sub(_loosen, line) for line in lines)})"
+        for lines in TYPICAL_LINES.values()
     )
-    return compiled(f"(?m)^(?:{every})")
 
 
 # Syntax that RE2 lacks, and character classes: RE2 knows only ASCII classes.
@@ -243,12 +249,13 @@ _ROW_CHARS, _ROWS_MAX = 300, 400
 def language(rows: list[str], share: float = 0) -> Guess | None:
     """Return the language with the most typical lines, if at least two and at least this share."""
     rows = [row[:_ROW_CHARS] for row in rows[:_ROWS_MAX]]
-    if typical_prefilter().search("\n".join(rows).encode()) is None:
+    possible = possible_languages("\n".join(rows))
+    if not possible:
         return ("code", "text/css") if _is_style(rows) else None
     sure = sum(_SURE_SIGNS.match(row) is not None for row in rows)
     count, media_type = 0, ""
-    for each, sign in _typical().items():
-        found = sum(sign.match(row) is not None for row in rows)
+    for each in possible:
+        found = sum(map(bool, map(_typical(each).match, rows)))
         if found > count:
             count, media_type = found, each
     share = max(share, 0 if media_type in _COMMON else _RARE_SHARE)

@@ -12,6 +12,7 @@ to become; a verb alone is never enough.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache, cached_property
 from typing import Any, Protocol
 
@@ -388,10 +389,32 @@ def compiled(source: str) -> Prefilter:
     # Imported here: most commands defuse nothing.
     import re2  # pyright: ignore[reportMissingTypeStubs]
 
+    pattern: Any = re2.compile(source, _options())  # pyright: ignore[reportUnknownMemberType]
+    return pattern
+
+
+class Prefilters:
+    """Several patterns for RE2 that are searched for in one pass."""
+
+    def __init__(self, sources: Iterable[str]) -> None:
+        import re2  # pyright: ignore[reportMissingTypeStubs]
+
+        self._set: Any = re2.Set.SearchSet(_options())
+        for source in sources:
+            self._set.Add(source)
+        self._set.Compile()
+
+    def find(self, text: bytes) -> list[int]:
+        """Return the indexes of the patterns that match somewhere, in order."""
+        return sorted(self._set.Match(text) or ())
+
+
+def _options() -> Any:
+    import re2  # pyright: ignore[reportMissingTypeStubs]
+
     options: Any = re2.Options()
     options.max_mem = PREFILTER_BYTES_MAX
-    pattern: Any = re2.compile(source, options)  # pyright: ignore[reportUnknownMemberType]
-    return pattern
+    return options
 
 
 # `(?-i:(?=[A-Z]))` and `(?-i:(?![a-z]))`: word boundaries; words that must not follow.
