@@ -16,8 +16,11 @@ from contextrelay.content.sniff import sniff_text
 LINES = [(name, re.compile(line)) for name, lines in TYPICAL_LINES.items() for line in lines]
 # A pattern, and the cheap test without which it is not tried.
 TESTED: dict[str, tuple[re.Pattern[str], Callable[[str], object]]] = {
-    "times": (sniff.TIMED, sniff.CLOCK.search),
-    "test runs": (sniff.RUN_LINE, lambda row: row.startswith(sniff.RUN_STARTS)),
+    "times": (sniff.TIMED, lambda row: "time" in sniff.possible_signs(row)),
+    "test runs": (sniff.RUN_LINE, lambda row: "test run" in sniff.possible_signs(row)),
+    "starts of test runs": (sniff.RUN_LINE, lambda row: row.startswith(sniff.RUN_STARTS)),
+    "log lines": (sniff.LOG_LINE, lambda row: "log" in sniff.possible_signs(row)),
+    "Markdown": (sniff.MARKDOWN_START, lambda row: "markdown" in sniff.possible_signs(row)),
     "links": (sniff.MARKDOWN_WITHIN[0][2], lambda row: sniff.MARKDOWN_WITHIN[0][1] in row),
     "bold": (sniff.MARKDOWN_WITHIN[1][2], lambda row: sniff.MARKDOWN_WITHIN[1][1] in row),
 }

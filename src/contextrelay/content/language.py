@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from contextrelay.content.untrusted.phrases import Prefilters
+from contextrelay.content.prefilter import Prefilters, loosened
 from contextrelay.model.artifact import ArtifactType
 
 Guess = tuple[ArtifactType, str]
@@ -170,35 +170,14 @@ def _typical(media_type: str) -> re.Pattern[str]:
 def possible_languages(text: str) -> list[str]:
     """Return the languages that may have typical lines in a text, in the order of TYPICAL_LINES."""
     media_types = list(TYPICAL_LINES)
-    return [media_types[index] for index in _prefilter().find(text.encode())]
+    return [media_types[index] for index in _prefilters().find(text)]
 
 
 @cache
-def _prefilter() -> Prefilters:
-    """Compile a looser pattern for RE2 for each language: it matches wherever theirs do."""
+def _prefilters() -> Prefilters:
     return Prefilters(
-        f"(?m)^(?:{'|'.join(_LOOSENED.sub(_loosen, line) for line in lines)})"
-        for lines in TYPICAL_LINES.values()
+        f"(?m)^(?:{'|'.join(map(loosened, lines))})" for lines in TYPICAL_LINES.values()
     )
-
-
-# Syntax that RE2 lacks, and character classes: RE2 knows only ASCII classes.
-_LOOSENED = re.compile(
-    r"(?P<ahead>\(\?!(?:[^()]|\([^()]*\))*\)|\\b)|(?P<flag>\(\?ai:)"
-    r"|(?P<other>\[\^)|(?P<kinds>\[(?:\\.|[^\]\\])+\])|(?P<kind>\\[wds])"
-)
-_NOT_ASCII = r"\x{80}-\x{10ffff}"
-
-
-def _loosen(match: re.Match[str]) -> str:
-    text = match[0]
-    return {
-        "ahead": "",
-        "flag": "(?i:",
-        "other": r"[^\n",
-        "kinds": f"[{_NOT_ASCII}{text[1:]}",
-        "kind": rf"[{_NOT_ASCII}\x0b\x1c-\x1f{text}]",
-    }[match.lastgroup or ""]
 
 
 # Languages that share typical lines with another one, and the lines that only they have.
@@ -249,9 +228,11 @@ _ROW_CHARS, _ROWS_MAX = 300, 400
 def language(rows: list[str], share: float = 0) -> Guess | None:
     """Return the language with the most typical lines, if at least two and at least this share."""
     rows = [row[:_ROW_CHARS] for row in rows[:_ROWS_MAX]]
-    possible = possible_languages("\n".join(rows))
+    text = "\n".join(rows)
+    possible = possible_languages(text)
     if not possible:
-        return ("code", "text/css") if _is_style(rows) else None
+        has_blocks = "{" in text or ",\n" in text or text.endswith(",")
+        return ("code", "text/css") if has_blocks and _is_style(rows) else None
     sure = sum(_SURE_SIGNS.match(row) is not None for row in rows)
     count, media_type = 0, ""
     for each in possible:

@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from functools import cache
+from itertools import filterfalse, islice
 
 import msgspec
 
@@ -24,6 +25,7 @@ from contextrelay.content.language import (
     without_strings,
     without_traces,
 )
+from contextrelay.content.prefilter import Prefilters, loosened, unspaced
 from contextrelay.content.source import without_colours
 from contextrelay.limits import HEAD_BYTES_MAX
 
@@ -48,7 +50,7 @@ def settings(rows: list[str]) -> Guess | None:
     text = "\n".join(rows)
     if text.count("=") < 2 and text.count(":") < _ROWS_MIN:
         return None
-    rows = [row for row in rows if not _ASIDE.match(row)]
+    rows = list(filterfalse(_ASIDE.match, rows))
     if '"""' in text or "'''" in text:
         rows = without_strings(rows)
     return _named(list(islice(_logical_rows(rows), _ROWS_MAX))) or _yaml(rows[:_ROWS_MAX])
@@ -83,16 +85,17 @@ def _named(rows: list[str]) -> Guess | None:
 def _yaml(rows: list[str]) -> Guess | None:
     if not all(map(_YAML_ROW.match, _outer(rows))):
         return None
-    found = [match for row in rows if (match := _YAML_KEY.match(row)) is not None]
+    found = list(filter(None, map(_YAML_KEY.match, rows)))
     # A single level of `name: value` may be headers, or a dialogue.
     is_nested = len({len(match[1]) for match in found}) > 1
-    flat = {match[1] for row in rows if (match := _FLAT_KEY.match(row))}
     # With a document marker, the rest may be mostly long texts.
     is_begun = bool(rows) and rows[0].startswith(("---", "%YAML"))
     share = _YAML_BEGUN_SHARE if is_begun else _YAML_SHARE
-    is_yaml = is_nested and len(found) >= max(_ROWS_MIN, share * len(rows))
+    if is_nested and len(found) >= max(_ROWS_MIN, share * len(rows)):
+        return "text", "application/yaml"
+    flat = {match[1] for match in map(_FLAT_KEY.match, rows) if match}
     is_flat = len(flat) >= max(_FLAT_KEYS_MIN, _SETTINGS_SHARE * len(rows))
-    return ("text", "application/yaml") if is_yaml or is_flat else None
+    return ("text", "application/yaml") if is_flat else None
 
 
 def _logical_rows(rows: list[str]) -> Iterator[str]:
@@ -207,7 +210,7 @@ _MAGIC: tuple[tuple[re.Pattern[bytes], Guess], ...] = (
 )
 
 _LINES_MAX = 50
-_LOG_LINES_MIN = 3
+LOG_LINES_MIN = 3
 _LOG_SHARE = 0.6
 _MARKDOWN_POINTS_MIN = 3
 _FRONT_POINTS = 2
@@ -246,18 +249,19 @@ def sniff_text(head: bytes) -> Guess:
         bare = without_comments(bare)
     if any(sign in text for sign in _TRACE_SIGNS):
         bare = without_traces(bare)
-    has_time = CLOCK.search(text) is not None
+    signs = possible_signs(text)
+    has_time = "time" in signs
     return (
         _json(text, rows, is_cut)
         or shebang(lines[0])
         or _markup(text)
         or _diff(text)
         or _email(lines)
-        or (None if _is_entry(rows, has_time) else headed_table(rows))
-        or _run(more)
-        or _log(rows)
+        or (None if _is_entry(rows, signs) else headed_table(rows))
+        or (_run(more) if "test run" in signs else None)
+        or (_log(rows) if "log" in signs else None)
         or (
-            _markdown(rows)
+            _markdown(rows, signs)
             if ("```" in text or "~~~" in text)
             and any(row.startswith(("```", "~~~")) for row in bare[:_LINES_MAX])
             else None
@@ -265,7 +269,7 @@ def sniff_text(head: bytes) -> Guess:
         or language(bare[:_LINES_MAX])
         or (None if _TRACE_TITLES.isdisjoint(rows) else ("text", "text/plain"))
         or settings(more)
-        or _markdown(rows)
+        or _markdown(rows, signs)
         or plain_table(rows)
         or (_timed(text, rows) if has_time else None)
         or (language(bare, _CODE_SHARE) if len(bare) > _LINES_MAX else None)
@@ -425,7 +429,7 @@ def _run(rows: list[str]) -> Guess | None:
     return None
 
 
-_LOG_LINE = re.compile(
+LOG_LINE = re.compile(
     r"""(?:
         \[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[ ]?[+-]\d\d:?\d\d)?\]?[\s|:-]+\S
         |\[?\d{4}/\d\d/\d\d[ ]\d\d:\d\d:\d\d\]?\s+\S
@@ -438,20 +442,22 @@ _LOG_LINE = re.compile(
 )
 
 
-def _is_entry(rows: list[str], has_time: bool) -> bool:
+def _is_entry(rows: list[str], signs: set[str]) -> bool:
     """Return True if the first line has a time that does not look like a column name."""
     if not rows:
         return False
-    return _LOG_LINE.match(rows[0]) is not None or (has_time and TIMED.search(rows[0]) is not None)
+    if "log" in signs and LOG_LINE.match(rows[0]):
+        return True
+    return "time" in signs and TIMED.search(rows[0]) is not None
 
 
 def _log(rows: list[str]) -> Guess | None:
     hits = 0
     for left, row in zip(reversed(range(len(rows))), rows, strict=True):
-        hits += _LOG_LINE.match(row) is not None
+        hits += LOG_LINE.match(row) is not None
         if hits + left < _LOG_SHARE * len(rows):
             return None  # Not even if all other rows are log lines.
-    return ("log", "text/x-log") if hits >= _LOG_LINES_MIN else None
+    return ("log", "text/x-log") if hits >= LOG_LINES_MIN else None
 
 
 # A time with its date, anywhere in the first part of a line.
@@ -460,7 +466,7 @@ TIMED = re.compile(
     r"\d\d[:.]\d\d[:.]\d\d|(?<!\d)\d{6} \d{6}(?!\d)|\b\d\d:\d\d:\d\d[.,]\d"
 )
 # A common part of all formats, which is found many times faster.
-CLOCK = re.compile(r"\d(?:\d[:.]\d\d[:.]\d\d|\d{5} \d{6})")
+_CLOCK = r"\d(?:\d[:.]\d\d[:.]\d\d|\d{5} \d{6})"
 _TIMED_CHARS = 90
 # Minimum share of lines that start an entry.
 _BEGUN_SHARE = 0.1
@@ -493,7 +499,7 @@ def _share_of(lines: Sequence[str], sign: re.Pattern[str]) -> float:
     sample = lines[:: max(1, len(lines) // 200)]
     begun = [line for line in sample if line[:1] not in ("", " ", "\t", "}")]
     hits = sum(sign.search(line, 0, _TIMED_CHARS) is not None for line in begun)
-    is_enough = hits >= max(_LOG_LINES_MIN, _BEGUN_SHARE * len(sample))
+    is_enough = hits >= max(LOG_LINES_MIN, _BEGUN_SHARE * len(sample))
     return hits / len(begun) if is_enough else 0.0
 
 
@@ -507,7 +513,7 @@ _MARKDOWN_STARTS = (
     (1, r"[ ]{0,3}(?:[-*+]|\d{1,3}\.)[ ]{1,3}\S"),
     (1, r"> \S"),
 )
-_MARKDOWN_START = re.compile("|".join(f"({sign})" for _, sign in _MARKDOWN_STARTS))
+MARKDOWN_START = re.compile("|".join(f"({sign})" for _, sign in _MARKDOWN_STARTS))
 # A sign within a line, and a character that it requires.
 MARKDOWN_WITHIN = (
     (2, "](", re.compile(r"\[[^\]\n]{1,200}\]\((?:https?:|\.|/|#|\w)[^)\s]{0,500}\)")),
@@ -515,13 +521,28 @@ MARKDOWN_WITHIN = (
 )
 
 
-def _markdown(rows: list[str]) -> Guess | None:
+def _markdown(rows: list[str], signs: set[str]) -> Guess | None:
     text = "\n".join(rows)
     points = sum(
         weight for weight, part, sign in MARKDOWN_WITHIN if part in text and sign.search(text)
     )
     if rows and rows[0] == "---" and "---" in rows[1:-1]:
         points += _FRONT_POINTS  # Front matter.
-    starts = {match.lastindex or 0 for match in map(_MARKDOWN_START.match, rows) if match}
-    points += sum(_MARKDOWN_STARTS[index - 1][0] for index in starts)
+    if "markdown" in signs:
+        starts = {match.lastindex or 0 for match in map(MARKDOWN_START.match, rows) if match}
+        points += sum(_MARKDOWN_STARTS[index - 1][0] for index in starts)
     return ("markdown", "text/markdown") if points >= _MARKDOWN_POINTS_MIN else None
+
+
+def possible_signs(text: str) -> set[str]:
+    """Return the names of the patterns that may match somewhere in a text, found in one pass."""
+    return {_SIGNS[index] for index in _prefilters().find(text)}
+
+
+_SIGNS = ("time", "test run", "log", "markdown")
+
+
+@cache
+def _prefilters() -> Prefilters:
+    starts = (unspaced(RUN_LINE.pattern), unspaced(LOG_LINE.pattern), MARKDOWN_START.pattern)
+    return Prefilters((loosened(_CLOCK), *(f"(?m)^(?:{loosened(each)})" for each in starts)))

@@ -12,11 +12,9 @@ to become; a verb alone is never enough.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import cache, cached_property
-from typing import Any, Protocol
 
-from contextrelay.limits import MIB
+from contextrelay.content.prefilter import Prefilter, compiled
 
 OVERRIDE = "override-instructions"
 # Many phrases start alike; searching only for their first letters halves the number of searches.
@@ -351,9 +349,8 @@ MARKERS: tuple[Marker, ...] = (
 )
 
 
-# Number of texts after which compiling the combined pattern pays off, and the memory of its states.
+# Number of texts after which compiling the combined pattern pays off.
 PREFILTER_TEXTS_MIN = 16
-PREFILTER_BYTES_MAX = 16 * MIB
 
 
 _texts_seen = 0
@@ -372,49 +369,10 @@ def may_hold_phrase(squeezed: bytes) -> bool:
     return phrase_prefilter().search(squeezed) is not None
 
 
-class Prefilter(Protocol):
-    """The interface used of a compiled pattern."""
-
-    def search(self, text: bytes) -> object | None: ...
-
-
 @cache
 def phrase_prefilter() -> Prefilter:
     """Return the combined pattern of all phrases."""
     return compiled("(?i)" + "|".join(f"(?:{_loosened(phrase)})" for phrase in PHRASES))
-
-
-def compiled(source: str) -> Prefilter:
-    r"""Compile a pattern for RE2, which has no lookahead, and whose `\w` is ASCII."""
-    # Imported here: most commands defuse nothing.
-    import re2  # pyright: ignore[reportMissingTypeStubs]
-
-    pattern: Any = re2.compile(source, _options())  # pyright: ignore[reportUnknownMemberType]
-    return pattern
-
-
-class Prefilters:
-    """Several patterns for RE2 that are searched for in one pass."""
-
-    def __init__(self, sources: Iterable[str]) -> None:
-        import re2  # pyright: ignore[reportMissingTypeStubs]
-
-        self._set: Any = re2.Set.SearchSet(_options())
-        for source in sources:
-            self._set.Add(source)
-        self._set.Compile()
-
-    def find(self, text: bytes) -> list[int]:
-        """Return the indexes of the patterns that match somewhere, in order."""
-        return sorted(self._set.Match(text) or ())
-
-
-def _options() -> Any:
-    import re2  # pyright: ignore[reportMissingTypeStubs]
-
-    options: Any = re2.Options()
-    options.max_mem = PREFILTER_BYTES_MAX
-    return options
 
 
 # `(?-i:(?=[A-Z]))` and `(?-i:(?![a-z]))`: word boundaries; words that must not follow.
