@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from contextrelay.content.artifact_type import artifact_type
-from contextrelay.content.digest import BodyDigest, digest
+from contextrelay.content.overview import BodyDigest, digest
 from contextrelay.content.source import Source
 from contextrelay.content.tokens import count_tokens
 from tests.content.outline.test_run_tools import SHOWN

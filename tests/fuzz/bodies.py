@@ -13,10 +13,10 @@ from typing import get_args
 from contextrelay.content.artifact_type import artifact_type
 from contextrelay.content.description import Description
 from contextrelay.content.diff.unified import differ
-from contextrelay.content.digest import digest
 from contextrelay.content.grep.gathered import GrepQuery
 from contextrelay.content.grep.results import find
 from contextrelay.content.outline import outline
+from contextrelay.content.overview import digest
 from contextrelay.content.search.passages import passages
 from contextrelay.content.search.words import query_words, words
 from contextrelay.content.source import Source

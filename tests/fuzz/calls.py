@@ -16,11 +16,10 @@ from contextrelay import Relay
 from contextrelay.content.artifact_type import artifact_type
 from contextrelay.content.description import Description
 from contextrelay.content.diff.unified import differ
-from contextrelay.content.digest import digest
 from contextrelay.content.grep.gathered import GrepQuery
 from contextrelay.content.grep.results import find
 from contextrelay.content.outline import outline
-from contextrelay.content.overview import count
+from contextrelay.content.overview import count, digest
 from contextrelay.content.preview import preview
 from contextrelay.content.search.passages import passages
 from contextrelay.content.search.words import query_words, words

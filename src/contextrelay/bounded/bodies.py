@@ -18,7 +18,12 @@ from msgspec.structs import replace
 from contextrelay.bounded.parser_pool import TaskOutcome, run
 from contextrelay.content.grep.records import RecordQuery, Records, is_quick, records
 from contextrelay.content.outline import needs_grammar
-from contextrelay.content.overview import BodyOverview, OutlineRequest, see, see_lines
+from contextrelay.content.overview import (
+    BodyOverview,
+    OutlineRequest,
+    make_overview,
+    make_overview_by_lines,
+)
 from contextrelay.content.search.passages import Index, Indexing, index_body
 from contextrelay.content.slicing.slice import Take, take_from
 from contextrelay.errors import Broken, RelayError, TooLarge, Unavailable
@@ -68,7 +73,7 @@ def look_within_bounds(asked: OutlineRequest, read: Read) -> tuple[BodyOverview,
     """Return an overview of a body, and True if it is reproducible and so worth caching."""
     size_bytes = min(asked.size_bytes, OUTLINE_BYTES_MAX)
     if size_bytes <= LOOK_INLINE_BYTES_MAX and not needs_grammar(asked.media_type):
-        return see(asked, b"".join(read(0, size_bytes))), True
+        return make_overview(asked, b"".join(read(0, size_bytes))), True
     outcome = _looked(asked, read, size_bytes, LOOK_CPU_S_MAX)
     if outcome.stopped is None:
         return _seen.decode(outcome.value), True
@@ -78,8 +83,8 @@ def look_within_bounds(asked: OutlineRequest, read: Read) -> tuple[BodyOverview,
         if part.stopped is None:
             seen = _seen.decode(part.value)
             note = f"{note}; shown: its first {LOOK_PART_BYTES_MAX:,} bytes"
-            looked = None if seen.looked is None else replace(seen.looked, note=note)
-            return replace(seen, looked=looked, note=note), outcome.is_certain
+            cached = None if seen.cached is None else replace(seen.cached, note=note)
+            return replace(seen, cached=cached, note=note), outcome.is_certain
     return look_by_lines(asked, read, note), outcome.is_certain
 
 
@@ -90,7 +95,7 @@ def look_by_lines(asked: OutlineRequest, read: Read, note: str) -> BodyOverview:
     """
     with _lines_lock:
         head = b"".join(read(0, min(asked.size_bytes, LOOK_PLAIN_BYTES_MAX)))
-        return see_lines(asked, head, f"{note}; shown by lines")
+        return make_overview_by_lines(asked, head, f"{note}; shown by lines")
 
 
 def _looked(asked: OutlineRequest, read: Read, size_bytes: int, cpu_s: float) -> TaskOutcome:

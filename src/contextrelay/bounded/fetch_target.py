@@ -34,14 +34,12 @@ PORTS = {"http": 80, "https": 443}
 class FetchPolicy(Struct, frozen=True):
     """What a fetch may connect to, and how it resolves names and checks certificates."""
 
-    is_allowed: Callable[[str], bool]
-    """Returns True if an address may be connected to."""
+    is_allowed: Callable[[str], bool]  # Returns True if an address may be connected to.
     bytes_max: int = FETCH_BYTES_MAX
     seconds_max: float = FETCH_S_MAX
     resolve: Callable[[str, int], list[str]] | None = None
     """Returns the addresses of a name and a port; None means the resolver of the system."""
-    tls: SSLContext | None = None
-    """The trusted certificates; None means those of the system."""
+    tls: SSLContext | None = None  # The trusted certificates; None means those of the system.
 
 
 class FetchDeadline:

@@ -57,14 +57,13 @@ class ParserReply(Struct, array_like=True):
 
     status: int
     value: bytes
-    is_last: bool
-    """Whether the child ends after this reply, because its memory has grown."""
+    is_last: bool  # Whether the child ends after this reply, because its memory has grown.
 
 
 def _look(arguments: bytes, bodies: list[bytes]) -> object:
-    from contextrelay.content.overview import OutlineRequest, see
+    from contextrelay.content.overview import OutlineRequest, make_overview
 
-    return see(decode(arguments, type=OutlineRequest), bodies[0])
+    return make_overview(decode(arguments, type=OutlineRequest), bodies[0])
 
 
 def _take(arguments: bytes, bodies: list[bytes]) -> object:

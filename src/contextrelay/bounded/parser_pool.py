@@ -65,8 +65,7 @@ class TaskOutcome(Struct, frozen=True):
 
     value: bytes = b""
     stopped: Why | None = None
-    is_certain: bool = True
-    """Whether the task would be stopped again, even with more wall time."""
+    is_certain: bool = True  # Whether the task would be stopped again, even with more wall time.
 
 
 _replies = Decoder(ParserReply)

@@ -10,8 +10,13 @@ import re
 from collections import deque
 from collections.abc import Callable
 
-from contextrelay.content.error_lines import error_lines
-from contextrelay.content.shown_lines import chars_for, choose_lines, ends_first, with_marks
+from contextrelay.content.shown_lines import (
+    chars_for,
+    choose_lines,
+    ends_first,
+    error_lines,
+    with_marks,
+)
 from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.limits import DIGEST_LINES_MAX, KIB, OUTPUT_SEARCHED_BYTES_MAX
 

@@ -22,8 +22,7 @@ class Source:
         self.media_type = media_type.partition(";")[0].strip().lower()
         self.name = name
         self.size_bytes = size_bytes
-        self.drafts: dict[ArtifactType, OutlineDraft] = {}
-        """Outlines drawn before, by type."""
+        self.drafts: dict[ArtifactType, OutlineDraft] = {}  # Outlines drawn before, by type.
 
     @classmethod
     def of(cls, body: bytes, media_type: str, name: str, size_bytes: int) -> Source:

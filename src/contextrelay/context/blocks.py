@@ -130,8 +130,7 @@ class ContextPackage:
     metrics: ContextMetrics
     version: int = 1
     trace_id: str = None  # pyright: ignore[reportAssignmentType]
-    max_tokens: int = field(default=MAX_TOKENS, compare=False)
-    """The limit for the saturation."""
+    max_tokens: int = field(default=MAX_TOKENS, compare=False)  # The limit for the saturation.
     dropped: list[DroppedContext] = field(default_factory=list[DroppedContext], compare=False)
 
     def __post_init__(self) -> None:

@@ -26,8 +26,7 @@ class MetricsCollector:
             raise Unavailable(
                 "the Prometheus client is not installed", "pip install 'contextrelay[server]'"
             ) from error
-        self.prometheus_endpoint = prometheus_endpoint
-        """The push gateway for `push`."""
+        self.prometheus_endpoint = prometheus_endpoint  # The push gateway for `push`.
         self.registry = CollectorRegistry()
         self._requests = Counter(
             "context_requests", "Requests by agent and result.", ["agent", "result"],

@@ -259,8 +259,8 @@ def outlined_within(
     `is_late`: the deadline has passed, so a large body is outlined by lines, which is faster.
     """
     is_kept = tokens_max == OUTLINE_TOKENS_DEFAULT
-    looked, seen = _inspect(stores, artifact, None if is_kept else tokens_max, is_late=is_late)
-    return outlined(artifact, looked, seen.shape or looked.shape, seen.note)
+    cached, seen = _inspect(stores, artifact, None if is_kept else tokens_max, is_late=is_late)
+    return outlined(artifact, cached, seen.outline or cached.outline, seen.note)
 
 
 def digested_within(
@@ -270,21 +270,21 @@ def digested_within(
 
     `is_late`: the deadline has passed, so a large body is digested by lines, which is faster.
     """
-    looked, seen = _inspect(stores, artifact, digest_tokens=tokens_max, is_late=is_late)
+    cached, seen = _inspect(stores, artifact, digest_tokens=tokens_max, is_late=is_late)
     assert seen.digest is not None
-    return digested(artifact, looked, seen.digest, seen.note)
+    return digested(artifact, cached, seen.digest, seen.note)
 
 
 def described_fully(stores: Stores, artifact: Artifact) -> Artifact:
     """Return an artifact with its token count and outline; both are None for a sealed artifact."""
     if artifact.sealed is not None:
         return replace(artifact, tokens=None, token_basis="sealed", outline=None)
-    looked = cached_outline(stores, artifact)
+    cached = cached_outline(stores, artifact)
     return replace(
         artifact,
-        tokens=looked.whole.tokens,
-        token_basis=looked.whole.basis,
-        outline=looked.shape.text,
+        tokens=cached.whole.tokens,
+        token_basis=cached.whole.basis,
+        outline=cached.outline.text,
     )
 
 
@@ -329,7 +329,7 @@ def _inspect(
     if row is not None:
         with suppress(*UNREADABLE):
             read_row = _decoder.decode(row)
-            known = read_row if read_row.drawn_by == OUTLINE_VERSION else None
+            known = read_row if read_row.version == OUTLINE_VERSION else None
     if known is not None and outline_tokens is None and digest_tokens is None:
         return known, BodyOverview(note=known.note)
     # Read the head before the body: if the body is freed in the meantime, nothing is written.
@@ -353,12 +353,12 @@ def _inspect(
         seen, is_kept = look_within_bounds(asked, read)
     if known is not None:
         return known, seen
-    assert seen.looked is not None
+    assert seen.cached is not None
     if is_kept:
         with suppress(Stale, Full, Unavailable, Refused):
-            kept = Row(RowKind.LOOKED, key, _encoder.encode(seen.looked))
+            kept = Row(RowKind.LOOKED, key, _encoder.encode(seen.cached))
             stores.ledger.commit(Write(log, rows=(kept,), expect=head))
-    return seen.looked, seen
+    return seen.cached, seen
 
 
 def known_tokens(stores: Stores, artifact: Artifact) -> TokenCount | None:

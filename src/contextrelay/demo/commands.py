@@ -164,10 +164,8 @@ class Hop(Struct, frozen=True):
     asked: str
     answer: tuple[tuple[str, ...], ...]
     looks: tuple[DemoSlice, ...] = ()
-    brings: str = ""
-    """A document that this hop adds to the thread."""
-    writes: tuple[str, str] | None = None
-    """A new artifact: its name and its text."""
+    brings: str = ""  # A document that this hop adds to the thread.
+    writes: tuple[str, str] | None = None  # A new artifact: its name and its text.
 
 
 @cache
@@ -179,12 +177,9 @@ def script() -> tuple[Hop, ...]:
 class HopCost(NamedTuple):
     """The cost of one hop, in tokens."""
 
-    pasted_tokens: int
-    """With every document and every earlier message in the prompt."""
-    relay_tokens: int
-    """Header, previews of new artifacts, and slices."""
-    pulled_tokens: int
-    """The slices only."""
+    pasted_tokens: int  # With every document and every earlier message in the prompt.
+    relay_tokens: int  # Header, previews of new artifacts, and slices.
+    pulled_tokens: int  # The slices only.
     repeated_tokens: int
     """The part of the pasted prompt that the previous hop sent too: a prompt cache may hold it."""
 
@@ -297,16 +292,13 @@ class DemoOutcome(Struct, frozen=True, kw_only=True):
     slices: int
     basis: str = f"measured: {TOKENIZER_DEFAULT}"
     price_model: str = MODEL
-    price_pasted: str
-    """Price of the input in US dollars, without a prompt cache."""
+    price_pasted: str  # Price of the input in US dollars, without a prompt cache.
     price_sent: str
-    price_pasted_cached: str
-    """With a cache: the part that the previous hop pasted is read from it."""
+    price_pasted_cached: str  # With a cache: the part that the previous hop pasted is read from it.
     price_sent_cached: str
     """With a cache: hardly anything is sent twice, so there is little to read."""
     wake_ms: float
-    is_identical: bool
-    """Whether an old version is identical here and in another process."""
+    is_identical: bool  # Whether an old version is identical here and in another process.
     is_restored: bool
     took_s: float
 

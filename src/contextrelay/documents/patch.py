@@ -61,15 +61,12 @@ class UndoStep(NamedTuple):
     """A change that was made to a document, with the data to undo it."""
 
     kind: Literal["insert", "remove", "replace"]
-    place: Place
-    """The position of the change; a `-` is replaced by the resulting index."""
+    place: Place  # The position of the change; a `-` is replaced by the resulting index.
     container: Any
     key: Any
     old: Any = None
-    is_shift: bool = False
-    """Whether the change shifted the indexes of later items of a list."""
-    names: tuple[str, ...] = ()
-    """The order of an object's members before the first removal from it."""
+    is_shift: bool = False  # Whether the change shifted the indexes of later items of a list.
+    names: tuple[str, ...] = ()  # The order of an object's members before the first removal from it
 
 
 class Applied(NamedTuple):
@@ -444,12 +441,10 @@ class _Footprint:
         self._document = document
         self.read: set[Tokens] = set()
         self.written: set[Tokens] = set()
-        self.appended: set[Tokens] = set()
-        """Lists to which the patch appends items."""
+        self.appended: set[Tokens] = set()  # Lists to which the patch appends items.
         self.shifted: set[Tokens] = set()
         """Lists in which the patch inserts or removes an item at an index."""
-        self.indexed: set[Tokens] = set()
-        """Lists of which the patch addresses an item by its index."""
+        self.indexed: set[Tokens] = set()  # Lists of which the patch addresses an item by its index
         for operation in operations:
             self._add(operation)
 

@@ -17,8 +17,7 @@ Tokens = tuple[str, ...]
 Place = tuple[str | int, ...]
 
 APPEND = "-"
-MISSING = "missing"
-"""The key of the missing position in the details of an error."""
+MISSING = "missing"  # The key of the missing position in the details of an error.
 
 _BAD_ESCAPE = re.compile(r"~(?![01])")
 _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from contextrelay.model.artifact import ArtifactType
 from contextrelay.model.tokens import Spent, TokenCount
@@ -52,7 +52,7 @@ class Digested(Struct, frozen=True, kw_only=True):
     spent: Spent
 
 
-class Shape(Struct, frozen=True, kw_only=True):
+class BodyOutline(Struct, frozen=True, kw_only=True):
     """An outline of a body, independent of the refs to the body."""
 
     kind: str
@@ -68,11 +68,11 @@ class Shape(Struct, frozen=True, kw_only=True):
 class CachedOutline(Struct, frozen=True, kw_only=True):
     """The cached outline and other results of reading a body."""
 
-    shape: Shape
+    outline: BodyOutline = field(name="shape")
     whole: TokenCount
     note: str = ""
     """Why the body was not parsed as expected; "" if it was parsed as expected."""
-    drawn_by: int = 0
+    version: int = field(name="drawn_by", default=0)
     """The value of `OUTLINE_VERSION` when the outline was made.
 
     Outlines of older versions are made again.

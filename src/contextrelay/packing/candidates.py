@@ -16,8 +16,7 @@ from contextrelay.model.artifact import Artifact, to_ms
 from contextrelay.model.package import Block, BlockType
 from contextrelay.state.schema import AHEAD
 
-BLOCK_METADATA = "block"
-"""The metadata key that marks an artifact as a block of its thread."""
+BLOCK_METADATA = "block"  # The metadata key that marks an artifact as a block of its thread.
 
 
 class BlockFields(Struct, frozen=True):

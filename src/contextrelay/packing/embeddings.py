@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 """A function that returns a vector for each text; all vectors have the same length."""
 
-Run = Sequence[str | None]
-"""Names of consecutive texts; None stands for a removed text."""
+Run = Sequence[str | None]  # Names of consecutive texts; None stands for a removed text.
 
 
 class Vectors:
@@ -31,8 +30,7 @@ class Vectors:
 
     def __init__(self, embed: Embed, lent: Sequence[float]) -> None:
         self._embed = embed
-        self._neighbour_weights = lent
-        """The weights of neighbours, nearest first."""
+        self._neighbour_weights = lent  # The weights of neighbours, nearest first.
         self._waiting: dict[str, str] = {}
         self._rows: dict[str, int] = {}
         self._matrix: NDArray[float32] | None = None

@@ -18,10 +18,8 @@ from contextrelay.errors import Invalid
 
 Way = Literal["inline", "once", "ref"]
 
-REF_TOKENS = 41
-"""The number of tokens of a ref on one line of a prompt."""
-MESSAGE_TOKENS_MIN = 100
-"""The number of tokens below which a message is always sent in full."""
+REF_TOKENS = 41  # The number of tokens of a ref on one line of a prompt.
+MESSAGE_TOKENS_MIN = 100  # The number of tokens below which a message is always sent in full.
 LATER_CALLS_MIN = 3
 _PULL_TOKENS = 40
 """The number of tokens of the request for a piece, and of the text around the piece in the reply.
@@ -54,8 +52,7 @@ class Pulls(Struct, frozen=True):
     shown: int = 0
     at_first_call: int = 0
     later: int = 0
-    slice_tokens: int = 0
-    """The total number of tokens of all pulls."""
+    slice_tokens: int = 0  # The total number of tokens of all pulls.
 
     @property
     def first_chance(self) -> float:
@@ -75,10 +72,8 @@ class WindowMessage(Struct, frozen=True, kw_only=True):
     """A message that is to be put into a window."""
 
     tokens: int
-    prefix_tokens: int = 0
-    """The number of tokens before the message, which are in the prompt cache."""
-    calls: int = 0
-    """The number of model calls so far. The same number is expected to follow."""
+    prefix_tokens: int = 0  # The number of tokens before the message, which are in the prompt cache
+    calls: int = 0  # The number of model calls so far. The same number is expected to follow.
     is_addressed: bool = False
     """Whether the agent asked for the message, so that it is shown at least once."""
     is_exempt: bool = False

@@ -72,8 +72,7 @@ class Relevance:
         self._groups: dict[str, list[str | None]] = {}
         """The ids of the blocks of each group, in order; None stands for a removed block."""
         self._in_groups: dict[str, dict[str, int]] = {}
-        self._beginnings: dict[str, list[str]] = {}
-        """Words by their first characters."""
+        self._beginnings: dict[str, list[str]] = {}  # Words by their first characters.
         self._speakers: dict[str, int] = {}
         self._length_sum = 0
         self._packs: dict[int, int] = {}

@@ -31,8 +31,7 @@ class IndexedBlock(Struct):
     says_number: bool
     address_share: float
     """How much the block addresses the other speaker: 1 if it does so three times or more."""
-    day: tuple[int, int] | None
-    """The month and day of the block."""
+    day: tuple[int, int] | None  # The month and day of the block.
     neighbour_shares: list[tuple[int, float]] | None = None
     """Positions of the block's neighbours, each with its share of the block's score; None if not
     cached.

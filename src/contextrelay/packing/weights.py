@@ -23,10 +23,8 @@ class Weights(Struct, frozen=True):
     on.
     """
     after_question: float = 0.7
-    answer: float = 0.85
-    """The minimum score of an answer, relative to the score of its question."""
-    question: float = 0.1
-    """The penalty of a question, compared with a statement."""
+    answer: float = 0.85  # The minimum score of an answer, relative to the score of its question.
+    question: float = 0.1  # The penalty of a question, compared with a statement.
     you: float = 0.1
     """The penalty of a turn that addresses the other speaker instead of stating something."""
     group: float = 0.3
@@ -34,8 +32,7 @@ class Weights(Struct, frozen=True):
     """The factor of the group score for a block that has no query word nearby."""
     framing: float = 0.5
     synonym: float = 0.45
-    beginning: float = 0.4
-    """The weight of a word that starts like a query word."""
+    beginning: float = 0.4  # The weight of a word that starts like a query word.
     speaker: float = 0.4
     date: float = 0.3
     when: float = 0.3

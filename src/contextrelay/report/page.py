@@ -97,8 +97,7 @@ class Report(Struct, frozen=True, kw_only=True):
     artifacts: list[Artifact]
     artifacts_left_out: int
     timeline: list[Numbered]
-    timeline_left_out: int
-    """The number of earlier events that are left out."""
+    timeline_left_out: int  # The number of earlier events that are left out.
     savings: Stats
 
     @property

@@ -63,8 +63,7 @@ _MAYBE_TEXT = _Rule("a string, or omitted", _is_text, is_optional=True)
 _TEXTS = _Rule("a list of strings", _is_texts)
 _ANYTHING = _Rule("any JSON value", _is_anything)
 
-AHEAD = ("pending", "in_progress")
-"""The statuses of a plan step that is not done yet."""
+AHEAD = ("pending", "in_progress")  # The statuses of a plan step that is not done yet.
 
 SHAPES: Mapping[str, Mapping[str, _Rule]] = {
     "facts": {"id": _TEXT, "key": _TEXT, "value": _ANYTHING, "at": _MAYBE_TEXT},

@@ -7,13 +7,13 @@ from contextrelay.content.description import Description
 from contextrelay.content.outline import outline
 from contextrelay.content.outline.code import grammars
 from contextrelay.content.source import Source
-from contextrelay.model.inspect import Shape
+from contextrelay.model.inspect import BodyOutline
 
 # In a parser process, grammars are always allowed.
 grammars.allow()
 
 
-def outlined(body: str | bytes, name: str, tokens_max: int = 500) -> Shape:
+def outlined(body: str | bytes, name: str, tokens_max: int = 500) -> BodyOutline:
     """The outline of what a push under a name would store."""
     raw = body.encode() if isinstance(body, str) else body
     seen = Description()

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contextrelay.content.digest import digest
 from contextrelay.content.outline import outline
+from contextrelay.content.overview import digest
 from contextrelay.content.source import Source
 from contextrelay.content.tokens import count_tokens
 from contextrelay.limits import MIB, OUTLINE_BYTES_MAX

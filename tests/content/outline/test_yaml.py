@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextrelay.content.digest import digest
+from contextrelay.content.overview import digest
 from contextrelay.content.source import Source
 from tests.content.outline.drawing import outlined
 

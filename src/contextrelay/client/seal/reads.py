@@ -91,11 +91,11 @@ def _outlined(verb: Outline | Digest, artifact: Artifact, body: bytes) -> Any:
         digest_tokens=verb.tokens_max if isinstance(verb, Digest) else None,
     )
     seen, _ = look_within_bounds(asked, in_hand(body))
-    assert seen.looked is not None
-    if seen.shape is not None:
-        return outlined(artifact, seen.looked, seen.shape, seen.note)
+    assert seen.cached is not None
+    if seen.outline is not None:
+        return outlined(artifact, seen.cached, seen.outline, seen.note)
     assert seen.digest is not None
-    return digested(artifact, seen.looked, seen.digest, seen.note)
+    return digested(artifact, seen.cached, seen.digest, seen.note)
 
 
 def _source(artifact: Artifact, body: bytes, was_sealed: bool) -> Any:

@@ -42,13 +42,10 @@ class Compare(Struct, frozen=True, kw_only=True):
     labels: tuple[str, str]
     context: int
     tokens_max: int
-    start: int
-    """Byte offset at which the texts begin in both bodies."""
+    start: int  # Byte offset at which the texts begin in both bodies.
     lines_before: int
-    is_cut: bool
-    """Whether the middle is longer than these texts, which are then cut."""
-    is_inside: bool
-    """Whether the texts begin within a long line."""
+    is_cut: bool  # Whether the middle is longer than these texts, which are then cut.
+    is_inside: bool  # Whether the texts begin within a long line.
 
 
 class TextDifference(Struct, frozen=True, kw_only=True):

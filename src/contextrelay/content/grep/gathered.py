@@ -19,12 +19,10 @@ from contextrelay.limits import GREP_QUICK_STEPS_MAX, LINE_MARK_BYTES, MATCH_BYT
 from contextrelay.model.inspect import Match, Skipped
 from contextrelay.model.tokens import Spent
 
-Search = Callable[..., Any]
-"""The search method of a compiled pattern."""
+Search = Callable[..., Any]  # The search method of a compiled pattern.
 
 SHORT_REF_CHARS = 8
-PATTERN_SCORE = 100
-"""The score for each pattern that matches; whole words break ties."""
+PATTERN_SCORE = 100  # The score for each pattern that matches; whole words break ties.
 # Lines longer than this are searched only around their matches.
 _LINE_BYTES = 8_192
 _ROOM_TOKENS = 4
@@ -59,8 +57,7 @@ class GrepMatches:
 
     def __init__(self, query: GrepQuery, is_one: bool = False) -> None:
         self.query = query
-        self._is_one = is_one
-        """Whether all matches are in one body, so that its name is not shown."""
+        self._is_one = is_one  # Whether all matches are in one body, so that its name is not shown.
         self.matches: list[Match] = []
         self.names: dict[str, str] = {}
         self.count = self.looked_at = self.skipped_count = self.record_bodies = 0
@@ -72,8 +69,7 @@ class GrepMatches:
         self.is_full = query.is_count
         self.is_counted = True
         """Whether the count includes all matching records; if False, the count is a minimum."""
-        self.unshown_in = ""
-        """The first ref with matches that are not shown."""
+        self.unshown_in = ""  # The first ref with matches that are not shown.
         self.is_ranked = len(query.patterns) > 1 and not query.is_count
         """Whether the best matches are shown instead of the first ones."""
         self._best: list[tuple[int, int, SliceSource | None, LineMatch | Match]] = []

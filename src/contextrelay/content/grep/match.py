@@ -69,8 +69,7 @@ class PlainTexts:
     """
 
     def __init__(self, texts: Sequence[bytes], patterns: Sequence[Any], programsize: int) -> None:
-        self.texts = texts
-        """The encoded texts; empty if case is ignored."""
+        self.texts = texts  # The encoded texts; empty if case is ignored.
         self._patterns = patterns
         self.programsize = programsize
         self._raw = b""
@@ -150,8 +149,7 @@ GREP_STEPS_MAX = 1 << 25
 GREP_LINE_BYTES_MAX = MIB
 
 
-_MODE = "(?m)"
-"""A prefix for patterns that makes ^ and $ match at line ends."""
+_MODE = "(?m)"  # A prefix for patterns that makes ^ and $ match at line ends.
 
 
 class LineMatch(Struct, frozen=True, gc=False):
@@ -159,8 +157,7 @@ class LineMatch(Struct, frozen=True, gc=False):
     shown.
     """
 
-    line: int
-    """Line number from 1; 0 if lines are not counted."""
+    line: int  # Line number from 1; 0 if lines are not counted.
     line_offset: int
     offset: int
     text: str
@@ -174,10 +171,8 @@ class LineBlock(Struct, frozen=True, gc=False):
     offset: int
     raw: bytes
     seen: int
-    is_inside: bool
-    """Whether the block starts within a line."""
-    line_offset: int
-    """Offset of the line in which the block starts."""
+    is_inside: bool  # Whether the block starts within a line.
+    line_offset: int  # Offset of the line in which the block starts.
     is_cut: bool = False
     """Whether the last line continues after the block, so that the block's end is not a line end.
     """
@@ -336,8 +331,7 @@ class LineSearcher:
         self._count_max = count_max
         self.count = 0
         self._shown_until = -1
-        self.is_enough = False
-        """Set by the caller to count further matches without yielding them."""
+        self.is_enough = False  # Set by the caller to count further matches without yielding them.
         self.needs_several = False
         """Set by the caller to only count lines that match just one of several texts."""
         self.needs_words = False
@@ -346,8 +340,7 @@ class LineSearcher:
         """
         self.has_places = False
         """Whether the count includes positions in lines that are too long to show."""
-        self.is_complete = True
-        """False if the deadline or too many matches ended the search early."""
+        self.is_complete = True  # False if the deadline or too many matches ended the search early.
 
     def hits(self, blocks: Iterable[LineBlock]) -> Iterator[LineMatch]:
         """Yield the matches in order, each once; end early when stopped."""
@@ -470,8 +463,7 @@ class _Found(Struct, frozen=True, gc=False):
     first: int
     last: int
     is_folded: bool
-    is_cut: bool
-    """Whether the match's line starts before the block."""
+    is_cut: bool  # Whether the match's line starts before the block.
 
     def hit(self, block: LineBlock, line: int) -> LineMatch:
         raw = block.raw

@@ -48,10 +48,8 @@ class RecordQuery(Struct, frozen=True, kw_only=True):
     type: ArtifactType
     media_type: str
     records_max: int
-    chars_max: int
-    """Maximum number of characters of one record."""
-    best_chars_max: int
-    """Maximum number of characters of a record that is better than all others."""
+    chars_max: int  # Maximum number of characters of one record.
+    best_chars_max: int  # Maximum number of characters of a record that is better than all others.
     all_chars_max: int
     tokens_max: int
 
@@ -250,16 +248,11 @@ class _MatchedNode(Struct):
 
     node: int
     mask: int
-    whole: int
-    """The patterns that the node contains as whole words, as a bit set."""
-    values: int
-    """The patterns that are a whole value in the node, as a bit set."""
-    names: int
-    """The patterns in the node's identity, as a bit set."""
-    offset: int
-    """Byte offset of the first match."""
-    together: int = 0
-    """The largest number of patterns in one line of the node."""
+    whole: int  # The patterns that the node contains as whole words, as a bit set.
+    values: int  # The patterns that are a whole value in the node, as a bit set.
+    names: int  # The patterns in the node's identity, as a bit set.
+    offset: int  # Byte offset of the first match.
+    together: int = 0  # The largest number of patterns in one line of the node.
 
     @property
     def score(self) -> int:

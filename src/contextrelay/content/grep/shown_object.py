@@ -34,29 +34,25 @@ _TRIED_MAX = 12
 _EMPTY = ('""', "null", "[]", "{}", "false", "0")
 _EMPTY_FURTHER = 4
 
-Fits = Callable[[str], bool]
-"""A function that returns True if a text is short enough."""
+Fits = Callable[[str], bool]  # A function that returns True if a text is short enough.
 
 
 class _Part(Struct):
     """A member of an object or array: a leaf with its text, or a container with its parts."""
 
     key: str
-    index: int = -1
-    """For a leaf, its index among the leaves."""
+    index: int = -1  # For a leaf, its index among the leaves.
     text: str = ""
     parts: list[_Part] = []
     is_list: bool = False
-    left_out: int = 0
-    """The number of members that were not examined."""
+    left_out: int = 0  # The number of members that were not examined.
 
 
 class _Leaf(Struct):
     """A leaf: how well it matches each pattern (0 for no match), and its full text."""
 
     part: _Part
-    owner: int
-    """The index of the object or array that contains it."""
+    owner: int  # The index of the object or array that contains it.
     matched: list[int]
     full: str
     is_empty: bool
@@ -99,8 +95,7 @@ class _SplitValue:
     def __init__(self, searches: Sequence[Search], without: str | None) -> None:
         self._searches = searches
         self._without = without
-        self._gap: int | None = None
-        """The index of the leaf after the excluded member."""
+        self._gap: int | None = None  # The index of the leaf after the excluded member.
         self._owner = self._owners = 0
         self.leaves: list[_Leaf] = []
 

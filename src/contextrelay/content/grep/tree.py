@@ -28,11 +28,9 @@ class JsonContainer(Struct, gc=False):
 
     start: int
     stop: int
-    parent: int
-    """The index of the enclosing node; -1 for the first node."""
+    parent: int  # The index of the enclosing node; -1 for the first node.
     label: str
-    body: int
-    """Offset of the node's value, after its key."""
+    body: int  # Offset of the node's value, after its key.
     is_record: bool
 
 

@@ -8,27 +8,27 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from contextrelay.content.error_lines import has_diagnostics, is_error_line
 from contextrelay.content.outline.layout import OutlineDraft, OutlinePiece, fit
+from contextrelay.content.shown_lines import has_diagnostics, is_error_line
 from contextrelay.content.slicing.source import is_binary
 from contextrelay.content.sniff import is_levelled, is_timed, sniff_text
 from contextrelay.content.source import Source
 from contextrelay.limits import HEAD_BYTES_MAX, OUTLINE_TOKENS_DEFAULT
 from contextrelay.model.artifact import ArtifactType
-from contextrelay.model.inspect import Shape
+from contextrelay.model.inspect import BodyOutline
 
 # The modules for each type, tried in this order: their `draft_outline` returns None if they cannot
 # parse the body. The module for plain text comes last and accepts everything.
 _MODULES: dict[ArtifactType, tuple[str, ...]] = {
-    "json": ("json.notebook", "json.document"),
+    "json": ("notebook", "json"),
     "code": ("code.python", "code.grammars", "code.c", "code.by_line"),
     "markdown": ("markdown",),
-    "log": ("log.lines",),
+    "log": ("log",),
     "csv": ("table",),
     "diff": ("diff",),
     "html": ("html",),
     "email": ("email",),
-    "text": ("yaml", "config", "junit", "xml"),
+    "text": ("yaml", "config", "xml"),
     "binary": ("binary",),
     "image": ("binary",),
     "pdf": ("binary",),
@@ -48,12 +48,14 @@ _OUTPUT_LINES_MAX = 20_000
 _BLANKS_MAX = 0.2
 
 
-def outline(source: Source, kind: ArtifactType, tokens_max: int = OUTLINE_TOKENS_DEFAULT) -> Shape:
+def outline(
+    source: Source, kind: ArtifactType, tokens_max: int = OUTLINE_TOKENS_DEFAULT
+) -> BodyOutline:
     """Return the outline of a body within a number of tokens."""
     draft = draft_of(source, kind)
     fitted = fit(draft, tokens_max)
     way, _, value = draft.next.removeprefix("--").partition(" ")
-    return Shape(
+    return BodyOutline(
         kind=draft.kind,
         text=fitted.text,
         tokens=fitted.tokens,
@@ -85,64 +87,56 @@ def _draft(source: Source, kind: ArtifactType) -> OutlineDraft:
         source = source.read_as(media_type)
     if not source.is_text:
         kind = "binary"
-    if kind == "text" and source.media_type == "text/plain" and _says_nothing(source.name):
+    if kind == "text" and _is_undeclared(source):
         kind, media_type = sniff_text(head)
         source = source.read_as(media_type)
     is_printed = kind in ("text", "log", "tool_output") and source.media_type not in _SETTINGS
     source = source.plain() if is_printed else source
-    if (is_printed or source.media_type == "application/x-ndjson") and (
-        run := _by(source, "test_run")
-    ):
+    may_run = is_printed or source.media_type == "application/x-ndjson"
+    if may_run and (run := _draft_by(source, "test_run")):
         return run
-    if _is_log(source, kind):
+    if kind == "text" and source.media_type not in _SETTINGS and _has_log_lines(source):
         kind = "log"  # The first lines of this log do not show that it is one.
-    draft = _tool_output(source) if kind == "tool_output" else _first(source, _MODULES[kind])
-    draft = draft or _by(source, "text")
+    draft = None
+    modules = _MODULES.get(kind, ())
+    if kind == "tool_output":
+        # By its detected type, or as a log if it has error lines.
+        found, media_type = sniff_text(source.body[:HEAD_BYTES_MAX])
+        if found in _OUTPUTS:
+            draft = _draft_by(source.read_as(media_type), _MODULES[found][-1])
+        lines = source.short_lines[:_OUTPUT_LINES_MAX]
+        if draft is None and (found == "log" or any(map(is_error_line, lines))):
+            modules = ("log",)
+    for module in (*modules, "text"):
+        draft = draft or _draft_by(source, module)
     assert draft is not None
     return draft
 
 
-def _is_log(source: Source, kind: ArtifactType) -> bool:
-    """Return True if a text of unknown type has log lines."""
-    if kind != "text" or source.media_type in _SETTINGS:
-        return False
-    lines = source.short_lines
-    is_plain = source.media_type == "text/plain" and _says_nothing(source.name)
-    if is_timed(lines) or (is_plain and is_levelled(lines)):
+def _is_undeclared(source: Source) -> bool:
+    """Return True if neither media type nor name say more than plain text, as for an output."""
+    name = source.name.lower()
+    says_nothing = "." not in name or name.endswith((".txt", ".text", ".out"))
+    return source.media_type == "text/plain" and says_nothing
+
+
+def _has_log_lines(source: Source) -> bool:
+    lines, is_undeclared = source.short_lines, _is_undeclared(source)
+    if is_timed(lines) or (is_undeclared and is_levelled(lines)):
         return True
     # Text with many blank lines is prose, which may quote compiler output.
     is_dense = lines.count("") <= _BLANKS_MAX * len(lines)
-    return is_plain and is_dense and has_diagnostics(source.text, lines)
+    return is_undeclared and is_dense and has_diagnostics(source.text, lines)
 
 
-def _says_nothing(name: str) -> bool:
-    """Return True if a name says nothing about the type, as for the output of a command."""
-    return "." not in name or name.lower().endswith((".txt", ".text", ".out"))
-
-
-def _tool_output(source: Source) -> OutlineDraft | None:
-    """Outline the output of a tool: by its detected type, or as a log if it has error lines."""
-    kind, media_type = sniff_text(source.body[:HEAD_BYTES_MAX])
-    draft = _by(source.read_as(media_type), _MODULES[kind][-1]) if kind in _OUTPUTS else None
-    if draft is not None:
-        return draft
-    lines = source.short_lines[:_OUTPUT_LINES_MAX]
-    return _by(source, "log.lines") if kind == "log" or any(map(is_error_line, lines)) else None
-
-
-def _first(source: Source, modules: tuple[str, ...]) -> OutlineDraft | None:
-    return next(filter(None, (_by(source, module) for module in modules)), None)
-
-
-def _by(source: Source, module: str) -> OutlineDraft | None:
+def _draft_by(source: Source, module: str) -> OutlineDraft | None:
     return import_module(f"contextrelay.content.outline.{module}").draft_outline(source)
 
 
-def draw_lines(source: Source, kind: ArtifactType, note: str) -> OutlineDraft:
+def draft_by_lines(source: Source, kind: ArtifactType, note: str) -> OutlineDraft:
     """Return an outline by lines only, used after other parsers exceeded their limits."""
     module = "binary" if not source.is_text else "code.by_line" if kind == "code" else "text"
-    draft = _by(source, module)
+    draft = _draft_by(source, module)
     assert draft is not None  # These modules accept every text.
-    return OutlineDraft(
-        draft.kind, [*draft.pieces[:1], OutlinePiece(0, (note,)), *draft.pieces[1:]], draft.next
-    )
+    pieces = [*draft.pieces[:1], OutlinePiece(0, (note,)), *draft.pieces[1:]]
+    return OutlineDraft(draft.kind, pieces, draft.next)

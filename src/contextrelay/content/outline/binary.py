@@ -13,7 +13,6 @@ from contextrelay.content.source import Source
 # Maximum number of archive entries listed.
 OUTLINE_ENTRIES_MAX = 1_000
 
-
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x89PNG\r\n\x1a\n", "PNG image"),
     (b"\xff\xd8\xff", "JPEG image"),
@@ -53,7 +52,8 @@ def draft_outline(source: Source) -> OutlineDraft | None:
     title = f"binary, {name or 'unknown kind'}, {source.size_bytes} bytes"
     pieces = [OutlinePiece(0, (f"{title}, media type {quoted(source.media_type, 60)}",))]
     pieces.append(OutlinePiece(1, (f"first bytes: {body[:16].hex(' ')}",)))
-    pieces += [OutlinePiece(1, (line,)) for line in _details(name, body)]
+    if detail := _detail(name, body):
+        pieces.append(OutlinePiece(1, (detail,)))
     read_entries = {"zip archive": _zip_entries, "tar archive": _tar_entries}.get(name)
     entries, is_cut = read_entries(body) if read_entries else ([], False)
     if entries:
@@ -62,43 +62,37 @@ def draft_outline(source: Source) -> OutlineDraft | None:
     return OutlineDraft("binary", pieces)  # No command can show a piece of it: it has to be pulled.
 
 
-def _details(name: str, body: bytes) -> list[str]:
-    if name == "PNG image" and len(body) >= 24:
-        width, height = struct.unpack(">II", body[16:24])
-        return [f"{width} x {height} pixels"]
-    if name == "GIF image" and len(body) >= 10:
-        width, height = struct.unpack("<HH", body[6:10])
-        return [f"{width} x {height} pixels"]
-    if name == "JPEG image":
-        return _jpeg(body)
-    if name == "SQLite database" and len(body) >= 32:
-        (page_bytes,) = struct.unpack(">H", body[16:18])
-        (pages,) = struct.unpack(">I", body[28:32])
-        return [f"{pages} pages of {65536 if page_bytes == 1 else page_bytes} bytes"]
-    if name == "PDF":
-        return [f"about {body.count(b'/Type /Page') + body.count(b'/Type/Page')} page objects"]
-    if name == "gzip" and len(body) >= 10 and body[3] & 8:
-        return [f"holds {quoted(body[10:210].partition(bytes(1))[0].decode('latin-1'))}"]
-    return []
-
-
-def _jpeg(body: bytes) -> list[str]:
-    at = 2
-    for _ in range(100):
-        if at + 9 > len(body) or body[at] != 0xFF:
-            break
-        marker, length = body[at + 1], struct.unpack(">H", body[at + 2 : at + 4])[0]
-        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            height, width = struct.unpack(">HH", body[at + 5 : at + 9])
-            return [f"{width} x {height} pixels"]
-        at += 2 + length
-    return []
+def _detail(name: str, body: bytes) -> str:
+    """Return one fact from the header; "" if there is none."""
+    match name:
+        case "PNG image" if len(body) >= 24:
+            return "{} x {} pixels".format(*struct.unpack(">II", body[16:24]))
+        case "GIF image" if len(body) >= 10:
+            return "{} x {} pixels".format(*struct.unpack("<HH", body[6:10]))
+        case "JPEG image":
+            at = 2
+            for _ in range(100):
+                if at + 9 > len(body) or body[at] != 0xFF:
+                    break
+                marker, length = struct.unpack(">BH", body[at + 1 : at + 4])
+                if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+                    height, width = struct.unpack(">HH", body[at + 5 : at + 9])
+                    return f"{width} x {height} pixels"
+                at += 2 + length
+        case "SQLite database" if len(body) >= 32:
+            page_bytes, pages = struct.unpack(">H10xI", body[16:32])
+            return f"{pages} pages of {65536 if page_bytes == 1 else page_bytes} bytes"
+        case "PDF":
+            return f"about {body.count(b'/Type /Page') + body.count(b'/Type/Page')} page objects"
+        case "gzip" if len(body) >= 10 and body[3] & 8:
+            return f"holds {quoted(body[10:210].partition(bytes(1))[0].decode('latin-1'))}"
+        case _:
+            pass
+    return ""
 
 
 def _zip_entries(body: bytes) -> tuple[list[tuple[str, int]], bool]:
-    """Return the names and sizes in the directory of a zip archive, and whether there are more
-    entries.
-    """
+    """Return the names and sizes in the directory of a zip archive, and whether there are more."""
     end = body.rfind(b"PK\x05\x06", max(0, len(body) - 66_000))
     if end < 0 or end + 22 > len(body):
         return [], False

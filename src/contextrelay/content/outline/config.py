@@ -37,10 +37,8 @@ _NAMES = (".ini", ".cfg", ".conf", ".env", ".properties", ".toml")
 
 def draft_outline(source: Source) -> OutlineDraft | None:
     """Return the outline of a settings file, or None for other text."""
-    name = source.name.lower()
-    if source.media_type in _SETTINGS or name.endswith(_NAMES):
-        return _sections(source)
-    return None
+    is_settings = source.media_type in _SETTINGS or source.name.lower().endswith(_NAMES)
+    return _sections(source) if is_settings else None
 
 
 class _Section(Struct):
@@ -53,8 +51,7 @@ class _Section(Struct):
     names: dict[str, None] = {}
     last_name: str = ""
     keys: dict[str, str] = {}
-    varying: set[str] = set()
-    """Keys whose values differ between the sections."""
+    varying: set[str] = set()  # Keys whose values differ between the sections.
 
     def heading(self) -> tuple[str, ...]:
         """Return its heading in several forms, shortest first."""
@@ -67,14 +64,19 @@ class _Section(Struct):
         if not self.label.endswith("*"):
             first = quoted(next(iter(self.names)), 100)
             return (f"[{first}] .. [{quoted(self.last_name, 100)}] {where}",)
-        names = [quoted(_leaf(each), 60) for each in self.names]
+        leaves = ((each, _LEAF.search(each)) for each in self.names)
+        names = [quoted(each[leaf.end(1) :] if leaf else each, 60) for each, leaf in leaves]
         some = [f"({', '.join(names[:count])} …) " for count in _NAMES_SHOWN]
         return tuple(f"[{name}] {listed}{where}" for listed in ("", *some))
 
 
 def _sections(source: Source) -> OutlineDraft | None:
     lines = source.short_lines
-    headers = _headers(lines)
+    headers = {
+        number: name
+        for number, line in enumerate(lines, 1)
+        if line[:1] in _SECTION_STARTS and (name := _section(line))
+    }
     labels = _labels(list(headers.values()))
     found: dict[str, _Section] = {}
     current = found[""] = _Section("", 0)
@@ -130,15 +132,6 @@ def _keys(section: _Section, rank: int, keys_max: int) -> Iterator[OutlinePiece]
         yield OutlinePiece(rank, (key, *(f"{key} = {each}{more}" for each in shown)), glue)
 
 
-def _headers(lines: Sequence[str]) -> dict[int, str]:
-    """Return the names of sections by line."""
-    return {
-        number: name
-        for number, line in enumerate(lines, 1)
-        if line[:1] in _SECTION_STARTS and (name := _section(line))
-    }
-
-
 def _section(line: str) -> str:
     """Return the name of the section that a line starts, or ""."""
     name = line[1:-1]
@@ -149,40 +142,23 @@ def _section(line: str) -> str:
 
 
 def _labels(names: Sequence[str]) -> dict[str, str]:
-    """Return group labels for many sections: for names that differ only in numbers, and for many
-    names below the same one.
-    """
+    """Return group labels for many sections that differ only in numbers, or share a parent."""
     if len(names) <= _SECTIONS_MIN:
         return {}
+    # All names are masked in one pass, which takes a third of the time.
     distinct = list(dict.fromkeys(names))
-    labels = dict(zip(distinct, _without_numbers(distinct), strict=True))
+    text = "\n".join(distinct).encode("utf-8", "replace").translate(_DIGITS)
+    while b"##" in text:
+        text = text.replace(b"##", b"#")
+    labels = dict(zip(distinct, text.decode().split("\n"), strict=True))
     for pattern, by in ((_LEAF, r"\1*"), (_MIDDLE, r"\1*\2")):
         counts = Counter(labels.values())
         lone = [name for name, label in labels.items() if counts[label] < _CHILDREN_MIN]
-        others = _masked([labels[name] for name in lone], pattern, by)
+        others = pattern.sub(by, "\n".join(labels[name] for name in lone)).split("\n")
         counts = Counter(others)
-        found = zip(lone, others, strict=True)
+        found = zip(lone, others, strict=False)
         labels.update((name, other) for name, other in found if counts[other] >= _CHILDREN_MIN)
     return labels
-
-
-def _without_numbers(names: Sequence[str]) -> list[str]:
-    """Replace each number in the names by a placeholder."""
-    text = "\n".join(names).encode("utf-8", "replace").translate(_DIGITS)
-    while b"##" in text:
-        text = text.replace(b"##", b"#")
-    return text.decode().split("\n")
-
-
-def _masked(names: Sequence[str], pattern: re.Pattern[str], by: str) -> list[str]:
-    """Replace the varying parts of names, all in one pass, which takes a third of the time."""
-    return pattern.sub(by, "\n".join(names)).split("\n") if names else []
-
-
-def _leaf(name: str) -> str:
-    """Return the last part of a name."""
-    match = _LEAF.search(name)
-    return name[match.end(1) :] if match is not None else name
 
 
 def _array(lines: Sequence[str]) -> str:

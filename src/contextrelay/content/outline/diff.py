@@ -14,6 +14,14 @@ from contextrelay.limits import OUTLINE_PIECES_MAX
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*)")
 _COMMIT = re.compile(r"(?:commit|From) ([0-9a-f]{7,40})\b")
 _HUNKS_SHOWN = 6
+_STATUS = {
+    "new file mode": "new",
+    "deleted file mode": "deleted",
+    "rename from": "renamed",
+    "Binary files": "binary",
+    "GIT binary patch": "binary",
+}
+_STARTS = tuple(_STATUS)
 _SUBJECT = re.compile(r"Subject: (?:\[PATCH[^\]]*\] )?(.*)")
 
 
@@ -22,8 +30,8 @@ class _File(Struct, gc=False):
     line: int
     added: int = 0
     removed: int = 0
+    # Start line in the new file, number of lines there, and the enclosing definition.
     hunks: list[tuple[str, int, str]] = []
-    """Start line in the new file, number of lines there, and the enclosing definition."""
     status: str = ""
 
 
@@ -36,10 +44,8 @@ def draft_outline(source: Source) -> OutlineDraft | None:
     hunks = sum(len(each.hunks) for each in files)
     changed = sum(bool(each.hunks) for each in files)
     inside = "" if changed == len(files) else f" ({changed} with hunks)"
-    title = (
-        f"diff, {len(files)} files{inside}, {hunks} hunks, +{added} -{removed}, {source.measure()}"
-    )
-    pieces = [OutlinePiece(0, (title,))]
+    counts = f"{len(files)} files{inside}, {hunks} hunks, +{added} -{removed}"
+    pieces = [OutlinePiece(0, (f"diff, {counts}, {source.measure()}",))]
     pieces += [OutlinePiece(3, (quoted(text, 70), quoted(text, 120))) for text in commits[:50]]
     folder = None
     paths = [each.path for each in files]
@@ -67,17 +73,15 @@ def _forms(each: _File, name: str) -> tuple[str, ...]:
     where = f"{short}:{each.line}"
     if not each.hunks:
         return name, short, where
-    shown = [(_range(start, count), inside) for start, count, inside in each.hunks[:_HUNKS_SHOWN]]
+    shown = [
+        (f"{start}-{int(start) + count - 1}" if count > 1 else start, inside)
+        for start, count, inside in each.hunks[:_HUNKS_SHOWN]
+    ]
     left = len(each.hunks) - len(shown)
     more = f", {left} more" if left else ""
     ranges = ", ".join(lines for lines, _ in shown)
     inside = ", ".join(f"{lines} {quoted(inside, 40)}".rstrip() for lines, inside in shown)
     return name, short, where, f"{where} ({ranges}{more})", f"{where} ({inside}{more})"
-
-
-def _range(start: str, count: int) -> str:
-    """Format the lines of a hunk, inclusive; its position if it has no lines."""
-    return f"{start}-{int(start) + count - 1}" if count > 1 else start
 
 
 def _read(lines: list[str]) -> tuple[list[_File], list[str]]:
@@ -88,19 +92,11 @@ def _read(lines: list[str]) -> tuple[list[_File], list[str]]:
     for number, line in enumerate(lines, 1):
         if old_left > 0 or new_left > 0:
             sign = line[:1]
-            if sign == "+":
-                file.added += 1
-                new_left -= 1
-                continue
-            if sign == "-":
-                file.removed += 1
-                old_left -= 1
-                continue
-            if sign == " " or not sign:
-                old_left -= 1
-                new_left -= 1
-                continue
-            if sign == "\\":
+            if sign in ("+", "-", " ", "", "\\"):
+                file.added += sign == "+"
+                file.removed += sign == "-"
+                new_left -= sign in ("+", " ", "")
+                old_left -= sign in ("-", " ", "")
                 continue
             old_left = new_left = 0
         if line[:6] == "index " or not line:
@@ -114,18 +110,6 @@ def _read(lines: list[str]) -> tuple[list[_File], list[str]]:
         else:
             _header(files, commits, number, line)
     return files, commits
-
-
-_STATUS = {
-    "new file mode": "new",
-    "deleted file mode": "deleted",
-    "rename from": "renamed",
-    "Binary files": "binary",
-    "GIT binary patch": "binary",
-}
-
-
-_STARTS = tuple(_STATUS)
 
 
 def _header(files: list[_File], commits: list[str], number: int, line: str) -> None:

@@ -24,13 +24,10 @@ def draft_outline(source: Source) -> OutlineDraft | None:
     if not fields:
         return None
     pieces = [OutlinePiece(0, (f"email, {source.measure()}, body at line {body_at + 1}",))]
-    pieces += [
-        OutlinePiece(
-            1 if name in _SHOWN[:5] else 3, (f"{name}: {quoted(_decoded(fields[name]), 200)}",)
-        )
-        for name in _SHOWN
-        if name in fields
-    ]
+    for index, name in enumerate(_SHOWN):
+        if name in fields:
+            field = f"{name}: {quoted(_decoded(fields[name]), 200)}"
+            pieces.append(OutlinePiece(1 if index < 5 else 3, (field,)))
     parts = _PART.findall(source.text)
     names = list(dict.fromkeys(match[1] for part in parts if (match := _FILE_NAME.search(part))))
     if names:
@@ -42,9 +39,8 @@ def draft_outline(source: Source) -> OutlineDraft | None:
     previous = ""
     for number, line in enumerate(body[:2_000], body_at + 1):
         if line.strip() and not previous.strip() and not line.startswith((">", "--")):
-            pieces.append(
-                OutlinePiece(3, (f"{number}: {quoted(line, 80)}", f"{number}: {quoted(line, 200)}"))
-            )
+            forms = (f"{number}: {quoted(line, 80)}", f"{number}: {quoted(line, 200)}")
+            pieces.append(OutlinePiece(3, forms))
         previous = line
     return OutlineDraft("email", pieces, f"--lines {body_at + 1}:{body_at + 41}")
 

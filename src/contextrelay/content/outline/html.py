@@ -35,19 +35,17 @@ _COUNTED = ("table", "form", "img", "script", "pre", "iframe", "svg", "input", "
 class _Page(Struct):
     title: str = ""
     description: str = ""
-    headings: list[tuple[int, int, str]] = []
-    """(level, offset, text)"""
+    headings: list[tuple[int, int, str]] = []  # Level, line and text.
     links: list[tuple[str, str]] = []
     counts: Counter[str] = field(default_factory=lambda: Counter[str]())
     is_whole: bool = True
-    linked: int = 0
-    """Total number of links, read or not."""
+    linked: int = 0  # Total number of links, read or not.
 
 
 def draft_outline(source: Source) -> OutlineDraft | None:
     """Return the outline of a page."""
     page = _read(source.text)
-    headings = _with_lines(source.text, page.headings)
+    headings = page.headings
     pieces = [OutlinePiece(0, (f"HTML, {source.measure()}",))]
     if page.title:
         pieces.append(OutlinePiece(0, (f"title: {quoted(page.title, 120)}",)))
@@ -58,7 +56,13 @@ def draft_outline(source: Source) -> OutlineDraft | None:
     counted += [f"{name} {page.counts[name]}" for name in _COUNTED if page.counts[name]]
     least = "" if page.is_whole else f"in the first {OUTLINE_TAGS_MAX} tags: "
     pieces.append(OutlinePiece(0, (least + ", ".join(counted),)))
-    pieces += _headings(headings)
+    is_long = len(headings) > 25
+    for index, (level, line, text) in enumerate(headings[:OUTLINE_PIECES_MAX]):
+        forms = (f"{quoted(text, 50)}:{line}", f"{quoted(text, 100)}:{line}")
+        if is_long and level > 2 and index:
+            pieces.append(OutlinePiece(level, forms, JOINED))
+        else:
+            pieces.append(OutlinePiece(min(level, 2), tuple(f"h{level} {form}" for form in forms)))
     pieces += _links(page)
     line = headings[0][1] if headings else 1
     return OutlineDraft("html", pieces, f"--lines {line}:{line + 40}")
@@ -66,12 +70,13 @@ def draft_outline(source: Source) -> OutlineDraft | None:
 
 def find_headings(text: str) -> list[tuple[int, int, str]]:
     """Return headings as (level, line, text), in order."""
-    return _with_lines(text, _read(text).headings)
+    return _read(text).headings
 
 
 def _read(text: str) -> _Page:
     page = _Page()
-    at = 0
+    at = counted = 0
+    line = 1
     unclosed: set[str] = set()
     for _ in range(OUTLINE_TAGS_MAX):
         match = _TAG.search(text, at)
@@ -96,7 +101,9 @@ def _read(text: str) -> _Page:
         elif name == "title" and not page.title:
             page.title = _inner(text, at, name)
         elif name[0] == "h" and name[1:].isdecimal():
-            page.headings.append((int(name[1]), match.start(), _inner(text, at, name)))
+            line += text.count("\n", counted, match.start())
+            counted = match.start()
+            page.headings.append((int(name[1]), line, _inner(text, at, name)))
         elif name == "a" and (target := _attributes(match[2]).get("href")):
             page.linked += 1
             page.links.append((target, _inner(text, at, name)))
@@ -121,38 +128,12 @@ def _attributes(text: str) -> dict[str, str]:
     }
 
 
-def _with_lines(text: str, headings: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
-    """Replace the offsets of headings, which are ascending, by line numbers."""
-    found: list[tuple[int, int, str]] = []
-    line, place = 1, 0
-    for level, offset, title in headings:
-        line += text.count("\n", place, offset)
-        place = offset
-        found.append((level, line, title))
-    return found
-
-
-def _headings(headings: list[tuple[int, int, str]]) -> list[OutlinePiece]:
-    is_long = len(headings) > 25
-    pieces: list[OutlinePiece] = []
-    for level, line, text in headings[:OUTLINE_PIECES_MAX]:
-        forms = (f"{quoted(text, 50)}:{line}", f"{quoted(text, 100)}:{line}")
-        if is_long and level > 2 and pieces:
-            pieces.append(OutlinePiece(level, forms, JOINED))
-        else:
-            pieces.append(OutlinePiece(min(level, 2), tuple(f"h{level} {form}" for form in forms)))
-    return pieces
-
-
 def _links(page: _Page) -> list[OutlinePiece]:
     """Return hosts, most linked first, then single links, external ones before anchors."""
     if not page.links:
         return []
-    hosts = Counter(
-        target.split("/")[2]
-        for target, _ in page.links
-        if target.startswith(("http://", "https://"))
-    )
+    external = [target for target, _ in page.links if target.startswith(("http://", "https://"))]
+    hosts = Counter(target.split("/")[2] for target in external)
     pieces: list[OutlinePiece] = []
     if hosts:
         pieces.append(OutlinePiece(2, ("links to:",)))

@@ -1,7 +1,6 @@
 """Layout: the pieces of an outline, and how they are fitted into a budget.
 
-A piece has a rank, 0 being the most important, and forms from the shortest to the richest. Pieces
-get their shortest form by rank until the budget is used; then, again by rank, richer forms.
+Pieces get their shortest form by rank until the budget is used; then, again by rank, richer forms.
 
 Rule: the text is within the budget as counted by the real tokenizer, after defusing. Omitted pieces
 are counted, in place and in total.
@@ -27,17 +26,21 @@ _RANKS_TRIED_MAX = 8
 # Tokens that may stay unused, and the number of attempts to use them.
 _LEFT_TOKENS, _TRIES_MAX = 6, 3
 _NAME = re.compile(r"[^\s,:;{}\[\]\"()?<>]+")
+_ALSO = "also: "
+# A listed name is worth a little less than a piece.
+_LISTED_WORTH = 0.9
+_GROUPS_MAX, _GROUP_MIN = 4, 8
+_DEEPEST = 1_000
 
-Length = Callable[[str], int]
-"""Returns the number of tokens of a text."""
+Length = Callable[[str], int]  # Returns the number of tokens of a text.
 
 
 class OutlinePiece(Struct, frozen=True):
-    """One item to show. A joined piece continues the line of the previous one."""
+    """One item to show."""
 
-    rank: int
-    forms: tuple[str, ...]
-    glue: str = OWN_LINE
+    rank: int  # 0 for the most important.
+    forms: tuple[str, ...]  # From the shortest to the richest.
+    glue: str = OWN_LINE  # A joined piece continues the line of the previous one.
 
 
 class OutlineDraft(Struct, frozen=True):
@@ -45,14 +48,11 @@ class OutlineDraft(Struct, frozen=True):
 
     kind: str
     pieces: Sequence[OutlinePiece]
-    next: str = ""
-    """How to slice it: options of `relay get`."""
-    left_out: int = 0
-    """Number of items without a piece, because there were too many."""
+    next: str = ""  # How to slice it: options of `relay get`.
+    left_out: int = 0  # Number of items without a piece, because there were too many.
     names: Collection[str] = ()
     """Names to mention in any case, at the end if their piece does not fit."""
-    kept_rank: int = 0
-    """Pieces up to this rank come before names."""
+    kept_rank: int = 0  # Pieces up to this rank come before names.
     places: Mapping[str, int] = {}
     """Lines of these names; names that are only listed get a line range."""
 
@@ -71,7 +71,10 @@ def fit(draft: OutlineDraft, tokens_max: int) -> Fitted:
     pieces = draft.pieces[:OUTLINE_PIECES_MAX]
     layout = _Layout(pieces)
     # A name takes at least one token, and examining thousands would be slow.
-    names = _short(draft.names, 4 * tokens_max)
+    names = list(draft.names)
+    if len(names) > 4 * tokens_max:
+        shortest = sorted(range(len(names)), key=[len(each) for each in names].__getitem__)
+        names = [names[index] for index in sorted(shortest[: 4 * tokens_max])]
     left_out = draft.left_out + len(draft.pieces) - len(pieces)
     # Room for the note about omitted pieces.
     budget_tokens = tokens_max - min(12, tokens_max // 10)
@@ -102,11 +105,6 @@ def fit(draft: OutlineDraft, tokens_max: int) -> Fitted:
             budget_tokens -= max(tokens - tokens_max, budget_tokens // 32)
 
 
-_ALSO = "also: "
-# A listed name is worth a little less than a piece.
-_LISTED_WORTH = 0.9
-
-
 class _Layout:
     """Pieces in order of rank, with the piece that starts the line of each."""
 
@@ -118,15 +116,6 @@ class _Layout:
         for index, piece in enumerate(pieces):
             line = index if piece.glue == OWN_LINE else line
             self.lines.append(line)
-
-
-def _short(names: Collection[str], count: int) -> list[str]:
-    """Return the shortest of many names, in their order."""
-    listed = list(names)
-    if len(listed) <= count:
-        return listed
-    short = sorted(range(len(listed)), key=[len(each) for each in listed].__getitem__)[:count]
-    return [listed[index] for index in sorted(short)]
 
 
 def _choose_and_name(
@@ -146,16 +135,24 @@ def _choose_and_name(
         shown = _choose(layout, budget_tokens, length, rank_max, levels=1)
         used = sum(length(pieces[at].glue + form) for at, form in shown.items())
         text = "\n".join(shown.values())
-        there = set(_NAME.findall(text))
-        missing = [name for name in names if name not in there and not _is_in(name, text)]
+        missing = _missing(names, text)
         also = _listed(missing, budget_tokens - used, length, draft.places)
         worth = len(names) - len(missing) + _LISTED_WORTH * len(also)
         if worth > best[0]:
-            best = (worth, *_filled(draft, layout, also, budget_tokens, rank_max, length))
+            best = (worth, *_fill(draft, layout, also, budget_tokens, rank_max, length))
     return best[1], best[2]
 
 
-def _filled(
+def _missing(names: Collection[str], text: str) -> list[str]:
+    """Return the names that are not in a text."""
+    there = set(_NAME.findall(text))
+    # A name of several words is searched as it is.
+    return [
+        name for name in names if name not in there and (_NAME.fullmatch(name) or name not in text)
+    ]
+
+
+def _fill(
     draft: OutlineDraft,
     layout: _Layout,
     also: list[str],
@@ -179,9 +176,6 @@ def _filled(
     return kept, also
 
 
-_GROUPS_MAX, _GROUP_MIN = 4, 8
-
-
 def _list_lines(names: Sequence[str], places: Mapping[str, int]) -> list[str]:
     """Format listed names; if their lines are known, grouped by ranges."""
     if not names:
@@ -197,11 +191,6 @@ def _list_lines(names: Sequence[str], places: Mapping[str, int]) -> list[str]:
     ]
 
 
-def _is_in(name: str, text: str) -> bool:
-    """Return True if a name of several words occurs in a text."""
-    return not _NAME.fullmatch(name) and name in text
-
-
 def _between(names: Sequence[str]) -> str:
     """Return the separator of listed names: a space, which costs no token, if none contains one."""
     return JOINED if any(" " in name for name in names) else " "
@@ -211,10 +200,8 @@ def _unnamed(draft: OutlineDraft, chosen: Mapping[int, str], also: Sequence[str]
     """Return the line ranges of names that did not fit at all."""
     if not draft.places:
         return []
-    text = "\n".join(chosen.values())
-    there = {*_NAME.findall(text), *also}
-    missing = [name for name in draft.names if name not in there and not _is_in(name, text)]
-    lines = [draft.places.get(name, 0) for name in missing]
+    missing, listed = _missing(draft.names, "\n".join(chosen.values())), set(also)
+    lines = [draft.places.get(name, 0) for name in missing if name not in listed]
     return [f"and {len(lines)} more {min(lines)}-{max(lines)}"] if lines else []
 
 
@@ -234,9 +221,6 @@ def _listed(
             break
         kept.append(index)
     return [names[index] for index in sorted(kept)]
-
-
-_DEEPEST = 1_000
 
 
 def _choose(
@@ -282,13 +266,11 @@ def _choose(
 def _render(
     pieces: Sequence[OutlinePiece], chosen: dict[int, str], omitted: int, also: Sequence[str]
 ) -> str:
-    """Render the text, with the number of omitted pieces at the end, and on a line that is only
-    partly listed.
-    """
+    """Render the text, with numbers of omitted pieces: on partly listed lines, and at the end."""
     lines: list[str] = []
     missing_here = counted = 0
     is_open = False
-    for index, piece in enumerate(pieces):
+    for index, piece in enumerate((*pieces, OutlinePiece(0, ()))):
         form = chosen.get(index)
         if piece.glue == OWN_LINE:
             if missing_here and not also:
@@ -296,15 +278,11 @@ def _render(
                 counted += missing_here
             missing_here = 0
             is_open = form is not None
-            if form is not None:
-                lines.append(form)
+            lines += [] if form is None else [form]
         elif form is None:
             missing_here += is_open
         else:
             lines[-1] += (piece.glue if lines[-1][-1:] not in (":", "") else " ") + form
-    if missing_here and not also:
-        lines[-1] += f" +{missing_here}"
-        counted += missing_here
     lines += also
     if omitted > counted:
         lines.append(f"(+{omitted - counted} more not shown)")
@@ -322,9 +300,7 @@ _FAMILY_MIN = 5
 
 
 def families(names: Sequence[str]) -> list[tuple[str, list[int]]]:
-    """Group names that differ only in a number: labels in order, each with the indexes of its
-    names.
-    """
+    """Group names that differ only in a number: labels in order, with the indexes of names."""
     groups: dict[str, list[int]] = {}
     for index, name in enumerate(names):
         groups.setdefault(_NUMBER.sub("#", name[:200], count=2), []).append(index)

@@ -44,9 +44,11 @@ def draft_outline(source: Source) -> OutlineDraft | None:
         pieces.append(OutlinePiece(2, (f"{sum(counts.values())} code blocks: {languages}",)))
     if tables or links:
         pieces.append(OutlinePiece(2, (f"{tables} tables, {links} links",)))
-    opening = _opening(lines, headings)
-    if opening:
-        pieces.append(OutlinePiece(4, (quoted(opening, 100), quoted(opening, 300))))
+    start = headings[0][1]
+    for line in map(str.strip, lines[start : start + 30]):
+        if line and not line.startswith(("#", "[!", "![", "<", "=", "-", "|", "```")):
+            pieces.append(OutlinePiece(4, (quoted(line, 100), quoted(line, 300))))
+            break
     pieces += _pieces(headings[:OUTLINE_PIECES_MAX])
     left_out = max(0, len(headings) - OUTLINE_PIECES_MAX)
     named = headings[min(1, len(headings) - 1)][2]
@@ -95,7 +97,10 @@ def find_headings(lines: Iterable[str]) -> tuple[list[tuple[int, int, str]], lis
     closing = ""
     is_comment = False
     previous = ""
-    start = _after_front_matter(head)
+    start = 0
+    if head and head[0].rstrip() == "---":
+        ends = (at for at, line in enumerate(head) if at and line.rstrip() in ("---", "..."))
+        start = next(ends, -1) + 1
     for index, line in enumerate(chain(head[start:], following), start):
         may_fence = not is_comment and ("```" in line or "~~~" in line)
         fence = _FENCE.match(line) if may_fence else None
@@ -116,31 +121,9 @@ def find_headings(lines: Iterable[str]) -> tuple[list[tuple[int, int, str]], lis
         if begun.startswith("#") and (match := _ATX.match(line)):
             title = match[2].rstrip("#").rstrip(" \t") or match[2][:1]
             headings.append((len(match[1]), index + 1, _MARKS.sub("", title)))
-        elif line.startswith(_RULES) and _is_title(previous) and (match := _SETEXT.fullmatch(line)):
-            level = 1 if match[1][0] == "=" else 2
-            headings.append((level, index, _MARKS.sub("", previous.strip())))
+        elif line.startswith(_RULES) and (match := _SETEXT.fullmatch(line)):
+            title = previous.strip()
+            if title and not title.startswith(("-", "*", ">", "|", "#")):
+                headings.append((1 if match[1][0] == "=" else 2, index, _MARKS.sub("", title)))
         previous = line
     return headings, fences
-
-
-def _is_title(line: str) -> bool:
-    """Return True if a line could be a heading, if a rule follows."""
-    return bool(line.strip()) and not line.lstrip().startswith(("-", "*", ">", "|", "#"))
-
-
-def _after_front_matter(lines: list[str]) -> int:
-    if lines and lines[0].rstrip() == "---":
-        for index in range(1, len(lines)):
-            if lines[index].rstrip() in ("---", "..."):
-                return index + 1
-    return 0
-
-
-def _opening(lines: list[str], headings: list[tuple[int, int, str]]) -> str:
-    """Return the first sentence after the first heading."""
-    start = headings[0][1]
-    for line in lines[start : start + 30]:
-        text = line.strip()
-        if text and not text.startswith(("#", "[!", "![", "<", "=", "-", "|", "```")):
-            return text
-    return ""

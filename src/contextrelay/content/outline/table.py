@@ -19,7 +19,6 @@ OUTLINE_COLUMNS_MAX = 2_000
 # Maximum number of cells read; slightly more to complete a row.
 OUTLINE_CELLS_MAX = 2_000_000
 
-
 _DELIMITERS = (",", "\t", ";", "|")
 _NUMBER = re.compile(r"[-+]?(?:\d[\d_]*)?\.?\d+(?:[eE][-+]?\d+)?%?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d.*)?|\d\d?[/.]\d\d?[/.]\d{2,4}")
@@ -35,24 +34,32 @@ _NAMES_MAX = 60
 class _Table(Struct):
     """The rows of a table that were read, as columns."""
 
-    width: int
-    """The number of cells in most rows."""
+    width: int  # The number of cells in most rows.
     header: list[str]
-    columns: list[list[str]]
-    """Only rows of this width."""
+    columns: list[list[str]]  # Only rows of this width.
     rows: int = 0
-    odd: int = 0
-    """The number of rows of another width."""
+    odd: int = 0  # The number of rows of another width.
     some_odd: list[int] = []
     first: list[str] = []
     last: list[str] = []
-    unread: int = 0
-    """The number of lines not read."""
+    unread: int = 0  # The number of lines not read.
 
 
 def draft_outline(source: Source) -> OutlineDraft | None:
     """Return the outline of a table, or None for other text."""
-    table = _read(source, _delimiter(source))
+    delimiter = "\t"
+    if source.media_type != "text/tab-separated-values":
+        head = [line[:OUTLINE_LINE_CHARS_MAX] for line in source.lines[:20]]
+        scores = [min((line.count(each) for line in head), default=0) for each in _DELIMITERS]
+        delimiter = _DELIMITERS[scores.index(max(scores))]
+    reader = csv.reader(source.lines, delimiter=delimiter)
+    try:
+        table = _gathered(reader)
+    except csv.Error:  # A quote is never closed: then quotes are plain characters.
+        table = _gathered(line.split(delimiter) for line in source.short_lines)
+    else:
+        if table is not None:
+            table.unread = len(source.lines) - reader.line_num
     if table is None:
         return None
     least = f", {table.unread} lines were not read" if table.unread else ""
@@ -62,37 +69,15 @@ def draft_outline(source: Source) -> OutlineDraft | None:
         some = ", ".join(map(str, table.some_odd))
         pieces.append(OutlinePiece(1, (f"{table.odd} rows have another width (rows {some})",)))
     pieces += _columns(table)
-    pieces += _samples(table)
+    rows = {0: table.first, table.rows - 1: table.last} if table.rows else {}
+    for at, row in rows.items():
+        pieces.append(OutlinePiece(3, (f"row {at}: {quoted(' | '.join(row[:50]), 120)}",)))
     left_out = max(0, table.width - OUTLINE_COLUMNS_MAX)
     return OutlineDraft("table", pieces, "--rows 0:5", left_out, dict.fromkeys(table.header))
 
 
-def _delimiter(source: Source) -> str:
-    if source.media_type == "text/tab-separated-values":
-        return "\t"
-    head = [line[:OUTLINE_LINE_CHARS_MAX] for line in source.lines[:20]]
-    scores = {each: min((line.count(each) for line in head), default=0) for each in _DELIMITERS}
-    best = max(_DELIMITERS, key=lambda each: scores[each])
-    return best if scores[best] else ","
-
-
-def _read(source: Source, delimiter: str) -> _Table | None:
-    """Return at most OUTLINE_CELLS_MAX cells of rows, or None if the text is not a table.
-
-    If a quote is never closed, quotes are treated as plain characters.
-    """
-    reader = csv.reader(source.lines, delimiter=delimiter)
-    try:
-        table = _gathered(reader)
-        if table is not None:
-            table.unread = len(source.lines) - reader.line_num
-        return table
-    except csv.Error:
-        return _gathered(line.split(delimiter) for line in source.short_lines)
-
-
 def _gathered(rows: Iterator[list[str]]) -> _Table | None:
-    """Collect rows by column, in batches, which is faster than all at once."""
+    """Collect at most OUTLINE_CELLS_MAX cells by column; return None if this is not a table."""
     table = None
     cells = 0
     while cells <= OUTLINE_CELLS_MAX and (some := list(islice(rows, _ROWS_AT_ONCE))):
@@ -102,44 +87,32 @@ def _gathered(rows: Iterator[list[str]]) -> _Table | None:
             if max(map(len, some[:100])) < 2:
                 return None
             width = Counter(map(len, some)).most_common(1)[0][0]
-            header = some.pop(0) if _has_header(some) else []
+            # Column names are no numbers, and have no duplicates.
+            has_header = len(some) > 1 and len(set(some[0])) == len(some[0])
+            if any(_NUMBER.fullmatch(cell.strip()) for cell in some[0] if len(cell) < 40):
+                has_header = False
+            header = some.pop(0) if has_header else []
             table = _Table(width, header, [[] for _ in range(min(width, OUTLINE_COLUMNS_MAX))])
             table.first = some[0] if some else []
-        if table is not None and some:
-            _add(table, some)
+        if table is None or not some:
+            continue
+        regular, width = some, table.width
+        if any(map(width.__ne__, map(len, some))):
+            odd = [at for at, row in enumerate(some, table.rows) if len(row) != width]
+            table.odd += len(odd)
+            table.some_odd = [*table.some_odd, *odd][:_ODD_SHOWN]
+            regular = [row for row in some if len(row) == width]
+        table.last = some[-1]
+        table.rows += len(some)
+        for column, values in zip(table.columns, zip(*regular, strict=True), strict=False):
+            column += values
     return table
 
 
-def _add(table: _Table, rows: list[list[str]]) -> None:
-    width = table.width
-    table.last = rows[-1]
-    if any(map(width.__ne__, map(len, rows))):
-        odd = [at for at, row in enumerate(rows, table.rows) if len(row) != width]
-        table.odd += len(odd)
-        table.some_odd = [*table.some_odd, *odd][:_ODD_SHOWN]
-        regular = [row for row in rows if len(row) == width]
-    else:
-        regular = rows
-    table.rows += len(rows)
-    for column, cells in zip(table.columns, zip(*regular, strict=True), strict=False):
-        column += cells
-
-
-def _has_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Return True if the first row has column names: no numbers, and no duplicates."""
-    first = rows[0]
-    if len(rows) < 2 or len(set(first)) < len(first):
-        return False
-    return not any(_NUMBER.fullmatch(cell.strip()) for cell in first if len(cell) < 40)
-
-
 def _columns(table: _Table) -> list[OutlinePiece]:
-    columns = table.columns
-    count = len(columns)
-    names = [
-        *table.header[:count],
-        *(f"column {index}" for index in range(len(table.header), count)),
-    ]
+    columns, count = table.columns, len(table.columns)
+    unnamed = (f"column {index}" for index in range(len(table.header), count))
+    names = [*table.header[:count], *unnamed]
     is_short = len(names) <= _NAMES_MAX
     groups = [(name, [at]) for at, name in enumerate(names)] if is_short else families(names)
     is_wide = len(groups) > 30
@@ -201,12 +174,3 @@ def _extremes(cells: Sequence[str]) -> tuple[str, str] | None:
             return None
     low, high = numbers.index(min(numbers)), numbers.index(max(numbers))
     return cells[low].strip()[:40], cells[high].strip()[:40]
-
-
-def _samples(table: _Table) -> list[OutlinePiece]:
-    """Return the first and the last row as pieces."""
-    rows = {0: table.first, table.rows - 1: table.last} if table.rows else {}
-    return [
-        OutlinePiece(3, (f"row {at}: {quoted(' | '.join(row[:50]), 120)}",))
-        for at, row in rows.items()
-    ]

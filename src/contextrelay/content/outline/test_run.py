@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from itertools import islice
 
 from msgspec import DecodeError, Struct, ValidationError, field
@@ -81,11 +80,11 @@ def draft_outline(source: Source) -> OutlineDraft | None:
     lines = source.short_lines
     if source.media_type == "application/x-ndjson":
         lines = _printed(source)
-    summaries = [(number, line) for number, line in enumerate(lines, 1) if _SUMMARY.match(line)]
-    summaries = summaries or [
-        (number, line) for number, line in enumerate(lines, 1) if _RUN.match(line)
-    ]
-    if not summaries:
+    for sign in (_SUMMARY, _RUN):
+        summaries = [(number, line) for number, line in enumerate(lines, 1) if sign.match(line)]
+        if summaries:
+            break
+    else:
         return None
     failed, is_cut = _failed(lines)
     pieces = [OutlinePiece(0, (f"run of tests, {source.measure()}",))]
@@ -95,19 +94,23 @@ def draft_outline(source: Source) -> OutlineDraft | None:
     pieces.append(OutlinePiece(0, (f"failed: {least}{len(failed)}",)))
     for name, (number, why) in list(failed.items())[:OUTLINE_PIECES_MAX]:
         label = f"{number}: {quoted(name, 160)}"
-        pieces.append(
-            OutlinePiece(1, (label, f"{label} - {quoted(why, 160)}") if why else (label,))
-        )
-    for block in _blocks(islice(_reasons(lines), 2 * OUTLINE_PIECES_MAX)):
+        forms = (label, f"{label} - {quoted(why, 160)}") if why else (label,)
+        pieces.append(OutlinePiece(1, forms))
+    blocks: list[list[_Line]] = []  # Consecutive reasons.
+    for each in islice(_reasons(lines), 2 * OUTLINE_PIECES_MAX):
+        if not blocks or each[0] - blocks[-1][-1][0] > _GAP_LINES:
+            blocks.append([])
+        blocks[-1].append(each)
+    distinct = {tuple(why for _, why in block): block for block in reversed(blocks)}
+    for block in reversed(distinct.values()):
         for index, (number, why) in enumerate(block):
             forms = (f"{number}: {quoted(why, 100)}", f"{number}: {quoted(why, 200)}")
             pieces.append(OutlinePiece(2 + (index >= _WHY_LINES), forms))
     first = next(iter(failed.values()), summaries[0])[0]
     kept = 2 + _SUMMARIES_MAX + 2 * OUTLINE_PIECES_MAX
     left_out = max(0, len(failed) - OUTLINE_PIECES_MAX) + max(0, len(pieces) - kept)
-    return OutlineDraft(
-        "tests", pieces[:kept], f"--lines {max(1, first - 5)}:{first + 20}", left_out
-    )
+    step = f"--lines {max(1, first - 5)}:{first + 20}"
+    return OutlineDraft("tests", pieces[:kept], step, left_out)
 
 
 class _Event(Struct):
@@ -117,24 +120,22 @@ class _Event(Struct):
 
 
 def _printed(source: Source) -> list[str]:
-    """Return the text of a run recorded as JSON events, or the lines themselves for other JSON
-    lines.
-    """
+    """Return the lines of a run recorded as JSON events; none for other JSON lines."""
     head = source.text[:_EVENT_CHARS]
     if '"Action":' not in head or '"Package":' not in head:
         return []
     decode = Decoder(_Event).decode
     lines: list[str] = []
     for line in source.lines:
-        with suppress(DecodeError, ValidationError):
+        try:
             lines.append(decode(line).output.rstrip("\n")[:OUTLINE_LINE_CHARS_MAX])
-            continue
-        lines.append("")
+        except (DecodeError, ValidationError):
+            lines.append("")
     return lines
 
 
 def _failed(lines: Sequence[str]) -> tuple[dict[str, _Line], bool]:
-    """Return the failures by name, with line and any reason on it, and whether there are more."""
+    """Return the failures by name, with line and any reason on it; and whether there are more."""
     found: dict[str, _Line] = {}
     sections: dict[str, _Line] = {}
     parents: set[str] = set()
@@ -153,20 +154,21 @@ def _failed(lines: Sequence[str]) -> tuple[dict[str, _Line], bool]:
         if group == "failing":
             found.clear()  # They are listed again, each with its suites and the reason.
             is_listed = True
-            continue
-        if group == "file":
+        elif group == "file":
             file = f"{name} "
-            continue
-        if group == "section":
+        elif group == "section":
             sections.setdefault(name, (number, ""))
-            continue
-        if group == "mocha" and not is_listed:
-            continue
-        if group == "open":
+        elif group == "open":
             depth = _OPENED  # Suites precede their contents.
+        if group in ("failing", "file", "section", "open") or (group == "mocha" and not is_listed):
             continue
         if group == "mocha":
-            name = _with_suites(lines, number, name)
+            # The suites, up to a line that ends with a colon.
+            for below in lines[number : number + _SUITES_MAX]:
+                if name.endswith(":") or not below.strip():
+                    break
+                name = f"{name} {below.strip()}"
+            name = name.removesuffix(":")
         elif group in ("jest", "vitest"):
             parts = name.split(" > ") if group == "vitest" else name.split(" \u203a ")
             found.pop(file + parts[-1], None)
@@ -187,15 +189,6 @@ def _failed(lines: Sequence[str]) -> tuple[dict[str, _Line], bool]:
     return found or sections, next(named, None) is not None
 
 
-def _with_suites(lines: Sequence[str], number: int, name: str) -> str:
-    """Append the lines below a name, up to one that ends with a colon."""
-    for line in lines[number : number + _SUITES_MAX]:
-        if name.endswith(":") or not line.strip():
-            break
-        name = f"{name} {line.strip()}"
-    return name.removesuffix(":")
-
-
 def _reasons(lines: Sequence[str]) -> Iterator[_Line]:
     """Yield the lines with reasons; for a panic also the next line."""
     for number, line in enumerate(lines, 1):
@@ -208,14 +201,3 @@ def _reasons(lines: Sequence[str]) -> Iterator[_Line]:
             why = f"{why} {lines[number].strip()}"
         if why:
             yield number, why
-
-
-def _blocks(reasons: Iterator[_Line]) -> list[list[_Line]]:
-    """Group consecutive reasons, without duplicate groups."""
-    blocks: list[list[_Line]] = []
-    for each in reasons:
-        if not blocks or each[0] - blocks[-1][-1][0] > _GAP_LINES:
-            blocks.append([])
-        blocks[-1].append(each)
-    distinct = {tuple(why for _, why in block): block for block in reversed(blocks)}
-    return list(reversed(distinct.values()))

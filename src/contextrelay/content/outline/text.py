@@ -1,14 +1,11 @@
-"""Prose: exceptions in a plain text, then its sections and paragraphs.
-
-Accepts every text.
-"""
+"""Prose, and any other text: exceptions, then sections and paragraphs."""
 
 from __future__ import annotations
 
 import re
 
+from contextrelay.content.outline.exceptions import exception_pieces, exceptions
 from contextrelay.content.outline.layout import OutlineDraft, OutlinePiece, quoted
-from contextrelay.content.outline.log.exceptions import exception_pieces, exceptions
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX
 
@@ -44,9 +41,8 @@ def draft_outline(source: Source) -> OutlineDraft:
     pieces = [OutlinePiece(0, (f"{kind}, {source.measure()}",)), *exception_pieces(traces)]
     for index, (line, text) in enumerate(shown[:OUTLINE_PIECES_MAX]):
         rank = 2 if len(headings) < 2 and index > 2 else 1
-        pieces.append(
-            OutlinePiece(rank, (f"{line}: {quoted(text, short)}", f"{line}: {quoted(text, long)}"))
-        )
+        forms = (f"{line}: {quoted(text, short)}", f"{line}: {quoted(text, long)}")
+        pieces.append(OutlinePiece(rank, forms))
     left_out = max(0, len(shown) - OUTLINE_PIECES_MAX)
     return OutlineDraft(kind, pieces, f"--lines {start}:{stop}" if lines else "", left_out)
 
@@ -58,13 +54,12 @@ def _headings(lines: list[str]) -> list[tuple[int, str]]:
         text = line.strip()
         if not text or len(text) > _HEADING_CHARS_MAX or _RULE.fullmatch(line):
             continue
-        following = lines[index + 1] if index + 1 < len(lines) else ""
-        if _RULE.fullmatch(following) and len(following.strip()) >= len(text) * 2 // 3:
-            found.append((index + 1, text))
-            continue
-        is_alone = (index == 0 or not lines[index - 1].strip()) and not following.strip()
-        is_loud = text.isupper() and len(text) > 3
-        if is_alone and (is_loud or (_NUMBERED.match(text) and not line.startswith("    "))):
+        below = lines[index + 1] if index + 1 < len(lines) else ""
+        is_heading = _RULE.fullmatch(below) and len(below.strip()) >= len(text) * 2 // 3
+        if not below.strip() and (index == 0 or not lines[index - 1].strip()):
+            is_loud = text.isupper() and len(text) > 3
+            is_heading = is_loud or (_NUMBERED.match(text) and not line.startswith("    "))
+        if is_heading:
             found.append((index + 1, text))
     return found
 

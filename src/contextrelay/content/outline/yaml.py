@@ -61,45 +61,41 @@ class _Node(Struct):
         shown = [quoted(each, chars_max) for each in islice(self.values, _VALUES_SHOWN)]
         return " | ".join(shown) + " …" * (len(self.values) > _VALUES_SHOWN)
 
-    def map_forms(self) -> tuple[str, ...]:
-        """Return the descriptions of a map, shortest first; () if it is not one."""
-        if not self.names:
-            return ()
-        head = f"map of {len(self.names)}"
-        some = [quoted(name, 60) for name in islice(self.names, _MAP_NAMES_FIRST)]
-        return head, f"{head} ({', '.join(some)} …)"
-
-    def map_names(self) -> Iterator[tuple[str, ...]]:
-        """Yield the names of a map, with lines if there is room; of those that differ only in a
-        number, the first and the last.
-        """
-        is_huge = len(self.names) > _MAP_NAMES_TRIED
-        names = list(islice(self.names, _MAP_NAMES_SHOWN if is_huge else None))
-        labels = names if is_huge else [label for label, _ in families(names)]
-        for label in labels:
-            name, line = quoted(label, 60), self.names.get(label)
-            yield (name, f"{name}:{line}") if line else (name,)
-
 
 def draft_outline(source: Source) -> OutlineDraft | None:
     """Return the outline of a YAML file, or None for other text."""
     if source.media_type not in _TYPES:
         return None
-    read = _Reader()
-    read.lines(source.short_lines)
-    if not read.root.below:
+    reader = _Reader()
+    reader.read(source.short_lines)
+    root = reader.root
+    if not root.below:
         return None
-    _find_maps(read.root)
-    several = f", {read.documents} documents" if read.documents > 1 else ""
+    levels = [[root]]
+    while levels[-1]:
+        for node in levels[-1]:
+            members = _alike(node) if not node.names and len(node.below) >= _MAP_MIN else []
+            if members:
+                _make_map(node, members)
+        levels.append([below for node in levels[-1] for below in node.below.values()])
+    several = f", {reader.documents} documents" if reader.documents > 1 else ""
     pieces = [OutlinePiece(0, (f"YAML, {source.measure()}{several}",))]
-    pieces += _root_pieces(read.root)
-    first = next(iter(read.root.below.values())).line
-    after = f"--lines {first}:{first + 40}"
-    levels = list(_levels(read.root))
-    at = next((depth for depth, nodes in enumerate(levels) if any(n.names for n in nodes)), None)
+    if root.names:
+        pieces += [OutlinePiece(1, (f"map of {len(root.names)}:",)), *_map_names(root, 1)]
+    pieces += _lined(root, 1)
+    first = next(iter(root.below.values())).line
     # The common structure of a map's values comes before its names.
-    kept_rank = 0 if at is None else at + 2
-    return OutlineDraft("yaml", pieces, after, read.left_out, _names(levels), kept_rank)
+    maps = (depth + 2 for depth, nodes in enumerate(levels) if any(each.names for each in nodes))
+    kept_rank = next(maps, 0)
+    # Names to mention: fields, outer ones first, then those in maps. Names that differ only in a
+    # number carry no information.
+    nodes = list(chain.from_iterable(levels[:_NAMED_DEPTHS]))
+    names = dict.fromkeys(chain.from_iterable(each.below for each in nodes))
+    some = list(islice(chain.from_iterable(each.names for each in nodes), _MAP_NAMES_TRIED))
+    names.update((some[at[0]], None) for _, at in families(some) if len(at) == 1)
+    names.pop(_ANY, None)
+    step = f"--lines {first}:{first + 40}"
+    return OutlineDraft("yaml", pieces, step, reader.left_out, names, kept_rank)
 
 
 class _Reader:
@@ -114,8 +110,7 @@ class _Reader:
         self._heads: dict[str, tuple[int, str] | None] = {}
         """Cache for repeated texts before a colon: column and key."""
 
-    def lines(self, lines: Sequence[str]) -> None:
-        """Read all lines."""
+    def read(self, lines: Sequence[str]) -> None:
         columns, path = [-1], [self.root]
         is_begun = False
         text_column: int | None = None
@@ -132,7 +127,11 @@ class _Reader:
                 else:
                     found = heads[head] if head in heads else self._head(head)
             else:
-                found, value = _other(line) if colon else (None, "")
+                # An unusual line.
+                is_key = colon and head[:3] != "---"
+                match = _KEY.fullmatch(line.rstrip()) if is_key else None
+                found = (len(match[1]), match[2]) if match else None
+                value = (match[3] or "") if match else ""
             if found is None:
                 if line[:3] in ("---", "..."):
                     is_begun = False
@@ -183,21 +182,19 @@ class _Reader:
             above.names.setdefault(name, number)
             return above.below[_ANY]
         count = len(above.below)
-        if count in _MAP_TRIED_AT and (members := _alike(above) or _plain(above)):
-            self._nodes -= _make_map(above, members)
-            return self._place(above, name, number, depth)
+        if count in _MAP_TRIED_AT:
+            # Similar values, or very many without children.
+            plain = [key for key, each in above.below.items() if not each.below]
+            is_plain = len(plain) >= max(_PLAIN_MIN, _MAP_SHARE * count)
+            if members := _alike(above) or (plain if is_plain else []):
+                self._nodes -= _make_map(above, members)
+                return self._place(above, name, number, depth)
         if self._nodes >= OUTLINE_PIECES_MAX or depth > _DEPTH_MAX or above is self._nowhere:
             self.left_out += 1
             return self._nowhere
         self._nodes += 1
         node = above.below[name] = _Node(number)
         return node
-
-
-def _other(line: str) -> tuple[tuple[int, str] | None, str]:
-    """Return column and key of an unusual line, and its value."""
-    match = _KEY.fullmatch(line.rstrip()) if line[:3] != "---" else None
-    return ((len(match[1]), match[2]), match[3] or "") if match else (None, "")
 
 
 def _add_entry(node: _Node, line: str) -> None:
@@ -223,12 +220,6 @@ def _alike(node: _Node) -> list[str]:
         if each.below and 2 * len(common & each.below.keys()) >= len(each.below)
     ]
     return members if len(members) >= max(_MAP_MIN, _MAP_SHARE * len(node.below)) else []
-
-
-def _plain(node: _Node) -> list[str]:
-    """Return the keys without children, if there are very many."""
-    plain = [name for name, each in node.below.items() if not each.below]
-    return plain if len(plain) >= max(_PLAIN_MIN, _MAP_SHARE * len(node.below)) else []
 
 
 def _make_map(node: _Node, members: Sequence[str]) -> int:
@@ -259,43 +250,6 @@ def _merge(node: _Node, other: _Node) -> int:
         else:
             node.below[name] = each
     return less
-
-
-def _find_maps(root: _Node) -> None:
-    """Merge similar members into maps, everywhere."""
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        members = _alike(node) if not node.names and len(node.below) >= _MAP_MIN else []
-        if members:
-            _make_map(node, members)
-        waiting += node.below.values()
-
-
-def _levels(root: _Node) -> Iterator[list[_Node]]:
-    """Yield all nodes, level by level."""
-    level = [root]
-    while level:
-        yield level
-        level = [below for each in level for below in each.below.values()]
-
-
-def _names(levels: Sequence[Sequence[_Node]]) -> dict[str, None]:
-    """Return the names to mention: fields, outer ones first, then those in maps."""
-    nodes = list(chain.from_iterable(levels[:_NAMED_DEPTHS]))
-    names = dict.fromkeys(chain.from_iterable(each.below for each in nodes))
-    some = list(islice(chain.from_iterable(each.names for each in nodes), _MAP_NAMES_TRIED))
-    # Names that differ only in a number carry no information.
-    names.update((some[at[0]], None) for _, at in families(some) if len(at) == 1)
-    names.pop(_ANY, None)
-    return names
-
-
-def _root_pieces(root: _Node) -> Iterator[OutlinePiece]:
-    if root.names:
-        yield OutlinePiece(1, (f"map of {len(root.names)}:",))
-        yield from _map_names(root, 1)
-    yield from _lined(root, 1)
 
 
 def _lined(node: _Node, depth: int) -> Iterator[OutlinePiece]:
@@ -330,9 +284,15 @@ def _below(node: _Node, depth: int) -> Iterator[OutlinePiece]:
 
 
 def _map_names(node: _Node, depth: int) -> Iterator[OutlinePiece]:
-    """Yield some names before the common fields, and more if there is room."""
-    for index, forms in enumerate(node.map_names()):
-        yield OutlinePiece(depth if index < _MAP_NAMES_FIRST else _DEPTH_MAX + 1, forms, JOINED)
+    """Yield some names of a map before the common fields, and more if there is room."""
+    labels = list(islice(node.names, _MAP_NAMES_SHOWN))
+    if len(node.names) <= _MAP_NAMES_TRIED:
+        # Of names that differ only in a number, the first and the last.
+        labels = [label for label, _ in families(list(node.names))]
+    for index, label in enumerate(labels):
+        name, line = quoted(label, 60), node.names.get(label)
+        rank = depth if index < _MAP_NAMES_FIRST else _DEPTH_MAX + 1
+        yield OutlinePiece(rank, (name, f"{name}:{line}") if line else (name,), JOINED)
 
 
 def _joined(nodes: Iterable[tuple[str, _Node]], depth: int) -> Iterator[OutlinePiece]:
@@ -343,8 +303,14 @@ def _joined(nodes: Iterable[tuple[str, _Node]], depth: int) -> Iterator[OutlineP
         rank, node = places[0]
         shown = quoted(name, 60)
         is_one = len(places) == 1
-        more = [*(node.map_forms() if is_one else ()), *filter(None, [node.value(30) * is_one])]
-        yield OutlinePiece(rank, (shown, *(f"{shown}: {each}" for each in more)), JOINED)
+        forms = [shown]
+        if is_one and node.names:
+            head = f"{shown}: map of {len(node.names)}"
+            some = [quoted(each, 60) for each in islice(node.names, _MAP_NAMES_FIRST)]
+            forms += [head, f"{head} ({', '.join(some)} …)"]
+        if is_one and (value := node.value(30)):
+            forms.append(f"{shown}: {value}")
+        yield OutlinePiece(rank, tuple(forms), JOINED)
 
 
 def _gather(

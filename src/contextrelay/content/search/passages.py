@@ -105,8 +105,7 @@ class Passage(Struct, frozen=True, gc=False):
     stop_line: int
     start_byte: int
     stop_byte: int
-    pointer: str | None = None
-    """The JSON entry that contains it."""
+    pointer: str | None = None  # The JSON entry that contains it.
 
 
 def passages(text: str, kind: ArtifactType) -> Iterator[Passage]:
@@ -330,8 +329,7 @@ class Indexing(Struct, frozen=True, array_like=True):
     """The index data of a text."""
 
     passages: list[Indexed]
-    is_cut: bool = False
-    """Whether there are more passages than the limit."""
+    is_cut: bool = False  # Whether there are more passages than the limit.
 
 
 def index_body(request: Index, body: bytes) -> Indexing:

@@ -111,8 +111,7 @@ class Take(Struct, frozen=True, kw_only=True):
     is_text: bool
     size_bytes: int
     line_count: int | None
-    whole: TokenCount | None = None
-    """The tokens of the whole body, if known."""
+    whole: TokenCount | None = None  # The tokens of the whole body, if known.
     notes: tuple[str, ...] = ()
     selector: Selector
     tokens_max: int

@@ -83,8 +83,7 @@ def offset_of_line(
     return end, here
 
 
-Read = Callable[[int, int], Iterator[bytes]]
-"""Returns the bytes from start to stop, in chunks."""
+Read = Callable[[int, int], Iterator[bytes]]  # Returns the bytes from start to stop, in chunks.
 
 _STEP_BYTES_MAX = 4 * MIB
 _SURROGATE = re.compile("[\udc80-\udcff]")
@@ -98,12 +97,10 @@ class SliceSource(Struct, frozen=True, kw_only=True):
     type: ArtifactType
     media_type: str = ""
     name: str | None = None
-    is_text: bool
-    """Whether it is UTF-8."""
+    is_text: bool  # Whether it is UTF-8.
     size_bytes: int
     read: Read
-    marks: Callable[[], Marks | None]
-    """Returns line offsets, if known or worth computing."""
+    marks: Callable[[], Marks | None]  # Returns line offsets, if known or worth computing.
     line_count: int | None = None
     whole: Callable[[], TokenCount | None] = lambda: None
     """Returns the tokens of the whole body, if known or cheap to compute."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from contextrelay.content.outline.code.symbols import Symbol, code_draft
+from contextrelay.content.outline.code import Symbol, code_draft
 from contextrelay.content.outline.layout import OutlineDraft
 from contextrelay.content.source import Source
 

@@ -10,7 +10,7 @@ import re
 
 from msgspec import Struct
 
-from contextrelay.content.outline.code.symbols import (
+from contextrelay.content.outline.code import (
     CodeDefinition,
     Definitions,
     code_draft,
@@ -117,8 +117,7 @@ class _Walk:
     def __init__(self, code: Code) -> None:
         self._code = code
         self._text = code.text
-        self._start = 0
-        """Offset at which the current statement starts."""
+        self._start = 0  # Offset at which the current statement starts.
         self._tail = -1
         """Offset at which the current statement continues after its braces; -1 if it has none."""
 
@@ -425,8 +424,7 @@ class Code(Definitions):
         self._counted, self._line = 0, 1
         self._ends: dict[int, int] = {}
         """Cached positions of closing brackets, which may be looked up repeatedly."""
-        self._open: set[str] = set()
-        """Kinds of brackets of which one is unclosed."""
+        self._open: set[str] = set()  # Kinds of brackets of which one is unclosed.
 
     def goes_on(self) -> bool:
         """Return False once the limit of steps is reached. This is called for each statement and

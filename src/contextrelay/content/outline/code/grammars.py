@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from contextrelay.content.outline.code.symbols import (
+from contextrelay.content.outline.code import (
     CodeDefinition,
     Definitions,
     code_draft,
@@ -39,10 +39,8 @@ class _Grammar(Struct, frozen=True):
     module: str
     function: str = "language"
     kinds: dict[str, str] = {}
-    into: tuple[str, ...] = ()
-    """Node types whose children are also searched for definitions."""
-    imports: str = ""
-    """The node type of an import."""
+    into: tuple[str, ...] = ()  # Node types whose children are also searched for definitions.
+    imports: str = ""  # The node type of an import.
 
 
 _SCRIPT = {

@@ -15,7 +15,7 @@ from collections import Counter
 
 from msgspec import Struct
 
-from contextrelay.content.outline.code.symbols import Symbol, code_draft
+from contextrelay.content.outline.code import Symbol, code_draft
 from contextrelay.content.outline.layout import OutlineDraft
 from contextrelay.content.source import Source
 from contextrelay.limits import MIB, OUTLINE_LINES_MAX
@@ -140,14 +140,11 @@ _NEVER = 1 << 30
 class PythonDefinition(Struct, gc=False):
     """A definition and its lines."""
 
-    kind: str
-    """class, function or constant."""
+    kind: str  # class, function or constant.
     name: str
     line: int
-    first: int
-    """Where its decorators begin."""
-    start: int
-    """Offsets of the start and the end of its header."""
+    first: int  # Where its decorators begin.
+    start: int  # Offsets of the start and the end of its header.
     stop: int
     is_member: bool
     is_shown: bool
@@ -171,8 +168,7 @@ class Module(Struct):
 
     imports: list[str]
     nodes: list[PythonDefinition]
-    more: Counter[str]
-    """Number of definitions beyond the limit, by kind."""
+    more: Counter[str]  # Number of definitions beyond the limit, by kind.
     doc: str = ""
 
 
@@ -181,8 +177,7 @@ class _Block(Struct, gc=False):
 
     indent: int
     node: PythonDefinition | None
-    owner: PythonDefinition | None
-    """The class or function that contains it, or whose body it is."""
+    owner: PythonDefinition | None  # The class or function that contains it, or whose body it is.
     is_shown: bool
     is_member: bool
     is_branch: bool
@@ -274,10 +269,8 @@ class _Reading:
         self._blocks = [_Block(-1, None, None, True, False, False, 0)]
         self._decorated = 0
         self._last = 0
-        self._passed_indent = _NEVER
-        """The indent of the function whose body is being skipped."""
-        self._may_be_doc = True
-        """Whether the previous statement was a header, or there was none."""
+        self._passed_indent = _NEVER  # The indent of the function whose body is being skipped.
+        self._may_be_doc = True  # Whether the previous statement was a header, or there was none.
 
     def statement(self, start: int, stop: int, line: int, last: int) -> None:
         """Read the statement at these offsets, on lines `line` to `last`."""

@@ -1,5 +1,4 @@
-"""Exceptions: the kinds of tracebacks in a text, each with type, message and last frame of the
-program.
+"""Exceptions: the kinds of tracebacks in a text, each with type, message and last own frame.
 
 A traceback has a head, which says what was raised, and frames: lines with a mark (`at`, `from`,
 `#1`) or just a position, a file with a line. The head is above the frames, whose innermost comes
@@ -22,7 +21,6 @@ from contextrelay.content.source import Source
 
 # Maximum number of lines that may be frames; tracebacks after them are not searched.
 OUTLINE_FRAMES_MAX = 30_000
-
 
 _LINE_CHARS = 500
 _FRAME_CHARS = 100
@@ -87,12 +85,9 @@ class ExceptionKind(Struct):
 class Traces(Struct):
     """The tracebacks of a text."""
 
-    kinds: list[ExceptionKind]
-    """In order of appearance."""
-    frames: set[int]
-    """The numbers of lines that are frames."""
-    unread_from: int = 0
-    """The first line that was not examined; 0 if all were."""
+    kinds: list[ExceptionKind]  # In order of appearance.
+    frames: set[int]  # The numbers of lines that are frames.
+    unread_from: int = 0  # The first line that was not examined; 0 if all were.
 
 
 def exceptions(source: Source) -> Traces:
@@ -118,23 +113,16 @@ def exception_pieces(traces: Traces) -> list[OutlinePiece]:
         head = ": ".join(filter(None, (f"exception {each.line}{times}", each.type)))
         short = f"{head}: {quoted(each.message, 60)}" if each.message else head
         full = f"{head}: {quoted(each.message, _MESSAGE_CHARS)}" if each.message else head
-        at = f", at {_short_frame(each.frame)}"
+        frame = quoted(each.frame, _LINE_CHARS)
+        # A long frame is cut at its start, because file and line are at the end.
+        at = f", at {frame if len(frame) <= _FRAME_CHARS else f'…{frame[1 - _FRAME_CHARS :]}'}"
         forms = (short, short + at, full + at)
         # If there are few, each has its position before other lines are shown.
         pieces.append(OutlinePiece(index >= _FIRST, forms[len(traces.kinds) <= _FEW :]))
     if traces.unread_from:
-        pieces.append(
-            OutlinePiece(1, (f"from line {traces.unread_from} on no traces were looked for",))
-        )
+        unread = f"from line {traces.unread_from} on no traces were looked for"
+        pieces.append(OutlinePiece(1, (unread,)))
     return pieces
-
-
-def _short_frame(frame: str) -> str:
-    """Return a frame on one line; a long one is cut at its start, because file and line are at the
-    end.
-    """
-    frame = quoted(frame, _LINE_CHARS)
-    return frame if len(frame) <= _FRAME_CHARS else f"…{frame[1 - _FRAME_CHARS :]}"
 
 
 def is_shown(head: ExceptionKind | None, text: str) -> bool:
@@ -161,23 +149,15 @@ def _marked(text: str, lines_max: int) -> list[int]:
     return [index for index in sorted(found) if index < lines_max][: OUTLINE_FRAMES_MAX + 1]
 
 
-class _Frame(Struct, frozen=True):
-    text: str
-    is_own: bool
-
-
-def _frame_of(line: str) -> _Frame | None:
+def _frame_of(line: str) -> str:
+    """Return the frame in a line; "" if there is none."""
     if bare := _BARE.search(line):
         start = max(line.rfind(" ", 0, bare.start()), line.rfind("\t", 0, bare.start())) + 1
-        text = line[start : bare.end()]
-    elif mark := _MARK.search(line):
-        text = _ARCHIVE.sub("", line[mark.end() :].removesuffix(" {"))
-        is_placed = ":" in text or "(" in text or " line " in text or text == _OUTERMOST
-        if not is_placed or not (text[-1] in ")'}" or text[-1].isdigit()):
-            return None
-    else:
-        return None
-    return _Frame(text, _FOREIGN.search(text) is None)
+        return line[start : bare.end()]
+    mark = _MARK.search(line)
+    text = _ARCHIVE.sub("", line[mark.end() :].removesuffix(" {")) if mark else ""
+    is_placed = ":" in text or "(" in text or " line " in text or text == _OUTERMOST
+    return text if is_placed and (text[-1] in ")'}" or text[-1].isdigit()) else ""
 
 
 class _Reader:
@@ -187,14 +167,11 @@ class _Reader:
         self.found: list[ExceptionKind] = []
         self.frames: set[int] = set()
         self._lines = lines
-        self._known: dict[str, _Frame | None] = {}
+        self._known: dict[str, str] = {}  # Frames by line.
         self._heads: dict[tuple[str, bool], tuple[str, str] | None] = {}
-        self._last = -_ABOVE_LINES
-        """The index of the last frame."""
-        self._is_open = False
-        """Whether the last exception still lacks a frame of the program."""
-        self._own = ""
-        """For a traceback with its head below: the last frame of the program so far."""
+        self._last = -_ABOVE_LINES  # The index of the last frame.
+        self._is_open = False  # Whether the last exception still lacks a frame of the program.
+        self._own = ""  # For a traceback with its head below: the last frame of the program so far.
         self._outer: list[int] = []
         """Heads whose frames follow those of their cause, the innermost last."""
 
@@ -202,12 +179,24 @@ class _Reader:
         line = self._line(index)
         if 'File "' in line and (place := _PYTHON.search(line)):
             self._read_python(index, place)
-        elif head := self._with_place(index, line):
+            return
+        # A head that includes its position may have no frames.
+        head = None
+        if "panicked at " in line and (panic := _PANICKED.search(line)):
+            margin = max(0, line.find("thread '"))
+            below = self._line(index + 1)[margin:] if index + 1 < len(self._lines) else ""
+            head = ExceptionKind(index + 1, "panic", panic[1] or below.strip(), panic[2])
+        elif ":in " in line and line[-1:] == ")" and (placed := _PLACED.search(line)):
+            head = ExceptionKind(index + 1, placed[3], placed[2], placed[1])
+        if head is not None:
             self.found.append(head)
             self._is_open = _FOREIGN.search(head.frame) is not None
             # Message and title precede the frames.
             self._last = index + _APART_LINES
-        elif frame := self._frame(line):
+            return
+        if line not in self._known:
+            self._known[line] = _frame_of(line)
+        if frame := self._known[line]:
             self._read_frame(index, frame)
 
     def _line(self, index: int) -> str:
@@ -233,23 +222,7 @@ class _Reader:
             break
         self._own, self._is_open = "", False
 
-    def _with_place(self, index: int, line: str) -> ExceptionKind | None:
-        """Return the exception of a head that includes its position and may have no frames."""
-        if "panicked at " in line and (panic := _PANICKED.search(line)):
-            margin = max(0, line.find("thread '"))
-            below = self._line(index + 1)[margin:] if index + 1 < len(self._lines) else ""
-            return ExceptionKind(index + 1, "panic", panic[1] or below.strip(), panic[2])
-        if ":in " in line and line[-1:] == ")" and (placed := _PLACED.search(line)):
-            return ExceptionKind(index + 1, placed[3], placed[2], placed[1])
-        return None
-
-    def _frame(self, line: str) -> _Frame | None:
-        """Parse a line as a frame; return None if it is not one."""
-        if line not in self._known:
-            self._known[line] = _frame_of(line)
-        return self._known[line]
-
-    def _read_frame(self, index: int, frame: _Frame) -> None:
+    def _read_frame(self, index: int, frame: str) -> None:
         apart = index - self._last
         if apart > 1:
             head = self._above(index)
@@ -264,9 +237,10 @@ class _Reader:
         if not kind.frame and (place := _PLACE.match(kind.message)):
             kind.message, kind.frame = place[1], place[2]
             self._is_open = _FOREIGN.search(kind.frame) is not None
-        if self._is_open and (frame.is_own or not kind.frame):
-            kind.frame = frame.text
-            self._is_open = not frame.is_own
+        is_own = _FOREIGN.search(frame) is None
+        if self._is_open and (is_own or not kind.frame):
+            kind.frame = frame
+            self._is_open = not is_own
 
     def _above(self, index: int) -> ExceptionKind | None:
         """Return the exception of the nearest head above the first of its frames."""
@@ -276,17 +250,14 @@ class _Reader:
                 return self._head(self._outer.pop(), True) if self._outer else None
             head = self._head(at, at == index - 1)
             if head is not None:
-                self._add_outer(at)
+                # The heads above one that is their cause.
+                causes: list[int] = []
+                while at and len(causes) < _NESTED_MAX and _INNER in self._line(at):
+                    at -= 1
+                    causes.append(at)
+                self._outer = causes[::-1] or self._outer[-_NESTED_MAX:]
                 return head
         return None
-
-    def _add_outer(self, at: int) -> None:
-        """Record the heads above one that is their cause."""
-        causes: list[int] = []
-        while at and len(causes) < _NESTED_MAX and _INNER in self._line(at):
-            at -= 1
-            causes.append(at)
-        self._outer = causes[::-1] or self._outer[-_NESTED_MAX:]
 
     def _head(self, at: int, is_next: bool) -> ExceptionKind | None:
         line = self._line(at)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, cast
 
-from contextrelay.content.outline.json.document import read
+from contextrelay.content.outline.json import read
 from contextrelay.content.outline.layout import OutlineDraft, OutlinePiece, quoted
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX
@@ -41,10 +41,8 @@ def _cell(index: int, cell: dict[str, Any]) -> OutlinePiece:
         text = "".join(map(_word, cast("list[Any]", text)[:200]))
     kind = "md" if cell.get("cell_type") == "markdown" else _word(cell.get("cell_type"))[:8]
     lines = (text if isinstance(text, str) else "").strip().split("\n")
-    outputs = _list(cell.get("outputs"))
-    failed = next(
-        (_dict(each) for each in outputs if _dict(each).get("output_type") == "error"), None
-    )
+    outputs = map(_dict, _list(cell.get("outputs")))
+    failed = next((each for each in outputs if each.get("output_type") == "error"), None)
     error = ""
     if failed:
         named, why = _word(failed.get("ename")), _word(failed.get("evalue"))

@@ -1,1 +1,0 @@
-"""Outlines of JSON documents, JSON lines and notebooks."""

@@ -1,1 +1,0 @@
-"""Outlines of logs and tool output: the format of their lines, and the errors they report."""
