@@ -28,7 +28,7 @@ class CodeDefinition(Struct, gc=False):
 
 
 class Definitions:
-    """The definitions found in a file; with a limit, unless one is requested by name."""
+    """The definitions found in a file, up to a limit."""
 
     def __init__(self, wanted: str | None) -> None:
         self.found: list[CodeDefinition] = []
@@ -38,7 +38,7 @@ class Definitions:
         self._wanted = wanted
 
     def keep(self, definition: CodeDefinition) -> None:
-        """Add a definition, unless the limit is reached and it was not requested."""
+        """Add a definition; beyond the limit, only one with the wanted name."""
         if len(self.found) < DEFINITIONS_MAX or definition.name == self._wanted:
             self.found.append(definition)
         else:
@@ -63,7 +63,6 @@ class Symbol(Struct, frozen=True):
 
     @property
     def is_helper(self) -> bool:
-        """Whether it is a function or constant for internal use."""
         is_own = self.is_private or self.is_local
         return is_own and not self.is_member and self.kind in _HELPERS
 
@@ -74,17 +73,8 @@ def symbols_of(definitions: Iterable[CodeDefinition]) -> list[Symbol]:
     before = ("", "")
     for each in definitions:
         if before != (each.owner, each.name) or each.kind == "impl":
-            is_member = bool(each.owner)
-            symbols.append(
-                Symbol(
-                    each.kind,
-                    each.name,
-                    each.line,
-                    each.signature,
-                    is_member=is_member,
-                    is_local=each.is_local,
-                )
-            )
+            named = (each.kind, each.name, each.line, each.signature)
+            symbols.append(Symbol(*named, is_member=bool(each.owner), is_local=each.is_local))
         before = each.owner, each.name
     return symbols
 
@@ -148,11 +138,8 @@ def code_draft(
     left_out = max(0, counts.total() - OUTLINE_PIECES_MAX) + max(0, len(names) - OUTLINE_PIECES_MAX)
     # The declarations of a header file are its purpose.
     ranked = set(_RANKS) - {"declaration" if counts["declaration"] > counts["function"] else ""}
-    defined = [
-        each
-        for each in symbols
-        if (not each.is_member or each.kind == "method") and each.kind not in ranked
-    ]
+    listed = (each for each in symbols if not each.is_member or each.kind == "method")
+    defined = [each for each in listed if each.kind not in ranked]
     # In C most functions are local to a file: they are listed after the public ones.
     defined = [each for each in defined if each.is_local or not each.is_helper]
     defined.sort(key=lambda each: each.is_helper)
@@ -168,8 +155,17 @@ def _definitions(symbols: Sequence[Symbol], is_long: bool, is_kept: bool) -> Ite
     members = 0
     for index, each in enumerate(symbols):
         if each.is_member and owner is not None:
-            yield OutlinePiece(_member_rank(each, owner, members, is_kept), _forms(each), JOINED)
-            members += not each.is_private and not each.name.startswith("__")
+            # Public members before private ones, and the first of each owner before the rest.
+            is_common = each.name.startswith("__")  # Most classes have it.
+            rank = 2 + sum(members >= step for step in _MEMBER_STEPS) + owner.is_private
+            if each.is_private or each.is_local:
+                rank = 5
+            elif is_common:
+                rank = 4
+            elif is_kept and owner.kind == "class" and members < _FIRST_MEMBERS:
+                rank = 0
+            yield OutlinePiece(rank, _forms(each), JOINED)
+            members += not each.is_private and not is_common
             continue
         is_owner = index + 1 < len(symbols) and symbols[index + 1].is_member
         joins = each.kind in _RANKS or each.is_helper or (is_long and each.kind in _JOINING)
@@ -185,17 +181,6 @@ def _definitions(symbols: Sequence[Symbol], is_long: bool, is_kept: bool) -> Ite
             forms.append(f"{forms[-1]}  {quoted(each.doc, 80)}")
         yield OutlinePiece(5 if each.is_helper else rank, tuple(forms))
     yield from _joined(joined)
-
-
-def _member_rank(each: Symbol, owner: Symbol, members: int, is_kept: bool) -> int:
-    """Rank public members before private ones, and the first of each owner before the rest."""
-    if each.is_private or each.is_local:
-        return 5
-    if each.name.startswith("__"):
-        return 4  # Most classes have it.
-    if is_kept and owner.kind == "class" and members < _FIRST_MEMBERS:
-        return 0
-    return 2 + sum(members >= each for each in _MEMBER_STEPS) + owner.is_private
 
 
 def _joined(symbols: Sequence[Symbol]) -> Iterable[OutlinePiece]:
@@ -219,15 +204,7 @@ def _joined(symbols: Sequence[Symbol]) -> Iterable[OutlinePiece]:
 
 def _forms(each: Symbol) -> tuple[str, ...]:
     """Return the display forms: the name; with its line; with arguments; with types."""
-    return (
-        each.name,
-        f"{each.name}:{each.line}",
-        f"{each.name}{_behind(each.brief or each.signature, 50)}:{each.line}",
-        f"{each.name}{_behind(each.signature, 100)}:{each.line}",
-    )
-
-
-def _behind(signature: str, chars_max: int) -> str:
-    """Return a signature to append to a name, after a space unless it is an argument list."""
-    text = quoted(signature, chars_max)
-    return f" {text}" if text[:1].isalpha() else text
+    brief, whole = quoted(each.brief or each.signature, 50), quoted(each.signature, 100)
+    # A space, unless it is an argument list.
+    behind = (f" {text}" if text[:1].isalpha() else text for text in ("", brief, whole))
+    return (each.name, *(f"{each.name}{text}:{each.line}" for text in behind))

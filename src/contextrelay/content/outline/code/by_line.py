@@ -130,52 +130,54 @@ def by_lines(source: Source, language: str) -> tuple[list[Symbol], list[str]]:
         if found is not None:
             symbols.append(found)
         elif indent == 0 and (match := _IMPORT.match(text)):
-            imports += _module(match[1] or match[2])
+            module = match[1] or match[2]
+            for each in _MODULES:
+                if name := each.search(module):
+                    spelled = name[1].partition("::{")[0]
+                    imports += [spelled.rstrip(";")] if spelled not in ("", "(", "{", "*") else []
+                    break
     return symbols, imports
 
 
-def _module(text: str) -> list[str]:
-    match = next(filter(None, (each.search(text) for each in _MODULES)), None)
-    name = match and match[1]
-    name = name and name.partition("::{")[0]
-    return [name.rstrip(";")] if name and name not in ("(", "{", "*") else []
+# Languages with one kind of definition.
+_ONLY = {
+    "SQL": (_TABLE, "", '"`'),
+    "CSS": (_SELECTOR, "rule", " "),
+    "Shell": (_SHELL, "function", ""),
+}
+_SIMPLE = ((_ASSIGNED, "function"), (_CONSTANT, "constant"), (_RULES, "macro_rules"))
 
 
 def _symbol(language: str, text: str, indent: int, number: int) -> Symbol | None:
     """Return the definition that a line seems to contain, or None."""
-    if language == "SQL":
-        match = _TABLE.match(text)
-        return Symbol(match[1].lower(), match[2].strip('"`'), number) if match else None
-    if language == "CSS":
-        match = _SELECTOR.match(text)
-        return Symbol("rule", match[1].rstrip(), number) if match else None
-    if language == "Shell":
-        match = _SHELL.fullmatch(text)
-        return Symbol("function", match[1], number) if match else None
+    if language in _ONLY:
+        pattern, kind, signs = _ONLY[language]
+        match = pattern.fullmatch(text) if language == "Shell" else pattern.match(text)
+        if match is None:
+            return None
+        return Symbol(kind or match[1].lower(), match[match.lastindex or 0].strip(signs), number)
     is_member = indent > 0
     is_c = language in ("C", "C++")
     match = _TYPE.match(text)
     # In C, this may also be the type of a variable.
     if match and not (is_c and match[3].strip() != ";" and not _C_BODY.match(match[3])):
-        if match[1] == "type" and not re.search(r"[={<]|struct|interface", match[3]):
+        kind, rest = match[1], match[3]
+        if kind == "type" and not re.search(r"[={<]|struct|interface", rest):
             return None
-        if match[3].strip() == ";" and match[1] not in ("type", "mod"):
+        if rest.strip() == ";" and kind not in ("type", "mod"):
             return None  # The function is only declared here and defined elsewhere.
-        signature = match[3].partition("{")[0].partition("=")[0].rstrip(" ;:")
-        is_within = indent > (0 if match[1] == "type" and language == "Rust" else 4)
-        return Symbol(match[1], match[2], number, signature, is_member=is_within)
+        signature = rest.partition("{")[0].partition("=")[0].rstrip(" ;:")
+        is_within = indent > (0 if kind == "type" and language == "Rust" else 4)
+        return Symbol(kind, match[2], number, signature, is_member=is_within)
     if match := _FUNCTION.match(text):
         name = f"{match[1]}.{match[2]}" if match[1] else match[2]
         return Symbol("function", name, number, _arguments(match[3]), is_member=is_member)
-    if not is_member and (match := _IMPL.match(text)):
-        trait = f"({match[1]})" if match[1] else ""
-        return Symbol("impl", match[2], number, trait)
-    if not is_member and (match := _ASSIGNED.match(text)):
-        return Symbol("function", match[1], number)
-    if not is_member and (match := _CONSTANT.match(text)):
-        return Symbol("constant", match[1], number)
-    if not is_member and (match := _RULES.match(text)):
-        return Symbol("macro_rules", match[1], number)
+    if not is_member:
+        if match := _IMPL.match(text):
+            return Symbol("impl", match[2], number, f"({match[1]})" if match[1] else "")
+        for pattern, kind in _SIMPLE:
+            if match := pattern.match(text):
+                return Symbol(kind, match[1], number)
     if is_c and (match := _MACRO.match(text)):
         return Symbol("macro", match[1], number)
     if is_c and (match := _ALIAS.match(text)):

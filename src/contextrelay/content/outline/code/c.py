@@ -43,17 +43,8 @@ _ATTRIBUTES = re.compile(
     r"_{0,2}attribute_{0,2}|__declspec|_?[Aa]lignas|_{0,2}asm_{0,2}|_{0,2}typeof_{0,2}|decltype"
     r"|noexcept|throw|_Pragma|__pragma|__extension__"
 )
-_TYPE_WORDS = (
-    "void",
-    "char",
-    "short",
-    "int",
-    "long",
-    "float",
-    "double",
-    "unsigned",
-    "bool",
-    "_Bool",
+_TYPE_WORDS = frozenset(
+    ("void", "char", "short", "int", "long", "float", "double", "unsigned", "bool", "_Bool")
 )
 _NO_TYPES = re.compile(
     r"\s*+(?:(?:static|extern|inline|const|__inline|__inline__|volatile)\b\s*+)*+"
@@ -99,16 +90,12 @@ def read(text: str, wanted: str | None = None) -> tuple[Code, list[str]]:
     imports: list[str] = []
     for each in directives:
         if each.word == "define":
-            _keep_macro(code, each)
+            if name := _MACRO.match(each.text):
+                code.keep(CodeDefinition("macro", name[0], each.line, each.line, each.last))
         elif found := _INCLUDED.match(each.text):
             imports.append(found[1])
     code.found.sort(key=lambda each: each.line)
     return code, imports
-
-
-def _keep_macro(code: Code, each: Directive) -> None:
-    if name := _MACRO.match(each.text):
-        code.keep(CodeDefinition("macro", name[0], each.line, each.line, each.last))
 
 
 class _Walk:
@@ -124,7 +111,9 @@ class _Walk:
     def run(self) -> None:
         text, at = self._text, 0
         self._next(0)
-        while (bound := _BOUND.search(text, at)) is not None and self._code.goes_on():
+        steps_left = OUTLINE_STATEMENTS_MAX
+        while (bound := _BOUND.search(text, at)) is not None and steps_left:
+            steps_left -= 1
             at = bound.end()
             sign = text[at - 1]
             if sign == "{":
@@ -135,7 +124,8 @@ class _Walk:
                     self._next(at)
             else:
                 self._next(at)  # The brace belongs to a wrapper around statements, or is unknown.
-        self._code.read_to(at if bound else len(text))
+        if bound:
+            self._code.note = f"read up to line {self._code.line(at)}"
 
     def _next(self, at: int) -> None:
         begins = _BEGINS.match(self._text, at)
@@ -143,9 +133,7 @@ class _Walk:
         self._start, self._tail = begins.end(), -1
 
     def _opens(self, brace: int) -> int:
-        """Read the definition that a brace belongs to, and return the offset at which to
-        continue.
-        """
+        """Read the definition of a brace, and return the offset at which to continue."""
         text, start = self._text, self._start
         if _WRAPS.match(text, start, brace):
             self._next(brace + 1)
@@ -171,17 +159,14 @@ class _Walk:
                 self._code.ends(self._keep(record[1], record[3], at), end)
             self._tail = end
             return end
-        if self._function(brace, end) or not stripped.endswith(")"):
+        found = self._named(brace, has_body=True)
+        if found is not None:
+            self._code.ends(found, end)
+        if found is not None or not stripped.endswith(")"):
             self._next(end)
         else:
             self._tail = end
         return end
-
-    def _function(self, brace: int, end: int) -> bool:
-        found = self._named(brace, has_body=True)
-        if found is not None:
-            self._code.ends(found, end)
-        return found is not None
 
     def _named(self, stop: int, has_body: bool) -> CodeDefinition | None:
         """Return the function that a statement defines or declares."""
@@ -301,20 +286,20 @@ class Directive(Struct, frozen=True, gc=False):
     last: int
 
 
+_BRANCHES_MAX = 20
+_BRANCH_WORDS = frozenset(("if", "ifdef", "ifndef", "else", "elif", "elifdef", "endif"))
+_DIRECTIVE = re.compile(r"#[ \t]*+([a-z_]*+)[ \t]*+([^\n]{0,300})")
 _C = re.compile(
     rf"{_PLAIN}|{_STRING}|{_COMMENT}|/"
     rf"|\#(?:[^\n\\/]++|\\(?:\r?\n)?|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?|//[^\n]*+|/)*+",
     re.DOTALL,
 )
-_DIRECTIVE = re.compile(r"#[ \t]*+([a-z_]*+)[ \t]*+([^\n]{0,300})")
-_BRANCHES_MAX = 20
 
 
 def masked_c(text: str) -> tuple[str, list[Directive]]:
     """Return C code without comments, strings and directives, and the list of directives.
 
-    Of the branches of an `#if`, the first is kept, if the braces that it opens are closed after the
-    branches.
+    If a branch of an `#if` leaves a brace open, the other branches are dropped.
     """
     directives: list[Directive] = []
     branches = _Branches()
@@ -349,16 +334,13 @@ def masked_c(text: str) -> tuple[str, list[Directive]]:
     return "".join(kept), directives
 
 
-_BRANCH_WORDS = frozenset(("if", "ifdef", "ifndef", "else", "elif", "elifdef", "endif"))
-
-
 class _Branches:
     """Decides which of several conditional branches to keep, because a compiler uses only one."""
 
     def __init__(self) -> None:
         self.kept: list[str] = []
+        # For each open branch: its start, and the start of the dropped part, or -1.
         self._starts: list[tuple[int, int]] = []
-        """For each open branch: its start, and the start of the dropped part, or -1."""
         self._deeper = 0
 
     def turn(self, word: str) -> None:
@@ -372,7 +354,8 @@ class _Branches:
             self._deeper -= word == "endif"
         elif self._starts:
             start, dropped = self._starts[-1]
-            if dropped < 0 and word != "endif" and self._is_open(start):
+            part = self.kept[start:] if dropped < 0 and word != "endif" else []
+            if sum(each.count("{") - each.count("}") for each in part):
                 self._starts[-1] = start, len(self.kept)
             elif word == "endif":
                 self.drop()
@@ -385,10 +368,6 @@ class _Branches:
         if dropped >= 0:
             lines = sum(each.count("\n") for each in self.kept[dropped:])
             self.kept[dropped:] = ["\n" * lines]
-
-    def _is_open(self, start: int) -> bool:
-        part = self.kept[start:]
-        return sum(each.count("{") - each.count("}") for each in part) != 0
 
 
 # Matching brackets
@@ -420,23 +399,10 @@ class Code(Definitions):
     def __init__(self, text: str, wanted: str | None) -> None:
         super().__init__(wanted)
         self.text = text
-        self._steps_left = OUTLINE_STATEMENTS_MAX
         self._counted, self._line = 0, 1
         self._ends: dict[int, int] = {}
         """Cached positions of closing brackets, which may be looked up repeatedly."""
         self._open: set[str] = set()  # Kinds of brackets of which one is unclosed.
-
-    def goes_on(self) -> bool:
-        """Return False once the limit of steps is reached. This is called for each statement and
-        bracket.
-        """
-        self._steps_left -= 1
-        return self._steps_left >= 0
-
-    def read_to(self, at: int) -> None:
-        """Record the offset at which reading ended."""
-        if at < len(self.text):
-            self.note = f"read up to line {self.line(at)}"
 
     def ends(self, found: CodeDefinition, at: int) -> None:
         """Set the last line of a definition, given the offset of its end."""
@@ -444,9 +410,7 @@ class Code(Definitions):
             found.last = self.line(at)
 
     def line(self, at: int) -> int:
-        """Return the line number of an offset. Offsets should be passed in nearly ascending
-        order.
-        """
+        """Return the line number of an offset; offsets should be nearly ascending."""
         if at >= self._counted:
             self._line += self.text.count("\n", self._counted, at)
         else:
@@ -461,9 +425,7 @@ class Code(Definitions):
         return _SPACES.sub(" ", self.text[start : min(stop, start + _SIGNATURE_CHARS_MAX)]).strip()
 
     def end(self, at: int) -> int:
-        """Return the offset after the bracket that closes the one at `at`, or 0 if there is
-        none.
-        """
+        """Return the offset after the bracket that closes the one at `at`; 0 if there is none."""
         sign = self.text[at]
         near = _NEAR[sign].match(self.text, at)
         if near is not None:

@@ -43,45 +43,38 @@ class _Grammar(Struct, frozen=True):
     imports: str = ""  # The node type of an import.
 
 
-_SCRIPT = {
-    "function_declaration": "function",
-    "generator_function_declaration": "function",
-    "function_signature": "function",
-    "class_declaration": "class",
-    "abstract_class_declaration": "class",
-    "interface_declaration": "interface",
-    "enum_declaration": "enum",
-    "type_alias_declaration": "type",
-    "internal_module": "namespace",
-    "module": "namespace",
-    "method_definition": "method",
-    "method_signature": "method",
-    "abstract_method_signature": "method",
-}
-_JAVA = {
-    "class_declaration": "class",
-    "interface_declaration": "interface",
-    "annotation_type_declaration": "interface",
-    "enum_declaration": "enum",
-    "record_declaration": "record",
-    "method_declaration": "method",
-    "constructor_declaration": "method",
-}
-_RUST = {
-    "function_item": "function",
-    "function_signature_item": "function",
-    "struct_item": "struct",
-    "enum_item": "enum",
-    "union_item": "union",
-    "trait_item": "trait",
-    "impl_item": "impl",
-    "mod_item": "mod",
-    "type_item": "type",
-    "associated_type": "type",
-    "const_item": "constant",
-    "static_item": "constant",
-    "macro_definition": "macro_rules",
-}
+def _kinds(**types: str) -> dict[str, str]:
+    return {each: kind for kind, listed in types.items() for each in listed.split()}
+
+
+_SCRIPT = _kinds(
+    function="function_declaration generator_function_declaration function_signature",
+    interface="interface_declaration",
+    enum="enum_declaration",
+    type="type_alias_declaration",
+    namespace="internal_module module",
+    method="method_definition method_signature abstract_method_signature",
+    **{"class": "class_declaration abstract_class_declaration"},
+)
+_JAVA = _kinds(
+    interface="interface_declaration annotation_type_declaration",
+    enum="enum_declaration",
+    record="record_declaration",
+    method="method_declaration constructor_declaration",
+    **{"class": "class_declaration"},
+)
+_RUST = _kinds(
+    function="function_item function_signature_item",
+    struct="struct_item",
+    enum="enum_item",
+    union="union_item",
+    trait="trait_item",
+    impl="impl_item",
+    mod="mod_item",
+    type="type_item associated_type",
+    constant="const_item static_item",
+    macro_rules="macro_definition",
+)
 GRAMMARS = {
     "text/javascript": _Grammar("JavaScript", "tree_sitter_javascript"),
     "text/x-typescript": _Grammar("TypeScript", "tree_sitter_typescript", "language_typescript"),
@@ -89,22 +82,23 @@ GRAMMARS = {
     "text/x-java": _Grammar(
         "Java",
         "tree_sitter_java",
-        "language",
-        _JAVA,
-        ("enum_body_declarations",),
-        "import_declaration",
+        kinds=_JAVA,
+        into=("enum_body_declarations",),
+        imports="import_declaration",
     ),
     "text/x-rust": _Grammar(
         "Rust",
         "tree_sitter_rust",
-        "language",
-        _RUST,
-        ("foreign_mod_item", "declaration_list"),
-        "use_declaration",
+        kinds=_RUST,
+        into=("foreign_mod_item", "declaration_list"),
+        imports="use_declaration",
     ),
 }
 # Kinds of definitions that have members; functions among the members are methods.
 _OWNERS = ("class", "interface", "enum", "record", "struct", "union", "trait", "impl")
+_WRAPPED = frozenset(
+    f"{kind}_expression" for kind in ("parenthesized", "unary", "await", "as", "satisfies")
+)
 _FUNCTIONS = ("arrow_function", "function_expression", "generator_function", "function")
 _CONSTANT = re.compile(r"[A-Z][A-Z0-9_]{2,}")
 _REQUIRED = re.compile(rb"\brequire\s*\(\s*['\"]([^'\"\n]*)")
@@ -118,9 +112,7 @@ _allowed: list[bool] = []
 
 
 def allow() -> None:
-    """Allow parsing by grammars in this process. Only processes that are ended after a timeout may
-    call this.
-    """
+    """Allow parsing by grammars: only for processes that are ended after a timeout."""
     _allowed.append(True)
 
 
@@ -143,9 +135,7 @@ def read(media_type: str, name: str, text: str, wanted: str) -> list[CodeDefinit
 
 
 def by_type(found: list[CodeDefinition]) -> list[CodeDefinition]:
-    """Sort methods after their type. If the type is defined in another file, add its name as a
-    prefix.
-    """
+    """Sort methods after their type; prefix those of a type in another file with its name."""
     methods: dict[str, list[CodeDefinition]] = {
         each.name: [] for each in found if not each.owner and each.kind == "type"
     }
@@ -309,9 +299,7 @@ class _Go(_Walk):
 
 
 class _Script(_Walk):
-    """Visits JavaScript and TypeScript code, including bundles and functions that are called in
-    place.
-    """
+    """Visits JavaScript and TypeScript code, also bundles and functions called in place."""
 
     def _statement(self, node: Any, owner: str, level: int) -> None:
         self._exported(node, node, owner, level, is_exported=False)
@@ -334,7 +322,8 @@ class _Script(_Walk):
             case "export_statement":
                 self._export(node, level)
             case "import_statement":
-                source = _part(node, "source") or _child(node, "string")
+                strings = (each for each in node.named_children if each.type == "string")
+                source = _part(node, "source") or next(strings, None)
                 self.imports += [_text(source).strip("'\"")] if source else []
             case "ambient_declaration":
                 for each in node.named_children:
@@ -346,9 +335,8 @@ class _Script(_Walk):
                 for each in node.named_children:
                     if each.type == "variable_declarator":
                         place = whole if len(node.named_children) == 1 else each
-                        self._value(
-                            _part(each, "name"), _part(each, "value"), place, level, is_exported
-                        )
+                        name, value = _part(each, "name"), _part(each, "value")
+                        self._value(name, value, place, level, is_exported)
             case "field_definition" | "public_field_definition":
                 name, value = _part(node, "name") or _part(node, "property"), _part(node, "value")
                 if name is not None and value is not None and value.type in _FUNCTIONS:
@@ -375,9 +363,7 @@ class _Script(_Walk):
     def _value(
         self, at: Any, value: Any, whole: Any, level: int, is_exported: bool, name: str = ""
     ) -> None:
-        """Add a name with its value, if the value is a function, class or object, or is
-        exported.
-        """
+        """Add a name whose value is a function, class or object, or is exported."""
         name = name or _text(at)
         value = _plain(value)
         is_constant = is_exported or _CONSTANT.fullmatch(name) is not None
@@ -404,17 +390,23 @@ class _Script(_Walk):
             body = _part(value, "body")
             found.signature = self._signature(value.start_byte + 5, body.start_byte)
             self.statements(body, name, level + 1)
-        elif value.type == "object" and self._has_functions(value):
+        elif value.type == "object" and any(
+            each.type == "method_definition" or _is_function(_part(each, "value"))
+            for each in value.named_children[:1_000]
+        ):
             if not is_exported and self._modules(value, level):
                 return
-            self._keep(
-                "constant" if is_constant and name != "default" else "object", name, whole, at
-            )
-            self._members(value, name)
-        elif is_constant:
-            self._keep("constant", name, whole, at)
-            self._wrapper(value, level)
+            kind = "constant" if is_constant and name != "default" else "object"
+            self._keep(kind, name, whole, at)
+            for each in value.named_children:
+                if each.type == "method_definition":
+                    self._definition(each, each, "method", name, 0)
+                elif each.type == "pair" and _is_function(member := _plain(_part(each, "value"))):
+                    key = _part(each, "key")
+                    self._function(_text(key).strip("'\""), member, each, key, "method", name)
         else:
+            if is_constant:
+                self._keep("constant", name, whole, at)
             self._wrapper(value, level)
 
     def _function(self, name: str, value: Any, whole: Any, at: Any, kind: str, owner: str) -> None:
@@ -423,20 +415,6 @@ class _Script(_Walk):
         body = _part(value, "body")
         text = self._signature(start.start_byte, body.start_byte if body else value.end_byte)
         found.signature = text.removesuffix("=>").rstrip()
-
-    def _has_functions(self, value: Any) -> bool:
-        return any(
-            each.type == "method_definition" or _is_function(_part(each, "value"))
-            for each in value.named_children[:1_000]
-        )
-
-    def _members(self, value: Any, owner: str) -> None:
-        for each in value.named_children:
-            if each.type == "method_definition":
-                self._definition(each, each, "method", owner, 0)
-            elif each.type == "pair" and _is_function(member := _plain(_part(each, "value"))):
-                key = _part(each, "key")
-                self._function(_text(key).strip("'\""), member, each, key, "method", owner)
 
     def _expression(self, node: Any, whole: Any, level: int) -> None:
         """Visit an expression that is a statement."""
@@ -466,9 +444,7 @@ class _Script(_Walk):
             is_exported and value.type in ("unary_expression", "identifier", "member_expression")
         ):
             return
-        spelled = {"module.exports": "exports"}.get(
-            name, name.removeprefix("module.").removeprefix("exports.")
-        )
+        spelled = name.removeprefix("module.").removeprefix("exports.")
         if left.type in ("identifier", "member_expression") and len(name) < 200:
             self._value(left, value, whole, level, is_exported, spelled)
 
@@ -503,8 +479,8 @@ class _Script(_Walk):
                 self._wrapper(value, level + 1)
 
     def _modules(self, node: Any, level: int) -> bool:
-        """Visit the modules of a bundle, which are functions in an object or list that takes half
-        of the file. Return True if there are any.
+        """Visit the modules of a bundle: functions in an object or list that takes half of the
+        file. Return True if there are any.
         """
         if not self._is_most(node, 2) or node.type not in ("object", "array"):
             return False
@@ -530,12 +506,9 @@ class _Script(_Walk):
         if not is_group or body is None or level > _LEVELS_MAX:
             return
         for each in body.named_children:
-            call = (
-                next(iter(each.named_children), None)
-                if each.type == "expression_statement"
-                else None
-            )
-            if call is None or call.type != "call_expression":
+            call = next(iter(each.named_children), None)
+            is_call = call is not None and call.type == "call_expression"
+            if not is_call or each.type != "expression_statement":
                 continue
             of = _TESTS.fullmatch(_text(_part(call, "function"))[:40])
             if of and (inner := _part(call, "arguments")):
@@ -543,9 +516,7 @@ class _Script(_Walk):
                 self._test(call, inner, is_group, owner or name, level + 1)
 
     def _is_most(self, node: Any, share: int) -> bool:
-        """Return True if a node takes half of the file (share 2) or three quarters of it (share
-        3).
-        """
+        """Return True if a node takes half of the file (share 2), or three quarters (share 3)."""
         size = node.end_byte - node.start_byte
         return 2 * size > len(self._body) if share == 2 else 4 * size > 3 * len(self._body)
 
@@ -557,13 +528,7 @@ def _is_function(node: Any) -> bool:
 def _plain(node: Any) -> Any:
     """Return an expression without its brackets, `!`, `await` and casts."""
     for _ in range(_LEVELS_MAX):
-        if node is None or node.type not in (
-            "parenthesized_expression",
-            "unary_expression",
-            "await_expression",
-            "as_expression",
-            "satisfies_expression",
-        ):
+        if node is None or node.type not in _WRAPPED:
             break
         if node.type == "unary_expression" and _part(node, "argument").type != "call_expression":
             break
@@ -573,10 +538,6 @@ def _plain(node: Any) -> Any:
 
 def _part(node: Any, name: str) -> Any:
     return None if node is None else node.child_by_field_name(name)
-
-
-def _child(node: Any, *types: str) -> Any:
-    return next((each for each in node.named_children if each.type in types), None)
 
 
 def _text(node: Any) -> str:

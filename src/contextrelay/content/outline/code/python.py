@@ -104,7 +104,6 @@ def _taken_apart(header: str, name: str) -> tuple[list[str], str]:
 # Python up to this size is read by statement; larger files by line.
 OUTLINE_PARSE_BYTES_MAX = 4 * MIB
 
-
 # The common case: a statement on one line, with brackets that are not nested.
 _SIMPLE = re.compile(
     r"""(?:[^\n"'#\\()\[\]{}]++|\([^\n"'#\\()\[\]{}]*+\)|\[[^\n"'#\\()\[\]{}]*+\]"""
@@ -191,27 +190,26 @@ def draft_outline(source: Source) -> OutlineDraft | None:
     module = read(source.text)
     if module is None:
         return None
-    symbols = [_symbol(source.text, each) for each in module.nodes]
+    symbols: list[Symbol] = []
+    for node in module.nodes:
+        kind, name = node.kind, node.name
+        header = source.text[node.start : min(node.stop, node.start + HEADER_CHARS_MAX)]
+        if kind == "constant":
+            symbols.append(Symbol(kind, name, node.line))
+        elif kind == "class":
+            bases = bases_in(header, name)
+            symbols.append(Symbol(kind, name, node.line, bases, "", node.doc, node.is_member))
+        else:
+            found = signature_in(header, name)
+            symbols.append(Symbol(kind, name, node.line, *found, node.doc, node.is_member))
     return code_draft(source, "Python", symbols, module.imports, module.doc, module.more)
 
 
-def _symbol(text: str, node: PythonDefinition) -> Symbol:
-    if node.kind == "constant":
-        return Symbol("constant", node.name, node.line)
-    header = text[node.start : min(node.stop, node.start + HEADER_CHARS_MAX)]
-    if node.kind == "class":
-        signature, brief = bases_in(header, node.name), ""
-    else:
-        signature, brief = signature_in(header, node.name)
-    return Symbol(node.kind, node.name, node.line, signature, brief, node.doc, node.is_member)
-
-
 def read(text: str, wanted: str | None = None) -> Module | None:
-    """Return the imports and definitions of a file: those that an outline shows, or all if a name
-    is wanted.
+    """Return the imports and definitions of a file: those of an outline, or all if one is wanted.
 
-    Nodes beyond _NODES_MAX are counted, and kept only if they have that name. Return None if a
-    string is unclosed, because the start of further statements is then unknown.
+    Nodes beyond _NODES_MAX are counted, and kept only if they have the wanted name. Return None if
+    a string is unclosed, because the start of further statements is then unknown.
     """
     reading = _Reading(text, wanted)
     lines_max = OUTLINE_LINES_MAX if wanted is None else len(text)
@@ -247,15 +245,12 @@ def _end(text: str, start: int, line: int) -> tuple[int, int, bool]:
         elif sign == "\\":
             line += 1
         elif sign != "#":
-            if token.end() == len(text) and not _is_closed(token[0]):
+            quotes = sign * 3 if token[0][:3] in ('"""', "'''") else sign
+            is_closed = len(token[0]) >= 2 * len(quotes) and token[0].endswith(quotes)
+            if token.end() == len(text) and not is_closed:
                 return len(text), line, False
             line += text.count("\n", at, token.end())
     return len(text), line, True
-
-
-def _is_closed(string: str) -> bool:
-    quotes = string[:3] if string[:3] in ('"""', "'''") else string[0]
-    return len(string) >= 2 * len(quotes) and string.endswith(quotes)
 
 
 class _Reading:
@@ -279,7 +274,8 @@ class _Reading:
         what = found.lastgroup
         if what == "nothing":
             return
-        indent = _width(found["indent"])
+        margin = found["indent"]
+        indent = len(margin.expandtabs(8)) if "\t" in margin else len(margin)
         if indent > self._passed_indent and not self._may_be_doc:
             self._last = last  # Inside a function, of which an outline shows only the header.
             return
@@ -374,23 +370,17 @@ class _Reading:
             names.append(follows[1])
             follows = _TARGET.match(self._text, start, stop)
         owner, is_member = above.owner, above.is_member
+        at = (line, line, start, start)
         for each in dict.fromkeys(names):
             if not (self._is_outline and each.startswith("__")):
-                self._keep(
-                    PythonDefinition(
-                        "constant", each, line, line, start, start, is_member, is_shown, owner, last
-                    )
-                )
+                found = PythonDefinition("constant", each, *at, is_member, is_shown, owner, last)
+                self._keep(found)
 
     def _keep(self, node: PythonDefinition) -> None:
         if len(self.module.nodes) < _NODES_MAX or node.name == self._wanted:
             self.module.nodes.append(node)
         else:
             self.module.more["method" if node.is_member else node.kind] += 1
-
-
-def _width(indent: str) -> int:
-    return len(indent.expandtabs(8)) if "\t" in indent else len(indent)
 
 
 def _first_line(string: str) -> str:
