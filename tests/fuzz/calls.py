@@ -23,7 +23,7 @@ from contextrelay.content.overview import count, digest
 from contextrelay.content.preview import preview
 from contextrelay.content.search.passages import passages
 from contextrelay.content.search.words import query_words, words
-from contextrelay.content.slicing.slice import take
+from contextrelay.content.slicing.slice import read_piece
 from contextrelay.content.slicing.source import SliceSource as Sliced
 from contextrelay.content.source import Source
 from contextrelay.content.tokens import count_tokens
@@ -225,7 +225,7 @@ def _described(body: Body) -> None:
 
 def _slicing(source: Sliced, selector: Selector, tokens_max: int) -> Call:
     def call() -> None:
-        piece = take(source, selector, tokens_max)
+        piece = read_piece(source, selector, tokens_max)
         assert count_tokens(piece.text) <= tokens_max
 
     return call

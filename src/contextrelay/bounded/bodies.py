@@ -25,7 +25,7 @@ from contextrelay.content.overview import (
     make_overview_by_lines,
 )
 from contextrelay.content.search.passages import Index, Indexing, index_body
-from contextrelay.content.slicing.slice import Take, take_from
+from contextrelay.content.slicing.slice import SliceRequest, slice_body
 from contextrelay.errors import Broken, RelayError, TooLarge, Unavailable
 from contextrelay.limits import (
     INDEX_CPU_S_MAX,
@@ -102,7 +102,7 @@ def _looked(asked: OutlineRequest, read: Read, size_bytes: int, cpu_s: float) ->
     return run("look", asked, [(size_bytes, lambda: read(0, size_bytes))], cpu_s)
 
 
-def take_within_bounds(asked: Take, read: Read) -> Piece:
+def take_within_bounds(asked: SliceRequest, read: Read) -> Piece:
     """Return a piece of a body.
 
     Raises:
@@ -114,7 +114,7 @@ def take_within_bounds(asked: Take, read: Read) -> Piece:
     way = asked.selector.way
     needs_child = way == "json_path" or (way == "symbol" and needs_grammar(asked.media_type))
     if asked.size_bytes <= LOOK_INLINE_BYTES_MAX and not needs_child:
-        return take_from(asked, b"".join(read(0, asked.size_bytes)))
+        return slice_body(asked, b"".join(read(0, asked.size_bytes)))
     body = (asked.size_bytes, lambda: read(0, asked.size_bytes))
     outcome = run("take", asked, [body], SLICE_CPU_S_MAX)
     if outcome.stopped is None:

@@ -67,9 +67,9 @@ def _look(arguments: bytes, bodies: list[bytes]) -> object:
 
 
 def _take(arguments: bytes, bodies: list[bytes]) -> object:
-    from contextrelay.content.slicing.slice import Take, take_from
+    from contextrelay.content.slicing.slice import SliceRequest, slice_body
 
-    return take_from(decode(arguments, type=Take), bodies[0])
+    return slice_body(decode(arguments, type=SliceRequest), bodies[0])
 
 
 def _index(arguments: bytes, bodies: list[bytes]) -> object:

@@ -32,7 +32,7 @@ from contextrelay.content.grep.records import RecordQuery as RecordsWanted
 from contextrelay.content.grep.records import Records
 from contextrelay.content.grep.results import find
 from contextrelay.content.overview import BodyOverview, OutlineRequest, digested, outlined
-from contextrelay.content.slicing.slice import asked_of, select, take
+from contextrelay.content.slicing.slice import read_piece, selector_of, slice_request
 from contextrelay.content.slicing.source import Marks, SliceSource, find_marks
 from contextrelay.content.tokens import measure
 from contextrelay.core.artifacts.bodies import outline_key, read_body
@@ -85,13 +85,13 @@ _marks = msgpack.Decoder(Marks)
 
 @answers(Slice)
 def slice_one(stores: Stores, verb: Slice, body: Body) -> Piece:
-    selector = select(verb, verb.columns)
+    selector = selector_of(verb, verb.columns)
     artifact = pull(stores, Pull(verb.ref), b"").value
     source = source_of(stores, artifact)
     if selector.way in ("lines", "bytes") and artifact.is_text:
         # Read only the part of the body that is shown.
-        return take(source, selector, verb.tokens_max)
-    asked = asked_of(source, selector, verb.tokens_max, known_tokens(stores, artifact))
+        return read_piece(source, selector, verb.tokens_max)
+    asked = slice_request(source, selector, verb.tokens_max, known_tokens(stores, artifact))
     return take_within_bounds(asked, source.read)
 
 

@@ -18,7 +18,7 @@ from contextrelay.bounded.bodies import records_within_bounds
 from contextrelay.content.grep.gathered import GrepQuery
 from contextrelay.content.grep.results import find
 from contextrelay.content.search.words import STOP_WORDS, words
-from contextrelay.content.slicing.fit import fit
+from contextrelay.content.slicing.source import fit
 from contextrelay.content.tokens import TOKENIZER_DEFAULT, count_tokens, estimate_tokens
 from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.core.artifacts.bodies import read_body

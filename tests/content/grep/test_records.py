@@ -10,7 +10,7 @@ import pytest
 
 from contextrelay.content.grep.gathered import GrepQuery
 from contextrelay.content.grep.results import find
-from contextrelay.content.slicing.source import SliceSource, in_hand
+from contextrelay.content.slicing.source import SliceSource, memory_reader
 from contextrelay.model.artifact import ArtifactType
 from contextrelay.model.inspect import Found
 
@@ -37,7 +37,7 @@ def found(
         media_type=media_type,
         is_text=True,
         size_bytes=len(body),
-        read=in_hand(body),
+        read=memory_reader(body),
         marks=lambda: None,
     )
     wanted = GrepQuery(pattern=pattern, matches_max=200, tokens_max=150)
@@ -328,7 +328,7 @@ def test_of_very_many_lines_the_best_are_found_and_all_are_counted(is_count: boo
         media_type="text/plain",
         is_text=True,
         size_bytes=len(body),
-        read=in_hand(body),
+        read=memory_reader(body),
         marks=lambda: None,
     )
     wanted = GrepQuery(pattern=("red", "blue"), matches_max=5, tokens_max=500, is_count=is_count)

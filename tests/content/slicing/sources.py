@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from contextrelay.content.slicing.slice import take
-from contextrelay.content.slicing.source import Marks, SliceSource, find_marks, in_hand
+from contextrelay.content.slicing.slice import read_piece
+from contextrelay.content.slicing.source import Marks, SliceSource, find_marks, memory_reader
 from contextrelay.model.artifact import ArtifactType
 from contextrelay.model.inspect import Piece, Selector, Way
 
@@ -20,7 +20,7 @@ class Counted:
     ) -> None:
         self.body = body
         self.read_bytes = 0
-        self._read = in_hand(body)
+        self._read = memory_reader(body)
         self.source = SliceSource(
             ref=REF,
             type=type,
@@ -44,7 +44,7 @@ class Counted:
     def take(
         self, way: Way, value: str, tokens_max: int = 2_000, columns: tuple[str, ...] = ()
     ) -> Piece:
-        return take(self.source, Selector(way, value, columns), tokens_max)
+        return read_piece(self.source, Selector(way, value, columns), tokens_max)
 
 
 def _is_utf_8(body: bytes) -> bool:

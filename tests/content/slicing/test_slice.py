@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextrelay.content.slicing.slice import select
+from contextrelay.content.slicing.slice import selector_of
 from contextrelay.content.tokens import count_tokens
 from contextrelay.errors import Invalid, NotFound, RelayError
 from contextrelay.model.inspect import Way
@@ -140,12 +140,12 @@ def test_no_line_is_answered_with_the_reason() -> None:
 def test_exactly_one_way_is_taken() -> None:
     """Promise L2."""
     with pytest.raises(Invalid, match="one selector, got lines and bytes"):
-        select(Slice(REF, lines="1:2", bytes="1:2"), ())
+        selector_of(Slice(REF, lines="1:2", bytes="1:2"), ())
     with pytest.raises(Invalid, match="needs a selector"):
-        select(Slice(REF), ())
+        selector_of(Slice(REF), ())
     with pytest.raises(Invalid, match="columns cannot be combined"):
-        select(Slice(REF, lines="1:2"), ("a",))
-    assert select(Slice(REF), ("a",)).value == ":"
+        selector_of(Slice(REF, lines="1:2"), ("a",))
+    assert selector_of(Slice(REF), ("a",)).value == ":"
 
 
 @pytest.mark.parametrize("value", ["x", "5:2", "9" * 30 + ":"])

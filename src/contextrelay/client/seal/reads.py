@@ -46,13 +46,13 @@ def _looked(verb: Verb[Any], bodies: Bodies) -> Any:
     """Return the answer to a verb, computed from pulled bodies (bounded/bodies.py)."""
     if isinstance(verb, Slice):
         from contextrelay.bounded.bodies import take_within_bounds
-        from contextrelay.content.slicing.slice import asked_of, select
-        from contextrelay.content.slicing.source import in_hand
+        from contextrelay.content.slicing.slice import selector_of, slice_request
+        from contextrelay.content.slicing.source import memory_reader
 
         _, body, _ = bodies["ref"]
         source = _source(*bodies["ref"])
-        asked = asked_of(source, select(verb, verb.columns), verb.tokens_max)
-        return take_within_bounds(asked, in_hand(body))
+        asked = slice_request(source, selector_of(verb, verb.columns), verb.tokens_max)
+        return take_within_bounds(asked, memory_reader(body))
     if isinstance(verb, Grep):
         from contextrelay.bounded.bodies import records_within_bounds
         from contextrelay.content.grep.gathered import GrepQuery
@@ -80,7 +80,7 @@ def _looked(verb: Verb[Any], bodies: Bodies) -> Any:
 def _outlined(verb: Outline | Digest, artifact: Artifact, body: bytes) -> Any:
     from contextrelay.bounded.bodies import look_within_bounds
     from contextrelay.content.overview import OutlineRequest, digested, outlined
-    from contextrelay.content.slicing.source import in_hand
+    from contextrelay.content.slicing.source import memory_reader
 
     asked = OutlineRequest(
         type=artifact.type,
@@ -90,7 +90,7 @@ def _outlined(verb: Outline | Digest, artifact: Artifact, body: bytes) -> Any:
         outline_tokens=verb.tokens_max if isinstance(verb, Outline) else None,
         digest_tokens=verb.tokens_max if isinstance(verb, Digest) else None,
     )
-    seen, _ = look_within_bounds(asked, in_hand(body))
+    seen, _ = look_within_bounds(asked, memory_reader(body))
     assert seen.cached is not None
     if seen.outline is not None:
         return outlined(artifact, seen.cached, seen.outline, seen.note)
@@ -101,11 +101,11 @@ def _outlined(verb: Outline | Digest, artifact: Artifact, body: bytes) -> Any:
 def _source(artifact: Artifact, body: bytes, was_sealed: bool) -> Any:
     """Return a pulled body as a source, with the description that a store would give it."""
     from contextrelay.content.description import Description
-    from contextrelay.content.slicing.source import SliceSource, find_marks, in_hand
+    from contextrelay.content.slicing.source import SliceSource, find_marks, memory_reader
 
     description = Description()
     description.feed(body)
-    read = in_hand(body)
+    read = memory_reader(body)
     return SliceSource(
         ref=artifact.ref,
         type=artifact.type,

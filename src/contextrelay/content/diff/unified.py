@@ -15,9 +15,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from contextrelay.content.diff.lines import find_edits, unified
-from contextrelay.content.slicing.fit import bytes_for, fit_lines
 from contextrelay.content.slicing.slice import spent
-from contextrelay.content.slicing.source import SliceSource, readable, shown, text_of
+from contextrelay.content.slicing.source import (
+    SliceSource,
+    as_utf8,
+    bytes_for,
+    fit_lines,
+    shown,
+    text_of,
+)
 from contextrelay.content.tokens import count_tokens
 from contextrelay.documents.diff import diff_values
 from contextrelay.errors import Invalid
@@ -106,7 +112,7 @@ def differ(
         return _answer(old, new, TextDifference(), is_same=True)
     labels = f"{old.ref[:8]} {old.name or ''}".rstrip(), f"{new.ref[:8]} {new.name or ''}".rstrip()
     try:
-        one, other = readable(old), readable(new)
+        one, other = as_utf8(old), as_utf8(new)
     except Invalid:
         text = "".join(
             f"{sign} {label}: {each.size_bytes:,} bytes, sha256 {each.sha256}\n"

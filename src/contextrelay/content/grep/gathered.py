@@ -12,8 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from contextrelay.content.grep.match import LineMatch, compile_any, wholeness
-from contextrelay.content.slicing.fit import fit
-from contextrelay.content.slicing.source import Marks, SliceSource, find_marks, shown, text_of
+from contextrelay.content.slicing.source import Marks, SliceSource, find_marks, fit, shown, text_of
 from contextrelay.content.tokens import count_tokens
 from contextrelay.limits import GREP_QUICK_STEPS_MAX, LINE_MARK_BYTES, MATCH_BYTES_SHOWN
 from contextrelay.model.inspect import Match, Skipped

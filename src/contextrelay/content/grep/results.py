@@ -20,9 +20,8 @@ from contextrelay.content.grep.match import (
 )
 from contextrelay.content.grep.records import MatchedRecord, Records, records, structured_type
 from contextrelay.content.grep.records import RecordQuery as RecordsWanted
-from contextrelay.content.slicing.fit import fit_lines
 from contextrelay.content.slicing.slice import spent
-from contextrelay.content.slicing.source import SliceSource, offset_of_line, readable
+from contextrelay.content.slicing.source import SliceSource, as_utf8, fit_lines, offset_of_line
 from contextrelay.content.tokens import TOKENIZER_DEFAULT, count_tokens
 from contextrelay.errors import Broken, Gone, Invalid, NotFound
 from contextrelay.limits import (
@@ -80,8 +79,8 @@ def find(
             continue
         searcher = LineSearcher(pattern, is_over, GREP_COUNTED_MAX - gathered.count)
         try:
-            if not _found_records(readable(source), pattern, gathered, by_records, is_over):
-                _look_into(readable(source), searcher, gathered)
+            if not _found_records(as_utf8(source), pattern, gathered, by_records, is_over):
+                _look_into(as_utf8(source), searcher, gathered)
         except Invalid as binary:
             gathered.skip(source.ref, binary.message)
         except (Broken, NotFound, Gone) as error:

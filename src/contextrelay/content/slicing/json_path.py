@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import chain, repeat
 from typing import Any
 
 import msgspec
@@ -20,9 +21,8 @@ from jsonpath.function_extensions import Match, Search
 from msgspec import Struct
 
 from contextrelay.content.grep.match import compile_pattern
-from contextrelay.content.slicing.fit import FittedPiece, bytes_for, fit_lines
 from contextrelay.content.slicing.json_pointer import is_lines, json_of, lines_of, not_json
-from contextrelay.content.slicing.source import SliceSource
+from contextrelay.content.slicing.source import FittedPiece, SliceSource, bytes_for, fit_lines
 from contextrelay.documents.pointer import spell
 from contextrelay.documents.values import is_list, is_object
 from contextrelay.errors import Invalid, TooLarge
@@ -34,7 +34,7 @@ JSON_PATH_ROOM_BYTES_MAX = 256 * MIB
 JSON_PATH_MATCHES_MAX = 10_000
 
 
-def take_by_path(source: SliceSource, query: str, tokens_max: int) -> FittedPiece:
+def slice_by_path(source: SliceSource, query: str, tokens_max: int) -> FittedPiece:
     """Return the values that a query selects, one per line: pointer, a tab, JSON.
 
     Raises:
@@ -48,23 +48,25 @@ def take_by_path(source: SliceSource, query: str, tokens_max: int) -> FittedPiec
     known, is_more = 0, False
     try:
         for match in found:
-            known += 1
-            if following is None and room > 0 and len(shown) < JSON_PATH_MATCHES_MAX:
+            if following is None and room > 0 and known < JSON_PATH_MATCHES_MAX:
                 shown.append(_line(match))
                 room -= len(shown[-1].text)
             else:
                 following = following or match
-                is_more = known > JSON_PATH_MATCHES_MAX
+                is_more = known == JSON_PATH_MATCHES_MAX
             if is_more:
-                known -= 1
                 break
+            known += 1
     except RecursionError as error:
         raise _too_deep() from error
-    text, count = fit_lines([each.text for each in shown], tokens_max)
     if not shown:
         return FittedPiece(at=query, text="", notes=("no matches",))
+    text, count = fit_lines([each.text for each in shown], tokens_max)
+    folded = next((each.pointer for each in shown[:count] if each.is_folded), None)
+    note = f"long values are folded; to read one in full: --json-pointer '{folded}'"
+    notes = () if folded is None else (note,)
     if count == known:
-        return FittedPiece(at=query, text=text, notes=_notes(shown))
+        return FittedPiece(at=query, text=text, notes=notes)
     first = shown[count].pointer if count < len(shown) else _pointer(following)
     many = f"{'more than ' if is_more else ''}{known:,}"
     return FittedPiece(
@@ -72,16 +74,12 @@ def take_by_path(source: SliceSource, query: str, tokens_max: int) -> FittedPiec
         text=text,
         left_out=f"{known - count:,} of {many} values",
         next_args={"json_pointer": first} if len(first) <= POINTER_CHARS_MAX else {},
-        notes=_notes(shown[:count]),
+        notes=notes,
     )
 
 
 def _selected(query: str, document: Any) -> Iterator[JSONPathMatch]:
-    """Yield what a query selects, in order.
-
-    Raises:
-        Invalid: the query is invalid.
-    """
+    """Yield what a query selects, in order."""
     hint = "use RFC 9535 syntax, for example $.orders[?@.total > 100].id"
     try:
         parsed = _Environment(strict=True).compile(query)
@@ -148,33 +146,25 @@ def _is_same(left: Any, right: Any) -> bool:
 
 
 class _FullMatch(Match):
-    """The function `match`."""
-
     def __call__(self, value: object, pattern: object) -> bool:
         return _finds("fullmatch", value, pattern)
 
 
 class _Search(Search):
-    """The function `search`."""
-
     def __call__(self, value: object, pattern: object) -> bool:
         return _finds("search", value, pattern)
+
+
+_compiled = lru_cache(maxsize=32)(compile_pattern)
 
 
 def _finds(way: str, value: object, pattern: object) -> bool:
     if not isinstance(value, str) or not isinstance(pattern, str):
         return False
-    compiled = _compiled(pattern)
-    return compiled is not None and bool(getattr(compiled, way)(value.encode("utf-8", "replace")))
-
-
-@lru_cache(maxsize=32)
-def _compiled(pattern: str) -> Any:
-    """Compile a pattern; an invalid one matches nothing (RFC 9535)."""
     try:
-        return compile_pattern(pattern)
+        return bool(getattr(_compiled(pattern), way)(value.encode("utf-8", "replace")))
     except Invalid:
-        return None
+        return False  # An invalid pattern matches nothing (RFC 9535).
 
 
 class _Line(Struct, frozen=True):
@@ -186,7 +176,11 @@ class _Line(Struct, frozen=True):
 def _line(match: JSONPathMatch) -> _Line:
     value: Any = match.obj
     pointer = _pointer(match)
-    head, is_folded = _head(value)
+    head, parts = "", _encoded(value)
+    while len(head) <= LINE_BYTES_SHOWN and (part := next(parts, "")):
+        head += part
+    is_folded = len(head) > LINE_BYTES_SHOWN
+    head = head[:LINE_BYTES_SHOWN]
     if is_folded and (is_list(value) or is_object(value)):
         head += f" [… more of {len(value):,} {'items' if is_list(value) else 'members'}]"
     elif is_folded:
@@ -196,18 +190,6 @@ def _line(match: JSONPathMatch) -> _Line:
 
 def _pointer(match: JSONPathMatch | None) -> str:
     return "" if match is None else spell([str(part) for part in match.parts])
-
-
-def _head(value: Any) -> tuple[str, bool]:
-    """Return the JSON of a value up to LINE_BYTES_SHOWN, and whether it was cut."""
-    parts: list[str] = []
-    chars = 0
-    for part in _encoded(value):
-        parts.append(part)
-        chars += len(part)
-        if chars > LINE_BYTES_SHOWN:
-            return "".join(parts)[:LINE_BYTES_SHOWN], True
-    return "".join(parts), False
 
 
 def _encoded(value: Any) -> Iterator[str]:
@@ -222,21 +204,15 @@ def _encoded(value: Any) -> Iterator[str]:
             continue
         if is_object(here):
             yield before + "{"
-            waiting.append(_members(here))
+            members = zip(chain(("",), repeat(",")), here.items(), strict=False)
+            waiting.append((f"{comma}{_scalar(name)}:", each) for comma, (name, each) in members)
             closings.append("}")
         elif is_list(here):
             yield before + "["
-            waiting.append(("," if index else "", each) for index, each in enumerate(here))
+            waiting.append(zip(chain(("",), repeat(",")), here, strict=False))
             closings.append("]")
         else:
             yield before + _scalar(here)
-
-
-def _members(value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    comma = ""
-    for name, each in value.items():
-        yield f"{comma}{_scalar(name)}:", each
-        comma = ","
 
 
 def _scalar(value: Any) -> str:
@@ -246,28 +222,19 @@ def _scalar(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _notes(lines: list[_Line]) -> tuple[str, ...]:
-    for line in lines:
-        if line.is_folded:
-            return (
-                f"long values are folded; to read one in full: --json-pointer '{line.pointer}'",
-            )
-    return ()
-
-
 def _document(source: SliceSource) -> Any:
-    """Parse the document, limited by its size and by the estimated memory of its values.
-
-    Raises:
-        TooLarge: it exceeds a limit.
-    """
+    """Parse the document, limited by its size and by the estimated memory of its values."""
     if source.size_bytes > JSON_PATH_BYTES_MAX:
         raise TooLarge(
             f"{source.ref} is too large for JSONPath ({source.size_bytes:,} bytes)",
             f"the limit is {JSON_PATH_BYTES_MAX:,} bytes; a JSON pointer takes more",
         )
     body = json_of(source)
-    if _memory_bytes(body) > JSON_PATH_ROOM_BYTES_MAX:
+    # Measured on CPython, with documents of only small objects, small lists, numbers or strings.
+    containers = 170 * body.count(b"{") + 64 * body.count(b"[")
+    scalars = 34 * (body.count(b",") + body.count(b"\n")) + 12 * body.count(b'"')
+    texts = (1 if body.isascii() else 4) * len(body)
+    if containers + scalars + texts > JSON_PATH_ROOM_BYTES_MAX:
         raise TooLarge(
             f"{source.ref} has too many values for JSONPath",
             f"the limit is {JSON_PATH_ROOM_BYTES_MAX:,} bytes of them; a JSON pointer takes more",
@@ -278,12 +245,3 @@ def _document(source: SliceSource) -> Any:
         return msgspec.json.decode(body)
     except (RecursionError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise not_json(source, error) from None
-
-
-def _memory_bytes(body: bytes) -> int:
-    """Estimate the memory of a document's values from its punctuation: measured on CPython with
-    documents that consist only of small objects, small lists, numbers or strings.
-    """
-    containers = 170 * body.count(b"{") + 64 * body.count(b"[")
-    scalars = 34 * (body.count(b",") + body.count(b"\n")) + 12 * body.count(b'"')
-    return containers + scalars + (1 if body.isascii() else 4) * len(body)

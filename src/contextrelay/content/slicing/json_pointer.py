@@ -16,9 +16,13 @@ from itertools import islice
 import msgspec
 from msgspec import Raw
 
-from contextrelay.content.slicing.fit import FittedPiece, bytes_for, fit_bytes
-from contextrelay.content.slicing.source import SliceSource
-from contextrelay.content.slicing.source import spell as spell_span
+from contextrelay.content.slicing.source import (
+    FittedPiece,
+    SliceSource,
+    bytes_for,
+    fit_bytes,
+    format_range,
+)
 from contextrelay.documents.pointer import parse, spell
 from contextrelay.documents.values import quote_value
 from contextrelay.errors import Invalid, NotFound
@@ -26,16 +30,16 @@ from contextrelay.limits import MIB
 
 # A longer value is shown without its names or the number of its items.
 JSON_COUNTED_BYTES_MAX = 4 * MIB
-
 _NAMES_SHOWN = 12
 _INDEX = re.compile(r"0|[1-9][0-9]{0,15}")
 _LINE = re.compile(rb"\S[^\n]*")
 _BLANKS = b" \t\r\n"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _JSON_LINES = "application/x-ndjson"
+_LINES_HINT = "read lines instead: relay get {} --lines 1:40"
 
 
-def take_at_pointer(source: SliceSource, pointer: str, tokens_max: int) -> FittedPiece:
+def slice_at_pointer(source: SliceSource, pointer: str, tokens_max: int) -> FittedPiece:
     """Return the value at a pointer, or its beginning if it does not fit.
 
     Raises:
@@ -52,13 +56,21 @@ def take_at_pointer(source: SliceSource, pointer: str, tokens_max: int) -> Fitte
     # If the same value occurs earlier, its bytes are the same too. Offsets are those of the stored
     # body, which may start with a byte order mark.
     start = body.find(value) + source.size_bytes - len(body)
+    # The names inside a value that is too long, so that the reader can go deeper.
+    notes: tuple[str, ...] = ()
+    if len(value) <= JSON_COUNTED_BYTES_MAX and (tokens or not is_lines(source)):
+        if bytes(value[:1]) == b"{":
+            names = _names(msgspec.json.decode(value, type=dict[str, Raw]))
+            notes = (f"an object that {names}",)
+        elif bytes(value[:1]) == b"[":
+            notes = (f"a list of {len(msgspec.json.decode(value, type=list[Raw])):,}",)
     rest = f"{len(value) - kept:,} of {len(value):,} bytes of {pointer or 'the document'}"
     return FittedPiece(
         at=pointer,
         text=text,
         left_out=rest,
-        next_args={"bytes": spell_span(start + kept, start + len(value))},
-        notes=() if not tokens and is_lines(source) else _inside(value),
+        next_args={"bytes": format_range(start + kept, start + len(value))},
+        notes=notes,
     )
 
 
@@ -66,10 +78,8 @@ def json_of(source: SliceSource) -> bytes:
     """Return a body that is declared as JSON, or looks like it, without its byte order mark."""
     body = source.bytes_of(0, source.size_bytes).removeprefix(_BYTE_ORDER_MARK)
     if source.type != "json" and body.lstrip(_BLANKS)[:1] not in (b"{", b"["):
-        raise Invalid(
-            f"{source.ref} is not JSON (type {source.type})",
-            f"read lines instead: relay get {source.ref[:8]} --lines 1:40",
-        )
+        hint = _LINES_HINT.format(source.ref[:8])
+        raise Invalid(f"{source.ref} is not JSON (type {source.type})", hint)
     return body
 
 
@@ -90,8 +100,7 @@ def not_json(source: SliceSource, error: Exception) -> Invalid:
             f"{source.ref} is nested too deeply to parse as JSON",
             f"read bytes instead: relay get {source.ref[:8]} --bytes 0:2000",
         )
-    hint = f"read lines instead: relay get {source.ref[:8]} --lines 1:40"
-    return Invalid(f"{source.ref} is not JSON: {error}", hint)
+    return Invalid(f"{source.ref} is not JSON: {error}", _LINES_HINT.format(source.ref[:8]))
 
 
 def _value(source: SliceSource, body: bytes, tokens: tuple[str, ...]) -> memoryview:
@@ -108,9 +117,8 @@ def _value(source: SliceSource, body: bytes, tokens: tuple[str, ...]) -> memoryv
             value, depth = memoryview(line.rstrip()), 1
         if depth == len(tokens):
             msgspec.json.decode(value, type=Raw)
-        while depth < len(tokens):
-            depth += 1
-            value = _child(value, tokens[:depth])
+        for end in range(depth + 1, len(tokens) + 1):
+            value = _child(value, tokens[:end])
     except (RecursionError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise not_json(source, error) from None
     return value
@@ -119,22 +127,18 @@ def _value(source: SliceSource, body: bytes, tokens: tuple[str, ...]) -> memoryv
 def _child(value: memoryview, path: tuple[str, ...]) -> memoryview:
     """Return the value of the last name or index of a path."""
     token = path[-1]
-    if _first(value) == b"{":
+    if bytes(value[:1]) == b"{":
         members = msgspec.json.decode(value, type=dict[str, Raw])
         if token not in members:
             raise _missing(path, _names(members))
         return memoryview(members[token])
-    if _first(value) == b"[":
+    if bytes(value[:1]) == b"[":
         items = msgspec.json.decode(value, type=list[Raw])
         if not _INDEX.fullmatch(token) or int(token) >= len(items):
             raise _missing(path, _items(len(items)))
         return memoryview(items[int(token)])
     msgspec.json.decode(value, type=Raw)
     raise _missing(path, "is not an object or list")
-
-
-def _first(value: memoryview) -> bytes:
-    return bytes(value[:1])
 
 
 def _missing(path: tuple[str, ...], why: str) -> NotFound:
@@ -153,14 +157,3 @@ def _names(members: dict[str, Raw]) -> str:
     more = len(members) - _NAMES_SHOWN
     names = ", ".join(map(quote_value, islice(members, _NAMES_SHOWN)))
     return f"has {names}{f' and {more:,} more' if more > 0 else ''}"
-
-
-def _inside(value: memoryview) -> tuple[str, ...]:
-    """Return the names inside a value that is too long, so that the reader can go deeper."""
-    if len(value) > JSON_COUNTED_BYTES_MAX:
-        return ()
-    if _first(value) == b"{":
-        return (f"an object that {_names(msgspec.json.decode(value, type=dict[str, Raw]))}",)
-    if _first(value) == b"[":
-        return (f"a list of {len(msgspec.json.decode(value, type=list[Raw])):,}",)
-    return ()

@@ -10,11 +10,19 @@ import csv
 import re
 from codecs import getincrementaldecoder
 from collections.abc import Iterator
-from itertools import chain, islice
+from itertools import accumulate, chain, islice, takewhile
 from typing import Any
 
-from contextrelay.content.slicing.fit import FittedPiece, bytes_for, fit_lines
-from contextrelay.content.slicing.source import SliceRange, SliceSource, read_span, shown, spell
+from contextrelay.content.slicing.source import (
+    FittedPiece,
+    SliceRange,
+    SliceSource,
+    bytes_for,
+    fit_lines,
+    format_range,
+    parse_range,
+    shown,
+)
 from contextrelay.content.tokens import count_tokens
 from contextrelay.errors import Invalid, NotFound, TooLarge
 
@@ -22,14 +30,13 @@ TABLE_ROW_CHARS_MAX = 1_000_000
 TABLE_COLUMNS_MAX = 20_000
 CELL_CHARS_SHOWN = 200
 
-
 _DELIMITERS = ",\t;|"
 _NAMES_SHOWN = 20
 # A carriage return at the end of a chunk may be half of a line end.
 _BEHIND_LINE = re.compile(r"(?<=\n)|(?<=\r)(?!\n|\Z)")
 
 
-def take_rows(
+def slice_rows(
     source: SliceSource, span: SliceRange, tokens_max: int, columns: tuple[str, ...]
 ) -> FittedPiece:
     """Return the header and the rows of a span, as many as fit.
@@ -42,12 +49,12 @@ def take_rows(
     if (span.start or 0) < 0 or (span.stop or 0) < 0:
         raise Invalid("rows cannot be counted from the end", "pass rows as 0:20")
     try:
-        return _take_rows(source, span.start or 0, span.stop, tokens_max, columns)
+        return _slice_rows(source, span.start or 0, span.stop, tokens_max, columns)
     except csv.Error as error:
         raise Invalid(f"invalid row: {error}", "read lines instead") from error
 
 
-def _take_rows(
+def _slice_rows(
     source: SliceSource, start: int, stop: int | None, tokens_max: int, columns: tuple[str, ...]
 ) -> FittedPiece:
     lines = _lines(source)
@@ -58,14 +65,11 @@ def _take_rows(
     reader = csv.reader(chain((first,), lines), delimiter=mark)
     header = [shown(name) for name in next(reader, ())]
     if len(header) > TABLE_COLUMNS_MAX:
-        raise TooLarge(
-            f"the table has {len(header):,} columns", f"the limit is {TABLE_COLUMNS_MAX:,}"
-        )
+        limit = f"the limit is {TABLE_COLUMNS_MAX:,}"
+        raise TooLarge(f"the table has {len(header):,} columns", limit)
     if not header or (source.type not in ("csv", "tool_output") and len(header) < 2):
-        raise Invalid(
-            f"{source.ref} is not a table (type {source.type})",
-            f"read lines instead: relay get {source.ref[:8]} --lines 1:40",
-        )
+        hint = f"read lines instead: relay get {source.ref[:8]} --lines 1:40"
+        raise Invalid(f"{source.ref} is not a table (type {source.type})", hint)
     wanted = _chosen(header, columns)
     following = filter(None, reader)
     seen = sum(1 for _ in islice(following, start))
@@ -88,11 +92,11 @@ def _take_rows(
     is_all = is_read and end == start + len(rows)
     if not rows and is_read and next(following, None) is None:
         notes.append(f"nothing in this range: the table has {seen:,} rows")
-    next_args: dict[str, Any] = {} if is_all else {"rows": spell(end, stop)}
+    next_args: dict[str, Any] = {} if is_all else {"rows": format_range(end, stop)}
     if next_args and columns:
         next_args["columns"] = list(columns)
     return FittedPiece(
-        at=spell(start, end),
+        at=format_range(start, end),
         text=text,
         left_out="" if is_all else f"rows {end:,}{' on' if stop is None else f' to {stop:,}'}",
         next_args=next_args,
@@ -108,10 +112,8 @@ def _lines(source: SliceSource) -> Iterator[str]:
         *lines, rest = _BEHIND_LINE.split(rest + decoder.decode(chunk, final=not chunk))
         for line in (*lines, rest):
             if len(line) > TABLE_ROW_CHARS_MAX:
-                raise TooLarge(
-                    "line too long for a row",
-                    f"the limit is {TABLE_ROW_CHARS_MAX:,} characters; read bytes or lines instead",
-                )
+                limit = f"the limit is {TABLE_ROW_CHARS_MAX:,} characters"
+                raise TooLarge("line too long for a row", f"{limit}; read bytes or lines instead")
         yield from lines
     yield rest
 
@@ -129,7 +131,7 @@ def _chosen(header: list[str], columns: tuple[str, ...]) -> list[int]:
         elif name.isdecimal() and int(name) < len(header):
             wanted.append(int(name))
         elif ":" in name and set(name) <= set("0123456789:"):
-            wanted.extend(range(*read_span(name, "columns").within(0, len(header))))
+            wanted.extend(range(*parse_range(name, "columns").within(0, len(header))))
         else:
             names = ", ".join(each[:40] for each in header[:_NAMES_SHOWN])
             more = f" and {len(header) - _NAMES_SHOWN:,} more" * (len(header) > _NAMES_SHOWN)
@@ -142,17 +144,12 @@ def _columns_that_fit(
 ) -> list[int]:
     """Return the columns for which the header and one row fit into half of the tokens."""
     first = rows[0] if rows else []
-    left = tokens_max // 2
-    both = [f"{_cell(header, index)}{mark}{_cell(first, index)}{mark}" for index in wanted]
-    if count_tokens("".join(both[: 4 * tokens_max])) <= left and len(both) <= 4 * tokens_max:
+    left, tried = tokens_max // 2, wanted[: 4 * tokens_max]
+    both = [f"{_cell(header, index)}{mark}{_cell(first, index)}{mark}" for index in tried]
+    if count_tokens("".join(both)) <= left and len(tried) == len(wanted):
         return wanted
-    kept = 0
-    for text in both[: 4 * tokens_max]:
-        left -= count_tokens(text)
-        if left < 0:
-            break
-        kept += 1
-    return wanted[: max(1, kept)]
+    costs = accumulate(map(count_tokens, both))
+    return wanted[: max(1, sum(1 for _ in takewhile(left.__ge__, costs)))]
 
 
 def _cell(row: list[str], index: int) -> str:
@@ -161,12 +158,6 @@ def _cell(row: list[str], index: int) -> str:
 
 
 def _spelled(cells: list[str], mark: str) -> str:
-    """Format a row as CSV."""
-    signs = (mark, '"', "\n", "\r")
-    return (
-        mark.join(
-            '"' + cell.replace('"', '""') + '"' if any(sign in cell for sign in signs) else cell
-            for cell in cells
-        )
-        + "\n"
-    )
+    signs = {mark, '"', "\n", "\r"}
+    spelled = ('"' + each.replace('"', '""') + '"' if signs & set(each) else each for each in cells)
+    return mark.join(spelled) + "\n"

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import shlex
 from importlib import import_module
-from typing import Any
 
 from msgspec import Struct
 
-from contextrelay.content.slicing.fit import FittedPiece
 from contextrelay.content.slicing.source import (
+    FittedPiece,
     SliceSource,
+    as_utf8,
     find_marks,
-    in_hand,
-    read_span,
-    readable,
+    memory_reader,
+    parse_range,
 )
 from contextrelay.content.tokens import (
     TOKENIZER_DEFAULT,
@@ -36,19 +35,20 @@ from contextrelay.model.tokens import Spent, TokenCount
 _SHORT_REF_CHARS = 8
 # Module and function of each selector, imported on first use, because few calls need most of them.
 _WAYS = {
-    "lines": ("lines", "take_lines"),
-    "bytes": ("bytes_tokens", "take_bytes"),
-    "tokens": ("bytes_tokens", "take_tokens"),
-    "json_pointer": ("json_pointer", "take_at_pointer"),
-    "json_path": ("json_path", "take_by_path"),
-    "rows": ("rows", "take_rows"),
-    "heading": ("heading", "take_section"),
-    "symbol": ("symbol", "take_definition"),
+    "lines": ("ranges", "slice_lines"),
+    "bytes": ("ranges", "slice_bytes"),
+    "tokens": ("ranges", "slice_tokens"),
+    "json_pointer": ("json_pointer", "slice_at_pointer"),
+    "json_path": ("json_path", "slice_by_path"),
+    "rows": ("rows", "slice_rows"),
+    "heading": ("names", "slice_section"),
+    "symbol": ("names", "slice_definition"),
 }
 _SPANS = ("lines", "bytes", "tokens", "rows")
+_DESCRIBED = ("ref", "type", "media_type", "name", "is_text", "size_bytes", "line_count", "notes")
 
 
-def select(request: object, columns: tuple[str, ...]) -> Selector:
+def selector_of(request: object, columns: tuple[str, ...]) -> Selector:
     """Return the single selector of a slice request; each possible one is a field of it.
 
     Raises:
@@ -56,9 +56,8 @@ def select(request: object, columns: tuple[str, ...]) -> Selector:
     """
     ways = {way: value for way in _WAYS if (value := getattr(request, way)) is not None}
     if len(ways) > 1:
-        raise Invalid(
-            f"a slice takes one selector, got {' and '.join(ways)}", "pass only one of them"
-        )
+        got = " and ".join(ways)
+        raise Invalid(f"a slice takes one selector, got {got}", "pass only one of them")
     if not ways and columns:
         ways = {"rows": ":"}
     if not ways:
@@ -69,7 +68,7 @@ def select(request: object, columns: tuple[str, ...]) -> Selector:
     return Selector(way, value, columns)  # pyright: ignore[reportArgumentType]
 
 
-def take(source: SliceSource, selector: Selector, tokens_max: int) -> Piece:
+def read_piece(source: SliceSource, selector: Selector, tokens_max: int) -> Piece:
     """Return the piece that a selector names, within a number of tokens.
 
     Raises:
@@ -80,28 +79,31 @@ def take(source: SliceSource, selector: Selector, tokens_max: int) -> Piece:
     if not PIECE_TOKENS_MIN <= tokens_max <= PIECE_TOKENS_MAX:
         hint = f"pass {PIECE_TOKENS_MIN} to {PIECE_TOKENS_MAX}"
         raise Invalid(f"invalid tokens_max {tokens_max}", hint)
-    text = readable(source)
+    text = as_utf8(source)
     way = selector.way
-    module, function = _WAYS[way]
-    place = read_span(selector.value, way) if way in _SPANS else selector.value
+    place = parse_range(selector.value, way) if way in _SPANS else selector.value
     columns = (selector.columns,) if way == "rows" else ()
-    take_by = getattr(import_module(f"contextrelay.content.slicing.{module}"), function)
-    taken: FittedPiece = take_by(text, place, tokens_max, *columns)
-    next_args = dict(taken.next_args)
+    module, function = _WAYS[way]
+    slice_by = getattr(import_module(f"contextrelay.content.slicing.{module}"), function)
+    fitted: FittedPiece = slice_by(text, place, tokens_max, *columns)
+    command = [f"relay get {source.ref[:_SHORT_REF_CHARS]}"] if fitted.next_args else []
+    for name, value in fitted.next_args.items():
+        spelled = ",".join(map(str, value)) if name == "columns" else str(value)
+        command.append(f"--{name.replace('_', '-')} {shlex.quote(spelled)}")
     return Piece(
         ref=source.ref,
         way=way,
-        at=taken.at,
-        text=taken.text,
-        left_out=taken.left_out,
-        next=_command(source.ref, next_args) if next_args else "",
-        next_args=next_args,
-        notes=(*text.notes, *taken.notes),
-        spent=spent(count_tokens(taken.text), source),
+        at=fitted.at,
+        text=fitted.text,
+        left_out=fitted.left_out,
+        next=" ".join(command),
+        next_args=dict(fitted.next_args),
+        notes=(*text.notes, *fitted.notes),
+        spent=spent(count_tokens(fitted.text), source),
     )
 
 
-class Take(Struct, frozen=True, kw_only=True):
+class SliceRequest(Struct, frozen=True, kw_only=True):
     """A slice request for a body in memory, with the declared properties of the body."""
 
     ref: str
@@ -117,33 +119,30 @@ class Take(Struct, frozen=True, kw_only=True):
     tokens_max: int
 
 
-def asked_of(
+def slice_request(
     source: SliceSource, selector: Selector, tokens_max: int, whole: TokenCount | None = None
-) -> Take:
+) -> SliceRequest:
     """Build a slice request to run where the source's body is in memory."""
     described = {name: getattr(source, name) for name in _DESCRIBED}
-    return Take(**described, whole=whole, selector=selector, tokens_max=tokens_max)
+    return SliceRequest(**described, whole=whole, selector=selector, tokens_max=tokens_max)
 
 
-_DESCRIBED = ("ref", "type", "media_type", "name", "is_text", "size_bytes", "line_count", "notes")
-
-
-def take_from(request: Take, body: bytes) -> Piece:
-    """Return the requested piece of a body in memory. Raises the same errors as `take`."""
+def slice_body(request: SliceRequest, body: bytes) -> Piece:
+    """Return the requested piece of a body in memory. Raises the same errors as `read_piece`."""
 
     def whole() -> TokenCount | None:
         if request.whole is not None or not request.is_text or len(body) > ROW_BODY_BYTES_MAX:
             return request.whole
         return measure(body.decode(errors="replace"))
 
-    read = in_hand(body)
+    read = memory_reader(body)
     source = SliceSource(
         **{name: getattr(request, name) for name in _DESCRIBED},
         read=read,
         marks=lambda: find_marks(read(0, len(body)), len(body)),
         whole=whole,
     )
-    return take(source, request.selector, request.tokens_max)
+    return read_piece(source, request.selector, request.tokens_max)
 
 
 def spent(tokens: int, source: SliceSource) -> Spent:
@@ -153,12 +152,3 @@ def spent(tokens: int, source: SliceSource) -> Spent:
         estimated = max(tokens, estimate_tokens(source.size_bytes))
         whole = TokenCount(estimated, "estimated", TOKENIZER_DEFAULT)
     return Spent.of(tokens, whole)
-
-
-def _command(ref: str, args: dict[str, Any]) -> str:
-    """Format slice arguments as a command line."""
-    words = [f"relay get {ref[:_SHORT_REF_CHARS]}"]
-    for name, value in args.items():
-        text = ",".join(map(str, value)) if name == "columns" else str(value)
-        words.append(f"--{name.replace('_', '-')} {shlex.quote(text)}")
-    return " ".join(words)

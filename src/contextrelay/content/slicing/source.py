@@ -9,14 +9,25 @@ from __future__ import annotations
 import codecs
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice, takewhile
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from contextrelay.content.sniff import sniff_binary
+from contextrelay.content.tokens import cut_to_tokens
 from contextrelay.errors import Invalid
-from contextrelay.limits import CHUNK_BYTES, HEAD_BYTES_MAX, LINE_MARK_BYTES, MIB
+from contextrelay.limits import (
+    CHUNK_BYTES,
+    HEAD_BYTES_MAX,
+    LINE_MARK_BYTES,
+    MIB,
+    NAME_CHARS_COMPARED,
+    NAMES_COMPARED_MAX,
+    PIECE_BYTES_PER_TOKEN,
+)
 from contextrelay.model.artifact import ArtifactType
 from contextrelay.model.tokens import TokenCount
 
@@ -31,12 +42,13 @@ class Marks(Struct, frozen=True):
 
     def before_line(self, line: int) -> tuple[int, int]:
         """Return the last marked line at or before this one, and its offset."""
-        index = bisect_right(self.lines, line) - 1
-        return (1, 0) if index < 0 else (self.lines[index], self.offsets[index])
+        return self._at(bisect_right(self.lines, line) - 1)
 
     def before_offset(self, offset: int) -> tuple[int, int]:
         """Return the last marked line that starts at or before an offset, and its offset."""
-        index = bisect_right(self.offsets, offset) - 1
+        return self._at(bisect_right(self.offsets, offset) - 1)
+
+    def _at(self, index: int) -> tuple[int, int]:
         return (1, 0) if index < 0 else (self.lines[index], self.offsets[index])
 
 
@@ -119,7 +131,7 @@ class SliceSource(Struct, frozen=True, kw_only=True):
             start, step = stop, min(2 * step, _STEP_BYTES_MAX)
 
 
-def in_hand(body: bytes) -> Read:
+def memory_reader(body: bytes) -> Read:
     """Return a reader of a body in memory."""
 
     def read(start: int, stop: int) -> Iterator[bytes]:
@@ -130,7 +142,7 @@ def in_hand(body: bytes) -> Read:
     return read
 
 
-def readable(source: SliceSource) -> SliceSource:
+def as_utf8(source: SliceSource) -> SliceSource:
     """Return the source as UTF-8; its notes say if that is not how it is stored.
 
     Raises:
@@ -140,13 +152,29 @@ def readable(source: SliceSource) -> SliceSource:
         return source
     head = source.bytes_of(0, min(HEAD_BYTES_MAX, source.size_bytes))
     for mark, encoding in _MARKS_OF_ENCODINGS:
-        if head.startswith(mark):
-            return _transcoded(source, encoding, len(mark))
+        if not head.startswith(mark):
+            continue
+        decode = codecs.getincrementaldecoder(encoding)("replace").decode
+        chunks = source.read(len(mark), source.size_bytes)
+        texts = (*map(decode, chunks), decode(b"", True))
+        body = b"".join(text.encode("utf-8", "replace") for text in texts)
+        note = (
+            f"encoded in {encoding.upper()}, read as UTF-8; positions are those of the UTF-8 text"
+        )
+        return replace(
+            source,
+            read=memory_reader(body),
+            size_bytes=len(body),
+            marks=lambda: None,
+            line_count=None,
+            is_text=True,
+            notes=(*source.notes, note),
+        )
+    ref = source.ref[:8]
     if is_binary(head):
-        kind = sniff_binary(head)[1]
+        facts = f"({sniff_binary(head)[1]}, {source.size_bytes:,} bytes)"
         raise Invalid(
-            f"{source.ref[:8]} is binary ({kind}, {source.size_bytes:,} bytes)",
-            f"pull its bytes: relay pull {source.ref[:8]} --bytes 0:1000",
+            f"{ref} is binary {facts}", f"pull its bytes: relay pull {ref} --bytes 0:1000"
         )
     note = "invalid UTF-8: bytes that cannot be decoded are shown as \N{REPLACEMENT CHARACTER}"
     return replace(source, notes=(*source.notes, note))
@@ -179,28 +207,6 @@ def bytes_in(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogateescape"))
 
 
-def _transcoded(source: SliceSource, encoding: str, mark_bytes: int) -> SliceSource:
-    """Return a source in another encoding, read as UTF-8."""
-
-    decoder = codecs.getincrementaldecoder(encoding)("replace")
-    parts = [
-        decoder.decode(chunk).encode("utf-8", "replace")
-        for chunk in source.read(mark_bytes, source.size_bytes)
-    ]
-    parts.append(decoder.decode(b"", True).encode("utf-8", "replace"))
-    body = b"".join(parts)
-    note = f"encoded in {encoding.upper()}, read as UTF-8; positions are those of the UTF-8 text"
-    return replace(
-        source,
-        read=in_hand(body),
-        size_bytes=len(body),
-        marks=lambda: None,
-        line_count=None,
-        is_text=True,
-        notes=(*source.notes, note),
-    )
-
-
 _SPAN = re.compile(r"(-?[0-9]{1,15})?:(-?[0-9]{1,15})?")
 
 
@@ -220,7 +226,7 @@ class SliceRange(Struct, frozen=True):
         return start, min(max(stop, start), end)
 
 
-def read_span(text: str, way: str) -> SliceRange:
+def parse_range(text: str, way: str) -> SliceRange:
     """Parse A:B, A:, :B or a single number, which means that one position.
 
     Raises:
@@ -230,14 +236,108 @@ def read_span(text: str, way: str) -> SliceRange:
     if match is None:
         if text.isascii() and text.isdigit() and len(text) <= 15:
             return SliceRange(int(text), int(text) + 1)
-        raise Invalid(
-            f"invalid span of {way}: {text[:40]!r}", f"pass {way} as 10:20, 10:, :20 or -20:"
-        )
+        hint = f"pass {way} as 10:20, 10:, :20 or -20:"
+        raise Invalid(f"invalid span of {way}: {text[:40]!r}", hint)
     start, stop = (None if part is None else int(part) for part in match.groups())
     if start is not None and stop is not None and (start < 0) == (stop < 0) and stop < start:
         raise Invalid(f"invalid span: {way} {text} ends before it begins", f"pass {way} as 10:20")
     return SliceRange(start, stop)
 
 
-def spell(start: int, stop: int | None) -> str:
+def format_range(start: int, stop: int | None) -> str:
     return f"{start}:{'' if stop is None else stop}"
+
+
+class FittedPiece(Struct, frozen=True, kw_only=True):
+    """A piece as returned by one selector."""
+
+    at: str
+    text: str
+    left_out: str = ""
+    next_args: dict[str, Any] = {}
+    notes: tuple[str, ...] = ()
+
+
+_ALIKE_SHOWN_MAX = 8
+
+
+def with_name(taken: FittedPiece, name: str, others: list[str]) -> FittedPiece:
+    """Add a note about other matches of the same name to a piece."""
+    notes = (f"also with this name: {', '.join(others[:_ALIKE_SHOWN_MAX])}",) if others else ()
+    return replace(taken, at=f"{name} (lines {taken.at})", notes=(*taken.notes, *notes))
+
+
+def close_names(wanted: str, names: Iterable[str]) -> list[str]:
+    """Return names similar to a missing one; only the beginnings of long names are compared."""
+    from difflib import get_close_matches
+
+    begins: dict[str, str] = {}
+    for name in islice(names, NAMES_COMPARED_MAX):
+        begins.setdefault(name[:NAME_CHARS_COMPARED], name)
+    close = get_close_matches(wanted[:NAME_CHARS_COMPARED], begins, _ALIKE_SHOWN_MAX, 0.4)
+    return [begins[each] for each in close]
+
+
+def bytes_for(tokens_max: int) -> int:
+    """Return the number of bytes to read for a number of tokens."""
+    return PIECE_BYTES_PER_TOKEN * tokens_max
+
+
+def fit(text: str, tokens_max: int) -> str:
+    """Return the longest prefix of a text that fits."""
+    # Skip counting a text with fewer characters than tokens only if it is ASCII, where each
+    # character takes at most one token.
+    if len(text) <= tokens_max and text.isascii():
+        return text
+    return cut_to_tokens(text, tokens_max)
+
+
+def fit_lines(lines: list[str], tokens_max: int) -> tuple[str, int]:
+    """Return the lines that fit, joined, and their number; (a prefix, 0) if none fits.
+
+    Each line includes its line end.
+    """
+    joined = "".join(lines)
+    kept = fit(joined, tokens_max)
+    if len(kept) == len(joined):
+        return joined, len(lines)
+    chars = count = 0
+    for line in lines:
+        if chars + len(line) > len(kept):
+            break
+        chars += len(line)
+        count += 1
+    # A cut may split the last token in two, so count again.
+    while count:
+        text = fit(kept[:chars], tokens_max)
+        if len(text) == chars:
+            return text, count
+        count -= 1
+        chars -= len(lines[count])
+    return kept, 0
+
+
+def fit_bytes(raw: bytes, tokens_max: int, is_end: bool) -> tuple[str, int]:
+    """Return the longest prefix of some bytes that fits, as text, and its length in bytes.
+
+    `is_end`: nothing follows, so half a character at the end is invalid and not just cut.
+    """
+    text = text_of(raw if is_end else without_half(raw))
+    kept = fit(shown(text), tokens_max)
+    return kept, bytes_in(text[: len(kept)])
+
+
+def without_half(raw: bytes) -> bytes:
+    """Return the bytes without an incomplete character at the end."""
+    for back in range(1, min(4, len(raw)) + 1):
+        byte = raw[-back]
+        if byte & 0xC0 == 0x80:
+            continue
+        needs = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
+        return raw[:-back] if needs > back else raw
+    return raw
+
+
+def skip_half(raw: bytes) -> int:
+    """Return the number of bytes at the start that continue a previous character."""
+    return sum(1 for _ in takewhile(lambda byte: byte & 0xC0 == 0x80, raw[:3]))

@@ -370,10 +370,12 @@ class _Reading:
             names.append(follows[1])
             follows = _TARGET.match(self._text, start, stop)
         owner, is_member = above.owner, above.is_member
-        at = (line, line, start, start)
+        places = (line, line, start, start)
         for each in dict.fromkeys(names):
             if not (self._is_outline and each.startswith("__")):
-                found = PythonDefinition("constant", each, *at, is_member, is_shown, owner, last)
+                found = PythonDefinition(
+                    "constant", each, *places, is_member, is_shown, owner, last
+                )
                 self._keep(found)
 
     def _keep(self, node: PythonDefinition) -> None:

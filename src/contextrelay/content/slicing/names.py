@@ -1,7 +1,7 @@
-"""Definitions in code: a class, function or constant by its name, from first to last line.
+"""Slices by names: a definition in code, or a section of Markdown or HTML.
 
-Python is parsed by statement, other languages by line: from a line that defines the name, to where
-its braces close or its indent ends.
+Python, C and languages with a grammar are parsed; other languages are read by line: from a line
+that defines the name, to where its braces close or its indent ends.
 
 Rule: linear time, whatever the text contains and however often the name occurs.
 """
@@ -14,11 +14,24 @@ from difflib import get_close_matches
 
 from msgspec import Struct
 
-from contextrelay.content.slicing.fit import FittedPiece, named
-from contextrelay.content.slicing.lines import take_lines
-from contextrelay.content.slicing.source import SliceRange, SliceSource, shown, text_of
-from contextrelay.errors import NotFound, TooLarge
-from contextrelay.limits import OUTLINE_LINE_CHARS_MAX, PARSED_BYTES_MAX
+from contextrelay.content.slicing.ranges import lines_in, slice_lines
+from contextrelay.content.slicing.source import (
+    FittedPiece,
+    SliceRange,
+    SliceSource,
+    close_names,
+    shown,
+    text_of,
+    with_name,
+)
+from contextrelay.errors import Invalid, NotFound, TooLarge
+from contextrelay.limits import (
+    NAMES_COMPARED_MAX,
+    OUTLINE_LINE_CHARS_MAX,
+    OUTLINE_LINES_MAX,
+    PARSED_BYTES_MAX,
+    TITLE_CHARS_MAX,
+)
 
 _SHOWN_MAX = 8
 _COMPARED_MAX = 1_000
@@ -44,7 +57,7 @@ class _Definition(Struct, frozen=True):
     last: int
 
 
-def take_definition(source: SliceSource, wanted: str, tokens_max: int) -> FittedPiece:
+def slice_definition(source: SliceSource, wanted: str, tokens_max: int) -> FittedPiece:
     """Return the definition of a name, or of `Class.name`.
 
     Raises:
@@ -52,10 +65,8 @@ def take_definition(source: SliceSource, wanted: str, tokens_max: int) -> Fitted
         TooLarge: the body exceeds the limit of the definition search.
     """
     if source.size_bytes > PARSED_BYTES_MAX:
-        raise TooLarge(
-            f"{source.ref} is too large to search for definitions",
-            f"the limit is {PARSED_BYTES_MAX:,} bytes; find it with grep, then read lines",
-        )
+        limit = f"the limit is {PARSED_BYTES_MAX:,} bytes; find it with grep, then read lines"
+        raise TooLarge(f"{source.ref} is too large to search for definitions", limit)
     text = shown(text_of(source.bytes_of(0, source.size_bytes)))
     path = _parts(wanted.strip().removesuffix("()"))
     known = _definitions(source, text, path)
@@ -72,11 +83,11 @@ def take_definition(source: SliceSource, wanted: str, tokens_max: int) -> Fitted
             key=lambda each: (_is_declared(lines, each), lines[each.first - 1][:1].isspace()),
         )
     if not found:
-        raise _unknown(source, known or _by_outline(source, text), wanted)
+        raise _unknown_definition(source, text, known, wanted)
     first = found[0]
-    taken = take_lines(source, SliceRange(first.first, first.last + 1), tokens_max)
+    taken = slice_lines(source, SliceRange(first.first, first.last + 1), tokens_max)
     others = [f"{'.'.join(each.path)} (line {each.first})" for each in found[1:]]
-    return named(taken, ".".join(first.path), others)
+    return with_name(taken, ".".join(first.path), others)
 
 
 def _parts(name: str) -> tuple[str, ...]:
@@ -103,9 +114,8 @@ def _definitions(source: SliceSource, text: str, path: tuple[str, ...]) -> list[
         from contextrelay.content.outline.code import grammars
 
         found = grammars.read(source.media_type, name, text, wanted) or []
-    return [
-        _Definition(_parts(f"{each.owner}.{each.name}"), each.first, each.last) for each in found
-    ]
+    named = ((_parts(f"{each.owner}.{each.name}"), each) for each in found)
+    return [_Definition(path, each.first, each.last) for path, each in named]
 
 
 def _by_lines(lines: list[str], name: str) -> Iterator[_Definition]:
@@ -190,10 +200,8 @@ def _last_line(lines: list[str], first: int, steps: Iterator[int]) -> int:
             return index
         if depth == 0 and index > first + 3:
             break
-    return first if depth > 0 else _last_indented(lines, first, steps)
-
-
-def _last_indented(lines: list[str], first: int, steps: Iterator[int]) -> int:
+    if depth > 0:
+        return first
     margin = len(lines[first]) - len(lines[first].lstrip())
     last = first
     for index in range(first + 1, len(lines)):
@@ -209,20 +217,20 @@ def _last_indented(lines: list[str], first: int, steps: Iterator[int]) -> int:
     return last
 
 
-def _by_outline(source: SliceSource, text: str) -> list[_Definition]:
-    """Return the definitions that an outline shows, to suggest similar names."""
-    from contextrelay.content.outline.code.by_line import LANGUAGES, by_lines
-    from contextrelay.content.source import Source as Outlined
+def _unknown_definition(
+    source: SliceSource, text: str, known: list[_Definition], wanted: str
+) -> NotFound:
+    paths = (".".join(each.path) for each in known[:_COMPARED_MAX])
+    if not known:
+        # The definitions that an outline shows.
+        from contextrelay.content.outline.code.by_line import LANGUAGES, by_lines
+        from contextrelay.content.source import Source as Outlined
 
-    body = Outlined(b"", text, source.media_type, source.name or "", source.size_bytes)
-    symbols, _ = by_lines(body, LANGUAGES.get(body.media_type, "code"))
-    return [_Definition((each.name,), each.line, each.line) for each in symbols]
-
-
-def _unknown(source: SliceSource, known: list[_Definition], wanted: str) -> NotFound:
+        body = Outlined(b"", text, source.media_type, source.name or "", source.size_bytes)
+        symbols, _ = by_lines(body, LANGUAGES.get(body.media_type, "code"))
+        paths = (each.name for each in symbols[:_COMPARED_MAX])
     # Comparison takes quadratic time in the length of a name.
-    paths = (".".join(each.path)[:_NAME_CHARS_MAX] for each in known[:_COMPARED_MAX])
-    names = list(dict.fromkeys(paths))
+    names = list(dict.fromkeys(path[:_NAME_CHARS_MAX] for path in paths))
     wanted = wanted[:_NAME_CHARS_MAX]
     close = get_close_matches(wanted, names, _SHOWN_MAX, 0.4)
     close = close or get_close_matches(re.split(r"\.|::", wanted)[-1], names, _SHOWN_MAX, 0.4)
@@ -231,3 +239,98 @@ def _unknown(source: SliceSource, known: list[_Definition], wanted: str) -> NotF
         begin = "did you mean" if close else "definitions"
         hint = f"{begin}: {'; '.join(close or names[:_SHOWN_MAX])}"
     return NotFound(f"definition {wanted[:80]!r} not found", hint)
+
+
+_TITLES_SHOWN_MAX = 8
+
+
+class _Heading(Struct, frozen=True):
+    """A title with its level and line."""
+
+    level: int
+    line: int
+    title: str
+
+
+def slice_section(source: SliceSource, wanted: str, tokens_max: int) -> FittedPiece:
+    """Return the section with a title or a path of titles.
+
+    Raises:
+        Invalid: the body has no headings.
+        NotFound: no title matches; the hint lists similar ones.
+        TooLarge: the body exceeds the limit of the heading search.
+    """
+    headings = _headings(source)
+    if not headings:
+        hint = f"read lines instead: relay get {source.ref[:8]} --lines 1:40"
+        raise Invalid(f"{source.ref} has no headings", hint)
+    found = _sections(headings, wanted)
+    if not found:
+        raise _unknown_heading(headings, wanted)
+    first = found[0]
+    below = (each for each in headings if each.line > first.line and each.level <= first.level)
+    stop = next((each.line for each in below), None)
+    taken = slice_lines(source, SliceRange(first.line, stop), tokens_max)
+    return with_name(taken, first.title, [f"{each.title} (line {each.line})" for each in found[1:]])
+
+
+def _sections(headings: list[_Heading], wanted: str) -> list[_Heading]:
+    """Return the headings that match a title or path: exactly, else as a prefix, else anywhere."""
+    path = [_folded(part) for part in wanted.split(">") if part.strip()]
+    if not path:
+        return []
+    for fits in (str.__eq__, str.startswith, str.__contains__):
+        found: list[_Heading] = []
+        above: list[tuple[int, str]] = []
+        for each in headings:
+            title = _folded(each.title)
+            while above and above[-1][0] >= each.level:
+                above.pop()
+            if fits(title, path[-1]):
+                # The enclosing sections contain the titles of the path, in that order.
+                left = path[:-1]
+                for _, outer in reversed(above):
+                    if left and left[-1] in outer:
+                        left.pop()
+                found += [] if left else [each]
+            above.append((each.level, title))
+        if found:
+            return found
+    return []
+
+
+def _folded(title: str) -> str:
+    return " ".join(title.strip().strip("#").split()).casefold()
+
+
+def _headings(source: SliceSource) -> list[_Heading]:
+    if source.size_bytes > PARSED_BYTES_MAX:
+        limit = f"{PARSED_BYTES_MAX:,} bytes; find them with grep '^#', then read lines"
+        raise TooLarge(f"{source.ref} is too large to search for headings", f"the limit is {limit}")
+    if source.type == "html":
+        from contextrelay.content.outline import html
+
+        text = shown(text_of(source.bytes_of(0, source.size_bytes)))
+        return [_Heading(*each) for each in html.find_headings(text)]
+    from contextrelay.content.outline import markdown
+
+    return [_Heading(*each) for each in markdown.find_headings(_heading_lines(source))[0]]
+
+
+def _heading_lines(source: SliceSource) -> Iterator[str]:
+    """Yield the beginnings of all lines, without keeping them in memory."""
+    for line in lines_in(source.read_on(0), 1, 0, 4 * OUTLINE_LINE_CHARS_MAX):
+        if line.number > OUTLINE_LINES_MAX:
+            limit = f"the limit is {OUTLINE_LINES_MAX:,}; find them with grep '^#', then read lines"
+            raise TooLarge(f"{source.ref} has too many lines to search for headings", limit)
+        text = shown(text_of(line.head)).removesuffix("\n")
+        yield text[:OUTLINE_LINE_CHARS_MAX]
+
+
+def _unknown_heading(headings: list[_Heading], wanted: str) -> NotFound:
+    titles = {_folded(each.title): each.title for each in headings[:NAMES_COMPARED_MAX]}
+    last = _folded(wanted.rpartition(">")[2])
+    close = [titles[each] for each in close_names(last, titles)]
+    names = [name[:TITLE_CHARS_MAX] for name in close or titles.values()][:_TITLES_SHOWN_MAX]
+    begin = "did you mean" if close else "headings"
+    return NotFound(f"heading {wanted[:80]!r} not found", f"{begin}: {'; '.join(names)}")
