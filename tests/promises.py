@@ -877,6 +877,7 @@ PROMISES: tuple[Promise, ...] = (
         "OpenAPI 3.1 of everything, with a page; problem+json errors; 401 in the seeds' words, 403",
         "tests/server/test_fast_paths.py::test_a_large_json_body_is_taken_as_a_small_one",
         "tests/server/test_fast_paths.py::test_a_server_answers_as_the_store_does",
+        "tests/server/test_fast_paths.py::test_wrong_values_are_refused_alike_here_and_over_http",
         "tests/server/test_relay_client.py::test_a_missing_or_wrong_token",
         "tests/server/connection/test_auth.py::test_every_route_needs_a_caller_but_those_about_the_server_itself",
         "tests/server/connection/test_auth.py::test_clients_raise_the_error_class_of_the_status",

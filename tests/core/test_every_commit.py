@@ -80,7 +80,7 @@ KEY = "retry-7"
 BEGIN_MS = time.time_ns() // 1_000_000_000 * 1_000 + 500
 # What verbs say here, where what tests of access say would change nothing.
 _CHANGED: dict[str, dict[str, Any]] = {
-    "DecideStep": {"channel": None, "signal": None},
+    "DecideStep": {"channel": None, "signal": 0},
     "Extend": {"ttl_s": 90_000},
     "OpenThread": {"name": "another"},
     "PruneContext": {"budget_tokens": 1},

@@ -9,6 +9,7 @@ from typing import Any
 from contextrelay import Pipeline, Relay
 from contextrelay.cli.command_table import every_command
 from contextrelay.client.thread import Thread
+from contextrelay.core.runs import note_run, record_call
 from contextrelay.project import Project
 from contextrelay.project.project import init_project
 from contextrelay.verbs import NoteRun, RecordCall
@@ -102,11 +103,14 @@ class World:
         said = {**run, "kind": HOSTILE, "provider": HOSTILE, "model": HOSTILE, "text": HOSTILE}
         thread.add_event("message.received", said, WORD)
         about: dict[str, Any] = {"thread": thread.id, "run": run["run"], "by": WORD}
-        thread.ask(NoteRun(status="started", detail=said, **about))
+        # Earlier versions did not check the id of a run.
+        stores = thread.transport.stores
+        note_run(stores, NoteRun(status="started", detail=said, **about), b"")
         tools = [{"id": HOSTILE, "name": HOSTILE, "refs": [self.ref]}]
-        thread.ask(RecordCall(detail={**said, "tools": tools}, **about), self.body.encode())
+        call = RecordCall(detail={**said, "tools": tools}, **about)
+        record_call(stores, call, self.body.encode())
         failed = {"error": HOSTILE, "reason": HOSTILE}
-        thread.ask(NoteRun(status="failed", detail=failed, **about))
+        note_run(stores, NoteRun(status="failed", detail=failed, **about), b"")
 
     def _init_project(self) -> None:
         self.folder.mkdir()

@@ -26,10 +26,10 @@ from contextrelay.client.transport.local import Local, open_stores
 from contextrelay.client.transport.remote import Remote
 from contextrelay.core import Stores, answer, answer_pushes, with_permissions_of
 from contextrelay.core.schema import RowKind, body_log
-from contextrelay.errors import RelayError
+from contextrelay.errors import Invalid, RelayError
 from contextrelay.limits import KIB
 from contextrelay.store.ledger import ONLY, Row, Write
-from contextrelay.verbs import VERBS, Body, Push, PushMany, Verb
+from contextrelay.verbs import VERBS, Body, List, Push, PushMany, Verb
 from tests.core.keyed import body_of, examples
 from tests.core.twins import LINES, Fate, Plain, Template, left_in, make_template
 from tests.rigs import length
@@ -320,3 +320,53 @@ def test_random_requests_come_to_the_same_over_http(
 ) -> None:
     """Promise M3."""
     ask_both(template, caller, data.draw(st.lists(verbs(template), min_size=20, max_size=60)))
+
+
+class Word(str):
+    """A string that some encoders refuse."""
+
+
+HOSTILE: tuple[Any, ...] = (
+    *(0, 1, -1, 5, 2**31, 2**53, 2**64, -(2**70), 1.0, 2.5, 1e300, float("nan"), float("inf")),
+    *(True, False, None, "", "x", "5", "null", '["a"]', "[", "a/b", "a\nb", "\x00", "\ud800"),
+    *("x" * 300, "x" * 5_000, "\u202e", "Ä", Word("word"), b"bytes", b"", {1}, object(), 1j),
+    *([], [1], ["x"], [None], [[]], (), ("x", 5), {}, {"a": 1}, {1: 2}, {"a": object()}),
+    *({"a": float("nan")}, {"\ud800": 1}, [b"x"], [Push(name=5)], Push(ttl_s=0), st, int),  # pyright: ignore[reportArgumentType]
+)
+
+
+def nested(depth: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def cyclic() -> list[Any]:
+    value: list[Any] = []
+    value.append(value)
+    return value
+
+
+@st.composite
+def hostile_verbs(draw: st.DrawFn, template: Template) -> Request:
+    kind = draw(st.sampled_from([kind for kind in KINDS if kind.__struct_fields__]))
+    verb = draw(st.sampled_from(examples(kind, template.things)))
+    value = st.sampled_from((*HOSTILE, nested(40), nested(2_000), cyclic()))
+    names = draw(st.lists(st.sampled_from(kind.__struct_fields__), min_size=1, max_size=2))
+    return replace(verb, **{name: draw(value) for name in names}), body_of(kind), ""
+
+
+@EXAMPLES
+@given(data=st.data())
+def test_wrong_values_are_refused_alike_here_and_over_http(
+    template: Template, data: st.DataObject
+) -> None:
+    """Promise M3: the same class of error, with the same code and message."""
+    ask_both(template, None, data.draw(st.lists(hostile_verbs(template), min_size=50, max_size=99)))
+
+
+@pytest.mark.parametrize("verb", [List(limit=0), Push(ttl_s=0), List(name=5)])  # pyright: ignore[reportArgumentType]
+def test_a_store_in_process_refuses_wrong_values(verb: Verb[Any]) -> None:
+    with closing(Local(open_stores("memory:", None))) as store, pytest.raises(Invalid):
+        store.ask(verb)

@@ -16,6 +16,7 @@ from contextrelay.model.settings import Settings
 from contextrelay.store.engine import open_engine, settings_in
 from contextrelay.store.ledger import ONLY
 from contextrelay.verbs import Body, Push, Verb
+from contextrelay.verbs.verb import check_verb
 
 Reply = TypeVar("Reply")
 
@@ -47,12 +48,14 @@ def open_stores(
 
 
 def answer(stores: Stores, verb: Verb[Reply], body: Body = b"", key: str = "") -> Reply:
-    """Execute a verb, with its body if it has one, and return the reply.
+    """Check a verb, execute it, with its body if it has one, and return the reply.
 
     A request with an idempotency key is executed once within KEY_KEPT_S, however often it is sent.
     core/access.py decides whether the caller may send the request.
     """
     kind: type[Verb[Any]] = type(verb)
+    if kind.traits.http:
+        verb = check_verb(verb)
     bounded = stores.ledger.may_lose and not kind.traits.slow
     try:
         with stores.ledger.failover_deadline() if bounded else _UNBOUNDED:
@@ -122,6 +125,7 @@ def answer_pushes(asked: Sequence[Asked]) -> list[Artifact | RelayError]:
         reply: Artifact | RelayError = _NOT_ANSWERED
         try:
             if isinstance(body, bytes) and can_share_commit(stores, verb, key):
+                verb = check_verb(verb)
                 _admitted(stores, verb)
                 groups.setdefault(stores.tenant, []).append((index, verb, body))
             else:

@@ -115,8 +115,7 @@ def encode_verb(verb: Verb[Any]) -> EncodedVerb:
         Invalid: the verb is not available over HTTP, or a value is not JSON.
     """
     route = route_of(type(verb))
-    check_verb(verb)
-    values = dict(_explicit_fields(verb))
+    values = dict(_explicit_fields(check_verb(verb)))
     path = route.path
     for name in route.in_path:
         path = path.replace(f"{{{name}}}", _in_path(values.pop(name)))

@@ -38,6 +38,7 @@ from contextrelay.model.names import (
 )
 
 Reply = TypeVar("Reply", covariant=True)
+AnyVerb = TypeVar("AnyVerb", bound="Verb[Any]")
 Streamed = TypeVar("Streamed", covariant=True)
 
 Body = bytes | Iterable[bytes]
@@ -160,20 +161,47 @@ def from_json(value: Any, kind: Any) -> Any:
     return convert(_with_integers(value, inspect.type_info(kind)), kind)
 
 
-def check_verb(verb: Struct) -> None:
-    """Check that JSON can carry the values of a verb, so that every client refuses the same.
+def check_verb(verb: AnyVerb) -> AnyVerb:
+    """Check the values of a verb; return the verb as a server decodes it from JSON.
 
     Raises:
-        Invalid: a value is not JSON.
-        TooLarge: its JSON is longer than VALUE_BYTES_MAX.
+        Invalid: a value is not JSON, or not of the type of its field.
+        TooLarge: the JSON of a value is longer than VALUE_BYTES_MAX.
     """
-    for name in verb.__struct_fields__:
-        value = getattr(verb, name)
-        for each in cast("list[Any]", value) if type(value) in (list, tuple) else (value,):
-            if isinstance(each, Struct):
-                check_verb(each)
-            elif not isinstance(each, UnsetType):
-                check_values(each, name, VALUE_BYTES_MAX, JSON_DEPTH_MAX + 1)
+    kind = type(verb)
+    values = _json_fields(verb)
+    try:
+        return from_json(values, kind)
+    except ValidationError as error:
+        raise invalid_field(kind, error) from None
+
+
+def _json_fields(value: Struct) -> dict[str, Any]:
+    """Return the fields of a struct that are set, after checking that JSON can carry them."""
+    values: dict[str, Any] = {}
+    for name, field in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True):
+        each = getattr(value, name)
+        kind = each.__class__
+        if kind is UnsetType:
+            continue
+        # Most values need no further check.
+        is_checked = each is None or (kind is str and each.isascii())
+        if not is_checked and (each or kind not in _EMPTY):
+            each = _json_value(each, name)
+        values[field] = each
+    return values
+
+
+_EMPTY: tuple[type, ...] = (bool, int, list, tuple, dict)
+
+
+def _json_value(value: Any, what: str) -> Any:
+    if isinstance(value, Struct):
+        return _json_fields(value)
+    if type(value) in (list, tuple) and any(isinstance(each, Struct) for each in value):
+        return [_json_value(each, what) for each in value]
+    check_values(value, what, VALUE_BYTES_MAX, JSON_DEPTH_MAX + 1)
+    return value
 
 
 def _with_integers(value: Any, kind: inspect.Type) -> Any:

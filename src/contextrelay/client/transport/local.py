@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from copy import copy
 from threading import Event
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from contextrelay import core
 from contextrelay.client.flow import AsyncBody, in_thread, to_blocking_body
@@ -27,10 +27,6 @@ from contextrelay.verbs import (
     Sweep,
     Verb,
 )
-from contextrelay.verbs.verb import check_verb
-
-if TYPE_CHECKING:
-    pass
 
 Reply = TypeVar("Reply")
 Result = TypeVar("Result")
@@ -128,8 +124,6 @@ class _Answering:
         return local_url(ref)
 
     def answer(self, verb: Verb[Reply], body: Body, key: str) -> Reply:
-        if verb.traits.http:
-            check_verb(verb)
         reply = answer(self.stores, verb, body, key or self.key)
         if verb.traits.sweeps:
             self.sweep_if_due()
@@ -195,7 +189,6 @@ class AsyncLocal(_Answering):
 
     async def ask(self, verb: Verb[Reply], body: AsyncBody = b"", key: str = "") -> Reply:
         if verb.traits.inline and not self.waits_for(verb):
-            check_verb(verb)
             return answer(self.stores, verb)
         sent = to_blocking_body(body)
         return await in_thread(lambda: self.answer(verb, sent, key))
