@@ -192,7 +192,7 @@ def held_in(ledger: Ledger, known: set[str]) -> dict[str, Any]:
             for row in walk_rows(ledger, log, kind):
                 shown = plain.text(f"{row.key} {_shown(row.body or b'')}")
                 found[f"{name} {kind} {shown}"] += 1
-    counters = {plain.text(name): ledger.tally(name, {}) for name in ledger.tallies()}
+    counters = {plain.text(name): ledger.tally(name) for name in ledger.tallies()}
     return {"held": found, "counters": counters}
 
 

@@ -17,6 +17,7 @@ from contextrelay import Refused, Relay
 from contextrelay.core.accounting.pull_rates import rates
 from contextrelay.core.answer import answer
 from contextrelay.errors import RelayError
+from contextrelay.store.ledger import Write
 from contextrelay.verbs import (
     Invoke,
     ListCapabilities,
@@ -178,7 +179,7 @@ def test_how_often_others_pull_decides_nothing_for_a_limited_key() -> None:
     limited = holder(relay, threads=("pub",))
     before = rates(stores_of(limited))("TOOL", 3_000)
     counted = {"shown": 100, "at_first_call": 90, "later": 80, "slice_tokens": 9_000}
-    stores_of(relay).ledger.tally("pulls/TOOL/under_6400", counted)
+    stores_of(relay).ledger.commit(Write("pulls/TOOL/under_6400", adds=tuple(counted.items())))
 
     assert rates(stores_of(relay))("TOOL", 3_000) != before
     assert rates(stores_of(limited))("TOOL", 3_000) == before

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from pathlib import Path
 
 import httpx2
@@ -16,6 +15,7 @@ from contextrelay.core.accounting.usage import usage_of
 from contextrelay.errors import Unavailable
 from contextrelay.server.auth import Callers
 from contextrelay.store.engine import open_engine
+from contextrelay.store.ledger import Write
 from contextrelay.store.ledger.memory import MemoryLedger
 from contextrelay.verbs import NewKey, ReadUsage
 from tests.core.clock import Clock, local
@@ -59,11 +59,11 @@ class QuietLedger(MemoryLedger):
 
     is_quiet = True
 
-    def tally(self, name: str, amounts: Mapping[str, int], id: bytes = b"") -> dict[str, int]:
-        totals = super().tally(name, amounts, id)
-        if amounts and self.is_quiet:
+    def commit(self, *writes: Write, id: bytes = b"") -> list[int]:
+        heads = super().commit(*writes, id=id)
+        if self.is_quiet and any(write.adds for write in writes):
             raise Unavailable("the store's server is unreachable", "try again")
-        return totals
+        return heads
 
 
 def test_counts_that_were_written_without_a_reply_are_counted_once() -> None:

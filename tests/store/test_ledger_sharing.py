@@ -1,4 +1,4 @@
-"""What every ledger promises to several users at once: tallies, hints, views, many writers."""
+"""What every ledger promises to several users at once: counters, hints, views, many writers."""
 
 from __future__ import annotations
 
@@ -22,53 +22,94 @@ def put(key: str, body: bytes = b"x", due_ms: int | None = None) -> Row:
 # Counters
 
 
-def test_a_tally_adds_and_returns_all_counters_of_its_name(ledger: Ledger) -> None:
-    assert ledger.tally("n", {}) == {}
-    assert ledger.tally("n", {"x": 2, "ü": 1}) == {"x": 2, "ü": 1}
-    assert ledger.tally("n", {"x": 3, "y": -1}) == {"x": 5, "ü": 1, "y": -1}
-    assert ledger.tally("{other}", {"x": 2**53 + 1}) == {"x": 2**53 + 1}
-    assert ledger.tally("n", {}) == {"x": 5, "ü": 1, "y": -1}
+def add(name: str, **amounts: int) -> Write:
+    return Write(name, adds=tuple(amounts.items()))
+
+
+def test_a_commit_adds_to_the_counters_of_its_logs(ledger: Ledger) -> None:
+    assert ledger.tally("n") == {}
+    ledger.commit(add("n", x=2, ü=1))
+    assert ledger.tally("n") == {"x": 2, "ü": 1}
+    ledger.commit(add("n", x=1), add("{other}", x=2**53 + 1), add("n", x=2, y=-1))
+    assert ledger.tally("n") == {"x": 5, "ü": 1, "y": -1}
+    assert ledger.tally("{other}") == {"x": 2**53 + 1}
     assert set(ledger.tallies()) == {"n", "{other}"}
 
 
-def test_tallies_of_several_names_are_added_together(ledger: Ledger) -> None:
-    ledger.tally("n", {"x": 1})
+def test_a_stale_commit_adds_nothing(ledger: Ledger) -> None:
+    """Promise C3."""
+    ledger.commit(Write("a", (b"1",), (put("x"),), adds=(("x", 1),)))
 
-    ledger.tally_all({"n": {"x": 2, "y": 1}, "{other}": {"x": -1}, "none": {}})
+    with pytest.raises(Stale):
+        ledger.commit(add("a", x=5), Write("b", (b"1",), expect=9))
 
-    assert ledger.tally("n", {}) == {"x": 3, "y": 1}
-    assert ledger.tally("{other}", {}) == {"x": -1}
-    assert set(ledger.tallies()) == {"n", "{other}"}
-
-
-def test_a_tally_that_is_sent_again_with_its_id_is_added_once(ledger: Ledger) -> None:
-    """After a lost reply a caller repeats a tally: nothing is lost, and nothing counted twice."""
-    first = ledger.tally("n", {"x": 1, "y": 5}, b"id-1")
-    ledger.tally_all({"n": {"x": 2}, "m": {"x": 1}}, b"id-2")
-
-    again = ledger.tally("n", {"x": 1, "y": 5}, b"id-1")
-    ledger.tally_all({"n": {"x": 2}, "m": {"x": 1}}, b"id-2")
-
-    assert first == {"x": 1, "y": 5}
-    assert again == {"x": 3, "y": 5}
-    assert ledger.tally("n", {}) == {"x": 3, "y": 5}
-    assert ledger.tally("m", {}) == {"x": 1}
+    assert ledger.tally("a") == {"x": 1}
+    assert ledger.last("a") == 1
 
 
-def test_tallies_are_not_logs(ledger: Ledger) -> None:
-    ledger.tally("n", {"x": 1})
+def test_amounts_that_are_sent_again_with_their_id_are_added_once(ledger: Ledger) -> None:
+    """After a lost reply a caller repeats a commit: nothing is lost, and nothing counted twice."""
+    for _ in range(2):
+        assert ledger.commit(add("n", x=1), Write("a", (b"1",)), id=b"id-1") == [0, 1]
+        ledger.commit(add("n", x=2), add("m", x=1), id=b"id-2")
+
+    assert ledger.tally("n") == {"x": 3}
+    assert ledger.tally("m") == {"x": 1}
+    assert ledger.last("a") == 1
+
+
+def test_a_commit_whose_counter_would_exceed_its_maximum_is_refused(ledger: Ledger) -> None:
+    """Promise C3: neither the counter nor the rest of the commit changes."""
+    limited = Write("key", adds=(("used", 6),), total_max=10)
+    ledger.commit(limited, Write("a", (b"1",), (put("x"),)))
+
+    with pytest.raises(Stale) as refused:
+        ledger.commit(Write("a", (b"2",), (put("y"),)), limited)
+    with pytest.raises(Stale):
+        ledger.commit(*[Write("other", adds=(("used", 6),), total_max=10)] * 2)
+
+    assert refused.value.log == "key"
+    assert ledger.tally("key") == {"used": 6}
+    assert ledger.last("a") == 1
+    assert ledger.get("a", "k", "y") is None
+    assert ledger.tally("other") == {}
+    ledger.commit(Write("key", adds=(("used", -20),), total_max=1))  # One that shrinks may.
+    ledger.commit(Write("key", adds=(("used", 24),), total_max=10))
+    assert ledger.tally("key") == {"used": 10}
+
+
+def test_callers_at_the_same_time_never_exceed_a_maximum(ledger: Ledger) -> None:
+    def take(number: int) -> bool:
+        try:
+            ledger.commit(
+                Write("key", adds=(("used", 1),), total_max=25), Write("a", (b"%d" % number,))
+            )
+        except Stale:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        taken = list(pool.map(take, range(40)))
+
+    assert sum(taken) == 25
+    assert ledger.tally("key") == {"used": 25}
+    assert ledger.last("a") == 25
+
+
+def test_counters_are_not_logs(ledger: Ledger) -> None:
+    ledger.commit(add("n", x=1))
 
     assert ledger.logs("", "", 10) == []
 
 
 def test_no_amount_is_lost_between_threads(ledger: Ledger) -> None:
-    def add(amount: int) -> None:
-        ledger.tally("n", {"x": amount})
+    def add_one(number: int) -> None:
+        ledger.commit(add("n", x=1))
 
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(add, [1] * 40))
+        list(pool.map(add_one, range(40)))
 
-    assert ledger.tally("n", {}) == {"x": 40}
+    assert ledger.tally("n") == {"x": 40}
 
 
 # Hearing of news
@@ -250,12 +291,13 @@ def test_another_connection_sees_what_was_committed(ledger_kind: str, open_ledge
         pytest.skip("this ledger is not shared")
     one, other = open_ledger(), open_ledger()
     one.commit(Write("a", (b"1",), (put("x", due_ms=1),)))
-    one.tally("n", {"x": 1})
+    one.commit(add("n", x=1))
 
     assert other.last("a") == 1
     assert other.logs("", "", 9) == ["a"]
     assert other.due(1, 9) == [("a", put("x", due_ms=1))]
-    assert other.tally("n", {"x": 1}) == {"x": 2}
+    other.commit(add("n", x=1))
+    assert one.tally("n") == {"x": 2}
     with pytest.raises(Stale):
         other.commit(Write("a", (b"2",), expect=0))
 

@@ -8,8 +8,7 @@ owner, who opened the store, has no caller and is not checked. A rate shared by 
 row that is changed by compare-and-set.
 
 Rule: a token is never stored. All keys are in the store's own space; the admin of a tenant sees
-only the keys of that tenant. Bytes are charged to a quota before they are stored, and refunded only
-if nothing was stored.
+only the keys of that tenant. Bytes are charged to a quota in the commit that stores them.
 """
 
 from __future__ import annotations
@@ -46,7 +45,6 @@ from contextrelay.errors import (
     Full,
     Invalid,
     NotFound,
-    RelayError,
     Unavailable,
 )
 from contextrelay.limits import DAY_S, RETRIES_MAX, TOMBSTONE_S
@@ -241,7 +239,7 @@ def revoke_key(stores: Stores, verb: RevokeKey, body: Body) -> Key:
 def read_usage(stores: Stores, verb: ReadUsage, body: Body) -> Usage:
     key = _find_key_by_id(stores, verb.id).key
     ledger = stores.root.ledger
-    counts = ledger.tally(key_counters(key.id), {})
+    counts = ledger.tally(key_counters(key.id))
     used = ledger.get(key_log(key.id), RowKind.USED, ONLY)
     return Usage(
         id=key.id,
@@ -257,8 +255,8 @@ def read_usage(stores: Stores, verb: ReadUsage, body: Body) -> Usage:
 @answers(CountUse)
 def count_use(stores: Stores, verb: CountUse, body: Body) -> None:
     used = Row(RowKind.USED, ONLY, b"%d" % verb.used_ms)
-    stores.ledger.commit(Write(key_log(verb.id), rows=(used,)))
-    stores.ledger.tally(key_counters(verb.id), verb.counts, verb.count_id.encode())
+    write = Write(key_log(verb.id), rows=(used,), adds=tuple(verb.counts.items()))
+    stores.ledger.commit(write, id=verb.count_id.encode())
 
 
 Kept = TypeVar("Kept")
@@ -289,33 +287,20 @@ class Quota:
         Raises:
             Full: the quota has no room for the bytes.
         """
-        if size_bytes > self._bytes_max - self._tally(0):
-            raise self._used_up()
+        if size_bytes > self._bytes_max - self._pushed_bytes():
+            raise self.used_up()
 
-    def keeping(self, size_bytes: int, keep: Callable[[], Kept | None]) -> Kept | None:
-        """Charge bytes to the quota and store bodies by calling `keep`.
+    def charge(self, size_bytes: int) -> Write:
+        """Return the write that charges bytes; it is stale if the quota has no room for them."""
+        return Write(self._name, adds=((PUSHED, size_bytes),), total_max=self._bytes_max)
 
-        Return the result of `keep`, or None if the bodies were not stored.
-
-        Raises:
-            Full: the quota has no room for the bytes.
-        """
-        total = self._tally(size_bytes)
-        try:
-            if size_bytes and total > self._bytes_max:
-                raise self._used_up()
-            kept = keep()
-        except (RelayError, *UNREADABLE) as error:
-            if not (isinstance(error, RelayError) and error.may_be_done):
-                self.refund(size_bytes)
-            raise
-        if kept is None:
-            self.refund(size_bytes)
-        return kept
+    def is_full(self, stale: Stale) -> bool:
+        """Return True if a commit with a charge was refused because the quota has no room."""
+        return stale.log == self._name
 
     def refund(self, size_bytes: int) -> None:
         """Subtract bytes that were charged and are not stored."""
-        self._tally(-size_bytes)
+        self._ledger.commit(Write(self._name, adds=((PUSHED, -size_bytes),)))
 
     def _bounded(self, verb: Verb[Any], body: Body) -> Body:
         """Return the body, limited to the unused part of the quota."""
@@ -324,7 +309,7 @@ class Quota:
         elif isinstance(body, bytes):
             self.check(len(body))
         else:
-            return self._limited(self._bytes_max - self._tally(0), iter(body))
+            return self._limited(self._bytes_max - self._pushed_bytes(), iter(body))
         return body
 
     def _limited(self, left: int, chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -333,15 +318,13 @@ class Quota:
         for chunk in chunks:
             size_bytes += len(chunk)
             if size_bytes > left:
-                raise self._used_up()
+                raise self.used_up()
             yield chunk
 
-    def _tally(self, size_bytes: int) -> int:
-        """Add to the count of stored bytes (a negative size subtracts); return the new count."""
-        amounts = {PUSHED: size_bytes} if size_bytes else {}
-        return self._ledger.tally(self._name, amounts).get(PUSHED, 0)
+    def _pushed_bytes(self) -> int:
+        return self._ledger.tally(self._name).get(PUSHED, 0)
 
-    def _used_up(self) -> Full:
+    def used_up(self) -> Full:
         return Full(
             f"storage quota of this key exceeded: {self._bytes_max:,} bytes",
             "stored content can still be pulled; ask the administrator for another key",

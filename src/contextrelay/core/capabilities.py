@@ -274,12 +274,12 @@ def count_hit(stores: Stores, capability: str) -> None:
     """Count a cache hit, in this process and in the store."""
     stores.cache_hits.add()
     with suppress(Full):
-        stores.ledger.tally(CACHE_HITS, {capability: 1})
+        stores.ledger.commit(Write(CACHE_HITS, adds=((capability, 1),)))
 
 
 def hits(stores: Stores) -> dict[str, int]:
     """Return the number of cache hits of each capability, by its name."""
-    return stores.ledger.tally(CACHE_HITS, {})
+    return stores.ledger.tally(CACHE_HITS)
 
 
 def forget_cached(stores: Stores, log: str) -> None:

@@ -93,6 +93,14 @@ def step(stores: Stores, part: str, takes_any: bool = False) -> Stores:
     return replace(stores, once=replace(once, part=f"{once.part}/{part}", takes_any=takes_any))
 
 
+def outside_request(stores: Stores) -> Stores:
+    """Return stores whose commits do not belong to the current request."""
+    ledger = stores.ledger
+    if isinstance(ledger, _ClaimingLedger):
+        stores = replace(stores, engine=replace(stores.engine, ledger=ledger.inner))
+    return replace(stores, once=None)
+
+
 def once_rows(stores: Stores, answer: bytes) -> tuple[Row, ...]:
     """Return the rows to write with a change, so that a retry finds the answer.
 
@@ -230,6 +238,7 @@ class _ClaimingLedger(LedgerView):
 
     def __init__(self, inner: Ledger, log: str, asked: _FirstRequest) -> None:
         super().__init__(inner)
+        self.inner = inner
         self.is_late = False
         """Whether another attempt recorded the request first."""
         row = Row(RowKind.ASKED, ONLY, msgpack.encode(asked), asked.at_ms + KEY_KEPT_S * 1000)

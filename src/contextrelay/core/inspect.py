@@ -35,6 +35,7 @@ from contextrelay.content.overview import BodyOverview, OutlineRequest, digested
 from contextrelay.content.slicing.slice import read_piece, selector_of, slice_request
 from contextrelay.content.slicing.source import Marks, SliceSource, find_marks
 from contextrelay.content.tokens import measure
+from contextrelay.core.accounting.usage import usage_of
 from contextrelay.core.artifacts.bodies import outline_key, read_body
 from contextrelay.core.artifacts.catalog import entries
 from contextrelay.core.artifacts.holds import listed
@@ -324,7 +325,8 @@ def _inspect(
     """Return the cached outline of a body, and an overview with the requested outline or digest."""
     log = body_log(artifact.sha256)
     key = outline_key(stores, artifact)
-    row = stores.ledger.get(log, RowKind.LOOKED, key)
+    usage = usage_of(stores)
+    row = usage.outline(log, key) or stores.ledger.get(log, RowKind.LOOKED, key)
     known = None
     if row is not None:
         with suppress(*UNREADABLE):
@@ -355,17 +357,15 @@ def _inspect(
         return known, seen
     assert seen.cached is not None
     if is_kept:
-        with suppress(Stale, Full, Unavailable, Refused):
-            kept = Row(RowKind.LOOKED, key, _encoder.encode(seen.cached))
-            stores.ledger.commit(Write(log, rows=(kept,), expect=head))
+        kept = Row(RowKind.LOOKED, key, _encoder.encode(seen.cached))
+        usage.inspected(Write(log, rows=(kept,), expect=head))
     return seen.cached, seen
 
 
 def known_tokens(stores: Stores, artifact: Artifact) -> TokenCount | None:
     """Return the token count of a body if the body was inspected before, or None."""
-    row = stores.ledger.get(
-        body_log(artifact.sha256), RowKind.LOOKED, outline_key(stores, artifact)
-    )
+    log, key = body_log(artifact.sha256), outline_key(stores, artifact)
+    row = usage_of(stores).outline(log, key) or stores.ledger.get(log, RowKind.LOOKED, key)
     with suppress(*UNREADABLE):
         return None if row is None else _decoder.decode(row).whole
     return None

@@ -348,14 +348,14 @@ class _Copying:
         They may differ afterwards, because others may be counting in the meantime.
         """
         for name in self._source.tallies():
-            there = self._target.tally(name, {})
+            there = self._target.tally(name)
             amounts = {
                 counter: amount - there.get(counter, 0)
-                for counter, amount in self._source.tally(name, {}).items()
+                for counter, amount in self._source.tally(name).items()
                 if amount != there.get(counter, 0)
             }
             if amounts:
-                self._target.tally(name, amounts)
+                self._target.commit(Write(name, adds=tuple(amounts.items())))
 
     # Progress
 

@@ -16,7 +16,7 @@ that the key cannot see is refused before any part of the commit is done.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 
@@ -29,6 +29,7 @@ from contextrelay.core.schema import (
     ARTIFACTS,
     BODIES,
     INDEXES,
+    KEY_COUNTERS,
     LAST_USED,
     REQUESTS,
     RESULTS,
@@ -109,6 +110,11 @@ class SpaceReads:
         return []
 
 
+def is_charge(write: Write) -> bool:
+    """Return True if a write only adds to the counters of a key."""
+    return bool(write.adds) and write.log.startswith(KEY_COUNTERS) and not write.rows
+
+
 class _SpaceLedger(SpaceReads, LedgerView):
     """The ledger as a tenant sees it."""
 
@@ -117,7 +123,11 @@ class _SpaceLedger(SpaceReads, LedgerView):
         LedgerView.__init__(self, inner)
 
     def commit(self, *writes: Write, id: bytes = b"") -> list[int]:
-        named = [replace(write, log=self._full(write.log)) for write in writes]
+        named = [
+            # The charge of a quota is counted in the store's own space, where the key is.
+            write if is_charge(write) else replace(write, log=self._full(write.log))
+            for write in writes
+        ]
         try:
             return self._inner.commit(*named, id=id)
         except Stale as stale:
@@ -135,12 +145,8 @@ class _SpaceLedger(SpaceReads, LedgerView):
     def _renamed(self, stale: Stale) -> Stale:
         return Stale(self._own(stale.log), stale.head)
 
-    def tally(self, name: str, amounts: Mapping[str, int], id: bytes = b"") -> dict[str, int]:
-        return self._inner.tally(self._prefix + name, amounts, id)
-
-    def tally_all(self, sums: Mapping[str, Mapping[str, int]], id: bytes = b"") -> None:
-        sums = {self._prefix + name: amounts for name, amounts in sums.items()}
-        self._inner.tally_all(sums, id)
+    def tally(self, name: str) -> dict[str, int]:
+        return self._inner.tally(self._prefix + name)
 
     def listen(self, callback: Callable[[str | None], None]) -> Callable[[], None]:
         def heard(log: str | None) -> None:
@@ -298,11 +304,18 @@ class VisibleLedger(VisibleReads, LedgerView):
         LedgerView.__init__(self, inner)
 
     def commit(self, *writes: Write, id: bytes = b"") -> list[int]:
+        """Commit writes. Counters are those of the key, because those of the space include actions
+        that the key cannot see.
+        """
         made = {write.log for write in writes if write.expect == 0}
+        named: list[Write] = []
         for write in writes:
-            if write.log not in made:
+            if write.adds and not is_charge(write):
+                write = replace(write, log=own_counters(write.log, self._key.id))
+            elif not write.adds and write.log not in made:
                 self._check(write.log)
-        return self._inner.commit(*writes, id=id)
+            named.append(write)
+        return self._inner.commit(*named, id=id)
 
     def _check(self, log: str) -> None:
         """Raise an error if the key cannot see an existing log that would be changed; new logs may
@@ -324,16 +337,8 @@ class VisibleLedger(VisibleReads, LedgerView):
         self._check(log)
         self._inner.drop(log, expect)
 
-    def tally(self, name: str, amounts: Mapping[str, int], id: bytes = b"") -> dict[str, int]:
-        """Add to the counters of the key, because those of the space include actions that the key
-        cannot see.
-        """
-        return self._inner.tally(own_counters(name, self._key.id), amounts, id)
-
-    def tally_all(self, sums: Mapping[str, Mapping[str, int]], id: bytes = b"") -> None:
-        key = self._key.id
-        sums = {own_counters(name, key): each for name, each in sums.items()}
-        self._inner.tally_all(sums, id)
+    def tally(self, name: str) -> dict[str, int]:
+        return self._inner.tally(own_counters(name, self._key.id))
 
     @contextmanager
     def snapshot(self) -> Generator[Reads]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.json import decode
+from msgspec.structs import replace
 
 from contextrelay import (
     Broken,
@@ -28,13 +30,14 @@ from contextrelay.core.access import KEY_FORGOTTEN_S
 from contextrelay.core.stores import Stores
 from contextrelay.model.key import parse_key_id, token_hash
 from contextrelay.store.blobs.memory import MemoryBlobs
-from contextrelay.store.engine import Engine
+from contextrelay.store.engine import Engine, open_engine
 from contextrelay.store.ledger import Write
 from contextrelay.store.ledger.memory import MemoryLedger
 from contextrelay.store.ledger.view import LedgerView, SettledLedger
 from contextrelay.verbs import ExportThread, ImportThread, Push
-from tests.core.clock import Clock
+from tests.core.clock import Clock, local
 from tests.core.keyed import as_seen_by, holder, over, owner, stores_of
+from tests.store.stutter import Stopped, StutterLedger
 
 SECRET_START = len("relay_0123456789ab_")
 
@@ -253,6 +256,27 @@ def test_a_push_that_failed_before_its_commit_is_not_charged(
     assert used(relay) == 0
     writer.transport.ask(Push(), b"x" * 1_000, key)
     assert used(relay) == 1_000
+
+
+@pytest.mark.parametrize("asked", [{}, {"tenant": "acme"}, {"threads": ("a",)}], ids=str)
+def test_what_is_charged_is_what_is_stored_wherever_the_process_ends(asked: dict[str, Any]) -> None:
+    """Promises Z1 and C3."""
+    for stops_after in range(20):
+        engine = open_engine("memory:")
+        relay = over(local(Clock(), engine))
+        made = relay.new_key(quota_bytes=1_000, **asked)
+        thread = as_seen_by(relay, made.key).new_thread("a thread")
+        ledger = StutterLedger(engine.ledger, stops_after)
+        writer = as_seen_by(over(local(Clock(), replace(engine, ledger=ledger))), made.key)
+        with suppress(Stopped):
+            writer.push("12345", thread=thread.id)
+            writer.push("123", thread=thread.id)
+
+        stored = as_seen_by(relay, made.key).list().artifacts
+        assert used(relay) == sum(each.size_bytes for each in stored)
+        if len(stored) == 2:
+            return
+    pytest.fail("two pushes are not done after 20 commits")
 
 
 def test_a_push_whose_outcome_is_unknown_stays_charged() -> None:

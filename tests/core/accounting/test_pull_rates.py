@@ -27,7 +27,7 @@ def add(thread: Thread, number: int, lines: int = 40) -> str:
 def counts(relay: Relay, name: str = NAME) -> dict[str, int]:
     relay.savings()  # Everything that was noted is written before this is answered.
     stores: Stores = stores_of(relay)
-    return stores.ledger.tally(name, {})
+    return stores.ledger.tally(name)
 
 
 def test_what_is_shown_as_a_ref_and_then_read_is_counted_by_kind_and_size() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextrelay import Relay
 from contextrelay.client.transport.local import Local
+from contextrelay.core.accounting.usage import usage_of
 from contextrelay.core.artifacts.bodies import body_log
 from contextrelay.core.stores import Stores
 from contextrelay.model.inspect import OUTLINE_VERSION
@@ -19,6 +20,7 @@ def stores_of(relay: Relay) -> Stores:
 
 
 def looked(relay: Relay, sha256: str) -> list[Row]:
+    usage_of(stores_of(relay)).write()
     return stores_of(relay).ledger.rows(body_log(sha256), "looked", "", 10)
 
 

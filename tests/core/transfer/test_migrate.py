@@ -71,7 +71,7 @@ def fill(address: str | Path) -> dict[str, Any]:
         ledger.commit(Write("i/trimmed", (b"1", b"2", b"3")), Write("i/all trimmed", (b"1",)))
         ledger.trim("i/trimmed", 3)
         ledger.trim("i/all trimmed", 2)
-        ledger.tally("x/{tenant}%7B/savings", {"tokens": 7})
+        ledger.commit(Write("x/{tenant}%7B/savings", adds=(("tokens", 7),)))
     return {
         "thread": thread.id,
         "large": large.ref,
@@ -94,7 +94,7 @@ def everything(stores: Stores) -> dict[str, Any]:
         for log in walk_logs(ledger, "")
         if log != RESTORE
     }
-    found["counters"] = {name: ledger.tally(name, {}) for name in ledger.tallies()}
+    found["counters"] = {name: ledger.tally(name) for name in ledger.tallies()}
     found["bodies"] = sorted((fact.name, fact.size_bytes) for fact in stores.blobs.walk())
     return found
 

@@ -23,7 +23,7 @@ from contextrelay.limits import SPENDING_REFS_MAX
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.package import Package
 from contextrelay.packing.inline_or_ref import Pulls, size_class
-from contextrelay.store.ledger import ONLY, Ledger, Reads, Row, Write
+from contextrelay.store.ledger import ONLY, Reads, Row, Write
 
 # Events buffered per artifact between writes. After two shows and two reads, further events change
 # nothing.
@@ -37,7 +37,7 @@ def rates(stores: Stores) -> Callable[[str, int], Pulls]:
     def of(kind: str, tokens: int) -> Pulls:
         name = pull_counters(kind, size_class(tokens))
         if name not in known:
-            counts = stores.ledger.tally(name, {})
+            counts = stores.ledger.tally(name)
             known[name] = Pulls(*(max(0, counts.get(each, 0)) for each in Pulls.__struct_fields__))
         return known[name]
 
@@ -93,23 +93,18 @@ class PullMarks:
         if len(marks) < PULL_MARKS_MAX:
             marks.append(mark)
 
-    def taken(self) -> PullMarks:
-        """Return all buffered events for writing, and empty the buffer."""
-        others = PullMarks()
-        others._by_ref, self._by_ref = self._by_ref, {}
-        return others
-
-    def put_back(self, earlier: PullMarks) -> None:
-        """Put back events that could not be written, before the events recorded since."""
-        later, self._by_ref = self._by_ref, earlier._by_ref
-        for ref, marks in later.items():
+    def add(self, later: PullMarks) -> None:
+        """Add the events that were recorded later."""
+        for ref, marks in later._by_ref.items():
             for mark in marks:
                 self._add(ref, mark)
 
-    def write(
-        self, ledger: Ledger, whole_tokens: Callable[[Artifact], int]
-    ) -> dict[str, Counter[str]]:
-        """Write the rows; return the amounts to add to the counters, by kind and size."""
+    def writes(
+        self, ledger: Reads, whole_tokens: Callable[[Artifact], int]
+    ) -> tuple[list[Write], dict[str, Counter[str]]]:
+        """Return the writes of the rows, and the amounts to add to the counters, by kind and
+        size.
+        """
         sums: dict[str, Counter[str]] = {}
         rows: list[Write] = []
         for ref, marks in self._by_ref.items():
@@ -124,9 +119,7 @@ class PullMarks:
                 row = Row(RowKind.SHOWN, ONLY, encode(after))
                 rows.append(Write(artifact_log(ref), rows=(row,)))
                 sums.setdefault(after.name, Counter()).update(counted)
-        if rows:
-            ledger.commit(*rows)
-        return sums
+        return rows, sums
 
 
 def _apply_marks(

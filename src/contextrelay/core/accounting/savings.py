@@ -60,7 +60,7 @@ def read_savings(stores: Stores, verb: ReadSavings, body: Body) -> Savings:
     with suppress(Full):
         usage_of(stores).write()
     ledger, is_all = stores.space.ledger, verb.thread is None
-    counts = ledger.tally(savings_counters(verb.thread), {})
+    counts = ledger.tally(savings_counters(verb.thread))
     weights, is_partial = _weights(stores, verb.thread)
     whole, sent, pulled = (_figure(counts, name) for name in ("whole", "sent", "pulled"))
     answers, pulls = counts.get("answers", 0), counts.get("pulls", 0)

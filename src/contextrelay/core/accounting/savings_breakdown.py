@@ -58,7 +58,7 @@ class Shares:
         day = datetime.fromtimestamp(now_ms / 1000, UTC)
         found = {_day_counters(day): _nonzero(self._day)}
         for kind, sums in self._sums.items():
-            known = {name.partition(" ")[2] for name in ledger.tally(SAVINGS_BY + kind, {})}
+            known = {name.partition(" ")[2] for name in ledger.tally(SAVINGS_BY + kind)}
             added: Counter[str] = Counter()
             for name, figures in sums.items():
                 if name not in known and len(known) >= SAVINGS_NAMES_MAX:
@@ -75,7 +75,7 @@ def _nonzero(figures: Counter[str]) -> Counter[str]:
 
 def by_name(ledger: Ledger, kind: str) -> list[Share]:
     """Return the shares of agents or sources, the largest first."""
-    counts = ledger.tally(SAVINGS_BY + kind, {})
+    counts = ledger.tally(SAVINGS_BY + kind)
     names = dict.fromkeys(each.partition(" ")[2] for each in counts)
     shares = [
         _share(name, {each: counts.get(f"{each} {name}", 0) for each in _FIGURES}) for name in names
@@ -87,7 +87,7 @@ def by_day(ledger: Ledger, now_ms: int) -> list[Share]:
     """Return the shares of the last days, newest last; days without reads are omitted."""
     today = datetime.fromtimestamp(now_ms / 1000, UTC)
     days = [today - timedelta(days=back) for back in reversed(range(SAVINGS_DAYS))]
-    counted = ((day, ledger.tally(_day_counters(day), {})) for day in days)
+    counted = ((day, ledger.tally(_day_counters(day))) for day in days)
     return [_share(f"{day:%Y-%m-%d}", counts) for day, counts in counted if counts]
 
 

@@ -32,6 +32,7 @@ from contextrelay.core.accounting.pull_rates import PullMarks
 from contextrelay.core.accounting.savings_breakdown import Shares
 from contextrelay.core.artifacts.bodies import outline_key
 from contextrelay.core.artifacts.records import find_readable
+from contextrelay.core.idempotency import outside_request
 from contextrelay.core.schema import UNREADABLE, RowKind, artifact_log, body_log, savings_counters
 from contextrelay.core.stores import Stores
 from contextrelay.errors import RelayError
@@ -39,7 +40,7 @@ from contextrelay.limits import SPENDING_REFS_MAX
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.package import Package
 from contextrelay.model.tokens import Spent
-from contextrelay.store.ledger import ONLY, Row, Write
+from contextrelay.store.ledger import ONLY, Row, Stale, Write
 from contextrelay.verbs import (
     Grep,
     Pack,
@@ -52,8 +53,8 @@ from contextrelay.verbs import (
 # The interval between writes, and the maximum number of artifacts and threads per write.
 SPENDING_EVERY_S = 1.0
 SPENDING_THREADS_MAX = 64
-# The maximum number of counter names that are buffered while the engine is unreachable.
-SPENDING_NAMES_MAX = 1_000
+# The maximum number of outlines that wait to be written.
+OUTLINES_MAX = 32
 
 
 # The value of a row for tokens that were counted. For estimated tokens, the row contains the
@@ -94,7 +95,7 @@ def _refs(verb: Verb[Any], reply: Any) -> Iterable[str]:
 def usage_of(stores: Stores) -> UsageRecorder:
     caller = stores.caller
     if caller is None:
-        return stores.services.get("spending/", lambda: UsageRecorder(stores))
+        return stores.services.get("spending/", lambda: UsageRecorder(outside_request(stores)))
     name = f"spending/{caller.key.tenant or ''}"
     if not caller.key.is_limited:
         return stores.services.get(name, lambda: UsageRecorder(caller.space))
@@ -131,19 +132,30 @@ class _Inspection(Struct, frozen=True):
     tokens: int
 
 
+class _Buffer:
+    """What readers of a space received since the last write."""
+
+    __slots__ = ("looks", "marks", "outlines", "touched", "uncounted")
+
+    def __init__(self) -> None:
+        self.touched: dict[str, _Touched] = {}
+        self.looks: list[_Inspection] = []
+        self.uncounted = 0
+        self.marks = PullMarks()
+        self.outlines: dict[tuple[str, str], Write] = {}
+        """Writes of outlines, by the log and the key of their row."""
+
+
 class UsageRecorder:
     """A buffer of what the readers of one space received since the last write."""
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
-        self._touched: dict[str, _Touched] = {}
-        self._looks: list[_Inspection] = []
-        self._uncounted = 0
-        self._unwritten: dict[str, Counter[str]] = {}
-        self._sent: tuple[bytes, dict[str, dict[str, int]]] | None = None
-        """Counters, and their id, that were sent and may have been added."""
-        """Amounts to add to counters that could not be written before."""
-        self._marks = PullMarks()
+        self._buffer = _Buffer()
+        self._sent: tuple[bytes, list[Write]] | None = None
+        """A commit that was sent and may have been applied, with its id."""
+        self._flushing: dict[tuple[str, str], Write] = {}
+        """The outlines of the write that is under way."""
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._timer: threading.Timer | None = None
@@ -155,14 +167,14 @@ class UsageRecorder:
     def showed(self, package: Package) -> None:
         """Record which refs a window shows (core/artifacts/pull.py)."""
         with self._lock:
-            self._marks.showed(package)
-            if len(self._marks):
+            self._buffer.marks.showed(package)
+            if len(self._buffer.marks):
                 self._write_soon()
 
     def read(self, ref: str, tokens: int) -> None:
         """Record that a piece of an artifact was requested by its ref."""
         with self._lock:
-            self._marks.read((ref,), tokens)
+            self._buffer.marks.read((ref,), tokens)
 
     def peeked(self, artifact: Artifact, shown_chars: int | None) -> None:
         with self._lock:
@@ -176,7 +188,7 @@ class UsageRecorder:
             touched = self._touch(artifact.ref)
             if touched is not None:
                 touched.artifact = artifact
-                self._marks.read((artifact.ref,), estimate_tokens(size_bytes))
+                self._buffer.marks.read((artifact.ref,), estimate_tokens(size_bytes))
                 touched.pulls += 1
                 if size_bytes == artifact.size_bytes:
                     touched.pulls_whole += 1
@@ -185,19 +197,33 @@ class UsageRecorder:
 
     def looked(self, refs: Iterable[str], thread: str | None, spent: Spent) -> None:
         with self._lock:
-            if len(self._looks) >= SPENDING_REFS_MAX:
-                self._uncounted += 1
+            if len(self._buffer.looks) >= SPENDING_REFS_MAX:
+                self._buffer.uncounted += 1
                 return
             known = tuple(ref for ref in refs if self._touch(ref) is not None)
-            self._looks.append(_Inspection(known, thread, spent.tokens))
+            self._buffer.looks.append(_Inspection(known, thread, spent.tokens))
+
+    def inspected(self, write: Write) -> None:
+        """Buffer the write of a cached outline. It is written with the next counts."""
+        with self._lock:
+            if len(self._buffer.outlines) < OUTLINES_MAX:
+                self._buffer.outlines[write.log, write.rows[0].key] = write
+            else:
+                self._write_soon()
+
+    def outline(self, log: str, key: str) -> bytes | None:
+        """Return an outline that is not written yet, or None."""
+        place = log, key
+        write = self._buffer.outlines.get(place) or self._flushing.get(place)
+        return None if write is None else write.rows[0].body
 
     def _touch(self, ref: str) -> _Touched | None:
-        found = self._touched.get(ref)
+        found = self._buffer.touched.get(ref)
         if found is None:
-            if len(self._touched) >= SPENDING_REFS_MAX:
-                self._uncounted += 1
+            if len(self._buffer.touched) >= SPENDING_REFS_MAX:
+                self._buffer.uncounted += 1
                 return None
-            found = self._touched[ref] = _Touched()
+            found = self._buffer.touched[ref] = _Touched()
             self._write_soon()
         return found
 
@@ -231,50 +257,80 @@ class UsageRecorder:
                 self._timer = None
 
     def write(self) -> None:
-        """Add the buffered counts to the ledger's counters."""
+        """Write the buffered counts, and the rows that belong to them, in one commit."""
         with self._writing:
-            with self._lock:
-                touched, looks, uncounted = self._touched, self._looks, self._uncounted
-                self._touched, self._looks, self._uncounted = {}, [], 0
-                marks = self._marks.taken()
-            if self._pid != os.getpid():  # The parent process has the same counts and writes them.
+            # The parent process has the same counts and writes them.
+            if self._pid != os.getpid() or self._stores.engine.is_read_only:
                 self._pid = os.getpid()
-                self._unwritten, self._sent = {}, None
+                self._take()
+                self._sent = None
                 return
-            if touched or looks or uncounted:
+            if self._sent is not None:
+                self._commit(*self._sent)
+            buffered = self._take()
+            self._flushing = buffered.outlines
+            try:
+                writes = self._writes(buffered)
+                if not writes and not buffered.outlines:
+                    return
                 try:
-                    self._add(*self._counts(touched, looks, uncounted))
-                except RelayError:  # Nothing was written; the next call writes the same counts.
-                    self._put_back(touched, looks, uncounted, marks)
-                    raise
-            if marks:
-                try:
-                    self._sum_up(marks.write(self._stores.ledger, self._whole_tokens))
-                except RelayError:
-                    with self._lock:
-                        self._marks.put_back(marks)
-                        self._write_soon()
-                    raise
-            while self._unwritten or self._sent:
-                self._tally()
+                    self._commit(os.urandom(16), [*writes, *buffered.outlines.values()])
+                except Stale:  # A body was freed or stored again since it was inspected.
+                    self._commit(os.urandom(16), writes)
+            except RelayError as error:
+                if not error.may_be_done:  # Nothing was written.
+                    self._put_back(buffered)
+                with self._lock:
+                    self._write_soon()
+                raise
+            finally:
+                self._flushing = {}
 
-    def _put_back(
-        self,
-        touched: dict[str, _Touched],
-        looks: list[_Inspection],
-        uncounted: int,
-        marks: PullMarks,
-    ) -> None:
+    def _commit(self, id: bytes, writes: list[Write]) -> None:
+        """Commit writes. If the outcome is unknown, the next call sends them again with their
+        id.
+        """
+        self._sent = None
+        try:
+            self._stores.ledger.commit(*writes, id=id)
+        except RelayError as error:
+            if error.may_be_done:
+                self._sent = id, writes
+            raise
+
+    def _take(self) -> _Buffer:
         with self._lock:
-            later, self._touched = self._touched, touched
-            for ref, each in later.items():
-                if (earlier := self._touch(ref)) is not None:
-                    earlier.add(each)
-            room = SPENDING_REFS_MAX - len(looks)
-            self._uncounted += uncounted + max(0, len(self._looks) - room)
-            self._looks = looks + self._looks[:room]
-            self._marks.put_back(marks)
-            self._write_soon()
+            buffered, self._buffer = self._buffer, _Buffer()
+            return buffered
+
+    def _put_back(self, earlier: _Buffer) -> None:
+        """Put back counts that could not be written. Outlines are only a cache, and are dropped."""
+        with self._lock:
+            later, self._buffer = self._buffer, earlier
+            for ref, each in later.touched.items():
+                if (touched := self._touch(ref)) is not None:
+                    touched.add(each)
+            room = SPENDING_REFS_MAX - len(earlier.looks)
+            earlier.uncounted += later.uncounted + max(0, len(later.looks) - room)
+            earlier.looks += later.looks[:room]
+            earlier.marks.add(later.marks)
+            earlier.outlines = later.outlines
+
+    def _writes(self, buffered: _Buffer) -> list[Write]:
+        """Return the writes that add the buffered counts to the counters."""
+        added: dict[str, Counter[str]] = {}
+        rows: list[Write] = []
+        if buffered.touched or buffered.looks or buffered.uncounted:
+            sums, shares, rows = self._counts(buffered.touched, buffered.looks, buffered.uncounted)
+            added = shares.sums(self._stores.ledger, self._stores.now_ms())
+            for thread in list(sums)[: SPENDING_THREADS_MAX + 1]:
+                added[savings_counters(thread)] = sums[thread]
+        marked, pulls = buffered.marks.writes(self._stores.ledger, self._whole_tokens)
+        adds = {
+            name: tuple((field, amount) for field, amount in counted.items() if amount)
+            for name, counted in (added | pulls).items()
+        }
+        return [*rows, *marked, *(Write(name, adds=each) for name, each in adds.items() if each)]
 
     def _counts(
         self, touched: dict[str, _Touched], looks: list[_Inspection], uncounted: int
@@ -304,39 +360,6 @@ class UsageRecorder:
             _add_to(sums, thread, counted)
             shares.add(shown, counted)
         return sums, shares, firsts
-
-    def _add(
-        self, sums: dict[str | None, Counter[str]], shares: Shares, firsts: list[Write]
-    ) -> None:
-        ledger = self._stores.ledger
-        added = shares.sums(ledger, self._stores.now_ms())
-        if firsts:
-            # Write the rows first, so that a crash before the counters loses a saving, not a cost.
-            ledger.commit(*firsts)
-        for thread in list(sums)[: SPENDING_THREADS_MAX + 1]:
-            added[savings_counters(thread)] = sums[thread]
-        self._sum_up(added)
-
-    def _sum_up(self, added: dict[str, Counter[str]]) -> None:
-        for name, counted in added.items():
-            self._unwritten.setdefault(name, Counter()).update(counted)
-
-    def _tally(self) -> None:
-        """Write the counters, all or none; if that fails, they are sent again with their id."""
-        if self._sent is None:
-            unwritten, self._unwritten = self._unwritten, {}
-            sums = {name: {k: v for k, v in each.items() if v} for name, each in unwritten.items()}
-            self._sent = os.urandom(16), sums
-        id, sums = self._sent
-        try:
-            self._stores.ledger.tally_all(sums, id)
-        except RelayError:
-            if len(self._unwritten) > SPENDING_NAMES_MAX:
-                self._unwritten.clear()  # The engine has been unreachable for long.
-            with self._lock:
-                self._write_soon()
-            raise
-        self._sent = None
 
     def _count_whole(
         self, artifact: Artifact, before: bytes | None, counted: Counter[str]
@@ -373,7 +396,8 @@ class UsageRecorder:
         or estimated.
         """
         key = outline_key(self._stores, artifact)
-        row = self._stores.ledger.get(body_log(artifact.sha256), RowKind.LOOKED, key)
+        log = body_log(artifact.sha256)
+        row = self.outline(log, key) or self._stores.ledger.get(log, RowKind.LOOKED, key)
         if row is not None:
             with suppress(*UNREADABLE):
                 whole = _looked.decode(row).whole

@@ -272,23 +272,14 @@ def _keep(
     additions: Additions = lambda artifact: (),
     hold: Hold = hold_in_sequence,
 ) -> list[Artifact] | None:
-    """Store bodies within the quota of the caller's key; return the artifacts, or None if a ref is
-    in use.
+    """Store bodies and their records in one commit; return the artifacts, or None if a ref is in
+    use.
+
+    Raises:
+        Full: the quota of the caller's key has no room for the bodies.
     """
     if not items:
         return []
-    if stores.quota is None:
-        return _commit(stores, items, additions, hold)
-    size_bytes = sum(incoming.new_bytes for _, incoming, _ in items)
-    return stores.quota.keeping(size_bytes, lambda: _commit(stores, items, additions, hold))
-
-
-def _commit(
-    stores: Stores, items: list[Item], additions: Additions, hold: Hold
-) -> list[Artifact] | None:
-    """Store bodies and their records in one commit; return the artifacts, or None if a ref is in
-    use.
-    """
     now_ms = stores.now_ms()
     made = [_made(stores, verb, incoming, ref, now_ms) for verb, incoming, ref in items]
     derived = [
@@ -307,6 +298,9 @@ def _commit(
         *derived,
         *_created(stores, made),
     ]
+    quota = stores.quota
+    if quota is not None:
+        others.append(quota.charge(sum(incoming.new_bytes for _, incoming, _ in items)))
     try:
         for attempt in range(RETRIES_MAX):
             try:
@@ -315,6 +309,8 @@ def _commit(
                 writes = [*signals, *holds, *others]
                 heads = _commit_all(stores, made, writes, additions)
             except Stale as stale:
+                if quota is not None and quota.is_full(stale):
+                    raise quota.used_up() from stale
                 if not stale.log.startswith(ARTIFACTS):
                     continue
                 heads = []

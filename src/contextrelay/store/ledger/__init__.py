@@ -49,7 +49,9 @@ class Write(Struct, frozen=True):
     """Changes to one log. With `expect`, they are applied only if that is the head of the log.
 
     `after` is the newest fact of the log that the writer knows. An engine that may lose facts
-    (`may_lose`) also refuses the changes if the newest fact differs.
+    (`may_lose`) also refuses the changes if the newest fact differs. `adds` are amounts for the
+    counters that have the name of the log. With `total_max`, the changes are applied only if no
+    counter that grows exceeds that.
     """
 
     log: str
@@ -57,10 +59,14 @@ class Write(Struct, frozen=True):
     rows: tuple[Row, ...] = ()
     expect: int | None = None
     after: bytes = b""
+    adds: tuple[tuple[str, int], ...] = ()
+    total_max: int | None = None
 
 
 class Stale(Exception):
-    """Raised if the head of a log was not the expected one; nothing of the commit was applied."""
+    """Raised if a condition of a write did not hold: its `expect`, `after` or `total_max`. Nothing
+    of the commit was applied.
+    """
 
     def __init__(self, log: str, head: int) -> None:
         super().__init__(f"the head of {log} is {head}")
@@ -83,6 +89,25 @@ def heads_after(writes: Sequence[Write], heads: Mapping[str, int]) -> list[int]:
         moved[write.log] = head + len(write.facts)
         after.append(moved[write.log])
     return after
+
+
+def check_totals(
+    writes: Sequence[Write], heads: Mapping[str, int], total_of: Callable[[str, str], int]
+) -> None:
+    """Check the `total_max` of writes. `total_of` returns a counter, given its name and field.
+
+    Raises:
+        Stale: a counter would exceed the `total_max` of its write.
+    """
+    added: dict[tuple[str, str], int] = {}
+    for write in writes:
+        for field, amount in write.adds:
+            place = write.log, field
+            added[place] = added.get(place, 0) + amount
+            if write.total_max is None or amount <= 0:
+                continue
+            if total_of(*place) + added[place] > write.total_max:
+                raise Stale(write.log, heads[write.log])
 
 
 class RecentCommits:
@@ -213,7 +238,7 @@ class Ledger(Reads, Protocol):
         COMMIT_ID_KEPT_S, a commit that is sent twice is applied once.
 
         Raises:
-            Stale: the `expect` of a write was not the head of its log; nothing was applied.
+            Stale: a condition of a write did not hold; nothing was applied.
             Unavailable: no reply came in time; `applied` tells whether the commit was applied.
         """
         ...
@@ -254,7 +279,7 @@ class Ledger(Reads, Protocol):
         """Return the token of the ledger's lock, or UNLOCKED.
 
         While the ledger is locked, `commit`, `trim` and `drop` raise Unavailable for callers
-        without the token. Counters are not content: `tally` still works.
+        without the token.
         """
         ...
 
@@ -266,16 +291,8 @@ class Ledger(Reads, Protocol):
         """
         ...
 
-    def tally(self, name: str, amounts: Mapping[str, int], id: bytes = b"") -> dict[str, int]:
-        """Add amounts to the counters of that name and return all of them; {} only reads.
-
-        With an `id`, which is kept for COMMIT_ID_KEPT_S, amounts that are sent twice are added
-        once: a caller that got no reply sends them again with the same id.
-        """
-        ...
-
-    def tally_all(self, sums: Mapping[str, Mapping[str, int]], id: bytes = b"") -> None:
-        """Add amounts to the counters of several names, to all or to none; `id` as for `tally`."""
+    def tally(self, name: str) -> dict[str, int]:
+        """Return the counters of a name. A commit adds to them (`Write.adds`)."""
         ...
 
     def tallies(self) -> Iterator[str]:

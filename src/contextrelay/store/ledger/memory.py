@@ -21,6 +21,7 @@ from contextrelay.store.ledger import (
     Row,
     Stale,
     Write,
+    check_totals,
     current_token,
     heads_after,
 )
@@ -83,10 +84,14 @@ class MemoryLedger(_MemoryReads):
 
     def commit(self, *writes: Write, id: bytes = b"") -> list[int]:
         with self._lock:
-            if id and (before := self._commits.find(id)) is not None:
-                return before
+            if id and (applied := self._commits.find(id)) is not None:
+                return applied
             self._refuse_locked()
-            heads = heads_after(writes, {each.log: self._tables.last(each.log) for each in writes})
+            before = {each.log: self._tables.last(each.log) for each in writes}
+            heads = heads_after(writes, before)
+            check_totals(
+                writes, before, lambda name, field: self._tallies.get(name, {}).get(field, 0)
+            )
             for write in writes:
                 self._write(write)
             if id:
@@ -133,22 +138,9 @@ class MemoryLedger(_MemoryReads):
         if self._locked_by != current_token():
             raise locked()
 
-    def tally(self, name: str, amounts: Mapping[str, int], id: bytes = b"") -> dict[str, int]:
-        self.tally_all({name: amounts}, id)
+    def tally(self, name: str) -> dict[str, int]:
         with self._lock:
             return dict(self._tallies.get(name, {}))
-
-    def tally_all(self, sums: Mapping[str, Mapping[str, int]], id: bytes = b"") -> None:
-        with self._lock:
-            if id and self._commits.find(id) is not None:
-                return
-            for name, amounts in sums.items():
-                if amounts:
-                    totals = self._tallies.setdefault(name, {})
-                    for counter, amount in amounts.items():
-                        totals[counter] = totals.get(counter, 0) + amount
-            if id:
-                self._commits.keep(id, [], time.monotonic())
 
     def tallies(self) -> Iterator[str]:
         with self._lock:
@@ -192,6 +184,9 @@ class MemoryLedger(_MemoryReads):
             if row.body is not None and row.due_ms is not None:
                 insort(self._tables.by_due, (row.due_ms, write.log, row.kind, row.key))
         self._shut(write.log)
+        for field, amount in write.adds:
+            totals = self._tallies.setdefault(write.log, {})
+            totals[field] = totals.get(field, 0) + amount
 
     def _open(self, log: str) -> _Log:
         """Return a log for writing: a new log, or a copy if a snapshot uses the existing one."""

@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from itertools import islice
 from pathlib import Path
@@ -69,8 +69,6 @@ DROP = (
 )
 TALLIES = "SELECT DISTINCT name FROM tally"
 TALLIED = "SELECT field, amount FROM tally WHERE name = ?"
-TALLY = """INSERT INTO tally (name, field, amount) VALUES (?, ?, ?)
-           ON CONFLICT DO UPDATE SET amount = amount + excluded.amount"""
 
 LISTEN_POLL_S = 0.005
 
@@ -274,22 +272,8 @@ class SqliteLedger(SqliteReads):
 
         return self._change(change, any_token=True)
 
-    def tally(self, name: str, amounts: Mapping[str, int], id: bytes = b"") -> dict[str, int]:
-        self.tally_all({name: amounts}, id)
+    def tally(self, name: str) -> dict[str, int]:
         return dict(self._ask(TALLIED, (name,)))
-
-    def tally_all(self, sums: Mapping[str, Mapping[str, int]], id: bytes = b"") -> None:
-        if id and self._commits.find(id) is not None:
-            return
-        rows = [(name, *each) for name, amounts in sums.items() for each in amounts.items()]
-        if rows:
-
-            def change(transaction: Transaction) -> None:
-                transaction.connection.executemany(TALLY, rows)
-
-            self._change(change, any_token=True)
-        if id:
-            self._commits.keep(id, [], time.monotonic())
 
     def tallies(self) -> Iterator[str]:
         return (name for (name,) in self._ask(TALLIES, ()))

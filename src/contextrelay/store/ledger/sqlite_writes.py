@@ -10,18 +10,30 @@ valid. A read of the database that has to see gathered writes calls `flush` firs
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import chain
 from typing import Any
 
-from contextrelay.store.ledger import LOCK_KIND, LOCK_LOG, ONLY, UNLOCKED, Write, heads_after
+from contextrelay.store.ledger import (
+    LOCK_KIND,
+    LOCK_LOG,
+    ONLY,
+    UNLOCKED,
+    Write,
+    check_totals,
+    heads_after,
+)
 from contextrelay.store.ledger.sqlite_reads import GET, IS_INTEGER
 
 # Each of these statements takes several entries at once.
 APPEND = "INSERT INTO fact (log, seq, body) VALUES {}"
 PUT = "INSERT OR REPLACE INTO row (log, kind, key, body, due_ms) VALUES {}"
+ADD = """INSERT INTO tally (name, field, amount) VALUES {}
+         ON CONFLICT DO UPDATE SET amount = amount + excluded.amount"""
+TOTAL = "SELECT amount FROM tally WHERE name = ? AND field = ?"
 DELETE = "DELETE FROM row WHERE log = ? AND kind = ? AND key = ?"
 # Return the heads of those logs that have one; each is found by a seek, however long the log is.
 HEADS = f"""WITH asked (log) AS (VALUES {{}})
@@ -39,7 +51,16 @@ STATEMENTS_KEPT = 4 * _ENTRIES_MAX
 class Transaction:
     """A write transaction and the heads of logs that were read in it."""
 
-    __slots__ = ("_facts", "_rows", "connection", "heads", "is_applied", "known_lock", "news")
+    __slots__ = (
+        "_adds",
+        "_facts",
+        "_rows",
+        "connection",
+        "heads",
+        "is_applied",
+        "known_lock",
+        "news",
+    )
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
@@ -49,6 +70,7 @@ class Transaction:
         self.is_applied = False
         self._facts: list[tuple[str, int, bytes]] = []
         self._rows: dict[tuple[str, str, str], tuple[bytes, int | None] | None] = {}
+        self._adds: Counter[tuple[str, str]] = Counter()
 
     def locked_by(self) -> bytes:
         """Return the token of the ledger's lock, read once per transaction."""
@@ -67,10 +89,11 @@ class Transaction:
         """Do writes in order and return the head of each write's log.
 
         Raises:
-            Stale: the `expect` of a write is not the head of its log; none of the writes is done.
+            Stale: a condition of a write does not hold; none of the writes is done.
         """
         self._learn_heads(dict.fromkeys(write.log for write in writes))
         heads = heads_after(writes, self.heads)
+        check_totals(writes, self.heads, self._total)
         for write, head in zip(writes, heads, strict=True):
             self._write(write, head)
         return heads
@@ -85,6 +108,12 @@ class Transaction:
         if write.facts:
             self.heads[log] = head
             self.news[log] = None
+        for field, amount in write.adds:
+            self._adds[log, field] += amount
+
+    def _total(self, name: str, field: str) -> int:
+        found = self.connection.execute(TOTAL, (name, field)).fetchone()
+        return (found[0] if found else 0) + self._adds[name, field]
 
     def _learn_heads(self, logs: Iterable[str]) -> None:
         unknown = [(log,) for log in logs if log not in self.heads]
@@ -105,8 +134,12 @@ class Transaction:
                 kept.append((*place, *value))
         for sql, values in _statements(PUT, kept):
             execute(sql, values)
+        adds = [(*place, amount) for place, amount in self._adds.items()]
+        for sql, values in _statements(ADD, adds):
+            execute(sql, values)
         self._facts.clear()
         self._rows.clear()
+        self._adds.clear()
 
 
 def _statements(

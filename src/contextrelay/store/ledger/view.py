@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 
 from contextrelay.errors import Unavailable
@@ -72,11 +72,8 @@ class LedgerView(ReadsView):
     def swap_lock(self, old: bytes, new: bytes) -> bool:
         return self._inner.swap_lock(old, new)
 
-    def tally(self, name: str, amounts: Mapping[str, int], id: bytes = b"") -> dict[str, int]:
-        return self._inner.tally(name, amounts, id)
-
-    def tally_all(self, sums: Mapping[str, Mapping[str, int]], id: bytes = b"") -> None:
-        self._inner.tally_all(sums, id)
+    def tally(self, name: str) -> dict[str, int]:
+        return self._inner.tally(name)
 
     def tallies(self) -> Iterator[str]:
         return self._inner.tallies()

@@ -7,8 +7,8 @@ gap, and no reader sees a number before the lower ones.
 Concurrent commits of one process are sent in one call. Every push writes to the log of all
 artifacts, so separate calls would each wait for the sync of the previous one.
 
-Rule: every commit and every tally has an id, which is written with it. So a call may be sent again
-after a lost reply, also together with others.
+Rule: every commit has an id, which is written with it. So a call may be sent again after a lost
+reply, also together with others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 from psycopg import IsolationLevel
@@ -46,6 +46,11 @@ COMMIT = """SELECT {store}.commit_writes(%b::bytea, %b::text, %b::text[],
     %b::int[], %b::int[], %b::bigint[], %b::int[],
     %b::int[], %b::text[], %b::int[], %b::bytea[],
     %b::int[], %b::text[], %b::text[], %b::bytea[], %b::bytea[], %b::bigint[], %b::bytea[])"""
+COMMIT_AND_COUNT = COMMIT.replace("commit_writes", "commit_and_count").replace(
+    "%b::bytea[])", "%b::bytea[], %b::int[], %b::text[], %b::text[], %b::bigint[], %b::bigint[])"
+)
+EXCEEDED = "RC001"
+"""The code of the error of commit_and_count for a counter that would exceed its maximum."""
 SETTLE = "SELECT {store}.settle_commit(%b::bytea)"
 FORGET = """DELETE FROM {store}.applied WHERE id IN (
                 SELECT id FROM {store}.applied WHERE at_ms < {store}.now_ms() - %b
@@ -57,30 +62,6 @@ RISKY = """SELECT name FROM pg_settings
            WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off'"""
 TALLIES = "SELECT DISTINCT name FROM {store}.tally"
 TALLIED = "SELECT field, amount FROM {store}.tally WHERE name = %b"
-# Both add only with a new id, so they may be sent again.
-TALLY = """WITH first AS (
-               INSERT INTO {store}.applied (id, heads, at_ms) VALUES (%b, '{}', {store}.now_ms())
-               ON CONFLICT (id) DO NOTHING RETURNING id),
-           added AS (
-               INSERT INTO {store}.tally AS old (name, field, amount)
-               SELECT %b, field, amount FROM unnest(%b::text[], %b::bigint[]) AS new (field, amount)
-               WHERE EXISTS (SELECT FROM first)
-               ON CONFLICT (name, field) DO UPDATE SET amount = old.amount + excluded.amount
-               RETURNING field, amount)
-           SELECT field, amount FROM added
-           UNION ALL SELECT field, amount FROM {store}.tally
-           WHERE name = %b AND field NOT IN (SELECT field FROM added)"""
-TALLY_ALL = """WITH first AS (
-                   INSERT INTO {store}.applied (id, heads, at_ms)
-                   VALUES (%b, '{}', {store}.now_ms())
-                   ON CONFLICT (id) DO NOTHING RETURNING id)
-               INSERT INTO {store}.tally AS old (name, field, amount)
-               SELECT name, field, amount
-               FROM unnest(%b::text[], %b::text[], %b::bigint[]) AS new (name, field, amount)
-               WHERE EXISTS (SELECT FROM first)
-               ON CONFLICT (name, field) DO UPDATE SET amount = old.amount + excluded.amount
-               RETURNING name"""
-
 # The interval in seconds at which old ids are deleted, and how many at a time: more than are added
 # in between.
 FORGET_EVERY_S = 10
@@ -148,20 +129,8 @@ class PostgresLedger(PostgresReads):
     def swap_lock(self, old: bytes, new: bytes) -> bool:
         return self.client.once(SWAP_LOCK, (old, new))[0][0]
 
-    def tally(self, name: str, amounts: Mapping[str, int], id: bytes = b"") -> dict[str, int]:
-        if not amounts:
-            return dict(self.client.ask(TALLIED, (name,)))
-        # Use the same order everywhere, so that two writers cannot deadlock.
-        fields = sorted(amounts)
-        added = [amounts[field] for field in fields]
-        id = id or os.urandom(16)
-        return dict(self.client.ask(TALLY, (id, name, fields, added, name)))
-
-    def tally_all(self, sums: Mapping[str, Mapping[str, int]], id: bytes = b"") -> None:
-        added = sorted((name, *each) for name, amounts in sums.items() for each in amounts.items())
-        if added:
-            names, fields, amounts = map(list, zip(*added, strict=True))
-            self.client.ask(TALLY_ALL, (id or os.urandom(16), names, fields, amounts))
+    def tally(self, name: str) -> dict[str, int]:
+        return dict(self.client.ask(TALLIED, (name,)))
 
     def tallies(self) -> Iterator[str]:
         return (name for (name,) in self.client.ask(TALLIES))
@@ -208,8 +177,10 @@ class PostgresLedger(PostgresReads):
 
     def _do(self, token: bytes, group: list[Ticket[Writes]]) -> bool:
         try:
-            values = _arguments([ticket.change for ticket in group])
-            heads = self.client.ask(COMMIT, (token, self._channel, *values))[0][0]
+            changes = [ticket.change for ticket in group]
+            values, adds = _arguments(changes), _adds(changes)
+            sql = COMMIT_AND_COUNT if adds else COMMIT
+            heads = self.client.ask(sql, (token, self._channel, *values, *adds))[0][0]
         except Unavailable as error:
             for ticket in group:
                 ticket.error = error
@@ -217,6 +188,9 @@ class PostgresLedger(PostgresReads):
         except RelayError as error:
             for ticket in group:
                 ticket.error = error
+            if len(group) == 1 and getattr(error.__cause__, "sqlstate", "") == EXCEEDED:
+                limited = next(each for each in group[0].change[1] if each.total_max is not None)
+                group[0].error = Stale(limited.log, self.last(limited.log))
             return False
         numbers = iter(heads or ())
         for ticket in group:
@@ -234,6 +208,25 @@ def _answer(ticket: Ticket[Writes], heads: list[int | None]) -> None:
     if None in heads:
         ticket.error = Unavailable("the write was withdrawn before it arrived", "try again")
     ticket.answer = heads
+
+
+def _adds(callers: Iterable[Writes]) -> list[bytes]:
+    """Return the further arguments of the SQL function commit_and_count; [] if nothing is added."""
+    adds = [
+        (caller, write, field, amount)
+        for caller, (_, some) in enumerate(callers)
+        for write in some
+        for field, amount in write.adds
+    ]
+    if not adds:
+        return []
+    return [
+        ints([caller for caller, _, _, _ in adds]),
+        texts([write.log for _, write, _, _ in adds]),
+        texts([field for _, _, field, _ in adds]),
+        bigints([amount for _, _, _, amount in adds]),
+        bigints([write.total_max for _, write, _, _ in adds]),
+    ]
 
 
 def _arguments(callers: Iterable[Writes]) -> list[bytes]:

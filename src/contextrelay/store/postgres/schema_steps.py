@@ -13,7 +13,7 @@ from contextrelay.errors import Broken, RelayError
 from contextrelay.store.postgres.client import PostgresClient
 
 SCHEMA_FOLDER = Path(__file__).parent / "schema"
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 VERSION = "SELECT coalesce(max(number), 0) FROM {store}.step"
 # A lock, so that only one of two processes that open a new store at once creates it.

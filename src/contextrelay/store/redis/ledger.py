@@ -7,7 +7,7 @@
     {relay}:logs         names of logs, a sorted set
     {relay}:due          due rows, a sorted set: log NUL kind NUL key, scored by due_ms
     {relay}:tally:<name> counters, a hash; {relay}:tallies has their names
-    {relay}:done:<id>    the result of a commit, a drop or a tally, for COMMIT_ID_KEPT_S
+    {relay}:done:<id>    the result of a commit or a drop, for COMMIT_ID_KEPT_S
     {relay}:hear         the channel on which the names of changed logs are published
     relay:schema         the layout of the store (SCHEMA)
 
@@ -24,9 +24,10 @@ always, and maxmemory-policy noeviction, or the server may delete stored data.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from hashlib import sha1
+from itertools import chain
 
 from contextrelay.errors import Invalid, Unavailable
 from contextrelay.store.clocks import clock_problems
@@ -79,18 +80,19 @@ REFUSE_LOCKED = f"""
 if (redis.call('HGET', KEYS[2], ARGV[1]) or ':') ~= ARGV[2] then return {{{LOCKED}}} end
 """
 
-# KEYS: done, lock, logs, due; then h f r k of each log. ARGV: the lock's field and value, the
-# channel, '1' if anything is added, the number of writes; then for each write: the place of its h
-# in KEYS, its log, expect or '', the SHA-1 of its newest fact or '', the numbers of facts and rows,
-# the facts, and field, due_ms or '', and value of each row, where a value of '' deletes. It unpacks
+# KEYS: done, lock, logs, due, the names of tallies; then h f r k and the tally of each log. ARGV:
+# the lock's field and value, the channel, '1' if anything is added, the number of writes; then for
+# each write: the place of its h in KEYS, its log, expect or '', the SHA-1 of its newest fact or '',
+# total_max or '', the numbers of facts, rows and counters, the facts, field, due_ms or '', and
+# value of each row, where a value of '' deletes, and name and amount of each counter. It unpacks
 # nothing of foreign length: Lua's stack ends near 8,000 values.
 COMMIT = f"""{ONCE}{REFUSE_LOCKED}
 local at = 5
 local function arg() at = at + 1 return ARGV[at] end
-local heads, writes, answer = {{}}, {{}}, {{{DONE}}}
+local heads, writes, added, answer = {{}}, {{}}, {{}}, {{{DONE}}}
 for i = 1, tonumber(ARGV[5]) do
-  local key, log, expect, after = tonumber(arg()), arg(), arg(), arg()
-  local facts, rows = tonumber(arg()), tonumber(arg())
+  local key, log, expect, after, total_max = tonumber(arg()), arg(), arg(), arg(), arg()
+  local facts, rows, adds = tonumber(arg()), tonumber(arg()), tonumber(arg())
   local head = heads[key]
   local newest
   if not head then
@@ -99,10 +101,19 @@ for i = 1, tonumber(ARGV[5]) do
   end
   local is_other = newest and redis.sha1hex(newest[2][2]) ~= after
   if is_other or expect ~= '' and tonumber(expect) ~= head then return {{{STALE}, i, head}} end
-  writes[i] = {{key, log, facts, rows, head, at}}
+  writes[i] = {{key, log, facts, rows, head, at, adds}}
   heads[key] = head + facts
   answer[i + 1] = head + facts
   at = at + facts + 3 * rows
+  for _ = 1, adds do
+    local counter, amount = arg(), tonumber(arg())
+    local place = key .. ' ' .. counter
+    added[place] = (added[place] or 0) + amount
+    if total_max ~= '' and amount > 0 then
+      local total = tonumber(redis.call('HGET', KEYS[key + 4], counter) or 0)
+      if total + added[place] > tonumber(total_max) then return {{{STALE}, i, head}} end
+    end
+  end
 end
 remember(answer, ARGV[4] == '1')
 for _, write in ipairs(writes) do
@@ -129,6 +140,10 @@ for _, write in ipairs(writes) do
         redis.call('ZREM', KEYS[4], member)
       end
     end
+  end
+  for _ = 1, write[7] do
+    redis.call('HINCRBY', KEYS[key + 4], arg(), arg())
+    redis.call('SADD', KEYS[5], log)
   end
   if facts > 0 then
     redis.call('SET', h, string.format('%d', head + facts))
@@ -216,19 +231,6 @@ while true do
   answer[#answer + 1] = kind
   low = '[' .. kind .. string.char(1)
 end
-"""
-
-# KEYS: done, the names of tallies, a hash for each name. ARGV: for each counter the number of its
-# hash, name, counter, amount. Returns the counters of the first name.
-TALLY = f"""
-if not redis.call('GET', KEYS[1]) then
-  for i = 1, #ARGV, 4 do
-    redis.call('SADD', KEYS[2], ARGV[i + 1])
-    redis.call('HINCRBY', KEYS[2 + ARGV[i]], ARGV[i + 2], ARGV[i + 3])
-  end
-end
-redis.call('SET', KEYS[1], '1', 'PX', {_KEPT_MS})
-return redis.call('HGETALL', KEYS[3])
 """
 
 
@@ -323,6 +325,7 @@ class RedisLedger(RowReads):
         if not writes:
             return []
         keys: list[Word] = [self._done(id), self._key(LOCK_LOG, "r"), self._logs, self._dues]
+        keys.append(f"{self._tag}:tallies")
         places: dict[str, int] = {}
         args: list[Word] = []
         adds = False
@@ -330,15 +333,18 @@ class RedisLedger(RowReads):
             _refuse_nul(write.log, *(row.kind for row in write.rows))
             if write.log not in places:
                 places[write.log] = len(keys) + 1
-                keys += (self._key(write.log, part) for part in "hfrk")
+                keys += (self._key(write.log, part) for part in (*"hfrk", "tally"))
             expect = "" if write.expect is None else write.expect
             after = sha1(write.after).hexdigest() if write.after and self.may_lose else ""
-            counts = (len(write.facts), len(write.rows))
-            args += [places[write.log], write.log, expect, after, *counts, *write.facts]
+            total_max = "" if write.total_max is None else write.total_max
+            counts = (len(write.facts), len(write.rows), len(write.adds))
+            args += [places[write.log], write.log, expect, after, total_max, *counts, *write.facts]
             for row in write.rows:
                 due = "" if row.due_ms is None or row.body is None else row.due_ms
                 args += [field_of(row.kind, row.key), due, _packed(row)]
-            adds = adds or bool(write.facts) or any(row.body is not None for row in write.rows)
+            args += chain.from_iterable(write.adds)
+            adds = adds or bool(write.facts or write.adds)
+            adds = adds or any(row.body is not None for row in write.rows)
         head = [*self._token(), self._channel, "1" if adds else "", len(writes)]
         state, *numbers = self._settle(COMMIT, keys, [*head, *args])
         if state == STALE:
@@ -374,28 +380,9 @@ class RedisLedger(RowReads):
         values = (LOCK_FIELD, b":" + old, b":" + new, LOCK_LOG)
         return bool(self.client.settle("EVAL", SWAP_LOCK, len(keys), *keys, *values))
 
-    def tally(self, name: str, amounts: Mapping[str, int], id: bytes = b"") -> dict[str, int]:
-        if amounts:
-            found = self._tally({name: amounts}, id)
-            totals = dict(zip(found[::2], found[1::2], strict=True))
-        else:
-            totals = self.client.ask("HGETALL", f"{self._tag}:tally:{name}")
+    def tally(self, name: str) -> dict[str, int]:
+        totals = self.client.ask("HGETALL", self._key(name, "tally"))
         return {counter.decode(): int(total) for counter, total in totals.items()}
-
-    def tally_all(self, sums: Mapping[str, Mapping[str, int]], id: bytes = b"") -> None:
-        if any(sums.values()):
-            self._tally(sums, id)
-
-    def _tally(self, sums: Mapping[str, Mapping[str, int]], id: bytes) -> list[bytes]:
-        keys = [self._done(id), f"{self._tag}:tallies"]
-        keys += [f"{self._tag}:tally:{name}" for name in sums]
-        words = [
-            word
-            for number, (name, amounts) in enumerate(sums.items(), 1)
-            for counter, amount in amounts.items()
-            for word in (number, name, counter, amount)
-        ]
-        return self.client.settle("EVAL", TALLY, len(keys), *keys, *words)
 
     def tallies(self) -> Iterator[str]:
         return (name.decode() for name in self.client.ask("SMEMBERS", f"{self._tag}:tallies"))

@@ -8,7 +8,7 @@ relay:{b:<id>}, relay:{b:<id>}:m, relay:blob:<name>, relay:{bodies:NN}   blobs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from heapq import merge
 
@@ -58,14 +58,9 @@ class OldLayoutLedger(RowReads):
     def due(self, now_ms: int, limit: int) -> list[tuple[str, Row]]:
         return []
 
-    def tally(self, name: str, amounts: Mapping[str, int], id: bytes = b"") -> dict[str, int]:
-        if amounts:
-            raise _is_old()
+    def tally(self, name: str) -> dict[str, int]:
         found = self.client.ask("HGETALL", f"{self._prefix}:{{tally/{_without_braces(name)}}}")
         return {counter.decode(): int(total) for counter, total in found.items()}
-
-    def tally_all(self, sums: Mapping[str, Mapping[str, int]], id: bytes = b"") -> None:
-        raise _is_old()
 
     def tallies(self) -> Iterator[str]:
         begin = f"{self._prefix}:{{tally/"
