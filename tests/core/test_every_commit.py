@@ -41,6 +41,8 @@ from contextrelay.verbs import (
     PushMany,
     PutSession,
     ReadSignals,
+    Remove,
+    RemoveThread,
     Sweep,
     Verb,
     Verify,
@@ -259,6 +261,25 @@ def _all_in(held: dict[str, Any]) -> Counter[str]:
     """Return all that is held, but for events that a capability failed: they change nothing."""
     lines: Counter[str] = held["held"]
     return Counter({line: n for line, n in lines.items() if '"capability.failed"' not in line})
+
+
+# A removal: tombstone, index, hold and event, then the bytes. Of a thread: its end, its artifacts,
+# their bytes, its other rows. In a thread a capability is called, then its result is stored.
+COMMITS: dict[type[Verb[Any]], list[int]] = {Remove: [2], RemoveThread: [4], Invoke: [1, 2]}
+
+
+@pytest.mark.parametrize("kind", COMMITS, ids=lambda kind: kind.__name__)
+def test_a_verb_makes_few_commits(kind: type[Verb[Any]]) -> None:
+    """Promise C3."""
+    made: list[int] = []
+    for index in range(len(COMMITS[kind])):
+        world = World(MemoryLedger())
+        verb, body = world.requests(kind)[index]
+        counting = FailingLedger(world.ledger, 0, "before")
+        world.core(SettledLedger(counting)).ask(verb, body, KEY)
+        made.append(counting.commits)
+
+    assert made == COMMITS[kind]
 
 
 @pytest.mark.parametrize("failure", FAILURES)

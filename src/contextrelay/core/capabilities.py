@@ -262,19 +262,23 @@ def find_cached(stores: Stores, key: str) -> Artifact | None:
 
 def keep(stores: Stores, key: str, capability: str, ref: str, ttl_s: int) -> None:
     """Cache the ref of a result for `ttl_s` seconds."""
+    # If there is no room, only the cache entry is missing; the result itself is stored.
+    with suppress(Full):
+        stores.ledger.commit(cache_write(stores, key, capability, ref, ttl_s))
+
+
+def cache_write(stores: Stores, key: str, capability: str, ref: str, ttl_s: int) -> Write:
+    """Return the write that caches the ref of a result for `ttl_s` seconds."""
     now_ms = stores.now_ms()
     entry = CachedResult(capability, ref, now_ms, now_ms + ttl_s * 1000)
     row = Row(RowKind.RESULT, ONLY, _encoder.encode(entry), entry.until_ms)
-    # If there is no room, only the cache entry is missing; the result itself is stored.
-    with suppress(Full):
-        stores.ledger.commit(Write(result_log(key), rows=(row,)))
+    return Write(result_log(key), rows=(row,))
 
 
-def count_hit(stores: Stores, capability: str) -> None:
-    """Count a cache hit, in this process and in the store."""
+def count_hit(stores: Stores, capability: str) -> Write:
+    """Count a cache hit in this process; return the write that counts it in the store."""
     stores.cache_hits.add()
-    with suppress(Full):
-        stores.ledger.commit(Write(CACHE_HITS, adds=((capability, 1),)))
+    return Write(CACHE_HITS, adds=((capability, 1),))
 
 
 def hits(stores: Stores) -> dict[str, int]:

@@ -131,20 +131,15 @@ def find_earlier_reply(stores: Stores) -> bytes | None:
     return None if stores.once is None else find_earlier_answer(stores, stores.once.log)
 
 
-def keep_reply(stores: Stores, reply: bytes) -> bytes:
-    """Store a reply that cannot be derived again; return the reply that was stored first.
+def reply_writes(stores: Stores, reply: bytes) -> list[Write]:
+    """Return the write that stores a reply which cannot be derived again; none without a key.
 
-    If the request has no key, nothing is stored.
+    It is stale if the same request, sent in parallel, has stored its reply first.
     """
-    if stores.once is not None:
-        # Expect head 1: the first fact of the log is the request, and the second is the first
-        # reply.
-        rows = once_rows(stores, reply)
-        try:
-            stores.ledger.commit(Write(stores.once.log, (b"",), rows, expect=1))
-        except Stale:
-            return find_earlier_reply(stores) or reply
-    return reply
+    if stores.once is None:
+        return []
+    # Expect head 1: the first fact of the log is the request, and the second is the first reply.
+    return [Write(stores.once.log, (b"",), once_rows(stores, reply), expect=1)]
 
 
 def may_be_continued(stores: Stores, error: RelayError) -> bool:

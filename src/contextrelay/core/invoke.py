@@ -4,6 +4,8 @@ In a thread, `capability.called` is written before a capability runs and `capabi
 the patch that adds its result; a cached result writes only the latter. Either way the hop is an
 event that follows the count it was checked against, so the limit holds under concurrent calls.
 
+A result, its cache entry, its event and the reply of a request with a key are one commit.
+
 Rule: a capability runs without a lock or a transaction: it may take long, and fail.
 """
 
@@ -13,7 +15,7 @@ import codecs
 import re
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from copy import deepcopy
 from itertools import islice
 from typing import Any
@@ -29,23 +31,22 @@ from contextrelay.bounded.fetch_target import FetchPolicy
 from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.core import capabilities
 from contextrelay.core.artifacts.bodies import read_body
-from contextrelay.core.artifacts.lifetime import extend
 from contextrelay.core.artifacts.records import is_over, live
 from contextrelay.core.capabilities import Call, RegisteredCapability, Result, without_paths
-from contextrelay.core.idempotency import find_earlier_reply, keep_reply, step
+from contextrelay.core.idempotency import find_earlier_reply, reply_writes, step
 from contextrelay.core.inspect import newest
-from contextrelay.core.push.push import find_earlier_push, push_with_events
+from contextrelay.core.push.push import push_with_events
 from contextrelay.core.registry import answers
 from contextrelay.core.search import SearchedQuery
 from contextrelay.core.search_hits import snippet_of
 from contextrelay.core.search_index import SEARCH as NAME
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import LiveState, check_open
-from contextrelay.core.threads.patch import append_event, new_event
+from contextrelay.core.threads.patch import SharedWrites, append_event, new_event
 from contextrelay.documents.args_schema import validate_args
 from contextrelay.documents.bounds import check_json, check_label, check_name
 from contextrelay.documents.values import is_list, is_object
-from contextrelay.errors import Failed, Invalid, Limited, Refused, RelayError, Unavailable
+from contextrelay.errors import Failed, Full, Invalid, Limited, Refused, RelayError, Unavailable
 from contextrelay.limits import (
     BODY_BYTES_MAX,
     FETCH_BYTES_MAX,
@@ -62,9 +63,9 @@ from contextrelay.limits import (
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.capability import Capability, CapabilityListing, Invoked, Purged
 from contextrelay.model.thread import CALLED, FAILED, INVOKED, Event
+from contextrelay.store.ledger import Stale, Write
 from contextrelay.verbs import (
     Body,
-    Extend,
     FindResult,
     Invoke,
     KeepResult,
@@ -138,27 +139,29 @@ def invoke(stores: Stores, verb: Invoke, body: Body) -> Invoked:
     before = find_earlier_reply(stores)
     if before is not None:
         return decode(before, type=Invoked)
-    if (stored := _stored_before(stores, asked)) is not None:
-        invoked = _cache_result(stores, asked, *stored)
-    else:
-        if verb.thread is not None:
-            check_open(stores, verb.thread)
-        found = (
-            capabilities.find_cached(stores, key)
-            if described.cacheable and verb.is_cached
-            else None
-        )
-        invoked = _ran(stores, asked) if found is None else _cached(stores, asked, found)
-    if stores.once is None:
-        return invoked
-    return decode(keep_reply(stores, encode(invoked)), type=Invoked)
+    if verb.thread is not None:
+        check_open(stores, verb.thread)
+    is_cached = described.cacheable and verb.is_cached
+    found = capabilities.find_cached(stores, key) if is_cached else None
+    invoked = _ran(stores, asked) if found is None else _cached(stores, asked, found)
+    # The same request, sent in parallel, may have stored its reply first.
+    before = find_earlier_reply(stores)
+    return invoked if before is None else decode(before, type=Invoked)
 
 
 def _cached(stores: Stores, asked: _Invocation, artifact: Artifact) -> Invoked:
-    invoked = _invoked(asked, artifact, is_hit=True)
-    if asked.thread is not None:
-        _hop(stores, asked.thread, _invoked_event(stores, asked, invoked))
-    capabilities.count_hit(stores, asked.name)
+    invoked = _invoked(asked, artifact, asked.duration_ms(), is_hit=True)
+    count = capabilities.count_hit(stores, asked.name)
+    writes = [count, *reply_writes(stores, encode(invoked))]
+    # Stale: the same request, sent in parallel, has stored its reply first.
+    with suppress(Stale):
+        if asked.thread is not None:
+            event = _invoked_event(stores, asked, invoked)
+            _hop(stores, asked.thread, event, SharedWrites(writes))
+            return invoked
+        # If there is no room, a reply without a key needs none.
+        with suppress(Full) if stores.once is None else nullcontext():
+            stores.ledger.commit(*writes)
     return invoked
 
 
@@ -167,32 +170,14 @@ def _ran(stores: Stores, asked: _Invocation) -> Invoked:
         detail = {"capability": asked.name, "cache_key": asked.cache_key}
         _hop(stores, asked.thread, new_event(stores, CALLED, asked.by, detail))
     try:
-        result = _result(asked.name, _run(stores, asked))
-        artifact, invoked = _stored(stores, asked, result)
+        return _stored(stores, asked, _result(asked.name, _run(stores, asked)))
     except RelayError as error:
         _note_failure(stores, asked, error)
         raise
-    return _cache_result(stores, asked, artifact, invoked)
 
 
-def _cache_result(
-    stores: Stores, asked: _Invocation, artifact: Artifact, invoked: Invoked
-) -> Invoked:
-    """Cache a result that is already stored; return `invoked`."""
-    described = asked.registered.capability
-    if described.cacheable:
-        if artifact.expires_at is not None:
-            # The last caller that gets the result from the cache can then read it as long as the
-            # first caller.
-            lease_s = min(described.cache_ttl_s + stores.settings.ttl_s, TTL_S_MAX)
-            extend(stores, Extend(artifact.ref, lease_s), b"")
-        ttl_s = described.cache_ttl_s
-        capabilities.keep(stores, asked.cache_key, asked.name, artifact.ref, ttl_s)
-    return invoked
-
-
-def _hop(stores: Stores, thread: str, event: Event) -> None:
-    """Write the event of a hop to a thread.
+def _hop(stores: Stores, thread: str, event: Event, shared: SharedWrites | None = None) -> None:
+    """Write the event of a hop to a thread, together with other writes.
 
     Raises:
         Limited: the thread has reached its limit of hops.
@@ -209,7 +194,7 @@ def _hop(stores: Stores, thread: str, event: Event) -> None:
                 "fork: relay thread fork",
             )
 
-    append_event(stores, thread, event, check=check)
+    append_event(stores, thread, event, check=check, shared=shared)
 
 
 def _run(stores: Stores, asked: _Invocation) -> Any:
@@ -264,12 +249,22 @@ def _result(name: str, brought: Any) -> Result:
     )
 
 
-def _stored(stores: Stores, asked: _Invocation, result: Result) -> tuple[Artifact, Invoked]:
-    made: list[Invoked] = []
+def _stored(stores: Stores, asked: _Invocation, result: Result) -> Invoked:
+    """Store a result, its cache entry, its event and the reply in one commit."""
+    described = asked.registered.capability
+    duration_ms = asked.duration_ms()
 
-    def events(artifact: Artifact) -> tuple[Event, ...]:
-        made.append(_invoked(asked, artifact, is_hit=False))
-        return (_invoked_event(stores, asked, made[0]),)
+    def additions(artifact: Artifact) -> tuple[Event | Write, ...]:
+        invoked = _invoked(asked, artifact, duration_ms, is_hit=False)
+        writes = reply_writes(stores, encode(invoked))
+        if described.cacheable:
+            writes.append(
+                capabilities.cache_write(
+                    stores, asked.cache_key, asked.name, artifact.ref, described.cache_ttl_s
+                )
+            )
+        events = () if asked.thread is None else (_invoked_event(stores, asked, invoked),)
+        return (*events, *writes)
 
     push = Push(
         name=result.name,
@@ -279,32 +274,24 @@ def _stored(stores: Stores, asked: _Invocation, result: Result) -> tuple[Artifac
         capability=asked.name,
         thread=asked.thread,
     )
-    artifact = push_with_events(_for_result(stores), push, result.body, events)
-    return artifact, made[0] if made else _invoked(asked, artifact, is_hit=False)
-
-
-def _stored_before(stores: Stores, asked: _Invocation) -> tuple[Artifact, Invoked] | None:
-    """Return the result that an earlier request with the same key has stored, or None."""
-
-    artifact = find_earlier_push(_for_result(stores), asked.thread)
-    if artifact is None:
-        return None
-    return artifact, _invoked(asked, artifact, is_hit=False)
-
-
-def _for_result(stores: Stores) -> Stores:
     # A second run may return something else, so the result that is already stored is used.
-    return step(stores, "result", takes_any=True)
+    pusher = step(stores, "result", takes_any=True)
+    if described.cacheable:
+        # The last caller that gets the result from the cache can then read it as long as the first.
+        lease_s = min(described.cache_ttl_s + stores.settings.ttl_s, TTL_S_MAX)
+        pusher = replace(pusher, settings=replace(pusher.settings, ttl_s=lease_s))
+    artifact = push_with_events(pusher, push, result.body, additions)
+    return _invoked(asked, artifact, duration_ms, is_hit=False)
 
 
-def _invoked(asked: _Invocation, artifact: Artifact, is_hit: bool) -> Invoked:
+def _invoked(asked: _Invocation, artifact: Artifact, duration_ms: int, *, is_hit: bool) -> Invoked:
     return Invoked(
         capability=asked.name,
         preview=artifact.preview,
         artifact_ref=artifact.ref,
         cache_hit=is_hit,
         cache_key=asked.cache_key,
-        duration_ms=asked.duration_ms(),
+        duration_ms=duration_ms,
     )
 
 

@@ -23,6 +23,7 @@ from contextrelay.core.schema import (
     UNREADABLE,
     RowKind,
     artifact_log,
+    log_pages,
     split_log,
     tenants,
     walk_logs,
@@ -96,7 +97,7 @@ def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> S
         with suppress(Broken):
             tombstones += [each] if (each := find_tombstone(stores.ledger, ref)) else []
     unsettled = [tombstone for tombstone in tombstones if not tombstone.is_released]
-    bodies_freed, bytes_freed = settle(stores, unsettled)
+    sizes = settle(stores, unsettled)
     # Check the time as well as `is_released`, because another removal may have released its own
     # tombstone after this row was due.
     old = [
@@ -115,8 +116,8 @@ def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> S
     return _plus(
         report,
         expired=freed.artifacts,
-        freed_bodies=freed.bodies + bodies_freed,
-        freed_bytes=freed.size_bytes + bytes_freed,
+        freed_bodies=freed.bodies + len(sizes),
+        freed_bytes=freed.size_bytes + sum(sizes),
         forgotten_tombstones=len(old),
         mended=len(unsettled),
     )
@@ -185,11 +186,10 @@ def _leftovers(stores: Stores, report: SweepReport) -> SweepReport:
     for log in walk_logs(stores.ledger, BODIES):
         with suppress(Broken):
             bodies.release_leftovers(stores, log.removeprefix(BODIES))
-    freed = [
-        size_bytes
-        for log in walk_logs(stores.ledger, BODIES)
-        if (size_bytes := bodies.free(stores, log.removeprefix(BODIES))) is not None
-    ]
+    freed: list[int] = []
+    for logs in log_pages(stores.ledger, BODIES):
+        unheld = bodies.free_each(stores, {log.removeprefix(BODIES): () for log in logs})
+        freed += unheld.values()
     for blob in stores.blobs.walk():
         with suppress(Broken):
             is_free = blob.written_ms < before_ms and bodies.free_leftover(stores, blob.name)

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from msgspec import Struct
@@ -32,7 +32,7 @@ from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
 from contextrelay.core.schema import UNREADABLE, RowKind, body_log, walk_rows
-from contextrelay.core.stores import Stores
+from contextrelay.core.stores import Stores, commit_each
 from contextrelay.errors import Broken
 from contextrelay.limits import (
     CHUNK_BYTES,
@@ -283,61 +283,101 @@ def _body_error(sha256: str, why: str) -> Broken:
 # Freeing
 
 
-def release(stores: Stores, holds: list[tuple[str, str]]) -> tuple[int, int]:
-    """Remove holds, given as (sha256, ref), and free bodies without holds; return the numbers of
-    bodies and bytes freed.
-    """
-    if holds:
-        stores.ledger.commit(
-            *(
-                Write(body_log(sha256), rows=(Row(RowKind.HOLD, ref, None),))
-                for sha256, ref in holds
-            )
-        )
-    freed = [free(stores, sha256) for sha256 in dict.fromkeys(sha256 for sha256, _ in holds)]
-    return sum(size is not None for size in freed), sum(size or 0 for size in freed)
+def release_write(stores: Stores, sha256: str, ref: str, *, frees: bool) -> tuple[Write, bool]:
+    """Return the write that removes the hold of a ref, and whether others hold the body.
 
-
-def free(stores: Stores, sha256: str) -> int | None:
-    """Free a body that has no holds; return its size in bytes, or None if the body is held or in
-    use.
-
-    A body whose location cannot be read is left to `verify`.
-
-    If a write is stale, the body is examined again. Its head may have been moved by a push, which
-    holds the body, or by another sweep that frees the body. The other sweep then leaves the rest to
-    this one.
+    `frees`: if no other ref holds the body, condemn it in the same write. The write is then stale
+    if the body was stored again in the meantime.
     """
     log = body_log(sha256)
+    gone = Row(RowKind.HOLD, ref, None)
+    head = stores.ledger.last(log)
+    at = None
+    with suppress(Broken):
+        at = where(stores.ledger, sha256)
+    is_shared = any(row.key != ref for row in stores.ledger.rows(log, RowKind.HOLD, "", 2))
+    if at is None or at.is_condemned or is_shared or not frees:
+        return Write(log, rows=(gone,)), is_shared
+    condemned = at_row(replace(at, is_condemned=True))
+    return Write(log, (b"",), (gone, condemned), expect=head), is_shared
+
+
+def release(stores: Stores, holds: list[tuple[str, str]]) -> list[int]:
+    """Remove holds, given as (sha256, ref), and free bodies without holds; return the sizes of the
+    bodies freed, in bytes.
+    """
+    rows = ((sha256, Row(RowKind.HOLD, ref, None)) for sha256, ref in holds)
+    stores.ledger.commit(*(Write(body_log(sha256), rows=(row,)) for sha256, row in rows))
+    return list(free_each(stores, dict.fromkeys((sha256 for sha256, _ in holds), ())).values())
+
+
+def free_each(stores: Stores, bodies: Mapping[str, Sequence[Write]]) -> dict[str, int]:
+    """Free those of some bodies that have no holds; return their sizes in bytes by hash.
+
+    Writes given with a body are committed together with its end. A body whose location cannot be
+    read is left to `verify`. If a write is stale, the body is examined again. Its head may have
+    been moved by a push, which holds the body, or by another sweep that frees the body. The other
+    sweep then leaves the rest to this one.
+    """
+    freed: dict[str, int] = {}
+    parts: set[str] = set()
+    left = dict(bodies)
     for _ in range(RETRIES_MAX):
+        if not (unheld := _condemned(stores, left)):
+            break
+        groups = [[*_end_writes(stores, *each), *left[each[0]]] for each in unheld]
+        for (sha256, at, _), is_done in zip(
+            unheld, commit_each(stores.ledger, groups), strict=True
+        ):
+            if is_done:
+                if at.blob is not None:
+                    stores.blobs.delete(at.blob)
+                freed[sha256] = at.own_bytes
+                parts |= {part.sha256 for part in at.parts}
+                del left[sha256]
+    if parts:
+        freed |= free_each(stores, dict.fromkeys(parts, ()))
+    return freed
+
+
+def _condemned(stores: Stores, bodies: Iterable[str]) -> list[tuple[str, BodyLocation, int]]:
+    """Condemn the bodies that have no holds; return the hash, location and head of each."""
+    found: list[tuple[str, BodyLocation, int]] = []
+    groups: list[list[Write]] = []
+    for sha256 in bodies:
+        log = body_log(sha256)
         head = stores.ledger.last(log)
         at = None
         with suppress(Broken):
             at = where(stores.ledger, sha256)
         if at is None or _is_held(stores, log):
-            return None
-        with suppress(Stale):
-            if not at.is_condemned:
-                condemned = at_row(replace(at, is_condemned=True))
-                head = stores.ledger.commit(Write(log, (b"",), (condemned,), expect=head))[0]
-            if _is_held(stores, log):
-                # A hold existed before the condemnation. The condemnation remains: a push lifts it,
-                # and removing the last hold finds it. Lifting it here would make that removal
-                # stale.
-                return None
-            # The cached outline quotes the content, and is deleted with it.
-            looked = walk_rows(stores.ledger, log, RowKind.LOOKED)
-            quotes = (Row(RowKind.LOOKED, row.key, None) for row in looked)
-            gone = Row(RowKind.AT, ONLY, None), Row(RowKind.BODY, ONLY, None), _freed_row(stores)
-            # In the same commit, so that a crash leaves no parts held by a body that is gone.
-            parts = sorted({part.sha256 for part in at.parts})
-            hold = Row(RowKind.HOLD, at.held_as or "", None)
-            releases = (Write(body_log(part), rows=(hold,)) for part in parts)
-            stores.ledger.commit(Write(log, (b"",), (*gone, *quotes), expect=head), *releases)
-            if at.blob is not None:
-                stores.blobs.delete(at.blob)
-            return at.own_bytes + sum(free(stores, part) or 0 for part in parts)
-    return None
+            continue
+        found.append((sha256, at, head))
+        condemned = at_row(replace(at, is_condemned=True))
+        fresh = Write(log, (b"",), (condemned,), expect=head)
+        groups.append([] if at.is_condemned else [fresh])
+    condemned_now = commit_each(stores.ledger, groups)
+    return [
+        (sha256, at, head + len(group))
+        for (sha256, at, head), group, is_done in zip(found, groups, condemned_now, strict=True)
+        # If a hold existed before the condemnation, the condemnation remains: a push lifts it, and
+        # removing the last hold finds it. Lifting it here would make that removal stale.
+        if is_done and not _is_held(stores, body_log(sha256))
+    ]
+
+
+def _end_writes(stores: Stores, sha256: str, at: BodyLocation, head: int) -> list[Write]:
+    """Return the writes that delete a condemned body and its holds on its parts."""
+    log = body_log(sha256)
+    # The cached outline quotes the content, and is deleted with it.
+    looked = walk_rows(stores.ledger, log, RowKind.LOOKED)
+    quotes = (Row(RowKind.LOOKED, row.key, None) for row in looked)
+    gone = Row(RowKind.AT, ONLY, None), Row(RowKind.BODY, ONLY, None), _freed_row(stores)
+    # In the same commit, so that a crash leaves no parts held by a body that is gone.
+    hold = Row(RowKind.HOLD, at.held_as or "", None)
+    parts = sorted({part.sha256 for part in at.parts})
+    releases = (Write(body_log(part), rows=(hold,)) for part in parts)
+    return [Write(log, (b"",), (*gone, *quotes), expect=head), *releases]
 
 
 def free_leftover(stores: Stores, blob: str) -> bool:

@@ -1,12 +1,13 @@
 """Lifetimes: how long an artifact is kept, and how it is removed.
 
 Rule: every change expects the head of the artifact's log, so that a sweep and a caller cannot both
-win. A removed artifact leaves a tombstone; its body is released only after the tombstone is
-written.
+win. A removal is one commit: tombstone, index, hold and event. A body without holds is freed by the
+next commit, together with the mark of the tombstone; after a crash in between a sweep does that.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Literal
 
@@ -27,7 +28,7 @@ from contextrelay.core.artifacts.records import (
 )
 from contextrelay.core.idempotency import find_earlier_answer, once_rows
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import RowKind, artifact_log
+from contextrelay.core.schema import RowKind, artifact_log, body_log
 from contextrelay.core.stores import Stores, commit_each, with_reserve
 from contextrelay.errors import Conflict, Gone
 from contextrelay.limits import RETRIES_MAX, TOMBSTONE_S
@@ -140,49 +141,71 @@ def remove(stores: Stores, verb: Remove, body: Body) -> Artifact:
 
 
 def replace_with_tombstones(
-    stores: Stores, dead: list[Artifact], reason: Reason, rows: tuple[Row, ...] = ()
+    stores: Stores,
+    dead: list[Artifact],
+    reason: Reason,
+    rows: tuple[Row, ...] = (),
+    also: Callable[[Artifact], list[Write]] = lambda artifact: [],
 ) -> Freed:
-    """Replace artifacts by tombstones, then release their bodies.
+    """Replace artifacts by tombstones and remove their holds, then free bodies without holds.
 
-    `rows` are part of the same write. If the disk is full at a step, only that step is retried: a
-    retry of all steps would find the tombstone and take it for that of another caller.
+    `rows` are part of the tombstone's write, and `also` returns further writes of the same commit.
+    If the disk is full at a step, only that step is retried: a retry of all steps would find the
+    tombstone and take it for that of another caller.
     """
-    groups = [
-        [
-            _tombstone_write(stores, artifact, reason, rows),
-            unindex_write(artifact.ref, to_ms(artifact.created_at)),
-        ]
-        for artifact in dead
-    ]
+    # Of two artifacts of the same content, the second would find the head moved by the first.
+    content = Counter(artifact.sha256 for artifact in dead)
+    groups: list[list[Write]] = []
+    for artifact in dead:
+        hold, is_shared = bodies.release_write(
+            stores, artifact.sha256, artifact.ref, frees=content[artifact.sha256] == 1
+        )
+        tombstone = _tombstone_write(stores, artifact, reason, rows, is_released=is_shared)
+        unindex = unindex_write(artifact.ref, to_ms(artifact.created_at))
+        groups.append([tombstone, unindex, hold, *also(artifact)])
     done = with_reserve(stores, lambda: commit_each(stores.ledger, groups))
     tombstones = [
         tombstone
         for artifact, is_done in zip(dead, done, strict=True)
         if is_done and (tombstone := find_tombstone(stores.ledger, artifact.ref)) is not None
     ]
-    freed_bodies, freed_bytes = with_reserve(stores, lambda: settle(stores, tombstones))
-    return Freed(len(tombstones), freed_bodies, freed_bytes)
+    sizes = with_reserve(stores, lambda: _free(stores, tombstones))
+    return Freed(len(tombstones), len(sizes), sum(sizes))
 
 
-def settle(stores: Stores, tombstones: list[Tombstone]) -> tuple[int, int]:
-    """Release the bodies of removed artifacts, then mark their tombstones as settled.
+def settle(stores: Stores, tombstones: list[Tombstone]) -> list[int]:
+    """Finish interrupted removals; return the sizes of the bodies freed, in bytes.
 
-    After a crash in between, the tombstones are still due, and a sweep calls this function again.
+    An earlier version removed the hold after it wrote the tombstone.
     """
-    freed = bodies.release(stores, [(tombstone.sha256, tombstone.ref) for tombstone in tombstones])
-    forget_ms = stores.now_ms() + TOMBSTONE_S * 1000
-    stores.ledger.commit(
-        *(
-            Write(artifact_log(tombstone.ref), rows=(tombstone_row(settled, forget_ms),))
-            for tombstone in tombstones
-            if (settled := replace(tombstone, is_released=True))
-        )
+    holds = (
+        Write(body_log(tombstone.sha256), rows=(Row(RowKind.HOLD, tombstone.ref, None),))
+        for tombstone in tombstones
     )
-    return freed
+    stores.ledger.commit(*holds)
+    return _free(stores, tombstones)
+
+
+def _free(stores: Stores, tombstones: list[Tombstone]) -> list[int]:
+    """Free the bodies of removed artifacts and mark their tombstones as settled; return the sizes
+    of the bodies freed, in bytes.
+
+    Until a tombstone is settled it is due, and a sweep continues.
+    """
+    forget_ms = stores.now_ms() + TOMBSTONE_S * 1000
+    marks: dict[str, list[Write]] = {}
+    for tombstone in tombstones:
+        row = tombstone_row(replace(tombstone, is_released=True), forget_ms)
+        mark = [] if tombstone.is_released else [Write(artifact_log(tombstone.ref), rows=(row,))]
+        marks.setdefault(tombstone.sha256, []).extend(mark)
+    freed = bodies.free_each(stores, marks)
+    kept = [mark for sha256, each in marks.items() if sha256 not in freed for mark in each]
+    stores.ledger.commit(*kept)
+    return list(freed.values())
 
 
 def _tombstone_write(
-    stores: Stores, artifact: Artifact, reason: Reason, rows: tuple[Row, ...]
+    stores: Stores, artifact: Artifact, reason: Reason, rows: tuple[Row, ...], *, is_released: bool
 ) -> Write:
     log = artifact_log(artifact.ref)
     head = stores.ledger.last(log)
@@ -197,12 +220,14 @@ def _tombstone_write(
         sha256=artifact.sha256,
         created_at=artifact.created_at,
         metadata=artifact.metadata,
+        is_released=is_released,
         thread=artifact.thread,
         channel=artifact.channel,
     )
+    due_ms = now_ms + TOMBSTONE_S * 1000 if is_released else now_ms
     detail: dict[str, str | None] = {"tombstone": description_hash(tombstone)}
     fact = _next_fact(stores, log, head, f"artifact.{reason}", detail)
-    gone = (Row(RowKind.ARTIFACT, ONLY, None), tombstone_row(tombstone, now_ms), *rows)
+    gone = (Row(RowKind.ARTIFACT, ONLY, None), tombstone_row(tombstone, due_ms), *rows)
     # If the artifact changed since it was read, this write must fail, and the caller decides again.
     is_same = find(stores.ledger, artifact.ref) == artifact
     return Write(log, (fact,), gone, expect=head if is_same else -1)

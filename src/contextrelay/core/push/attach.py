@@ -31,8 +31,10 @@ class PatchTerms(Struct, frozen=True):
     """Called with the current state; raises an error to refuse the patch."""
 
 
-Addition = Event | Operation | PatchTerms
-"""An addition to the patch that adds an artifact: an event, an operation, or terms."""
+Addition = Event | Operation | PatchTerms | Write
+"""An addition to the patch that adds an artifact: an event, an operation, terms, or a write of
+the same commit.
+"""
 
 
 def put(stores: Stores, artifact: Artifact, *additions: Addition, writes: list[Write]) -> list[int]:
@@ -42,7 +44,7 @@ def put(stores: Stores, artifact: Artifact, *additions: Addition, writes: list[W
     `writes` store the artifact. Return the heads of the logs of `writes` after the commit, or an
     empty list if the same request, sent in parallel, was faster.
     """
-    shared = SharedWrites(writes)
+    shared = SharedWrites([*writes, *(each for each in additions if isinstance(each, Write))])
     if is_exchange(artifact):
         _record(stores, artifact, additions, shared)
     else:

@@ -36,7 +36,7 @@ from contextrelay.core.channels import signal_writes, trim_surplus
 from contextrelay.core.idempotency import other_request
 from contextrelay.core.push.pieces import pieces_of
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import ARTIFACTS, UNREADABLE, RowKind, artifact_log, damaged
+from contextrelay.core.schema import ARTIFACTS, REQUESTS, UNREADABLE, RowKind, artifact_log, damaged
 from contextrelay.core.stores import Stores
 from contextrelay.documents.bounds import check_channel, check_json, check_label, check_name
 from contextrelay.errors import Broken, Invalid, RelayError, Unavailable, Unconfirmed
@@ -59,7 +59,9 @@ def push(stores: Stores, verb: Push, body: Body) -> Artifact:
 
 
 def push_with_events(stores: Stores, verb: Push, body: Body, additions: Additions) -> Artifact:
-    """Push a body. If the push is into a thread, write `additions` with the patch."""
+    """Push a body, with additions to its commit: writes, and for a thread also events, operations
+    and terms.
+    """
     check_push(verb)
     _check_threads(stores, [verb])
     with receive_joined(stores, verb.parts, body, verb.sealed) as incoming:
@@ -311,7 +313,7 @@ def _keep(
             except Stale as stale:
                 if quota is not None and quota.is_full(stale):
                     raise quota.used_up() from stale
-                if not stale.log.startswith(ARTIFACTS):
+                if not stale.log.startswith((ARTIFACTS, REQUESTS)):
                     continue
                 heads = []
             if not heads:
@@ -336,7 +338,8 @@ def _commit_all(
     parallel, was faster.
     """
     if made[0].thread is None:
-        return stores.ledger.commit(*writes)
+        also = (each for artifact in made for each in additions(artifact))
+        return stores.ledger.commit(*writes, *(each for each in also if isinstance(each, Write)))
     from contextrelay.core.push.attach import put
 
     (artifact,) = made

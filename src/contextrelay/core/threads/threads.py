@@ -20,7 +20,7 @@ from contextrelay.core.artifacts.lifetime import replace_with_tombstones
 from contextrelay.core.artifacts.records import find, find_readable
 from contextrelay.core.idempotency import find_earlier_answer, once_rows, step
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import THREAD_NAMES, RowKind, row_pages, thread_index
+from contextrelay.core.schema import THREAD_NAMES, RowKind, thread_index, walk_rows
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import (
     LiveState,
@@ -31,7 +31,7 @@ from contextrelay.core.threads.head import (
     weights_of,
 )
 from contextrelay.core.threads.mirror_files import keep_edit, remove_mirror
-from contextrelay.core.threads.patch import append_event, new_event
+from contextrelay.core.threads.patch import SharedWrites, append_event, new_event
 from contextrelay.documents.bounds import check_label
 from contextrelay.errors import Broken, Gone, NotFound, Unavailable
 from contextrelay.limits import DAY_S, FIND_ITEMS_MAX, PAGE_ROWS_MAX, RETRIES_MAX, TOMBSTONE_S
@@ -323,11 +323,6 @@ def remove_thread(stores: Stores, verb: RemoveThread, body: Body) -> ThreadView:
             raise
         view = decode(before, type=ThreadView)
     stores.live.drop(verb.thread)
-    listed_as = Row(RowKind.THREAD, index_key(view.created_at, verb.thread), None)
-    unindexed = [Write(thread_index(view.kind), rows=(listed_as,))]
-    if view.name and view.kind is None:
-        unindexed.append(Write(THREAD_NAMES, rows=(Row(RowKind.THREAD, _name_key(view), None),)))
-    stores.ledger.commit(*unindexed)
     # Use the whole space, because logs that the caller cannot see may also have rows of this
     # thread.
     release_removed(stores.space, verb.thread)
@@ -365,7 +360,12 @@ def _end(stores: Stores, thread: str) -> ThreadView:
         Row(RowKind.GONE, ONLY, encode(tombstone), to_ms(gone_at)),
     )
     rows += once_rows(step(stores, "end"), encode(view))
-    append_event(stores, thread, new_event(stores, "thread.removed", "you", {}), rows)
+    listed_as = Row(RowKind.THREAD, index_key(view.created_at, thread), None)
+    unindexed = [Write(thread_index(view.kind), rows=(listed_as,))]
+    if view.name and view.kind is None:
+        unindexed.append(Write(THREAD_NAMES, rows=(Row(RowKind.THREAD, _name_key(view), None),)))
+    event = new_event(stores, "thread.removed", "you", {})
+    append_event(stores, thread, event, rows, shared=SharedWrites(unindexed))
     return view
 
 
@@ -388,28 +388,40 @@ def release_removed(stores: Stores, thread: str) -> None:
             with suppress(Stale):  # Another sweep was faster.
                 stores.ledger.drop(log, expect=stores.ledger.last(log))
         return
-    _release_artifacts(stores, thread)
+    remove_mirror(stores, thread)
+    while refs := [ref for ref, _ in islice(held(stores.ledger, thread), PAGE_ROWS_MAX)]:
+        _release_artifacts(stores, thread, refs)
+    stores.ledger.trim(log, stores.ledger.last(log) + 1)
+    kinds = (RowKind.SNAPSHOT, RowKind.CHECKPOINT, RowKind.STEP)
+    rows = [
+        Row(kind, row.key, None) for kind in kinds for row in walk_rows(stores.ledger, log, kind)
+    ]
     settled = encode({**tombstone, "is_settled": True})
-    due_ms = stores.now_ms() + _STAYS_MS
-    stores.ledger.commit(Write(log, rows=(Row(RowKind.GONE, ONLY, settled, due_ms),)))
+    rows.append(Row(RowKind.GONE, ONLY, settled, stores.now_ms() + _STAYS_MS))
+    for start in range(0, len(rows), PAGE_ROWS_MAX):
+        stores.ledger.commit(Write(log, rows=tuple(rows[start : start + PAGE_ROWS_MAX])))
 
 
 _STAYS_MS = TOMBSTONE_S * 1000
 
 
-def _release_artifacts(stores: Stores, thread: str) -> None:
-    remove_mirror(stores, thread)
-    log = thread_log(thread)
-    while refs := [ref for ref, _ in islice(held(stores.ledger, thread), PAGE_ROWS_MAX)]:
-        stores.ledger.commit(*(unhold_write(ref, thread) for ref in refs))
-        every = [find(stores.ledger, ref) for ref in refs if not is_held(stores.ledger, ref)]
-        # Artifacts that were added to a thread are removed with the last thread that holds them.
-        replace_with_tombstones(stores, [each for each in every if each and each.thread], "removed")
-        stores.ledger.commit(
-            Write(log, rows=tuple(Row(RowKind.ARTIFACT, ref, None) for ref in refs))
-        )
-    for kind in (RowKind.SNAPSHOT, RowKind.CHECKPOINT, RowKind.STEP):
-        for rows in row_pages(stores.ledger, log, kind):
-            gone = tuple(Row(kind, row.key, None) for row in rows)
-            stores.ledger.commit(Write(log, rows=gone))
-    stores.ledger.trim(log, stores.ledger.last(log) + 1)
+def _release_artifacts(stores: Stores, thread: str, refs: list[str]) -> None:
+    """Remove a page of the holds of a thread.
+
+    Artifacts that were added to a thread are removed with the last thread that holds them.
+    """
+
+    def unhold(ref: str) -> list[Write]:
+        row = Row(RowKind.ARTIFACT, ref, None)
+        return [unhold_write(ref, thread), Write(thread_log(thread), rows=(row,))]
+
+    last_held = [
+        artifact
+        for ref in refs
+        if not is_held(stores.ledger, ref)
+        and (artifact := find(stores.ledger, ref)) is not None
+        and artifact.thread is not None
+    ]
+    removed = {artifact.ref for artifact in last_held}
+    replace_with_tombstones(stores, last_held, "removed", also=lambda each: unhold(each.ref))
+    stores.ledger.commit(*(write for ref in refs if ref not in removed for write in unhold(ref)))

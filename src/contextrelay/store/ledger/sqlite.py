@@ -223,6 +223,8 @@ class SqliteLedger(SqliteReads):
     # Writes
 
     def commit(self, *writes: Write, id: bytes = b"") -> list[int]:
+        if not writes:
+            return []
         if id and (before := self._commits.find(id)) is not None:
             return before
         heads = self._change(lambda transaction: transaction.write_each(writes))
