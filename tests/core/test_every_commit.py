@@ -193,7 +193,7 @@ def held(world: World) -> dict[str, Any]:
 CASES = [
     (kind, verb)
     for kind in LEDGERS
-    for verb in (some(CHANGING, 4) if kind != "memory" else CHANGING)
+    for verb in (CHANGING if kind in ("memory", "sqlite") else some(CHANGING, 4))
 ]
 
 
