@@ -283,6 +283,7 @@ PROMISES: tuple[Promise, ...] = (
         "nothing missed: replay after a seq, gaps said, each once and in order",
         "tests/core/test_every_commit.py::test_pushes_side_by_side_are_never_stored_twice",
         "tests/server/test_fast_paths.py::test_pushes_side_by_side_are_pushed_as_one_by_one",
+        "tests/server/test_fast_paths.py::test_concurrent_pushes_over_http_are_pushed_as_one_by_one",
         "tests/client/test_channels.py::test_signals_come_in_order_and_each_once",
         "tests/client/test_contextrelay.py::test_nothing_is_missed_when_the_server_is_killed_and_started_again",
         "tests/core/channels/test_channels.py::test_a_channel_keeps_the_newest_signals_and_shows_the_gap",

@@ -11,7 +11,9 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 from hashlib import sha256
+from http.client import HTTPConnection
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import httpx2
@@ -19,16 +21,17 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from msgspec.json import encode
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from contextrelay.client.transport.address import server_at
 from contextrelay.client.transport.local import Local, open_stores
 from contextrelay.client.transport.remote import Remote
 from contextrelay.core import Stores, answer, answer_pushes, with_permissions_of
-from contextrelay.core.schema import RowKind, body_log
+from contextrelay.core.schema import ARTIFACTS, RowKind, body_log
 from contextrelay.errors import Invalid, RelayError
 from contextrelay.limits import KIB
-from contextrelay.store.ledger import ONLY, Row, Write
+from contextrelay.store.ledger import ONLY, Ledger, Row, Write
+from contextrelay.store.ledger.view import LedgerView
 from contextrelay.verbs import VERBS, Body, List, Push, PushMany, Verb
 from tests.core.keyed import body_of, examples
 from tests.core.twins import LINES, Fate, Plain, Template, left_in, make_template
@@ -173,6 +176,94 @@ def shown(template: Template, reply: httpx2.Response, *, without: tuple[str, ...
     port = str(reply.request.url.port)
     text = reply.content.decode("latin-1").replace(f":{port}", ":PORT")
     return reply.status_code, headers, plain.text(text)
+
+
+class GatedLedger(LedgerView):
+    """Lets commits pass once its gate is open, and counts the artifacts that each makes."""
+
+    def __init__(self, inner: Ledger) -> None:
+        super().__init__(inner)
+        self.gate = Event()
+        self.made: list[int] = []
+
+    def commit(self, *writes: Write, id: bytes = b"") -> list[int]:
+        assert self.gate.wait(30)
+        self.made.append(sum(write.log.startswith(ARTIFACTS) for write in writes if write.facts))
+        return super().commit(*writes, id=id)
+
+
+Pushed = tuple[str | None, Push, bytes]
+
+
+@EXAMPLES
+@given(data=st.data(), is_damaged=st.booleans())
+def test_concurrent_pushes_over_http_are_pushed_as_one_by_one(
+    template: Template, data: st.DataObject, is_damaged: bool
+) -> None:
+    """Promise S4. Threads, quotas and keys are left out: there the order decides."""
+    drawn = data.draw(st.lists(pushes(template), min_size=24, max_size=48))
+    asked: list[Pushed] = [
+        (caller, replace(verb, thread=None), body)
+        for caller, verb, body, _ in drawn
+        if caller != "short"
+    ]
+    more = [*DAMAGED, *(b"body %d" % number for number in range(8))]
+    asked += [(None, Push(channel="news"), body) for body in more]
+    damaged = DAMAGED if is_damaged else ()
+    homes = [template.twin(name) for name in ("concurrent", "single")]
+    came: list[list[Any]] = []
+    made: list[list[int]] = []
+    for home, is_together in zip(homes, (True, False), strict=True):
+        with serving(home) as served:
+            stores = served.door.relay.stores
+            damage(stores, damaged)
+            ledger = GatedLedger(stores.ledger)
+            force_setattr(stores.engine, "ledger", ledger)
+            Fate(stores)
+            came.append(push_all(served, template, asked, ledger.gate, is_together))
+            made.append(ledger.made)
+
+    assert came[0] == came[1]
+    check_twins(template, homes, ("bytes_in",))
+    assert is_damaged or max(made[0]) > 1, "none shared a commit"
+    assert max(made[1]) == 1
+
+
+def push_all(
+    served: Served, template: Template, asked: list[Pushed], gate: Event, is_together: bool
+) -> list[Any]:
+    """Send pushes without idempotency keys, as clients of others do, and return the replies.
+
+    Together, all are sent before the first is committed.
+    """
+    plain = Plain(template.known())
+    sent: list[HTTPConnection] = []
+    replies: list[Any] = []
+
+    def read() -> None:
+        with closing(sent.pop(0)) as connection:
+            reply = connection.getresponse()
+            text = plain.text(reply.read().decode("latin-1").replace(f":{served.port}", ":PORT"))
+            replies.append((reply.status, text))
+
+    for caller, verb, body in asked:
+        headers = {"content-type": verb.media_type or "text/plain", "x-relay-from": verb.created_by}
+        if caller is not None:
+            headers["authorization"] = f"Bearer {template.keys[caller].token}"
+        if verb.media_type is None and body.isascii():
+            headers["content-type"] = "application/json"
+            named = ("name", "type", "metadata", "channel")
+            body = encode({"data": body.decode()} | {name: getattr(verb, name) for name in named})
+        sent.append(HTTPConnection("127.0.0.1", served.port, timeout=60))
+        sent[-1].request("POST", "/push", body, headers)
+        if not is_together:
+            gate.set()
+            read()
+    httpx2.get(f"{served.url}/health")  # By then the server has read the requests before it.
+    gate.set()
+    while sent:
+        read()
+    return replies
 
 
 @st.composite
