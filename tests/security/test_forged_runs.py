@@ -309,6 +309,24 @@ def test_without_a_key_nobody_is_recorded_as_one() -> None:
     assert view.by == "no key as ceo-key as ceo"
 
 
+@pytest.mark.parametrize(
+    ("by", "shown"),
+    [
+        ("ceo-key as ceo on rel", '"ceo-key as ceo on rel"'),
+        ("ceo on", '"ceo on"'),
+        ('"ceo-key" as', '"\\"ceo-key\\" as"'),
+        ("Jason Bason", "Jason Bason"),
+    ],
+)
+def test_a_label_does_not_imitate_a_decision_by_a_signal(by: str, shown: str) -> None:
+    """Promise X4. Nor in a store without keys."""
+    relay = owner()
+
+    view = runs.decided(relay, waiting(relay), "ask", ApprovalDecision(True, by))
+
+    assert view.by == shown
+
+
 def test_only_the_owner_says_that_a_process_is_gone() -> None:
     """Promise X4."""
     relay = owner()

@@ -44,6 +44,7 @@ from contextrelay.model.run import (
     FinishedStep,
     caller_name,
     label_caller,
+    quote_label,
 )
 from contextrelay.model.thread import Event, Numbered, ThreadView
 from contextrelay.state import schema
@@ -332,7 +333,9 @@ def _named_without_key(stores: Stores, label: str) -> str:
     If the store has keys, the text cannot be mistaken for the name of a key.
     """
     has_keys = bool(stores.root.ledger.logs(KEYS, "", 1))
-    return label_caller("no key", label) if has_keys and label != "you" else label
+    if has_keys and label != "you":
+        return label_caller("no key", label)
+    return quote_label(label)
 
 
 def _sender(stores: Stores, channel: str, seq: int) -> str:
@@ -346,7 +349,7 @@ def _sender(stores: Stores, channel: str, seq: int) -> str:
         raise NotFound(f"signal {seq} not found on channel {channel!r}", "read the channel again")
     sent = decoded(facts[0], channel)
     by = label_caller(sent.key, sent.by) if sent.key else _named_without_key(stores, sent.by)
-    return f"{by} on {channel}"
+    return f"{by} on {quote_label(channel)}"
 
 
 # Events

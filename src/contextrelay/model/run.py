@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.json import encode
 
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.key import Key
@@ -81,12 +83,27 @@ def caller_name(key: Key) -> str:
 def writer_name(event: Event) -> str:
     """Return the name of an event's writer: the verified key and the name that the writer chose."""
     caller = event.detail.get(CALLER)
-    return label_caller(caller, event.by) if caller and isinstance(caller, str) else event.by
+    if caller and isinstance(caller, str):
+        return label_caller(caller, event.by)
+    return quote_label(event.by)
 
 
 def label_caller(caller: str, label: str) -> str:
     """Return the verified name of a caller, followed by the label that the caller chose."""
-    return caller if label in (caller, "you") else f"{caller} as {label}"
+    name = encode(caller).decode() if _AS_OR_ON.search(caller) else caller
+    return name if label in (caller, "you") else f"{name} as {quote_label(label)}"
+
+
+def quote_label(label: str) -> str:
+    """Return a label in quotes if it could be mistaken for a decision by a signal, `X as Y on Z`.
+
+    Verified names come first and have no ` as `, so a label may have one.
+    """
+    return encode(label).decode() if _ON.search(label) else label
+
+
+_ON = re.compile(r'"|(?<!\S)on(?!\S)', re.IGNORECASE)
+_AS_OR_ON = re.compile(r'"|(?<!\S)(?:as|on)(?!\S)', re.IGNORECASE)
 
 
 class FinishedStep(Struct, frozen=True, kw_only=True):
