@@ -21,17 +21,17 @@ from contextrelay.model.key import Key, Level
 _RANKS: dict[Level, int] = {"read": 1, "write": 2, "admin": 3, "owner": 4}
 
 
-class Touched(Struct, frozen=True):
+class Targets(Struct, frozen=True):
     """The things that a request names and that a limited key may not be allowed to use."""
 
     channels: tuple[str, ...] = ()
-    names: tuple[str | None, ...] = ()
+    thread_names: tuple[str | None, ...] = ()
     """The names of threads that the request creates."""
-    loose: int = 0
+    unplaced: int = 0
     """The number of artifacts that the request creates outside any thread and channel."""
 
 
-def may_ask(key: Key, needs: Level) -> bool:
+def has_level(key: Key, needs: Level) -> bool:
     """Return True if the scope of a key is sufficient for a level."""
     return _RANKS[needs] <= _rank(key)
 
@@ -42,20 +42,20 @@ def _rank(key: Key) -> int:
     return _RANKS[key.scope]
 
 
-def complaint(key: Key, needs: Level, touched: Touched) -> str | None:
+def denial_reason(key: Key, needs: Level, targets: Targets) -> str | None:
     """Return the reason why a key may not send a verb, or None if it may."""
-    if not may_ask(key, needs):
+    if not has_level(key, needs):
         needed = "an admin key of the whole store" if needs == "owner" else f"scope {needs}"
         return f"this key has scope {key.scope}, but {needed} is required"
     if not key.is_limited:
         return None
-    for channel in touched.channels:
+    for channel in targets.channels:
         if not sees_channel(key, channel):
             return "this key may not use that channel"
-    for name in touched.names:
+    for name in targets.thread_names:
         if name is None or not name.startswith(key.threads):
             return "this key may not create a thread with that name"
-    if touched.loose:
+    if targets.unplaced:
         return (
             "this key is limited to some threads and channels: each artifact must go to one of them"
         )
@@ -74,7 +74,7 @@ def sees_thread(key: Key, thread: str, name: str | None) -> bool:
     return name is not None and name.startswith(key.threads)
 
 
-def is_good(key: Key, now_ms: int) -> bool:
+def is_valid(key: Key, now_ms: int) -> bool:
     """Return True if a key is neither revoked nor expired."""
     if key.revoked_at is not None:
         return False
@@ -91,7 +91,7 @@ class Bucket(Struct, frozen=True, gc=False):
     at_ms: int
 
 
-def spend(
+def take_tokens(
     bucket: Bucket | None, per_minute: int, now_ms: int, amount: int = 1
 ) -> tuple[Bucket, float]:
     """Take an amount from a bucket (None is a full bucket); return the new bucket and the seconds

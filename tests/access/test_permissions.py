@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from contextrelay.access import (
-    Touched,
-    complaint,
-    is_good,
-    may_ask,
+    Targets,
+    denial_reason,
+    has_level,
+    is_valid,
     sees_channel,
     sees_thread,
 )
@@ -61,21 +61,21 @@ def test_a_scope_has_all_that_is_below_it_and_nothing_above(needs: Level) -> Non
     by_rank = [key(scope="read"), key(), key(scope="admin", tenant="acme"), key(scope="admin")]
     needed = ["read", "write", "admin", "owner"].index(needs)
 
-    assert [may_ask(each, needs) for each in by_rank] == [rank >= needed for rank in range(4)]
+    assert [has_level(each, needs) for each in by_rank] == [rank >= needed for rank in range(4)]
 
 
 def test_a_key_for_some_threads_and_channels_writes_only_there() -> None:
     """Promise Z1: by thread or channel prefix."""
     limited = key(threads=("release/",), channels=("ci-",))
 
-    assert complaint(limited, "write", Touched(channels=("ci-1",))) is None
-    assert complaint(limited, "write", Touched(channels=("ci",))) is not None
-    assert complaint(limited, "write", Touched(channels=("ci-1", "room"))) is not None
-    assert complaint(limited, "write", Touched(names=("release/2",))) is None
-    assert complaint(limited, "write", Touched(names=("other",))) is not None
-    assert complaint(limited, "write", Touched(names=(None,))) is not None
-    assert complaint(limited, "write", Touched(loose=1)) is not None
-    assert complaint(key(), "write", Touched(("room",), (None,), 1)) is None
+    assert denial_reason(limited, "write", Targets(channels=("ci-1",))) is None
+    assert denial_reason(limited, "write", Targets(channels=("ci",))) is not None
+    assert denial_reason(limited, "write", Targets(channels=("ci-1", "room"))) is not None
+    assert denial_reason(limited, "write", Targets(thread_names=("release/2",))) is None
+    assert denial_reason(limited, "write", Targets(thread_names=("other",))) is not None
+    assert denial_reason(limited, "write", Targets(thread_names=(None,))) is not None
+    assert denial_reason(limited, "write", Targets(unplaced=1)) is not None
+    assert denial_reason(key(), "write", Targets(("room",), (None,), 1)) is None
 
 
 def test_a_key_for_channels_alone_has_no_thread_and_one_for_threads_no_channel() -> None:
@@ -93,7 +93,7 @@ def test_a_key_is_good_until_it_expires_or_is_revoked() -> None:
     now_ms = to_ms(NOW)
     expiring = key(expires_at=from_ms(now_ms + 1))
 
-    assert is_good(KEY, now_ms)
-    assert is_good(expiring, now_ms)
-    assert not is_good(expiring, now_ms + 1)
-    assert not is_good(key(revoked_at=NOW), now_ms)
+    assert is_valid(KEY, now_ms)
+    assert is_valid(expiring, now_ms)
+    assert not is_valid(expiring, now_ms + 1)
+    assert not is_valid(key(revoked_at=NOW), now_ms)

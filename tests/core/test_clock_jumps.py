@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from contextrelay.access import spend
+from contextrelay.access import take_tokens
 from contextrelay.client.transport.local import Local
 from contextrelay.core.artifacts import catalog as index_log
 from contextrelay.core.artifacts.catalog import ADDED
@@ -195,18 +195,18 @@ def test_signals_keep_their_order_and_are_all_there(
 def test_a_rate_is_neither_stuck_nor_unlimited_after_a_jump(jump_ms: int) -> None:
     now_ms, bucket = 10**12, None
     for _ in range(60):
-        bucket, wait_s = spend(bucket, 60, now_ms)
+        bucket, wait_s = take_tokens(bucket, 60, now_ms)
         assert wait_s == 0
-    bucket, wait_s = spend(bucket, 60, now_ms)
+    bucket, wait_s = take_tokens(bucket, 60, now_ms)
     assert 0 < wait_s <= 1
 
     now_ms += jump_ms
     taken = 0
     for _ in range(100):
-        bucket, wait_s = spend(bucket, 60, now_ms)
+        bucket, wait_s = take_tokens(bucket, 60, now_ms)
         taken += wait_s == 0
     assert taken == (60 if jump_ms > 0 else 0)
-    _, wait_s = spend(bucket, 60, now_ms + 1_100)
+    _, wait_s = take_tokens(bucket, 60, now_ms + 1_100)
     assert wait_s == 0
 
 

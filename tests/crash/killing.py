@@ -23,7 +23,7 @@ from msgspec.json import encode
 
 from contextrelay import Relay
 from contextrelay.core.answer import answer
-from contextrelay.core.artifacts.bodies import where
+from contextrelay.core.artifacts.bodies import location_of
 from contextrelay.core.schema import SWEEP, walk_logs
 from contextrelay.core.stores import Stores, clock_ms
 from contextrelay.verbs import Sweep
@@ -228,7 +228,7 @@ def _look(folder: Path, witness: Witness, is_repairing: bool) -> int:
 def check_blobs(stores: Stores) -> None:
     """There are the blobs that a body points to, and no others, and no drafts."""
     ledger = stores.ledger
-    found_at = [where(ledger, log.removeprefix("b/")) for log in walk_logs(ledger, "b/")]
+    found_at = [location_of(ledger, log.removeprefix("b/")) for log in walk_logs(ledger, "b/")]
     wanted = {at.blob: at.size_bytes for at in found_at if at is not None and at.blob is not None}
     found = {blob.name: blob.size_bytes for blob in stores.blobs.walk()}
     if found != wanted:

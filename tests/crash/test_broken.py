@@ -17,7 +17,7 @@ import pytest
 
 from contextrelay import Broken, NotFound, Relay, RelayError
 from contextrelay.client.transport.local import Local
-from contextrelay.core.artifacts.bodies import where
+from contextrelay.core.artifacts.bodies import location_of
 from contextrelay.core.stores import Stores
 from contextrelay.model.reports import Problem
 from contextrelay.store.blobs.files import FileBlobs
@@ -61,7 +61,7 @@ def named(relay: Relay, name: str) -> str:
 
 def blob_of(relay: Relay, ref: str) -> Path:
     stores = relay.transport.stores
-    at = where(stores.ledger, relay.peek(ref).sha256)
+    at = location_of(stores.ledger, relay.peek(ref).sha256)
     assert at is not None
     assert at.blob is not None
     assert isinstance(stores.blobs, FileBlobs)

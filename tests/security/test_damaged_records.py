@@ -186,13 +186,13 @@ def test_no_value_of_another_type_in_an_event_ends_a_verb_with_an_error_that_is_
             for each in some(changed(decode(event)), 40):
                 changed_body = fact.body[: event_chain.HASH_BYTES] + encode(each)
                 write_event(store, thread, fact.seq, changed_body)
-                stores.live.drop(thread)
+                stores.live_states.drop(thread)
                 for ask in asked_of_thread(relay, handle):
                     with suppress(RelayError):
                         ask()
                 assert relay.verify().problem_count
             write_event(store, thread, fact.seq, fact.body)
-        stores.live.drop(thread)
+        stores.live_states.drop(thread)
         assert not relay.verify().problem_count
 
 

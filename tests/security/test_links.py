@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from contextrelay import Broken, Relay, RelayError
-from contextrelay.core.artifacts.bodies import where
+from contextrelay.core.artifacts.bodies import location_of
 from contextrelay.store.blobs.files import FileBlobs
 from contextrelay.store.durable_files import write_whole
 
@@ -20,7 +20,7 @@ LARGE = Random(6).randbytes(100_000)
 
 def blob_of(relay: Relay, ref: str) -> Path:
     stores = relay.transport.stores
-    at = where(stores.ledger, relay.peek(ref).sha256)
+    at = location_of(stores.ledger, relay.peek(ref).sha256)
     assert at is not None
     assert at.blob is not None
     assert isinstance(stores.blobs, FileBlobs)

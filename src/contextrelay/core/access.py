@@ -23,7 +23,7 @@ from msgspec import Struct
 from msgspec.json import Decoder, Encoder, decode, encode
 from msgspec.structs import replace
 
-from contextrelay.access import Bucket, Touched, complaint, is_good, spend
+from contextrelay.access import Bucket, Targets, denial_reason, is_valid, take_tokens
 from contextrelay.core.idempotency import is_known_request
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import (
@@ -125,18 +125,18 @@ def new_key(stores: Stores, verb: NewKey, body: Body) -> IssuedKey:
         created_at=from_ms(now_ms),
         expires_at=None if verb.ttl_s is None else from_ms(now_ms + verb.ttl_s * 1000),
     )
-    _keep(stores, StoredKey(key=key, sha256=token_hash(token)))
+    _store_key(stores, StoredKey(key=key, sha256=token_hash(token)))
     return IssuedKey(key=key, token=token)
 
 
 @answers(KeepKey)
 def keep_key(stores: Stores, verb: KeepKey, body: Body) -> None:
     with suppress(Stale):  # The key already exists.
-        _keep(stores, verb.kept)
+        _store_key(stores, verb.kept)
 
 
-def _keep(stores: Stores, kept: StoredKey) -> None:
-    stores.ledger.commit(Write(key_log(kept.key.id), (b"made",), (_row(kept),), expect=0))
+def _store_key(stores: Stores, stored: StoredKey) -> None:
+    stores.ledger.commit(Write(key_log(stored.key.id), (b"made",), (_row(stored),), expect=0))
 
 
 def _row(kept: StoredKey) -> Row:
@@ -153,7 +153,7 @@ def key_row(ledger: Reads, key_id: str) -> bytes | None:
     return ledger.get(key_log(key_id), RowKind.KEY, ONLY)
 
 
-def key_in(row: bytes, token: str) -> Key | None:
+def matching_key(row: bytes, token: str) -> Key | None:
     """Return the key stored in a row if the token matches it, or None."""
     kept = _decode_key(row)
     # Compare in constant time, so that timing reveals nothing about the hash.
@@ -181,7 +181,7 @@ def current_key(stores: Stores, key: Key) -> Key | None:
     """
     row = key_row(stores.root.ledger, key.id)
     now = key if row is None else _decode_key(row).key
-    return now if is_good(now, stores.now_ms()) else None
+    return now if is_valid(now, stores.now_ms()) else None
 
 
 def _rows(stores: Stores, after: str) -> Iterator[bytes]:
@@ -194,7 +194,9 @@ def _rows(stores: Stores, after: str) -> Iterator[bytes]:
 @answers(ListKeys)
 def list_keys(stores: Stores, verb: ListKeys, body: Body) -> KeyListing:
     every = _readable_keys(stores.root, verb.after)
-    keys, after = first_page(((key.id, key) for key in every if _is_known(stores, key)), verb.limit)
+    keys, after = first_page(
+        ((key.id, key) for key in every if _is_visible(stores, key)), verb.limit
+    )
     return KeyListing(keys=keys, next=after)
 
 
@@ -208,12 +210,12 @@ def _readable_keys(stores: Stores, after: str) -> Iterator[Key]:
 def _find_key_by_id(stores: Stores, key_id: str) -> StoredKey:
     row = key_row(stores.root.ledger, key_id)
     kept = None if row is None else _decode_key(row)
-    if kept is None or not _is_known(stores, kept.key):
+    if kept is None or not _is_visible(stores, kept.key):
         raise NotFound(f"key not found: {key_id}", "list the keys: relay keys list")
     return kept
 
 
-def _is_known(stores: Stores, key: Key) -> bool:
+def _is_visible(stores: Stores, key: Key) -> bool:
     """Return True if the caller may see a key."""
     return stores.tenant in (None, key.tenant)
 
@@ -260,7 +262,7 @@ def count_use(stores: Stores, verb: CountUse, body: Body) -> None:
 
 
 Kept = TypeVar("Kept")
-Answering = Callable[[Stores, Any, Body], Any]
+AnswerFunction = Callable[[Stores, Any, Body], Any]
 
 PUSHED = "pushed_bytes"
 
@@ -274,9 +276,9 @@ class Quota:
         self._name = key_counters(key.id)
         self._bytes_max = key.quota_bytes
 
-    def answer(self, function: Answering, stores: Stores, verb: Verb[Any], body: Body) -> Any:
+    def answer(self, function: AnswerFunction, stores: Stores, verb: Verb[Any], body: Body) -> Any:
         """Answer a verb with its body; stop reading a body that exceeds the quota."""
-        is_again = stores.once is not None and stores.once.is_again
+        is_again = stores.once is not None and stores.once.is_retry
         # A repeated request may be stored already; it then uses no quota.
         body = body if is_again else self._bounded(verb, body)
         return function(replace(stores, quota=self), verb, body)
@@ -353,7 +355,7 @@ class Rate:
 
     def take(self, now_ms: int) -> float:
         """Take one request; return 0, or the seconds to wait if no request is left."""
-        self._bucket, wait_s = spend(self._bucket, self._per_minute, now_ms)
+        self._bucket, wait_s = take_tokens(self._bucket, self._per_minute, now_ms)
         return wait_s
 
 
@@ -364,8 +366,8 @@ class SharedRate:
         self._ledger = stores.ledger
         self._log = f"{RATES}{key_id}"
         self._per_minute = per_minute
-        self._amount = max(1, per_minute // RATE_SLICES)
-        self._taken = 0
+        self._share = max(1, per_minute // RATE_SLICES)
+        self._left = 0
         self._lock = threading.Lock()
 
     def take(self, now_ms: int) -> float:
@@ -375,23 +377,23 @@ class SharedRate:
             Unavailable: other servers keep changing the shared rate.
         """
         with self._lock:
-            if self._taken:
-                self._taken -= 1
+            if self._left:
+                self._left -= 1
                 return 0.0
         for _ in range(RETRIES_MAX):
             with suppress(Stale):
-                wait_s = self._try(now_ms)
+                wait_s = self._take_share(now_ms)
                 if not wait_s:
                     with self._lock:
-                        self._taken += self._amount - 1
+                        self._left += self._share - 1
                 return wait_s
         raise Unavailable("too many concurrent requests with this key", "try again")
 
-    def _try(self, now_ms: int) -> float:
+    def _take_share(self, now_ms: int) -> float:
         head = self._ledger.last(self._log)
         found = self._ledger.get(self._log, RowKind.BUCKET, ONLY)
         before = None if found is None else decode(found, type=Bucket)
-        bucket, wait_s = spend(before, self._per_minute, now_ms, self._amount)
+        bucket, wait_s = take_tokens(before, self._per_minute, now_ms, self._share)
         if not wait_s:
             row = Row(RowKind.BUCKET, ONLY, encode(bucket), due_ms=now_ms + DAY_S * 1000)
             self._ledger.commit(Write(self._log, (b"",), (row,), expect=head))
@@ -421,7 +423,7 @@ def find_key(stores: Stores, token: str) -> FoundKey | None:
     """Find the key with the id in a token, even if the token does not match; else return None."""
     key_id = parse_key_id(token)
     row = None if key_id is None else key_row(stores.ledger, key_id)
-    return None if row is None else FoundKey(row, key_in(row, token))
+    return None if row is None else FoundKey(row, matching_key(row, token))
 
 
 def tenant_spaces(stores: Stores) -> list[Stores]:
@@ -445,8 +447,8 @@ def with_permissions_of(stores: Stores, key: Key) -> Stores:
     engine = replace(space.engine, ledger=VisibleLedger(space.ledger, key))
     # A limited key has separate live states and counters, so that it sees neither cached data nor
     # the activity of other keys.
-    live = space.live.within(f"{key.id}|")
-    return replace(space, engine=engine, live=live, cache_hits=Count(), caller=caller)
+    live = space.live_states.within(f"{key.id}|")
+    return replace(space, engine=engine, live_states=live, cache_hits=Count(), caller=caller)
 
 
 class Caller:
@@ -459,9 +461,9 @@ class Caller:
         self.space = space
         """The whole space of the tenant, including what the key cannot see."""
         self._rate = rate_of(root, key)
-        self._passing: set[type[Verb[Any]]] = set()
+        self._allowed_kinds: set[type[Verb[Any]]] = set()
 
-    def pace(self, now_ms: int) -> float:
+    def take_request(self, now_ms: int) -> float:
         """Take one of the key's requests per minute; return the seconds to wait if no request is
         left.
         """
@@ -473,11 +475,11 @@ class Caller:
         Raises:
             Forbidden: the key may not use this kind of verb.
         """
-        if kind in self._passing:
+        if kind in self._allowed_kinds:
             return
-        said = complaint(self.key, kind.traits.needs, Touched(loose=kind is ImportThread))
-        if said is not None:
-            raise Forbidden(said, _HINT)
+        reason = denial_reason(self.key, kind.traits.needs, Targets(unplaced=kind is ImportThread))
+        if reason is not None:
+            raise Forbidden(reason, _HINT)
 
     def check_quota(self, kind: type[Verb[Any]], size_bytes: int, once: str) -> None:
         """Check that the quota has room for a body of at least this size, before the body is
@@ -503,15 +505,15 @@ class Caller:
             Forbidden: the key may not use the verb.
         """
         kind = type(verb)
-        if kind in self._passing:
+        if kind in self._allowed_kinds:
             return
-        said = complaint(self.key, kind.traits.needs, _named_by(verb))
-        if said is not None:
-            raise Forbidden(said, _HINT)
+        reason = denial_reason(self.key, kind.traits.needs, _targets_of(verb))
+        if reason is not None:
+            raise Forbidden(reason, _HINT)
         if not self.key.is_limited:
-            self._passing.add(kind)  # This kind of verb is allowed with any arguments.
+            self._allowed_kinds.add(kind)  # This kind of verb is allowed with any arguments.
 
-    def admit(self, verb: Verb[Any], function: Answering) -> Answering:
+    def admit(self, verb: Verb[Any], function: AnswerFunction) -> AnswerFunction:
         """Return the function that answers a verb within the key's quota.
 
         Raises:
@@ -526,7 +528,7 @@ class Caller:
 
         return answer
 
-    def shown(self, stores: Stores, reply: Any) -> Any:
+    def without_hidden_refs(self, stores: Stores, reply: Any) -> Any:
         """Return a reply without the refs that a limited key may not see."""
         if not self.key.is_limited:
             return reply
@@ -538,15 +540,15 @@ class Caller:
             return replace(reply, provenance=replace(reply.provenance, source_refs=tuple(known)))
         if isinstance(reply, Stream):
             stream = cast("Stream[Any]", reply)
-            return replace(stream, value=self.shown(stores, stream.value))
+            return replace(stream, value=self.without_hidden_refs(stores, stream.value))
         if isinstance(reply, Listing):
-            return replace(reply, artifacts=self.shown(stores, reply.artifacts))
+            return replace(reply, artifacts=self.without_hidden_refs(stores, reply.artifacts))
         if isinstance(reply, list):
-            return [self.shown(stores, each) for each in cast("list[Any]", reply)]
+            return [self.without_hidden_refs(stores, each) for each in cast("list[Any]", reply)]
         return reply
 
 
-def _named_by(verb: Verb[Any]) -> Touched:
+def _targets_of(verb: Verb[Any]) -> Targets:
     """Return the threads, channels and refs that a request names, for the check of limited keys."""
     pushes = verb.items if isinstance(verb, PushMany) else [verb]
     channels = [channel for each in pushes if (channel := getattr(each, "channel", None))]
@@ -562,4 +564,4 @@ def _named_by(verb: Verb[Any]) -> Touched:
         for each in pushes
     )
     names = (getattr(verb, "name", None),) if verb.traits.makes_thread else ()
-    return Touched(tuple(channels), names, loose)
+    return Targets(tuple(channels), names, loose)

@@ -78,7 +78,7 @@ def _answer(stores: Stores, verb: Verb[Reply], body: Body, key: str) -> Reply:
         reply = function(stores, verb, body)
     if verb.traits.counted and stores.is_counted:
         _count(stores, verb, reply)
-    return reply if stores.caller is None else stores.caller.shown(stores, reply)
+    return reply if stores.caller is None else stores.caller.without_hidden_refs(stores, reply)
 
 
 def _admitted(stores: Stores, verb: Verb[Any]) -> Callable[[Stores, Any, Body], Any]:
@@ -113,11 +113,11 @@ def _count(stores: Stores, verb: Verb[Any], reply: Any) -> None:
 
 # Concurrent pushes
 
-Asked = tuple[Stores, Push, Body, str]
+PushRequest = tuple[Stores, Push, Body, str]
 """A push: the stores as its caller sees them, the verb, its body, and its idempotency key or ""."""
 
 
-def answer_pushes(asked: Sequence[Asked]) -> list[Artifact | RelayError]:
+def answer_pushes(asked: Sequence[PushRequest]) -> list[Artifact | RelayError]:
     """Answer concurrent pushes as `answer` does; pushes that can share a commit share one."""
     replies: list[Artifact | RelayError] = []
     groups: dict[str | None, list[tuple[int, Push, bytes]]] = {}
@@ -135,7 +135,7 @@ def answer_pushes(asked: Sequence[Asked]) -> list[Artifact | RelayError]:
         replies.append(reply)
     for group in groups.values():
         space = asked[group[0][0]][0].space
-        pushed = _pushed(space, [(verb, body) for _, verb, body in group])
+        pushed = _push_together(space, [(verb, body) for _, verb, body in group])
         for (index, _, _), reply in zip(group, pushed, strict=True):
             replies[index] = reply
     return replies
@@ -160,7 +160,9 @@ def can_share_commit(stores: Stores, verb: Push, key: str) -> bool:
     )
 
 
-def _pushed(space: Stores, pushes: list[tuple[Push, bytes]]) -> Sequence[Artifact | RelayError]:
+def _push_together(
+    space: Stores, pushes: list[tuple[Push, bytes]]
+) -> Sequence[Artifact | RelayError]:
     from contextrelay.core.push.push import push_each
 
     try:

@@ -21,7 +21,7 @@ from msgspec import DecodeError, Struct
 from msgspec import msgpack as codec
 from msgspec.structs import replace
 
-from contextrelay.core.artifacts.bodies import BLOB_NAME, where
+from contextrelay.core.artifacts.bodies import BLOB_NAME, location_of
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import BODIES, RESTORE, RowKind, row_pages, walk_logs
 from contextrelay.core.stores import Stores
@@ -72,7 +72,7 @@ def _tar(stores: Stores, created_ms: int) -> Iterator[bytes]:
     end = End(created_ms, 0, 0, 0)
     with stores.blobs.hold(), stores.ledger.snapshot() as view:
         for log in walk_logs(view, BODIES):
-            at = where(view, log.removeprefix(BODIES))
+            at = location_of(view, log.removeprefix(BODIES))
             if at is not None and at.blob is not None:
                 yield _header(f"blobs/{at.blob}", at.size_bytes)
                 yield from stores.blobs.read(at.blob, 0, at.size_bytes)

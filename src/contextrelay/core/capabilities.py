@@ -255,7 +255,7 @@ def find_cached(stores: Stores, key: str) -> Artifact | None:
     if entry is None or entry.until_ms <= stores.now_ms():
         return None
     artifact = records.find(stores.ledger, entry.ref)
-    if artifact is None or records.is_over(artifact, stores.now_ms()):
+    if artifact is None or records.has_expired(artifact, stores.now_ms()):
         return None
     return artifact
 

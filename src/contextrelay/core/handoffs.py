@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from contextrelay.content.tokens import count_tokens
 from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.catalog import CatalogEntry, entries
-from contextrelay.core.artifacts.records import find, find_readable, is_over, live
+from contextrelay.core.artifacts.records import find, find_readable, has_expired, live
 from contextrelay.core.idempotency import step
 from contextrelay.core.inspect import cached_outline, outlined_within
 from contextrelay.core.packing import EACH_TOKENS, Candidates, PackingAgent, candidates, labelled
@@ -106,7 +106,7 @@ def _new_handoff(stores: Stores, verb: GiveHandoff) -> Handoff:
         ask=verb.ask,
         thread=verb.thread,
         version=found.version,
-        given_at=from_ms(stores.asked_ms()),
+        given_at=from_ms(stores.request_ms()),
         package=_nothing(verb.budget_tokens),
         refs=tuple(map(hand, handed)),
     )
@@ -257,7 +257,7 @@ def accept(stores: Stores, verb: AcceptHandoff, body: Body) -> HandoffView:
         if home.ledger.get(thread_log(thread), RowKind.ACCEPTED, key) is not None:
             raise Conflict(f"{verb.by} has already accepted {verb.ref}")
 
-    accepted = Accepted(by=verb.by, at=from_ms(stores.asked_ms()))
+    accepted = Accepted(by=verb.by, at=from_ms(stores.request_ms()))
     row = Row(RowKind.ACCEPTED, key, _encoder.encode(accepted))
     event = new_event(stores, "handoff.accepted", verb.by, {"ref": verb.ref})
     with suppress(Conflict):  # Accepting a handoff again returns the same result.
@@ -313,7 +313,7 @@ def list_handoffs(stores: Stores, verb: ListHandoffs, body: Body) -> HandoffList
 def _line(stores: Stores, entry: CatalogEntry) -> HandoffLine | None:
     """Return the listing entry of a handoff; None if it is gone, unfinished, or not a handoff."""
     ref, artifact = entry.ref, find_readable(stores.ledger, entry.ref)
-    if artifact is None or artifact.thread is None or is_over(artifact, stores.now_ms()):
+    if artifact is None or artifact.thread is None or has_expired(artifact, stores.now_ms()):
         return None
     if to_ms(artifact.created_at) != entry.created_ms:
         # A retried request finished this handoff under another time. The index entry with that time

@@ -51,7 +51,7 @@ class Once(Struct, frozen=True):
     seed: bytes
     at_ms: int
     """The time at which the request was first received."""
-    is_again: bool
+    is_retry: bool
     part: str = ""
     """The name of the current step, for a request with several steps that each have to be done
     once.
@@ -142,7 +142,7 @@ def reply_writes(stores: Stores, reply: bytes) -> list[Write]:
     return [Write(stores.once.log, (b"",), once_rows(stores, reply), expect=1)]
 
 
-def may_be_continued(stores: Stores, error: RelayError) -> bool:
+def may_continue(stores: Stores, error: RelayError) -> bool:
     """Return True if a retry, or the same request sent in parallel, may continue after this error.
 
     Content stored before the error is then left to the retry, or else to a sweep.
@@ -185,7 +185,7 @@ def answer_once(
             raise other_request()
         fresh = _FirstRequest(digest, stores.random_bytes(32), stores.now_ms())
         here = asked or fresh
-        once = Once(log, here.seed, here.at_ms, is_again=asked is not None)
+        once = Once(log, here.seed, here.at_ms, is_retry=asked is not None)
         if asked is not None:
             return function(replace(stores, once=once), verb, body)
         claiming = _ClaimingLedger(stores.ledger, log, fresh)

@@ -40,7 +40,7 @@ from contextrelay.core.artifacts.bodies import outline_key, read_body
 from contextrelay.core.artifacts.catalog import entries
 from contextrelay.core.artifacts.holds import listed
 from contextrelay.core.artifacts.pull import pull
-from contextrelay.core.artifacts.records import find_readable, is_over, live
+from contextrelay.core.artifacts.records import find_readable, has_expired, live
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import UNREADABLE, RowKind, body_log
 from contextrelay.core.stores import Stores
@@ -218,7 +218,7 @@ def _sources(stores: Stores, verb: Grep) -> Iterator[SliceSource | Skipped]:
         return
     now_ms = stores.now_ms()
     for artifact in islice(newest(stores, verb.thread), GREP_ARTIFACTS_MAX):
-        if is_over(artifact, now_ms):
+        if has_expired(artifact, now_ms):
             continue
         if artifact.sealed is not None:
             yield Skipped(ref=artifact.ref, why=f"{artifact.ref[:8]} is sealed")

@@ -31,7 +31,7 @@ from contextrelay.bounded.fetch_target import FetchPolicy
 from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.core import capabilities
 from contextrelay.core.artifacts.bodies import read_body
-from contextrelay.core.artifacts.records import is_over, live
+from contextrelay.core.artifacts.records import has_expired, live
 from contextrelay.core.capabilities import Call, RegisteredCapability, Result, without_paths
 from contextrelay.core.idempotency import find_earlier_reply, reply_writes, step
 from contextrelay.core.inspect import newest
@@ -390,7 +390,7 @@ def _by_text(call: Call, query: str, limit: int) -> dict[str, Any]:
             is_partial = True
             break
         is_other = artifact.sealed is not None or artifact.provenance.capability == NAME
-        if is_other or not artifact.is_text or is_over(artifact, call.stores.now_ms()):
+        if is_other or not artifact.is_text or has_expired(artifact, call.stores.now_ms()):
             continue
         looked_at += 1
         hits, snippet = _hits(read_body(call.stores, artifact), pattern, len(query))

@@ -21,7 +21,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from contextrelay.core.artifacts.bodies import where
+from contextrelay.core.artifacts.bodies import location_of
 from contextrelay.core.backup import lock_for_restore, migrating, unlock
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import (
@@ -329,7 +329,7 @@ class _Copying:
 
         Return the size of the body in bytes, and True if it was copied.
         """
-        at = where(self._source, sha256)
+        at = location_of(self._source, sha256)
         if at is None or at.blob is None:
             return 0, False
         blobs = self._target_stores.blobs

@@ -26,7 +26,7 @@ from contextrelay.content.tokens import count_tokens
 from contextrelay.core.accounting.pull_rates import rates
 from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.holds import listed
-from contextrelay.core.artifacts.records import described_each, is_over
+from contextrelay.core.artifacts.records import described_each, has_expired
 from contextrelay.core.inspect import cached_outline, digested_within, outlined_within
 from contextrelay.core.push.push import push_many
 from contextrelay.core.registry import answers
@@ -111,11 +111,11 @@ def relevance_of(stores: Stores, thread: str, found: Candidates) -> Generator[_T
         kept.update(found.blocks)
         kept.seen = found.seen
         yield kept
-    stores.live.keep_index(thread, kept, sum(len(block.content) for block in found.blocks))
+    stores.live_states.keep_index(thread, kept, sum(len(block.content) for block in found.blocks))
 
 
 def _index_of(stores: Stores, thread: str) -> _ThreadIndex:
-    kept: _ThreadIndex | None = stores.live.index(thread)
+    kept: _ThreadIndex | None = stores.live_states.index(thread)
     return _ThreadIndex() if kept is None else kept
 
 
@@ -239,7 +239,7 @@ def _held(stores: Stores, thread: str) -> list[Artifact]:
     """Return the existing artifacts of a thread, oldest first."""
     now_ms = stores.now_ms()
     every = described_each(stores, listed(stores.ledger, thread))
-    there = [each for each in every if not is_over(each, now_ms)]
+    there = [each for each in every if not has_expired(each, now_ms)]
     return sorted(there, key=lambda artifact: (artifact.created_at, artifact.ref))
 
 

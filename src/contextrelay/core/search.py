@@ -16,7 +16,7 @@ from msgspec.json import decode
 
 from contextrelay.content.search.words import query_words
 from contextrelay.core.artifacts.holds import listed
-from contextrelay.core.artifacts.records import find_readable, is_over, live
+from contextrelay.core.artifacts.records import find_readable, has_expired, live
 from contextrelay.core.registry import answers
 from contextrelay.core.search_hits import (
     HitList,
@@ -332,7 +332,7 @@ class _VisibleSelection:
     def _there(self, ref: str) -> Artifact | None:
         if ref not in self._artifacts:
             artifact = find_readable(self._stores.ledger, ref)
-            if artifact is None or is_over(artifact, self._stores.now_ms()):
+            if artifact is None or has_expired(artifact, self._stores.now_ms()):
                 artifact = None
                 self.gone.append(ref)
             self._artifacts[ref] = artifact

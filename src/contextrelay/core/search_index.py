@@ -43,7 +43,7 @@ from contextrelay.content.search.passages import (
 from contextrelay.content.search.words import words
 from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.catalog import ADDED, CatalogEntry, added, entries
-from contextrelay.core.artifacts.records import find_readable, is_over
+from contextrelay.core.artifacts.records import find_readable, has_expired
 from contextrelay.core.schema import RowKind, artifact_log, tenants
 from contextrelay.core.spaces import space_of
 from contextrelay.core.stores import Stores
@@ -281,7 +281,7 @@ def _add_some(
 
 
 def _is_searched(artifact: Artifact, now_ms: int) -> bool:
-    if artifact.sealed is not None or is_exchange(artifact) or is_over(artifact, now_ms):
+    if artifact.sealed is not None or is_exchange(artifact) or has_expired(artifact, now_ms):
         return False
     return artifact.provenance.capability != SEARCH
 

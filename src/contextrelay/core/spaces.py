@@ -56,8 +56,8 @@ def space_of(stores: Stores, tenant: str | None) -> Stores:
         return stores
     prefix = tenant_prefix(tenant)
     engine = replace(stores.engine, ledger=_SpaceLedger(stores.ledger, prefix), home=None)
-    live = stores.live.within(prefix)
-    return replace(stores, engine=engine, live=live, cache_hits=Count(), tenant=tenant)
+    live = stores.live_states.within(prefix)
+    return replace(stores, engine=engine, live_states=live, cache_hits=Count(), tenant=tenant)
 
 
 def views(view: Reads) -> Iterator[tuple[str | None, Reads]]:

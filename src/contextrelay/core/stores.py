@@ -110,8 +110,8 @@ class Stores(Struct, frozen=True):
     settings: Settings = Settings()
     now_ms: Callable[[], int] = clock_ms
     random_bytes: Callable[[int], bytes] = os.urandom
-    warm: BodyCache = field(default_factory=BodyCache)
-    live: LiveStateCache = field(default_factory=LiveStateCache)
+    body_cache: BodyCache = field(default_factory=BodyCache)
+    live_states: LiveStateCache = field(default_factory=LiveStateCache)
     cache_hits: Count = field(default_factory=Count)
     """The number of capability cache hits since the stores were opened."""
     once: Once | None = None
@@ -164,7 +164,7 @@ class Stores(Struct, frozen=True):
         drawn = self.random_bytes(16 * count)
         return [new_ref(drawn[start : start + 16]) for start in range(0, len(drawn), 16)]
 
-    def asked_ms(self) -> int:
+    def request_ms(self) -> int:
         """Return the current time in ms or, for a request with a key, the time it was first
         received.
         """

@@ -14,7 +14,7 @@ from contextrelay.core import capabilities
 from contextrelay.core.artifacts import bodies
 from contextrelay.core.artifacts.catalog import trim_added, unindex_write
 from contextrelay.core.artifacts.lifetime import replace_with_tombstones, settle
-from contextrelay.core.artifacts.records import find_readable, find_tombstone, is_over
+from contextrelay.core.artifacts.records import find_readable, find_tombstone, has_expired
 from contextrelay.core.channels import apply_retention
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import (
@@ -90,7 +90,7 @@ def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> S
         each for ref in refs[RowKind.ARTIFACT] if (each := find_readable(stores.ledger, ref))
     ]
     freed = replace_with_tombstones(
-        stores, [each for each in artifacts if is_over(each, now_ms)], "expired"
+        stores, [each for each in artifacts if has_expired(each, now_ms)], "expired"
     )
     tombstones: list[Tombstone] = []
     for ref in refs[RowKind.TOMBSTONE]:

@@ -30,7 +30,7 @@ from contextrelay.core.artifacts.bodies import checked_chunks, is_in_parts
 from contextrelay.core.artifacts.holds import held, held_row, unexpired
 from contextrelay.core.artifacts.lifetime import replace_with_tombstones
 from contextrelay.core.artifacts.records import artifact_row
-from contextrelay.core.idempotency import may_be_continued, other_request, step
+from contextrelay.core.idempotency import may_continue, other_request, step
 from contextrelay.core.push.push import check_push, push
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import RowKind, artifact_log
@@ -246,7 +246,7 @@ def import_thread(stores: Stores, verb: ImportThread, body: Body) -> ThreadView:
             thread_id=thread,
             name=verb.name or exported.name,
             status="open",
-            created_at=from_ms(stores.asked_ms()),
+            created_at=from_ms(stores.request_ms()),
             created_by=verb.by,
             forked_from=f"{manifest.thread_id}@v{manifest.version}",
         )
@@ -258,7 +258,7 @@ def import_thread(stores: Stores, verb: ImportThread, body: Body) -> ThreadView:
             facts = _facts(stores, archive, {**renamed, manifest.thread_id: thread}, record)
             _write(stores, record, facts, list(stored.values()))
         except RelayError as error:
-            if not may_be_continued(stores, error):
+            if not may_continue(stores, error):
                 replace_with_tombstones(stores, list(stored.values()), "removed")
                 if stores.quota is not None:
                     stores.quota.refund(sum(each.size_bytes for each in stored.values()))

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from contextrelay.core.artifacts import bodies
 from contextrelay.core.artifacts.catalog import CatalogEntry, entries_before, unindex_write
-from contextrelay.core.artifacts.holds import is_put
+from contextrelay.core.artifacts.holds import is_in_thread
 from contextrelay.core.artifacts.lifetime import replace_with_tombstones
-from contextrelay.core.artifacts.records import find, find_tombstone, is_over
+from contextrelay.core.artifacts.records import find, find_tombstone, has_expired
 from contextrelay.core.channels import signal_write
 from contextrelay.core.schema import (
     RESTORE,
@@ -92,14 +92,18 @@ def send_pending(stores: Stores, log: str, row: Row) -> bool:
             # Not due any more, so that sweeps do not find it again.
             stores.ledger.commit(Write(log, rows=(replace(row, due_ms=None),)))
             return True
-        if artifact is not None and artifact.thread and not is_put(stores.ledger, artifact.ref):
+        if (
+            artifact is not None
+            and artifact.thread
+            and not is_in_thread(stores.ledger, artifact.ref)
+        ):
             artifact = None
         now_ms = stores.now_ms()
         wait_s = UNFINISHED_PUSH_S if artifact is None else SIGNAL_PENDING_S
         if abs(now_ms - _time_ms(row.body)) < wait_s * 1000:
             return False
         write = Write(log)
-        if artifact is not None and not is_over(artifact, now_ms):
+        if artifact is not None and not has_expired(artifact, now_ms):
             write = signal_write(stores, log.removeprefix(CHANNELS), [artifact])
         with suppress(Stale):
             stores.ledger.commit(replace(write, rows=(*write.rows, done), expect=head))
@@ -151,7 +155,11 @@ def _is_unfinished(stores: Stores, entry: CatalogEntry) -> bool:
     found = artifact or find_tombstone(stores.ledger, entry.ref)
     if found is None or to_ms(found.created_at) != entry.created_ms:
         return True
-    return artifact is not None and bool(artifact.thread) and not is_put(stores.ledger, entry.ref)
+    return (
+        artifact is not None
+        and bool(artifact.thread)
+        and not is_in_thread(stores.ledger, entry.ref)
+    )
 
 
 def _pages(found: Iterator[CatalogEntry], checked_ms: int) -> Iterator[list[CatalogEntry]]:
@@ -178,7 +186,7 @@ def _is_abandoned(stores: Stores, entry: CatalogEntry) -> bool:
     # Check every thread, not only that of the artifact: it may be removed, and a fork may still
     # hold the artifact.
     if artifact is not None and artifact.thread is not None:
-        if not is_put(stores.ledger, artifact.ref):
+        if not is_in_thread(stores.ledger, artifact.ref):
             replace_with_tombstones(stores, [artifact], "removed")
         return False
     if found is not None:

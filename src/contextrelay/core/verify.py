@@ -281,7 +281,7 @@ def _check_body(stores: Stores, view: Reads, sha256: str, findings: _Findings) -
         return
     findings.bodies += 1
     try:
-        at = bodies.where(view, sha256)
+        at = bodies.location_of(view, sha256)
         findings.body_bytes += 0 if at is None else at.own_bytes
         for _ in bodies.checked_chunks(view, stores.blobs, sha256):
             pass
@@ -307,7 +307,7 @@ def survey(stores: Stores, verb: Survey, body: Body) -> StoreReport:
     kept: list[bodies.BodyLocation] = []
     for log in walk_logs(ledger, BODIES):
         with suppress(Broken):  # If the signals are damaged, `verify` reports it.
-            at = bodies.where(ledger, log.removeprefix(BODIES))
+            at = bodies.location_of(ledger, log.removeprefix(BODIES))
             kept += [] if at is None else [at]
     return StoreReport(
         address=stores.engine.address,

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from contextrelay.access import Bucket, is_good, spend
+from contextrelay.access import Bucket, is_valid, take_tokens
 from contextrelay.cache import BoundedCache
 from contextrelay.client.flow import in_thread
 from contextrelay.client.transport.local import AsyncLocal
@@ -125,7 +125,7 @@ class Visitor:
         self.used_ms = now_ms
         self._counts[0] += 1
         caller = self.relay.stores.caller
-        return 0.0 if caller is None else caller.pace(now_ms)
+        return 0.0 if caller is None else caller.take_request(now_ms)
 
     def check(self, verb: Verb[Any]) -> None:
         """Check that the caller may use a verb, before the body of the request is read.
@@ -216,7 +216,7 @@ class Callers:
         if visitor is None or visitor.key is None or visitor.key.requests_per_minute is not None:
             return None
         now_s, now_ms = monotonic(), self._stores.now_ms()
-        if not is_good(visitor.key, now_ms):
+        if not is_valid(visitor.key, now_ms):
             return None
         if now_s - visitor.checked_s >= KEY_TRUSTED_S:
             if not self._is_same(visitor):
@@ -226,7 +226,7 @@ class Callers:
 
     async def _is_current(self, visitor: Visitor) -> bool:
         assert visitor.key is not None
-        if not is_good(visitor.key, self._stores.now_ms()):
+        if not is_valid(visitor.key, self._stores.now_ms()):
             return False
         now_s = monotonic()
         if now_s - visitor.checked_s < KEY_TRUSTED_S:
@@ -257,7 +257,7 @@ class Callers:
         # read.
         known = self._visitors.get(token)
         key = None if found is None else found.key
-        if found is None or key is None or not is_good(key, self._stores.now_ms()):
+        if found is None or key is None or not is_valid(key, self._stores.now_ms()):
             if known is not None:
                 del self._visitors[token]
                 known.revoke_connections()
@@ -287,14 +287,14 @@ class Callers:
     def _is_pausing(self, address: str) -> bool:
         """Return True if an address has recently sent too many invalid tokens."""
         now_ms = self._stores.now_ms()
-        return spend(self._wrong.get(address), WRONG_TOKENS_PER_MINUTE, now_ms)[1] > 0
+        return take_tokens(self._wrong.get(address), WRONG_TOKENS_PER_MINUTE, now_ms)[1] > 0
 
     def _wrong_token(self, address: str) -> RelayError:
         """Return the error for an invalid token, or a rate limit error after too many from one
         address.
         """
         now_ms = self._stores.now_ms()
-        bucket, wait_s = spend(self._wrong.get(address), WRONG_TOKENS_PER_MINUTE, now_ms)
+        bucket, wait_s = take_tokens(self._wrong.get(address), WRONG_TOKENS_PER_MINUTE, now_ms)
         self._wrong.keep(address, bucket)
         if wait_s:
             return _too_often("too many invalid tokens from this address", wait_s)
@@ -359,7 +359,7 @@ class Callers:
         same = await self._read(lambda: [self._is_same(each) for _, each in track_connection])
         for (token, visitor), is_same in zip(track_connection, same, strict=True):
             assert visitor.key is not None
-            if not is_same or not is_good(visitor.key, now_ms):
+            if not is_same or not is_valid(visitor.key, now_ms):
                 await self._found(token)
 
     async def _keep_usage(self, visitors: list[Visitor]) -> None:

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from contextrelay.access import is_good
+from contextrelay.access import is_valid
 from contextrelay.cli import display
 from contextrelay.cli.console import Console
 from contextrelay.cli.parser import arg, arguments, integer_between
@@ -270,7 +270,7 @@ def _store_of(address: str, args: Namespace, needs_token: bool) -> tuple[str, Is
     engine = store.stores.engine
     try:
         made = None
-        valid = [key for key in _every_key(store) if is_good(key, store.stores.now_ms())]
+        valid = [key for key in _every_key(store) if is_valid(key, store.stores.now_ms())]
         if args.token == "auto" and not any(k.scope == "admin" and k.is_owners for k in valid):
             made = store.ask(NewKey(name="relay serve", scope="admin"))
         elif needs_token and not valid:

@@ -120,7 +120,7 @@ def test_parts_that_are_not_in_order_are_found(core: Local) -> None:
     """Promise G3: the hash of the long body is that of all its bytes."""
     long = push_joined(core)
     ledger = core.stores.ledger
-    at = bodies.where(ledger, long.sha256)
+    at = bodies.location_of(ledger, long.sha256)
     assert at is not None
     swapped = bodies.BodyLocation(at.size_bytes, parts=at.parts[::-1], held_as=at.held_as)
     ledger.commit(Write(bodies.body_log(long.sha256), rows=(bodies.at_row(swapped),)))

@@ -52,7 +52,7 @@ def test_a_damaged_snapshot_costs_time_and_nothing_else() -> None:
     (snapshot, *_) = ledger.rows(f"t/{thread.id}", "snapshot", "", 10)
     damaged = Row("snapshot", snapshot.key, b"\x94\x01\x02\x03\xc4\x03abc")
     ledger.commit(Write(f"t/{thread.id}", rows=(damaged,)))
-    relay.transport.stores.live.drop(thread.id)
+    relay.transport.stores.live_states.drop(thread.id)
 
     assert thread.state()["facts"][0]["value"] == 399
     assert [problem.ref for problem in relay.verify().problems] == [thread.id]

@@ -67,7 +67,7 @@ def test_packing_again_makes_no_new_index() -> None:
         add = {"op": "add", "path": "/facts/-", "value": _fact(chance, number)}
         core.ask(PatchState(thread, [add], by="ada"))
         core.ask(Pack(thread, query="red"))
-        indexes.append(core.stores.live.index(thread))
+        indexes.append(core.stores.live_states.index(thread))
 
     assert len({id(index.relevance) for index in indexes}) == 1
     assert len(indexes[0].relevance) == 3

@@ -17,7 +17,7 @@ from contextrelay.core.accounting.savings_breakdown import by_day, by_name
 from contextrelay.core.accounting.usage import usage_of
 from contextrelay.core.artifacts.catalog import entries
 from contextrelay.core.artifacts.holds import ArtifactWeights, weight
-from contextrelay.core.artifacts.records import find_readable, is_over
+from contextrelay.core.artifacts.records import find_readable, has_expired
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import savings_counters
 from contextrelay.core.stores import Stores
@@ -120,6 +120,6 @@ def _weights(stores: Stores, thread: str | None) -> tuple[ArtifactWeights, bool]
     for entry in islice(entries(stores.ledger), STATS_ARTIFACTS_MAX + 1):
         looked_at += 1
         artifact = find_readable(stores.ledger, entry.ref)
-        if artifact is not None and not is_over(artifact, now_ms):
+        if artifact is not None and not has_expired(artifact, now_ms):
             total = total.plus(weight(artifact))
     return total, looked_at > STATS_ARTIFACTS_MAX

@@ -77,7 +77,7 @@ _encoder = Encoder()
 _decoder = Decoder(BodyLocation)
 
 
-def where(ledger: Reads, sha256: str) -> BodyLocation | None:
+def location_of(ledger: Reads, sha256: str) -> BodyLocation | None:
     row = ledger.get(body_log(sha256), RowKind.AT, ONLY)
     try:
         return None if row is None else _decoder.decode(row)
@@ -110,7 +110,7 @@ def hold_existing(stores: Stores, sha256: str, holder: str) -> Write:
     """Return the write that adds a hold to a stored body."""
     log = body_log(sha256)
     head = stores.ledger.last(log)
-    at = where(stores.ledger, sha256)
+    at = location_of(stores.ledger, sha256)
     if at is None:
         raise _body_error(sha256, "its bytes are missing")
     return hold_write(log, head, at, [holder])
@@ -146,7 +146,7 @@ def opener(
         Broken: the bytes are missing or, for a complete body, do not match their hash. The error is
             never raised after the last chunk.
     """
-    warm = stores.warm.get(sha256)
+    warm = stores.body_cache.get(sha256)
     if warm is not None and len(warm) == size_bytes:
         return lambda chunk_bytes: iter((warm[start:stop],))
     return lambda chunk_bytes: _chunks(stores, sha256, size_bytes, start, stop, chunk_bytes)
@@ -173,23 +173,23 @@ def _chunks(
     )
     if row is not None:
         _check_size(sha256, len(row), size_bytes)
-        stores.warm.keep(sha256, _row_checked(row, sha256))
+        stores.body_cache.keep(sha256, _row_checked(row, sha256))
         yield row[start:stop]
         return
-    at = where(stores.ledger, sha256)
+    at = location_of(stores.ledger, sha256)
     if at is None:
         raise _body_error(sha256, "its bytes are missing")
     _check_size(sha256, at.size_bytes, size_bytes)
     chunks = _unchecked(stores.ledger, stores.blobs, sha256, at, start, stop, chunk_bytes)
     name = at.blob or at.held_as or ""
-    if stop - start < at.size_bytes or stores.warm.is_checked(name):
+    if stop - start < at.size_bytes or stores.body_cache.is_checked(name):
         yield from chunks
         return
     for chunk in _checked(chunks, sha256):
         if len(chunk) == at.size_bytes:
-            stores.warm.keep(sha256, chunk)
+            stores.body_cache.keep(sha256, chunk)
         yield chunk
-    stores.warm.check_off(name)
+    stores.body_cache.check_off(name)
 
 
 def _check_size(sha256: str, size_bytes: int, described_bytes: int) -> None:
@@ -199,7 +199,7 @@ def _check_size(sha256: str, size_bytes: int, described_bytes: int) -> None:
 
 def checked_chunks(view: Reads, blobs: Blobs, sha256: str) -> Iterator[bytes]:
     """Yield the chunks of a whole body in a view of the ledger, checked against its hash."""
-    at = where(view, sha256)
+    at = location_of(view, sha256)
     if at is None:
         raise _body_error(sha256, "its bytes are missing")
     _check_size(sha256, _stored_bytes(view, blobs, sha256, at), at.size_bytes)
@@ -243,7 +243,7 @@ def _unchecked(
     for part in at.parts:
         first, last = max(start - begin, 0), min(stop - begin, part.size_bytes)
         if first < last:
-            inner = where(view, part.sha256)
+            inner = location_of(view, part.sha256)
             if (
                 inner is None
                 or inner.parts
@@ -294,7 +294,7 @@ def release_write(stores: Stores, sha256: str, ref: str, *, frees: bool) -> tupl
     head = stores.ledger.last(log)
     at = None
     with suppress(Broken):
-        at = where(stores.ledger, sha256)
+        at = location_of(stores.ledger, sha256)
     is_shared = any(row.key != ref for row in stores.ledger.rows(log, RowKind.HOLD, "", 2))
     if at is None or at.is_condemned or is_shared or not frees:
         return Write(log, rows=(gone,)), is_shared
@@ -349,7 +349,7 @@ def _condemned(stores: Stores, bodies: Iterable[str]) -> list[tuple[str, BodyLoc
         head = stores.ledger.last(log)
         at = None
         with suppress(Broken):
-            at = where(stores.ledger, sha256)
+            at = location_of(stores.ledger, sha256)
         if at is None or _is_held(stores, log):
             continue
         found.append((sha256, at, head))
@@ -403,13 +403,13 @@ def release_leftovers(stores: Stores, sha256: str) -> int:
 
 
 def is_in_parts(view: Reads, sha256: str) -> bool:
-    at = where(view, sha256)
+    at = location_of(view, sha256)
     return at is not None and bool(at.parts)
 
 
 def is_held_by_body(view: Reads, name: str) -> bool:
     """Return True if a body in parts exists whose holds have this name."""
-    at = where(view, name.partition("-")[0])
+    at = location_of(view, name.partition("-")[0])
     return at is not None and at.held_as == name
 
 
@@ -422,7 +422,7 @@ def _invalidate_name(stores: Stores, name: str) -> bool:
     sha256 = name.partition("-")[0]
     log = body_log(sha256)
     head = stores.ledger.last(log)
-    at = where(stores.ledger, sha256)
+    at = location_of(stores.ledger, sha256)
     if at is not None and name in (at.blob, at.held_as):
         return False
     try:

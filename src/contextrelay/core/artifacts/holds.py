@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.json import Decoder, Encoder
 
 from contextrelay.core.artifacts.lifetime import pin
-from contextrelay.core.artifacts.records import find, is_over
+from contextrelay.core.artifacts.records import find, has_expired
 from contextrelay.core.schema import UNREADABLE, RowKind, artifact_log, walk_rows
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken
@@ -48,7 +48,7 @@ def is_known(stores: Stores, thread: str, ref: str) -> bool:
     if stores.ledger.get(thread_log(thread), RowKind.ARTIFACT, ref) is not None:
         return True
     artifact = find(stores.ledger, ref)
-    return artifact is not None and not is_over(artifact, stores.now_ms())
+    return artifact is not None and not has_expired(artifact, stores.now_ms())
 
 
 def hold_writes(stores: Stores, thread: str, refs: set[str]) -> tuple[list[Write], tuple[Row, ...]]:
@@ -120,7 +120,7 @@ def held(ledger: Reads, thread: str) -> Iterator[tuple[str, ArtifactWeights]]:
 def unexpired(ledger: Reads, refs: Iterable[str], now_ms: int) -> list[Artifact]:
     """Return the artifacts that exist and have not expired, oldest first."""
     every = (find(ledger, ref) for ref in refs)
-    there = [each for each in every if each is not None and not is_over(each, now_ms)]
+    there = [each for each in every if each is not None and not has_expired(each, now_ms)]
     return sorted(there, key=lambda artifact: (artifact.created_at, artifact.ref))
 
 
@@ -132,7 +132,7 @@ def is_held(ledger: Reads, ref: str) -> bool:
     )
 
 
-def is_put(ledger: Reads, ref: str) -> bool:
+def is_in_thread(ledger: Reads, ref: str) -> bool:
     """Return True if an artifact was added to a thread.
 
     A row `holder` alone may be left by an interrupted put.

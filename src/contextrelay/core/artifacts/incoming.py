@@ -19,9 +19,9 @@ from contextrelay.core.artifacts.bodies import (
     hold_existing,
     hold_row,
     hold_write,
+    location_of,
     new_name,
     read_body,
-    where,
 )
 from contextrelay.core.artifacts.records import live
 from contextrelay.core.schema import RowKind, body_log
@@ -65,7 +65,7 @@ class Incoming:
         is_new = is_new and self._whole is not None and not self.is_large
         # Read the head before `at`: if `at` changes in between, `expect` fails.
         head = 0 if is_new else stores.ledger.last(log)
-        at = None if is_new else where(stores.ledger, sha256)
+        at = None if is_new else location_of(stores.ledger, sha256)
         if at is not None:
             # If the process was interrupted after the commit, the stored body is in the blob of
             # this push.
@@ -129,7 +129,7 @@ class Incoming:
         """Delete the blob after a commit that definitely failed, unless something points to the
         blob.
         """
-        at = where(stores.ledger, self.description.sha256)
+        at = location_of(stores.ledger, self.description.sha256)
         if at is None or at.blob != self._blob:
             self._withdraw(stores)
 
@@ -270,7 +270,7 @@ def receive_joined(
 
 def _part(stores: Stores, artifact: Artifact, description: Description) -> BodyPart:
     """Return an artifact's body as a part of a longer body; add its bytes to the description."""
-    at = where(stores.ledger, artifact.sha256)
+    at = location_of(stores.ledger, artifact.sha256)
     if artifact.sealed is not None or (at is not None and at.parts):
         why = "is sealed" if artifact.sealed else "is stored in parts"
         raise Invalid(f"{artifact.ref} cannot be a part: it {why}", "push the bytes themselves")

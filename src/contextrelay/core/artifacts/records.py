@@ -155,7 +155,7 @@ def live(stores: Stores, ref: str) -> Artifact:
         if tombstone is None:
             raise NotFound(f"artifact not found: {ref}", "list the artifacts: relay artifact list")
         raise _gone_error(ref, tombstone.gone_at, tombstone.reason, tombstone.metadata)
-    if artifact.expires_at is not None and is_over(artifact, stores.now_ms()):
+    if artifact.expires_at is not None and has_expired(artifact, stores.now_ms()):
         raise _gone_error(ref, artifact.expires_at, "expired", artifact.metadata)
     return artifact
 
@@ -167,10 +167,10 @@ def described(stores: Stores, ref: str) -> Artifact | None:
 
 
 def _kept(stores: Stores, ref: str, row: bytes) -> Artifact:
-    artifact = stores.warm.described(ref, row)
+    artifact = stores.body_cache.described(ref, row)
     if artifact is None:
         artifact = read(_artifact, row, ref)
-        stores.warm.describe(artifact, row)
+        stores.body_cache.describe(artifact, row)
     return artifact
 
 
@@ -231,7 +231,7 @@ def _expiring(stores: Stores, verb: List, within_s: int) -> list[Artifact]:
         if row.kind == RowKind.ARTIFACT and log.startswith(own):
             # Read through the caller's view, which may hide some artifacts.
             artifact = find_readable(stores.ledger, log.removeprefix(own))
-            if artifact is None or is_exchange(artifact) or is_over(artifact, now_ms):
+            if artifact is None or is_exchange(artifact) or has_expired(artifact, now_ms):
                 continue
             if to_ms(artifact.created_at) >= since and _matches(stores, artifact, verb):
                 found.append(artifact)
@@ -241,7 +241,7 @@ def _expiring(stores: Stores, verb: List, within_s: int) -> list[Artifact]:
 def _listed(stores: Stores, entry: CatalogEntry) -> Artifact | None:
     """Return the artifact of an index entry, or None if it does not exist or must not be listed."""
     artifact = find_readable(stores.ledger, entry.ref)
-    if artifact is None or is_exchange(artifact) or is_over(artifact, stores.now_ms()):
+    if artifact is None or is_exchange(artifact) or has_expired(artifact, stores.now_ms()):
         return None
     # Otherwise the entry belongs to an earlier, unfinished attempt of the same push.
     return artifact if to_ms(artifact.created_at) == entry.created_ms else None
@@ -257,7 +257,7 @@ def _matches(stores: Stores, artifact: Artifact, verb: List) -> bool:
     return verb.type in (None, artifact.type)
 
 
-def is_over(artifact: Artifact, now_ms: int) -> bool:
+def has_expired(artifact: Artifact, now_ms: int) -> bool:
     return artifact.expires_at is not None and to_ms(artifact.expires_at) <= now_ms
 
 
@@ -298,7 +298,7 @@ def find_by_prefix(stores: Stores, verb: Find, body: Body) -> list[Artifact]:
     now_ms = stores.now_ms()
     logs = walk_logs(stores.ledger, artifact_log(verb.prefix), limit=FIND_ITEMS_MAX)
     every = (find_readable(stores.ledger, log.removeprefix(ARTIFACTS)) for log in logs)
-    found = (artifact for artifact in every if artifact and not is_over(artifact, now_ms))
+    found = (artifact for artifact in every if artifact and not has_expired(artifact, now_ms))
     return list(islice(found, FIND_ITEMS_MAX))
 
 

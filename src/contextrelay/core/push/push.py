@@ -149,7 +149,7 @@ def push_many(stores: Stores, verb: PushMany, body: Body) -> list[Artifact]:
 
 def _check_threads(stores: Stores, verbs: list[Push]) -> None:
     """Raise an error for a thread that does not exist or is closed, before anything is stored."""
-    if stores.once is not None and stores.once.is_again:
+    if stores.once is not None and stores.once.is_retry:
         return  # An earlier attempt of a retry may have succeeded, with the thread closed since.
     for thread in dict.fromkeys(verb.thread for verb in verbs):
         if thread is not None:
@@ -223,7 +223,7 @@ def _store_together(
 
 def find_earlier_push(stores: Stores, thread: str | None) -> Artifact | None:
     """Return the artifact that an earlier attempt of the same request has pushed, or None."""
-    if stores.once is None or not stores.once.is_again:
+    if stores.once is None or not stores.once.is_retry:
         return None
     return _find_pushed(stores, Push(thread=thread), "", 0)[1]
 

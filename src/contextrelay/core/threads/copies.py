@@ -50,7 +50,7 @@ def copy_thread(stores: Stores, verb: CopyThread, body: Body) -> ThreadView:
         thread_id=thread,
         name=verb.name,
         status="open",
-        created_at=from_ms(stores.asked_ms()),
+        created_at=from_ms(stores.request_ms()),
         created_by=verb.by,
         forked_from=origin,
     )

@@ -183,11 +183,11 @@ def check_open(stores: Stores, thread: str) -> None:
 
 def head_of(stores: Stores, thread: str) -> LiveState:
     """Return the live state of a thread, which may be outdated; create it on first use."""
-    live = stores.live.get(thread)
+    live = stores.live_states.get(thread)
     if live is None:
         fresh = LiveState()
         fresh.is_closed = find_record(stores.ledger, thread).status == "closed"
-        live = stores.live.keep(thread, fresh)
+        live = stores.live_states.keep(thread, fresh)
     return live
 
 
@@ -209,13 +209,13 @@ def catch_up(stores: Stores, thread: str, live: LiveState) -> list[Event]:
     except (Gone, NotFound, Unavailable):
         raise
     except (KeyboardInterrupt, SystemExit):
-        stores.live.drop(thread)  # A fact may have been applied only in part.
+        stores.live_states.drop(thread)  # A fact may have been applied only in part.
         raise
     except (*UNREADABLE, KeyError, TypeError, ValueError, RelayError) as error:
-        stores.live.drop(thread)
+        stores.live_states.drop(thread)
         raise unreadable(thread, error) from error
     if live.version == 0:
-        stores.live.drop(thread)
+        stores.live_states.drop(thread)
         raise unreadable(thread, "no event has its first state")
     return patches
 
@@ -240,7 +240,7 @@ def _new_facts(stores: Stores, thread: str, live: LiveState) -> list[Fact]:
         return []
     page = ledger.read(log, live.seq, PAGE_ROWS_MAX)
     if not page or head < live.seq:
-        stores.live.drop(thread)
+        stores.live_states.drop(thread)
         find_record(ledger, thread)
         raise unreadable(thread, "some of its events are missing")
     return page
@@ -282,7 +282,7 @@ def _check_readable(stores: Stores, thread: str, live: LiveState, error: Excepti
     try:
         check_state(live.document, lambda ref: True)
     except (RelayError, LookupError, TypeError, ValueError, AttributeError):
-        stores.live.drop(thread)
+        stores.live_states.drop(thread)
         raise unreadable(thread, f"its state is invalid: {error!r}") from error
 
 

@@ -108,7 +108,7 @@ def make(
     if (made := find_earlier_thread(stores)) is not None:
         return made
     thread = new_id(stores)
-    created_at = from_ms(stores.asked_ms())
+    created_at = from_ms(stores.request_ms())
     record = ThreadRecord(
         thread_id=thread,
         name=name,
@@ -322,7 +322,7 @@ def remove_thread(stores: Stores, verb: RemoveThread, body: Body) -> ThreadView:
         if before is None:
             raise
         view = decode(before, type=ThreadView)
-    stores.live.drop(verb.thread)
+    stores.live_states.drop(verb.thread)
     # Use the whole space, because logs that the caller cannot see may also have rows of this
     # thread.
     release_removed(stores.space, verb.thread)

@@ -63,7 +63,7 @@ class FastPath:
         self._guard = door.guard
         self._spans = door.spans
         # Cached responses count against the cache limit of the bodies that they are made from.
-        self._replies = stores.warm.contents
+        self._replies = stores.body_cache.contents
         settings = stores.settings
         # A pull that renews a TTL writes to the store, so it takes the normal path.
         self.is_possible = not stores.ledger.reads_wait and not settings.extend_on_read
