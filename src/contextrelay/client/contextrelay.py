@@ -253,9 +253,7 @@ class ContextRelay:
             return self._relay
 
     def _server_of(self, url: str) -> ServerAddress | None:
-        """Return the server of a URL: this relay's own server, or another one; None for the
-        embedded store.
-        """
+        """Return the server of a URL; None for the embedded store."""
         if url.startswith(f"{LOCAL_ORIGIN}/"):
             return None
         if not is_server(url):
@@ -312,9 +310,7 @@ _PULLED_BYTES_MAX = JSON_ESCAPE_RATIO_MAX * REPLY_JSON_BYTES_MAX
 
 
 def _text_in_envelope(raw: bytes) -> str:
-    """Return the text in the seed's JSON envelope, or all of the content as text if there is no
-    envelope.
-    """
+    """Return the text in the seed's JSON envelope, or all of the content."""
     try:
         reply = decode(raw)
     except (DecodeError, UnicodeDecodeError, RecursionError):

@@ -144,9 +144,7 @@ class Method(Generic[Args, Blocked, Awaited]):
 
 
 class _Signed:
-    """A function whose signature is computed only on demand, because computing it takes longer than
-    a call.
-    """
+    """A function whose signature is computed on demand, because that is slow."""
 
     def __init__(self, call: Any, source: Any, is_async: bool, shape: dict[str, Any]) -> None:
         self._call = call

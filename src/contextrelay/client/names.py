@@ -52,9 +52,7 @@ class InterfaceNames(Struct, frozen=True):
 
 
 class ThreadReference(NamedTuple):
-    """The parts of a reference to a thread: the thread as written ("" for none), a version, and a
-    pointer into its state.
-    """
+    """A reference to a thread: its text ("" for none), a version, and a pointer."""
 
     thread: str
     version: int | None = None

@@ -237,9 +237,7 @@ class _ThreadVerbs:
     def fork(
         self: Any, version: int | None = None, name: str | None = None, by: str = "you"
     ) -> Flow[ThreadView]:
-        """Create a thread that starts with the state of this thread at a version, by default the
-        newest.
-        """
+        """Create a thread from the state of this thread at a version, by default the newest."""
         return (yield build(verbs.ForkThread, (self.id, version, name, by), {}))
 
     @items_method
@@ -259,9 +257,7 @@ class _ThreadVerbs:
 
     @flow_method
     def trace(self: Any, runs_max: int = TRACE_RUNS_DEFAULT) -> Flow[Trace]:
-        """Return the newest runs, with their calls, tools, tokens, prices and times, and the
-        totals.
-        """
+        """Return the newest runs with their calls, tools, tokens, prices and times."""
         from contextrelay.runs.trace import trace_thread
 
         return (yield from trace_thread(self.id, runs_max))

@@ -261,7 +261,6 @@ def count_use(stores: Stores, verb: CountUse, body: Body) -> None:
     stores.ledger.commit(write, id=verb.count_id.encode())
 
 
-Kept = TypeVar("Kept")
 AnswerFunction = Callable[[Stores, Any, Body], Any]
 
 PUSHED = "pushed_bytes"
@@ -464,9 +463,7 @@ class Caller:
         self._allowed_kinds: set[type[Verb[Any]]] = set()
 
     def take_request(self, now_ms: int) -> float:
-        """Take one of the key's requests per minute; return the seconds to wait if no request is
-        left.
-        """
+        """Take one request; return the seconds to wait if none is left."""
         return 0.0 if self._rate is None else self._rate.take(now_ms)
 
     def check_kind(self, kind: type[Verb[Any]]) -> None:

@@ -113,9 +113,7 @@ def built_in(described: Capability, run: Callable[[Call], Result]) -> Registered
 
 
 def add(registered: RegisteredCapability) -> None:
-    """Register a capability; an earlier capability of the same name is replaced unless it is built
-    in.
-    """
+    """Register a capability; it replaces one of the same name that is not built in."""
     name = registered.capability.name
     with _lock:
         there = _registered.get(name)

@@ -374,9 +374,7 @@ def _accepted(stores: Stores, thread: str, ref: str) -> tuple[Accepted, ...]:
 
 
 def _returned(stores: Stores, thread: str, ref: str) -> tuple[str, ...]:
-    """Return the refs of the results of a handoff: artifacts derived from the handoff in the
-    giver's thread.
-    """
+    """Return the refs of artifacts derived from a handoff in the giver's thread."""
     made = [
         artifact
         for row in walk_rows(stores.ledger, artifact_log(ref), RowKind.DERIVED)

@@ -53,9 +53,7 @@ class Once(Struct, frozen=True):
     """The time at which the request was first received."""
     is_retry: bool
     part: str = ""
-    """The name of the current step, for a request with several steps that each have to be done
-    once.
-    """
+    """The name of the current step of a request whose steps are each done once."""
     takes_any: bool = False
     """Whether a retry may return an earlier result that has a different body.
 
@@ -113,9 +111,7 @@ def once_rows(stores: Stores, answer: bytes) -> tuple[Row, ...]:
 
 
 def find_earlier_answer(stores: Stores, log: str) -> bytes | None:
-    """Return the answer that an earlier attempt of this request has stored with a change to a log,
-    or None.
-    """
+    """Return the answer that an earlier attempt stored with a change to a log, or None."""
     if stores.once is None:
         return None
     found = stores.ledger.get(log, RowKind.ONCE, stores.once.id)

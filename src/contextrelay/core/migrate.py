@@ -205,9 +205,7 @@ class _Copying:
         return self._is_equal(log) if theirs is not None else self._short(log) or False
 
     def _short(self, log: str) -> Write | None:
-        """Return the write that copies a short, untrimmed log, or None if the log does not fit in
-        one page.
-        """
+        """Return the write that copies a short, untrimmed log; None if the log is longer."""
         facts = self._source.read(log, 0, MIGRATE_PAGE)
         if len(facts) == MIGRATE_PAGE or (facts and facts[0].seq != 1):
             return None
@@ -413,9 +411,7 @@ def _rows(ledger: Reads, log: str, kind: str) -> Iterator[Row]:
 def _merged(
     ours: Iterator[Item], theirs: Iterator[Item], key_of: Callable[[Item], str]
 ) -> Iterator[tuple[str, Item | None, Item | None]]:
-    """Merge two iterators sorted by key; yield each key with its item from either iterator, or
-    None.
-    """
+    """Merge two sorted iterators; yield each key with its item of either, or None."""
     one, other = next(ours, None), next(theirs, None)
     while one is not None or other is not None:
         mine = None if one is None else key_of(one)

@@ -217,9 +217,7 @@ def walk_facts(ledger: Reads, log: str, after: int = 0) -> Iterator[Fact]:
 
 
 def first_page(found: Iterable[tuple[str, Item]], limit: int) -> tuple[list[Item], str]:
-    """Return the items of the first page of (cursor, item) pairs, and the last cursor, or "" if
-    there are no more.
-    """
+    """Return the first page of (cursor, item) pairs, and its last cursor, "" at the end."""
     taken = list(islice(found, limit + 1))
     page = taken[:limit]
     return [item for _, item in page], page[-1][0] if len(taken) > limit else ""

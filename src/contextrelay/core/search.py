@@ -190,18 +190,14 @@ class SearchedQuery:
 
 
 def _remove_missing(stores: Stores, index: SearchIndex, gone: list[str]) -> int:
-    """Remove artifacts that are gone from the index; return their number, or 0 if the index is
-    locked.
-    """
+    """Remove missing artifacts from the index; return their number, 0 if it is locked."""
     with suppress(RelayError):
         return remove_missing(stores.space, index, gone)
     return 0
 
 
 def _update_index(stores: Stores) -> tuple[IndexState, list[str]]:
-    """Update the index within a time limit; return its state, and notes that say why it is
-    incomplete.
-    """
+    """Update the index within a time limit; return its state and why it is incomplete."""
     index = index_of(stores)
     try:
         state = catch_up(stores.space, index, SEARCH_CATCH_UP_S)
@@ -306,9 +302,7 @@ class _VisibleSelection:
             yield heappop(heavy)[-1]
 
     def _place(self, each: Ranked) -> PassagePlace | None:
-        """Return the position of a passage in its body, or None if the passage is about the
-        artifact itself.
-        """
+        """Return the position of a passage in its body, or None if it has none."""
         index = each.number - each.text.start - 1
         if index < 0:
             return None

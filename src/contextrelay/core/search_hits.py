@@ -168,9 +168,7 @@ class HitList:
 
 
 def snippet_of(stores: Stores, each: VisiblePassage, stems: dict[str, str]) -> str:
-    """Return the text around the words of a query in a passage, as one line in which unsafe
-    characters are replaced.
-    """
+    """Return the text around the words of a query in a passage, as one safe line."""
     if each.place is None:
         text = about(each.artifact)
     else:
@@ -187,9 +185,7 @@ def _passage(stores: Stores, artifact: Artifact, place: PassagePlace) -> str:
 
 
 def _first_of(text: str, stems: dict[str, str]) -> int:
-    """Return the approximate index in a text of the first word of a query; 0 if the text has none
-    of the words.
-    """
+    """Return the approximate index of the first word of a query in a text, or 0."""
     low = text.lower()
     found = [low.find(word[: max(3, len(stem) - 1)]) for stem, word in stems.items()]
     there = [start for start in found if start >= 0]

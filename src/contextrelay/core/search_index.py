@@ -91,9 +91,7 @@ def _name(tenant: str | None) -> str:
 
 
 def path_of(home: Path | None, tenant: str | None) -> Path | None:
-    """Return the path of an index file, or None if the store has no folder and the index is in
-    memory.
-    """
+    """Return the path of an index file, or None if the index is in memory."""
     if home is None or tenant is None:
         return None if home is None else home / FILE_NAME
     # Hash the tenant's name, because it may contain characters that file names cannot.
@@ -210,9 +208,7 @@ def _note_new(stores: Stores, change: IndexChange, deadline: float) -> None:
 
 
 def _follow(stores: Stores, change: IndexChange, place: Followed) -> bool:
-    """Note all artifacts added after a place; return False if the place is unknown or too far
-    behind.
-    """
+    """Note the artifacts added after a place; return False if it is unknown or too old."""
     if stores.ledger.last(ADDED) - place[0] > ADDED_KEPT:
         return False
     while page := _following(stores, place, PAGE_ROWS_MAX):
@@ -245,9 +241,7 @@ def _set_place(change: IndexChange, fact: Fact | None) -> None:
 
 
 def _gaps(noted: str | None) -> list[tuple[str, int]]:
-    """Decode the gaps left by interrupted walks: for each, the cursor where it starts and the time
-    where it ends.
-    """
+    """Decode the gaps of interrupted walks: the cursor and the time at their ends."""
     return decode(noted, type=list[tuple[str, int]]) if noted else []
 
 
@@ -257,9 +251,7 @@ def _gaps(noted: str | None) -> list[tuple[str, int]]:
 def _add_some(
     stores: Stores, change: IndexChange, before: tuple[int, str], deadline: float
 ) -> tuple[int, str] | None:
-    """Add a batch of waiting artifacts, newest first; return the place of the last one, or None if
-    none is left.
-    """
+    """Add a batch of waiting artifacts, newest first; return the last place, or None."""
     batch = reads.waiting(change.connection, before, SEARCH_BATCH_TEXTS)
     stop = min(deadline, time.monotonic() + SEARCH_BATCH_S)
     done: list[str] = []
@@ -571,9 +563,7 @@ class _Scoring:
 def _by_rarity(
     view: sqlite3.Connection, query: Sequence[str], lengths: dict[int, array[int]]
 ) -> list[tuple[str, Found, int]]:
-    """Return the words of a query with their positions and numbers of passages, the rarest word
-    first.
-    """
+    """Return the words of a query with positions and numbers of passages, rarest first."""
     read: list[tuple[str, Found, int]] = []
     for word in query:
         found = [each for each in reads.postings(view, word) if each[0] in lengths]

@@ -61,9 +61,7 @@ def space_of(stores: Stores, tenant: str | None) -> Stores:
 
 
 def views(view: Reads) -> Iterator[tuple[str | None, Reads]]:
-    """Yield read-only views of the store's own space and of each tenant's space, with the tenant's
-    name or None.
-    """
+    """Yield a read-only view of each space, with its tenant's name or None."""
     yield None, view
     for tenant in tenants(view):
         yield tenant, SpaceReads(view, tenant_prefix(tenant))
@@ -304,9 +302,7 @@ class VisibleLedger(VisibleReads, LedgerView):
         LedgerView.__init__(self, inner)
 
     def commit(self, *writes: Write, id: bytes = b"") -> list[int]:
-        """Commit writes. Counters are those of the key, because those of the space include actions
-        that the key cannot see.
-        """
+        """Commit writes, and count in the key's own counters: others show what it cannot see."""
         made = {write.log for write in writes if write.expect == 0}
         named: list[Write] = []
         for write in writes:
@@ -318,9 +314,7 @@ class VisibleLedger(VisibleReads, LedgerView):
         return self._inner.commit(*named, id=id)
 
     def _check(self, log: str) -> None:
-        """Raise an error if the key cannot see an existing log that would be changed; new logs may
-        be created.
-        """
+        """Raise Forbidden if an existing log would be changed that the key cannot see."""
         if self._is_there(log):
             return
         if log.startswith(CHANNELS) or self._inner.last(log) or self._inner.kinds(log):

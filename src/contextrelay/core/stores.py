@@ -165,16 +165,12 @@ class Stores(Struct, frozen=True):
         return [new_ref(drawn[start : start + 16]) for start in range(0, len(drawn), 16)]
 
     def request_ms(self) -> int:
-        """Return the current time in ms or, for a request with a key, the time it was first
-        received.
-        """
+        """Return the time in ms when the request was first received, or now."""
         return self.now_ms() if self.once is None else self.once.at_ms
 
 
 def commit_each(ledger: Ledger, groups: list[list[Write]]) -> list[bool]:
-    """Commit groups of writes, skipping stale groups; return for each group whether it was
-    committed.
-    """
+    """Commit groups of writes, skipping stale groups; return which were committed."""
     stale: set[int] = set()
     while fresh := [each for index, each in enumerate(groups) if index not in stale]:
         try:

@@ -434,9 +434,7 @@ class History:
         live.stamp(event)
 
     def _count_copied(self, operation: Operation) -> None:
-        """Limit the total size of copied values, because a short copy operation can copy a whole
-        state.
-        """
+        """Limit the total size of copied values: a short copy can copy a whole state."""
         if operation.op == "copy" and isinstance(operation.from_, str):
             copied: Any = find(self._live.document, parse(operation.from_))
             self._copied_bytes += encoded_bytes(copied)
@@ -532,9 +530,7 @@ class Archive:
         return _decode_strictly(b"".join(self.chunks(name)), kind, name)
 
     def events(self) -> Iterator[Event]:
-        """Yield the events of the history, a line at a time; `hash` is the value in the archive,
-        not computed.
-        """
+        """Yield the events, a line at a time; `hash` is the value in the archive."""
         if self.size_bytes(EVENTS) > ARCHIVE_HISTORY_BYTES_MAX:
             raise TooLarge(
                 "the history in the archive is too long",

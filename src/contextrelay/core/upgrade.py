@@ -199,8 +199,6 @@ def _is_abandoned(stores: Stores, entry: CatalogEntry) -> bool:
 
 
 def _is_body_of(stores: Stores, entry: CatalogEntry) -> bool:
-    """Return True if the artifact of an entry, finished by a retry under another time, has the same
-    body.
-    """
+    """Return True if the artifact of an entry, finished by a retry, has the same body."""
     artifact = find(stores.ledger, entry.ref)
     return artifact is not None and artifact.sha256 == entry.sha256

@@ -66,9 +66,7 @@ class _Findings:
 
     @contextmanager
     def of(self, ref: str) -> Generator[None]:
-        """Report a read error of one item as a problem, so that the check continues with the
-        others.
-        """
+        """Report a read error of one item as a problem, and continue with the others."""
         try:
             yield
         except Broken as error:

@@ -10,9 +10,7 @@ CLOCKS_DIFFER_MS_MAX = 60_000
 
 
 def clock_problems(server_ms: int) -> list[str]:
-    """Return a list with a problem if the clock of a server differs from the local clock, which
-    expiry uses.
-    """
+    """Return a problem if a server's clock differs from the local one, in a list."""
     ahead_ms = server_ms - time.time_ns() // 1_000_000
     if abs(ahead_ms) <= CLOCKS_DIFFER_MS_MAX:
         return []

@@ -62,9 +62,7 @@ class Engine(Struct, frozen=True):
     It is never shown.
     """
     advise: Callable[[], list[str]] = list
-    """A function that returns advice on the server's settings; each item has the next step after ";
-    ".
-    """
+    """A function that returns advice on the server's settings, with next steps after "; "."""
 
     def close(self) -> None:
         self.ledger.close()
@@ -112,9 +110,7 @@ def _blobs_address(engine: Engine) -> bytes | None:
 
 
 def _store_blobs_address(engine: Engine, blobs: str) -> bytes:
-    """Store the address of the blobs of a store that has no large bodies yet; return the stored
-    address.
-    """
+    """Store the address of the blobs of a store without large bodies; return the stored one."""
     if next(engine.blobs.walk(), None) is not None:
         raise Invalid(
             "the store already has large bodies in its default location",

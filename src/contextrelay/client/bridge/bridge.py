@@ -169,9 +169,7 @@ class AgentBridge:
                     return self._answer(url, metadata)
 
     def _seen(self, url: str) -> dict[str, Any] | None:
-        """Return the metadata of a push to the done channel, or None if the push cannot be the
-        answer.
-        """
+        """Return the metadata of a push to the done channel, or None if it is no answer."""
         try:
             return self.hub.peek(url)
         except (NotFound, Gone, Invalid, ValueError) as error:

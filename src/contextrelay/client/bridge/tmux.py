@@ -128,17 +128,13 @@ class TmuxPane:
 
 
 def typed(task: str, takes_paste: bool) -> str:
-    """Return a task as text to paste, without control characters; as one line if several are not
-    safe.
-    """
+    """Return a task as text to paste, as one line if several are not safe."""
     lines = task.replace("\r\n", "\n").replace("\t", " ").strip("\n").split("\n")
     # A carriage return without a line feed could hide text, so it is removed.
     return ("\n" if takes_paste else LINE_END).join(map(spell_hidden, lines))
 
 
 def is_idle(screen: str, before: str) -> bool:
-    """Return True if the screen shows that the agent has done something since `before`, and waits
-    again.
-    """
+    """Return True if the agent has done something since `before`, and waits again."""
     is_busy = any(sign in screen for sign in BUSY_SIGNS)
     return screen != before and not is_busy and any(sign in screen for sign in IDLE_SIGNS)

@@ -104,9 +104,7 @@ class Pause(HttpStep, frozen=True):
 
 
 class UnreadBody(Struct, frozen=True):
-    """A body that is too large to be read at once: the bytes received so far, and the reply with
-    the rest.
-    """
+    """A body too large to be read at once: the bytes so far, and the reply."""
 
     value: Any
     answer: Any
@@ -148,9 +146,7 @@ def fetched(send: Send, read: Callable[[Any], Flow[Result]]) -> Flow[Result]:
 
 
 def _pause_s(count: int, asked_s: float | None) -> float:
-    """Return the seconds before the next attempt: as the server asked, or growing; both are
-    randomized.
-    """
+    """Return the seconds before the next attempt: the server's, or growing; randomized."""
     if asked_s is not None:
         return asked_s * (1 + random.random() / 4)
     return min(RESEND_PAUSE_S_MAX, 0.05 * 4**count / 4) * (0.5 + random.random() / 2)

@@ -96,9 +96,7 @@ class _Answering:
         return self.with_stores(core.with_permissions_of(self.stores, key))
 
     def with_secret_of(self, key: Key) -> Self | None:
-        """Return a copy of this transport that sees the stores as a key does, or None if the key is
-        invalid.
-        """
+        """Return a copy that sees the stores as a key does, or None if the key is invalid."""
         stores = core.stores_of_key(self.stores, key)
         return None if stores is None else self.with_stores(stores)
 
@@ -199,9 +197,7 @@ class AsyncLocal(_Answering):
         return self.stores.ledger.reads_wait or renews or verb.looks_inside
 
     async def wait_for(self, log: str, after: int, timeout_s: float | None) -> bool:
-        """Wait until a log has facts after a seq, without blocking a thread; return False on a
-        timeout.
-        """
+        """Wait until a log has facts after a seq; return False on a timeout."""
         import asyncio
 
         news = asyncio.Event()

@@ -340,9 +340,7 @@ def _convert_error(server: ServerAddress, error: httpx2.HTTPError) -> LostReques
 
 
 def _once(chunks: Callable[[int], Result]) -> Callable[[int], Result]:
-    """Return a function that raises an error on its second call, because a body can be read from
-    the network only once.
-    """
+    """Return a function that refuses a second call: a body can be received only once."""
     taken = Event()
 
     def open_once(chunk_bytes: int) -> Result:

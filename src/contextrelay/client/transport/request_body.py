@@ -23,9 +23,7 @@ class Outgoing:
 
     @property
     def can_go_again(self) -> bool:
-        """Return True if the body can be sent again, because nothing was consumed that can be read
-        only once.
-        """
+        """Return True if the body can be sent again: nothing was consumed."""
         return isinstance(self._body, _LASTING) or not self._is_touched
 
     @property

@@ -303,9 +303,7 @@ def release_write(stores: Stores, sha256: str, ref: str, *, frees: bool) -> tupl
 
 
 def release(stores: Stores, holds: list[tuple[str, str]]) -> list[int]:
-    """Remove holds, given as (sha256, ref), and free bodies without holds; return the sizes of the
-    bodies freed, in bytes.
-    """
+    """Remove holds, given as (sha256, ref); return the sizes of the bodies freed."""
     rows = ((sha256, Row(RowKind.HOLD, ref, None)) for sha256, ref in holds)
     stores.ledger.commit(*(Write(body_log(sha256), rows=(row,)) for sha256, row in rows))
     return list(free_each(stores, dict.fromkeys((sha256 for sha256, _ in holds), ())).values())
@@ -452,7 +450,5 @@ def at_row(at: BodyLocation) -> Row:
 
 
 def _freed_row(stores: Stores) -> Row:
-    """Return the row that drops the log later, because its head must outlive any push that has read
-    it.
-    """
+    """Return the row that drops the log once no push can have read its head."""
     return Row(RowKind.FREED, ONLY, b"", stores.now_ms() + TOMBSTONE_S * 1000)

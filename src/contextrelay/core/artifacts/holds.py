@@ -42,9 +42,7 @@ _decoder = Decoder(ArtifactWeights)
 
 
 def is_known(stores: Stores, thread: str, ref: str) -> bool:
-    """Return True if a state may refer to an artifact: the thread holds the artifact, or can hold
-    it.
-    """
+    """Return True if a thread holds an artifact or can hold it."""
     if stores.ledger.get(thread_log(thread), RowKind.ARTIFACT, ref) is not None:
         return True
     artifact = find(stores.ledger, ref)

@@ -82,9 +82,7 @@ class Incoming:
         return [*before, Write(log, facts, (*rows, *freed, *holds), expect=head)]
 
     def _store_bytes(self, stores: Stores) -> tuple[list[Write], tuple[Row, ...]]:
-        """Store the bytes of the body; return the writes to do first, and the rows that store the
-        body.
-        """
+        """Store the bytes of the body; return the writes before, and the rows of the body."""
         size_bytes = self.description.size_bytes
         if not self.is_large:
             assert self._whole is not None
@@ -126,9 +124,7 @@ class Incoming:
         return self._blob is not None
 
     def abandon(self, stores: Stores) -> None:
-        """Delete the blob after a commit that definitely failed, unless something points to the
-        blob.
-        """
+        """Delete the blob after a commit that failed, unless something points to it."""
         at = location_of(stores.ledger, self.description.sha256)
         if at is None or at.blob != self._blob:
             self._withdraw(stores)
@@ -310,9 +306,7 @@ def _read_small(
 
 
 def check_size(stores: Stores, size_bytes: int, sealed: SealFormat | None = None) -> None:
-    """Raise TooLarge if a body exceeds the size limit; for a sealed body, the size before sealing
-    counts.
-    """
+    """Raise TooLarge if a body, before sealing, exceeds the size limit."""
     if size_bytes <= stores.settings.body_bytes_max:
         return
     if size_bytes > sealed_bytes_max(sealed, stores.settings.body_bytes_max):

@@ -79,9 +79,7 @@ def extend(stores: Stores, verb: Extend, body: Body) -> Artifact:
 def _change(
     stores: Stores, ref: str, event_type: str, changed: Callable[[Artifact], Artifact]
 ) -> Artifact:
-    """Change the description of an existing artifact, unless it already is as wanted; return the
-    artifact.
-    """
+    """Change the description of an artifact, if needed; return the artifact."""
     log = artifact_log(ref)
     for _ in range(RETRIES_MAX):
         head = stores.ledger.last(log)

@@ -221,9 +221,7 @@ def catch_up(stores: Stores, thread: str, live: LiveState) -> list[Event]:
 
 
 def _new_facts(stores: Stores, thread: str, live: LiveState) -> list[Fact]:
-    """Return the next facts of the log after the position of the state; the list is empty if the
-    state is up to date.
-    """
+    """Return the next facts after the position of the state; [] at the end of the log."""
     ledger, log = stores.ledger, thread_log(thread)
     if ledger.may_lose and live.seq:
         page = ledger.read(log, live.seq - 1, PAGE_ROWS_MAX)
@@ -247,9 +245,7 @@ def _new_facts(stores: Stores, thread: str, live: LiveState) -> list[Fact]:
 
 
 class state_of:  # noqa: N801 (it reads as what it gives; a generator takes 1 µs more)
-    """A context manager that returns the live state or the state at a version, and holds the lock
-    of the live state.
-    """
+    """A context manager that returns a state and holds the lock of the live state."""
 
     def __init__(self, stores: Stores, thread: str, version: int | None = None) -> None:
         self._stores, self._thread, self._version = stores, thread, version
@@ -276,9 +272,7 @@ class state_of:  # noqa: N801 (it reads as what it gives; a generator takes 1 µ
 
 
 def _check_readable(stores: Stores, thread: str, live: LiveState, error: Exception) -> None:
-    """Raise Broken if an error was caused by an invalid state, because the state was valid when it
-    was written.
-    """
+    """Raise Broken if an error was caused by a state that was valid when written."""
     try:
         check_state(live.document, lambda ref: True)
     except (RelayError, LookupError, TypeError, ValueError, AttributeError):
@@ -343,9 +337,7 @@ def _followed(stores: Stores, thread: str, past: LiveState, version: int) -> Liv
 
 
 def _start(ledger: Reads, thread: str, live: LiveState, version: int) -> None:
-    """Load the newest snapshot up to a version, or start at the beginning of the log if there is
-    none.
-    """
+    """Load the newest snapshot up to a version, or start at the beginning of the log."""
     rows = ledger.rows(thread_log(thread), RowKind.SNAPSHOT, _key(version + 1), 1)
     if not rows:
         return

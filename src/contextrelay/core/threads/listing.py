@@ -45,9 +45,7 @@ def _filtered(stores: Stores, rows: list[Row], verb: ListThreads) -> list[Row]:
 
 
 def _with_text(stores: Stores, text: str) -> set[str] | None:
-    """Return the ids of threads whose name contains a text, or None if there are too many threads
-    to search.
-    """
+    """Return the threads whose name contains a text, or None if there are too many."""
     rows = stores.ledger.rows(THREAD_NAMES, RowKind.THREAD, "", LIST_LOOKED_AT_MAX + 1)
     if len(rows) > LIST_LOOKED_AT_MAX:
         return None

@@ -44,9 +44,7 @@ def spelled_state(stores: Stores, thread: str, version: int) -> bytes:
 
 
 def put_edit_aside(stores: Stores, thread: str) -> None:
-    """Rename an edited state.json to a name with the hash of its content, so that it is not
-    overwritten.
-    """
+    """Rename an edited state.json by its hash, so that it is not overwritten."""
     path = mirror_folder(stores, thread) / "state.json"
     if not path.is_file() or path.is_symlink():
         return
@@ -76,9 +74,7 @@ def read_plain(path: Path) -> bytes:
 
 
 def tidy(folder: Path, now_ms: int) -> list[os.DirEntry[str]]:
-    """Delete temporary files of killed writers in a folder; return the files and links in the
-    folder.
-    """
+    """Delete temporary files of killed writers; return the files and links in a folder."""
     with os.scandir(folder) as entries:
         files = [entry for entry in entries if not entry.is_dir(follow_symlinks=False)]
     for entry in files:
@@ -90,9 +86,7 @@ def tidy(folder: Path, now_ms: int) -> list[os.DirEntry[str]]:
 
 
 def sha256_of(path: Path) -> str | None:
-    """Return the hash of a regular file, or None if the path is something else and has to be
-    replaced.
-    """
+    """Return the hash of a regular file, or None if the path has to be replaced."""
     try:
         with open(os.open(path, os.O_RDONLY | _NO_FOLLOW), "rb") as file:
             if not S_ISREG(os.fstat(file.fileno()).st_mode):

@@ -286,9 +286,7 @@ def _try_change(
 def _applied(
     stores: Stores, thread: str, live: LiveState, operations: list[Operation], rows: tuple[Row, ...]
 ) -> tuple[list[Applied], list[dict[str, Any]], set[str]]:
-    """Change the live state; return the operations that undo it, those that were applied, and the
-    new refs.
-    """
+    """Change the live state; return the undo steps, the operations and the new refs."""
     new_refs = {row.key for row in rows if row.kind == RowKind.ARTIFACT}
     referred: set[str] = set()
 

@@ -152,9 +152,7 @@ def caller_id(stores: Stores) -> str:
 
 
 def find_earlier_thread(stores: Stores) -> ThreadView | None:
-    """Return the thread that an earlier attempt of this request, which has a key, has created, or
-    None.
-    """
+    """Return the thread that an earlier attempt of this request created, or None."""
     if stores.once is None or stores.ledger.last(thread_log(new_id(stores))) == 0:
         return None
     return show(stores, new_id(stores))

@@ -212,9 +212,7 @@ class ObjectBlobs:
             time.sleep(0.05 * 2**attempt)
 
     def name(self, name: str, draft: str, size_bytes: int) -> bool:
-        """Turn a complete draft into the blob with a name; return False if that blob already
-        exists.
-        """
+        """Turn a complete draft into a named blob; return False if the blob exists."""
         if next(self._listed(f"large/{name}"), None) is not None:
             return False
         pointer = f"large/{name}/{draft}-{size_bytes}"

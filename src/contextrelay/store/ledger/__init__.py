@@ -135,9 +135,7 @@ class RecentCommits:
             self._heads.popitem(last=False)
 
     def settle(self, id: bytes, now_s: float) -> list[int] | None:
-        """Return the heads of the commit with an id if it was applied; otherwise refuse it from now
-        on.
-        """
+        """Return the heads of a commit that was applied; otherwise refuse it from now on."""
         if id not in self._heads:
             self.keep(id, None, now_s)
         return self._heads[id][1]
@@ -179,9 +177,7 @@ class Reads(Protocol):
     """The read operations of a ledger."""
 
     def last(self, log: str) -> int:
-        """Return the seq of the newest fact ever written to a log, even if it was trimmed; 0 if
-        there is none.
-        """
+        """Return the seq of the newest fact ever written to a log, trimmed or not; 0 for none."""
         ...
 
     def read(self, log: str, after: int, limit: int) -> list[Fact]:
@@ -193,15 +189,11 @@ class Reads(Protocol):
         ...
 
     def get_each(self, logs: Sequence[str], kind: str, key: str) -> list[bytes | None]:
-        """Return the body of the same row in each of several logs, in one read; None where it is
-        missing.
-        """
+        """Return the body of the same row in each of several logs, in one read, or None."""
         ...
 
     def rows(self, log: str, kind: str, after: str, limit: int) -> list[Row]:
-        """Return at most `limit` rows of one kind with key > after ("" for all), ordered by UTF-8
-        bytes.
-        """
+        """Return at most `limit` rows of a kind with key > after, ordered by UTF-8 bytes."""
         ...
 
     def kinds(self, log: str) -> list[str]:
@@ -217,9 +209,7 @@ class Reads(Protocol):
         ...
 
     def due(self, now_ms: int, limit: int) -> list[tuple[str, Row]]:
-        """Return at most `limit` rows with due_ms <= now_ms, each with the name of its log, soonest
-        first.
-        """
+        """Return at most `limit` rows with due_ms <= now_ms, each with its log, soonest first."""
         ...
 
 

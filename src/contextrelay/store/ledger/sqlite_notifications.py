@@ -51,9 +51,7 @@ class NotificationReader:
         self._seen: int = ask(LAST, ())[0][0]
 
     def logs(self, writer: int) -> list[str | None]:
-        """Return the logs that other writers have written to since the last call; None stands for
-        some log.
-        """
+        """Return the logs that others have written to since the last call; None for some log."""
         found = self._ask(SINCE, (self._seen,))
         if not found:
             return []

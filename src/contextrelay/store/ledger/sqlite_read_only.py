@@ -73,9 +73,7 @@ class ReadOnlyFile:
         return _connect(self._url)
 
     def copy(self) -> Path:
-        """Copy the file and its `-wal` to a temporary folder, which is deleted when this process
-        ends; return the path of the copy.
-        """
+        """Copy the file and its `-wal` to a folder that is deleted at exit; return the copy."""
         import shutil
         import tempfile
 

@@ -157,9 +157,7 @@ class SqliteSnapshot(SqliteReads):
 
 
 def translate(error: Exception, path: Path) -> RelayError:
-    """Convert an error of SQLite to a Context Relay error with the path of the file and the next
-    step.
-    """
+    """Convert an error of SQLite, with the path of the file and the next step."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     if code == sqlite3.SQLITE_IOERR_SHMSIZE:  # There is no room for SQLite's shared memory file.
         return file_errors.no_room(path, error)

@@ -53,9 +53,7 @@ def migrate(connection: sqlite3.Connection, path: Path, steps: list[str]) -> Non
 
 
 def _statements(script: str) -> Iterator[str]:
-    """Yield the statements of a script. executescript is not used, because it would end the
-    transaction.
-    """
+    """Yield the statements of a script: executescript would end the transaction."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line

@@ -107,9 +107,7 @@ class PostgresClient:
         return self.address + ("" if self.prefix == "relay" else f"?prefix={self.prefix}")
 
     def ask(self, sql: str, values: Values = ()) -> list[Any]:
-        """Send an idempotent statement, and retry it while the server is unreachable; return its
-        rows.
-        """
+        """Send an idempotent statement, again if there is no reply; return its rows."""
         return self._repeat(lambda: self._send(sql, values), is_passing)
 
     def once(self, sql: str, values: Values = ()) -> list[Any]:
@@ -211,9 +209,7 @@ class PostgresClient:
             connection.close()
 
     def _live_connection(self) -> Connection:
-        """Return an idle connection on which the server has sent nothing, such as a shutdown
-        notice.
-        """
+        """Return an idle connection on which the server has sent no shutdown notice."""
         while self._idle:
             try:
                 connection = self._idle.pop()

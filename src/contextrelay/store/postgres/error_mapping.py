@@ -55,9 +55,7 @@ def _is_refused(error: BaseException) -> bool:
 def translate(
     error: psycopg.Error, address: str, *, is_connecting: bool = False, sent_once: bool = False
 ) -> RelayError:
-    """Convert an error of psycopg to a Context Relay error with the store's address and the next
-    step.
-    """
+    """Convert an error of psycopg, with the store's address and the next step."""
     words = " ".join((error.diag.message_primary or str(error)).split())[:WORDS_CHARS_MAX]
     place = f"{address}: {words}"
     if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:

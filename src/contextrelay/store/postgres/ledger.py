@@ -166,9 +166,7 @@ class PostgresLedger(PostgresReads):
         self.client.close()
 
     def _try_group(self, group: list[Ticket[Writes]]) -> bool:
-        """Do the writes of a group in one call; return False if the call failed and nothing was
-        done.
-        """
+        """Do the writes of a group in one call; return False if nothing was done."""
         token = group[0].token or UNLOCKED
         same = [ticket for ticket in group if ticket.token == token]
         is_done = self._do(token, same)

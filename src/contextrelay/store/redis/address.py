@@ -31,9 +31,7 @@ class Address(Struct, frozen=True):
     shown: str
     """The address without user, password and options."""
     url: str
-    """The address in the format of redis-py: of the server, or of the master that the sentinels
-    will name.
-    """
+    """The address for redis-py: of the server, or of the master behind sentinels."""
     sentinels: tuple[tuple[str, int], ...] = ()
     master: str = ""
     sentinel_password: str | None = None

@@ -132,9 +132,7 @@ class RedisClient:
         self._execute: Callable[..., Any] = cast(Any, redis).execute_command
 
     def ask(self, *words: Word) -> Any:
-        """Send an idempotent command, and retry it while the server is unreachable; return its
-        answer.
-        """
+        """Send an idempotent command, again if there is no reply; return its answer."""
         return self._repeat(lambda: self._execute(*words))
 
     def ask_all(self, commands: Sequence[Command]) -> list[Any]:
@@ -170,9 +168,7 @@ class RedisClient:
 
     @contextmanager
     def failover_deadline(self) -> Generator[None]:
-        """Apply one deadline to all commands of this thread in the block; it counts from the first
-        error.
-        """
+        """Limit the time of all commands of this thread in the block, from the first error."""
         if self._end.is_shared:
             yield
             return
@@ -193,9 +189,7 @@ class RedisClient:
             yield key.decode()
 
     def subscribe(self, channel: str) -> PubSub:
-        """Subscribe to a channel on any node, because nodes forward published messages to each
-        other.
-        """
+        """Subscribe to a channel on any node: nodes forward messages to each other."""
         return self._guard(lambda: self._subscribed(channel))
 
     def server_ms(self) -> int:
@@ -351,9 +345,7 @@ class RedisClient:
         return self._end.at_s
 
     def _failover_wait_s(self) -> float:
-        """Return the number of seconds for which a fail-over is hidden; 0 if the server was never
-        reached.
-        """
+        """Return for how many seconds a fail-over is hidden; 0 before the first connection."""
         is_passing = (self.is_guarded or self.clustered) and self._was_up
         return CONFIRM_S_MAX if is_passing else FIRST_S_MAX
 

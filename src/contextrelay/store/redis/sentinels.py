@@ -48,9 +48,7 @@ def _refuse_replica(connection: Any) -> None:
 
 
 def replicas_known(sentinel: Any, master: str) -> list[Any]:
-    """Return the replicas of a master that one sentinel knows; an empty list if the sentinel is
-    unreachable.
-    """
+    """Return the replicas of a master that one sentinel knows; [] if it is unreachable."""
     try:
         return sentinel.sentinel_slaves(master)
     except (foreign.RedisError, OSError):

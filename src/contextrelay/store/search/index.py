@@ -299,9 +299,7 @@ class IndexChange:
             self._texts = 0
 
     def remove(self, ref: str) -> None:
-        """Remove a text: its passages are marked as removed, and their words are removed with their
-        chunk.
-        """
+        """Mark the passages of a text as removed; their words go with their chunk."""
         self.connection.execute("DELETE FROM waiting WHERE ref = ?", (ref,))
         text = text_by_ref(self.connection, ref)
         if text is None:
@@ -342,9 +340,7 @@ _COUNT_MAX = 0xFFFF
 
 
 def _packed(places: list[int]) -> bytes:
-    """Pack the positions of a word: for each an offset and, in the upper 16 bits, a count;
-    little-endian.
-    """
+    """Pack the positions of a word: offset and, in the upper 16 bits, count."""
     packed = array("I", places)
     if IS_BIG_ENDIAN:
         packed.byteswap()

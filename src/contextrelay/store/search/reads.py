@@ -180,9 +180,7 @@ def lengths_of(connection: sqlite3.Connection, chunk: int) -> array[int]:
 
 
 def all_lengths(connection: sqlite3.Connection) -> tuple[dict[int, array[int]], set[int]]:
-    """Return the lengths of all passages, by chunk, and the numbers of the chunks with removed
-    passages.
-    """
+    """Return the lengths of all passages by chunk, and the chunks with removed ones."""
     lengths: dict[int, array[int]] = {}
     holed: set[int] = set()
     for number, there, packed in connection.execute("SELECT number, there, lengths FROM chunk"):
