@@ -296,7 +296,7 @@ _SESSION = (
     Rows(RowKind.BLOCK, "id", "a block as JSON", "packing"),
 )
 _SENT = Rows(
-    RowKind.HOOK, "thread", "position of its hooks' delivery", "threads/hooks", "when it ends"
+    RowKind.HOOK, "thread", "position of its hooks' delivery", "threads/events", "when it ends"
 )
 _SWEPT = (
     Rows(
@@ -435,7 +435,7 @@ LOGS: tuple[Log, ...] = (
             ),
             Rows(RowKind.STEP, "step", "how a step ended", "runs", "when it is retried"),
             Rows(RowKind.ACCEPTED, "ref, receiver", "a handoff was accepted", "handoffs"),
-            Rows(RowKind.HOOK, "id", "where to send its updates", "threads/hooks", _REMOVED),
+            Rows(RowKind.HOOK, "id", "where to send its updates", "threads/events", _REMOVED),
             _AGAIN,
         ),
     ),

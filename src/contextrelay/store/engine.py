@@ -290,8 +290,7 @@ def _redis(url: str, is_source: bool) -> Engine:
         from contextrelay.store.redis import old_layout
         from contextrelay.store.redis.blobs import RedisBlobs
         from contextrelay.store.redis.client import connect
-        from contextrelay.store.redis.eviction import later_eviction_warnings
-        from contextrelay.store.redis.ledger import SCHEMA, RedisLedger
+        from contextrelay.store.redis.ledger import SCHEMA, RedisLedger, later_eviction_warnings
     except ModuleNotFoundError as error:
         raise _not_installed(url, "redis") from error
     url = url.strip()

@@ -278,7 +278,7 @@ class PutHook(Verb[None], frozen=True):
     is not shown in the events of the task.
     """
 
-    traits = Traits(needs="owner", answered_in="threads.hooks")
+    traits = Traits(needs="owner", answered_in="threads.events")
 
     thread: Ref
     id: Label
@@ -288,7 +288,7 @@ class PutHook(Verb[None], frozen=True):
 class ListHooks(Verb[list[dict[str, Any]]], frozen=True):
     """List the webhooks of a task."""
 
-    traits = Traits(needs="owner", answered_in="threads.hooks")
+    traits = Traits(needs="owner", answered_in="threads.events")
 
     thread: Ref
 
@@ -296,7 +296,7 @@ class ListHooks(Verb[list[dict[str, Any]]], frozen=True):
 class PutSent(Verb[None], frozen=True):
     """Record which updates of a task have been sent; None means that no more will be sent."""
 
-    traits = Traits(needs="owner", answered_in="threads.hooks")
+    traits = Traits(needs="owner", answered_in="threads.events")
 
     thread: Ref
     sent: Sent | None
@@ -305,7 +305,7 @@ class PutSent(Verb[None], frozen=True):
 class ReadSent(Verb[Sent | None], frozen=True):
     """Return which updates of a task have been sent, or None if there are none to send."""
 
-    traits = Traits(needs="owner", answered_in="threads.hooks")
+    traits = Traits(needs="owner", answered_in="threads.events")
 
     thread: Ref
 
@@ -313,7 +313,7 @@ class ReadSent(Verb[Sent | None], frozen=True):
 class ListSent(Verb[list[Sent]], frozen=True):
     """Return which updates have been sent, for every task with webhooks, by thread."""
 
-    traits = Traits(needs="owner", answered_in="threads.hooks")
+    traits = Traits(needs="owner", answered_in="threads.events")
 
     after: Cursor = ""
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import takewhile
+from typing import Any
+
+from msgspec.json import decode, encode
 
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import RowKind, thread_index, walk_facts
@@ -19,20 +22,26 @@ from contextrelay.model.thread import (
     Event,
     EventPage,
     Numbered,
+    Sent,
     TaskListing,
     TaskLog,
     ThreadView,
 )
 from contextrelay.state import event_chain
-from contextrelay.store.ledger import Reads, Row
+from contextrelay.store.ledger import Reads, Row, Write
 from contextrelay.verbs import (
     AddEvent,
     BeginTask,
     Body,
+    ListHooks,
+    ListSent,
     ListTasks,
     MakeCheckpoint,
     NoteTask,
+    PutHook,
+    PutSent,
     ReadEvents,
+    ReadSent,
     ReadTask,
 )
 
@@ -130,3 +139,48 @@ def history(ledger: Reads, thread: str, until: int) -> Iterator[Event]:
     """Yield the first `until` events of a thread."""
     for fact in takewhile(lambda fact: fact.seq <= until, walk_facts(ledger, thread_log(thread))):
         yield event_chain.decode(fact.body)
+
+
+_INDEX = thread_index("task")
+
+
+# Hooks: where the updates of tasks are sent, and how far they were delivered. A hook contains
+# secrets, so these verbs are the owner's. The delivery position is in the index of tasks: a server
+# that starts finds there what another one has not sent.
+
+
+@answers(PutHook)
+def put_hook(stores: Stores, verb: PutHook, body: Body) -> None:
+    find_record(stores.ledger, verb.thread)
+    check_label(verb.id, "id")
+    kept = None if verb.hook is None else check_json(verb.hook, "hook", EVENT_BYTES_MAX)
+    row = Row(RowKind.HOOK, verb.id, kept)
+    stores.ledger.commit(Write(thread_log(verb.thread), rows=(row,)))
+
+
+@answers(ListHooks)
+def list_hooks(stores: Stores, verb: ListHooks, body: Body) -> list[dict[str, Any]]:
+    find_record(stores.ledger, verb.thread)
+    rows = stores.ledger.rows(thread_log(verb.thread), RowKind.HOOK, "", LIST_ITEMS_MAX)
+    return [decode(row.body) for row in rows if row.body is not None]
+
+
+@answers(PutSent)
+def put_sent(stores: Stores, verb: PutSent, body: Body) -> None:
+    if verb.sent is not None:
+        find_record(stores.ledger, verb.thread)
+    row = Row(RowKind.HOOK, verb.thread, None if verb.sent is None else encode(verb.sent))
+    stores.ledger.commit(Write(_INDEX, rows=(row,)))
+
+
+@answers(ReadSent)
+def read_sent(stores: Stores, verb: ReadSent, body: Body) -> Sent | None:
+    find_record(stores.ledger, verb.thread)
+    found = stores.ledger.get(_INDEX, RowKind.HOOK, verb.thread)
+    return None if found is None else decode(found, type=Sent)
+
+
+@answers(ListSent)
+def list_sent(stores: Stores, verb: ListSent, body: Body) -> list[Sent]:
+    rows = stores.ledger.rows(_INDEX, RowKind.HOOK, verb.after, LIST_ITEMS_MAX)
+    return [decode(row.body, type=Sent) for row in rows if row.body is not None]

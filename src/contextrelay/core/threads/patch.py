@@ -23,12 +23,12 @@ from contextrelay.core.threads.head import (
     catch_up,
     find_record,
     head_of,
+    metrics_of,
     state_at,
     state_of,
     take_snapshot_if_due,
     weights_of,
 )
-from contextrelay.core.threads.metrics import metrics_of
 from contextrelay.documents.bounds import check_label
 from contextrelay.documents.patch import Applied, Operation, apply, is_independent, undo
 from contextrelay.errors import Broken, Conflict, NotFound, Refused, TooLarge, Unavailable

@@ -13,15 +13,16 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar, cast
 
-from redis import Redis, RedisCluster
+from redis import Redis, RedisCluster, SSLConnection
 from redis import exceptions as foreign
 from redis.backoff import NoBackoff
 from redis.client import PubSub
+from redis.connection import parse_url  # pyright: ignore[reportUnknownVariableType]
 from redis.retry import Retry
+from redis.sentinel import Sentinel
 
 from contextrelay.errors import Invalid, Unavailable
 from contextrelay.store.redis.address import Address, parse
-from contextrelay.store.redis.cluster_slots import LOOK_S_MAX, SlotRefresher
 from contextrelay.store.redis.error_mapping import (
     CONNECTIONS_MAX,
     HOPELESS,
@@ -30,7 +31,51 @@ from contextrelay.store.redis.error_mapping import (
     has_no_file,
     unconfirmed,
 )
-from contextrelay.store.redis.sentinels import by_sentinels, replicas_known
+
+LOOK_S_MAX = 1.0
+
+
+class SlotRefresher:
+    """A replacement for `initialize` of redis-py's node manager, in bounded time.
+
+    redis-py asks node after node, each until its timeout, while all callers wait. With several
+    unreachable nodes that takes longer than a caller may wait. So one thread refreshes the map,
+    and callers wait for it no longer than LOOK_S_MAX; a later result serves the next attempt.
+    """
+
+    def __init__(self, manager: Any) -> None:
+        self._initialize = manager.initialize
+        self._lock = threading.Lock()
+        self._looking: threading.Thread | None = None
+        self._problem: BaseException | None = None
+        manager.initialize = self.look
+
+    def look(self, *args: Any, **options: Any) -> None:
+        """Refresh the slot map, or wait for a refresh in progress.
+
+        Raises:
+            ConnectionError: the refresh takes too long, or no node answered.
+        """
+        with self._lock:
+            if self._looking is None or not self._looking.is_alive():
+                self._looking = threading.Thread(
+                    target=self._run, args=(args, options), name="relay-lookout", daemon=True
+                )
+                self._looking.start()
+            looking = self._looking
+        looking.join(LOOK_S_MAX)
+        if looking.is_alive():
+            raise foreign.ConnectionError("the slot map is not known yet")
+        if self._problem is not None:
+            raise self._problem
+
+    def _run(self, args: Any, options: Any) -> None:
+        self._problem = None
+        try:
+            self._initialize(*args, **options)
+        except (foreign.RedisError, foreign.RedisClusterException, OSError) as error:
+            self._problem = error
+
 
 Word = str | bytes | int
 Command = tuple[Word, ...]
@@ -362,3 +407,50 @@ CLOCK = """
 local time = redis.call('TIME')
 return time[1] * 1000 + math.floor(time[2] / 1000)
 """
+
+
+SENTINEL_S_MAX = 0.5
+
+
+# Sentinels
+
+
+def by_sentinels(address: Address, options: dict[str, Any]) -> Redis:
+    """Return a client of the master named by the sentinels.
+
+    The client asks them for each connection.
+    """
+    said: dict[str, Any] = {**cast(Any, parse_url)(address.url), **options}
+    said["redis_connect_func"] = _refuse_replica
+    said["ssl"] = said.pop("connection_class", None) is SSLConnection
+    for name in ("host", "port"):
+        said.pop(name, None)
+    own = {name: said[name] for name in said if name.startswith("ssl")}
+    timeouts = {"socket_timeout": SENTINEL_S_MAX, "socket_connect_timeout": SENTINEL_S_MAX}
+    asked = {**own, **timeouts, "password": address.sentinel_password}
+    known = Sentinel(list(address.sentinels), sentinel_kwargs=asked)
+    return cast(Any, known).master_for(address.master, **said)
+
+
+def _refuse_replica(connection: Any) -> None:
+    """Start a connection, and close it if the server is a replica.
+
+    A sentinel that is out of date names the former master. Restarted as a replica, that server
+    refuses writes but answers reads with the data it has so far.
+
+    Raises:
+        ConnectionError: the server is not a master.
+    """
+    connection.on_connect()
+    connection.send_command("ROLE")
+    if connection.read_response()[0] != b"master":
+        connection.disconnect()
+        raise foreign.ConnectionError("the sentinels name a server that is not a master")
+
+
+def replicas_known(sentinel: Any, master: str) -> list[Any]:
+    """Return the replicas of a master that one sentinel knows; [] if it is unreachable."""
+    try:
+        return sentinel.sentinel_slaves(master)
+    except (foreign.RedisError, OSError):
+        return []

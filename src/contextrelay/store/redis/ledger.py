@@ -46,7 +46,6 @@ from contextrelay.store.ledger import (
     current_token,
 )
 from contextrelay.store.redis.client import RedisClient, Word, connect
-from contextrelay.store.redis.eviction import eviction_warnings
 from contextrelay.store.redis.notifications import RedisListener
 
 SCHEMA = b"2"
@@ -461,3 +460,40 @@ def _refuse_nul(*names: str) -> None:
             raise Invalid(
                 f"invalid name {name!r}", "use a name that is not empty and contains no NUL"
             )
+
+
+_NEXT = "set it with CONFIG SET maxmemory-policy noeviction"
+
+
+# Eviction: whether a server deletes stored data when its memory is full
+
+
+def eviction_warnings(client: RedisClient) -> list[str]:
+    """Return warnings about a server that may delete keys now, each with the next step."""
+    return [
+        f"the store's server may delete stored data: maxmemory-policy is {policy}; {_NEXT}"
+        for policy in _policies(client, limited=True)
+    ]
+
+
+def later_eviction_warnings(client: RedisClient) -> list[str]:
+    """Return warnings about a server that would delete keys as soon as a maxmemory is set."""
+    return [
+        "the store's server would delete stored data once it has a maxmemory: "
+        f"maxmemory-policy is {policy}; {_NEXT}"
+        for policy in _policies(client, limited=False)
+    ]
+
+
+def _policies(client: RedisClient, *, limited: bool) -> list[str]:
+    """Return the policies that delete keys of a store.
+
+    Keys with a TTL do not count: they only guard a write (GUARD).
+    """
+    found = client.ask("INFO", "memory")
+    nodes = [found] if "maxmemory" in found else list(found.values())
+    bad = ("allkeys", "volatile") if client.is_guarded else "allkeys"
+    said = {
+        node.get("maxmemory_policy", "") for node in nodes if bool(node["maxmemory"]) is limited
+    }
+    return sorted(policy for policy in said if policy.startswith(bad))
