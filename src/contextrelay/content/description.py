@@ -16,11 +16,11 @@ class Description:
 
     def __init__(self) -> None:
         self.size_bytes = 0
-        self._head = bytearray()
+        self._head: list[bytes] = []
         self._digest = hashlib.sha256()
         self._newline_count = 0
         self._ends_line = True
-        self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
+        self._decoder: codecs.IncrementalDecoder | None = None
         # Once a chunk is not text, the body is not text, and later chunks are not checked.
         self._is_text_so_far = True
 
@@ -28,12 +28,12 @@ class Description:
         """Add the next chunk of the body."""
         if not chunk:
             return
+        if self.size_bytes < HEAD_BYTES_MAX:
+            self._head.append(chunk[: HEAD_BYTES_MAX - self.size_bytes])
         self.size_bytes += len(chunk)
         self._digest.update(chunk)
         self._newline_count += chunk.count(b"\n")
         self._ends_line = chunk.endswith(b"\n")
-        if len(self._head) < HEAD_BYTES_MAX:
-            self._head += chunk[: HEAD_BYTES_MAX - len(self._head)]
         if self._is_text_so_far:
             self._is_text_so_far = b"\0" not in chunk and self._decodes(chunk)
 
@@ -43,6 +43,8 @@ class Description:
         """
         if chunk.isascii() and not self._is_inside_character:
             return True
+        if self._decoder is None:
+            self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
         # Decoded in pieces, because decoded text takes up to four times the memory of its bytes.
         for start in range(0, len(chunk), CHUNK_BYTES):
             try:
@@ -53,7 +55,7 @@ class Description:
 
     @property
     def _is_inside_character(self) -> bool:
-        return bool(self._decoder.getstate()[0])
+        return self._decoder is not None and bool(self._decoder.getstate()[0])
 
     @property
     def sha256(self) -> str:
@@ -63,7 +65,7 @@ class Description:
     @property
     def head(self) -> bytes:
         """The first bytes of the body, at most HEAD_BYTES_MAX."""
-        return bytes(self._head)
+        return b"".join(self._head)
 
     @property
     def line_count(self) -> int:

@@ -155,7 +155,10 @@ def plain_table(rows: list[str]) -> Guess | None:
     rows = list(map(_unquoted, _whole(rows)))
     if not rows:
         return None
+    text = "".join(rows)
     for separator, media_type in _SEPARATORS:
+        if text.count(separator) < _SHARE * len(rows):
+            continue
         if sum(separator in row for row in rows) < _SHARE * len(rows):
             continue
         counts = Counter(row.count(separator) for row in rows)

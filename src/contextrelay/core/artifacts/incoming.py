@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -211,23 +211,31 @@ if hasattr(os, "register_at_fork"):
     )  # A forked child has only one thread.
 
 
-@contextmanager
-def receive(stores: Stores, body: Body, sealed: SealFormat | None = None) -> Generator[Incoming]:
+def receive(
+    stores: Stores, body: Body, sealed: SealFormat | None = None
+) -> AbstractContextManager[Incoming]:
     """Read a body and describe it; write a large stream to a draft at the same time.
 
     Raises:
         TooLarge: the body exceeds the store's limit. The rest of it is not read.
     """
+    if isinstance(body, bytes) and len(body) < OVERLAP_BYTES_MIN:
+        check_size(stores, len(body), sealed)
+        description = Description()
+        description.feed(body)
+        return nullcontext(Incoming(description, body, None))
+    return _receive_large(stores, body, sealed)
+
+
+@contextmanager
+def _receive_large(stores: Stores, body: Body, sealed: SealFormat | None) -> Generator[Incoming]:
+    """Read a large body, or a stream, which may be large."""
     description = Description()
     if isinstance(body, bytes):
         check_size(stores, len(body), sealed)
-        if len(body) >= OVERLAP_BYTES_MIN:
-            with stores.blobs.draft() as draft:
-                _write_and_describe(draft, description, body)
-                yield Incoming(description, None, draft)
-            return
-        description.feed(body)
-        yield Incoming(description, body, None)
+        with stores.blobs.draft() as draft:
+            _write_and_describe(draft, description, body)
+            yield Incoming(description, None, draft)
         return
     chunks = iter(body)
     start = _read_small(stores, chunks, description, sealed)
@@ -243,10 +251,9 @@ def receive(stores: Stores, body: Body, sealed: SealFormat | None = None) -> Gen
         yield Incoming(description, None, draft)
 
 
-@contextmanager
 def receive_joined(
     stores: Stores, refs: tuple[str, ...], body: Body, sealed: SealFormat | None = None
-) -> Generator[Incoming]:
+) -> AbstractContextManager[Incoming]:
     """Read a body that starts with the bodies of artifacts, and describe the result.
 
     Raises:
@@ -254,6 +261,15 @@ def receive_joined(
         Invalid: an artifact or the body is sealed, or an artifact is stored in parts itself, or the
             body does not have the declared seal.
     """
+    if not refs and sealed is None:
+        return receive(stores, body)
+    return _receive_joined(stores, refs, body, sealed)
+
+
+@contextmanager
+def _receive_joined(
+    stores: Stores, refs: tuple[str, ...], body: Body, sealed: SealFormat | None
+) -> Generator[Incoming]:
     description = Description()
     parts = [_part(stores, live(stores, ref), description) for ref in refs]
     if parts and sealed is not None:
