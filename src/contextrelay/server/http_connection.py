@@ -261,6 +261,11 @@ class Protocol(HttpToolsProtocol):
     def is_body_coming(self) -> bool:
         return self._running is not None and self._running.more_body
 
+    def join_writes(self) -> None:
+        """Send the header of the current response together with its body, in one system call."""
+        if self._running is not None:
+            self._running.transport = cast("Transport", _JoinedWrites(self.transport))
+
     def linger(self, is_endless: bool) -> None:
         """Keep reading for a while after the current response, so that the client receives the
         response.
@@ -409,6 +414,29 @@ class Protocol(HttpToolsProtocol):
     def _say_last(self, refusal: bytes) -> None:
         self.transport.write(refusal)
         self._begin_to_linger()
+
+
+class _JoinedWrites:
+    """A transport that keeps what is written first until the next write, and sends both."""
+
+    __slots__ = ("_first", "_transport")
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._first = b""
+
+    def write(self, data: bytes) -> None:
+        if self._first:
+            self._transport.writelines((self._first, data))
+            self._first = b""
+        else:
+            self._first = data
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
 
 
 def _spelled(data: bytes) -> bytes:

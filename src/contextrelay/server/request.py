@@ -289,6 +289,9 @@ class Exchange:
             self._holding(self._copies * (announced or 0), in_file)
         if announced == 0:
             return await self._receive()
+        connection: Connection = self.scope[CONNECTION]
+        if not connection.is_body_coming():
+            return await self._receive()  # The body is complete, so this does not wait.
         message, _ = await self._next_message(self._body_s)
         if message.get("more_body", False):
             self._holding()
@@ -348,6 +351,9 @@ class Exchange:
         self, status: int, body: bytes, media_type: bytes, more: Iterable[tuple[bytes, bytes]] = ()
     ) -> None:
         """Send a whole response."""
+        if self.method != "HEAD":
+            connection: Connection = self.scope[CONNECTION]
+            connection.join_writes()
         await self.start(
             status, [(b"content-length", b"%d" % len(body)), (b"content-type", media_type), *more]
         )
