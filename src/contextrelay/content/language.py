@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 from contextrelay.content.prefilter import Prefilters, loosened
@@ -48,15 +49,13 @@ def without_comments(rows: list[str]) -> list[str]:
     return kept
 
 
-def without_strings(rows: list[str]) -> list[str]:
-    """Remove rows inside a triple-quoted string."""
-    kept: list[str] = []
+def without_strings(rows: Iterable[str]) -> Iterator[str]:
+    """Yield the rows that are not inside a triple-quoted string."""
     is_within = False
     for row in rows:
         if not is_within:
-            kept.append(row)
+            yield row
         is_within ^= (row.count('"""') + row.count("'''")) % 2 == 1
-    return kept
 
 
 _TRACE = "Traceback (most recent call last):"

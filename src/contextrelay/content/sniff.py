@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from itertools import filterfalse, islice
+from itertools import chain, filterfalse, islice
 
 import msgspec
 
@@ -50,10 +50,12 @@ def settings(rows: list[str]) -> Guess | None:
     text = "\n".join(rows)
     if text.count("=") < 2 and text.count(":") < _ROWS_MIN:
         return None
-    rows = list(filterfalse(_ASIDE.match, rows))
+    left = filterfalse(_ASIDE.match, rows)
     if '"""' in text or "'''" in text:
-        rows = without_strings(rows)
-    return _named(list(islice(_logical_rows(rows), _ROWS_MAX))) or _yaml(rows[:_ROWS_MAX])
+        left = without_strings(left)
+    first = list(islice(left, _ROWS_MAX))
+    logical = _logical_rows(chain(first, left))
+    return _named(list(islice(logical, _ROWS_MAX))) or _yaml(first)
 
 
 def _outer(rows: list[str]) -> list[str]:
@@ -98,7 +100,7 @@ def _yaml(rows: list[str]) -> Guess | None:
     return ("text", "application/yaml") if is_flat else None
 
 
-def _logical_rows(rows: list[str]) -> Iterator[str]:
+def _logical_rows(rows: Iterable[str]) -> Iterator[str]:
     """Yield the rows that do not continue a value after a backslash."""
     goes_on = False
     for row in rows:
@@ -213,7 +215,9 @@ _MAGIC: tuple[tuple[re.Pattern[bytes], Guess], ...] = (
 )
 
 _LINES_MAX = 50
-LOG_LINES_MIN = 3
+# Usually enough for _LINES_MAX rows without comments.
+_BARE_ROWS = 4 * _LINES_MAX
+_LOG_LINES_MIN = 3
 _LOG_SHARE = 0.6
 _MARKDOWN_POINTS_MIN = 3
 _FRONT_POINTS = 2
@@ -247,11 +251,9 @@ def sniff_text(head: bytes) -> Guess:
     # The last line of a truncated text is incomplete.
     more = [line for line in (lines[:-1] if is_cut else lines) if line.strip()]
     rows = more[:_LINES_MAX]
-    bare = more
-    if "//" in text or "/*" in text:
-        bare = without_comments(bare)
-    if any(sign in text for sign in _TRACE_SIGNS):
-        bare = without_traces(bare)
+    bare = _bare(more[:_BARE_ROWS])
+    if len(bare) <= _LINES_MAX and len(more) > _BARE_ROWS:
+        bare = _bare(more)
     signs = possible_signs(text)
     has_time = "time" in signs
     return (
@@ -275,9 +277,19 @@ def sniff_text(head: bytes) -> Guess:
         or _markdown(rows, signs)
         or plain_table(rows)
         or (_timed(text, rows) if has_time else None)
-        or (language(bare, _CODE_SHARE) if len(bare) > _LINES_MAX else None)
+        or (language(_bare(more), _CODE_SHARE) if len(more) > _LINES_MAX else None)
         or ("text", "text/plain")
     )
+
+
+def _bare(rows: list[str]) -> list[str]:
+    """Return rows without comments and without what tracebacks quote."""
+    text = "\n".join(rows)
+    if "//" in text or "/*" in text:
+        rows = without_comments(rows)
+    if any(sign in text for sign in _TRACE_SIGNS):
+        rows = without_traces(rows)
+    return rows
 
 
 _JSON_START = re.compile(
@@ -378,7 +390,8 @@ def _diff(text: str) -> Guess | None:
     """Detect a diff, possibly after an introduction."""
     if _DIFF.match(text):
         return "diff", "text/x-diff"
-    hunk = _HUNK.search(text, 0, _ABOUT_CHARS_MAX) if "\n@@ -" in text else None
+    has_hunk = text.find("\n@@ -", 0, _ABOUT_CHARS_MAX) >= 0
+    hunk = _HUNK.search(text, 0, _ABOUT_CHARS_MAX) if has_hunk else None
     return ("diff", "text/x-diff") if hunk and "```" not in text[: hunk.start()] else None
 
 
@@ -460,7 +473,7 @@ def _log(rows: list[str]) -> Guess | None:
         hits += LOG_LINE.match(row) is not None
         if hits + left < _LOG_SHARE * len(rows):
             return None  # Not even if all other rows are log lines.
-    return ("log", "text/x-log") if hits >= LOG_LINES_MIN else None
+    return ("log", "text/x-log") if hits >= _LOG_LINES_MIN else None
 
 
 # A time with its date, anywhere in the first part of a line.
@@ -502,7 +515,7 @@ def _share_of(lines: Sequence[str], sign: re.Pattern[str]) -> float:
     sample = lines[:: max(1, len(lines) // 200)]
     begun = [line for line in sample if line[:1] not in ("", " ", "\t", "}")]
     hits = sum(sign.search(line, 0, _TIMED_CHARS) is not None for line in begun)
-    is_enough = hits >= max(LOG_LINES_MIN, _BEGUN_SHARE * len(sample))
+    is_enough = hits >= max(_LOG_LINES_MIN, _BEGUN_SHARE * len(sample))
     return hits / len(begun) if is_enough else 0.0
 
 

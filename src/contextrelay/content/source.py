@@ -85,7 +85,8 @@ _COLOURS = re.compile(r"\x1b\[[\d;]{0,40}m")
 
 def without_colours(text: str) -> str:
     """Return a text without terminal colour codes; the same object if it has none."""
-    return _COLOURS.sub("", text) if "\x1b[" in text else text
+    # A single character is found several times faster than two.
+    return _COLOURS.sub("", text) if "\x1b" in text and "\x1b[" in text else text
 
 
 def _counted(number: int, noun: str) -> str:
