@@ -5,6 +5,7 @@ content.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +24,27 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+class FolderSyncs:
+    """The syncs of one folder: threads that wait for one at the same time share it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._turn = threading.Lock()
+        self._begun = 0
+        self._done = 0
+
+    def sync(self) -> None:
+        """Make what was done in the folder before this call survive a power loss."""
+        # A sync that has begun already may not cover it; any later one does.
+        needed = self._begun + 1
+        with self._turn:
+            if self._done < needed:
+                self._begun += 1
+                begun = self._begun
+                sync_folder(self._folder)
+                self._done = begun
 
 
 def make_folder(folder: Path) -> None:

@@ -11,12 +11,13 @@ import os
 import re
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from contextrelay.errors import Broken, RelayError
 from contextrelay.limits import CHUNK_BYTES
 from contextrelay.store.blobs import BlobFact
-from contextrelay.store.durable_files import make_folder, sync_folder, write_all
+from contextrelay.store.durable_files import FolderSyncs, make_folder, write_all
 from contextrelay.store.file_errors import from_os
 
 try:
@@ -28,6 +29,17 @@ DRAFT = ".draft"
 _NAME = re.compile(r"[0-9a-z][0-9a-z-]{1,127}\Z")
 # Opening a pipe in place of a file must not block.
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+@cache
+def folder_syncs(folder: Path) -> FolderSyncs:
+    """Return the syncs of a folder, shared by all stores of this process."""
+    return FolderSyncs(folder)
+
+
+if hasattr(os, "register_at_fork"):
+    # A forked child has only one thread, and may have copied a lock that another thread held.
+    os.register_at_fork(after_in_child=folder_syncs.cache_clear)
 
 
 class FileBlobs:
@@ -178,6 +190,7 @@ class FileDraft:
         except OSError as error:
             raise from_os(error, self._path) from error
         self._is_open = True
+        self._is_kept = False
 
     def write(self, chunk: bytes | memoryview) -> None:
         try:
@@ -191,9 +204,10 @@ class FileDraft:
             # Rename before the sync, because then one sync of the file usually covers the folder as
             # well. Other callers do not know the name until this method returns.
             os.rename(self._path, place)
+            self._is_kept = True
             os.fsync(self._handle)
             self._close()
-            sync_folder(self._blobs.folder)
+            folder_syncs(self._blobs.folder).sync()
         except OSError as error:
             with suppress(OSError):
                 os.unlink(place)
@@ -202,8 +216,9 @@ class FileDraft:
     def discard(self) -> None:
         """Delete the draft, unless it has become a blob."""
         self._close()
-        with suppress(FileNotFoundError):
-            os.unlink(self._path)
+        if not self._is_kept:
+            with suppress(FileNotFoundError):
+                os.unlink(self._path)
 
     def _close(self) -> None:
         if self._is_open:
