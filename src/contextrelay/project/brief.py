@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
@@ -20,19 +21,18 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import contextrelay
+from contextrelay.documents.values import is_object
 from contextrelay.errors import Invalid, RelayError
 from contextrelay.limits import BRIEF_TOKENS_MIN, NEXT_TODOS_MAX, PROJECT_OWN_BYTES_MAX
 from contextrelay.model.project import STATE, TODOS, Decision, ProjectTexts, Todo, as_fields
 from contextrelay.project import confined
+from contextrelay.project.decisions import About, read_about, read_decisions
+from contextrelay.project.documents import conflicts_of, load_document
 from contextrelay.project.files import stamp_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from contextrelay.project.decisions import About
+from contextrelay.project.state_file import tasks_of, texts_of
+from contextrelay.project.todos import TodoList, next_todos
 
 BRIEF_DECISIONS_MAX = 5
-
-
 Age = Callable[[str], str]
 """A function that formats a time as its age, for example "2 days ago"."""
 Count = Callable[[str], int]
@@ -95,9 +95,7 @@ class ProjectSummary(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """A line of a brief. Lines with the highest rank are cut first. `of` is the kind of item that
-    the line shows.
-    """
+    """A line that shows an item of the kind `of`. Lines with the highest rank are cut first."""
 
     rank: int
     text: str
@@ -124,9 +122,7 @@ def brief_for_model(folder: Path, texts: ProjectTexts, budget_tokens: int) -> Br
 
 
 def _cached(kind: type[Cached], key: str, make: Callable[[], Cached]) -> Cached:
-    """Return the cached value for a key. If the user's cache folder has none, make the value and
-    cache it.
-    """
+    """Return the value for a key from the user's cache folder, or make and cache it."""
     key = f"{contextrelay.__version__} {kind.__name__} {key}"
     # There are at most 256 file names, so that the cache stays small.
     name = f"brief-{sha256(key.encode(errors='replace')).hexdigest()[:2]}.json"
@@ -174,21 +170,20 @@ def summarize(texts: ProjectTexts, folder_name: str) -> ProjectSummary:
     Raises:
         Broken: one of the files is invalid; Refused: a document has the wrong type.
     """
-    from contextrelay.project.decisions import read_about, read_decisions
-    from contextrelay.project.documents import conflicts_of, load_document
-    from contextrelay.project.state_file import progress_of, tasks_of, texts_of
-    from contextrelay.project.todos import TodoList, next_todos
-
     state = load_document(texts.state, STATE)
     todo_list = TodoList(load_document(texts.todos, TODOS))
-    progress = progress_of(state)
-    todos = todo_list.read()
+    progress = state.get("progress")
+    completed, doing, blocked, next_steps = (
+        texts_of(progress.get(name)) if is_object(progress) else []
+        for name in ("completed", "in_progress", "blocked", "next_steps")
+    )
+    text = {
+        name: "" if state.get(name) is None else str(state[name])
+        for name in ("phase", "current_task", "notes", "last_update", "session_id")
+    }
+    todos, decisions = todo_list.read(), read_decisions(texts.decisions or "")
     ready = next_todos(todos, NEXT_TODOS_MAX)
-    decisions = read_decisions(texts.decisions or "")
-    doing = ", ".join(texts_of(progress.get("in_progress")))
-    steps = texts_of(progress.get("next_steps"))
-    text = {name: _text(state.get(name)) for name in ("current_task", "notes", "phase")}
-    topic = [text["current_task"], doing, text["notes"], *steps]
+    topic = [text["current_task"], ", ".join(doing), text["notes"], *next_steps]
     topic += [f"{todo.title} {todo.description}" for todo in ready]
     tasks = tasks_of(state)
     ended = [task for task in tasks if task.get("status") in ("done", "failed")]
@@ -197,12 +192,10 @@ def summarize(texts: ProjectTexts, folder_name: str) -> ProjectSummary:
         about=read_about(texts.about or "", folder_name),
         state=state,
         **text,
-        completed=texts_of(progress.get("completed")),
-        in_progress=doing,
-        blocked=texts_of(progress.get("blocked")),
-        next_steps=steps,
-        last_update=_text(state.get("last_update")),
-        session_id=_text(state.get("session_id")),
+        completed=completed,
+        in_progress=", ".join(doing),
+        blocked=blocked,
+        next_steps=next_steps,
         clashes=conflicts_of(state),
         tasks=[task for task in tasks if task not in ended or task is ended[-1]],
         next_todos=ready,
@@ -215,29 +208,24 @@ def summarize(texts: ProjectTexts, folder_name: str) -> ProjectSummary:
     )
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else "" if value is None else str(value)
-
-
 def relevant_decisions(decisions: list[Decision], topic: str) -> list[Decision]:
-    """Return the decisions that share the rarest words with a topic. If there are none, return the
-    newest two.
-    """
-    valid = [each for each in decisions if not each.superseded_by]
-    words = [_words(f"{each.title} {each.context} {each.decision}") for each in valid]
+    """Return the decisions that share the rarest words with a topic, or else the newest two."""
+    words = {
+        each: _words(f"{each.title} {each.context} {each.decision}")
+        for each in decisions
+        if not each.superseded_by
+    }
     wanted = _words(topic)
-    frequency = {word: sum(word in each for each in words) for word in wanted}
-    scores: list[tuple[float, int]] = []
-    for index, each in enumerate(words):
-        title = _words(valid[index].title)
-        score = sum(
-            log(1 + len(valid) / frequency[word]) * (2 if word in title else 1)
-            for word in sorted(wanted & each)
+    frequency = Counter(word for each in words.values() for word in each)
+    scores: dict[Decision, float] = {}
+    for each, own in words.items():
+        title = _words(each.title)
+        scores[each] = sum(
+            log(1 + len(words) / frequency[word]) * (2 if word in title else 1)
+            for word in sorted(wanted & own)
         )
-        if score > 0:
-            scores.append((score, index))
-    scores.sort(key=lambda each: (-each[0], -valid[each[1]].number))
-    return [valid[index] for _, index in scores[:BRIEF_DECISIONS_MAX]] or valid[-2:]
+    found = sorted(filter(scores.get, words), key=lambda each: (-scores[each], -each.number))
+    return found[:BRIEF_DECISIONS_MAX] or list(words)[-2:]
 
 
 def _words(text: str) -> set[str]:
@@ -259,11 +247,7 @@ def write_brief(
     steps = [*found.completed, *found.next_steps]
     if age:
         steps = [*found.completed[:-_STEPS_SHOWN], *found.next_steps[_STEPS_SHOWN:]]
-    totals = {
-        "todos": found.open_todos,
-        "decisions": found.decisions_total,
-        "steps": len(steps),
-    }
+    totals = {"todos": found.open_todos, "decisions": found.decisions_total, "steps": len(steps)}
     lines = _lines_for_people(found, age) if age else _lines_for_models(found)
     return _fit(lines, totals, budget_tokens, count)
 
@@ -271,23 +255,22 @@ def write_brief(
 def _fit(
     lines: list[_Line], totals: dict[str, int], budget_tokens: int, count: Count
 ) -> FittedText:
-    """Return the most important lines that fit a budget, in their original order, and what was left
-    out.
-    """
-    order = sorted(range(len(lines)), key=lambda index: (lines[index].rank, index))
+    """Return the most important lines that fit a budget, in their order, and what was left out."""
     kept: list[int] = []
     left = budget_tokens - count(_left_line(dict.fromkeys(totals, 10_000)) + "\n")
-    for index in order:
+    for index in sorted(range(len(lines)), key=lambda index: (lines[index].rank, index)):
         cost = count(lines[index].text + "\n")
         if cost <= left:
             kept.append(index)
             left -= cost
     while True:
-        left_out = _left_out(lines, kept, totals)
-        rest = _left_line(left_out)
-        text = "\n".join(
-            [*(lines[index].text for index in sorted(kept)), *([rest] if rest else [])]
-        )
+        shown = Counter(lines[index].of for index in kept)
+        left_out = {name: total - shown[name] for name, total in totals.items()}
+        left_out["project lines"] = sum(not line.of for line in lines) - shown[""]
+        left_out = {name: number for name, number in left_out.items() if number > 0}
+        text = "\n".join([lines[index].text for index in sorted(kept)])
+        if left_out:
+            text = f"{text}\n{_left_line(left_out)}" if kept else _left_line(left_out)
         tokens = count(text)
         # The sum of the token counts of the lines is not always the token count of the text.
         if tokens <= budget_tokens or not kept:
@@ -295,16 +278,9 @@ def _fit(
         kept.pop()
 
 
-def _left_out(lines: list[_Line], kept: list[int], totals: dict[str, int]) -> dict[str, int]:
-    shown = [lines[index].of for index in kept]
-    left = {name: total - shown.count(name) for name, total in totals.items()}
-    left["project lines"] = sum(not line.of for line in lines) - shown.count("")
-    return {name: number for name, number in left.items() if number > 0}
-
-
 def _left_line(left_out: dict[str, int]) -> str:
     parts = (f"{number} {name} ({_COMMANDS[name]})" for name, number in left_out.items())
-    return f"Left out: {', '.join(parts)}." if left_out else ""
+    return f"Left out: {', '.join(parts)}."
 
 
 def _lines_for_models(found: ProjectSummary) -> list[_Line]:
@@ -441,17 +417,14 @@ PRIMER = (
 
 
 def write_primer(brief: str, budget_tokens: int) -> FittedText:
-    """Return the lines of the primer, followed by the brief of the current project if there is
-    one.
-    """
+    """Return the lines of the primer, followed by the brief of the current project."""
 
     def write() -> FittedText:
         from contextrelay.content.tokens import count_tokens
 
         # The project's brief is more important than the last lines about the commands.
-        project = ["", *brief.splitlines()] if brief else []
-        lines = [_Line(rank, text, _PRIMER_LINES) for rank, text in PRIMER]
-        lines += [_Line(2, text, _PRIMER_LINES) for text in project]
+        project = [(2, text) for text in ("", *brief.splitlines())] if brief else []
+        lines = [_Line(rank, text, _PRIMER_LINES) for rank, text in (*PRIMER, *project)]
         return _fit(lines, {_PRIMER_LINES: len(lines)}, budget_tokens, count_tokens)
 
     digest = sha256(brief.encode(errors="replace")).hexdigest()

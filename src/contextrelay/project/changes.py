@@ -75,11 +75,7 @@ class ProjectChanges(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_input(given: object, kind: type[Input], name: str) -> Input:
-    """Convert an input to its type and return it. Error texts call the input `name`.
-
-    Raises:
-        Invalid: a field is unknown, of a wrong type, or too long.
-    """
+    """Convert an input to its type, or raise Invalid. Error texts call the input `name`."""
     try:
         return convert(given, kind)
     except ValidationError as error:

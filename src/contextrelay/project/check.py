@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -32,8 +33,7 @@ from contextrelay.project.decisions import read_decisions
 from contextrelay.project.documents import conflicts_of, load_document
 
 SECRETS_SHOWN_MAX = 20
-
-
+_Problem = tuple[Literal["hint", "failure"], str, str]
 _ASSIGNED = (
     r"(?i)\b(?:api[_-]?key|secret|token|passw(?:or)?d|access[_-]?key)[\"']?\s*[:=]\s*"
     r"[\"']?(?=[^\s\"',]*[0-9])(?=[^\s\"',]*[A-Za-z])[0-9A-Za-z_/+.=-]{20,}"
@@ -68,106 +68,96 @@ class FileFinding(Struct, frozen=True, rename={"text": "told"}):
 
 
 def check(folder: Path, now: str) -> list[FileFinding]:
-    """Return the findings for every file. Each file is checked separately, so that an invalid one
-    does not hide problems of others.
-    """
+    """Return the findings for every file. An invalid file does not hide problems of others."""
     found: list[FileFinding] = []
     for name in FILES:
-        problems: list[FileFinding] = []
+        problems: list[_Problem] = []
         try:
             text = confined.read_text(folder, name)
             if text is None:
-                problems = [
-                    FileFinding(name, "hint", "missing", "create the file: relay project init")
-                ]
+                problems = [("hint", "missing", "create the file: relay project init")]
             else:
-                problems += _CHECKS[name](text, now)
-                for secret in find_secrets(name, text):
-                    problem = (
-                        f"line {secret.line} looks like a secret ({secret.kind} {secret.shown})"
-                    )
+                problems = list(_CHECKS[name](text, now))
+                for each in find_secrets(name, text):
+                    problem = f"line {each.line} looks like a secret ({each.kind} {each.shown})"
                     hint = "remove the secret here, and revoke it where it was issued"
-                    problems.append(FileFinding(name, "failure", problem, hint))
+                    problems.append(("failure", problem, hint))
         except RelayError as error:
-            problems.append(FileFinding(name, "failure", error.message, error.hint))
-        found += problems or [FileFinding(name, "ok", "valid")]
+            problems.append(("failure", error.message, error.hint))
+        found += [FileFinding(name, *each) for each in problems or [("ok", "valid", "")]]
     try:
         for entry in confined.entries(folder, OWN_FOLDER):
             if not (entry.is_file or entry.is_folder):
                 path = f"{OWN_FOLDER}/{entry.name}"
-                found.append(
-                    FileFinding(path, "failure", "not a regular file", f"inspect it: ls -l {path}")
-                )
+                hint = f"inspect it: ls -l {path}"
+                found.append(FileFinding(path, "failure", "not a regular file", hint))
     except RelayError as error:
         found.append(FileFinding(OWN_FOLDER, "failure", error.message, error.hint))
     return found
 
 
-def _check_about(text: str, now: str) -> Iterator[FileFinding]:
+def _check_about(text: str, now: str) -> Iterator[_Problem]:
     if not any(line.startswith("# ") for line in text.removeprefix(confined.BOM).splitlines()):
-        yield FileFinding(
-            PROJECT_FILE, "hint", "no heading with a name", "start the file with: # Name"
-        )
+        yield "hint", "no heading with a name", "start the file with: # Name"
 
 
-def _check_state(text: str, now: str) -> Iterator[FileFinding]:
+def _check_state(text: str, now: str) -> Iterator[_Problem]:
     state = load_document(text, STATE)
     if not is_object(state.get("progress", {})):
-        yield FileFinding(STATE, "failure", "/progress is not an object", 'write "progress": {}')
+        yield "failure", "/progress is not an object", 'write "progress": {}'
     update = state.get("last_update")
     if isinstance(update, str) and update and todos.parse_time(update) is None:
-        problem = f"/last_update is not a time: {update!r}"
-        yield FileFinding(STATE, "hint", problem, "write for example 2026-05-01T10:00Z")
+        yield (
+            "hint",
+            f"/last_update is not a time: {update!r}",
+            "write for example 2026-05-01T10:00Z",
+        )
     for each in conflicts_of(state):
         field, kept, other = each.get("field"), each.get("kept"), each.get("other")
         problem = f"conflict in {field}: it is {kept!r}, another writer set {other!r}"
-        hint = f"choose: relay project finish --set {field}=VALUE"
-        yield FileFinding(STATE, "hint", problem, hint)
+        yield "hint", problem, f"choose: relay project finish --set {field}=VALUE"
 
 
-def _check_todos(text: str, now: str) -> Iterator[FileFinding]:
+def _check_todos(text: str, now: str) -> Iterator[_Problem]:
     document = todos.TodoList(load_document(text, TODOS))
     every = document.read()
     archived = {str(item.get("id")) for item in document.items("completed")}
     counted = Counter(todo.id for todo in every)
     for id, number in counted.items():
         if number > 1:
-            yield FileFinding(
-                TODOS, "failure", f"{number} todos have the id {id}", "give one of them another id"
-            )
+            yield "failure", f"{number} todos have the id {id}", "give one of them another id"
     for todo in every:
         if not todo.id or not todo.title:
             problem = f"todo without {'a title' if todo.id else 'an id'}: {todo.id or todo.title!r}"
-            yield FileFinding(TODOS, "failure", problem, "add the missing field")
-        if todo.status not in STATUSES:
-            problem = f"{todo.id} has an unknown status {todo.status!r}"
-            yield FileFinding(TODOS, "hint", problem, f"use one of {', '.join(STATUSES)}")
-        if todo.priority not in PRIORITIES:
-            problem = f"{todo.id} has an unknown priority {todo.priority!r}"
-            yield FileFinding(TODOS, "hint", problem, f"use one of {', '.join(PRIORITIES)}")
+            yield "failure", problem, "add the missing field"
+        known = (("status", todo.status, STATUSES), ("priority", todo.priority, PRIORITIES))
+        for name, value, values in known:
+            if value not in values:
+                problem = f"{todo.id} has an unknown {name} {value!r}"
+                yield "hint", problem, f"use one of {', '.join(values)}"
     for id, others in todos.blockers(every).items():
         for other in sorted(others - set(counted) - archived):
             problem = f"{id} waits for {other}, which does not exist"
-            yield FileFinding(TODOS, "hint", problem, "remove it from blocked_by")
+            yield "hint", problem, "remove it from blocked_by"
     for cycle in todos.cycles(every):
-        hint = f"relay project todo unblock {cycle[0]}"
-        yield FileFinding(TODOS, "failure", f"cycle: {' waits for '.join(cycle)}", hint)
+        problem = f"cycle: {' waits for '.join(cycle)}"
+        yield "failure", problem, f"relay project todo unblock {cycle[0]}"
     if todos.is_older(document.last_review(), now, REVIEW_DUE_S):
-        yield FileFinding(TODOS, "hint", "not reviewed for a day", "relay project todo review")
+        yield "hint", "not reviewed for a day", "relay project todo review"
 
 
-def _check_decisions(text: str, now: str) -> Iterator[FileFinding]:
+def _check_decisions(text: str, now: str) -> Iterator[_Problem]:
     counted = Counter(each.number for each in read_decisions(text))
     for number, times in sorted(counted.items()):
         if times > 1:
             problem = f"{times} decisions have the id ADR-{number:03d}"
-            yield FileFinding(DECISIONS, "failure", problem, "give the newer one the next number")
+            yield "failure", problem, "give the newer one the next number"
     # A single decision may have a number as high as a billion, so the loop is limited.
     gaps = (n for n in range(1, min(max(counted, default=0), 10_000)) if n not in counted)
-    some = [f"ADR-{number:03d}" for number, _ in zip(gaps, range(5), strict=False)]
+    some = [f"ADR-{number:03d}" for number in islice(gaps, 5)]
     if some:
         hint = "restore it from git; decisions are not deleted"
-        yield FileFinding(DECISIONS, "hint", f"missing: {', '.join(some)}", hint)
+        yield "hint", f"missing: {', '.join(some)}", hint
 
 
 _CHECKS = {
@@ -180,8 +170,7 @@ _CHECKS = {
 
 def find_secrets(file: str, text: str, known: str = "") -> list[Secret]:
     """Return the strings that look like secrets, except those that are also in the text `known`."""
-    # In JSON, a secret at the start of a line follows the letter n of \n, which hides the
-    # beginning.
+    # In JSON, a secret at the start of a line follows the letter n of \n, which hides its start.
     text, known = _ESCAPED.sub(" ", text), _ESCAPED.sub(" ", known)
     known_lines = set(known.splitlines())
     found: list[Secret] = []
@@ -191,12 +180,11 @@ def find_secrets(file: str, text: str, known: str = "") -> list[Secret]:
         taken: list[tuple[int, int]] = []
         for kind, shape in _SECRETS.items():
             for match in re.finditer(shape, line):
-                # The first pattern that matches gives the kind of the secret. A secret that only
-                # moved is not new.
-                is_taken = any(start < match.end() and match.start() < end for start, end in taken)
-                if is_taken:
+                # The first pattern that matches gives the kind of the secret.
+                if any(start < match.end() and match.start() < end for start, end in taken):
                     continue
                 taken.append(match.span())
+                # A secret that only moved is not new.
                 if text.count(match[0]) > known.count(match[0]):
                     found.append(Secret(file, number, kind, f"{match[0][:6]}…"))
         if len(found) >= SECRETS_SHOWN_MAX:

@@ -22,6 +22,7 @@ from contextrelay.cli.parser import (
     seconds,
     version,
 )
+from contextrelay.documents.values import read_json
 from contextrelay.errors import Conflict, Invalid, NotFound, Refused, RelayError
 from contextrelay.limits import (
     BRIEF_TOKENS_DEFAULT,
@@ -30,22 +31,26 @@ from contextrelay.limits import (
     HEARTBEAT_TODOS_MAX,
     NEXT_TODOS_MAX,
 )
-from contextrelay.model.project import PRIORITIES, STATUSES, as_fields
+from contextrelay.model.project import PRIORITIES, STATUSES, Todo, as_fields
+from contextrelay.project.brief import relevant_decisions, write_primer
 from contextrelay.project.files import find_folder
-from contextrelay.project.project import Project
+from contextrelay.project.project import Project, commit_files, init_project
 from contextrelay.project.thread_link import link_at
+from contextrelay.project.todos import parse_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
-    from contextrelay.model.project import Decision, Finished, Todo
+    from contextrelay.model.project import Decision, Finished
+    from contextrelay.project.state_file import ProjectTasks
+    from contextrelay.project.todos import Todos
+
+    Act = Callable[[Namespace, Console], None]
 
 PRIME_TOKENS_DEFAULT = 600
-
-
 _TEXTS = ("phase", "current_task", "in_progress", "notes", "session_id")
 _LISTS = ("completed", "blocked", "next_steps")
 _ACTIONS = ("add", "start", "done", "block", "cancel")
@@ -62,22 +67,20 @@ _QUESTIONS = {
     "decisions": "What was decided? (a; b)",
     "notes": "Anything to note?",
 }
-
+_NEXT = "a next step; the given ones replace all next steps"
+_COMMIT = "commit the project files in git, and no other files"
+_FOLLOWS = "what follows from the decision"
+_FOLDER = "folder of the project (default: RELAY_PROJECT, or the current one)"
 _PROJECT = (
-    arg(
-        "--project",
-        metavar="FOLDER",
-        help="folder of the project (default: RELAY_PROJECT, or the current one)",
-    ),
+    arg("--project", metavar="FOLDER", help=_FOLDER),
     arg("--no-thread", action="store_true", help="do not update the project's thread"),
 )
 _STRICT = arg("--strict", action="store_true", help="fail if a text looks like a secret")
 _WRITES = (*_PROJECT, author_option("name of the writer of the changes"), _STRICT)
-_ONE_TODO = (
-    arg("id", metavar="TODO", help="id of the todo, for example TODO-003 or 3"),
-    arg("note", nargs="?", default="", metavar="NOTE", help="text to add to the notes of the todo"),
-    *_WRITES,
-)
+
+
+def _text(option: str, help: str, **more: Any) -> Argument:
+    return arg(option, default="", help=help, **more)
 
 
 def _repeated(option: str, metavar: str, help: str, **more: Any) -> Argument:
@@ -121,21 +124,14 @@ def _todo_line(todo: Todo) -> str:
 
 
 @arguments(
-    arg(
-        "folder",
-        nargs="?",
-        metavar="FOLDER",
-        help="folder of the project (default: the current one)",
-    ),
+    arg("folder", nargs="?", metavar="FOLDER", help=_FOLDER.replace("RELAY_PROJECT, or ", "")),
     arg("--name", help="name of the project (default: the name of the folder)"),
-    arg("--description", default="", help="description of the project, in one line"),
+    _text("--description", "description of the project, in one line"),
     arg("--force", action="store_true", help="back up existing files, then overwrite them"),
     *_WRITES,
 )
 def project_init(args: Namespace, console: Console) -> None:
     """Create PROJECT.md, state.json, decisions.md and todos.json. Existing files are kept."""
-    from contextrelay.project.project import init_project
-
     if args.folder and args.project:
         raise Invalid("two folders given", "pass FOLDER or --project")
     folder = Path(args.folder or args.project or ".").expanduser().resolve()
@@ -178,8 +174,6 @@ def _age(moment: str) -> str:
     """Return the age of a time as text, or the text itself if it is not a time."""
     from datetime import UTC, datetime
 
-    from contextrelay.project.todos import parse_time
-
     then = parse_time(moment)
     if then is None:
         return _clean(moment)
@@ -197,8 +191,6 @@ def prime(args: Namespace, console: Console) -> None:
     An invalid project is reported in one line instead of its brief, so that an agent can still
     start.
     """
-    from contextrelay.project.brief import write_primer
-
     if args.budget < BRIEF_TOKENS_MIN:
         raise Invalid(f"budget too small: {args.budget}", f"pass {BRIEF_TOKENS_MIN} or more")
     brief = ""
@@ -223,36 +215,30 @@ def project_status(args: Namespace, console: Console) -> None:
     found = project.summary()
     counts = Counter(_clean(todo.status) for todo in project.todos.list())
     thread = project.link.thread_id if project.link else ""
+    fields: dict[str, Any] = {name: getattr(found, name) for name in _STATUS_FIELDS}
     value = {
         "folder": str(project.folder),
         "name": found.about.name,
-        **{name: getattr(found, name) for name in _STATUS_FIELDS},
+        **fields,
         "todos": counts,
         "decisions": found.decisions_total,
         "thread_id": thread,
         "conflicts": found.clashes,
     }
+    fields["todos"] = ", ".join(f"{n} {status}" for status, n in counts.items()) or "none"
+    fields |= {"decisions": str(found.decisions_total), "thread": thread}
     lines = [f"{_clean(found.about.name)}  {project.folder}"]
-    for name in _STATUS_FIELDS:
-        shown: Any = getattr(found, name)
+    for name, shown in fields.items():
         text = shown if isinstance(shown, str) else "; ".join(shown)
         lines.append(f"{name.replace('_', ' '):13} {_clean(text) or '–'}")
-    counted = ", ".join(f"{number} {status}" for status, number in counts.items()) or "none"
-    lines += [f"{'todos':13} {counted}", f"{'decisions':13} {found.decisions_total}"]
-    lines.append(f"{'thread':13} {thread or '–'}")
     lines += [f"⚠ conflict in {_clean(str(each.get('field')))}" for each in found.clashes]
     console.answer(value, lines)
 
 
-@arguments(
-    arg(
-        "--limit",
-        type=int,
-        default=NEXT_TODOS_MAX,
-        help=f"number of todos (default and maximum: {NEXT_TODOS_MAX})",
-    ),
-    *_PROJECT,
-)
+_MOST_TODOS = f"number of todos (default and maximum: {NEXT_TODOS_MAX})"
+
+
+@arguments(arg("--limit", type=int, default=NEXT_TODOS_MAX, help=_MOST_TODOS), *_PROJECT)
 def project_next(args: Namespace, console: Console) -> None:
     """List the next todos: those that are ready, by priority, at most five."""
     found = _open(args, console).todos.next(max(0, min(args.limit, NEXT_TODOS_MAX)))
@@ -261,8 +247,6 @@ def project_next(args: Namespace, console: Console) -> None:
 
 
 def _field(text: str) -> tuple[str, Any]:
-    from contextrelay.documents.values import read_json
-
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise ArgumentTypeError(f"{text!r}: expected FIELD=VALUE")
@@ -284,9 +268,7 @@ def _todo_and_reason(text: str) -> dict[str, str]:
     _repeated("--completed", "STEP", "add a completed step"),
     arg("--doing", dest="in_progress", metavar="STEP", help="the step in progress"),
     _repeated("--blocked", "STEP", "a blocked step; the given ones replace all blocked steps"),
-    _repeated(
-        "--next", "STEP", "a next step; the given ones replace all next steps", dest="next_steps"
-    ),
+    _repeated("--next", "STEP", _NEXT, dest="next_steps"),
     arg("--notes", help="replace the notes by this text"),
     arg("--session", dest="session_id", metavar="ID", help="id of this session"),
     _repeated("--set", "FIELD=VALUE", "set any other field of state.json", type=_field, default=[]),
@@ -296,15 +278,8 @@ def _todo_and_reason(text: str) -> dict[str, str]:
     _repeated("--block", "TODO=WHY", "block a todo", type=_todo_and_reason),
     _repeated("--cancel", "TODO", "cancel a todo"),
     _repeated("--decide", "TITLE", "append a decision with this title"),
-    arg(
-        "--since",
-        default="",
-        metavar="STAMP",
-        help="merge with the changes made since this brief was printed",
-    ),
-    arg(
-        "--commit", action="store_true", help="commit the project files in git, and no other files"
-    ),
+    _text("--since", "merge with the changes made since this brief was printed", metavar="STAMP"),
+    arg("--commit", action="store_true", help=_COMMIT),
     arg("-m", "--message", default="", help="commit message"),
     *_WRITES,
 )
@@ -314,13 +289,17 @@ def project_finish(args: Namespace, console: Console) -> None:
     The changes come from options or from JSON on stdin. On a terminal without either, the command
     asks for them.
     """
+    from contextrelay.project.check import describe_secret, find_secrets
+
     project = _open(args, console)
-    if args.commit or args.strict:
-        _check_secrets(project, console, args.strict)
+    texts = project.texts().named() if args.commit or args.strict else {}
+    for name, text in texts.items():
+        for secret in find_secrets(name, text or ""):
+            if args.strict:
+                raise Refused(describe_secret(secret), "nothing was written; remove the secret")
+            console.note(f"⚠ {describe_secret(secret)}")
     done = project.finish(since=args.since, **_changes(args, project))
     if args.commit:
-        from contextrelay.project.project import commit_files
-
         ids = ", ".join([*done.todos, *done.decisions])
         message = args.message or f"project: state{f', {ids}' if ids else ''}"
         done = done._replace(commit=commit_files(project.folder, message))
@@ -336,9 +315,7 @@ def project_finish(args: Namespace, console: Console) -> None:
 
 
 def _changes(args: Namespace, project: Project) -> dict[str, Any]:
-    """Return the fields for `Project.finish`, from options, from stdin or from answers on the
-    terminal.
-    """
+    """Return the fields for `Project.finish`, from options, stdin or answers on the terminal."""
     given = {name: getattr(args, name) for name in (*_TEXTS, *_LISTS)}
     fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     for name, value in args.set:
@@ -355,8 +332,6 @@ def _changes(args: Namespace, project: Project) -> dict[str, Any]:
         hint = "pass options, or - to read JSON from stdin"
         raise Invalid(f"unexpected argument {args.document[:80]!r}", hint)
     if args.document:
-        from contextrelay.documents.values import read_json
-
         if fields:
             raise Invalid("both options and a document given", "pass only one of them")
         document = read_json(sys.stdin.buffer.read(), "the document")
@@ -369,9 +344,7 @@ def _changes(args: Namespace, project: Project) -> dict[str, Any]:
 
 
 def _asked_changes(project: Project) -> dict[str, Any]:
-    """Ask for the changes on the terminal. An empty answer skips one question, and Ctrl-D skips all
-    that follow.
-    """
+    """Ask for the changes. An empty answer skips one question, and Ctrl-D all that follow."""
     begun = [todo for todo in project.todos.list() if todo.status == "in_progress"]
     questions = {
         todo.id: f"Is {todo.id} done: {_clean(todo.title)}? (y)" for todo in begun[:NEXT_TODOS_MAX]
@@ -399,22 +372,11 @@ def _answers(questions: dict[str, str]) -> Iterator[tuple[str, str]]:
             yield name, line.strip()
 
 
-def _check_secrets(project: Project, console: Console, is_strict: bool) -> None:
-    from contextrelay.project.check import describe_secret, find_secrets
-
-    for name, text in project.texts().named().items():
-        for secret in find_secrets(name, text or ""):
-            if is_strict:
-                raise Refused(describe_secret(secret), "nothing was written; remove the secret")
-            console.note(f"⚠ {describe_secret(secret)}")
-
-
 def _finished_lines(done: Finished) -> list[str]:
     lines = [f"wrote {', '.join(done.files)}" if done.files else "nothing changed"]
     lists = {"new": done.todos, "decided": done.decisions, "unblocked": done.unblocked}
+    lists["commit"] = [done.commit] if done.commit else []
     lines += [f"{label:9} {', '.join(ids)}" for label, ids in lists.items() if ids]
-    if done.commit:
-        lines.append(f"{'commit':9} {done.commit}")
     for each in done.clashes:
         text = f"{each.field}: {each.kept!r} stays, you set {each.other!r}"
         lines.append(f"⚠ {_clean(text)}")
@@ -423,15 +385,9 @@ def _finished_lines(done: Finished) -> list[str]:
 
 @arguments(
     arg("title", metavar="TITLE", help="the decision in one line"),
-    arg("--context", default="", help="why a decision was needed"),
-    arg("--decision", default="", help="the full text"),
-    arg(
-        "--consequence",
-        "--consequences",
-        dest="consequences",
-        default="",
-        help="what follows from the decision",
-    ),
+    _text("--context", "why a decision was needed"),
+    _text("--decision", "the full text"),
+    arg("--consequence", "--consequences", dest="consequences", default="", help=_FOLLOWS),
     arg("--status", default="Accepted", help="status of the decision (default: Accepted)"),
     _repeated("--supersedes", "ADR", "id of a decision that the new one supersedes", default=[]),
     *_WRITES,
@@ -454,8 +410,6 @@ def project_decisions(args: Namespace, console: Console) -> None:
     """List the decisions, oldest first, or print one of them."""
     found = _open(args, console).decisions()
     if args.search:
-        from contextrelay.project.brief import relevant_decisions
-
         found = relevant_decisions(found, args.search)
     if args.id:
         digits = args.id.upper().removeprefix("ADR-").lstrip("0") or "0"
@@ -517,82 +471,76 @@ def project_restore(args: Namespace, console: Console) -> None:
     _answer(project, console, {"files": names, "version": args.version}, text, "\n".join(names))
 
 
-@arguments(
+def _todo_command(
+    doc: str, change: Callable[[Todos, Namespace], Todo | tuple[Todo, list[str]]], *more: Argument
+) -> Act:
+    """Return a command that changes a todo and prints it."""
+
+    @arguments(*more)
+    def command(args: Namespace, console: Console) -> None:
+        project = _open(args, console)
+        changed = change(project.todos, args)
+        todo, unblocked = (changed, None) if isinstance(changed, Todo) else changed
+        value = as_fields(todo) | ({} if unblocked is None else {"unblocked": unblocked})
+        lines = [_todo_line(todo), *(f"{id} is unblocked" for id in unblocked or ())]
+        _answer(project, console, value, lines, todo.id)
+
+    command.__doc__ = doc
+    return command
+
+
+_ONE_TODO = (
+    arg("id", metavar="TODO", help="id of the todo, for example TODO-003 or 3"),
+    arg("note", nargs="?", default="", metavar="NOTE", help="text to add to the notes of the todo"),
+    *_WRITES,
+)
+_NEW_TODO = (
+    *("priority", "description", "category", "tags", "due_date", "assignee", "notes"),
+    "blocked_by",
+)
+_PRIORITY = "priority of the todo (default: medium)"
+_DUE = "due date, for example 2026-05-01"
+_WAITS = "id of a todo that this todo waits for"
+
+project_todo_add = _todo_command(
+    "Add a todo and print its id.",
+    lambda todos, args: todos.add(args.title, **{name: getattr(args, name) for name in _NEW_TODO}),
     arg("title", metavar="TITLE"),
-    arg(
-        "--priority",
-        choices=PRIORITIES,
-        default="medium",
-        help="priority of the todo (default: medium)",
-    ),
+    arg("--priority", choices=PRIORITIES, default="medium", help=_PRIORITY),
     arg("--description", default=""),
     arg("--category", default=""),
     _repeated("--tag", "TAG", "a tag of the todo", dest="tags", default=[]),
-    arg(
-        "--due",
-        dest="due_date",
-        default="",
-        metavar="DATE",
-        help="due date, for example 2026-05-01",
-    ),
-    arg("--assignee", default="", help="person or agent to do it"),
+    _text("--due", _DUE, dest="due_date", metavar="DATE"),
+    _text("--assignee", "person or agent to do it"),
     arg("--notes", default=""),
-    _repeated("--blocked-by", "TODO", "id of a todo that this todo waits for", default=[]),
+    _repeated("--blocked-by", "TODO", _WAITS, default=[]),
     *_WRITES,
 )
-def project_todo_add(args: Namespace, console: Console) -> None:
-    """Add a todo and print its id."""
-    project = _open(args, console)
-    names = ("priority", "description", "category", "tags", "due_date", "assignee", "notes")
-    fields = {name: getattr(args, name) for name in names}
-    _show_todo(
-        project, console, project.todos.add(args.title, blocked_by=args.blocked_by, **fields)
-    )
-
-
-def _show_todo(
-    project: Project, console: Console, todo: Todo, unblocked: list[str] | None = None
-) -> None:
-    value = as_fields(todo) | ({} if unblocked is None else {"unblocked": unblocked})
-    lines = [_todo_line(todo), *(f"{id} is unblocked" for id in unblocked or ())]
-    _answer(project, console, value, lines, todo.id)
-
-
-@arguments(*_ONE_TODO)
-def project_todo_start(args: Namespace, console: Console) -> None:
-    """Start a todo."""
-    project = _open(args, console)
-    _show_todo(project, console, project.todos.start(args.id, args.note))
-
-
-@arguments(*_ONE_TODO)
-def project_todo_done(args: Namespace, console: Console) -> None:
-    """Complete a todo, and unblock the todos that waited only for this todo."""
-    project = _open(args, console)
-    _show_todo(project, console, *project.todos.done(args.id, args.note))
-
-
-@arguments(
-    *_ONE_TODO, _repeated("--on", "TODO", "id of a todo that this todo waits for", default=[])
+project_todo_start = _todo_command(
+    "Start a todo.", lambda todos, args: todos.start(args.id, args.note), *_ONE_TODO
 )
-def project_todo_block(args: Namespace, console: Console) -> None:
-    """Block a todo for a reason, or until other todos are completed."""
-    project = _open(args, console)
-    _show_todo(project, console, project.todos.block(args.id, args.note, args.on))
-
-
-@arguments(*_ONE_TODO, arg("--start", action="store_true", help="also start the todo"))
-def project_todo_unblock(args: Namespace, console: Console) -> None:
-    """Unblock a todo, so that it waits for no other todo."""
-    project = _open(args, console)
-    _show_todo(project, console, project.todos.unblock(args.id, args.note, args.start))
-
-
-@arguments(*_ONE_TODO)
-def project_todo_cancel(args: Namespace, console: Console) -> None:
-    """Cancel a todo. The todo stays in the list."""
-    project = _open(args, console)
-    _show_todo(project, console, project.todos.cancel(args.id, args.note))
+project_todo_done = _todo_command(
+    "Complete a todo, and unblock the todos that waited only for this todo.",
+    lambda todos, args: todos.done(args.id, args.note),
+    *_ONE_TODO,
+)
+project_todo_block = _todo_command(
+    "Block a todo for a reason, or until other todos are completed.",
+    lambda todos, args: todos.block(args.id, args.note, args.on),
+    *_ONE_TODO,
+    _repeated("--on", "TODO", _WAITS, default=[]),
+)
+project_todo_unblock = _todo_command(
+    "Unblock a todo, so that it waits for no other todo.",
+    lambda todos, args: todos.unblock(args.id, args.note, args.start),
+    *_ONE_TODO,
+    arg("--start", action="store_true", help="also start the todo"),
+)
+project_todo_cancel = _todo_command(
+    "Cancel a todo. The todo stays in the list.",
+    lambda todos, args: todos.cancel(args.id, args.note),
+    *_ONE_TODO,
+)
 
 
 @arguments(
@@ -640,49 +588,52 @@ def project_todo_archive(args: Namespace, console: Console) -> None:
     _answer(project, console, {"archived": moved}, text, "\n".join(moved))
 
 
-@arguments(
+def _task_command(
+    doc: str, change: Callable[[ProjectTasks, Namespace], dict[str, Any]], *more: Argument
+) -> Act:
+    """Return a command that changes a task. It prints the id, or all that the taker must know."""
+
+    @arguments(*more, *_WRITES)
+    def command(args: Namespace, console: Console) -> None:
+        project = _open(args, console)
+        task = change(project.tasks, args)
+        lines = [_task_line(task)]
+        is_taken = task["status"] == "taken"
+        if is_taken and task.get("expected_output"):
+            lines.append(f"expected: {_clean(str(task['expected_output']))}")
+        _answer(project, console, task, lines, "\n".join(lines) if is_taken else str(task["id"]))
+
+    command.__doc__ = doc
+    return command
+
+
+def _task_line(task: dict[str, Any]) -> str:
+    id, status, text = (_clean(str(task.get(name, ""))) for name in ("id", "status", "task"))
+    result = f"  → {_clean(str(task['result']))}" if task.get("result") else ""
+    return f"{id:9} {status:7} {text}{result}"
+
+
+_TASK = "id of the task (default: the oldest open task)"
+_OWN_TASK = "id of the task (default: the task that you have taken)"
+
+project_task_give = _task_command(
+    "Add a task for a sub-agent and print its id.",
+    lambda tasks, args: tasks.give(args.task, args.expect),
     arg("task", metavar="TASK"),
-    arg("--expect", default="", metavar="OUTPUT", help="the expected output"),
-    *_WRITES,
+    _text("--expect", "the expected output", metavar="OUTPUT"),
 )
-def project_task_give(args: Namespace, console: Console) -> None:
-    """Add a task for a sub-agent and print its id."""
-    project = _open(args, console)
-    _show_task(project, console, project.tasks.give(args.task, args.expect))
-
-
-@arguments(
-    arg(
-        "id",
-        nargs="?",
-        default="",
-        metavar="TASK",
-        help="id of the task (default: the oldest open task)",
-    ),
-    *_WRITES,
+project_task_take = _task_command(
+    "Take a task, so that no other agent can take it.",
+    lambda tasks, args: tasks.take(args.id),
+    _text("id", _TASK, nargs="?", metavar="TASK"),
 )
-def project_task_take(args: Namespace, console: Console) -> None:
-    """Take a task, so that no other agent can take it."""
-    project = _open(args, console)
-    _show_task(project, console, project.tasks.take(args.id), is_full=True)
-
-
-@arguments(
+project_task_return = _task_command(
+    "Return the result of a task.",
+    lambda tasks, args: tasks.give_back(args.result, args.id, is_failed=args.failed),
     arg("result", metavar="RESULT", help="the result, or the reason of a failure"),
-    arg(
-        "--id",
-        default="",
-        metavar="TASK",
-        help="id of the task (default: the task that you have taken)",
-    ),
+    _text("--id", _OWN_TASK, metavar="TASK"),
     arg("--failed", action="store_true", help="report that the task failed"),
-    *_WRITES,
 )
-def project_task_return(args: Namespace, console: Console) -> None:
-    """Return the result of a task."""
-    project = _open(args, console)
-    task = project.tasks.give_back(args.result, args.id, is_failed=args.failed)
-    _show_task(project, console, task)
 
 
 @arguments(*_PROJECT)
@@ -692,41 +643,15 @@ def project_task_list(args: Namespace, console: Console) -> None:
     console.answer(found, [_task_line(task) for task in found] or "no tasks")
 
 
-def _show_task(
-    project: Project, console: Console, task: dict[str, Any], is_full: bool = False
-) -> None:
-    lines = [_task_line(task)]
-    if is_full and task.get("expected_output"):
-        lines.append(f"expected: {_clean(str(task['expected_output']))}")
-    _answer(project, console, task, lines, "\n".join(lines) if is_full else str(task["id"]))
-
-
-def _task_line(task: dict[str, Any]) -> str:
-    id, status, text = (_clean(str(task.get(name, ""))) for name in ("id", "status", "task"))
-    result = f"  → {_clean(str(task['result']))}" if task.get("result") else ""
-    return f"{id:9} {status:7} {text}{result}"
+_EXEC = "run CMD for each todo, with the todo as JSON on stdin"
+_EXEC_S = "time limit in seconds for each todo"
+_MOST_BEATS = f"number of todos (default and maximum: {HEARTBEAT_TODOS_MAX})"
 
 
 @arguments(
-    arg(
-        "--exec",
-        default="",
-        metavar="CMD",
-        help="run CMD for each todo, with the todo as JSON on stdin",
-    ),
-    arg(
-        *("--limit",),
-        type=int,
-        default=HEARTBEAT_TODOS_MAX,
-        help=f"number of todos (default and maximum: {HEARTBEAT_TODOS_MAX})",
-    ),
-    arg(
-        *("--timeout",),
-        type=seconds,
-        default=HEARTBEAT_EXEC_S_DEFAULT,
-        metavar="S",
-        help="time limit in seconds for each todo",
-    ),
+    _text("--exec", _EXEC, metavar="CMD"),
+    arg("--limit", type=int, default=HEARTBEAT_TODOS_MAX, help=_MOST_BEATS),
+    arg("--timeout", type=seconds, default=HEARTBEAT_EXEC_S_DEFAULT, metavar="S", help=_EXEC_S),
     *_PROJECT,
     arg("--by", default="heartbeat", help="name of the worker"),
     _STRICT,

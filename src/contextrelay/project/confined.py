@@ -4,9 +4,9 @@ A project may be a cloned repository, so an attacker may have chosen every file 
 
 Rule: no link below the project folder is followed. A path is opened from the descriptor of the
 folder, one name at a time, and links and special files are refused. An existing file is never
-written into, because it may be hard-linked. New content goes into a new file, which replaces the
-old one. On systems without directory descriptors (Windows), each name is checked before the path is
-used. A program that changes the folder between the check and the use can bypass this check.
+written into, because it may be hard-linked: new content goes into a new file, which replaces the
+old one. On systems without directory descriptors (Windows), each name is checked before the path
+is used, and a program that changes the folder in between can bypass this check.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ from contextrelay.model.project import OWN_FOLDER
 from contextrelay.store.durable_files import write_all
 
 PROJECT_ENTRIES_MAX = 10_000
-
-
+BOM = "\ufeff"
 _HAS_DESCRIPTORS = {os.open, os.stat, os.mkdir, os.unlink, os.rename, os.link} <= os.supports_dir_fd
 _NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
 # Opening a pipe must not block, and a terminal must not become the controlling terminal of this
@@ -39,7 +38,6 @@ _PLAIN: int = getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0) | getatt
 _FOLDER: int = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 # These flags suffice to pass through a folder that may be entered but not listed.
 _PATH_ONLY: int = getattr(os, "O_PATH", 0) | _FOLDER
-BOM = "\ufeff"
 _MERGE_MARKER = re.compile(r"^(?:<{7}|>{7}|\|{7})(?: |$)", re.MULTILINE)
 _EXCHANGE = 2  # The flag is RENAME_EXCHANGE on Linux, and RENAME_SWAP on macOS.
 
@@ -75,11 +73,7 @@ def read(folder: Path, path: str, bytes_max: int = PROJECT_FILE_BYTES_MAX) -> by
 
 
 def read_text(folder: Path, name: str) -> str | None:
-    """Return the text of a file, or None if the file does not exist.
-
-    Raises:
-        Broken: the file is not valid text; TooLarge: it exceeds its limit; Refused: it is a link.
-    """
+    """Return the text of a file, or None if the file does not exist. Raises as `read`."""
     content = read(folder, name)
     return None if content is None else decode(content, name)
 
@@ -94,9 +88,8 @@ def decode(content: bytes, name: str) -> str:
         text = content.decode()
     except UnicodeDecodeError as error:
         before = content[: error.start].decode(errors="replace")
-        raise broken(
-            name, before, len(before), "invalid UTF-8", "save the file as UTF-8"
-        ) from error
+        problem, hint = "invalid UTF-8", "save the file as UTF-8"
+        raise broken(name, before, len(before), problem, hint) from error
     if found := _MERGE_MARKER.search(text):
         hint = "resolve the conflict and remove the lines <<<<<<<, ======= and >>>>>>>"
         raise broken(name, text, found.start(), "unresolved merge conflict", hint)
@@ -104,23 +97,16 @@ def decode(content: bytes, name: str) -> str:
 
 
 def broken(name: str, text: str, index: int, problem: str, hint: str) -> Broken:
-    """Return the error for a position in a file, with the line and column as an editor counts
-    them.
-    """
-    start = text.rfind("\n", 0, index) + 1
+    """Return the error for a position in a file, with line and column as an editor counts them."""
     line = text.count("\n", 0, index) + 1
-    column = index - start + (0 if line == 1 and text.startswith(BOM) else 1)
-    return Broken(
-        f"{name}, line {line}, column {column}: {problem}",
-        hint,
-        {"file": name, "line": line, "column": column},
-    )
+    column = index - text.rfind("\n", 0, index) - (line == 1 and text.startswith(BOM))
+    place = {"file": name, "line": line, "column": column}
+    return Broken(f"{name}, line {line}, column {column}: {problem}", hint, place)
 
 
 def newline_of(text: str) -> str:
     r"""Return the first line ending of a text, or "\n" if there is none."""
-    found = text.find("\n")
-    return "\r\n" if found > 0 and text[found - 1] == "\r" else "\n"
+    return "\r\n" if text.partition("\n")[0].endswith("\r") and "\n" in text else "\n"
 
 
 def check_size(size_bytes: int, name: str, bytes_max: int = PROJECT_FILE_BYTES_MAX) -> None:
@@ -149,9 +135,7 @@ def write(folder: Path, path: str, content: bytes, is_durable: bool = True) -> N
 
 
 def write_draft(folder: Path, path: str, content: bytes, is_durable: bool = True) -> str:
-    """Write the new content of a file to a draft in the folder .relay-project, and return the
-    path of the
-    draft.
+    """Write the new content of a file to a draft in .relay-project, and return its path.
 
     The draft has the same permissions as the file.
     """
@@ -199,14 +183,10 @@ def move(folder: Path, path: str, to: str) -> None:
 def link(folder: Path, path: str, to: str) -> None:
     """Give a file a second name. Raise FileExistsError if the second name exists."""
     with _parent(folder, path) as (one, name), _parent(folder, to) as (other, new):
-        _link_at(one, name, other, new)
-
-
-def _link_at(one: int | None, name: str, other: int | None, new: str) -> None:
-    if one is None:
-        os.link(name, new)
-    else:
-        os.link(name, new, src_dir_fd=one, dst_dir_fd=other, follow_symlinks=False)
+        if one is None:
+            os.link(name, new)
+        else:
+            os.link(name, new, src_dir_fd=one, dst_dir_fd=other, follow_symlinks=False)
 
 
 def exchange(folder: Path, draft: str, path: str) -> str:
@@ -219,9 +199,10 @@ def exchange(folder: Path, draft: str, path: str) -> str:
         call = _exchange_call()
         if call and one is not None and other is not None and call(one, name, other, target):
             return draft
-        _link_at(other, target, one, f"{name}.former")
-        os.replace(name, target, src_dir_fd=one, dst_dir_fd=other)
-    return f"{draft}.former"
+    former = f"{draft}.former"
+    link(folder, path, former)
+    move(folder, draft, path)
+    return former
 
 
 @cache
@@ -263,12 +244,11 @@ def make_folder(folder: Path, path: str) -> None:
     with _parent(folder, path) as (parent, name):
         with suppress(FileExistsError):
             os.mkdir(name, dir_fd=parent)
-        _check_folder(parent, name, path)
+        _check_kind(parent, name, path, is_folder=True)
 
 
 def entries(folder: Path, path: str) -> list[FolderEntry]:
-    """Return the names in a folder below the project, up to a limit, or [] if the folder does not
-    exist.
+    """Return the names in a folder, up to a limit, or [] if the folder does not exist.
 
     Raises:
         Refused: the path leads through a link; Broken: the folder is unreadable.
@@ -290,9 +270,7 @@ def entries(folder: Path, path: str) -> list[FolderEntry]:
 
 
 def trim(folder: Path, path: str, kept_max: int, newest: str) -> None:
-    """Remove the oldest files, and folders of files, from a folder until `kept_max` remain.
-    `newest` and all links are kept.
-    """
+    """Remove the oldest files, and folders of files, until `kept_max` remain. Links are kept."""
     with suppress(OSError, Broken):
         # `newest` is passed, because a file that came with a clone may have a date in the future.
         found = [each for each in entries(folder, path) if each.name != newest]
@@ -316,13 +294,11 @@ def exists(folder: Path, path: str) -> bool:
 
 
 def is_folder(folder: Path) -> bool:
-    """Return True if the project folder exists. The path to the project folder may contain
-    links.
-    """
+    """Return True if the project folder exists. The path to it may contain links."""
     return folder.is_dir()
 
 
-def count_present(folder: Path, names: tuple[str, ...]) -> int:
+def count_present(folder: Path, *names: str) -> int:
     """Return the number of the given names that exist in the project folder."""
     return sum(os.path.lexists(folder / name) for name in names)
 
@@ -345,18 +321,16 @@ def sync(folder: Path, path: str) -> None:
 
 @contextmanager
 def open_file(folder: Path, path: str, flags: int = os.O_RDONLY) -> Generator[int]:
-    """Open a regular file and yield its descriptor.
-
-    Raises:
-        Refused: the path leads through a link, or is not a regular file.
-    """
+    """Open a regular file and yield its descriptor. Raise Refused if it is or is below a link."""
     with _parent(folder, path) as (parent, name):
         if not _NO_FOLLOW:
-            _check_file(parent, name, path)
+            with suppress(FileNotFoundError):
+                _check_kind(parent, name, path)
         try:
             handle = os.open(name, flags | _PLAIN | _NO_FOLLOW, 0o666, dir_fd=parent)
         except OSError:
-            _check_file(parent, name, path)
+            with suppress(FileNotFoundError):
+                _check_kind(parent, name, path)
             raise
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -374,51 +348,36 @@ def _parent(folder: Path, path: str) -> Generator[tuple[int | None, str]]:
     """
     *way, name = _names(path)
     with _directory(folder, way, _PATH_ONLY) as parent:
-        if isinstance(parent, int):
-            yield parent, name
-        else:
-            yield None, os.path.join(parent, name)
+        yield (parent, name) if isinstance(parent, int) else (None, os.path.join(parent, name))
 
 
 @contextmanager
 def _directory(folder: Path, way: list[str], flags: int) -> Generator[int | str]:
-    """Yield the descriptor of a folder. On systems without directory descriptors, yield its checked
-    path.
-    """
+    """Yield the descriptor of a folder, or its checked path on systems without descriptors."""
     if not _HAS_DESCRIPTORS:
-        yield str(_checked_path(folder, way))
+        path = str(folder)
+        for index, name in enumerate(way, 1):
+            path = os.path.join(path, name)
+            _check_kind(None, path, "/".join(way[:index]), is_folder=True)
+        if os.path.realpath(path) != os.path.join(os.path.realpath(folder), *way):
+            raise _linked("/".join(way))
+        yield path
         return
-    handle = _walk(folder, way, flags)
+    # The path to the project folder itself may contain links.
+    handle = os.open(folder, _PATH_ONLY if way else flags)
     try:
+        for index, name in enumerate(way, 1):
+            how = flags if index == len(way) else _PATH_ONLY
+            try:
+                below = os.open(name, how | _NO_FOLLOW, dir_fd=handle)
+            except OSError:
+                _check_kind(handle, name, "/".join(way[:index]), is_folder=True)
+                raise
+            os.close(handle)
+            handle = below
         yield handle
     finally:
         os.close(handle)
-
-
-def _walk(folder: Path, way: list[str], flags: int) -> int:
-    # The path to the project folder itself may contain links.
-    handle = os.open(folder, _PATH_ONLY if way else flags)
-    for index, name in enumerate(way, 1):
-        how = flags if index == len(way) else _PATH_ONLY
-        try:
-            below = os.open(name, how | _NO_FOLLOW, dir_fd=handle)
-        except OSError:
-            _check_folder(handle, name, "/".join(way[:index]))
-            raise
-        finally:
-            os.close(handle)
-        handle = below
-    return handle
-
-
-def _checked_path(folder: Path, way: list[str]) -> Path:
-    path = folder
-    for index, name in enumerate(way, 1):
-        path = path / name
-        _check_folder(None, str(path), "/".join(way[:index]))
-    if os.path.realpath(path) != os.path.join(os.path.realpath(folder), *way):
-        raise _linked("/".join(way))
-    return path
 
 
 def _names(path: str) -> list[str]:
@@ -447,21 +406,14 @@ def _is_link(found: os.stat_result) -> bool:
     return stat.S_ISLNK(found.st_mode) or bool(getattr(found, "st_reparse_tag", 0))
 
 
-def _check_folder(parent: int | None, name: str, path: str) -> None:
+def _check_kind(parent: int | None, name: str, path: str, is_folder: bool = False) -> None:
     found = os.stat(name, dir_fd=parent, follow_symlinks=False)
     if _is_link(found):
         raise _linked(path)
-    if not stat.S_ISDIR(found.st_mode):
+    if is_folder and not stat.S_ISDIR(found.st_mode):
         raise Refused(f"{path} is not a folder", "move it away; a new one is created")
-
-
-def _check_file(parent: int | None, name: str, path: str) -> None:
-    with suppress(FileNotFoundError):
-        found = os.stat(name, dir_fd=parent, follow_symlinks=False)
-        if _is_link(found):
-            raise _linked(path)
-        if not stat.S_ISREG(found.st_mode):
-            raise _not_a_file(path)
+    if not is_folder and not stat.S_ISREG(found.st_mode):
+        raise _not_a_file(path)
 
 
 def _linked(path: str) -> Refused:

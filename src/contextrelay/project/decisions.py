@@ -1,8 +1,6 @@
-"""The two Markdown files: decisions.md, which is only appended to, and PROJECT.md, which is only
-read.
+"""The two Markdown files: decisions.md is only appended to, and PROJECT.md is only read.
 
-Rule: a decision is never edited. A new decision supersedes an old one and names it. Other text is
-kept.
+Rule: a decision is never edited. A new one supersedes an old one and names it.
 """
 
 from __future__ import annotations
@@ -16,25 +14,21 @@ from contextrelay.model.project import Decision
 from contextrelay.project.changes import NewDecision, as_list
 from contextrelay.project.confined import BOM, newline_of
 
-_HEADING = re.compile(
-    r"#{2,3}[ \t]+ADR[- ]?([0-9]{1,9})[ \t]*(?:[:.)–—-][ \t]*)?(.*)", re.IGNORECASE
-)
+# Not compiled here: the modules of a brief are loaded at every start, and mostly not used.
+_HEADING = r"(?i)#{2,3}[ \t]+ADR[- ]?([0-9]{1,9})[ \t]*(?:[:.)–—-][ \t]*)?(.*)"
 _NAMES = "Date|Status|Context|Decision|Consequences?|Supersedes"
-_FIELD = re.compile(
-    rf"[ \t]*[-*+][ \t]+[*_]*({_NAMES})[*_]*[ \t]*:[*_]*[ \t]*(.*)"
-    rf"|[ \t]*#{{3,6}}[ \t]+({_NAMES})[ \t]*:?[ \t]*(.*?)[ \t]*",
-    re.IGNORECASE,
+_FIELD = (
+    rf"(?i)[ \t]*[-*+][ \t]+[*_]*({_NAMES})[*_]*[ \t]*:[*_]*[ \t]*(.*)"
+    rf"|[ \t]*#{{3,6}}[ \t]+({_NAMES})[ \t]*:?[ \t]*(.*?)[ \t]*"
 )
-_FENCE = re.compile(r"[ ]{0,3}(`{3,}|~{3,})")
-_NUMBER = re.compile(r"ADR[- ]?([0-9]{1,9})", re.IGNORECASE)
-_MARKDOWN_HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*")
-_UNFILLED = re.compile(r"\[.*\]|[-*+][ \t]+[^:]+:[ \t]*")
+_FENCE = r"[ ]{0,3}(`{3,}|~{3,})"
+_NUMBER = r"(?i)ADR[- ]?([0-9]{1,9})"
+_MARKDOWN_HEADING = r"(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*"
+_UNFILLED = r"\[.*\]|[-*+][ \t]+[^:]+:[ \t]*"
 
 
 def read_decisions(text: str) -> list[Decision]:
-    """Return every decision of a file in the order of the file, each with the decision that
-    supersedes it.
-    """
+    """Return every decision of a file, each with the decision that supersedes it."""
     lines = text.splitlines()
     headings = list(_headings(lines))
     stops = [index for index, _ in headings[1:]] + [len(lines)]
@@ -45,23 +39,21 @@ def read_decisions(text: str) -> list[Decision]:
     successors = {old: each.number for each in found for old in each.supersedes}
     for each in found:
         if each.status.lower().startswith("superseded"):
-            named = _NUMBER.search(each.status)
+            named = re.search(_NUMBER, each.status)
             successors.setdefault(each.number, int(named[1]) if named else each.number)
     return [each._replace(superseded_by=successors.get(each.number, 0)) for each in found]
 
 
 def _headings(lines: list[str]) -> Iterator[tuple[int, re.Match[str]]]:
-    """Yield the headings of decisions with their line index. Headings in code blocks are
-    skipped.
-    """
+    """Yield the headings of decisions outside code blocks, with their line index."""
     fence = ""
     for index, line in enumerate(lines):
-        mark = _FENCE.match(line)
+        mark = re.match(_FENCE, line)
         if mark and not fence:
             fence = mark[1]
         elif mark and mark[1].startswith(fence) and not line.strip().strip(fence[0]):
             fence = ""
-        elif not fence and (match := _HEADING.fullmatch(line.rstrip())):
+        elif not fence and (match := re.fullmatch(_HEADING, line.rstrip())):
             yield index, match
 
 
@@ -69,7 +61,7 @@ def _read_decision(heading: re.Match[str], lines: list[str], line: int) -> Decis
     fields: dict[str, list[str]] = {}
     current: list[str] = []
     for each in lines[1:]:
-        if field := _FIELD.fullmatch(each):
+        if field := re.fullmatch(_FIELD, each):
             name, value = field.group(1, 2) if field[1] else field.group(3, 4)
             current = fields.setdefault(name.lower(), [])
             current.append(value)
@@ -88,7 +80,7 @@ def _read_decision(heading: re.Match[str], lines: list[str], line: int) -> Decis
         context=value_of("context"),
         decision=value_of("decision"),
         consequences=value_of("consequence", "consequences"),
-        supersedes=tuple(int(number) for number in _NUMBER.findall(value_of("supersedes"))),
+        supersedes=tuple(int(number) for number in re.findall(_NUMBER, value_of("supersedes"))),
         line=line,
         text="\n".join(lines).rstrip(),
     )
@@ -156,12 +148,12 @@ def read_about(text: str, fallback_name: str) -> About:
     name = ""
     sections: list[tuple[str, list[str]]] = [("", [])]
     for line in map(str.strip, text.removeprefix(BOM).splitlines()):
-        heading = _MARKDOWN_HEADING.fullmatch(line)
+        heading = re.fullmatch(_MARKDOWN_HEADING, line)
         if heading and len(heading[1]) == 1 and not name:
             name = heading[2]
         elif heading:
             sections.append((heading[2], []))
-        elif line and not _UNFILLED.fullmatch(line):
+        elif line and not re.fullmatch(_UNFILLED, line):
             sections[-1][1].append(line)
     by_title = {title.lower(): tuple(lines) for title, lines in sections}
     known = ("", "one-line description", "tech stack", "key constraints", "related documents")

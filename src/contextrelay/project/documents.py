@@ -21,7 +21,6 @@ from contextrelay.project.decisions import append_section, read_decisions
 Document = dict[str, Any]
 CONFLICTS = "conflicts"
 _REPAIR = "fix the file by hand or restore it from git; nothing was changed"
-_ADR_NUMBER = re.compile(r"ADR[- ]?[0-9]+")
 _MISSING: Any = object()
 _PROJECT_MD = """# {name}
 
@@ -104,8 +103,7 @@ def _load(text: str, name: str) -> Any:
 
 
 def dump_document(value: Any, old: str | None = None) -> str:
-    """Return a value as JSON in the style of the old text. If the value is unchanged, return the
-    old text.
+    """Return a value as JSON in the style of the old text, or the old text of an unchanged value.
 
     Raises:
         Invalid: the value cannot be written as JSON.
@@ -154,23 +152,24 @@ def merge_texts(name: str, base: str | None, ours: str, disk: str, now: str) -> 
 
 def _merge_decisions(base: str, ours: str, disk: str) -> str:
     def with_number(section: str, number: str) -> str:
-        return _ADR_NUMBER.sub(f"ADR{number}", section, count=1)
+        return re.sub(r"ADR[- ]?[0-9]+", f"ADR{number}", section, count=1)
 
     # The numbers are not compared, because a decision that got another number must not be appended
     # again.
     known = {with_number(each.text, "") for text in (base, disk) for each in read_decisions(text)}
     for each in read_decisions(ours):
-        if with_number(each.text, "") in known:
-            continue
-        numbers = [other.number for other in read_decisions(disk)]
-        number = each.number if each.number not in numbers else max(numbers) + 1
-        disk = append_section(disk, with_number(each.text, f"-{number:03d}"))
+        if with_number(each.text, "") not in known:
+            numbers = [other.number for other in read_decisions(disk)]
+            number = each.number if each.number not in numbers else max(numbers) + 1
+            disk = append_section(disk, with_number(each.text, f"-{number:03d}"))
     return disk
 
 
 def merge(base: Any, ours: Any, theirs: Any, field: str = "") -> tuple[Any, list[Clash]]:
-    """Return the merge of two values that were made from `base`, and the conflicts. In a conflict,
-    the value of `theirs` stays.
+    """Return the merge of two values that were made from `base`, and the conflicts.
+
+    In a conflict, the value of `theirs` stays. Lists are merged by the ids of their items, or as
+    sets of simple values.
     """
     if _is_same(ours, base) or _is_same(ours, theirs):
         return theirs, []
@@ -185,7 +184,11 @@ def merge(base: Any, ours: Any, theirs: Any, field: str = "") -> tuple[Any, list
             merged, clashes = _merge_named(one, two, three, field)
             return list(merged.values()), clashes
         if not any(is_object(each) or is_list(each) for each in [*before, *ours, *theirs]):
-            return _merge_lists(before, ours, theirs), []
+            result = [each for each in theirs if _has(ours, each) or not _has(before, each)]
+            for each in ours:
+                if not _has(before, each) and not _has(result, each):
+                    result.append(each)
+            return result, []
     # If one side changes a value and the other removes it, the change is kept.
     if theirs is _MISSING:
         return ours, []
@@ -194,6 +197,10 @@ def merge(base: Any, ours: Any, theirs: Any, field: str = "") -> tuple[Any, list
 
 def _is_same(one: Any, other: Any) -> bool:
     return one is other if _MISSING in (one, other) else is_equal(one, other)
+
+
+def _has(values: list[Any], value: Any) -> bool:
+    return any(is_equal(value, each) for each in values)
 
 
 def _merge_named(
@@ -210,18 +217,6 @@ def _merge_named(
     return result, clashes
 
 
-def _merge_lists(base: list[Any], ours: list[Any], theirs: list[Any]) -> list[Any]:
-    def has(values: list[Any], value: Any) -> bool:
-        return any(is_equal(value, each) for each in values)
-
-    removed = [each for each in base if not has(ours, each)]
-    result = [each for each in theirs if not has(removed, each)]
-    for each in ours:
-        if not has(base, each) and not has(result, each):
-            result.append(each)
-    return result
-
-
 def _by_id(items: list[Any]) -> Document | None:
     """Return the items by their ids, or None if an id is missing or is used twice."""
     ids = [item.get("id") if is_object(item) else None for item in items]
@@ -229,10 +224,14 @@ def _by_id(items: list[Any]) -> Document | None:
     return found if len(found) == len(items) else None
 
 
+def objects_of(value: Any) -> list[Document]:
+    """Return the objects in a list, or [] for any other value."""
+    return [each for each in value if is_object(each)] if is_list(value) else []
+
+
 def conflicts_of(state: Document) -> list[Document]:
     """Return the conflicts that are recorded in a state."""
-    found = state.get(CONFLICTS)
-    return [each for each in found if is_object(each)] if is_list(found) else []
+    return objects_of(state.get(CONFLICTS))
 
 
 def add_conflicts(state: Document, clashes: list[Clash], now: str) -> None:

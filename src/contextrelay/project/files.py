@@ -43,8 +43,6 @@ except ImportError:  # Windows has no flock, so writers do not wait for each oth
 # The journal contains each of the four files before and after the change, with escaped quotes and
 # line ends.
 PROJECT_JOURNAL_BYTES_MAX = 16 * PROJECT_FILE_BYTES_MAX
-# Limits of the bytes copied before an overwrite, and of the folder levels searched in the folder
-# .relay-project.
 PROJECT_COPY_BYTES_MAX = 64 * MIB
 PROJECT_LEVELS_MAX = 64
 # The maximum number of times that a change is made again because a user saved a file in between.
@@ -54,8 +52,6 @@ PROJECT_LOCK_S_MAX = 30
 # at `finish`, and backups of files that were overwritten on request.
 PROJECT_SEEN_MAX = 50
 PROJECT_BACKUPS_MAX = 20
-
-
 VARIABLE = "RELAY_PROJECT"
 _JOURNAL = f"{OWN_FOLDER}/journal.json"
 _SEEN, _BACKUPS = f"{OWN_FOLDER}/seen", f"{OWN_FOLDER}/backups"
@@ -64,8 +60,7 @@ _POLL_S = 0.002
 
 
 def find_folder(start: str | os.PathLike[str] | None = None) -> Path:
-    """Return the project folder that contains `start`, or else RELAY_PROJECT, or else the current
-    folder.
+    """Return the project folder at or above `start`, RELAY_PROJECT or the current folder.
 
     Raises:
         NotFound: neither the folder nor a folder above is a project; Invalid: it is not a folder.
@@ -75,16 +70,15 @@ def find_folder(start: str | os.PathLike[str] | None = None) -> Path:
     if named and not confined.is_folder(here):
         raise Invalid(f"{named} is not a folder", "name the folder of a project")
     for folder in (here, *here.parents)[:PROJECT_LEVELS_MAX]:
-        present = confined.count_present(folder, FILES)
-        if present >= 2 or (present and confined.count_present(folder, (OWN_FOLDER,))):
+        present = confined.count_present(folder, *FILES)
+        if present >= 2 or (present and confined.count_present(folder, OWN_FOLDER)):
             return folder
-    raise NotFound(
-        f"no project in {here} or the folders above it", "create one: relay project init"
-    )
+    problem = f"no project in {here} or the folders above it"
+    raise NotFound(problem, "create one: relay project init")
 
 
 def read_texts(folder: Path) -> ProjectTexts:
-    """Return the texts of the four files, each read with `confined.read_text`."""
+    """Return the texts of the four files as they are now."""
     return ProjectTexts(*[confined.read_text(folder, name) for name in FILES])
 
 
@@ -110,50 +104,39 @@ def make_own_folder(folder: Path) -> None:
 
 @contextmanager
 def locked(folder: Path, name: str = "lock", wait_s: float = PROJECT_LOCK_S_MAX) -> Generator[None]:
-    """Hold a lock of the project while the context is active. The system releases the lock when the
-    process ends.
+    """Hold a lock of the project. The system releases the lock when the process ends.
 
     Raises:
         Unavailable: another process holds the lock for longer than `wait_s` seconds.
     """
     make_own_folder(folder)
-    with _lock_file(folder, f"{name}.gate") as gate:
-        _lock(gate, wait_s)
-        with _lock_file(folder, name) as handle:
-            _lock(handle, wait_s)
-            # Processes wait in a queue for a second lock, so that a writer cannot overtake them
-            # with its next change.
-            if fcntl is not None:
-                fcntl.flock(gate, fcntl.LOCK_UN)
-            yield
-
-
-@contextmanager
-def _lock_file(folder: Path, name: str) -> Generator[int]:
-    path = f"{OWN_FOLDER}/{name}"
+    paths = (f"{OWN_FOLDER}/{name}.gate", f"{OWN_FOLDER}/{name}")
     with ExitStack() as stack:
         try:
-            file = confined.open_file(folder, path, os.O_RDWR | os.O_CREAT)
-            handle = stack.enter_context(file)
+            files = [confined.open_file(folder, path, os.O_RDWR | os.O_CREAT) for path in paths]
+            gate, handle = map(stack.enter_context, files)
         except OSError as error:
-            raise confined.cannot_write(folder / path, error) from error
-        yield handle
+            raise confined.cannot_write(folder / paths[1], error) from error
+        # Processes wait in a queue at the gate, so that a writer cannot overtake them with its next
+        # change.
+        _lock(gate, wait_s)
+        _lock(handle, wait_s)
+        if fcntl is not None:
+            fcntl.flock(gate, fcntl.LOCK_UN)
+        yield
 
 
 def _lock(handle: int, wait_s: float = PROJECT_LOCK_S_MAX, is_shared: bool = False) -> None:
-    if fcntl is None:
-        return
     deadline = time.monotonic() + wait_s
-    while True:
+    while fcntl is not None:
         try:
             fcntl.flock(handle, (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
             return
         except BlockingIOError:
             if time.monotonic() > deadline:
                 problem = f"another process has locked this project for over {wait_s:g} s"
-                raise Unavailable(
-                    problem, "wait for that process or stop it, then try again"
-                ) from None
+                hint = "wait for that process or stop it, then try again"
+                raise Unavailable(problem, hint) from None
             time.sleep(_POLL_S)
         except OSError as error:
             problem = f"this file system does not support locks: {error.strerror}"
@@ -161,8 +144,7 @@ def _lock(handle: int, wait_s: float = PROJECT_LOCK_S_MAX, is_shared: bool = Fal
 
 
 def read_all(folder: Path) -> ProjectTexts:
-    """Return the four files in one consistent state. If a process died during a change, complete
-    its change.
+    """Return the files in one consistent state. Complete the change of a process that died.
 
     Raises:
         Broken: one of the files is unreadable.
@@ -190,8 +172,7 @@ def read_all(folder: Path) -> ProjectTexts:
 def change_texts(
     folder: Path, make: Callable[[ProjectTexts], ProjectTexts]
 ) -> tuple[ProjectTexts, ProjectTexts]:
-    """Change the files to the result of `make`: all changes or none. Return the files before and
-    after.
+    """Change the files to the result of `make`: all changes or none. Return them before and after.
 
     If a user saves a file in between, `make` is called again.
 
@@ -203,15 +184,13 @@ def change_texts(
         for _ in range(PROJECT_RETRIES_MAX):
             before = read_texts(folder)
             after = make(before)
-            changes = {
-                name: {"before": before.of(name), "after": new}
-                for name, new in after.named().items()
-                if new is not None and new != before.of(name)
-            }
+            changes: dict[str, dict[str, str | None]] = {}
+            for name, new in after.named().items():
+                if new is not None and new != before.of(name):
+                    confined.check_size(_size_bytes(new, name), name)
+                    changes[name] = {"before": before.of(name), "after": new}
             if not changes:
                 return before, before
-            for name, each in changes.items():
-                confined.check_size(_size_bytes(each["after"] or "", name), name)
             if read_texts(folder) != before:
                 continue
             # Once the journal exists, the change will be made, so check before that it can be made.
@@ -230,9 +209,8 @@ def _size_bytes(text: str, name: str) -> int:
     try:
         return len(text.encode())
     except UnicodeEncodeError as error:
-        raise Invalid(
-            f"invalid character for {name}: half a surrogate pair", "remove the character"
-        ) from error
+        problem = f"invalid character for {name}: half a surrogate pair"
+        raise Invalid(problem, "remove the character") from error
 
 
 def _finish_journal(folder: Path) -> None:
@@ -263,11 +241,8 @@ def _read_journal(folder: Path) -> dict[str, tuple[str | None, str]]:
         changes = {name: (found[name]["before"], found[name]["after"]) for name in found}
         # The journal may have come with a clone.
         for name, (before, after) in changes.items():
-            if (
-                name not in FILES
-                or not isinstance(before, str | None)
-                or not isinstance(after, str)
-            ):
+            is_text = isinstance(before, str | None) and isinstance(after, str)
+            if name not in FILES or not is_text:
                 raise ValueError(f"unexpected entry {name[:100]!r}")
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         hint = f"check the four files, then remove {_JOURNAL}"
@@ -292,10 +267,8 @@ def replace(folder: Path, name: str, before: str | None, after: str) -> None:
             kept = f"{OWN_FOLDER}/{name}.not-written"
             confined.write(folder, kept, after.encode())
             problem = f"{name} was edited during the change and cannot be merged"
-            hint = (
-                f"your edit is in {name}, the change is in {folder / kept}; compare the two files"
-            )
-            raise Conflict(problem, hint) from error
+            hint = f"your edit is in {name}, the change is in {folder / kept}"
+            raise Conflict(problem, f"{hint}; compare the two files") from error
     if disk not in (None, before):
         # A process may have died right after an exchange, so its draft may contain an edit of the
         # user.
@@ -318,7 +291,6 @@ def replace(folder: Path, name: str, before: str | None, after: str) -> None:
 
 
 def _is_changed(folder: Path, path: str, text: str | None) -> bool:
-    """Return True if a file is unreadable or if its text differs from the given text."""
     try:
         return confined.read(folder, path) != (text or "").encode()
     except (Refused, TooLarge):
@@ -326,9 +298,7 @@ def _is_changed(folder: Path, path: str, text: str | None) -> bool:
 
 
 def _put(folder: Path, draft: str, name: str, is_new: bool) -> str:
-    """Put a draft in the place of a file. Return the path of the old file, or "" if there was
-    none.
-    """
+    """Put a draft in the place of a file. Return the path of the old file, or ""."""
     former = ""
     try:
         try:
@@ -349,9 +319,7 @@ def _put(folder: Path, draft: str, name: str, is_new: bool) -> str:
 
 
 def _merge_late(folder: Path, draft: str, name: str, base: str | None, ours: str) -> str:
-    """Merge an edit that was saved during the exchange. If this fails, keep the edit as a separate
-    file.
-    """
+    """Merge an edit that was saved during the exchange, or keep it as a separate file."""
     try:
         return _merge(name, base, ours, confined.decode(confined.read(folder, draft) or b"", name))
     except (Broken, Conflict, Refused, TooLarge) as error:
@@ -363,9 +331,8 @@ def _merge_late(folder: Path, draft: str, name: str, base: str | None, ours: str
         except OSError as trouble:
             raise confined.cannot_write(folder / kept, trouble) from trouble
         problem = f"{name} was saved during the change and cannot be merged: {error.message}"
-        raise Conflict(
-            problem, f"the file with your edit is now {folder / kept}; compare it with {name}"
-        ) from error
+        hint = f"the file with your edit is now {folder / kept}; compare it with {name}"
+        raise Conflict(problem, hint) from error
 
 
 def _merge(name: str, base: str | None, ours: str, disk: str) -> str:
@@ -377,14 +344,9 @@ def _merge(name: str, base: str | None, ours: str, disk: str) -> str:
 
 
 def _drafts_of(folder: Path, name: str) -> list[str]:
-    found = (
-        (each, re.fullmatch(_DRAFT, each.name)) for each in confined.entries(folder, OWN_FOLDER)
-    )
-    return [
-        f"{OWN_FOLDER}/{each.name}"
-        for each, draft in found
-        if draft is not None and draft[1] == name and each.is_file
-    ]
+    found = [each for each in confined.entries(folder, OWN_FOLDER) if each.is_file]
+    matches = ((each, re.fullmatch(_DRAFT, each.name)) for each in found)
+    return [f"{OWN_FOLDER}/{each.name}" for each, draft in matches if draft and draft[1] == name]
 
 
 def _discard_old_drafts(folder: Path) -> None:
@@ -397,9 +359,7 @@ def _discard_old_drafts(folder: Path) -> None:
 
 
 def keep_seen(folder: Path, stamp: str, state: str | None) -> None:
-    """Store the state.json that a brief shows, for `finish --since`. Raise Refused if a path is a
-    link.
-    """
+    """Store the state.json that a brief shows, for `finish --since`. Raise Refused at a link."""
     path = f"{_SEEN}/{stamp}.json"
     if state is None or confined.exists(folder, path):
         return
@@ -420,10 +380,8 @@ def read_seen(folder: Path, stamp: str) -> str:
         raise Invalid(f"invalid stamp {stamp!r}", "copy the stamp from the end of the brief")
     text = confined.read_text(folder, f"{_SEEN}/{stamp}.json")
     if text is None:
-        raise NotFound(
-            f"no copy of the state at {stamp} is left",
-            "run relay project start for a new stamp, or leave out --since",
-        )
+        hint = "run relay project start for a new stamp, or leave out --since"
+        raise NotFound(f"no copy of the state at {stamp} is left", hint)
     return text
 
 

@@ -17,7 +17,7 @@ from typing import IO, Any
 from msgspec import Struct
 
 from contextrelay.documents.values import is_list
-from contextrelay.errors import Invalid, RelayError
+from contextrelay.errors import Failed, Invalid, RelayError
 from contextrelay.limits import (
     HEARTBEAT_EXEC_S_DEFAULT,
     HEARTBEAT_TODOS_MAX,
@@ -62,67 +62,58 @@ def run_heartbeat(
     if not 1 <= limit <= HEARTBEAT_TODOS_MAX:
         raise Invalid(f"invalid limit {limit}", f"pass 1 to {HEARTBEAT_TODOS_MAX}")
     done: list[Beat] = []
+
+    def block(todo: Todo, reason: str) -> None:
+        project.todos.block(todo.id, reason)
+        done.append(Beat(todo.id, todo.title, "blocked", reason))
+
     with locked(project.folder, "heartbeat", wait_s=0):
         if command:
             reason = "a heartbeat died while it worked on this todo; check how much was done"
-            own = [todo for todo in project.todos.list() if todo.assignee == by]
-            done += [_block(project, each, reason) for each in own if each.status == "in_progress"]
+            for todo in project.todos.list():
+                if todo.assignee == by and todo.status == "in_progress":
+                    block(todo, reason)
         brief = project.brief().text if command else ""
         for _ in range(limit):
             item = project.todos.take_next(by)
             if item is None:
                 break
-            if command:
-                done.append(_work_on(project, item, command, brief, timeout_s))
-            else:
-                todo = todo_of(item)
+            todo = todo_of(item)
+            if not command:
                 done.append(Beat(todo.id, todo.title, todo.status, todo.description))
+                continue
+            try:
+                document = {"todo": item, "files": _read_files(project, item), "brief": brief}
+                result = _run(project, command, todo, json.dumps(document), timeout_s)
+            except RelayError as error:
+                block(todo, f"heartbeat failed: {error.message[:HEARTBEAT_RESULT_CHARS_MAX]}")
+            else:
+                project.todos.done(todo.id, result)
+                done.append(Beat(todo.id, todo.title, "completed", result))
     return done
-
-
-def _work_on(
-    project: Project, item: dict[str, Any], command: str, brief: str, timeout_s: float
-) -> Beat:
-    todo = todo_of(item)
-    try:
-        document = {"todo": item, "files": _read_files(project, item), "brief": brief}
-        result = _run(project, command, todo, json.dumps(document), timeout_s)
-    except _Failed as error:
-        return _block(project, todo, f"heartbeat failed: {error}")
-    project.todos.done(todo.id, result)
-    return Beat(todo.id, todo.title, "completed", result)
-
-
-def _block(project: Project, todo: Todo, reason: str) -> Beat:
-    project.todos.block(todo.id, reason)
-    return Beat(todo.id, todo.title, "blocked", reason)
-
-
-class _Failed(Exception):
-    """The reason why a todo was not completed."""
 
 
 def _read_files(project: Project, item: dict[str, Any]) -> dict[str, str]:
     """Return the contents of the files that a todo names, by their paths."""
+    hint = "edit the files of the todo in todos.json"
     names: Any = item.get("files") or []
     if not is_list(names):
-        raise _Failed("/files is not a list")
+        raise Failed("/files is not a list", hint)
     contents: dict[str, str] = {}
     left_bytes = HEARTBEAT_FILES_BYTES_MAX
     for name in names[:HEARTBEAT_FILES_MAX]:
         path = os.path.normpath(str(name))
-        try:
-            content = confined.read(project.folder, path, min(left_bytes, PROJECT_FILE_BYTES_MAX))
-        except RelayError as error:
-            raise _Failed(error.message[:HEARTBEAT_RESULT_CHARS_MAX]) from error
+        content = confined.read(project.folder, path, min(left_bytes, PROJECT_FILE_BYTES_MAX))
         if content is None:
-            raise _Failed(f"file not found: {path}"[:HEARTBEAT_RESULT_CHARS_MAX])
+            raise Failed(f"file not found: {path}", hint)
         left_bytes -= len(content)
         contents[path] = content.decode(errors="replace")
     return contents
 
 
 def _run(project: Project, command: str, todo: Todo, document: str, timeout_s: float) -> str:
+    """Run a command and return the end of its output. Raise Failed with the reason."""
+    hint = "run the command by hand"
     env = {"RELAY_PROJECT": str(project.folder), "RELAY_TODO": todo.id}
     # The output goes to files, and only the end is read, however much the command prints.
     with TemporaryFile() as out, TemporaryFile() as err:
@@ -138,26 +129,24 @@ def _run(project: Project, command: str, todo: Todo, document: str, timeout_s: f
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            raise _Failed(str(error)) from error
+            raise Failed(str(error), hint) from error
         try:
             running.communicate(document.encode(), timeout_s)
         except subprocess.TimeoutExpired as error:
-            raise _Failed(f"exceeded the timeout of {timeout_s:g} s") from error
+            raise Failed(f"exceeded the timeout of {timeout_s:g} s", hint) from error
         finally:
             if running.poll() is None:
-                # Kill the whole process group, because the command may have started other
-                # processes.
+                # The command may have started other processes, so kill the whole process group.
                 os.killpg(running.pid, signal.SIGKILL)
                 running.wait()
         if running.returncode:
             reason = _end_of(err) or _end_of(out)
-            raise _Failed(f"exit {running.returncode}{f': {reason}' if reason else ''}")
+            raise Failed(f"exit {running.returncode}{f': {reason}' if reason else ''}", hint)
         return _end_of(out)
 
 
 def _end_of(output: IO[bytes]) -> str:
-    # A character has up to 4 bytes. Read twice as many, because white space at the end is not
-    # shown.
+    # A character has up to 4 bytes. Read twice as many, because white space at the end is cut.
     size_bytes = output.seek(0, os.SEEK_END)
     output.seek(max(0, size_bytes - 8 * HEARTBEAT_RESULT_CHARS_MAX))
     text = output.read().decode(errors="replace").strip()

@@ -10,15 +10,13 @@
 Rule: the files are the source of truth. Every method reads them again, and writes all of its
 changes or none. It then updates the project's thread, if there is one. If this update fails, there
 is only a warning.
-
-`brief` runs at every start of an agent, so modules that other methods need are imported in these
-methods.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -36,7 +34,7 @@ from contextrelay.model.project import (
     ProjectTexts,
     Secret,
 )
-from contextrelay.project import confined, files
+from contextrelay.project import confined, documents, files
 from contextrelay.project.brief import (
     Age,
     Briefing,
@@ -45,15 +43,16 @@ from contextrelay.project.brief import (
     new_briefing,
     summarize,
 )
+from contextrelay.project.changes import NewDecision, ProjectChanges, read_input
+from contextrelay.project.decisions import append_decision, read_about, read_decisions
+from contextrelay.project.state_file import ProjectTasks, merge_progress, update_progress
+from contextrelay.project.todos import TodoList, Todos
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from subprocess import CompletedProcess
 
-    from contextrelay.project.changes import NewDecision, TodoChanges
-    from contextrelay.project.state_file import ProjectTasks
     from contextrelay.project.thread_link import Link
-    from contextrelay.project.todos import TodoList, Todos
 
 Result = TypeVar("Result")
 _GIT_S_MAX = 60
@@ -65,45 +64,35 @@ class ProjectDraft:
     def __init__(self, texts: ProjectTexts, now: str) -> None:
         self._texts = texts
         self._now = now
-        self._documents: dict[str, dict[str, Any]] = {}
+        self._documents: dict[str, documents.Document] = {}
 
     @property
-    def state(self) -> dict[str, Any]:
+    def state(self) -> documents.Document:
         """The document of state.json, which the caller may change."""
-        return self._document(STATE)
+        return self._document(STATE, documents.new_state)
 
     @property
     def todos(self) -> TodoList:
         """The document of todos.json, which the caller may change."""
-        from contextrelay.project.todos import TodoList
-
-        return TodoList(self._document(TODOS), self._now)
+        return TodoList(self._document(TODOS, documents.new_todos), self._now)
 
     def decide(self, new: NewDecision) -> str:
         """Append a decision to decisions.md, and return the id of the decision."""
-        from contextrelay.project.decisions import append_decision
-
         text, id = append_decision(self._texts.decisions, new, self._now[:10])
         self._texts = self._texts.having(DECISIONS, text)
         return id
 
     def texts(self) -> ProjectTexts:
         """Return the texts of the files with the changes."""
-        from contextrelay.project.documents import dump_document
-
         texts = self._texts
         for name, document in self._documents.items():
-            texts = texts.having(name, dump_document(document, texts.of(name)))
+            texts = texts.having(name, documents.dump_document(document, texts.of(name)))
         return texts
 
-    def _document(self, name: str) -> dict[str, Any]:
-        from contextrelay.project import documents
-
+    def _document(self, name: str, new: Callable[[str], documents.Document]) -> documents.Document:
         if name not in self._documents:
             text = self._texts.of(name)
-            new = documents.new_state if name == STATE else documents.new_todos
-            is_new = text is None
-            found = new(self._now) if is_new else documents.load_document(text, name)
+            found = new(self._now) if text is None else documents.load_document(text, name)
             self._documents[name] = found
         return self._documents[name]
 
@@ -125,15 +114,14 @@ class Project:
         self.folder = Path(folder).absolute()
         self.by = by
         self.link = link
-        self.now = now or _local_time
+        self.now = now or (lambda: datetime.now().astimezone().isoformat(timespec="seconds"))
         self.warnings: list[str] = []
         """The warnings of all calls so far."""
         self._is_strict = is_strict
 
     @classmethod
     def find(cls, start: str | os.PathLike[str] | None = None, **options: Any) -> Project:
-        """Return the project of a folder, or else of the current folder. `options` are those of the
-        class.
+        """Return the project of a folder, or else of the current folder.
 
         Raises:
             NotFound: there is no project.
@@ -148,23 +136,15 @@ class Project:
     @property
     def todos(self) -> Todos:
         """The todos."""
-        from contextrelay.project.todos import Todos
-
         return Todos(self)
 
     @property
     def tasks(self) -> ProjectTasks:
         """The tasks for sub-agents."""
-        from contextrelay.project.state_file import ProjectTasks
-
         return ProjectTasks(self)
 
     def texts(self) -> ProjectTexts:
-        """Return the texts of the four files.
-
-        Raises:
-            Broken: one of the files is unreadable.
-        """
+        """Return the texts of the four files. Raise Broken if one of them is unreadable."""
         return files.read_all(self.folder)
 
     def summary(self) -> ProjectSummary:
@@ -172,8 +152,7 @@ class Project:
         return summarize(self.texts(), self.folder.name)
 
     def brief(self, budget_tokens: int = BRIEF_TOKENS_DEFAULT, age: Age | None = None) -> Briefing:
-        """Return the brief for a model, or for a person if `age` is given, a function that formats
-        times.
+        """Return the brief for a model, or with `age`, which formats times, for a person.
 
         Raises:
             Broken: a file is invalid; the error names the position.
@@ -204,29 +183,24 @@ class Project:
             Invalid: a field is unknown or invalid.
             Refused: a todo does not allow the transition, or there is a secret and `is_strict`.
         """
-        from contextrelay.project.changes import NewDecision, ProjectChanges, read_input
-        from contextrelay.project.documents import load_document
-        from contextrelay.project.state_file import merge_progress, update_progress
-
         changes = read_input(fields, ProjectChanges, "changes")
-        seen = load_document(files.read_seen(self.folder, since), STATE) if since else None
+        seen = files.read_seen(self.folder, since) if since else None
 
-        def make(draft: ProjectDraft) -> tuple[list[str], list[str], list[str], list[Clash]]:
-            added, unblocked = _change_todos(draft, changes.todos) if changes.todos else ([], [])
-            news = (
-                NewDecision(each) if isinstance(each, str) else each
-                for each in changes.decisions or ()
-            )
-            decided = [draft.decide(new) for new in news]
+        def make(draft: ProjectDraft) -> Finished:
+            todos = changes.todos
+            added, unblocked = draft.todos.apply(todos) if todos else ([], [])
+            given = [NewDecision(e) if isinstance(e, str) else e for e in changes.decisions or ()]
+            decided = [draft.decide(new) for new in given]
             clashes: list[Clash] = []
             if seen is None:
                 update_progress(draft.state, changes, self.now())
             else:
-                clashes = merge_progress(draft.state, seen, changes, self.now())
-            return added, decided, unblocked, clashes
+                base = documents.load_document(seen, STATE)
+                clashes = merge_progress(draft.state, base, changes, self.now())
+            return Finished([], added, decided, unblocked, clashes)
 
-        result, names = self._change(make)
-        return Finished(names, *result)
+        done, names = self._change(make)
+        return done._replace(files=names)
 
     def decide(self, title: str, *, supersedes: Sequence[str] = (), **parts: str) -> str:
         """Append a decision and return its id. `parts` may be status, context, decision and
@@ -235,16 +209,12 @@ class Project:
         Raises:
             NotFound: a superseded decision does not exist.
         """
-        from contextrelay.project.changes import NewDecision, read_input
-
         given = {"title": title, "supersedes": supersedes, **parts}
         new = read_input(given, NewDecision, "decision")
         return self.change(lambda draft: draft.decide(new))
 
     def decisions(self) -> list[Decision]:
         """Return every decision, oldest first."""
-        from contextrelay.project.decisions import read_decisions
-
         return read_decisions(self.texts().decisions or "")
 
     def note(self, text: str) -> None:
@@ -260,8 +230,7 @@ class Project:
         self.change(note)
 
     def restore(self, version: int | None) -> list[str]:
-        """Write the files as they are in a version of the thread, and return the names of the files
-        that changed.
+        """Write the files as they are in a version of the thread. Return the names that changed.
 
         Overwritten files are backed up. Newer decisions are kept.
 
@@ -271,23 +240,17 @@ class Project:
         from contextrelay.project.thread_link import PREFIX, restore_texts
 
         if self.link is None:
-            raise Invalid(
-                "this project has no thread",
-                "open the project with its thread: Project.find(link=link_at(...))",
-            )
+            hint = "open the project with its thread: Project.find(link=link_at(...))"
+            raise Invalid("this project has no thread", hint)
         facts = self.link.facts(version)
         if not any(key.startswith(PREFIX) for key in facts):
-            raise NotFound(
-                f"version {version} of the thread has no facts of this project",
-                f"list the versions: relay state log {self.link.thread_id}",
-            )
+            problem = f"version {version} of the thread has no facts of this project"
+            raise NotFound(problem, f"list the versions: relay state log {self.link.thread_id}")
         files.back_up(self.folder, FILES, self.now())
         return self.write(lambda texts: restore_texts(facts, texts))
 
     def change(self, make: Callable[[ProjectDraft], Result]) -> Result:
-        """Change the files with a function, and return its result. The function may be called
-        several times.
-        """
+        """Change the files with a function, which may be called again, and return its result."""
         return self._change(make)[0]
 
     def _change(self, make: Callable[[ProjectDraft], Result]) -> tuple[Result, list[str]]:
@@ -302,9 +265,7 @@ class Project:
         return results[0], names
 
     def write(self, make: Callable[[ProjectTexts], ProjectTexts]) -> list[str]:
-        """Change the texts of the files with a function, check for secrets, and return the names
-        that changed.
-        """
+        """Change the texts with a function, check for secrets, and return the changed names."""
         from contextrelay.project.check import describe_secret, find_secrets
 
         found: list[Secret] = []
@@ -323,16 +284,13 @@ class Project:
         self.warnings += [describe_secret(each) for each in found]
         names = [name for name, text in after.named().items() if text != before.of(name)]
         if names:
-            from contextrelay.project.decisions import read_about
-
             self._update_thread(read_about(after.about or "", self.folder.name).name)
         return names
 
     def _update_thread(self, name: str) -> None:
-        if self.link is None:
-            return
         try:
-            self.link.update(self.texts, name, self.by)
+            if self.link is not None:
+                self.link.update(self.texts, name, self.by)
         except (RelayError, OSError) as error:
             message = error.message if isinstance(error, RelayError) else str(error)
             self.warnings.append(f"the files are written, but the thread is not updated: {message}")
@@ -351,14 +309,11 @@ class InitResult(NamedTuple):
 def init_project(
     project: Project, name: str = "", description: str = "", is_forced: bool = False
 ) -> InitResult:
-    """Create the missing files of a project. With `is_forced`, write all four files, after a
-    backup.
+    """Create the missing files of a project. With `is_forced`, back up and overwrite all four.
 
     Raises:
         Invalid: the files cannot be written there.
     """
-    from contextrelay.project.documents import new_texts
-
     folder = project.folder
     if not confined.is_folder(folder):
         raise Invalid(f"{folder} is not a folder", "create the folder first")
@@ -372,14 +327,11 @@ def init_project(
         except (Broken, TooLarge):
             # The file cannot be read, so it cannot be merged, but there is a backup of it.
             confined.remove(folder, each)
-    new = new_texts(name or folder.name, project.now(), description)
+    new = documents.new_texts(name or folder.name, project.now(), description)
 
     def write(texts: ProjectTexts) -> ProjectTexts:
-        if is_forced:
-            return new
-        return ProjectTexts(
-            *[there if there is not None else made for there, made in zip(texts, new, strict=True)]
-        )
+        both = zip(texts, new, strict=True)
+        return ProjectTexts(*[made if is_forced or old is None else old for old, made in both])
 
     project.write(write)
     made = [each for each in FILES if is_forced or each not in present]
@@ -390,8 +342,7 @@ def commit_files(folder: Path, message: str) -> str:
     """Commit the four files, and return the short id of the commit, or "" if nothing changed.
 
     Other staged files stay staged. git runs what the user's own `git commit` would run there, such
-    as hooks, and no other program. git must not use a folder that looks like a bare repository,
-    because a clone may contain one whose settings name any program.
+    as hooks, and no other program.
 
     Raises:
         Invalid: git or a repository is missing; Failed: git fails.
@@ -410,24 +361,24 @@ def commit_files(folder: Path, message: str) -> str:
 def _git(folder: Path, *words: str) -> CompletedProcess[str]:
     import subprocess
 
+    # A clone may contain a folder that looks like a bare repository, whose settings name any
+    # program.
     command = ["git", "-c", "safe.bareRepository=explicit", "-C", str(folder), *words]
     try:
         return subprocess.run(
             command,
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             errors="replace",
             timeout=_GIT_S_MAX,
-            stdin=subprocess.DEVNULL,
         )
     except FileNotFoundError as error:
         hint = "install git, or omit --commit"
         raise Invalid("git is not installed; the files are written", hint) from error
     except subprocess.TimeoutExpired as error:
-        raise Failed(
-            f"git {words[0]} took over {_GIT_S_MAX} s",
-            "check what git waits for, for example a hook",
-        ) from error
+        hint = "check what git waits for, for example a hook"
+        raise Failed(f"git {words[0]} took over {_GIT_S_MAX} s", hint) from error
 
 
 def _check_git(done: CompletedProcess[str]) -> None:
@@ -435,34 +386,3 @@ def _check_git(done: CompletedProcess[str]) -> None:
         lines = (done.stderr or done.stdout).strip().splitlines()
         reason = lines[0] if lines else f"exit {done.returncode}"
         raise Failed(f"git failed: {reason}", "the files are written; commit them by hand")
-
-
-def _change_todos(draft: ProjectDraft, changes: TodoChanges) -> tuple[list[str], list[str]]:
-    """Apply the changes of todos in `finish`, and return the ids of the new and of the unblocked
-    todos.
-    """
-    from contextrelay.project.changes import NewTodo, TodoNote
-
-    def notes(given: list[str | TodoNote]) -> list[tuple[str, str]]:
-        return [(each, "") if isinstance(each, str) else (each.id, each.note) for each in given]
-
-    todos = draft.todos
-    unblocked: list[str] = []
-    added = [todos.add(NewTodo(e) if isinstance(e, str) else e) for e in changes.add]
-    for id, note in notes(changes.start):
-        todos.start(id, note)
-    for id, note in notes(changes.done):
-        unblocked += todos.complete(id, note)
-    for id, note in notes(changes.block):
-        todos.block(id, note)
-    for id, note in notes(changes.unblock):
-        todos.unblock(id, note)
-    for id, note in notes(changes.cancel):
-        todos.set_status(id, "cancelled", note)
-    return added, unblocked
-
-
-def _local_time() -> str:
-    from datetime import datetime
-
-    return datetime.now().astimezone().isoformat(timespec="seconds")

@@ -27,6 +27,7 @@ from contextrelay.project.documents import (
     conflicts_of,
     load_document,
     merge,
+    objects_of,
 )
 from contextrelay.project.todos import LAST_NUMBER
 
@@ -38,14 +39,6 @@ _STEPS = ("completed", "in_progress", "blocked", "next_steps")
 _BY_US = ("last_update", "session_id", CONFLICTS)
 _TASKS_SHOWN_MAX = 5
 _SEE_TASKS = "see: relay project task list"
-
-
-def _check_length(name: str, text: str) -> None:
-    if len(text) > PROJECT_FIELD_CHARS_MAX:
-        hint = (
-            f"the limit is {PROJECT_FIELD_CHARS_MAX:,} characters; push the text and note the ref"
-        )
-        raise Invalid(f"{name} is too long: {len(text):,} characters", hint)
 
 
 def update_progress(state: Document, changes: ProjectChanges, now: str) -> None:
@@ -92,9 +85,7 @@ def _update_steps(progress: Document, steps: Document) -> None:
 def merge_progress(
     state: Document, seen: Document, changes: ProjectChanges, now: str
 ) -> list[Clash]:
-    """Set fields for a writer who saw an older state. Record the conflicts in the state, and return
-    them.
-    """
+    """Set fields for a writer who saw an older state. Record and return the conflicts."""
     base = {name: value for name, value in seen.items() if name not in _BY_US}
     # The older state gets the current values of these fields, so that they never conflict.
     base |= {name: state[name] for name in _BY_US if name in state}
@@ -107,14 +98,6 @@ def merge_progress(
     return clashes
 
 
-def progress_of(state: Document) -> Document:
-    """Return the object `progress` of a state, or an empty object if the value is something
-    else.
-    """
-    found = state.get("progress")
-    return found if is_object(found) else {}
-
-
 def texts_of(value: Any) -> list[str]:
     """Return the strings in a value, which may be a list or a single string."""
     if isinstance(value, str):
@@ -124,8 +107,7 @@ def texts_of(value: Any) -> list[str]:
 
 def tasks_of(state: Document) -> list[Document]:
     """Return the tasks in a state, oldest first."""
-    found = state.get("tasks")
-    return [each for each in found if is_object(each)] if is_list(found) else []
+    return objects_of(state.get("tasks"))
 
 
 def last_task(state: Document) -> int:
@@ -137,28 +119,25 @@ def last_task(state: Document) -> int:
 
 
 class ProjectTasks:
-    """The tasks in state.json. `by` is the name of the agent; by default it is the project's
-    writer.
-    """
+    """The tasks in state.json. `by` names the agent; the default is the project's writer."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
 
     def give(self, task: str, expected_output: str = "", by: str = "") -> Document:
         """Add a task for another agent."""
-        _check_length("the task", task)
-        _check_length("the expected output", expected_output)
+        _check_lengths({"the task": task, "the expected output": expected_output})
         if not task.strip():
             raise Invalid("missing task", 'relay project task give "Write the tests"')
 
-        def give(state: Document) -> Document:
+        def give(state: Document, now: str) -> Document:
             new = {
                 "id": f"TASK-{last_task(state) + 1:03d}",
                 "task": task,
                 "expected_output": expected_output,
                 "status": "given",
                 "given_by": by or self._project.by,
-                "given_at": self._project.now(),
+                "given_at": now,
             }
             state["tasks"] = [*tasks_of(state), new][-LIST_ITEMS_MAX:]
             return new
@@ -172,13 +151,12 @@ class ProjectTasks:
             NotFound: there is no such task; Conflict: the task is already taken.
         """
 
-        def take(state: Document) -> Document:
+        def take(state: Document, now: str) -> Document:
             task = _find_task(state, id)
             if task.get("status") != "given":
                 problem = f"{task.get('id')} is {task.get('status')} by {task.get('taken_by')}"
                 raise Conflict(problem, "take another: relay project task list")
-            taker = by or self._project.by
-            task |= {"status": "taken", "taken_by": taker, "taken_at": self._project.now()}
+            task |= {"status": "taken", "taken_by": by or self._project.by, "taken_at": now}
             return task
 
         return self._change(take)
@@ -186,21 +164,20 @@ class ProjectTasks:
     def give_back(
         self, result: str, id: str = "", by: str = "", is_failed: bool = False
     ) -> Document:
-        """Return the result of a task to its giver. Without an id, the only task that the agent has
-        taken is meant.
+        """Return the result of a task, by default of the only one that the agent has taken.
 
         Raises:
             NotFound: there is no such task; Invalid: the agent has taken several tasks.
             Conflict: the task is not taken, taken by another agent, or already returned.
         """
-        _check_length("the result", result)
+        _check_lengths({"the result": result})
         agent = by or self._project.by
 
-        def give_back(state: Document) -> Document:
+        def give_back(state: Document, now: str) -> Document:
             task = _find_task(state, id) if id else _task_taken_by(state, agent)
             _check_taken(task, agent)
             task |= {"status": "failed" if is_failed else "done", "result": result}
-            task |= {"returned_by": agent, "returned_at": self._project.now()}
+            task |= {"returned_by": agent, "returned_at": now}
             return task
 
         return self._change(give_back)
@@ -209,12 +186,20 @@ class ProjectTasks:
         """Return every task, oldest first."""
         return tasks_of(load_document(self._project.texts().state, STATE))
 
-    def _change(self, change: Callable[[Document], Document]) -> Document:
+    def _change(self, change: Callable[[Document, str], Document]) -> Document:
         def make(state: Document) -> Document:
-            state["last_update"] = self._project.now()
-            return change(state)
+            state["last_update"] = now = self._project.now()
+            return change(state, now)
 
         return self._project.change(lambda draft: make(draft.state))
+
+
+def _check_lengths(texts: dict[str, str]) -> None:
+    for name, text in texts.items():
+        if len(text) > PROJECT_FIELD_CHARS_MAX:
+            limit = f"the limit is {PROJECT_FIELD_CHARS_MAX:,} characters"
+            problem = f"{name} is too long: {len(text):,} characters"
+            raise Invalid(problem, f"{limit}; push the text and note the ref")
 
 
 def _find_task(state: Document, id: str) -> Document:

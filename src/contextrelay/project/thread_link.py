@@ -14,6 +14,7 @@ import json
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,13 @@ from contextrelay.documents.values import is_equal, is_object
 from contextrelay.errors import Conflict, Gone, NotFound, Unavailable
 from contextrelay.limits import PROJECT_OWN_BYTES_MAX, RETRIES_MAX
 from contextrelay.model.project import OWN_FOLDER, STATE, TODOS, ProjectTexts, todo_of
+from contextrelay.model.ref import is_ref
 from contextrelay.project import confined
+from contextrelay.project.decisions import append_section, read_decisions
+from contextrelay.project.documents import dump_document, load_document
 from contextrelay.project.files import locked, make_own_folder, stamp_of
+from contextrelay.project.state_file import last_task
+from contextrelay.project.todos import LAST_NUMBER, TodoList
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,9 +47,7 @@ _FILE = f"{OWN_FOLDER}/link.json"
 
 
 def link_at(folder: str | os.PathLike[str], address: str, open_relay: Callable[[], Relay]) -> Link:
-    """Return the link to the thread of a project, in the store at an address. The address may be a
-    relative path.
-    """
+    """Return the link to the thread of a project, in the store at an address or relative path."""
     if "://" not in address and address != "memory:":
         address = str(Path(address).expanduser().absolute())
     return Link(Path(folder).absolute(), address, open_relay)
@@ -60,8 +64,6 @@ class Link:
     @property
     def thread_id(self) -> str:
         """The id of the thread, or "" if there is none yet."""
-        from contextrelay.model.ref import is_ref
-
         # Only an id is accepted, because the file may have come with a clone, and names of threads
         # can be guessed.
         known = str(self._known().get("thread", ""))
@@ -88,20 +90,17 @@ class Link:
             NotFound: there is no thread, or no such version.
         """
         if not self.thread_id:
-            raise NotFound(
-                "this project has no thread yet", "create the thread: relay project start"
-            )
+            hint = "create the thread: relay project start"
+            raise NotFound("this project has no thread yet", hint)
         state = self._open().thread(self.thread_id).state(version)
         return {fact["key"]: fact["value"] for fact in state["facts"]}
 
     def _patch(self, texts: ProjectTexts, name: str, by: str) -> None:
-        from datetime import UTC, datetime
-
         from msgspec import to_builtins
 
         from contextrelay.documents.diff import diff_values
 
-        facts = facts_of(texts)
+        facts = _facts_of(texts)
         now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         thread = self._thread(name, by)
         for _ in range(RETRIES_MAX):
@@ -145,12 +144,8 @@ class Link:
         confined.write(self._folder, _FILE, text.encode(), is_durable=False)
 
 
-def facts_of(texts: ProjectTexts) -> dict[str, Any]:
+def _facts_of(texts: ProjectTexts) -> dict[str, Any]:
     """Return every field of the files, by the key of its fact."""
-    from contextrelay.project.decisions import read_decisions
-    from contextrelay.project.documents import load_document
-    from contextrelay.project.todos import TodoList
-
     facts: dict[str, Any] = {} if texts.about is None else {_ABOUT: texts.about}
     for decision in read_decisions(texts.decisions or ""):
         facts[f"{_DECISION}{decision.id}"] = decision.text
@@ -169,9 +164,7 @@ def facts_of(texts: ProjectTexts) -> dict[str, Any]:
 def _with_facts(
     known: list[dict[str, Any]], facts: dict[str, Any], at: str
 ) -> list[dict[str, Any]]:
-    """Return the facts of a thread, in which those of the files are replaced. Facts of others
-    stay.
-    """
+    """Return the facts of a thread with those of the files replaced. Facts of others stay."""
     left = dict(facts)
     result: list[dict[str, Any]] = []
     for fact in known:
@@ -192,11 +185,6 @@ def restore_texts(facts: dict[str, Any], texts: ProjectTexts) -> ProjectTexts:
     Raises:
         Broken: a file that exists is invalid.
     """
-    from contextrelay.project.decisions import append_section, read_decisions
-    from contextrelay.project.documents import dump_document, load_document
-    from contextrelay.project.state_file import last_task
-    from contextrelay.project.todos import LAST_NUMBER, TodoList
-
     state: dict[str, Any] = {}
     todos: dict[str, Any] = {}
     decisions = texts.decisions

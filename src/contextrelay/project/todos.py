@@ -17,7 +17,8 @@ from contextrelay.documents.values import is_list, is_object
 from contextrelay.errors import Invalid, NotFound, Refused
 from contextrelay.limits import DAY_S, NEXT_TODOS_MAX, REVIEW_DUE_S
 from contextrelay.model.project import ALLOWED, TODOS, Todo, todo_of
-from contextrelay.project.changes import NewTodo, as_list, read_input
+from contextrelay.project.changes import NewTodo, TodoChanges, as_list, read_input
+from contextrelay.project.documents import Document, load_document
 
 if TYPE_CHECKING:
     from contextrelay.project.project import Project
@@ -25,18 +26,12 @@ if TYPE_CHECKING:
 PROJECT_TODOS_MAX = 10_000
 ARCHIVE_AFTER_S = 7 * DAY_S
 STALE_AFTER_S = 7 * DAY_S
-
-
-Document = dict[str, Any]
-# The fields of a new todo that are written even if they are empty.
-_ALWAYS = ("updated", "notes")
-_WAITING = "waits for "
-"""The beginning of the notes of a todo that waits for others, unless the user gave another reason.
-"""
 LAST_NUMBER = "last_number"
 """The field that a restore sets in todos.json and state.json, so that removed ids are not used
 again.
 """
+_WAITING = "waits for "
+"""The beginning of the notes of a todo that waits for others, unless the user gave a reason."""
 
 
 class Reviewed(NamedTuple):
@@ -56,24 +51,19 @@ class Reviewed(NamedTuple):
 class TodoList:
     """The document of todos.json. The methods change the document."""
 
-    def __init__(self, document: Any, now: str = "") -> None:
-        if not is_object(document):
-            raise Refused(f"{TODOS} is not a JSON object", 'write {"todos": [...]}')
+    def __init__(self, document: Document, now: str = "") -> None:
         self.document = document
         self._now = now
 
     def items(self, name: str = "todos") -> list[Document]:
-        """Return the items of the todos. With the name "completed", return those of the archived
-        todos.
-        """
+        """Return the items of the todos, or with the name "completed" those of the archive."""
         items = self.document.get(name, [])
         if not is_list(items):
             raise Refused(f"/{name} in {TODOS} is not a list", f'write "{name}": []')
         for index, item in enumerate(items):
             if not is_object(item):
-                raise Refused(
-                    f"/{name}/{index} in {TODOS} is not an object", "fix or remove this item"
-                )
+                problem = f"/{name}/{index} in {TODOS} is not an object"
+                raise Refused(problem, "fix or remove this item")
         return items
 
     def read(self) -> list[Todo]:
@@ -81,25 +71,35 @@ class TodoList:
         return [todo_of(item) for item in self.items()]
 
     def find(self, id: str) -> Document:
-        """Return the item of a todo in the document. The ids 3 and todo-3 mean TODO-003.
+        """Return the item of a todo. The ids 3 and todo-3 mean TODO-003.
 
         Raises:
             NotFound: there is no such todo.
         """
         wanted = spell_id(id)
-        for item in self.items():
-            if todo_of(item).id.upper() == wanted:
-                return item
-        is_archived = any(todo_of(each).id.upper() == wanted for each in self.items("completed"))
-        problem = f"{wanted} is archived" if is_archived else f"{wanted} not found"
-        raise NotFound(problem, "see: relay project todo list")
+        for name in ("todos", "completed"):
+            for item in self.items(name):
+                if todo_of(item).id.upper() == wanted:
+                    if name == "todos":
+                        return item
+                    raise NotFound(f"{wanted} is archived", "see: relay project todo list")
+        raise NotFound(f"{wanted} not found", "see: relay project todo list")
 
     def last_number(self) -> int:
         """Return the highest number that a todo has or had."""
         kept = self.document.get(LAST_NUMBER)
-        every = [*self.items(), *self.items("completed")]
-        numbers = [todo_of(item).number for item in every]
+        numbers = (todo_of(item).number for item in [*self.items(), *self.items("completed")])
         return max([kept if type(kept) is int else 0, *(n for n in numbers if n < 10**9)])
+
+    def apply(self, changes: TodoChanges) -> tuple[list[str], list[str]]:
+        """Make the changes of `finish`. Return the ids of the new and of the unblocked todos."""
+        added = [self.add(NewTodo(each) if isinstance(each, str) else each) for each in changes.add]
+        unblocked: list[str] = []
+        for name in ("start", "done", "block", "unblock", "cancel"):
+            for each in getattr(changes, name):
+                id, note = (each, "") if isinstance(each, str) else (each.id, each.note)
+                unblocked += getattr(self, name)(id, note) or ()
+        return added, unblocked
 
     def add(self, new: NewTodo) -> str:
         """Add a todo and return its id.
@@ -110,9 +110,8 @@ class TodoList:
         """
         title = new.title.strip()
         if not title or "\n" in title:
-            raise Invalid(
-                "a todo needs a title of one line", 'relay project todo add "Write tests"'
-            )
+            hint = 'relay project todo add "Write tests"'
+            raise Invalid("a todo needs a title of one line", hint)
         if new.due_date and parse_time(new.due_date) is None:
             hint = "write 2026-05-01, optionally with a time and zone"
             raise Invalid(f"invalid date {new.due_date!r}", hint)
@@ -134,8 +133,8 @@ class TodoList:
             "assignee": new.assignee,
             "notes": new.notes or "",
         }
-        kept = {name: value for name, value in item.items() if value or name in _ALWAYS}
-        self.document.setdefault("todos", []).append(kept)
+        item = {name: each for name, each in item.items() if each or name in ("updated", "notes")}
+        self.document.setdefault("todos", []).append(item)
         if others := as_list(new.blocked_by):
             self._link(id, others)
             if waits := open_blockers(self.read()).get(id):
@@ -154,10 +153,9 @@ class TodoList:
         if assignee:
             item["assignee"] = assignee
 
-    def complete(self, id: str, note: str = "") -> list[str]:
+    def done(self, id: str, note: str = "") -> list[str]:
         """Complete a todo and return the ids of the todos that this unblocks."""
-        own = todo_of(self.find(id))
-        self.set_status(id, "completed", note)
+        own = self.set_status(id, "completed", note)
         todos = self.read()
         waits, left = blockers(todos), open_blockers(todos)
         freed: list[str] = []
@@ -178,18 +176,20 @@ class TodoList:
 
     def unblock(self, id: str, note: str = "", is_started: bool = False) -> None:
         """Unblock a todo, so that it waits for no other todo."""
-        self.set_status(id, "in_progress" if is_started else "pending", note)
-        item = self.find(id)
-        own = todo_of(item)
+        own = self.set_status(id, "in_progress" if is_started else "pending", note)
         for other in self.items():
             blocking = todo_of(other).blocking
             if own.id in blocking:
                 other["blocking"] = [each for each in blocking if each != own.id]
         if own.blocked_by:
-            item["blocked_by"] = []
+            self.find(id)["blocked_by"] = []
 
-    def set_status(self, id: str, status: str, note: str = "") -> None:
-        """Change the status of a todo, and add a text to its notes.
+    def cancel(self, id: str, note: str = "") -> None:
+        """Cancel a todo."""
+        self.set_status(id, "cancelled", note)
+
+    def set_status(self, id: str, status: str, note: str = "") -> Todo:
+        """Change the status of a todo, and add a text to its notes. Return the old todo.
 
         Raises:
             Refused: the transition is not allowed, or the todo is blocked without a reason.
@@ -210,6 +210,7 @@ class TodoList:
         if note:
             is_known = not todo.notes or todo.notes == note
             item["notes"] = note if is_known else f"{todo.notes}\n{note}"
+        return todo
 
     def _link(self, id: str, others: list[str]) -> None:
         """Make a todo wait for others. Raise Refused if todos would then wait for each other."""
@@ -219,47 +220,53 @@ class TodoList:
         for each in others:
             other = self.find(each)
             name = todo_of(other).id
-            path = _path(waits, name, own)
-            if path:
-                cycle = " waits for ".join([own, *path])
-                raise Refused(
-                    f"todos would wait for each other: {cycle}", "leave one of these todos out"
-                )
+            if path := _path(waits, name, own):
+                problem = f"todos would wait for each other: {' waits for '.join([own, *path])}"
+                raise Refused(problem, "leave one of these todos out")
             waits.setdefault(own, set()).add(name)
             for one, field, value in ((item, "blocked_by", name), (other, "blocking", own)):
-                known = todo_of(one).blocked_by if one is item else todo_of(one).blocking
+                known: tuple[str, ...] = getattr(todo_of(one), field)
                 if value not in known:
                     one |= {field: [*known, value], "updated": self._now}
 
     def last_review(self) -> str:
-        """Return the time of the last review, from either place of the file, or "" if there was
-        none.
-        """
-        for place in (self.document, self.document.get("metadata")):
-            value = place.get("last_review") if is_object(place) else None
-            if isinstance(value, str):
-                return value
-        return ""
+        """Return the time of the last review, or "" if there was none."""
+        value = self._review_place().get("last_review")
+        return value if isinstance(value, str) else ""
 
-    def set_reviewed(self) -> None:
-        """Set the time of the last review, at the place where the file has it."""
+    def _review_place(self) -> Document:
+        """Return the object that has `last_review`: the document, or its `metadata`."""
         metadata = self.document.get("metadata")
-        is_inside = "last_review" not in self.document and is_object(metadata)
-        (metadata if is_inside and metadata else self.document)["last_review"] = self._now
+        if is_object(metadata) and metadata and "last_review" not in self.document:
+            return metadata
+        return self.document
+
+    def review(self) -> Reviewed:
+        """Archive old todos, set the time of the review, and return what needs attention."""
+        before, now, archived = self.last_review(), self._now, self.archive()
+        self._review_place()["last_review"] = now
+        todos = self.read()
+        open = [todo for todo in todos if todo.is_open]
+        begun = [todo for todo in open if todo.status == "in_progress"]
+        return Reviewed(
+            last_review=before,
+            open=len(open),
+            overdue=[t.id for t in open if t.due_date and is_older(t.due_date, now, 0)],
+            stale=[t.id for t in begun if is_older(t.updated or t.created, now, STALE_AFTER_S)],
+            stuck=_stuck(todos),
+            archived=archived,
+        )
 
     def archive(self) -> list[str]:
         """Move todos that were completed over a week ago to `completed`; return their ids."""
-        old = [
-            item
-            for item in self.items()
-            if item.get("status") == "completed"
-            and parse_time(todo_of(item).completed_at)
-            and is_older(todo_of(item).completed_at, self._now, ARCHIVE_AFTER_S)
-        ]
+        old: list[Document] = []
+        left: list[Document] = []
+        for item, todo in zip(self.items(), self.read(), strict=True):
+            has_time = item.get("status") == "completed" and parse_time(todo.completed_at)
+            is_old = has_time and is_older(todo.completed_at, self._now, ARCHIVE_AFTER_S)
+            (old if is_old else left).append(item)
         if old:
-            moved = set(map(id, old))
-            self.document["completed"] = [*self.items("completed"), *old]
-            self.document["todos"] = [each for each in self.items() if id(each) not in moved]
+            self.document |= {"completed": [*self.items("completed"), *old], "todos": left}
         return [todo_of(item).id for item in old]
 
 
@@ -274,24 +281,25 @@ def blockers(todos: list[Todo]) -> dict[str, set[str]]:
 
 
 def open_blockers(todos: list[Todo]) -> dict[str, list[str]]:
-    """Return the ids of the todos that each todo still waits for, by id. Archived and removed ones
-    do not block.
-    """
+    """Return the ids of the todos that each todo still waits for. Archived ones do not block."""
     unfinished = {todo.id for todo in todos if todo.status != "completed"}
     return {id: sorted(waits & unfinished) for id, waits in blockers(todos).items()}
 
 
 def next_todos(todos: list[Todo], limit: int = NEXT_TODOS_MAX) -> list[Todo]:
-    """Return the todos that are ready, ordered by priority, then started ones first, then by
-    date.
-    """
+    """Return the todos that are ready, by priority, started ones first, then by due date."""
     waits = open_blockers(todos)
-    ready = [
-        todo
-        for todo in todos
-        if todo.status == "in_progress" or (todo.status == "pending" and not waits.get(todo.id))
-    ]
-    return sorted(ready, key=_urgency)[:limit]
+
+    def is_ready(todo: Todo) -> bool:
+        is_free = todo.status == "pending" and not waits.get(todo.id)
+        return is_free or todo.status == "in_progress"
+
+    def urgency(todo: Todo) -> tuple[int, bool, float, int]:
+        due = parse_time(todo.due_date)
+        at = due.timestamp() if due else float("inf")
+        return todo.rank, todo.status != "in_progress", at, todo.number
+
+    return sorted(filter(is_ready, todos), key=urgency)[:limit]
 
 
 def cycles(todos: list[Todo]) -> list[list[str]]:
@@ -306,7 +314,7 @@ def cycles(todos: list[Todo]) -> list[list[str]]:
     return found
 
 
-def stuck(todos: list[Todo]) -> list[str]:
+def _stuck(todos: list[Todo]) -> list[str]:
     """Return the ids of the blocked todos that nothing will unblock."""
     known = {todo.id: todo for todo in todos}
     waits = blockers(todos)
@@ -340,9 +348,7 @@ def _transition_hint(todo: Todo, status: str, allowed: tuple[str, ...]) -> str:
 
 
 def _path(waits: dict[str, set[str]], start: str, goal: str) -> list[str]:
-    """Return the ids through which `start` waits for `goal`, including both, or [] if it does not
-    wait for `goal`.
-    """
+    """Return the ids through which `start` waits for `goal`, including both, or []."""
     came_from = {start: ""}
     queue = [start]
     for id in queue:
@@ -358,12 +364,6 @@ def _path(waits: dict[str, set[str]], start: str, goal: str) -> list[str]:
     return []
 
 
-def _urgency(todo: Todo) -> tuple[int, bool, float, int]:
-    due = parse_time(todo.due_date)
-    at = due.timestamp() if due else float("inf")
-    return todo.rank, todo.status != "in_progress", at, todo.number
-
-
 def parse_time(text: str) -> datetime | None:
     """Return the time in a text, or None. A time without a zone is UTC."""
     try:
@@ -374,9 +374,7 @@ def parse_time(text: str) -> datetime | None:
 
 
 def is_older(text: str, now: str, seconds: float) -> bool:
-    """Return True if a time is more than the given number of seconds ago, or if the text is not a
-    time.
-    """
+    """Return True if a time is more than some seconds ago, or if the text is not a time."""
     then, here = parse_time(text), parse_time(now)
     return then is None or here is None or (here - then).total_seconds() > seconds
 
@@ -391,34 +389,32 @@ class Todos:
         """Add a todo and return it. `fields` may be priority, description, category, tags,
         due_date, assignee, notes.
         """
-        given = {"title": title, "blocked_by": blocked_by, **fields}
-        new = read_input(given, NewTodo, "todo")
-        return self._change(lambda todos: todos.add(new))
+        new = read_input({"title": title, "blocked_by": blocked_by, **fields}, NewTodo, "todo")
+
+        def add(todos: TodoList) -> Todo:
+            return todo_of(todos.find(todos.add(new)))
+
+        return self._project.change(lambda draft: add(draft.todos))
 
     def start(self, id: str, note: str = "") -> Todo:
         """Start a todo."""
-        return self._change(lambda todos: todos.start(id, note), id)
+        return self._change(id, lambda todos: todos.start(id, note))[0]
 
     def done(self, id: str, note: str = "") -> tuple[Todo, list[str]]:
         """Complete a todo. Return the todo, and the ids of the todos that this unblocks."""
-        freed: list[str] = []
-
-        def complete(todos: TodoList) -> None:
-            freed[:] = todos.complete(id, note)
-
-        return self._change(complete, id), freed
+        return self._change(id, lambda todos: todos.done(id, note))
 
     def block(self, id: str, note: str = "", by: list[str] | None = None) -> Todo:
         """Block a todo for a reason, or because it waits for other todos."""
-        return self._change(lambda todos: todos.block(id, note, by), id)
+        return self._change(id, lambda todos: todos.block(id, note, by))[0]
 
     def unblock(self, id: str, note: str = "", is_started: bool = False) -> Todo:
         """Unblock a todo, so that it waits for no other todo."""
-        return self._change(lambda todos: todos.unblock(id, note, is_started), id)
+        return self._change(id, lambda todos: todos.unblock(id, note, is_started))[0]
 
     def cancel(self, id: str, note: str = "") -> Todo:
         """Cancel a todo."""
-        return self._change(lambda todos: todos.set_status(id, "cancelled", note), id)
+        return self._change(id, lambda todos: todos.cancel(id, note))[0]
 
     def list(self, is_archived: bool = False) -> list[Todo]:
         """Return every todo, or every archived one, in the order of the file."""
@@ -430,42 +426,23 @@ class Todos:
         return next_todos(self.list(), limit)
 
     def take_next(self, assignee: str) -> Document | None:
-        """Start the next todo that is pending and not assigned to another agent, and assign it.
+        """Start and assign the next todo that is pending and not assigned to another agent.
 
         Return its item in the document, or None if there is no such todo.
         """
 
-        def take(todos: TodoList) -> str:
+        def take(todos: TodoList) -> Document | None:
             for todo in next_todos(todos.read(), PROJECT_TODOS_MAX):
                 if todo.status == "pending" and todo.assignee in ("", assignee):
                     todos.start(todo.id, assignee=assignee)
-                    return todo.id
-            return ""
+                    return todos.find(todo.id)
+            return None
 
-        id = self._project.change(lambda draft: take(draft.todos))
-        return self._load().find(id) if id else None
+        return self._project.change(lambda draft: take(draft.todos))
 
     def review(self) -> Reviewed:
-        """Archive old todos, set the time of the review, and return the todos that need
-        attention.
-        """
-
-        def review(todos: TodoList) -> Reviewed:
-            before, now = todos.last_review(), self._project.now()
-            archived = todos.archive()
-            todos.set_reviewed()
-            open = [todo for todo in todos.read() if todo.is_open]
-            begun = [todo for todo in open if todo.status == "in_progress"]
-            return Reviewed(
-                last_review=before,
-                open=len(open),
-                overdue=[t.id for t in open if t.due_date and is_older(t.due_date, now, 0)],
-                stale=[t.id for t in begun if is_older(t.updated or t.created, now, STALE_AFTER_S)],
-                stuck=stuck(todos.read()),
-                archived=archived,
-            )
-
-        return self._project.change(lambda draft: review(draft.todos))
+        """Archive old todos, set the time of the review, and return what needs attention."""
+        return self._project.change(lambda draft: draft.todos.review())
 
     def archive(self) -> list[str]:
         """Move todos that were completed over a week ago to `completed`; return their ids."""
@@ -476,11 +453,13 @@ class Todos:
         return is_older(self._load().last_review(), self._project.now(), REVIEW_DUE_S)
 
     def _load(self) -> TodoList:
-        from contextrelay.project.documents import load_document
-
         return TodoList(load_document(self._project.texts().todos, TODOS))
 
-    def _change(self, make: Callable[[TodoList], str | None], id: str = "") -> Todo:
-        return self._project.change(
-            lambda draft: todo_of(draft.todos.find(make(draft.todos) or id))
-        )
+    def _change(
+        self, id: str, make: Callable[[TodoList], list[str] | None]
+    ) -> tuple[Todo, list[str]]:
+        def change(todos: TodoList) -> tuple[Todo, list[str]]:
+            unblocked = make(todos) or []
+            return todo_of(todos.find(id)), unblocked
+
+        return self._project.change(lambda draft: change(draft.todos))
