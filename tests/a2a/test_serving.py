@@ -324,8 +324,8 @@ def test_tasks_behind_those_that_are_looked_through_at_once_are_on_later_pages(
     """Promise M2: all are listed, each once."""
     made = [send(web, "echo", f"{n}", contextId="many")["id"] for n in range(5)]
     monkeypatch.setattr("contextrelay.core.threads.events.LIST_ITEMS_MAX", 2)
-    monkeypatch.setattr("contextrelay.a2a.listing.LIST_ITEMS_MAX", 2)
-    monkeypatch.setattr("contextrelay.a2a.listing.A2A_TASKS_LISTED_MAX", 4)
+    monkeypatch.setattr("contextrelay.a2a.tasks.LIST_ITEMS_MAX", 2)
+    monkeypatch.setattr("contextrelay.a2a.tasks.A2A_TASKS_LISTED_MAX", 4)
 
     found: list[str] = []
     query = {"contextId": "many", "pageSize": 3}

@@ -1,4 +1,6 @@
-"""The agents that A2A can serve: a command-line tool, a model, a Python function, or a channel.
+"""The agents that A2A can serve, and their cards.
+
+An agent is a command-line tool, a model, a Python function, or a channel.
 
 Rule: an agent blocks only a thread of the agents' pool, never a thread that answers other requests.
 """
@@ -8,13 +10,20 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
+import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from concurrent.futures import Future, wait
 from importlib import import_module
-from typing import Any, cast
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import Any, TypeVar, cast
 
-from contextrelay.a2a.agent_pool import AgentPool
-from contextrelay.a2a.schema import Part
+from msgspec import Struct
+
+from contextrelay.a2a.parts import INPUT_TYPES
+from contextrelay.a2a.schema import GRPC, HTTP_JSON, JSONRPC, REFS_EXTENSION, VERSION, Part
 from contextrelay.a2a.work import WORDS, Agent, Asked, Made, Output
+from contextrelay.build import build
 from contextrelay.client.bridge.bridge import CORRELATION, DONE_CHANNEL
 from contextrelay.client.bridge.bridge import FAILED as FAILED_MARK
 from contextrelay.client.relay import Relay
@@ -23,19 +32,18 @@ from contextrelay.limits import A2A_TASKS_AT_ONCE_MAX
 from contextrelay.runs.provider import Provider
 
 A2A_AGENTS_MAX = 32
-
-
+ROOT = "/a2a/"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 _HINT = "use NAME=cli:BIN, NAME=py:MODULE:FUNCTION, NAME=model:PROVIDER or NAME=bridge:CHANNEL"
 _FOLDER = "use py:MODULE:FUNCTION, and set PYTHONPATH to the folder of the module"
 _TAKES = "define the function as def NAME(text: str), or as def NAME(asked) for the whole message"
 DEFAULT = "relay=bridge:agent-tasks"
 """The default agent of a server: the one behind `relay bridge start`."""
+Document = dict[str, Any]
+Result = TypeVar("Result")
 _END: Any = object()
 # Seconds between two checks of an agent on a channel whether its task was canceled.
 _STEP_S = 2.0
-
-pool = AgentPool(A2A_TASKS_AT_ONCE_MAX)
 
 
 def open_agents(specs: tuple[str, ...]) -> dict[str, Agent]:
@@ -59,13 +67,65 @@ def open_agents(specs: tuple[str, ...]) -> dict[str, Agent]:
 
 def _open(what: str) -> Agent:
     kind, _, rest = what.partition(":")
-    if rest and kind in ("cli", "model"):
-        return ModelAgent(rest if kind == "model" else what)
-    if rest and kind == "py":
-        return FunctionAgent(rest)
-    if rest and kind == "bridge":
-        return BridgeAgent(rest)
-    raise Invalid(f"unknown kind of agent {what[:80]!r}", _HINT)
+    match kind if rest else "":
+        case "cli" | "model":
+            return ModelAgent(rest if kind == "model" else what)
+        case "py":
+            return FunctionAgent(rest)
+        case "bridge":
+            return BridgeAgent(rest)
+        case _:
+            raise Invalid(f"unknown kind of agent {what[:80]!r}", _HINT)
+
+
+class AgentPool:
+    """A bounded pool of daemon threads: a process that ends does not wait for long for an agent.
+
+    The threads of a ThreadPoolExecutor are joined when the process ends.
+    """
+
+    def __init__(self, threads_max: int) -> None:
+        self._threads_max = threads_max
+        self._threads = 0
+        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()
+        self._open: set[Future[Any]] = set()
+        self._lock = Lock()
+
+    def submit(self, call: Callable[[], Result]) -> Future[Result]:
+        """Call a function in a thread of the pool, as soon as one is free."""
+        future: Future[Result] = Future()
+        with self._lock:
+            self._open.add(future)
+            self._calls.put((future, call))
+            if self._threads < min(len(self._open), self._threads_max):
+                self._threads += 1
+                Thread(target=self._work, name="relay-agent", daemon=True).start()
+        return future
+
+    def settle(self, seconds: float) -> None:
+        """Wait until all calls have ended, at most this long."""
+        until_s = time.monotonic() + seconds
+        while (left_s := until_s - time.monotonic()) > 0:
+            with self._lock:
+                calls = tuple(self._open)
+            if not calls:
+                return
+            wait(calls, left_s)
+
+    def _work(self) -> None:
+        while True:
+            future, call = self._calls.get()
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(call())
+                except BaseException as error:  # Its caller raises it.
+                    future.set_exception(error)
+            with self._lock:
+                self._open.discard(future)
+            del future, call  # A waiting thread keeps nothing alive.
+
+
+pool = AgentPool(A2A_TASKS_AT_ONCE_MAX)
 
 
 class ModelAgent:
@@ -155,9 +215,7 @@ def _returned(made: Any) -> Made:
 
 
 class BridgeAgent:
-    """The agent behind the channel of a bridge. This agent keeps working while the server is not
-    running.
-    """
+    """The agent behind the channel of a bridge, which keeps working without the server."""
 
     lives_elsewhere = True
 
@@ -195,11 +253,7 @@ class BridgeAgent:
             yield ""  # An empty step, after which the agent may be stopped.
 
     def _body(self, relay: Relay, ref: str | None, correlation: str) -> Made | None:
-        """Return the answer if this push contains the answer to the task, or None.
-
-        Raises:
-            Failed: the other agent reported a failure.
-        """
+        """Return the answer in this push, or None. Raise Failed if the other agent failed."""
         try:
             answer = None if ref is None else relay.peek(ref)
         except RelayError:
@@ -213,9 +267,7 @@ class BridgeAgent:
 
 
 async def _in_pool(begin: Callable[[], Generator[Made]]) -> AsyncGenerator[Made]:
-    """Run a generator in threads of the agents' pool, and yield its values. If the iteration ends
-    early, the generator is closed in the pool too.
-    """
+    """Run a generator in threads of the pool, and yield its values. It is closed there, too."""
     made = begin()
     step = pool.submit(lambda: next(made, _END))
     try:
@@ -226,3 +278,60 @@ async def _in_pool(begin: Callable[[], Generator[Made]]) -> AsyncGenerator[Made]
         # The generator may be inside a step, which cannot be interrupted. It is closed after that
         # step.
         step.add_done_callback(lambda done: pool.submit(made.close))
+
+
+class AgentPlace(Struct, frozen=True):
+    """The address of a server's agents, and the authentication that they require."""
+
+    origin: str
+    needs_token: bool
+    grpc_address: str = ""
+
+
+def card(name: str, agent: Agent, place: AgentPlace) -> Document:
+    """Return the public card of an agent."""
+    root = f"{place.origin}{ROOT}{name}"
+    interfaces = [_interface(root, JSONRPC), _interface(root, HTTP_JSON)]
+    if place.grpc_address:
+        interfaces.append(_interface(place.grpc_address, GRPC, name))
+    about = {"name": name, "description": agent.description}
+    shown: Document = {
+        **about,
+        "version": build().version,
+        "provider": {"organization": "Context Relay", "url": place.origin},
+        "supportedInterfaces": interfaces,
+        "capabilities": {
+            "streaming": True,
+            "pushNotifications": True,
+            "extendedAgentCard": True,
+            "extensions": [
+                {
+                    "uri": REFS_EXTENSION,
+                    "description": "Long parts are sent as refs: a url part with sha256, size,"
+                    " tokens and preview of its body in its metadata.",
+                }
+            ],
+        },
+        "defaultInputModes": list(INPUT_TYPES),
+        "defaultOutputModes": ["text/plain", "application/json", "application/octet-stream"],
+        "skills": [{"id": name, **about, "tags": ["context-relay"]}],
+    }
+    if place.needs_token:
+        shown["securitySchemes"] = {"bearer": {"httpAuthSecurityScheme": {"scheme": "Bearer"}}}
+        shown["securityRequirements"] = [{"schemes": {"bearer": {"list": []}}}]
+    return shown
+
+
+def extended_card(name: str, agents: dict[str, Agent], place: AgentPlace) -> Document:
+    """Return the card for callers with a key, with every agent of the server as a skill."""
+    shown = card(name, agents[name], place)
+    shown["skills"] = [
+        {"id": each, "name": each, "description": agent.description, "tags": [f"a2a/{each}"]}
+        for each, agent in agents.items()
+    ]
+    return shown
+
+
+def _interface(url: str, binding: str, tenant: str = "") -> Document:
+    fields = {"url": url, "protocolBinding": binding, "protocolVersion": VERSION}
+    return {**fields, **({"tenant": tenant} if tenant else {})}

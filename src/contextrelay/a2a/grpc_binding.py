@@ -19,7 +19,7 @@ from google.protobuf import empty_pb2
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.rpc import error_details_pb2, status_pb2  # pyright: ignore[reportMissingTypeStubs]
 
-from contextrelay.a2a.card import AgentPlace
+from contextrelay.a2a.agents import AgentPlace
 from contextrelay.a2a.operations import (
     CALLS,
     STREAMS,

@@ -13,11 +13,10 @@ from email.utils import formatdate
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
-from msgspec import DecodeError, Struct
+from msgspec import DecodeError
 from msgspec.json import decode, encode
 
-from contextrelay.a2a.agents import open_agents, pool
-from contextrelay.a2a.card import ROOT, AgentPlace, card
+from contextrelay.a2a.agents import ROOT, AgentPlace, card, open_agents, pool
 from contextrelay.a2a.operations import (
     CALLS,
     STREAMS,
@@ -55,12 +54,29 @@ A2A_CARD_S = 300
 # How long a server that stops waits for the agents in this process: twice the interval in which a
 # command-line tool can be stopped, which is then killed.
 AGENTS_END_S_MAX = 1
-
-
 Document = dict[str, Any]
 Handle = Callable[[Exchange, AgentVisit], Awaitable[None]]
+Refuse = Callable[[Exchange, RelayError], Awaitable[None]]
 _TYPES = ("application/json", "application/a2a+json")
 _FOUND = b"max-age=%d" % A2A_CARD_S
+_HOOKS = "tasks/{taskId}/pushNotificationConfigs"
+_ROUTES = (
+    ("POST", "message:send", "SendMessage"),
+    ("POST", "message:stream", "SendStreamingMessage"),
+    ("GET", "tasks", "ListTasks"),
+    ("GET", "extendedAgentCard", "GetExtendedAgentCard"),
+    ("POST", _HOOKS, "CreateTaskPushNotificationConfig"),
+    ("GET", _HOOKS, "ListTaskPushNotificationConfigs"),
+    ("GET", f"{_HOOKS}/{{id}}", "GetTaskPushNotificationConfig"),
+    ("DELETE", f"{_HOOKS}/{{id}}", "DeleteTaskPushNotificationConfig"),
+)
+_ACTIONS = {
+    ("GET", ""): "GetTask",
+    ("GET", "subscribe"): "SubscribeToTask",
+    ("POST", "subscribe"): "SubscribeToTask",
+    ("POST", "cancel"): "CancelTask",
+}
+"""The methods of tasks/{id}:ACTION."""
 
 
 class A2AMount:
@@ -77,8 +93,7 @@ class A2AMount:
         build()  # Finding out the version takes a moment, so it is done only once, here.
 
     async def start(self, door: ServerContext) -> None:
-        """Resume the tasks of other servers that have ended. Call this in the event loop of the
-        server.
+        """Resume the tasks of ended servers. Call this in the event loop of the server.
 
         Raises:
             Invalid: the address for gRPC is not available.
@@ -90,9 +105,8 @@ class A2AMount:
         if self._grpc_address and door.a2a_options is not None:
             from contextrelay.a2a.grpc_binding import GrpcServer
 
-            place = AgentPlace(
-                door.a2a_options.origin, door.callers.needs_token, self._grpc_address
-            )
+            origin, needs_token = door.a2a_options.origin, door.callers.needs_token
+            place = AgentPlace(origin, needs_token, self._grpc_address)
             self._grpc = GrpcServer(self.service, door.callers, place)
             await self._grpc.start(self._grpc_address)
 
@@ -110,25 +124,14 @@ class A2AMount:
         """Add the routes to a server."""
         base = f"{ROOT}{{agent}}"
         paths = door.paths
-        for place in (CARD_PATH, f"{base}{CARD_PATH}"):
+        for place in (CARD_PATH, f"{base}{CARD_PATH}", base, f"{base}/"):
             paths.add("GET", place, self._card).is_open = True
         for root in (base, f"{base}/"):
-            paths.add("GET", root, self._card).is_open = True
             paths.add("POST", root, self._visiting(jsonrpc, _refuse_unread))
-        rest: list[tuple[str, str, Handle]] = [
-            ("POST", "message:send", _posting("SendMessage")),
-            ("POST", "message:stream", _streaming("SendStreamingMessage")),
-            ("GET", "tasks", _getting("ListTasks")),
-            ("GET", "tasks/{id}", _get_task),
-            ("POST", "tasks/{id}", _change_task),
-            ("POST", "tasks/{taskId}/pushNotificationConfigs", _hook("Create")),
-            ("GET", "tasks/{taskId}/pushNotificationConfigs", _hook("List")),
-            ("GET", "tasks/{taskId}/pushNotificationConfigs/{id}", _hook("Get")),
-            ("DELETE", "tasks/{taskId}/pushNotificationConfigs/{id}", _hook("Delete")),
-            ("GET", "extendedAgentCard", _getting("GetExtendedAgentCard")),
-        ]
-        for method, path, handle in rest:
-            paths.add(method, f"{base}/{path}", self._visiting(handle, _refuse))
+        for method, path, name in _ROUTES:
+            paths.add(method, f"{base}/{path}", self._visiting(_rest(name), _refuse))
+        for method in ("GET", "POST"):
+            paths.add(method, f"{base}/tasks/{{id}}", self._visiting(_act_on_task, _refuse))
 
     async def _card(self, exchange: Exchange) -> None:
         """Return the card of an agent, or that of the first agent at the well-known path."""
@@ -153,9 +156,7 @@ class A2AMount:
     def _place(self, exchange: Exchange) -> AgentPlace:
         return AgentPlace(exchange.origin, exchange.door.callers.needs_token, self._grpc_address)
 
-    def _visiting(
-        self, handle: Handle, refuse: Callable[[Exchange, RelayError], Awaitable[None]]
-    ) -> Callable[[Exchange], Awaitable[None]]:
+    def _visiting(self, handle: Handle, refuse: Refuse) -> Callable[[Exchange], Awaitable[None]]:
         async def visiting(exchange: Exchange) -> None:
             try:
                 name = exchange.values["agent"]
@@ -178,65 +179,43 @@ class A2AMount:
 # JSON-RPC
 
 
-class RpcRequest(Struct, forbid_unknown_fields=False):
-    """A JSON-RPC request."""
-
-    jsonrpc: str
-    method: str
-    id: str | int | float | None = None
-    params: Document = {}
-
-
 async def jsonrpc(exchange: Exchange, visit: AgentVisit) -> None:
     """Answer a JSON-RPC request with one response or with a stream of responses."""
     document = await _body(exchange)
-    asked = _message(document)
-    id = asked.id if isinstance(asked, RpcRequest) else _id(document)
-
-    def answered(result: Document) -> Document:
-        return {"jsonrpc": "2.0", "id": id, "result": result}
-
+    id = _id(document)
     try:
-        if not isinstance(asked, RpcRequest):
-            raise asked
-        if asked.method in STREAMS:
-            first, rest = await begin(visit, asked.method, asked.params)
-            await _stream(exchange, visit, first, rest, answered)
-            return
-        if asked.method not in CALLS:
-            raise ProtocolError("MethodNotFound", f"unknown method {asked.method[:80]!r}")
-        result = await cancel_on_disconnect(exchange, call(visit, asked.method, asked.params))
+        method, params = _rpc_request(document)
+        if method not in STREAMS and method not in CALLS:
+            raise ProtocolError("MethodNotFound", f"unknown method {method[:80]!r}")
+        await _answer(exchange, visit, method, params, wrapper={"jsonrpc": "2.0", "id": id})
     except RelayError as error:
         if exchange.status:
             raise
         await _refuse_jsonrpc(exchange, error, id)
-        return
-    await exchange.reply_json(answered(result), more=_known(visit))
 
 
-def _message(document: object) -> RpcRequest | ProtocolError:
+def _rpc_request(document: object) -> tuple[str, Document]:
+    """Return the method and the parameters of a request, or raise ProtocolError."""
     if not isinstance(document, dict):
-        return ProtocolError("InvalidRequest", "the request is not a JSON object")
+        raise ProtocolError("InvalidRequest", "the request is not a JSON object")
     fields = cast("Document", document)
-    if fields.get("jsonrpc") != "2.0" or not isinstance(fields.get("method"), str):
-        return ProtocolError("InvalidRequest", "the request is not JSON-RPC 2.0 with a method")
-    if not isinstance(fields.get("params", {}), dict):
-        return ProtocolError("InvalidParams", "the parameters are not an object")
+    method, params = fields.get("method"), fields.get("params", {})
+    if fields.get("jsonrpc") != "2.0" or not isinstance(method, str):
+        raise ProtocolError("InvalidRequest", "the request is not JSON-RPC 2.0 with a method")
+    if not isinstance(params, dict):
+        raise ProtocolError("InvalidParams", "the parameters are not an object")
     if _id(fields) != fields.get("id"):
-        return ProtocolError("InvalidRequest", "the id is neither a string nor a number")
-    return RpcRequest("2.0", fields["method"], fields.get("id"), fields.get("params", {}))
+        raise ProtocolError("InvalidRequest", "the id is neither a string nor a number")
+    return method, cast("Document", params)
 
 
 def _id(document: object) -> str | int | float | None:
-    fields = cast("Document", document) if isinstance(document, dict) else {}
-    id = fields.get("id")
+    id = cast("Document", document).get("id") if isinstance(document, dict) else None
     return id if isinstance(id, str | int | float) and not isinstance(id, bool) else None
 
 
 async def _refuse_unread(exchange: Exchange, error: RelayError) -> None:
-    """Refuse a request whose body has not been parsed. The response includes the request id, if
-    there is one.
-    """
+    """Refuse a request whose body has not been parsed, with the request id if there is one."""
     id = None
     if isinstance(error, ProtocolError) and error.name in ("VersionNotSupported", "MethodNotFound"):
         with suppress(RelayError):
@@ -244,10 +223,9 @@ async def _refuse_unread(exchange: Exchange, error: RelayError) -> None:
     await _refuse_jsonrpc(exchange, error, id)
 
 
-async def _refuse_jsonrpc(exchange: Exchange, error: RelayError, id: object = None) -> None:
+async def _refuse_jsonrpc(exchange: Exchange, error: RelayError, id: object) -> None:
     answer = {"jsonrpc": "2.0", "id": id, "error": jsonrpc_error(error)}
-    # JSON-RPC errors are sent in the body of the response. Authentication errors use the HTTP
-    # status.
+    # JSON-RPC errors are in the body. Authentication errors and the like use the HTTP status.
     status = error.status if error.status in (401, 403, 413, 429, 503) else 200
     await exchange.refuse(status, encode(answer), JSON)
 
@@ -255,80 +233,36 @@ async def _refuse_jsonrpc(exchange: Exchange, error: RelayError, id: object = No
 # HTTP+JSON
 
 
-def _posting(method: str) -> Handle:
-    async def post(exchange: Exchange, visit: AgentVisit) -> None:
-        params = await _body(exchange)
-        await _answer(exchange, visit, method, params)
-
-    return post
-
-
-def _getting(method: str) -> Handle:
-    async def get(exchange: Exchange, visit: AgentVisit) -> None:
-        await _answer(exchange, visit, method, exchange.query(), is_text=True)
-
-    return get
-
-
-def _streaming(method: str) -> Handle:
-    async def post(exchange: Exchange, visit: AgentVisit) -> None:
-        first, rest = await begin(visit, method, await _body(exchange))
-        await _stream(exchange, visit, first, rest, lambda each: each)
-
-    return post
-
-
-async def _get_task(exchange: Exchange, visit: AgentVisit) -> None:
-    task, _, action = exchange.values["id"].partition(":")
-    if action == "subscribe":
-        await _subscribe(exchange, visit, task)
-        return
-    if action:
-        raise ProtocolError("MethodNotFound", f"GET is not supported for :{action[:40]}")
-    params = {**exchange.query(), "id": task}
-    await _answer(exchange, visit, "GetTask", params, is_text=True)
-
-
-async def _change_task(exchange: Exchange, visit: AgentVisit) -> None:
-    task, _, action = exchange.values["id"].partition(":")
-    if exchange.headers.get(b"content-length", b"0") != b"0":
-        await _body(exchange)
-    if action == "cancel":
-        await _answer(exchange, visit, "CancelTask", {"id": task})
-    elif action == "subscribe":
-        await _subscribe(exchange, visit, task)
-    else:
-        raise ProtocolError("MethodNotFound", "unknown action: use :cancel or :subscribe")
-
-
-async def _subscribe(exchange: Exchange, visit: AgentVisit, task: str) -> None:
-    first, rest = await begin(visit, "SubscribeToTask", {"id": task})
-    await _stream(exchange, visit, first, rest, lambda each: each)
-
-
-def _hook(action: str) -> Handle:
-    method = f"{action}TaskPushNotificationConfig{'s' if action == 'List' else ''}"
-
+def _rest(method: str) -> Handle:
     async def handle(exchange: Exchange, visit: AgentVisit) -> None:
-        names = {
-            name: exchange.values[name] for name in ("taskId", "id") if name in exchange.values
-        }
-        params: Document = {}
-        if action == "Create":
-            body = await _body(exchange)
+        names = {name: each for name, each in exchange.values.items() if name != "agent"}
+        if exchange.method != "POST":
+            params = names or exchange.query()
+            await _answer(exchange, visit, method, params, is_text=not names)
+            return
+        body = await _body(exchange)
+        if names:
             if not isinstance(body, dict):
                 raise ProtocolError("InvalidParams", "the request is not a JSON object")
-            params = cast("Document", body)
-        await _answer(exchange, visit, method, {**params, **names})
+            body = {**cast("Document", body), **names}
+        await _answer(exchange, visit, method, body)
 
     return handle
 
 
-async def _answer(
-    exchange: Exchange, visit: AgentVisit, method: str, params: object, is_text: bool = False
-) -> None:
-    result = await cancel_on_disconnect(exchange, call(visit, method, params, is_text))
-    await exchange.reply_json(result, more=_known(visit))
+async def _act_on_task(exchange: Exchange, visit: AgentVisit) -> None:
+    """Read, cancel or follow a task: tasks/{id}, tasks/{id}:cancel or tasks/{id}:subscribe."""
+    task, _, action = exchange.values["id"].partition(":")
+    if exchange.method == "POST" and exchange.headers.get(b"content-length", b"0") != b"0":
+        await _body(exchange)
+    method = _ACTIONS.get((exchange.method, action))
+    if method is None:
+        raise ProtocolError("MethodNotFound", "unknown action: use :cancel or :subscribe")
+    if method == "GetTask":
+        params = {**exchange.query(), "id": task}
+        await _answer(exchange, visit, method, params, is_text=True)
+    else:
+        await _answer(exchange, visit, method, {"id": task})
 
 
 async def _refuse(exchange: Exchange, error: RelayError) -> None:
@@ -339,18 +273,11 @@ async def _refuse(exchange: Exchange, error: RelayError) -> None:
 
 
 async def _body(exchange: Exchange) -> object:
-    """Return the body of a request, parsed as JSON.
-
-    Raises:
-        ProtocolError: the body is not valid JSON.
-    """
+    """Return the body of a request, parsed as JSON. Raise ProtocolError if it is not valid."""
     kind = exchange.media_type()
     if kind not in _TYPES:
-        raise ProtocolError(
-            "ContentTypeNotSupported",
-            f"unsupported content type {kind[:80]!r}",
-            f"send {_TYPES[0]}",
-        )
+        problem = f"unsupported content type {kind[:80]!r}"
+        raise ProtocolError("ContentTypeNotSupported", problem, f"send {_TYPES[0]}")
     body = await exchange.whole(A2A_MESSAGE_BYTES_MAX, None)
     try:
         return decode(body)
@@ -358,49 +285,61 @@ async def _body(exchange: Exchange) -> object:
         raise ProtocolError("Parse", "the request is not valid JSON") from None
 
 
-def _known(visit: AgentVisit) -> list[tuple[bytes, bytes]]:
-    """Return the response header that lists the extensions that were applied."""
-    if REFS_EXTENSION not in visit.extensions:
-        return []
-    return [(EXTENSIONS_HEADER.encode(), REFS_EXTENSION.encode())]
-
-
-async def _stream(
+async def _answer(
     exchange: Exchange,
     visit: AgentVisit,
+    method: str,
+    params: object,
+    is_text: bool = False,
+    wrapper: Document | None = None,
+) -> None:
+    """Run an operation, and send its result or its stream. JSON-RPC puts each into a `wrapper`."""
+
+    def wrapped(result: Document) -> Document:
+        return result if wrapper is None else {**wrapper, "result": result}
+
+    # The response header that lists the extensions that were applied.
+    known = [(EXTENSIONS_HEADER.encode(), REFS_EXTENSION.encode())] if visit.extensions else []
+    if method in STREAMS:
+        first, rest = await begin(visit, method, params)
+        await exchange.start(
+            200,
+            [
+                (b"content-type", EVENT_STREAM.encode()),
+                (b"cache-control", b"no-store"),
+                (b"x-accel-buffering", b"no"),
+                *known,
+            ],
+        )
+        await cancel_on_disconnect(exchange, _send_events(exchange, first, rest, wrapped))
+    else:
+        result = await cancel_on_disconnect(exchange, call(visit, method, params, is_text))
+        await exchange.reply_json(wrapped(result), more=known)
+
+
+async def _send_events(
+    exchange: Exchange,
     first: Document,
     rest: AsyncIterator[Document],
     wrapped: Callable[[Document], Document],
 ) -> None:
-    headers = [
-        (b"content-type", EVENT_STREAM.encode()),
-        (b"cache-control", b"no-store"),
-        (b"x-accel-buffering", b"no"),
-        *_known(visit),
-    ]
-    await exchange.start(200, headers)
+    async def send(text: bytes) -> None:
+        async with asyncio.timeout(SLOW_READER_S):
+            await exchange.send(text)
 
-    async def sending() -> None:
-        await _send(exchange, b"data: " + encode(wrapped(first)) + b"\n\n")
-        following = asyncio.ensure_future(anext(rest, None))
-        try:
-            while True:
-                await asyncio.wait([following], timeout=EVENTS_KEEPALIVE_S)
-                if not following.done():
-                    await _send(exchange, b": still here\n\n")
-                    continue
-                document = following.result()
-                if document is None:
-                    break
-                await _send(exchange, b"data: " + encode(wrapped(document)) + b"\n\n")
-                following = asyncio.ensure_future(anext(rest, None))
-        finally:
-            following.cancel()
-        await exchange.send(b"", more=False)
-
-    await cancel_on_disconnect(exchange, sending())
-
-
-async def _send(exchange: Exchange, text: bytes) -> None:
-    async with asyncio.timeout(SLOW_READER_S):
-        await exchange.send(text)
+    await send(b"data: " + encode(wrapped(first)) + b"\n\n")
+    following = asyncio.ensure_future(anext(rest, None))
+    try:
+        while True:
+            await asyncio.wait([following], timeout=EVENTS_KEEPALIVE_S)
+            if not following.done():
+                await send(b": still here\n\n")
+                continue
+            document = following.result()
+            if document is None:
+                break
+            await send(b"data: " + encode(wrapped(document)) + b"\n\n")
+            following = asyncio.ensure_future(anext(rest, None))
+    finally:
+        following.cancel()
+    await exchange.send(b"", more=False)

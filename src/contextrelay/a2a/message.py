@@ -18,26 +18,26 @@ from contextrelay.a2a.schema import (
     AgentAnswer,
     AgentCard,
     AgentReply,
-    BodyDescription,
     Part,
     ReceivedMessage,
     SaidStatus,
     SaidTask,
     Streamed,
+    body_path,
+    describe,
+    filled,
+    stored_as,
 )
 from contextrelay.client.flow import Flow, InThread, SendBody
 from contextrelay.client.methods import build
 from contextrelay.client.transport.address import ServerAddress
-from contextrelay.content.artifact_type import is_media_type
 from contextrelay.errors import Failed, Forbidden, NotFound, Refused, RelayError, TooLarge
-from contextrelay.limits import A2A_PART_BYTES_KEPT, A2A_PREVIEW_CHARS, LIST_ITEMS_MAX, MIB
+from contextrelay.limits import A2A_PART_BYTES_KEPT, LIST_ITEMS_MAX, MIB
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE
 from contextrelay.model.ref import parse_ref
 
 A2A_SENT_BYTES_MAX = 4 * MIB
-
-
 Document = dict[str, Any]
 OnWords = Callable[[str], object]
 ANSWERED = "a2a.answered"
@@ -70,7 +70,9 @@ def send_message(
         for ref in [*([] if handoff is None else [handoff]), *refs]:
             artifact: Artifact = yield verbs.Peek(parse_ref(ref), True)
             if reachable:
-                parts.append(_ref_part(artifact, reachable, card))
+                url = f"{reachable}{body_path(artifact.ref)}"
+                ref_part = {"url": url, "metadata": describe(artifact)}
+                parts.append(ref_part | _named(artifact, card))
             else:
                 parts.append((yield from _inline_part(artifact, left_bytes, card)))
                 left_bytes -= artifact.size_bytes
@@ -92,9 +94,7 @@ def send_message(
 def _sent(
     peer: Peer, card: AgentCard, message: Document, on_update: Callable[[Document], None] | None
 ) -> Flow[Document]:
-    """Send a message and return the answer. If the agent accepts no more messages for the task,
-    retry without the task.
-    """
+    """Send a message, or send it without its task if that accepts no more. Return the answer."""
     # The history of the task is already known here, so do not request it.
     params = {"message": message, "configuration": {"historyLength": 0}}
     try:
@@ -107,9 +107,7 @@ def _sent(
 
 
 def _before(thread: str, url: str) -> Flow[Document]:
-    """Return the context of the agent's last answer in this thread, and its task if the task waits
-    for input.
-    """
+    """Return the context of the agent's last answer in this thread, and its task if it waits."""
     found: Document = {}
     after = 0
     while page := (yield verbs.ReadEvents(thread, after, LIST_ITEMS_MAX)).events:
@@ -123,18 +121,16 @@ def _before(thread: str, url: str) -> Flow[Document]:
         after = page[-1].seq
         if len(page) < LIST_ITEMS_MAX:
             break
-    return {name: value for name, value in found.items() if value}
+    return filled(found)
 
 
 # Parts
 
 
 def _reachable(transport: Any, peer: ServerAddress, card: AgentCard) -> str:
-    """Return the address at which the agent can read our refs, or "" if the agent cannot reach it
-    or does not support refs.
+    """Return the address at which the agent can read our refs, or "".
 
-    Our key is not shared with others. A server on this machine can only be reached from this
-    machine.
+    Our key is not shared with others. A server on this machine can only be reached from here.
     """
     own = cast("ServerAddress | None", getattr(transport, "server", None))
     if own is None or own.key or not card.knows_refs:
@@ -142,44 +138,24 @@ def _reachable(transport: Any, peer: ServerAddress, card: AgentCard) -> str:
     return "" if own.is_loopback and not peer.is_loopback else own.url
 
 
-def _ref_part(artifact: Artifact, server: str, card: AgentCard) -> Document:
-    about = BodyDescription(
-        ref=artifact.ref,
-        sha256=artifact.sha256,
-        size=artifact.size_bytes,
-        tokens=artifact.tokens if isinstance(artifact.tokens, int) else None,
-        preview=artifact.preview.text[:A2A_PREVIEW_CHARS],
-    )
-    return {
-        "url": f"{server}/v1/artifacts/{artifact.ref}/content",
-        "mediaType": _media_type(artifact, card),
-        "metadata": {REFS_EXTENSION: to_builtins(about)},
-        **({"filename": artifact.name} if artifact.name else {}),
-    }
-
-
-def _media_type(artifact: Artifact, card: AgentCard) -> str:
-    """Return the media type of an artifact if the agent accepts this type, otherwise a generic
-    type.
-    """
+def _named(artifact: Artifact, card: AgentCard) -> Document:
+    """Return the name of an artifact, and its media type, or a generic one that agents accept."""
     kind = artifact.media_type.partition(";")[0]
-    if kind.startswith("text/") or kind in card.document.get("defaultInputModes", ()):
-        return kind
-    return "text/plain" if artifact.is_text else "application/octet-stream"
+    if not kind.startswith("text/") and kind not in card.document.get("defaultInputModes", ()):
+        kind = "text/plain" if artifact.is_text else "application/octet-stream"
+    return {"mediaType": kind, **filled({"filename": artifact.name})}
 
 
 def _inline_part(artifact: Artifact, left_bytes: int, card: AgentCard) -> Flow[Document]:
     if artifact.size_bytes > left_bytes:
-        raise TooLarge(
-            f"{artifact.ref} has {artifact.size_bytes:,} bytes, too large for one message",
-            "serve the store so that the agent can read its refs: relay serve, then --store URL",
-        )
+        problem = f"{artifact.ref} has {artifact.size_bytes:,} bytes, too large for one message"
+        hint = "serve the store so that the agent can read its refs: relay serve, then --store URL"
+        raise TooLarge(problem, hint)
     if artifact.media_type == HANDOFF_MEDIA_TYPE:
         return {"text": (yield verbs.ShowHandoff(artifact.ref)).text}
     body: bytes = yield (yield verbs.Pull(artifact.ref))
     content = {"text": body.decode()} if artifact.is_text else {"raw": to_builtins(body)}
-    named = {"filename": artifact.name} if artifact.name else {}
-    return {**content, "mediaType": _media_type(artifact, card), **named}
+    return content | _named(artifact, card)
 
 
 def _hearing(on_words: OnWords, heard: list[str]) -> Callable[[Document], None]:
@@ -212,9 +188,8 @@ def _kept(
     try:
         answer = convert(document, AgentReply)
     except ValidationError as error:
-        raise Failed(
-            f"invalid answer of the agent: {error}", "check that the agent supports A2A 1.0"
-        ) from None
+        hint = "check that the agent supports A2A 1.0"
+        raise Failed(f"invalid answer of the agent: {error}", hint) from None
     task = answer.task or SaidTask(id="-", status=SaidStatus(message=answer.message))
     said = task.status.message or ReceivedMessage()
     made = [part for each in task.artifacts for part in _joined(each.parts)] or said.parts
@@ -253,8 +228,7 @@ def _kept(
 
 
 def _joined(parts: Sequence[Part]) -> list[Part]:
-    """Return the parts of one artifact, in which consecutive chunks of one text or one body are
-    joined.
+    """Return the parts of one artifact, in which consecutive chunks of one content are joined.
 
     Each piece that an agent appends to an artifact arrives as a part with the same name and type.
     """
@@ -307,20 +281,9 @@ def _body(peer: Peer, part: Part) -> Flow[bytes | None]:
 def _stored(
     thread: str, part: Part, body: bytes, agent: str, handoff: str | None
 ) -> Flow[Artifact]:
-    name = part.filename.replace("\\", "/").rpartition("/")[2]
-    name = name if name.isprintable() and name not in ("", ".", "..") else None
-    media_type = part.media_type.partition(";")[0]
+    name, media_type = stored_as(part)
     if handoff is not None:
         named = name or f"answer-of-{agent.replace('/', '-')}"
         return (yield SendBody(build(verbs.ReturnHandoff, (handoff, named), {"by": agent}), body))
-    push = build(
-        verbs.Push,
-        (),
-        {
-            "name": name,
-            "media_type": media_type if is_media_type(media_type) else None,
-            "created_by": agent,
-            "thread": thread,
-        },
-    )
-    return (yield SendBody(push, body))
+    fields = {"name": name, "media_type": media_type, "created_by": agent, "thread": thread}
+    return (yield SendBody(build(verbs.Push, (), fields), body))

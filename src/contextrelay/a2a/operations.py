@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from contextrelay.a2a.card import AgentPlace, extended_card
+from contextrelay.a2a.agents import AgentPlace, extended_card
 from contextrelay.a2a.parts import Viewer, show_message, show_task, show_update
 from contextrelay.a2a.push_notifications import Hooks
 from contextrelay.a2a.record import TaskRecord

@@ -25,11 +25,10 @@ from msgspec import ValidationError, convert, to_builtins
 from msgspec.json import encode
 from msgspec.structs import replace
 
-from contextrelay.a2a.listing import BY
 from contextrelay.a2a.parts import Viewer, show_update
 from contextrelay.a2a.record import SENDS, TaskRecord, Update
 from contextrelay.a2a.schema import INTERRUPTED, ProtocolError, PushConfig
-from contextrelay.a2a.tasks import Tasks, catch_up, is_dead, runner
+from contextrelay.a2a.tasks import BY, Tasks, catch_up, is_dead, runner
 from contextrelay.access import reach_of
 from contextrelay.bounded.fetch import post
 from contextrelay.bounded.fetch_target import FetchPolicy, checked_url

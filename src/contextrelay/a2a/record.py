@@ -6,36 +6,30 @@ Rule: the log is the only source. The first terminal state is final, and later e
 from __future__ import annotations
 
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 from msgspec import UNSET, Struct, ValidationError, convert
 from msgspec.structs import replace
 
-from contextrelay.a2a.schema import TERMINAL, WORKING, Part, TaskState
+from contextrelay.a2a.schema import TERMINAL, WORKING, Part, TaskState, filled
 from contextrelay.limits import A2A_TASK_S_MAX
 from contextrelay.model.thread import Numbered, TaskEvent
 from contextrelay.pipelines.record import RunnerIdentity, this_runner
 
+# The events of a task, with their fields.
 ASKED: TaskEvent = "task.asked"
-"""Event: a message was received. Fields: `message`, with its parts in stored form; `runner`, the
-process that works on it.
-"""
+"""A message was received: `message` in stored form; `runner`, the process that works on it."""
 STATUS: TaskEvent = "task.status"
-"""Event: the state changed. Fields: `state`, and optionally `message`."""
+"""The state changed: `state`, and optionally `message`."""
 ARTIFACT: TaskEvent = "task.artifact"
-"""Event: output was produced. Fields: `artifact`, `append`, `last`; `whole`, the part that replaces
-all pieces.
-"""
+"""There is output: `artifact`, `append`, `last`; `whole`, the part that replaces all pieces."""
 RUNS: TaskEvent = "task.runs"
-"""Event: another process works on the task. Fields: `runner`; `note`, what the agent needs to
-resume.
-"""
+"""Another process works on the task: `runner`; `note`, what the agent needs to resume."""
 SENDS: TaskEvent = "task.sends"
-"""Event: a process sends the updates to the webhooks of the task. Field: `runner`, or None when it
-stops.
-"""
+"""A process sends the updates to the webhooks of the task: `runner`, or None when it stops."""
 FETCHED: TaskEvent = "task.fetched"
-"""Event: the URL of a part was fetched. Fields: `url`, `ref`."""
+"""The URL of a part was fetched: `url`, `ref`."""
 
 
 class KeptPart(Part, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -56,9 +50,7 @@ class KeptMessage(Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     extensions: list[str] = []
     reference_task_ids: list[str] = []
     is_direct: bool = False
-    """True if the message is an answer without a task. The task is then only the record of the
-    message.
-    """
+    """True if the message is an answer without a task, which is then only its record."""
 
 
 class KeptArtifact(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -98,9 +90,7 @@ Update = TaskStatus | ArtifactChange
 
 
 class Claim(Struct, frozen=True, kw_only=True):
-    """A process that works on a task, or sends the updates of a task, and the event that says
-    so.
-    """
+    """A process that works on a task or sends its updates, and the event that says so."""
 
     runner: RunnerIdentity | None
     """The process, or None if it has reported its end."""
@@ -110,16 +100,15 @@ class Claim(Struct, frozen=True, kw_only=True):
     """The id of the server in that process."""
 
     def is_dead(self, now: datetime, is_embedded: bool) -> bool:
-        """Return True if the process is gone. A process on another machine counts as alive for the
-        time limit of a task.
+        """Return True if the process is gone. `is_embedded`: the store is on one machine.
 
-        `is_embedded`: the store is on one machine, which may have been rebooted.
+        A process on another machine counts as alive for the time limit of a task.
         """
         if self.runner is None or self.runner.is_here:
             return self.runner is None or not self.runner.is_alive
         _, _, boot = this_runner().host.partition(" ")
         if is_embedded and boot and not self.runner.host.endswith(boot):
-            return True
+            return True  # The machine was rebooted.
         return (now - self.since).total_seconds() > A2A_TASK_S_MAX
 
 
@@ -163,9 +152,7 @@ class TaskRecord:
         return copied
 
     def become(self, other: TaskRecord) -> None:
-        """Take over the state of another record of the same task, which must not be used
-        afterwards.
-        """
+        """Take over the state of another record, which must not be used afterwards."""
         vars(self).update(vars(other))
 
     @property
@@ -183,9 +170,7 @@ class TaskRecord:
         return message if message is not None and message.is_direct else None
 
     def take(self, numbered: Numbered) -> Update | None:
-        """Update the record by one event, and return the event as an update for followers, or
-        None.
-        """
+        """Update the record by one event, and return the update for followers, or None."""
         self.seq, self.at = numbered.seq, numbered.event.at
         if numbered.event.type == SENDS:
             self.sender = _claim(numbered)
@@ -240,32 +225,18 @@ class TaskRecord:
 
 
 def joined(parts: list[KeptPart]) -> list[KeptPart]:
-    """Return parts in which consecutive parts of words are joined into one."""
+    """Return parts in which consecutive pieces of one text are joined."""
     together: list[KeptPart] = []
-    words: list[str] = []
-    for part in parts:
-        last = together[-1] if together else None
-        if not _is_inline_text(part) or last is None or not words or not _is_like(part, last):
-            _close(together, words)
-            words = [str(part.text)] if _is_inline_text(part) else []
-            together.append(part)
-        else:
-            words.append(str(part.text))
-    _close(together, words)
+    for (is_text, *_), pieces in groupby(parts, _text_of_piece):
+        each = list(pieces)
+        if is_text and len(each) > 1:
+            each = [replace(each[0], text="".join(str(part.text) for part in each))]
+        together += each
     return together
 
 
-def _close(together: list[KeptPart], words: list[str]) -> None:
-    if len(words) > 1:
-        together[-1] = replace(together[-1], text="".join(words))
-
-
-def _is_inline_text(part: KeptPart) -> bool:
-    return part.text is not UNSET and not part.ref
-
-
-def _is_like(part: KeptPart, last: KeptPart) -> bool:
-    return (part.media_type, part.filename) == (last.media_type, last.filename)
+def _text_of_piece(part: KeptPart) -> tuple[bool, str, str]:
+    return part.text is not UNSET and not part.ref, part.media_type, part.filename
 
 
 def plain(part: KeptPart) -> dict[str, Any]:
@@ -275,11 +246,6 @@ def plain(part: KeptPart) -> dict[str, Any]:
 
 def part_fields(part: KeptPart, **content: Any) -> dict[str, Any]:
     """Return the fields of a part with the given content, in the form of the protocol."""
-    fields: dict[str, Any] = {name: each for name, each in content.items() if each is not UNSET}
-    if part.metadata:
-        fields["metadata"] = part.metadata
-    if part.filename:
-        fields["filename"] = part.filename
-    if part.media_type:
-        fields["mediaType"] = part.media_type
-    return fields
+    fields = {name: each for name, each in content.items() if each is not UNSET}
+    named = {"metadata": part.metadata, "filename": part.filename, "mediaType": part.media_type}
+    return fields | filled(named)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeVar, cast
 
-from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert
+from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, to_builtins
 
+from contextrelay.content.artifact_type import is_media_type
 from contextrelay.errors import RelayError
 from contextrelay.limits import (
+    A2A_PREVIEW_CHARS,
     A2A_UPDATES_MAX,
     LABEL_CHARS_MAX,
     MEDIA_TYPE_CHARS_MAX,
@@ -19,6 +21,7 @@ from contextrelay.limits import (
     NUMBER_MAX,
     URL_CHARS_MAX,
 )
+from contextrelay.model.artifact import Artifact
 from contextrelay.verbs.verb import from_json
 
 A2A_PARTS_MAX = 100
@@ -296,9 +299,37 @@ def _camel_name(name: str) -> str:
     return first + "".join(each[:1].upper() + each[1:] for each in rest)
 
 
-def is_one_of(part: Part) -> bool:
-    """Return True if a part has exactly one kind of content."""
-    return sum(each is not UNSET for each in (part.text, part.raw, part.url, part.data)) == 1
+# Parts, in both directions
+
+
+def stored_as(part: Part) -> tuple[str | None, str | None]:
+    """Return the name and the media type under which a part is stored."""
+    name = part.filename.replace("\\", "/").rpartition("/")[2].strip()
+    media_type = part.media_type.partition(";")[0].strip()
+    is_name = name.isprintable() and name not in ("", ".", "..")
+    return name if is_name else None, media_type if is_media_type(media_type) else None
+
+
+def body_path(ref: str) -> str:
+    """Return the URL path of an artifact's bytes, which any client can read."""
+    return f"/v1/artifacts/{ref}/content"
+
+
+def describe(artifact: Artifact) -> _Document:
+    """Return the metadata of a URL part that refers to an artifact, as our extension defines it."""
+    about = BodyDescription(
+        ref=artifact.ref,
+        sha256=artifact.sha256,
+        size=artifact.size_bytes,
+        tokens=artifact.tokens if isinstance(artifact.tokens, int) else None,
+        preview=artifact.preview.text[:A2A_PREVIEW_CHARS],
+    )
+    return {REFS_EXTENSION: to_builtins(about)}
+
+
+def filled(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that are not empty."""
+    return {name: each for name, each in fields.items() if each}
 
 
 # Errors

@@ -10,13 +10,12 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
+from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from msgspec import to_builtins
+from msgspec import Struct, to_builtins
 
-from contextrelay.a2a.agent_input import asked_of
-from contextrelay.a2a.listing import BY, TaskListPage, Window, read_task
 from contextrelay.a2a.output import Writer, agent_message
 from contextrelay.a2a.parts import check_parts, store_message, stored_if_short
 from contextrelay.a2a.record import (
@@ -32,17 +31,19 @@ from contextrelay.a2a.schema import (
     CANCELED,
     FAILED,
     INTERRUPTED,
+    TERMINAL,
     WORKING,
     AgentMessage,
     ProtocolError,
     TaskState,
 )
-from contextrelay.a2a.work import Agent
+from contextrelay.a2a.work import Agent, asked_of
+from contextrelay.cache import BoundedCache
 from contextrelay.client.flow import in_thread
 from contextrelay.client.relay import AsyncRelay
 from contextrelay.client.thread import AsyncThread
-from contextrelay.client.transport.local import AsyncLocal
-from contextrelay.errors import Limited, Refused, RelayError
+from contextrelay.client.transport.local import AsyncLocal, Local
+from contextrelay.errors import Gone, Limited, NotFound, Refused, RelayError
 from contextrelay.limits import (
     A2A_TASK_S_MAX,
     A2A_TASKS_AT_ONCE_MAX,
@@ -50,16 +51,12 @@ from contextrelay.limits import (
     NUMBER_MAX,
     WAIT_S_MAX,
 )
-from contextrelay.model.artifact import from_ms
+from contextrelay.model.artifact import format_time, from_ms
 from contextrelay.model.names import thread_log
 from contextrelay.model.ref import is_ref
 from contextrelay.model.thread import Numbered
 from contextrelay.pipelines.record import plain_runner
-from contextrelay.verbs import (
-    BeginTask,
-    NoteTask,
-    ReadEvents,
-)
+from contextrelay.verbs import BeginTask, ListTasks, NoteTask, ReadEvents, ReadTask
 
 if TYPE_CHECKING:
     from contextrelay.server.streams.hub import Hub
@@ -68,8 +65,11 @@ A2A_MESSAGES_MAX = 1_000
 # If an agent runs for more than this number of seconds, it is stopped at once when another process
 # cancels its task.
 A2A_WATCHED_AFTER_S = 0.2
-
-
+# The number of tasks that one listing reads and counts, newest first. The next page may start after
+# them. The status of at most this many finished tasks is cached.
+A2A_TASKS_LISTED_MAX = 10_000
+BY = "a2a/"
+"""The beginning of the author name of an agent's tasks. The name of the agent follows."""
 log = logging.getLogger("contextrelay.a2a")
 
 Before = Callable[[TaskRecord], Awaitable[object]]
@@ -393,3 +393,78 @@ async def catch_up(local: AsyncLocal, record: TaskRecord, to: int = NUMBER_MAX) 
 
 async def _read_on(local: AsyncLocal, record: TaskRecord) -> list[Numbered]:
     return (await local.ask(ReadEvents(record.id, record.seq, LIST_ITEMS_MAX))).events
+
+
+# Listing
+
+
+class Brief(Struct, frozen=True):
+    """The status of a task, and the time of that status."""
+
+    id: str
+    agent: str
+    context: str
+    state: TaskState
+    at: datetime
+
+    @property
+    def key(self) -> str:
+        """Return the sort key of a task: the time of the status, then the id."""
+        return f"{format_time(self.at)} {self.id}"
+
+
+class Window(Struct, frozen=True):
+    """A page of tasks in the order of their start. `next` is the cursor of older ones, or ""."""
+
+    briefs: list[Brief]
+    next: str
+
+
+class TaskListPage:
+    """Lists the tasks of all agents of a server.
+
+    A finished task never changes, so it is read only once. Other tasks are read each time.
+    """
+
+    def __init__(self) -> None:
+        self._ended: BoundedCache[str, Brief] = BoundedCache(A2A_TASKS_LISTED_MAX)
+
+    def window(self, local: Local, after: str = "") -> Window:
+        """Return a page of the tasks after a cursor, newest first. This blocks."""
+        briefs: list[Brief] = []
+        for _ in range(A2A_TASKS_LISTED_MAX // LIST_ITEMS_MAX):
+            page = local.ask(ListTasks(after))
+            every = (self._ended.get(id) or self._read(local, id) for id in page.ids)
+            briefs += [each for each in every if each is not None]
+            after = page.next
+            if not after:
+                break
+        return Window(briefs, after)
+
+    def _read(self, local: Local, id: str) -> Brief | None:
+        record = read_task(local, id)
+        if record is None or record.status is None:
+            return None
+        brief = Brief(id, record.agent, record.context, record.status.state, record.status.at)
+        if brief.state in TERMINAL:
+            self._ended.keep(id, brief)
+        return brief
+
+
+def read_task(local: Local, id: str) -> TaskRecord | None:
+    """Return the record of a task, or None if the caller may not see such a task. This blocks."""
+    with suppress(NotFound, Gone):
+        log = local.ask(ReadTask(id))
+        agent = log.record.created_by.removeprefix(BY)
+        record = TaskRecord(id, log.record.name or "", agent)
+        page = log.events
+        while page:
+            for each in page:
+                record.take(each)
+            if len(page) < LIST_ITEMS_MAX:
+                break
+            page = local.ask(ReadEvents(id, record.seq, LIST_ITEMS_MAX)).events
+        is_task = log.record.kind == "task" and log.record.created_by.startswith(BY)
+        if is_task and record.status is not None:
+            return record
+    return None
