@@ -12,9 +12,8 @@ from typing import get_args
 
 from contextrelay.content.artifact_type import artifact_type
 from contextrelay.content.description import Description
-from contextrelay.content.diff.unified import differ
-from contextrelay.content.grep.gathered import GrepQuery
-from contextrelay.content.grep.results import find
+from contextrelay.content.diff import diff_bodies
+from contextrelay.content.grep.results import GrepQuery, grep_bodies
 from contextrelay.content.outline import outline
 from contextrelay.content.overview import digest
 from contextrelay.content.search.passages import passages
@@ -83,7 +82,7 @@ def _grepped(choice: bytes, body: bytes) -> None:
         pattern=pattern, context=choice[2] % 4, matches_max=50, tokens_max=TOKENS_MAX
     )
     with suppress(RelayError):
-        found = find([Counted(body).source], wanted, lambda: False, is_one=True)
+        found = grep_bodies([Counted(body).source], wanted, lambda: False, is_one=True)
         assert count_tokens(found.text) <= TOKENS_MAX
         assert len(found.matches) <= found.count
 
@@ -91,7 +90,9 @@ def _grepped(choice: bytes, body: bytes) -> None:
 def _differed(choice: bytes, body: bytes) -> None:
     place = len(body) * choice[0] // 256
     with suppress(RelayError):
-        answer = differ(Counted(body[:place]).source, Counted(body[place:]).source, 2, TOKENS_MAX)
+        answer = diff_bodies(
+            Counted(body[:place]).source, Counted(body[place:]).source, 2, TOKENS_MAX
+        )
         assert count_tokens(answer.text) <= TOKENS_MAX
 
 

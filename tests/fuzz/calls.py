@@ -15,9 +15,8 @@ from typing import Any, get_args
 from contextrelay import Relay
 from contextrelay.content.artifact_type import artifact_type
 from contextrelay.content.description import Description
-from contextrelay.content.diff.unified import differ
-from contextrelay.content.grep.gathered import GrepQuery
-from contextrelay.content.grep.results import find
+from contextrelay.content.diff import diff_bodies
+from contextrelay.content.grep.results import GrepQuery, grep_bodies
 from contextrelay.content.outline import outline
 from contextrelay.content.overview import count, digest
 from contextrelay.content.preview import preview
@@ -164,7 +163,7 @@ def of_logic(body: Body, rng: Random) -> dict[str, Call]:
     calls["grep"] = lambda: _grepped(held.source, wanted)
     other = Counted(other_than(rng, content), kind, media_type, body.name)
     context = rng.choice((0, 3, 20))
-    calls["diff"] = lambda: differ(held.source, other.source, context, tokens_max)
+    calls["diff"] = lambda: diff_bodies(held.source, other.source, context, tokens_max)
     return calls
 
 
@@ -259,7 +258,7 @@ def _wanted(rng: Random, content: bytes, tokens_max: int) -> GrepQuery:
 def _grepped(source: Sliced, wanted: GrepQuery) -> None:
     """As the verb does it, which ends by the clock; here by the time of the processor."""
     until_s = time.process_time() + GREP_ONE_S_MAX
-    found = find([source], wanted, lambda: time.process_time() > until_s, is_one=True)
+    found = grep_bodies([source], wanted, lambda: time.process_time() > until_s, is_one=True)
     assert count_tokens(found.text) <= wanted.tokens_max
 
 

@@ -11,10 +11,9 @@ import pytest
 
 from contextrelay import Relay
 from contextrelay.bounded import parser_pool
-from contextrelay.content.diff.lines import find_edits
-from contextrelay.content.grep.gathered import GrepQuery
+from contextrelay.content.diff import find_edits
 from contextrelay.content.grep.match import compile_pattern
-from contextrelay.content.grep.results import find
+from contextrelay.content.grep.results import GrepQuery, grep_bodies
 from contextrelay.content.outline import outline
 from contextrelay.content.search.passages import passages
 from contextrelay.content.source import Source
@@ -163,9 +162,9 @@ def test_lines_that_all_differ_are_compared_in_one_go() -> None:
 
 
 def test_a_diff_counts_lines_that_it_does_not_show() -> None:
-    from contextrelay.content.diff.unified import differ
+    from contextrelay.content.diff import diff_bodies
 
-    found = differ(Counted(b"a\n" * 300_000).source, Counted(b"b\n" * 200_000).source, 3, 100)
+    found = diff_bodies(Counted(b"a\n" * 300_000).source, Counted(b"b\n" * 200_000).source, 3, 100)
 
     shown = found.text.count("\n")
     assert (found.added, found.removed) == (200_000, 300_000)
@@ -198,7 +197,7 @@ def test_what_is_nested_deeper_than_a_patch_can_name_is_replaced_as_a_whole() ->
 def test_a_long_line_is_not_looked_at_again_for_every_match(pattern: str) -> None:
     wanted = GrepQuery(pattern=pattern, matches_max=10, tokens_max=500)
 
-    found = find([Counted(b"a" * (8 * MIB)).source], wanted, lambda: False, is_one=True)
+    found = grep_bodies([Counted(b"a" * (8 * MIB)).source], wanted, lambda: False, is_one=True)
 
     assert found.is_complete
     assert 0 < found.count < 100_000
@@ -208,7 +207,7 @@ def test_matches_that_are_too_many_to_count_are_reported_as_at_least() -> None:
     wanted = GrepQuery(pattern="a", matches_max=10, tokens_max=500)
     lines = Counted(b"a\n" * 2 * GREP_COUNTED_MAX)
 
-    found = find([lines.source], wanted, lambda: False, is_one=True)
+    found = grep_bodies([lines.source], wanted, lambda: False, is_one=True)
 
     assert GREP_COUNTED_MAX <= found.count < GREP_COUNTED_MAX + 100
     assert not found.is_complete
@@ -277,7 +276,7 @@ def test_a_grep_looks_at_the_clock_often_enough(pattern: str, is_count: bool) ->
         return looks[-1] > looks[0] + length(thin=0.5, long=2, full=2)
 
     wanted = GrepQuery(pattern=pattern, is_count=is_count, matches_max=100, tokens_max=100)
-    find([Counted(b"a" * 500_000, "text").source], wanted, is_over, is_one=True)
+    grep_bodies([Counted(b"a" * 500_000, "text").source], wanted, is_over, is_one=True)
 
     between = [later - earlier for earlier, later in pairwise(looks)]
     assert max(between) < SLOW_MACHINE * 0.8

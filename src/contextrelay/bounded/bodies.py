@@ -24,7 +24,7 @@ from contextrelay.content.overview import (
     make_overview,
     make_overview_by_lines,
 )
-from contextrelay.content.search.passages import Index, Indexing, index_body
+from contextrelay.content.search.passages import IndexedText, IndexRequest, index_body
 from contextrelay.content.slicing.slice import SliceRequest, slice_body
 from contextrelay.errors import Broken, RelayError, TooLarge, Unavailable
 from contextrelay.limits import (
@@ -42,7 +42,7 @@ from contextrelay.limits import (
 from contextrelay.model.inspect import Piece
 
 if TYPE_CHECKING:
-    from contextrelay.content.diff.unified import Compare, TextDifference
+    from contextrelay.content.diff import DiffRequest, TextDifference
 
 LOOK_PART_BYTES_MAX = 512 * KIB
 LOOK_PLAIN_BYTES_MAX = 64 * KIB
@@ -50,7 +50,7 @@ SLICE_CPU_S_MAX = 1.4
 # The maximum CPU time in seconds: a base, and an addition for each further MiB.
 GREP_RECORDS_CPU_S_MAX = 1.0
 GREP_RECORDS_CPU_S_A_MIB = 0.15
-# The maximum number of steps to compare texts in this process: 80 lines with 80 in the worst case.
+# The maximum number of steps to compare texts in this process: at worst 80 lines with 80 lines.
 # A child process compares longer texts.
 DIFF_INLINE_STEPS_MAX = 512_000
 # The maximum CPU time in seconds for comparing two bodies.
@@ -62,7 +62,7 @@ Read = Callable[[int, int], Iterator[bytes]]
 
 _seen = Decoder(BodyOverview)
 _piece = Decoder(Piece)
-_indexing = Decoder(Indexing)
+_indexing = Decoder(IndexedText)
 _records = Decoder(Records)
 # Lines are read in this process, which blocks its other threads, so only one body is read at a
 # time.
@@ -136,7 +136,7 @@ def records_within_bounds(asked: RecordQuery, body: bytes) -> Records:
     return Records(None, why=_why(outcome, cpu_s))
 
 
-def compare_within_bounds(asked: Compare, bodies: Sequence[bytes]) -> TextDifference:
+def compare_within_bounds(asked: DiffRequest, bodies: Sequence[bytes]) -> TextDifference:
     """Compare two texts; return their differences.
 
     Raises:
@@ -144,10 +144,10 @@ def compare_within_bounds(asked: Compare, bodies: Sequence[bytes]) -> TextDiffer
         Unavailable: there are too many concurrent requests.
         Broken: the parser failed.
     """
-    from contextrelay.content.diff.unified import TextDifference, compare
+    from contextrelay.content.diff import TextDifference, diff_texts
 
     if sum(map(len, bodies)) <= LOOK_INLINE_BYTES_MAX and _compares_at_once(*bodies[:2]):
-        return compare(asked, bodies)
+        return diff_texts(asked, bodies)
     opened = [(len(body), partial(iter, (body,))) for body in bodies]
     outcome = run("diff", asked, opened, DIFF_CPU_S_MAX)
     if outcome.stopped is None:
@@ -173,7 +173,7 @@ def _error(outcome: TaskOutcome, message: str, hint: str) -> RelayError:
     return Unavailable(message, f"try again later, or {hint}")
 
 
-def index_within_bounds(asked: Index, size_bytes: int, read: Read) -> Indexing | None:
+def index_within_bounds(asked: IndexRequest, size_bytes: int, read: Read) -> IndexedText | None:
     """Return the data that the search index stores for the start of a body, or None if there is no
     time now.
 
@@ -195,7 +195,7 @@ def index_within_bounds(asked: Index, size_bytes: int, read: Read) -> Indexing |
         return replace(index_body(asked, head), is_cut=True)
 
 
-def _indexed(asked: Index, read: Read, size_bytes: int, cpu_s: float) -> TaskOutcome:
+def _indexed(asked: IndexRequest, read: Read, size_bytes: int, cpu_s: float) -> TaskOutcome:
     return run("index", asked, [(size_bytes, lambda: read(0, size_bytes))], cpu_s)
 
 

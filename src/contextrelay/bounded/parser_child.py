@@ -73,15 +73,15 @@ def _take(arguments: bytes, bodies: list[bytes]) -> object:
 
 
 def _index(arguments: bytes, bodies: list[bytes]) -> object:
-    from contextrelay.content.search.passages import Index, index_body
+    from contextrelay.content.search.passages import IndexRequest, index_body
 
-    return index_body(decode(arguments, type=Index), bodies[0])
+    return index_body(decode(arguments, type=IndexRequest), bodies[0])
 
 
 def _diff(arguments: bytes, bodies: list[bytes]) -> object:
-    from contextrelay.content.diff.unified import Compare, compare
+    from contextrelay.content.diff import DiffRequest, diff_texts
 
-    return compare(decode(arguments, type=Compare), bodies)
+    return diff_texts(decode(arguments, type=DiffRequest), bodies)
 
 
 def _records(arguments: bytes, bodies: list[bytes]) -> object:

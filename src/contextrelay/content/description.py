@@ -38,9 +38,7 @@ class Description:
             self._is_text_so_far = b"\0" not in chunk and self._decodes(chunk)
 
     def _decodes(self, chunk: bytes) -> bool:
-        """Return True if the chunk continues valid UTF-8. A character may be split between two
-        chunks.
-        """
+        """Return True if the chunk continues valid UTF-8, also within a character."""
         if chunk.isascii() and not self._is_inside_character:
             return True
         if self._decoder is None:

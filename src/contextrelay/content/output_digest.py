@@ -24,7 +24,6 @@ from contextrelay.limits import DIGEST_LINES_MAX, KIB, OUTPUT_SEARCHED_BYTES_MAX
 # memory, and the size up to which it is printed unchanged.
 OUTPUT_END_BYTES = 64 * KIB
 
-
 # Terminal colours and cursor movements.
 _CODES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)")
 _BUDGET_TOKENS_MIN = 8
@@ -49,38 +48,29 @@ class OutputDigest:
         """Add the next chunk of the output."""
         self.is_text = self.is_text and b"\0" not in chunk
         if self.size_bytes < OUTPUT_SEARCHED_BYTES_MAX:
-            self._search(chunk)
+            # The lines that are complete now.
+            whole, newline, rest = (self._unfinished + chunk).rpartition(b"\n")
+            self._unfinished = rest[-OUTPUT_END_BYTES:]
+            if newline:
+                self._add_errors(whole)
         self.size_bytes += len(chunk)
         self._newlines += chunk.count(b"\n")
         if len(self._head) < OUTPUT_END_BYTES:
             self._head += chunk[: OUTPUT_END_BYTES - len(self._head)]
-        if len(chunk) >= OUTPUT_END_BYTES:
-            self._tail = chunk[-OUTPUT_END_BYTES:]
-        else:
-            self._tail = (self._tail + chunk)[-OUTPUT_END_BYTES:]
-
-    def _search(self, chunk: bytes) -> None:
-        """Search the lines that are complete now for errors."""
-        whole, newline, rest = (self._unfinished + chunk).rpartition(b"\n")
-        self._unfinished = rest[-OUTPUT_END_BYTES:]
-        if newline:
-            self._add_errors(whole)
+        tail = b"" if len(chunk) >= OUTPUT_END_BYTES else self._tail
+        self._tail = (tail + chunk)[-OUTPUT_END_BYTES:]
 
     def _add_errors(self, whole: bytes) -> None:
         text = whole.decode(errors="replace")
         found = error_lines(text, DIGEST_LINES_MAX)
-        if found:
-            lines = text.split("\n")
-            for index in found:
-                self._add_error(self._searched + index, lines[index])
+        self.error_count += len(found)
+        lines = text.split("\n") if found else []
+        for index in found:
+            if len(self._first_errors) < DIGEST_LINES_MAX // 2:
+                self._first_errors[self._searched + index] = lines[index]
+            else:
+                self._last_errors.append((self._searched + index, lines[index]))
         self._searched += whole.count(b"\n") + 1
-
-    def _add_error(self, index: int, line: str) -> None:
-        self.error_count += 1
-        if len(self._first_errors) < DIGEST_LINES_MAX // 2:
-            self._first_errors[index] = line
-        else:
-            self._last_errors.append((index, line))
 
     @property
     def is_searched(self) -> bool:
@@ -141,9 +131,5 @@ class _Known:
         return self._count
 
     def __getitem__(self, index: int, /) -> str:
-        return _readable(self._known[index])
-
-
-def _readable(line: str) -> str:
-    """Return a line without terminal codes; for a progress bar, only its last state."""
-    return _CODES.sub("", line).rstrip("\r").rpartition("\r")[2]
+        # Without terminal codes; for a progress bar, only its last state.
+        return _CODES.sub("", self._known[index]).rstrip("\r").rpartition("\r")[2]

@@ -30,8 +30,7 @@ def choose_lines(
     count: Callable[[str], int],
     chars_max: int = _LINE_CHARS,
 ) -> list[int]:
-    """Return the indexes of the lines to show: errors, then candidates in order, as far as they
-    fit.
+    """Return the indexes of lines to show that fit: errors, then candidates in order.
 
     `costs`: the cached costs of lines.
     """

@@ -77,7 +77,8 @@ class Source:
         partly = f", outlined: the first {len(self.body)} bytes" if self.is_partial else ""
         if self.line_count > OUTLINE_LINES_MAX:
             partly = f", outlined: the first {OUTLINE_LINES_MAX} lines"
-        return f"{_counted(self.line_count, 'line')}, {self.size_bytes} bytes{partly}"
+        lines = f"{self.line_count} line{'s' * (self.line_count != 1)}"
+        return f"{lines}, {self.size_bytes} bytes{partly}"
 
 
 _COLOURS = re.compile(r"\x1b\[[\d;]{0,40}m")
@@ -87,10 +88,6 @@ def without_colours(text: str) -> str:
     """Return a text without terminal colour codes; the same object if it has none."""
     # A single character is found several times faster than two.
     return _COLOURS.sub("", text) if "\x1b" in text and "\x1b[" in text else text
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _text(body: bytes) -> str:

@@ -26,11 +26,9 @@ from contextrelay.bounded.bodies import (
     records_within_bounds,
     take_within_bounds,
 )
-from contextrelay.content.diff.unified import differ
-from contextrelay.content.grep.gathered import GrepQuery
-from contextrelay.content.grep.records import RecordQuery as RecordsWanted
-from contextrelay.content.grep.records import Records
-from contextrelay.content.grep.results import find
+from contextrelay.content.diff import diff_bodies
+from contextrelay.content.grep.records import RecordQuery, Records
+from contextrelay.content.grep.results import GrepQuery, grep_bodies
 from contextrelay.content.overview import BodyOverview, OutlineRequest, digested, outlined
 from contextrelay.content.slicing.slice import read_piece, selector_of, slice_request
 from contextrelay.content.slicing.source import Marks, SliceSource, find_marks
@@ -161,7 +159,7 @@ def marks_of(stores: Stores, artifact: Artifact) -> Marks:
 def diff_two(stores: Stores, verb: DiffRefs, body: Body) -> Differing:
     deadline_s = time.monotonic() + DIFF_S_MAX
     old, new = (_read_until(deadline_s, source_at(stores, ref)) for ref in (verb.old, verb.new))
-    return differ(old, new, verb.context, verb.tokens_max, compare_within_bounds)
+    return diff_bodies(old, new, verb.context, verb.tokens_max, compare_within_bounds)
 
 
 def _read_until(deadline_s: float, source: SliceSource) -> SliceSource:
@@ -191,7 +189,7 @@ def grep(stores: Stores, verb: Grep, body: Body) -> Found:
     sources = _sources(stores, verb)
     by_records_s = 0.0
 
-    def by_records(asked: RecordsWanted, body: bytes) -> Records:
+    def by_records(asked: RecordQuery, body: bytes) -> Records:
         """Find matching records in a body.
 
         When only one ref is searched, the time that this takes is added to the time limit of the
@@ -203,7 +201,7 @@ def grep(stores: Stores, verb: Grep, body: Body) -> Found:
         by_records_s = time.monotonic() - began_s if verb.ref is not None else 0.0
         return found
 
-    return find(
+    return grep_bodies(
         sources,
         wanted,
         lambda: time.monotonic() > deadline_s + by_records_s,

@@ -15,8 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from contextrelay.bounded.bodies import records_within_bounds
-from contextrelay.content.grep.gathered import GrepQuery
-from contextrelay.content.grep.results import find
+from contextrelay.content.grep.results import GrepQuery, grep_bodies
 from contextrelay.content.search.words import STOP_WORDS, words
 from contextrelay.content.slicing.source import fit
 from contextrelay.content.tokens import TOKENIZER_DEFAULT, count_tokens, estimate_tokens
@@ -251,7 +250,7 @@ def exact_hits(
         tokens_max=max(1, tokens_max - _HEAD_TOKENS),
     )
     try:
-        found = find(
+        found = grep_bodies(
             [source_of(stores, artifact)],
             asked,
             lambda: time.monotonic() > until_s,

@@ -31,8 +31,8 @@ from msgspec.json import decode, encode
 from contextrelay.bounded.bodies import index_within_bounds
 from contextrelay.content.search.passages import (
     SATURATION,
-    Index,
-    Indexing,
+    IndexedText,
+    IndexRequest,
     add_up,
     length_of,
     norms_of,
@@ -280,7 +280,7 @@ def _is_searched(artifact: Artifact, now_ms: int) -> bool:
 
 def _add(stores: Stores, change: IndexChange, artifact: Artifact) -> bool:
     """Add an artifact to the index; return False if time ran out and the artifact has to wait."""
-    indexing = _indexing(stores, artifact) if artifact.is_text else Indexing([])
+    indexing = _indexing(stores, artifact) if artifact.is_text else IndexedText([])
     if indexing is None:
         return False
     start = change.next_number()
@@ -322,15 +322,17 @@ def about(artifact: Artifact) -> str:
     return f"{artifact.name or ''}\n{metadata[:SEARCHED_ABOUT_CHARS_MAX]}"
 
 
-def _indexing(stores: Stores, artifact: Artifact) -> Indexing | None:
+def _indexing(stores: Stores, artifact: Artifact) -> IndexedText | None:
     """Return the searchable passages of an artifact's text, or None if time ran out."""
     read = partial(read_body, stores, artifact)
     size_bytes = min(artifact.size_bytes, SEARCHED_BYTES_MAX)
     try:
-        return index_within_bounds(Index(artifact.type, SEARCHED_PASSAGES_MAX), size_bytes, read)
+        return index_within_bounds(
+            IndexRequest(artifact.type, SEARCHED_PASSAGES_MAX), size_bytes, read
+        )
     except Broken:
         # A search must not fail because of a damaged body; `verify` reports it.
-        return Indexing([])
+        return IndexedText([])
 
 
 # Maintenance

@@ -8,8 +8,7 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextrelay.content.diff.lines import Edit, find_edits
-from contextrelay.content.diff.unified import differ
+from contextrelay.content.diff import Edit, diff_bodies, find_edits
 from contextrelay.model.inspect import Differing
 from tests.content.slicing.sources import Counted
 
@@ -27,7 +26,7 @@ def patched(old: list[str], new: list[str], edits: list[Edit]) -> list[str]:
 
 
 def diff(old: bytes, new: bytes, tokens_max: int = 2_000, context: int = 1) -> Differing:
-    return differ(Counted(old).source, Counted(new).source, context, tokens_max)
+    return diff_bodies(Counted(old).source, Counted(new).source, context, tokens_max)
 
 
 @given(LINES, LINES)
@@ -68,7 +67,7 @@ def test_the_middle_of_two_large_bodies_is_all_that_is_compared() -> None:
     other = Counted(new)
 
     tracemalloc.start()
-    answer = differ(old.source, other.source, 0, 2_000)
+    answer = diff_bodies(old.source, other.source, 0, 2_000)
     peak_bytes = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
 
@@ -121,6 +120,6 @@ def test_of_json_the_places_that_changed_are_reported() -> None:
     """Promise L3."""
     old, new = Counted(b'{"a":1,"b":[1]}', "json"), Counted(b'{"a":2,"b":[1,2]}', "json")
 
-    answer = differ(old.source, new.source, 3, 2_000)
+    answer = diff_bodies(old.source, new.source, 3, 2_000)
 
     assert [(each.op, each.path) for each in answer.changes] == [("replace", "/a"), ("add", "/b/-")]

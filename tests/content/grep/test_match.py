@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextrelay.content.grep.gathered import GrepQuery
 from contextrelay.content.grep.match import LineMatch, LineSearcher, blocks_of, compile_any
-from contextrelay.content.grep.results import find
+from contextrelay.content.grep.results import GrepQuery, grep_bodies
 from contextrelay.errors import Invalid
 from contextrelay.model.inspect import Found
 from tests.content.slicing.sources import REF, Counted
@@ -42,7 +41,7 @@ def _chunks(body: bytes, chunk_bytes: int) -> Iterator[bytes]:
 
 def found(body: bytes, pattern: str, *, tokens_max: int = 2_000, **options: object) -> Found:
     wanted = GrepQuery(pattern=pattern, matches_max=200, tokens_max=tokens_max, **options)  # pyright: ignore[reportArgumentType]
-    return find([Counted(body).source], wanted, lambda: False, is_one=True)
+    return grep_bodies([Counted(body).source], wanted, lambda: False, is_one=True)
 
 
 @given(
@@ -127,7 +126,7 @@ def test_a_line_of_many_megabytes_is_folded_around_each_match() -> None:
     wanted = GrepQuery(pattern="needle", matches_max=200, tokens_max=2_000)
 
     tracemalloc.start()
-    answer = find([body.source], wanted, lambda: False, is_one=True)
+    answer = grep_bodies([body.source], wanted, lambda: False, is_one=True)
     peak_bytes = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
 
@@ -218,7 +217,7 @@ def test_when_the_time_is_over_the_answer_says_so() -> None:
     looks = count()
     wanted = GrepQuery(pattern="needle", matches_max=5, tokens_max=2_000)
 
-    answer = find([body.source], wanted, lambda: next(looks) > 100, is_one=True)
+    answer = grep_bodies([body.source], wanted, lambda: next(looks) > 100, is_one=True)
 
     assert not answer.is_complete
     assert 5 <= answer.count < 1_000_000
@@ -244,9 +243,9 @@ def test_lines_of_a_large_body_are_numbered_by_what_is_shown() -> None:
 
     for asked in ("^77777 ", ("77777", "line"), "(?i)^77777 PLAIN"):
         wanted = GrepQuery(pattern=asked, matches_max=5, tokens_max=150)
-        assert find([source], wanted, lambda: False, is_one=True).matches[0].line == 77_777
+        assert grep_bodies([source], wanted, lambda: False, is_one=True).matches[0].line == 77_777
     after = GrepQuery(pattern="0 plain", matches_max=2, tokens_max=150, after_line=100_001)
-    assert [m.line for m in find([source], after, lambda: False, is_one=True).matches] == [
+    assert [m.line for m in grep_bodies([source], after, lambda: False, is_one=True).matches] == [
         100_010,
         100_020,
     ]

@@ -8,8 +8,7 @@ import re
 
 import pytest
 
-from contextrelay.content.grep.gathered import GrepQuery
-from contextrelay.content.grep.results import find
+from contextrelay.content.grep.results import GrepQuery, grep_bodies
 from contextrelay.content.slicing.source import SliceSource, memory_reader
 from contextrelay.model.artifact import ArtifactType
 from contextrelay.model.inspect import Found
@@ -41,7 +40,7 @@ def found(
         marks=lambda: None,
     )
     wanted = GrepQuery(pattern=pattern, matches_max=200, tokens_max=150)
-    return find([source], wanted, lambda: False, is_one=True)
+    return grep_bodies([source], wanted, lambda: False, is_one=True)
 
 
 def test_a_match_in_json_is_its_record_with_its_pointer_and_its_parents() -> None:
@@ -332,7 +331,7 @@ def test_of_very_many_lines_the_best_are_found_and_all_are_counted(is_count: boo
         marks=lambda: None,
     )
     wanted = GrepQuery(pattern=("red", "blue"), matches_max=5, tokens_max=500, is_count=is_count)
-    answer = find([source], wanted, lambda: False, is_one=True)
+    answer = grep_bodies([source], wanted, lambda: False, is_one=True)
 
     assert answer.count == sum("red" in line or "blue" in line for line in lines)
     if not is_count:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from contextrelay.content.search.passages import (
     PASSAGE_LINES_MAX,
     SEARCHED_WORDS_MAX,
-    Index,
+    IndexRequest,
     Passage,
     index_body,
     passages,
@@ -111,7 +111,7 @@ def test_no_more_passages_are_cut_than_are_indexed() -> None:
     body = b"a word\n\n" * 500_000
     started = time.process_time()
 
-    indexed = index_body(Index("text", 3), body)
+    indexed = index_body(IndexRequest("text", 3), body)
 
     assert len(indexed.passages) == 3
     assert indexed.is_cut
@@ -123,7 +123,7 @@ def test_of_too_many_different_words_the_first_are_taken_in() -> None:
     """Promise L3."""
     words = [f"w{number:x}" for number in range(SEARCHED_WORDS_MAX + 5_000)]
 
-    indexed = index_body(Index("text", 20_000), " ".join(words).encode())
+    indexed = index_body(IndexRequest("text", 20_000), " ".join(words).encode())
 
     assert indexed.is_cut
     found = {stem for each in indexed.passages for stem in each.stems}

@@ -55,12 +55,11 @@ def _looked(verb: Verb[Any], bodies: Bodies) -> Any:
         return take_within_bounds(asked, memory_reader(body))
     if isinstance(verb, Grep):
         from contextrelay.bounded.bodies import records_within_bounds
-        from contextrelay.content.grep.gathered import GrepQuery
-        from contextrelay.content.grep.results import find
+        from contextrelay.content.grep.results import GrepQuery, grep_bodies
 
         wanted = convert(verb, GrepQuery, from_attributes=True)
         until_s = time.monotonic() + GREP_ONE_S_MAX
-        return find(
+        return grep_bodies(
             [_source(*bodies["ref"])],
             wanted,
             lambda: time.monotonic() > until_s,
@@ -69,10 +68,10 @@ def _looked(verb: Verb[Any], bodies: Bodies) -> Any:
         )
     if isinstance(verb, DiffRefs):
         from contextrelay.bounded.bodies import compare_within_bounds
-        from contextrelay.content.diff.unified import differ
+        from contextrelay.content.diff import diff_bodies
 
         old, new = _source(*bodies["old"]), _source(*bodies["new"])
-        return differ(old, new, verb.context, verb.tokens_max, compare_within_bounds)
+        return diff_bodies(old, new, verb.context, verb.tokens_max, compare_within_bounds)
     assert isinstance(verb, Outline | Digest)
     return _outlined(verb, bodies["ref"][0], bodies["ref"][1])
 

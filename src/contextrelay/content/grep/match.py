@@ -34,7 +34,6 @@ from contextrelay.limits import (
 if TYPE_CHECKING:
     Pattern = Any
 
-
 _QUICK_BYTES = 4_096
 _PATTERN = re.compile(r"[\\.^$*+?{}\[\]|()]")
 
@@ -47,9 +46,7 @@ def is_plain(patterns: Sequence[str], is_fixed: bool) -> bool:
 
 
 def spellings(text: str) -> list[str]:
-    """Return the forms in which a text may occur in JSON: unchanged, with quotes escaped, and ASCII
-    only.
-    """
+    """Return the forms of a text in JSON: unchanged, with quotes escaped, and ASCII only."""
     forms = (text, json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1])
     return list(dict.fromkeys(forms))
 
@@ -87,9 +84,7 @@ class PlainTexts:
         return best
 
     def following(self, raw: bytes, place: int, end: int) -> list[_Span | None]:
-        """Return the next occurrence of each text. A text that no longer occurs is not searched
-        again.
-        """
+        """Return the next occurrence of each text; one that no longer occurs is not searched."""
         if raw is not self._raw or end != self._end or place == 0:
             self._raw, self._end = raw, end
             self._next = [self._find(at, raw, place, end) for at in range(len(self._patterns))]
@@ -99,9 +94,7 @@ class PlainTexts:
         return self._next
 
     def _find(self, index: int, raw: bytes, place: int, end: int) -> _Span | None:
-        """Return the next occurrence of a text. If the last occurrence was near, bytes.find is
-        used.
-        """
+        """Return the next occurrence of a text, by bytes.find if the last one was near."""
         if self.texts and (self._gaps[index] < _QUICK_BYTES or len(raw) < _QUICK_BYTES):
             text = self.texts[index]
             start = raw.find(text, place, end)
@@ -116,12 +109,12 @@ class PlainTexts:
 WORD, VALUE = 1, 2
 _BEFORE_VALUE = frozenset(b"\"',;|\t\n\r=>[(:")
 _BEHIND_VALUE = frozenset(b"\"',;|\t\n\r<])}")
+_WORD_SIGNS = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_WORD_BYTES = frozenset(_WORD_SIGNS)
 
 
 def wholeness(raw: bytes, start: int, stop: int) -> int:
-    """Return VALUE if the match is a whole cell or member, WORD if it consists of whole words, else
-    0.
-    """
+    """Return VALUE if a match is a whole cell or member, WORD if it is whole words, else 0."""
     before = raw[start - 1] if start else 0x2C
     behind = raw[stop] if stop < len(raw) else 0x2C
     # At an end where the text has a symbol, no word boundary is needed.
@@ -134,10 +127,6 @@ def wholeness(raw: bytes, start: int, stop: int) -> int:
     return VALUE if before in _BEFORE_VALUE and behind in _BEHIND_VALUE else WORD
 
 
-_WORD_SIGNS = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-_WORD_BYTES = frozenset(_WORD_SIGNS)
-
-
 # Memory limits for one regular expression: for all of RE2, and for the compiled program alone
 # (5,000 to 11,000 steps). When RE2 runs out of memory it executes each step for each byte, at 3 to
 # 12 ns.
@@ -148,14 +137,11 @@ GREP_PROGRAM_BYTES_MAX = 192 * KIB
 GREP_STEPS_MAX = 1 << 25
 GREP_LINE_BYTES_MAX = MIB
 
-
 _MODE = "(?m)"  # A prefix for patterns that makes ^ and $ match at line ends.
 
 
 class LineMatch(Struct, frozen=True, gc=False):
-    """A match with its line number, the offsets of its line and of the match, and the text
-    shown.
-    """
+    """A match: its line, the offsets of the line and of the match, and the text shown."""
 
     line: int  # Line number from 1; 0 if lines are not counted.
     line_offset: int
@@ -173,11 +159,8 @@ class LineBlock(Struct, frozen=True, gc=False):
     seen: int
     is_inside: bool  # Whether the block starts within a line.
     line_offset: int  # Offset of the line in which the block starts.
-    is_cut: bool = False
-    """Whether the last line continues after the block, so that the block's end is not a line end.
-    """
-    is_again: bool = False
-    """Whether the block is a whole long line whose parts were searched before."""
+    is_cut: bool = False  # Whether the last line continues after the block.
+    is_again: bool = False  # Whether it is a whole long line whose parts were searched before.
 
 
 def compile_any(
@@ -191,9 +174,8 @@ def compile_any(
     compiled = [compile_pattern(each, ignore_case, is_fixed) for each in patterns]
     if is_plain(patterns, is_fixed):
         steps = sum(each.programsize for each in compiled)
-        return PlainTexts(
-            [] if ignore_case else [each.encode() for each in patterns], compiled, steps
-        )
+        texts = [] if ignore_case else [each.encode() for each in patterns]
+        return PlainTexts(texts, compiled, steps)
     if len(patterns) == 1:
         return compiled[0]
     parts = [_ESCAPED.sub(r"\\\g<0>", each) if is_fixed else each for each in patterns]
@@ -285,9 +267,7 @@ def blocks_of(
 
 
 class _LongLine:
-    """A line longer than a block. Its bytes are kept while it is short enough to be searched as a
-    whole.
-    """
+    """A line longer than a block; its bytes are kept while it can be searched as a whole."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -368,9 +348,7 @@ class LineSearcher:
         return not self.is_complete
 
     def _matches_in(self, block: LineBlock, place: int) -> Iterator[_Found]:
-        """Yield the matches of a block from a position on; once there are enough, only count
-        them.
-        """
+        """Yield the matches of a block from a position on, or count them if there are enough."""
         # RE2 sees the byte before the start and the one after the end: within a line, ^ and $ do
         # not match there.
         raw, search = block.raw, self._search
@@ -435,7 +413,7 @@ class LineSearcher:
         self, block: LineBlock, text: bytes, place: int, stop: int
     ) -> tuple[int, bool]:
         """Count lines with a text up to a position. Return the end position, and whether its line
-        must be examined: it is long, or has the text as a word where that matters.
+        must be examined, because it is long, or has the text as a word where that matters.
         """
         raw = block.raw
         looks_at_words = self.needs_words and not self.is_enough
@@ -490,3 +468,55 @@ def _shown_span(
     while last < line_stop and raw[last] & 0xC0 == 0x80:
         last += 1
     return first, max(last, start + 1)
+
+
+# Scores
+
+
+Search = Callable[..., Any]  # The search method of a compiled pattern.
+# The score for each pattern that matches; whole words break ties.
+PATTERN_SCORE = 100
+
+
+def score_of(raw: bytes, searches: Sequence[Search], tries: int) -> int:
+    """Return the score of a match: by the number of patterns, then of those found as whole words.
+
+    `tries`: how many occurrences of a pattern are checked for a whole word.
+    """
+    score = 0
+    for search in searches:
+        place, is_there = 0, False
+        for _ in range(tries):
+            if place > len(raw) or (found := search(raw, place)) is None:
+                break
+            start, stop = found.span()
+            is_there = True
+            if wholeness(raw, start, stop):
+                score += 1
+                break
+            place = max(stop, start + 1)
+        score += PATTERN_SCORE * is_there
+    return score
+
+
+def cut_around(text: str, searches: Sequence[Search], chars_max: int) -> str:
+    """Cut a long line: to its beginning if that has every pattern, else around the matches."""
+    raw = text.encode("utf-8", "replace")
+    if len(raw) <= chars_max:
+        return text
+    spans = sorted(found.span() for search in searches if (found := search(raw)) is not None)
+    spans = [(start, min(stop, start + chars_max // 2)) for start, stop in spans]
+    if max((stop for _, stop in spans), default=0) <= chars_max:
+        return raw[:chars_max].decode("utf-8", "ignore") + "…"
+    matched = sum(stop - start for start, stop in spans)
+    room = max(0, chars_max - matched) // max(1, 2 * len(spans))
+    parts: list[tuple[int, int]] = []
+    for start, stop in spans or [(0, 0)]:
+        first = max(0, min(start - room, len(raw) - 2 * room))
+        last = min(len(raw), max(stop + room, first + 2 * room))
+        if parts and first <= parts[-1][1]:
+            parts[-1] = (parts[-1][0], max(last, parts[-1][1]))
+        else:
+            parts.append((first, last))
+    said = "…".join(raw[first:last].decode("utf-8", "ignore") for first, last in parts)
+    return f"{'…' if parts[0][0] else ''}{said}{'…' if parts[-1][1] < len(raw) else ''}"

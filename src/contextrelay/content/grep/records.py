@@ -18,17 +18,24 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from contextrelay.content.grep.gathered import PATTERN_SCORE, Search
-from contextrelay.content.grep.match import VALUE, WORD, compile_any, is_plain, spellings, wholeness
+from contextrelay.content.grep.match import (
+    PATTERN_SCORE,
+    VALUE,
+    WORD,
+    Search,
+    compile_any,
+    is_plain,
+    spellings,
+    wholeness,
+)
 from contextrelay.content.grep.shown_record import RecordFormatter, identifies
-from contextrelay.content.grep.tree import Format, JsonContainer, TooMany, nodes_of
+from contextrelay.content.grep.tree import NoRecords, RecordFormat, RecordNode, nodes_of
 from contextrelay.content.sniff import settings
 from contextrelay.content.tokens import count_tokens
 from contextrelay.limits import GREP_QUICK_STEPS_MAX, GREP_RECORD_BYTES_MAX
 from contextrelay.model.artifact import ArtifactType
 
 GREP_PLACES_MAX = 100_000
-
 
 _CHARS_MIN = 100
 _TWO_TOKENS_MIN = 300
@@ -86,7 +93,7 @@ def records(query: RecordQuery, body: bytes) -> Records:
     places, is_all = looked_for
     try:
         nodes = nodes_of(body.decode("latin-1"), format, [place[0] for place in places])
-    except TooMany as error:
+    except NoRecords as error:
         return Records(None, why=str(error))
     holders = _matched_nodes(nodes, _with_lines(places, body), len(query.patterns), format)
     if not holders:
@@ -117,17 +124,13 @@ def records(query: RecordQuery, body: bytes) -> Records:
         left -= len(text)
         if left <= 0:
             break
-    return Records(_numbered(found, body), len(holders), why="" if is_all else _NEAR)
-
-
-def _numbered(found: list[MatchedRecord], body: bytes) -> list[MatchedRecord]:
-    """Return the records with their line numbers."""
     lines: dict[int, int] = {}
     line, counted = 1, 0
     for offset in sorted(each.offset for each in found):
         line += body.count(b"\n", counted, offset)
         lines[offset], counted = line, offset
-    return [replace(each, line=lines[each.offset]) for each in found]
+    numbered = [replace(each, line=lines[each.offset]) for each in found]
+    return Records(numbered, len(holders), why="" if is_all else _NEAR)
 
 
 def is_quick(query: RecordQuery) -> bool:
@@ -137,9 +140,7 @@ def is_quick(query: RecordQuery) -> bool:
 
 
 def structured_type(type: ArtifactType, media_type: str, head: bytes) -> ArtifactType | None:
-    """Return the type as which a body is parsed for records, or None if such a body has no
-    records.
-    """
+    """Return the type as which a body is parsed for records; None if it has no records."""
     if type in ("json", "csv") or format_of(type, media_type, head) is not None:
         return type
     # A log of JSON lines, or a document whose name does not show its type.
@@ -147,7 +148,7 @@ def structured_type(type: ArtifactType, media_type: str, head: bytes) -> Artifac
     return "json" if is_json else None
 
 
-_FORMATS: dict[str, Format] = {
+_FORMATS: dict[str, RecordFormat] = {
     "application/yaml": "yaml",
     "application/x-yaml": "yaml",
     "text/yaml": "yaml",
@@ -159,38 +160,37 @@ _FORMATS: dict[str, Format] = {
 _SETTINGS_BYTES = 1_024
 
 
-def format_of(type: ArtifactType, media_type: str, body: bytes) -> Format | None:
+def format_of(type: ArtifactType, media_type: str, body: bytes) -> RecordFormat | None:
     """Return the record format of a body, or None if it has no records."""
     if type == "csv":
         return "table"
+    if type == "text" and media_type == "text/plain":
+        # Sections with names and values, like an INI file.
+        rows = body[:_SETTINGS_BYTES].decode("utf-8", "replace").splitlines()
+        guess = settings([row for row in rows if row.strip()])
+        return "sections" if guess is not None and guess[1] == "application/toml" else None
     if type != "json":
-        is_plain_text = type == "text" and media_type == "text/plain"
-        return "sections" if is_plain_text and _has_sections(body) else _FORMATS.get(media_type)
+        return _FORMATS.get(media_type)
+    if _is_json(body):
+        return "json"
+    return "json lines" if _is_json(body.lstrip().partition(b"\n")[0]) else None
+
+
+def _is_json(raw: bytes) -> bool:
     try:
-        msgspec.json.decode(body, type=msgspec.Raw)
+        msgspec.json.decode(raw, type=msgspec.Raw)
     except (msgspec.DecodeError, RecursionError):
-        first = body.lstrip().partition(b"\n")[0]
-        try:
-            msgspec.json.decode(first, type=msgspec.Raw)
-        except (msgspec.DecodeError, RecursionError):
-            return None
-        return "json lines"
-    return "json"
+        return False
+    return True
 
 
-def _has_sections(body: bytes) -> bool:
-    """Return True if the head of a text has sections with names and values, like an INI file."""
-    rows = body[:_SETTINGS_BYTES].decode("utf-8", "replace").splitlines()
-    guess = settings([row for row in rows if row.strip()])
-    return guess is not None and guess[1] == "application/toml"
-
-
+# Start and end of a match, the index of its pattern, and whether the match is a word or a value.
 Place = tuple[int, int, int, int]
-"""Start and end of a match, the index of its pattern, and whether the match is a word or a value.
-"""
 
 
-def _places(query: RecordQuery, body: bytes, format: Format) -> tuple[list[Place], bool] | None:
+def _places(
+    query: RecordQuery, body: bytes, format: RecordFormat
+) -> tuple[list[Place], bool] | None:
     """Return the matches of all patterns and whether they are complete; None if there are too many.
 
     Frequent patterns are searched only near matches of the others: further away, they cannot be in
@@ -211,7 +211,15 @@ def _places(query: RecordQuery, body: bytes, format: Format) -> tuple[list[Place
     common = [seek for index, seek in enumerate(seeks) if index not in found]
     if not common:
         return rare, True
-    spans = _around(rare, len(body))
+    # A small enough record that contains a rare match is within one of these spans.
+    spans: list[tuple[int, int]] = []
+    for start, stop, _, _ in rare:
+        first = max(0, start - GREP_RECORD_BYTES_MAX)
+        last = min(len(body), stop + GREP_RECORD_BYTES_MAX)
+        if spans and first <= spans[-1][1]:
+            spans[-1] = spans[-1][0], max(last, spans[-1][1])
+        else:
+            spans.append((first, last))
     near = (place for seek in common for span in spans for place in seek(*span))
     places = rare + list(islice(near, GREP_PLACES_MAX + 1 - len(rare)))
     return (sorted(places), False) if rare and len(places) <= GREP_PLACES_MAX else None
@@ -227,20 +235,6 @@ def _pattern_matches(
         whole = wholeness(body, start, stop)
         yield start, stop, index, NAME if has_names and whole and identifies(body, start) else whole
         at = max(stop, start + 1)
-
-
-def _around(places: Iterable[Place], end: int) -> list[tuple[int, int]]:
-    """Return spans around the matches. A small enough record that contains one of them is within a
-    span.
-    """
-    spans: list[tuple[int, int]] = []
-    for start, stop, _, _ in places:
-        first, last = max(0, start - GREP_RECORD_BYTES_MAX), min(end, stop + GREP_RECORD_BYTES_MAX)
-        if spans and first <= spans[-1][1]:
-            spans[-1] = spans[-1][0], max(last, spans[-1][1])
-        else:
-            spans.append((first, last))
-    return spans
 
 
 class _MatchedNode(Struct):
@@ -274,9 +268,7 @@ class _MatchedNode(Struct):
 
 
 def _with_lines(places: list[Place], body: bytes) -> Iterator[tuple[Place, int]]:
-    """Yield matches in order, each with the number of patterns that occur shortly before it in its
-    line.
-    """
+    """Yield matches, each with the number of patterns so far in the same part of its line."""
     mask = last = 0
     for place in places:
         is_same = place[0] - last <= _LINE_BYTES and body.find(b"\n", last, place[0]) < 0
@@ -285,7 +277,10 @@ def _with_lines(places: list[Place], body: bytes) -> Iterator[tuple[Place, int]]
 
 
 def _matched_nodes(
-    nodes: list[JsonContainer], places: Iterable[tuple[Place, int]], patterns: int, format: Format
+    nodes: list[RecordNode],
+    places: Iterable[tuple[Place, int]],
+    patterns: int,
+    format: RecordFormat,
 ) -> list[_MatchedNode]:
     """Return the smallest records that contain matches."""
     own: dict[int, _MatchedNode] = {}
@@ -293,10 +288,14 @@ def _matched_nodes(
     following = 0
     for (start, stop, pattern, whole), together in places:
         while following < len(nodes) and nodes[following].start <= start:
-            stack = _opened(nodes, stack, following)
+            while stack and stack[-1] != nodes[following].parent:
+                stack.pop()
+            stack.append(following)
             following += 1
         index = next((each for each in reversed(stack) if nodes[each].stop >= stop), 0)
-        index = _record(nodes, index)
+        # The node, or its nearest enclosing record, or the root.
+        while index and not nodes[index].is_record and nodes[index].parent >= 0:
+            index = nodes[index].parent
         holder = own.setdefault(index, _MatchedNode(index, 0, 0, 0, 0, start))
         holder.mask |= 1 << pattern
         holder.together = max(holder.together, together)
@@ -310,25 +309,7 @@ def _matched_nodes(
     return list(own.values())
 
 
-def _opened(nodes: list[JsonContainer], stack: list[int], index: int) -> list[int]:
-    while stack and stack[-1] != nodes[index].parent:
-        stack.pop()
-    stack.append(index)
-    return stack
-
-
-def _record(nodes: list[JsonContainer], index: int) -> int:
-    """Return the node if it is a record, else its nearest enclosing record, else the root."""
-    while index and not nodes[index].is_record and nodes[index].parent >= 0:
-        index = nodes[index].parent
-    return index
-
-
-def _size(node: JsonContainer) -> int:
-    return node.stop - node.body
-
-
-def _join(nodes: list[JsonContainer], own: dict[int, _MatchedNode]) -> None:
+def _join(nodes: list[RecordNode], own: dict[int, _MatchedNode]) -> None:
     """Add the records that contain more of the patterns than any single record inside them."""
     below: dict[int, _MatchedNode] = {}
     best: dict[int, int] = {}
@@ -345,7 +326,7 @@ def _join(nodes: list[JsonContainer], own: dict[int, _MatchedNode]) -> None:
             both = replace(under, node=index)
             if mine is not None:
                 both.add(mine)
-            is_small = node.is_record and _size(node) <= GREP_RECORD_BYTES_MAX
+            is_small = node.is_record and node.stop - node.body <= GREP_RECORD_BYTES_MAX
             if is_small and both.score > max(best[index], score):
                 own[index] = both
             mine, score = both, max(best[index], score, both.score if is_small else 0)

@@ -8,29 +8,48 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable
+from heapq import heappush, heappushpop
 from typing import Any
 
-from contextrelay.content.grep.gathered import SHORT_REF_CHARS, GrepMatches, GrepQuery
+from msgspec import Struct
+from msgspec.structs import replace
+
 from contextrelay.content.grep.match import (
+    PATTERN_SCORE,
+    LineMatch,
     LineSearcher,
     blocks_of,
     compile_any,
+    cut_around,
     is_plain,
+    score_of,
     spellings,
 )
-from contextrelay.content.grep.records import MatchedRecord, Records, records, structured_type
-from contextrelay.content.grep.records import RecordQuery as RecordsWanted
+from contextrelay.content.grep.records import RecordQuery, Records, records, structured_type
 from contextrelay.content.slicing.slice import spent
-from contextrelay.content.slicing.source import SliceSource, as_utf8, fit_lines, offset_of_line
+from contextrelay.content.slicing.source import (
+    Marks,
+    SliceSource,
+    as_utf8,
+    find_marks,
+    fit,
+    fit_lines,
+    offset_of_line,
+    shown,
+    text_of,
+)
 from contextrelay.content.tokens import TOKENIZER_DEFAULT, count_tokens
 from contextrelay.errors import Broken, Gone, Invalid, NotFound
 from contextrelay.limits import (
     GREP_COUNTED_MAX,
+    GREP_QUICK_STEPS_MAX,
     GREP_RECORDS_BYTES_MAX,
     LINE_MARK_BYTES,
+    MATCH_BYTES_SHOWN,
     MIB,
     PIECE_TOKENS_MAX,
 )
+from contextrelay.model.artifact import ArtifactType
 from contextrelay.model.inspect import Found, Match, Skipped
 from contextrelay.model.tokens import Spent
 
@@ -40,7 +59,6 @@ GREP_RECORDS_BODIES_MAX = 10
 GREP_UNCOUNTED_BYTES_MIN = MIB
 GREP_UNCOUNTED_BYTES_MAX = 64 * MIB
 
-
 # Maximum length of one record, from the token budget: about half of the budget.
 _RECORD_CHARS_MIN, _RECORD_CHARS_MAX = 200, 2_000
 _HEAD_TOKENS = 7
@@ -49,11 +67,11 @@ _PLACES = "counted places in long lines instead of records"
 _BY_LINES = "searched by line, not by record: "
 _TOO_LARGE = f"{_BY_LINES}larger than {GREP_RECORDS_BYTES_MAX // MIB} MiB"
 
-ByRecords = Callable[[RecordsWanted, bytes], Records]
-"""A function that searches the records of a body, within limits."""
+# Searches the records of a body, within limits.
+ByRecords = Callable[[RecordQuery, bytes], Records]
 
 
-def find(
+def grep_bodies(
     sources: Iterable[SliceSource | Skipped],
     query: GrepQuery,
     is_over: Callable[[], bool],
@@ -114,7 +132,11 @@ def _found_records(
     if kind is None:
         return False
     # This first search only looks for any match, and checks the clock.
-    searcher = LineSearcher(_in_json(query) if kind == "json" else pattern, is_over, 1)
+    if kind == "json" and is_plain(query.patterns, query.is_fixed):
+        # Every form in which JSON may encode the patterns.
+        forms = [form for each in query.patterns for form in spellings(each)]
+        pattern = compile_any(forms, query.ignore_case, is_fixed=True)
+    searcher = LineSearcher(pattern, is_over, 1)
     chunks = source.read(0, source.size_bytes)
     first = next(searcher.hits(blocks_of(chunks, 0, most=searcher.block_bytes_max)), None)
     if first is None:
@@ -122,20 +144,7 @@ def _found_records(
         return searcher.is_complete
     body = source.bytes_of(0, source.size_bytes)
     gathered.record_bodies += 1
-    chars = min(max(2 * query.tokens_max, _RECORD_CHARS_MIN), _RECORD_CHARS_MAX)
-    asked = RecordsWanted(
-        patterns=query.patterns,
-        ignore_case=query.ignore_case,
-        is_fixed=query.is_fixed,
-        type=kind,
-        media_type=source.media_type,
-        records_max=query.matches_max,
-        chars_max=chars,
-        best_chars_max=2 * chars,
-        all_chars_max=10 * query.tokens_max + chars,
-        tokens_max=query.tokens_max - _HEAD_TOKENS,
-    )
-    found = by_records(asked, body)
+    found = by_records(_record_query(query, kind, source.media_type), body)
     if found.found is None:
         if found.why:
             short = source.ref[:SHORT_REF_CHARS]
@@ -147,7 +156,13 @@ def _found_records(
         gathered.notes.append(f"{source.ref[:SHORT_REF_CHARS]}: {found.why}")
     shown_before = len(gathered.matches)
     for each in found.found:
-        match = _match(source.ref, each)
+        match = Match(
+            ref=source.ref,
+            line=each.line,
+            offset=each.offset,
+            text=each.text,
+            pointer=each.pointer,
+        )
         if gathered.is_ranked:
             gathered.rank_record(each.score, match)
         elif not gathered.add_if_fits(match):
@@ -156,27 +171,29 @@ def _found_records(
     return True
 
 
-def _match(ref: str, each: MatchedRecord) -> Match:
-    return Match(ref=ref, line=each.line, offset=each.offset, text=each.text, pointer=each.pointer)
+def _record_query(query: GrepQuery, kind: ArtifactType, media_type: str) -> RecordQuery:
+    chars = min(max(2 * query.tokens_max, _RECORD_CHARS_MIN), _RECORD_CHARS_MAX)
+    return RecordQuery(
+        patterns=query.patterns,
+        ignore_case=query.ignore_case,
+        is_fixed=query.is_fixed,
+        type=kind,
+        media_type=media_type,
+        records_max=query.matches_max,
+        chars_max=chars,
+        best_chars_max=2 * chars,
+        all_chars_max=10 * query.tokens_max + chars,
+        tokens_max=query.tokens_max - _HEAD_TOKENS,
+    )
 
 
 def _note_records(source: SliceSource, gathered: GrepMatches, note: str) -> bool:
-    """Add a note if the body has records but was searched by line. Return True if the note was
-    added.
-    """
+    """If the body has records but was searched by line, add a note and return True."""
     head = source.bytes_of(0, min(_HEAD_BYTES, source.size_bytes))
     if structured_type(source.type, source.media_type, head) is None:
         return False
     gathered.notes.append(f"{source.ref[:SHORT_REF_CHARS]}: {note}")
     return True
-
-
-def _in_json(query: GrepQuery) -> Any:
-    """Compile the patterns, with every form in which JSON may encode them."""
-    forms, is_fixed = query.patterns, query.is_fixed
-    if is_plain(forms, is_fixed):
-        forms, is_fixed = [form for each in forms for form in spellings(each)], True
-    return compile_any(forms, query.ignore_case, is_fixed)
 
 
 def _look_into(source: SliceSource, searcher: LineSearcher, gathered: GrepMatches) -> None:
@@ -223,6 +240,7 @@ def _count(source: SliceSource, count: int, shown_before: int, gathered: GrepMat
 
 def _found(gathered: GrepMatches, is_complete: bool, is_one: bool) -> Found:
     query, matches = gathered.query, gathered.matches
+    is_measured = all(each.basis == "measured" for each in gathered.whole)
     lines = gathered.counts if query.is_count and not is_one else _rendered(gathered, is_one)
     text, _ = fit_lines(lines, query.tokens_max)
     missing = 0 if query.is_count else gathered.count - len(matches)
@@ -246,7 +264,12 @@ def _found(gathered: GrepMatches, is_complete: bool, is_one: bool) -> Found:
         next=_command(next_args, query) if next_args else "",
         next_args=next_args,
         notes=tuple(gathered.notes),
-        spent=_all_spent(gathered, count_tokens(text)),
+        spent=Spent(
+            tokens=(tokens := count_tokens(text)),
+            whole_tokens=max(tokens, sum(each.whole_tokens for each in gathered.whole)),
+            basis="measured" if is_measured else "estimated",
+            tokenizer=TOKENIZER_DEFAULT,
+        ),
     )
 
 
@@ -261,9 +284,8 @@ def _rendered(gathered: GrepMatches, is_one: bool) -> list[str]:
         if match.ref != ref:
             ref = match.ref
             if not is_one:
-                lines.append(
-                    f"{ref[:SHORT_REF_CHARS]} {gathered.names.get(ref, '')}".rstrip() + "\n"
-                )
+                head = f"{ref[:SHORT_REF_CHARS]} {gathered.names.get(ref, '')}"
+                lines.append(head.rstrip() + "\n")
         first = match.line - len(match.before)
         if gathered.query.context and last and first > last + 1:
             lines.append("--\n")
@@ -283,9 +305,7 @@ def _rendered(gathered: GrepMatches, is_one: bool) -> list[str]:
 
 
 def _next_args(gathered: GrepMatches) -> dict[str, Any]:
-    """Return the arguments of `grep` that show the omitted matches, in the first ref that has
-    some.
-    """
+    """Return the arguments of `grep` for the omitted matches, in the first ref that has some."""
     ref = gathered.unshown_in
     shown = [match for match in gathered.matches if match.ref == ref]
     args: dict[str, Any] = {"pattern": gathered.query.pattern, "ref": ref}
@@ -310,12 +330,210 @@ def _command(args: dict[str, Any], query: GrepQuery) -> str:
     return words + (" --fixed" if query.is_fixed else "")
 
 
-def _all_spent(gathered: GrepMatches, tokens: int) -> Spent:
-    """Return the number of tokens of the reply, and of all bodies with matches."""
-    is_measured = all(each.basis == "measured" for each in gathered.whole)
-    return Spent(
-        tokens=tokens,
-        whole_tokens=max(tokens, sum(each.whole_tokens for each in gathered.whole)),
-        basis="measured" if is_measured else "estimated",
-        tokenizer=TOKENIZER_DEFAULT,
-    )
+SHORT_REF_CHARS = 8
+# Lines longer than this are searched only around their matches.
+_LINE_BYTES = 8_192
+_ROOM_TOKENS = 4
+_WHOLE_TRIES = 8
+_SKIPPED_MAX = 100
+
+
+class GrepQuery(Struct, frozen=True, kw_only=True):
+    """The patterns to search for, and how much to show."""
+
+    pattern: str | tuple[str, ...]
+    ignore_case: bool = False
+    is_fixed: bool = False
+    context: int = 0
+    is_count: bool = False
+    after_line: int = 0
+    matches_max: int
+    tokens_max: int
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        return (self.pattern,) if isinstance(self.pattern, str) else self.pattern
+
+    @property
+    def shows_records(self) -> bool:
+        """Whether to show records where possible."""
+        return not (self.context or self.is_count or self.after_line)
+
+
+class GrepMatches:
+    """The matches found so far."""
+
+    def __init__(self, query: GrepQuery, is_one: bool = False) -> None:
+        self.query = query
+        self._is_one = is_one  # Whether all matches are in one body, so that its name is not shown.
+        self.matches: list[Match] = []
+        self.names: dict[str, str] = {}
+        self.count = self.looked_at = self.skipped_count = self.record_bodies = 0
+        self.skipped: list[Skipped] = []
+        self.notes: list[str] = []
+        self.counts: list[str] = []
+        self.whole: list[Spent] = []
+        self.tokens_left = query.tokens_max
+        self.is_full = query.is_count
+        self.is_counted = True
+        """Whether the count includes all matching records; if False, the count is a minimum."""
+        self.unshown_in = ""  # The first ref with matches that are not shown.
+        self.is_ranked = len(query.patterns) > 1 and not query.is_count
+        """Whether the best matches are shown instead of the first ones."""
+        self._best: list[tuple[int, int, SliceSource | None, LineMatch | Match]] = []
+        self._order = 0
+        compiled = [
+            compile_any((each,), query.ignore_case, query.is_fixed) for each in query.patterns
+        ]
+        self._searches = [each.search for each in compiled]
+        self._is_quick = sum(each.programsize for each in compiled) <= GREP_QUICK_STEPS_MAX
+        self._lines: set[tuple[str, int]] = set()
+        self._marks: dict[str, Marks] = {}
+
+    def skip(self, ref: str, why: str) -> None:
+        self.skipped_count += 1
+        if len(self.skipped) < _SKIPPED_MAX:
+            self.skipped.append(Skipped(ref=ref, why=why))
+
+    def match(self, source: SliceSource, hit: LineMatch) -> Match:
+        """Return a match with its context lines."""
+        context = self.query.context
+        before, after = _around(source, hit, context) if context else ((), ())
+        line = hit.line
+        if not line:
+            marks = self._marks.get(source.ref)
+            if marks is None:
+                size_bytes = source.size_bytes
+                marks = source.marks() or find_marks(source.read(0, size_bytes), size_bytes)
+                self._marks[source.ref] = marks
+            line, place = marks.before_offset(hit.line_offset)
+            line += source.bytes_of(place, hit.line_offset).count(b"\n")
+        return Match(
+            ref=source.ref,
+            line=line,
+            offset=hit.offset,
+            text=hit.text,
+            before=before,
+            after=after,
+        )
+
+    def add_if_fits(self, match: Match) -> bool:
+        """Add a match if it fits. After the first match that does not fit, no more are added."""
+        if not self.is_full:
+            match = match if self.matches else self._shortened(match)
+            cost = count_tokens(_lines_of(match, self.query.context) + self._head(match))
+            is_over = cost + 1 > self.tokens_left
+            self.is_full = is_over or len(self.matches) >= self.query.matches_max
+            self.tokens_left -= cost + 1
+        if self.is_full:
+            self.unshown_in = self.unshown_in or match.ref
+            return False
+        self.matches.append(match)
+        return True
+
+    def _shortened(self, match: Match) -> Match:
+        """Shorten the first match to fit: remove its context lines, then cut its text."""
+        if (match.before or match.after) and (
+            count_tokens(_lines_of(match, self.query.context)) > self.tokens_left // 2
+        ):
+            match = replace(match, before=(), after=())
+        around = count_tokens(_lines_of(replace(match, text=""), 0) + self._head(match))
+        room_tokens = self.tokens_left - around - _ROOM_TOKENS
+        if count_tokens(match.text) <= room_tokens:
+            return match
+        text = match.text
+        if match.pointer is None:
+            chars = 4 * max(1, room_tokens)
+            while count_tokens(text) > room_tokens and chars > 4:
+                text = cut_around(match.text, self._searches, chars)
+                chars = chars * 9 // 10
+        return replace(match, text=fit(text, max(1, room_tokens)))
+
+    def _head(self, match: Match) -> str:
+        """Return the longest possible heading line for the body of a match."""
+        is_new = not self.matches or self.matches[-1].ref != match.ref
+        return f"{match.ref} {match.line}" if is_new and not self._is_one else ""
+
+    # Ranking for several patterns
+
+    def rank_line(self, source: SliceSource, hit: LineMatch) -> None:
+        """Keep a line if it is among the best so far, by the number of patterns in it."""
+        at = hit.offset - hit.line_offset
+        if hit.is_folded and self._is_quick and at < _LINE_BYTES:
+            stop = min(hit.line_offset + _LINE_BYTES, source.size_bytes)
+            raw = source.bytes_of(hit.line_offset, stop)
+            end = raw.find(b"\n", at)
+            if end >= 0 or stop == source.size_bytes:
+                if (source.ref, hit.line_offset) in self._lines:
+                    return  # This line was already seen at an earlier match.
+                self._lines.add((source.ref, hit.line_offset))
+                text = shown(text_of(raw[:end] if end >= 0 else raw)).removesuffix("\r")
+                hit = replace(hit, text=text)
+        raw = hit.text.encode("utf-8", "replace")
+        tries = _WHOLE_TRIES if self._is_quick else 1
+        self._rank(score_of(raw, self._searches, tries), source, hit)
+
+    def rank_record(self, score: int, match: Match) -> None:
+        """Keep a record if it is among the best so far, by the number of patterns in it."""
+        self._rank(score, None, match)
+
+    def _rank(self, score: int, source: SliceSource | None, found: LineMatch | Match) -> None:
+        self._order += 1
+        entry = (score, -self._order, source, found)
+        if len(self._best) < self.query.matches_max:
+            heappush(self._best, entry)
+        else:
+            heappushpop(self._best, entry)
+
+    @property
+    def needs_several(self) -> bool:
+        """Whether a line must have several patterns, or a whole word, to rank among the best."""
+        return self.is_ranked and len(self._best) >= max(1, self.query.matches_max)
+
+    @property
+    def needs_words(self) -> bool:
+        """Whether a line with a single pattern as a whole word can still rank among the best."""
+        return bool(self._best) and self._best[0][0] <= PATTERN_SCORE
+
+    def add_ranked(self) -> None:
+        """Add the best matches to those shown: by number of patterns, then in order."""
+        for _, _, source, found in sorted(self._best, key=lambda each: each[:2], reverse=True):
+            if isinstance(found, LineMatch):
+                assert source is not None
+                if self.matches and len(found.text) > MATCH_BYTES_SHOWN:
+                    text = cut_around(found.text, self._searches, MATCH_BYTES_SHOWN)
+                    found = replace(found, text=text)
+                found = self.match(source, found)
+            if not self.add_if_fits(found):
+                return
+
+
+def _around(
+    source: SliceSource, hit: LineMatch, context: int
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the lines before and after a match, reading at most one window each."""
+    window = min(LINE_MARK_BYTES, 4 * MATCH_BYTES_SHOWN * context)
+    start = max(0, hit.line_offset - window)
+    raw = source.bytes_of(start, hit.line_offset)
+    # Read one line more than is shown, to know whether the first line is complete.
+    before = raw.rsplit(b"\n", context + 1)[:-1] if raw else []
+    if len(before) > context or start:
+        before = before[1:]  # The beginning of this line is missing.
+    rest = source.bytes_of(hit.offset, min(hit.offset + window, source.size_bytes))
+    after = rest.split(b"\n", context + 2)[1:]
+    if after and (not after[-1] or hit.offset + len(rest) < source.size_bytes):
+        after = after[:-1]
+    return tuple(map(_short, before[-context:])), tuple(map(_short, after[:context]))
+
+
+def _short(raw: bytes) -> str:
+    """Return a context line as text, truncated if it is long."""
+    cut = raw[:MATCH_BYTES_SHOWN].removesuffix(b"\r")
+    return shown(text_of(cut)) + ("…" if len(raw) > MATCH_BYTES_SHOWN else "")
+
+
+def _lines_of(match: Match, context: int) -> str:
+    """Return a match with its context as text, at the maximum length of its lines."""
+    parting = ("--",) if context else ()
+    lines = (*match.before, match.text, *match.after, *parting)
+    return "".join(f"{match.line}- {line}\n" for line in lines)

@@ -19,11 +19,10 @@ from msgspec import Struct
 
 GREP_NODES_MAX = 400_000
 
+RecordFormat = Literal["json", "json lines", "yaml", "xml", "sections", "table"]
 
-Format = Literal["json", "json lines", "yaml", "xml", "sections", "table"]
 
-
-class JsonContainer(Struct, gc=False):
+class RecordNode(Struct, gc=False):
     """A part of a body that contains other parts, from its key to its end."""
 
     start: int
@@ -34,33 +33,28 @@ class JsonContainer(Struct, gc=False):
     is_record: bool
 
 
-class TooMany(Exception):
-    """Raised if there are more nodes than the limit, or the text is malformed; the message says
-    which.
-    """
+class NoRecords(Exception):
+    """There are more nodes than the limit, or the text is malformed; the message says which."""
 
 
 _MANY = f"more than {GREP_NODES_MAX:,} records"
+HasMatch = Callable[[int, int], bool]  # Returns True if a match starts between two offsets.
 
 
-Holds = Callable[[int, int], bool]
-"""A function that returns True if a match starts between two offsets."""
-
-
-def nodes_of(text: str, format: Format, places: Sequence[int]) -> list[JsonContainer]:
+def nodes_of(text: str, format: RecordFormat, places: Sequence[int]) -> list[RecordNode]:
     """Return the nodes of a text that contain a match, parents first.
 
     For XML all nodes are returned, because elements are counted and identify each other.
 
     Raises:
-        TooMany: the text has too many nodes, or is malformed.
+        NoRecords: the text has too many nodes, or is malformed.
     """
 
-    def holds(start: int, stop: int) -> bool:
+    def has_match(start: int, stop: int) -> bool:
         at = bisect_left(places, start)
         return at < len(places) and places[at] < stop
 
-    return _READERS[format](text, holds)
+    return _READERS[format](text, has_match)
 
 
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
@@ -75,8 +69,10 @@ _JSON = re.compile(
 _KEYED, _OPENS, _CLOSES, _COMMAS = 2, 3, 4, 5
 
 
-def _json(text: str, holds: Holds, offset: int = 0, stop: int | None = None) -> list[JsonContainer]:
-    nodes = [JsonContainer(offset, len(text) if stop is None else stop, -1, "", offset, True)]
+def _json(
+    text: str, has_match: HasMatch, offset: int = 0, stop: int | None = None
+) -> list[RecordNode]:
+    nodes = [RecordNode(offset, len(text) if stop is None else stop, -1, "", offset, True)]
     stack = [0]
     counts = [0]
     for token in _JSON.finditer(text, offset, nodes[0].stop):
@@ -89,42 +85,42 @@ def _json(text: str, holds: Holds, offset: int = 0, stop: int | None = None) -> 
                 stack.append(0)
             else:
                 label = token[1][1:-1] if sign == _KEYED else str(counts[-1])
-                nodes.append(JsonContainer(token.start(), at, stack[-1], label, at, is_record))
+                nodes.append(RecordNode(token.start(), at, stack[-1], label, at, is_record))
                 stack.append(len(nodes) - 1)
                 if len(nodes) > GREP_NODES_MAX:
-                    raise TooMany(_MANY)
+                    raise NoRecords(_MANY)
             counts.append(0)
         elif sign == _COMMAS:
             counts[-1] += token[0].count(",")
         elif sign == _CLOSES:
             if len(stack) < 2:
-                raise TooMany
+                raise NoRecords
             index = stack.pop()
             nodes[index].stop = token.end()
             counts.pop()
-            _drop(nodes, index, holds)
+            _drop(nodes, index, has_match)
     if len(stack) != 1:
-        raise TooMany
+        raise NoRecords
     return nodes
 
 
-def _drop(nodes: list[JsonContainer], index: int, holds: Holds) -> bool:
-    """Remove a node that has ended and contains no match. Return True if it was removed."""
+def _drop(nodes: list[RecordNode], index: int, has_match: HasMatch) -> bool:
+    """Remove a node that has ended without a match; return True if it was removed."""
     node = nodes[index]
-    if not index or index < len(nodes) - 1 or holds(node.start, node.stop):
+    if not index or index < len(nodes) - 1 or has_match(node.start, node.stop):
         return False
     nodes.pop()
     return True
 
 
-def _json_lines(text: str, holds: Holds) -> list[JsonContainer]:
-    nodes = [JsonContainer(0, len(text), -1, "", 0, False)]
+def _json_lines(text: str, has_match: HasMatch) -> list[RecordNode]:
+    nodes = [RecordNode(0, len(text), -1, "", 0, False)]
     for start, stop in _lines(text):
-        if not holds(start, stop) or text[start:stop].isspace():
+        if not has_match(start, stop) or text[start:stop].isspace():
             continue
         try:
-            found = _json(text, holds, start, stop)
-        except TooMany:
+            found = _json(text, has_match, start, stop)
+        except NoRecords:
             continue  # This line is not a JSON document.
         base = len(nodes)
         found[0].stop = stop
@@ -132,7 +128,7 @@ def _json_lines(text: str, holds: Holds) -> list[JsonContainer]:
             each.parent = each.parent + base if each.parent >= 0 else 0
         nodes += found
         if len(nodes) > GREP_NODES_MAX:
-            raise TooMany(_MANY)
+            raise NoRecords(_MANY)
     return nodes
 
 
@@ -151,30 +147,28 @@ _YAML_LINE = re.compile(
 )
 
 
-def _yaml(text: str, holds: Holds) -> list[JsonContainer]:
-    """Return the nodes of one or several YAML documents; each of several is a record with its
-    number.
-    """
+def _yaml(text: str, has_match: HasMatch) -> list[RecordNode]:
+    """Return the nodes of YAML documents; each of several is a record with its number."""
     marks = [(mark.start(), mark.end()) for mark in _YAML_NEXT.finditer(text)]
     if marks and all(row.lstrip()[:1] in ("", "#", "%") for row in text[: marks[0][0]].split("\n")):
         marks[0] = (0, 0)  # Nothing precedes the first marker.
     else:
         marks.insert(0, (0, 0))
     if len(marks) > GREP_NODES_MAX:
-        raise TooMany(_MANY)
-    nodes = [JsonContainer(0, len(text), -1, "", 0, len(marks) == 1)]
+        raise NoRecords(_MANY)
+    nodes = [RecordNode(0, len(text), -1, "", 0, len(marks) == 1)]
     if len(marks) == 1:
-        _yaml_document(text, nodes, 0, holds)
+        _yaml_document(text, nodes, 0, has_match)
         return nodes
     stops = [start for start, _ in marks[1:]] + [len(text)]
     for number, ((_, start), stop) in enumerate(zip(marks, stops, strict=True)):
-        if holds(start, stop):
-            nodes.append(JsonContainer(start, stop, 0, str(number), start, True))
-            _yaml_document(text, nodes, len(nodes) - 1, holds)
+        if has_match(start, stop):
+            nodes.append(RecordNode(start, stop, 0, str(number), start, True))
+            _yaml_document(text, nodes, len(nodes) - 1, has_match)
     return nodes
 
 
-def _yaml_document(text: str, nodes: list[JsonContainer], root: int, holds: Holds) -> None:
+def _yaml_document(text: str, nodes: list[RecordNode], root: int, has_match: HasMatch) -> None:
     """Add the nodes of a document by indent: a key or a dash, with the lines indented below it.
 
     The stack holds columns times two, plus one for a dash, with the node that starts there.
@@ -189,22 +183,22 @@ def _yaml_document(text: str, nodes: list[JsonContainer], root: int, holds: Hold
         while stack[-1][0] >= 2 * indent + bool(match[2]):
             _, index = stack.pop()
             nodes[index].stop = start
-            if _drop(nodes, index, holds):
+            if _drop(nodes, index, has_match):
                 counts.pop(index, None)
         for dash in range(len(match[2]) // 2):
             parent = stack[-1][1]
             number = counts.get(parent, 0)
             counts[parent] = number + 1
             at = start + indent + 2 * dash
-            nodes.append(JsonContainer(at, stop, parent, str(number), at + 2, True))
+            nodes.append(RecordNode(at, stop, parent, str(number), at + 2, True))
             stack.append((2 * (indent + 2 * dash) + 1, len(nodes) - 1))
         if match[3] is not None and text[match.end(3) + 1 : stop].strip() in ("", "|", ">"):
             column = indent + len(match[2])
             at = match.start(3)
-            nodes.append(JsonContainer(at, stop, stack[-1][1], match[3], stop, True))
+            nodes.append(RecordNode(at, stop, stack[-1][1], match[3], stop, True))
             stack.append((2 * column, len(nodes) - 1))
         if len(nodes) > GREP_NODES_MAX:
-            raise TooMany(_MANY)
+            raise NoRecords(_MANY)
     while stack:
         nodes[stack.pop()[1]].stop = end
 
@@ -216,11 +210,11 @@ _XML = re.compile(
 )
 
 
-def _xml(text: str, holds: Holds) -> list[JsonContainer]:
-    """Return the elements of an XML text. An element without children belongs to its parent, unless
-    it has several values.
+def _xml(text: str, has_match: HasMatch) -> list[RecordNode]:
+    """Return the elements of an XML text; one without children is part of its parent, unless it has
+    several values.
     """
-    nodes = [JsonContainer(0, len(text), -1, "", 0, False)]
+    nodes = [RecordNode(0, len(text), -1, "", 0, False)]
     stack = [0]
     labels: dict[str, str] = {}
     for tag in _XML.finditer(text):
@@ -233,9 +227,9 @@ def _xml(text: str, holds: Holds) -> list[JsonContainer]:
         nodes[stack[-1]].is_record = True
         is_record = tag[3].count("=") > 1
         at, label = tag.start(), labels.setdefault(tag[2], tag[2])
-        nodes.append(JsonContainer(at, tag.end(), stack[-1], label, at, is_record))
+        nodes.append(RecordNode(at, tag.end(), stack[-1], label, at, is_record))
         if len(nodes) > GREP_NODES_MAX:
-            raise TooMany(_MANY)
+            raise NoRecords(_MANY)
         if not tag[3].endswith("/"):
             stack.append(len(nodes) - 1)
     for index in stack[1:]:
@@ -249,19 +243,18 @@ _SECTION = re.compile(
 )
 
 
-def _sections(text: str, holds: Holds) -> list[JsonContainer]:
-    """Return the sections of a settings file, from their headers, and the lines before the first
-    section.
+def _sections(text: str, has_match: HasMatch) -> list[RecordNode]:
+    """Return the sections of a settings file, and the lines before the first section.
 
     Sections with the same name (`[[name]]`) are numbered.
     """
     heads = list(islice(_SECTION.finditer(text), GREP_NODES_MAX))
     if len(heads) == GREP_NODES_MAX:
-        raise TooMany(_MANY)
+        raise NoRecords(_MANY)
     if not heads:
-        raise TooMany
-    nodes = [JsonContainer(0, len(text), -1, "", 0, False)]
-    nodes.append(JsonContainer(0, heads[0].start(), 0, "", 0, True))
+        raise NoRecords
+    nodes = [RecordNode(0, len(text), -1, "", 0, False)]
+    nodes.append(RecordNode(0, heads[0].start(), 0, "", 0, True))
     counts: dict[str, int] = {}
     for at, head in enumerate(heads):
         stop = heads[at + 1].start() if at + 1 < len(heads) else len(text)
@@ -269,14 +262,14 @@ def _sections(text: str, holds: Holds) -> list[JsonContainer]:
         if head[1] == "[[":
             counts[label] = number = counts.get(label, -1) + 1
             label = f"{label}/{number}"
-        if holds(head.start(), stop):
-            nodes.append(JsonContainer(head.start(), stop, 0, label, head.start(), True))
+        if has_match(head.start(), stop):
+            nodes.append(RecordNode(head.start(), stop, 0, label, head.start(), True))
     return nodes
 
 
-def _table(text: str, holds: Holds) -> list[JsonContainer]:
+def _table(text: str, has_match: HasMatch) -> list[RecordNode]:
     """Return the rows of a table. The first row is the header and not a record."""
-    nodes = [JsonContainer(0, len(text), -1, "", 0, False)]
+    nodes = [RecordNode(0, len(text), -1, "", 0, False)]
     spans: list[tuple[int, int]] = []
 
     def lines() -> Iterator[str]:
@@ -287,13 +280,13 @@ def _table(text: str, holds: Holds) -> list[JsonContainer]:
     try:
         for number, _ in enumerate(csv.reader(lines(), delimiter=delimiter_of(text))):
             start, stop = spans[0][0], spans[-1][1]
-            if not number or holds(start, stop):
-                nodes.append(JsonContainer(start, stop, 0, str(number - 1), start, number > 0))
+            if not number or has_match(start, stop):
+                nodes.append(RecordNode(start, stop, 0, str(number - 1), start, number > 0))
             spans.clear()
             if len(nodes) > GREP_NODES_MAX:
-                raise TooMany(_MANY)
+                raise NoRecords(_MANY)
     except csv.Error as error:
-        raise TooMany from error
+        raise NoRecords from error
     return nodes
 
 
@@ -303,7 +296,7 @@ def delimiter_of(text: str) -> str:
     return max(("\t", ",", ";", "|"), key=head.count)
 
 
-_READERS: dict[Format, Callable[[str, Holds], list[JsonContainer]]] = {
+_READERS: dict[RecordFormat, Callable[[str, HasMatch], list[RecordNode]]] = {
     "json": _json,
     "json lines": _json_lines,
     "yaml": _yaml,

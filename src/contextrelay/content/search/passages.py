@@ -25,7 +25,6 @@ from contextrelay.model.artifact import ArtifactType
 
 PASSAGE_WORDS_MAX = 1_023
 
-
 # BM25 parameters: saturation of repeated words (k1), and influence of the passage length (b).
 SATURATION = 1.2
 LENGTH_WEIGHT = 0.75
@@ -112,7 +111,8 @@ def passages(text: str, kind: ArtifactType) -> Iterator[Passage]:
     """Split a text into passages, lazily."""
     begins = _BEGINS.get(kind)
     splitter = _Splitter()
-    for line in _lines(text):
+    for match in _LINE.finditer(text):
+        line = match[0]
         if len(line) > PASSAGE_CHARS:
             yield from splitter.end()
             for piece, pointer in _pieces(line, kind):
@@ -130,6 +130,8 @@ def passages(text: str, kind: ArtifactType) -> Iterator[Passage]:
     yield from splitter.end()
 
 
+# Only \n ends a line, as everywhere else.
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 # Where a new passage begins, by type.
 _BEGINS: dict[ArtifactType, re.Pattern[str]] = {
     "markdown": re.compile(r"#{1,6} "),
@@ -175,36 +177,17 @@ class _Splitter:
         return Passage(text, start, stop, start_byte, self._byte, pointer)
 
 
-def _lines(text: str) -> Iterator[str]:
-    r"""Split into lines as everywhere else: only \n ends a line."""
-    start = 0
-    while start < len(text):
-        stop = text.find("\n", start) + 1 or len(text)
-        yield text[start:stop]
-        start = stop
-
-
 def _pieces(line: str, kind: ArtifactType) -> Iterator[tuple[str, str | None]]:
-    """Split a long line into pieces, each with the pointer of its entry."""
-    if kind == "json":
-        spans = _entries(line)
-        if spans is not None:
-            for start, stop, pointer in spans:
-                for first, last in _between_words(line, start, stop):
-                    yield line[first:last], pointer
-            return
-    for first, last in _between_words(line, 0, len(line)):
-        yield line[first:last], None
-
-
-def _between_words(line: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    while stop - start > PASSAGE_CHARS:
-        space = line.rfind(" ", start + PASSAGE_CHARS // 2, start + PASSAGE_CHARS)
-        cut = space + 1 if space >= 0 else start + PASSAGE_CHARS
-        yield start, cut
-        start = cut
-    if stop > start:
-        yield start, stop
+    """Split a long line between words into pieces, each with the pointer of its entry."""
+    spans = _entries(line) if kind == "json" else None
+    for start, stop, pointer in spans or [(0, len(line), None)]:
+        while stop - start > PASSAGE_CHARS:
+            space = line.rfind(" ", start + PASSAGE_CHARS // 2, start + PASSAGE_CHARS)
+            cut = space + 1 if space >= 0 else start + PASSAGE_CHARS
+            yield line[start:cut], pointer
+            start = cut
+        if stop > start:
+            yield line[start:stop], pointer
 
 
 # A string, which is a key if a colon follows, or a bracket, comma or colon. Possessive, because
@@ -280,12 +263,9 @@ class _Level:
         if stop - start > PASSAGE_CHARS:
             self._end_small(start)
             if inner:
-                first, last = inner[0], inner[-1]
-                inner[0] = (start, first[1], first[2])
-                inner[-1] = (inner[-1][0], stop, last[2])
-                self._spans += inner
-            else:
-                self._spans.append((start, stop, pointer))
+                inner[0] = (start, *inner[0][1:])
+                inner[-1] = (inner[-1][0], stop, inner[-1][2])
+            self._spans += inner or [(start, stop, pointer)]
             return
         first_start, entries, first_pointer = self._small or (start, 0, pointer)
         self._small = first_start, entries + 1, first_pointer
@@ -306,14 +286,14 @@ class _Level:
 # Contents of a search index
 
 
-class Index(Struct, frozen=True):
+class IndexRequest(Struct, frozen=True):
     """What to split into passages: the type of a text whose head is the body."""
 
     type: ArtifactType
     passages_max: int
 
 
-class Indexed(Struct, frozen=True, array_like=True, gc=False):
+class IndexedPassage(Struct, frozen=True, array_like=True, gc=False):
     """The index data of a passage: position, length, and counts of its stems."""
 
     start_line: int
@@ -325,37 +305,23 @@ class Indexed(Struct, frozen=True, array_like=True, gc=False):
     stems: dict[str, int]
 
 
-class Indexing(Struct, frozen=True, array_like=True):
+class IndexedText(Struct, frozen=True, array_like=True):
     """The index data of a text."""
 
-    passages: list[Indexed]
+    passages: list[IndexedPassage]
     is_cut: bool = False  # Whether there are more passages than the limit.
 
 
-def index_body(request: Index, body: bytes) -> Indexing:
-    """Return the passages of the head of a body with their words, up to the limit.
-
-    Stop early if there are too many different words: each is a row to write.
-    """
+def index_body(request: IndexRequest, body: bytes) -> IndexedText:
+    """Return the passages of the head of a body with their words, up to the limits."""
     found = passages(body.decode(errors="ignore"), request.type)
-    kept: list[Indexed] = []
+    kept: list[IndexedPassage] = []
     different: set[str] = set()
     for each in islice(found, request.passages_max):
-        kept.append(_indexed(each))
+        stems = words(each.text)
+        place = each.start_line, each.stop_line, each.start_byte, each.stop_byte
+        kept.append(IndexedPassage(*place, each.pointer, length_of(stems), Counter(stems)))
         different.update(kept[-1].stems)
         if len(different) > SEARCHED_WORDS_MAX:
-            break
-    return Indexing(kept, next(found, None) is not None)
-
-
-def _indexed(each: Passage) -> Indexed:
-    stems = words(each.text)
-    return Indexed(
-        each.start_line,
-        each.stop_line,
-        each.start_byte,
-        each.stop_byte,
-        each.pointer,
-        length_of(stems),
-        Counter(stems),
-    )
+            break  # Each different word is a row to write.
+    return IndexedText(kept, next(found, None) is not None)

@@ -19,7 +19,6 @@ WORD_CHARS_MAX = 40
 FOLDED_RATIO_MAX = 4
 STEMS_KEPT_MAX = 200_000
 
-
 _STOP_WORDS = """
     a about above after again all am an and any are as at be because been before being below
     between both but by can could did do does doing down during each few for from further had has
@@ -85,7 +84,17 @@ def stem(word: str) -> str:
     if len(word) < 3 or not word.isascii() or not word.isalpha():
         return word
     word = _replaced(_step_1(word), _ENDS_2, _STEP_2)
-    return _end(_step_4(_replaced(word, _ENDS_3, _STEP_3)))
+    word = _replaced(word, _ENDS_3, _STEP_3)
+    if found := _ENDS_4.search(word):
+        rest = word[: found.start()]
+        if _OVER_1.match(rest) and (found[0] != "ion" or rest.endswith(("s", "t"))):
+            word = rest
+    # A final e, and one l of a double l.
+    if word.endswith("e"):
+        rest = word[:-1]
+        if _OVER_1.match(rest) or (_IS_1.match(rest) and not _SHORT.fullmatch(rest)):
+            word = rest
+    return word[:-1] if word.endswith("ll") and _OVER_1.match(word) else word
 
 
 class _Stems(dict[str, str]):
@@ -103,10 +112,7 @@ _stems = _Stems()
 
 def _raw(text: str) -> list[str]:
     """Return the folded words of a text in order, with the parts of joined names after them."""
-    if text.isascii():
-        found = _PLAIN.findall(text.lower())
-    else:
-        found = _folded(text)
+    found = _PLAIN.findall(text.lower()) if text.isascii() else _folded(text)
     if _IS_CAMEL.search(text) is None:
         return found
     for name in _CAMEL.findall(text):
@@ -180,8 +186,7 @@ def _step_1(word: str) -> str:
     elif word.endswith("s") and not word.endswith("ss"):
         word = word[:-1]
     if word.endswith("eed"):
-        if _OVER_0.match(word[:-3]):
-            word = word[:-1]
+        word = word[:-1] if _OVER_0.match(word[:-3]) else word
     elif word.endswith("ed") and _VOWEL.match(word[:-2]):
         word = _restored(word[:-2])
     elif word.endswith("ing") and _VOWEL.match(word[:-3]):
@@ -203,24 +208,3 @@ def _replaced(word: str, ends: re.Pattern[str], by: dict[str, str]) -> str:
     if found is None or not _OVER_0.match(word[: found.start()]):
         return word
     return word[: found.start()] + by[found[0]]
-
-
-def _step_4(word: str) -> str:
-    found = _ENDS_4.search(word)
-    if found is None:
-        return word
-    rest = word[: found.start()]
-    if not _OVER_1.match(rest) or (found[0] == "ion" and not rest.endswith(("s", "t"))):
-        return word
-    return rest
-
-
-def _end(word: str) -> str:
-    """Remove a final e, and one l of a double l."""
-    if word.endswith("e"):
-        rest = word[:-1]
-        if _OVER_1.match(rest) or (_IS_1.match(rest) and not _SHORT.fullmatch(rest)):
-            word = rest
-    if word.endswith("ll") and _OVER_1.match(word):
-        word = word[:-1]
-    return word

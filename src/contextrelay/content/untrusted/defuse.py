@@ -1,5 +1,4 @@
-"""Defusing: replace known prompt injection phrases in a text, make hidden characters visible, and
-name what was found.
+"""Defusing: replace known injection phrases in a text, and make hidden characters visible.
 
 This labels; it does not protect. Unknown phrases pass, so a text that is shown to a model is also
 fenced (fence.py) and labelled as untrusted data.
@@ -11,7 +10,7 @@ are removed from it. So defusing is idempotent.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
@@ -21,7 +20,6 @@ from contextrelay.content.untrusted.phrases import HEADS, MARKERS, may_hold_phra
 
 # How often defusing repeats for what its own replacements exposed.
 DEFUSE_ROUNDS_MAX = 8
-
 
 Span = tuple[int, int]
 Hit = tuple[int, int, str]
@@ -47,15 +45,16 @@ def defuse(text: str) -> Defused:
             break
         kinds.update(name for _, _, name in hits)
         found = _merged([folded.whole(start, stop) for start, stop, _ in hits])
-        rest = _with_gaps(rest, found)
+        rest = _replaced(rest, found, GAP.__mul__)
         spans += found
     else:
         # No legitimate text nests this deeply, and continuing would take quadratic time.
         return Defused(SANITIZED, tuple(sorted({*kinds, "deep-nesting"})))
     if not kinds:
         return Defused(text)
-    originals = [(folded.starts[start], folded.starts[stop]) for start, stop in spans]
-    return Defused(_rebuilt(text, _merged(sorted(originals))), tuple(sorted(kinds)))
+    originals = _merged(sorted((folded.starts[a], folded.starts[b]) for a, b in spans))
+    safe = _replaced(text, originals, lambda _: SANITIZED, spell_hidden)
+    return Defused(safe, tuple(sorted(kinds)))
 
 
 def _merged(spans: list[Span]) -> list[Span]:
@@ -69,23 +68,16 @@ def _merged(spans: list[Span]) -> list[Span]:
     return merged
 
 
-def _with_gaps(folded: str, spans: list[Span]) -> str:
-    """Replace the spans by gaps of the same length."""
+def _replaced(
+    text: str, spans: list[Span], by: Callable[[int], str], around: Callable[[str], str] = str
+) -> str:
+    """Replace spans, given the length of each, and convert the texts around them."""
     pieces: list[str] = []
     end = 0
     for start, stop in spans:
-        pieces += folded[end:start], GAP * (stop - start)
+        pieces += around(text[end:start]), by(stop - start)
         end = stop
-    return "".join(pieces) + folded[end:]
-
-
-def _rebuilt(text: str, spans: list[Span]) -> str:
-    pieces: list[str] = []
-    end = 0
-    for start, stop in spans:
-        pieces += spell_hidden(text[end:start]), SANITIZED
-        end = stop
-    return "".join(pieces) + spell_hidden(text[end:])
+    return "".join(pieces) + around(text[end:])
 
 
 def _hits(folded: str) -> Iterator[Hit]:
@@ -122,20 +114,20 @@ _BEFORE_MARKER = " \t\0>*_-#|`"
 _BEFORE_SENTENCE = " \t\0>*_-#|`\"'([{<,"
 
 
-def _squeeze(folded: bytes) -> bytes:
-    """Return only the letters, each word capitalised."""
-    return folded.title().translate(_LOOKS_LIKE_I, _NO_LETTERS)
-
-
 # Small L and capital I look alike, so both become I.
 _LOOKS_LIKE_I = bytes.maketrans(b"lL", b"iI")
 _NO_LETTERS = bytes(code for code in range(256) if not (code < 128 and chr(code).isalpha()))
 
 
-def _near_mixed(folded: str, leet: bytes) -> list[Span]:
-    """Return spans, counted in letters, that may start a phrase with a digit for a letter.
+def _squeeze(folded: bytes) -> bytes:
+    """Return only the letters, each word capitalised."""
+    return folded.title().translate(_LOOKS_LIKE_I, _NO_LETTERS)
 
-    Counted in letters and not in characters, so that gaps do not matter.
+
+def _near_mixed(folded: str, leet: bytes) -> list[Span]:
+    """Return spans that may start a phrase with a digit for a letter.
+
+    They are counted in letters and not in characters, so that gaps do not matter.
     """
     spans: list[Span] = []
     letter_count = end = 0

@@ -32,7 +32,7 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 def fence(artifact: Artifact) -> str:
     """Return the preview of an artifact as data to read, not instructions to follow."""
     text = _LOOKALIKE.sub(SANITIZED, artifact.preview.text)
-    label = "\n".join(_label(artifact))
+    label = _label(artifact)
     mark = _mark(artifact.ref, label + text)
     runs = (len(run) for run in _BACKTICKS.findall(text))
     ticks = "`" * max(_FENCE_CHARS_MIN, 1 + max(runs, default=0))
@@ -78,16 +78,16 @@ def fenced(text: str, source: str) -> str:
 
 def defused_json(raw: bytes) -> bytes:
     """Return a JSON document with every name and string defused, at any depth."""
-    return _STRING.sub(_defused_string, raw.decode()).encode()
+
+    def defused(match: re.Match[str]) -> str:
+        text: str = decode(match[0])
+        safe = _LOOKALIKE.sub(SANITIZED, defuse(text).text)
+        return match[0] if safe == text else encode(safe).decode()
+
+    return _STRING.sub(defused, raw.decode()).encode()
 
 
-def _defused_string(match: re.Match[str]) -> str:
-    text: str = decode(match[0])
-    defused = _LOOKALIKE.sub(SANITIZED, defuse(text).text)
-    return match[0] if defused == text else encode(defused).decode()
-
-
-def _label(artifact: Artifact) -> list[str]:
+def _label(artifact: Artifact) -> str:
     """Return the label lines of an artifact; every caller-supplied word in them is defused."""
     preview, provenance = artifact.preview, artifact.provenance
     media_type = artifact.media_type.partition(";")[0].strip()
@@ -96,15 +96,15 @@ def _label(artifact: Artifact) -> list[str]:
     if provenance.capability is not None:
         origin += f" with {plain_line(provenance.capability)}"
     shown = "a part of it; pull or slice the ref for the rest" if preview.truncated else "all of it"
-    return [
-        f"ref: {artifact.ref}",
-        *([f"name: {plain_line(artifact.name)}"] if artifact.name is not None else []),
-        f"type: {artifact.type}, {plain_line(media_type)}",
-        f"size: {size}",
-        f"created: {origin}",
-        f"shown: {shown}",
-        f"known tricks seen: {', '.join(preview.patterns) or 'none'}",
-    ]
+    name = f"name: {plain_line(artifact.name)}\n" if artifact.name is not None else ""
+    return (
+        f"ref: {artifact.ref}\n{name}"
+        f"type: {artifact.type}, {plain_line(media_type)}\n"
+        f"size: {size}\n"
+        f"created: {origin}\n"
+        f"shown: {shown}\n"
+        f"known tricks seen: {', '.join(preview.patterns) or 'none'}"
+    )
 
 
 def plain_line(text: str) -> str:

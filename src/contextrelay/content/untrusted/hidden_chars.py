@@ -58,9 +58,7 @@ def hidden_in_script() -> str:
     return "".join(char if char.isascii() else f"\\u{{{ord(char):x}}}" for char in pattern)
 
 
-@cache
-def _by_kind() -> re.Pattern[str]:
-    return re.compile("|".join(f"({ranges})" for _, ranges in _KINDS))
+_USUAL = bytes(code for code in range(128) if 32 <= code < 127 or chr(code) in "\t\n")
 
 
 def hidden_kinds(text: str) -> set[str]:
@@ -74,19 +72,17 @@ def hidden_kinds(text: str) -> set[str]:
     return kinds
 
 
-_USUAL = bytes(code for code in range(128) if 32 <= code < 127 or chr(code) in "\t\n")
-
-
 @lru_cache(maxsize=1_024)
 def _kind(char: str) -> str:
-    match = _by_kind().match(char)
+    kinds = (kind for kind, ranges in _KINDS if re.match(ranges, char))
     # The single carriage return is the only hidden character outside the ranges.
-    return _KINDS[match.lastindex - 1][0] if match and match.lastindex else "control-character"
+    return next(kinds, "control-character")
 
 
 def spell_hidden(text: str) -> str:
     """Replace every hidden character by `<U+XXXX>`."""
-    return _hidden().sub(_spell, text) if hidden_kinds(text) else text
+    spell = _hidden().sub
+    return spell(lambda char: f"<U+{ord(char[0]):04X}>", text) if hidden_kinds(text) else text
 
 
 def escape_hidden(json: str) -> str:
@@ -112,7 +108,3 @@ def spelled_char(token: str) -> str | None:
     if not 0 <= number <= 0x10FFFF:
         return None
     return chr(number) if is_hidden(chr(number)) else None
-
-
-def _spell(match: re.Match[str]) -> str:
-    return f"<U+{ord(match[0]):04X}>"

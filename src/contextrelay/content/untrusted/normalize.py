@@ -23,6 +23,8 @@ TOKEN = re.compile(r"\[SANITIZED\]|<U\+[0-9A-F]{4,6}>")
 GAP = "\0"
 
 _UNKNOWN = "\x02"
+# Up to this number of passes is faster than looking up every character.
+_REPLACED_MAX = 16
 _LINE_BREAKS = "\x0b\x0c\r\x85\u2028\u2029"
 
 # Look-alikes of Latin letters that do not decompose into them; then letters that Unicode classifies
@@ -73,30 +75,22 @@ class Folded:
 
 def fold(text: str) -> Folded:
     """Fold a text and keep the mapping to the original."""
-    padded = TOKEN.sub(_blank_token, text) if "<U+" in text or SANITIZED in text else text
+    padded = TOKEN.sub(_gap, text) if "<U+" in text or SANITIZED in text else text
     raw = padded.encode("utf-8", "surrogatepass")
     plain = raw.translate(_ASCII_FOLDS)
     if len(plain) == len(padded):
         return Folded(plain.decode("ascii"), padded)
     # Each distinct non-ASCII character once: most texts have a few, repeated often.
     others = set(raw.translate(None, _ASCII).decode("utf-8", "surrogatepass"))
-    return Folded(_replaced(plain.decode("utf-8", "surrogatepass"), others), padded)
-
-
-def _replaced(text: str, chars: set[str]) -> str:
-    """Fold these characters, which are all the non-ASCII ones of the text."""
-    if len(chars) > _REPLACED_MAX:
-        return text.translate({ord(char): fold_char(char) for char in chars})
-    for char in chars:
+    text = plain.decode("utf-8", "surrogatepass")
+    if len(others) > _REPLACED_MAX:
+        return Folded(text.translate({ord(char): fold_char(char) for char in others}), padded)
+    for char in others:
         text = text.replace(char, fold_char(char))
-    return text
+    return Folded(text, padded)
 
 
-# Up to this number of passes is faster than looking up every character.
-_REPLACED_MAX = 16
-
-
-def _blank_token(match: re.Match[str]) -> str:
+def _gap(match: re.Match[str]) -> str:
     """Replace a token by gaps of the same length."""
     token = match[0]
     if token == SANITIZED:
@@ -104,11 +98,7 @@ def _blank_token(match: re.Match[str]) -> str:
     char = spelled_char(token)
     if char is None and token != "<U+000D>":
         return token
-    return _fold_hidden(char or "\r") + GAP * (len(token) - 1)
-
-
-def _fold_hidden(char: str) -> str:
-    return "\n" if char in _LINE_BREAKS else GAP
+    return fold_char(char or "\r") + GAP * (len(token) - 1)
 
 
 @lru_cache(maxsize=8_192)
@@ -117,7 +107,7 @@ def fold_char(char: str) -> str:
     if char in "\t\n":
         return char
     if char == "\r" or is_hidden(char):
-        return _fold_hidden(char)
+        return "\n" if char in _LINE_BREAKS else GAP
     if char.isascii():
         return char.lower()
     if char in _LOOKALIKES:

@@ -352,15 +352,14 @@ MARKERS: tuple[Marker, ...] = (
 # Number of texts after which compiling the combined pattern pays off.
 PREFILTER_TEXTS_MIN = 16
 
-
 _texts_seen = 0
 
 
 def may_hold_phrase(squeezed: bytes) -> bool:
-    """Return False if a squeezed text contains no phrase; True for the first few texts of a
-    process.
+    """Return False if a squeezed text contains no phrase.
 
-    Compiling the combined pattern takes longer than searching these without it.
+    For the first few texts of a process return True: compiling the combined pattern takes longer
+    than searching these without it.
     """
     global _texts_seen
     if _texts_seen < PREFILTER_TEXTS_MIN:
@@ -369,16 +368,12 @@ def may_hold_phrase(squeezed: bytes) -> bool:
     return phrase_prefilter().search(squeezed) is not None
 
 
-@cache
-def phrase_prefilter() -> Prefilter:
-    """Return the combined pattern of all phrases."""
-    return compiled("(?i)" + "|".join(f"(?:{_loosened(phrase)})" for phrase in PHRASES))
-
-
 # `(?-i:(?=[A-Z]))` and `(?-i:(?![a-z]))`: word boundaries; words that must not follow.
 _NARROWS = re.compile(r"\(\?-i:\(\?[=!]\[[A-Za-z-]+\]\)\)|\(\?![^()]*\)")
 
 
-def _loosened(phrase: Phrase) -> str:
-    """Return a phrase without its narrowing conditions, and without spaces between words."""
-    return _NARROWS.sub("", "".join(phrase.source.split()))
+@cache
+def phrase_prefilter() -> Prefilter:
+    """Return the combined pattern of all phrases, without their narrowing conditions."""
+    sources = (_NARROWS.sub("", "".join(phrase.source.split())) for phrase in PHRASES)
+    return compiled("(?i)" + "|".join(f"(?:{source})" for source in sources))

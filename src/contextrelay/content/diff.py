@@ -6,7 +6,10 @@ each side are compared, and the reply says if there was more.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from difflib import SequenceMatcher
 from itertools import islice
 from typing import AnyStr
 
@@ -14,7 +17,6 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from contextrelay.content.diff.lines import find_edits, unified
 from contextrelay.content.slicing.slice import spent
 from contextrelay.content.slicing.source import (
     SliceSource,
@@ -25,7 +27,7 @@ from contextrelay.content.slicing.source import (
     text_of,
 )
 from contextrelay.content.tokens import count_tokens
-from contextrelay.documents.diff import diff_values
+from contextrelay.documents.diff import diff_values, longest_increasing
 from contextrelay.errors import Invalid
 from contextrelay.limits import (
     CHUNK_BYTES,
@@ -42,7 +44,7 @@ DIFF_JSON_BYTES_MAX = MIB
 DIFF_CHANGES_MAX = 50
 
 
-class Compare(Struct, frozen=True, kw_only=True):
+class DiffRequest(Struct, frozen=True, kw_only=True):
     """Two texts to compare: the middle of two bodies, between their common head and tail."""
 
     labels: tuple[str, str]
@@ -65,7 +67,7 @@ class TextDifference(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-def compare(request: Compare, bodies: Sequence[bytes]) -> TextDifference:
+def diff_texts(request: DiffRequest, bodies: Sequence[bytes]) -> TextDifference:
     """Compare two texts and, if possible, the JSON documents that contain them."""
     old_lines, new_lines = _lines(bodies[0]), _lines(bodies[1])
     edits = find_edits(old_lines, new_lines)
@@ -90,22 +92,28 @@ def compare(request: Compare, bodies: Sequence[bytes]) -> TextDifference:
     elif request.is_inside:
         where = f"shown from byte {request.start:,} on"
         notes.append(f"line {request.lines_before + 1:,} is long: {where}")
+    changes: list[Change] = []  # Of two JSON documents.
+    if len(bodies) == 4:
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            found = diff_values(*map(msgspec.json.decode, bodies[2:]))
+            some = islice(found, DIFF_CHANGES_MAX)
+            changes = [Change(op=each.op, path=each.path) for each in some]
     return TextDifference(
         text=text,
         added=sum(edit.new_stop - edit.new_start for edit in edits),
         removed=sum(edit.old_stop - edit.old_start for edit in edits),
-        changes=_changes(*bodies[2:]) if len(bodies) == 4 else [],
+        changes=changes,
         left_out=", and ".join(left_out),
         notes=tuple(notes),
     )
 
 
-def differ(
+def diff_bodies(
     old: SliceSource,
     new: SliceSource,
     context: int,
     tokens_max: int,
-    compare: Callable[[Compare, Sequence[bytes]], TextDifference] = compare,
+    compare: Callable[[DiffRequest, Sequence[bytes]], TextDifference] = diff_texts,
 ) -> Differing:
     """Return the differences between two bodies. `compare` is the part that may be slow."""
     if old.sha256 == new.sha256 and old.sha256:
@@ -135,6 +143,8 @@ def _answer(
     is_same: bool = False,
     is_text: bool = True,
 ) -> Differing:
+    one, other = spent(0, old), spent(0, new)
+    is_measured = one.basis == other.basis == "measured"
     return Differing(
         old=old.ref,
         new=new.ref,
@@ -146,19 +156,12 @@ def _answer(
         changes=compared.changes,
         left_out=compared.left_out,
         notes=compared.notes,
-        spent=_both_spent(count_tokens(compared.text), old, new),
-    )
-
-
-def _both_spent(tokens: int, old: SliceSource, new: SliceSource) -> Spent:
-    """Return the number of tokens of the reply, and of both bodies in full."""
-    one, other = spent(0, old), spent(0, new)
-    is_measured = one.basis == other.basis == "measured"
-    return Spent(
-        tokens=tokens,
-        whole_tokens=one.whole_tokens + other.whole_tokens,
-        basis="measured" if is_measured else "estimated",
-        tokenizer=one.tokenizer,
+        spent=Spent(
+            tokens=count_tokens(compared.text),
+            whole_tokens=one.whole_tokens + other.whole_tokens,
+            basis="measured" if is_measured else "estimated",
+            tokenizer=one.tokenizer,
+        ),
     )
 
 
@@ -167,16 +170,19 @@ def _both_spent(tokens: int, old: SliceSource, new: SliceSource) -> Spent:
 
 def _middle(
     old: SliceSource, new: SliceSource, labels: tuple[str, str], context: int, tokens_max: int
-) -> tuple[Compare, list[bytes]]:
+) -> tuple[DiffRequest, list[bytes]]:
     """Return the middle of both bodies, between common head and tail, with some context lines."""
-    head = _common_head(old, new)
+    head = 0
+    for one, other in zip(_blocks(old), _blocks(new), strict=False):
+        head += len(one) if one == other else _common_prefix(one, other)
+        if one != other:
+            break
     start, is_inside = _context_start(old, head, context)
     lines_before = sum(chunk.count(b"\n") for chunk in old.read(0, start))
-    tail = _common_tail(old, new, start)
-    tail = _context_tail(old, tail, context)
+    tail = _context_tail(old, _common_tail(old, new, start), context)
     old_stop, new_stop = old.size_bytes - tail, new.size_bytes - tail
     room = DIFF_MIDDLE_BYTES_MAX
-    request = Compare(
+    request = DiffRequest(
         labels=labels,
         context=context,
         tokens_max=tokens_max,
@@ -185,20 +191,12 @@ def _middle(
         is_cut=max(old_stop, new_stop) - start > room,
         is_inside=is_inside,
     )
-    return request, [
-        _whole_lines(old.bytes_of(start, min(old_stop, start + room)), start + room < old_stop),
-        _whole_lines(new.bytes_of(start, min(new_stop, start + room)), start + room < new_stop),
-    ]
-
-
-def _common_head(old: SliceSource, new: SliceSource) -> int:
-    """Return the length in bytes of the common head of two bodies."""
-    place = 0
-    for one, other in zip(_blocks(old), _blocks(new), strict=False):
-        if one != other:
-            return place + _common_prefix(one, other)
-        place += len(one)
-    return place
+    bodies: list[bytes] = []
+    for each, stop in ((old, old_stop), (new, new_stop)):
+        raw = each.bytes_of(start, min(stop, start + room))
+        # Whole lines, if it is cut.
+        bodies.append(raw[: raw.rfind(b"\n") + 1] or raw if start + room < stop else raw)
+    return request, bodies
 
 
 def _blocks(source: SliceSource) -> Iterator[bytes]:
@@ -226,9 +224,7 @@ def _common_prefix(one: AnyStr, other: AnyStr) -> int:
 
 
 def _common_tail(old: SliceSource, new: SliceSource, start: int) -> int:
-    """Return the length in bytes of the common tail of two bodies. The tail starts after the offset
-    `start`.
-    """
+    """Return the length in bytes of the common tail of two bodies, after the offset `start`."""
     most = min(old.size_bytes, new.size_bytes) - start
     same = 0
     while same < most:
@@ -242,9 +238,7 @@ def _common_tail(old: SliceSource, new: SliceSource, start: int) -> int:
 
 
 def _context_start(source: SliceSource, place: int, context: int) -> tuple[int, bool]:
-    """Return the offset of the line `context` lines before an offset, and whether that is within a
-    long line.
-    """
+    """Return the offset `context` lines before a place, and whether that is in a long line."""
     window = source.bytes_of(max(0, place - LINE_MARK_BYTES), place)
     first = place - len(window)
     start = window.rfind(b"\n") + 1
@@ -261,9 +255,7 @@ def _context_start(source: SliceSource, place: int, context: int) -> tuple[int, 
 
 
 def _context_tail(source: SliceSource, tail: int, context: int) -> int:
-    """Return the length of a tail that starts at a line and leaves `context` lines before it in the
-    middle.
-    """
+    """Return the length of the tail after `context` more lines."""
     begin = source.size_bytes - tail
     window = source.bytes_of(begin, min(begin + LINE_MARK_BYTES, source.size_bytes))
     place = -1
@@ -275,10 +267,6 @@ def _context_tail(source: SliceSource, tail: int, context: int) -> int:
     return tail - place - 1
 
 
-def _whole_lines(raw: bytes, is_cut: bool) -> bytes:
-    return raw[: raw.rfind(b"\n") + 1] or raw if is_cut else raw
-
-
 def _lines(raw: bytes) -> list[str]:
     lines = shown(text_of(raw)).split("\n")
     return lines[:-1] if lines and not lines[-1] else lines
@@ -288,9 +276,7 @@ def _lines(raw: bytes) -> list[str]:
 
 
 def _folded(lines: Iterator[str]) -> Iterator[str]:
-    """Yield the lines of a hunk with long lines folded. A changed line is folded around its first
-    change.
-    """
+    """Yield the lines of a hunk with long lines folded, around the first change if there is one."""
     before = " "
     line = next(lines, None)
     while line is not None:
@@ -305,9 +291,7 @@ def _folded(lines: Iterator[str]) -> Iterator[str]:
 
 
 def _fold(line: str, other: str) -> str:
-    """Return a part of a long line: its beginning, or the text around its difference from the other
-    line.
-    """
+    """Return the beginning of a long line, or the text around its difference from the other."""
     change = _common_prefix(line[1:], other[1:]) if other else 0
     first = max(0, change - MATCH_BYTES_SHOWN // 2)
     text = line[1 + first : 1 + first + MATCH_BYTES_SHOWN]
@@ -315,10 +299,158 @@ def _fold(line: str, other: str) -> str:
     return f"{line[0]}{'…' if first else ''}{text} [… {left:,} characters more]"
 
 
-def _changes(old: bytes, new: bytes) -> list[Change]:
-    """Return the differences of two JSON documents; empty if one is not JSON."""
-    try:
-        found = diff_values(msgspec.json.decode(old), msgspec.json.decode(new))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return []
-    return [Change(op=each.op, path=each.path) for each in islice(found, DIFF_CHANGES_MAX)]
+# Limit for comparing line by line, if a line occurs more than once on both sides.
+DIFF_STEPS_MAX = 20_000_000
+
+
+class Edit(Struct, frozen=True, gc=False):
+    """An edit that replaces lines of the old text by lines of the new text."""
+
+    old_start: int
+    old_stop: int
+    new_start: int
+    new_stop: int
+
+
+def find_edits(old: list[str], new: list[str]) -> list[Edit]:
+    """Return the edits between two lists of lines, in order."""
+    head = 0
+    for one, other in zip(old, new, strict=False):
+        if one != other:
+            break
+        head += 1
+    most = min(len(old), len(new)) - head
+    tail = 0
+    while tail < most and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    edits: list[Edit] = []
+    steps_left = DIFF_STEPS_MAX
+    for area in _areas(old, new, head, len(old) - tail, head, len(new) - tail):
+        steps = _steps(old, new, area)
+        if 0 < steps <= steps_left:
+            steps_left -= steps
+            edits += _compared(old, new, area)
+        elif area.old_stop > area.old_start or area.new_stop > area.new_start:
+            edits.append(area)
+    return edits
+
+
+def _steps(old: list[str], new: list[str], area: Edit) -> int:
+    """Return the maximum number of steps to compare an area line by line; 0 if a side is empty."""
+    old_lines, new_lines = area.old_stop - area.old_start, area.new_stop - area.new_start
+    if old_lines <= 1 and new_lines <= 1:
+        return 0
+    in_old = Counter(old[area.old_start : area.old_stop])
+    in_new = Counter(new[area.new_start : area.new_stop])
+    pairs = sum(count * in_new[line] for line, count in in_old.items() if line in in_new)
+    return pairs * min(old_lines, new_lines)
+
+
+def _areas(
+    old: list[str], new: list[str], old_start: int, old_stop: int, new_start: int, new_stop: int
+) -> Iterator[Edit]:
+    """Yield the areas between anchors, before the first and after the last."""
+    for old_index, new_index in _anchors(old, new, old_start, old_stop, new_start, new_stop):
+        if old_index < old_start or new_index < new_start:
+            continue  # Already included in the area after the previous anchor.
+        # Equal lines before an anchor belong to it.
+        back = 0
+        while (
+            old_index - back > old_start
+            and new_index - back > new_start
+            and old[old_index - back - 1] == new[new_index - back - 1]
+        ):
+            back += 1
+        yield Edit(old_start, old_index - back, new_start, new_index - back)
+        old_start, new_start = old_index + 1, new_index + 1
+        while old_start < old_stop and new_start < new_stop and old[old_start] == new[new_start]:
+            old_start += 1
+            new_start += 1
+    yield Edit(old_start, old_stop, new_start, new_stop)
+
+
+def _anchors(
+    old: list[str], new: list[str], old_start: int, old_stop: int, new_start: int, new_stop: int
+) -> list[tuple[int, int]]:
+    """Return the indexes of lines that occur once on each side, in their longest common order."""
+    once_old = Counter(old[old_start:old_stop])
+    once_new = Counter(new[new_start:new_stop])
+    places = {
+        line: index
+        for index, line in enumerate(new[new_start:new_stop], new_start)
+        if once_new[line] == 1 and once_old[line] == 1
+    }
+    pairs = [
+        (places[line], index)
+        for index, line in enumerate(old[old_start:old_stop], old_start)
+        if line in places
+    ]
+    return [(index, place) for place, index in longest_increasing(pairs)]
+
+
+def _compared(old: list[str], new: list[str], area: Edit) -> Iterator[Edit]:
+    """Compare a small area line by line and yield its edits."""
+    one = old[area.old_start : area.old_stop]
+    other = new[area.new_start : area.new_stop]
+    matcher = SequenceMatcher(None, one, other, autojunk=False)
+    for tag, old_start, old_stop, new_start, new_stop in matcher.get_opcodes():
+        if tag != "equal":
+            old_at, new_at = area.old_start, area.new_start
+            yield Edit(old_at + old_start, old_at + old_stop, new_at + new_start, new_at + new_stop)
+
+
+def hunks(edits: list[Edit], context: int) -> Iterator[list[Edit]]:
+    """Group edits whose context lines touch or overlap, as a unified diff does."""
+    group: list[Edit] = []
+    for edit in edits:
+        if group and edit.old_start - group[-1].old_stop > 2 * context:
+            yield group
+            group = []
+        group.append(edit)
+    if group:
+        yield group
+
+
+class Hunk(Struct, frozen=True):
+    """Edits with their context lines, as a unified diff shows them."""
+
+    edits: list[Edit]
+    old_start: int
+    old_stop: int
+    new_start: int
+    new_stop: int
+
+    @property
+    def line_count(self) -> int:
+        """The number of lines of the hunk, including its header."""
+        added = sum(edit.new_stop - edit.new_start for edit in self.edits)
+        return 1 + self.old_stop - self.old_start + added
+
+    def lines(self, old: list[str], new: list[str], skipped: int) -> Iterator[str]:
+        """Yield the lines of the hunk. `skipped` is the number of lines before both sides."""
+        old_at = _line_range(self.old_start + skipped, self.old_stop + skipped)
+        yield f"@@ -{old_at} +{_line_range(self.new_start + skipped, self.new_stop + skipped)} @@"
+        place = self.old_start
+        for edit in self.edits:
+            yield from (f" {old[index]}" for index in range(place, edit.old_start))
+            yield from (f"-{old[index]}" for index in range(edit.old_start, edit.old_stop))
+            yield from (f"+{new[index]}" for index in range(edit.new_start, edit.new_stop))
+            place = edit.old_stop
+        yield from (f" {old[index]}" for index in range(place, self.old_stop))
+
+
+def unified(old: list[str], edits: list[Edit], context: int) -> Iterator[Hunk]:
+    """Yield the hunks of a unified diff between two texts."""
+    for group in hunks(edits, context):
+        first, last = group[0], group[-1]
+        before = min(context, first.old_start)
+        after = min(context, len(old) - last.old_stop)
+        olds = first.old_start - before, last.old_stop + after
+        yield Hunk(group, *olds, first.new_start - before, last.new_stop + after)
+
+
+def _line_range(start: int, stop: int) -> str:
+    """Format a range of lines for the header of a hunk."""
+    count = stop - start
+    first = start + 1 if count else start
+    return f"{first}" if count == 1 else f"{first},{count}"

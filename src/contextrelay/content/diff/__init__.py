@@ -1,1 +1,0 @@
-"""Diffs of texts, line by line."""
