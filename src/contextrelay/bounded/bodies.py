@@ -200,7 +200,6 @@ def _indexed(asked: IndexRequest, read: Read, size_bytes: int, cpu_s: float) -> 
 
 
 def _why(outcome: TaskOutcome, cpu_s: float) -> str:
-    """Return the reason why a parser was stopped, as text."""
     match outcome.stopped:
         case "time":
             took_s = cpu_s if outcome.is_certain else PARSER_REAL_S_MAX

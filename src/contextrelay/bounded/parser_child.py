@@ -179,7 +179,6 @@ def _write(out: int, message: Hello | ParserReply) -> None:
 
 
 def _limit(cpu_s: float, room_bytes: int) -> None:
-    """Set the limits of the next request; 0 means no limit."""
     signal.setitimer(signal.ITIMER_PROF, cpu_s)
     signal.setitimer(signal.ITIMER_REAL, PARSER_REAL_S_MAX if cpu_s else 0)
     used_s = time.process_time()
@@ -198,9 +197,7 @@ def _set_soft(which: int, value: int) -> None:
 
 
 def _room_bytes() -> tuple[int, int]:
-    """Return the used address space and the used memory in bytes; 0 if the system does not report
-    them.
-    """
+    """Return the used address space and memory in bytes; 0 if the system does not report them."""
     try:
         with open("/proc/self/statm", "rb") as statm:
             pages = statm.read().split()

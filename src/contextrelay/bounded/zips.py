@@ -103,9 +103,7 @@ class ForeignZip:
 
 
 def method_for(size_bytes: int, chunks: Iterable[bytes]) -> int:
-    """Return the compression method for an entry: deflated, unless its ratio would look like that
-    of a zip bomb.
-    """
+    """Return the compression method for an entry: stored if it would look like a zip bomb."""
     if size_bytes <= RATIO_COUNTS_FROM_BYTES:
         return zipfile.ZIP_DEFLATED
     packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
@@ -124,9 +122,7 @@ def too_much(what: str) -> TooLarge:
 
 
 def _check_directory(file: IO[bytes], size_bytes: int, entries_max: int) -> None:
-    """Raise an error for a zip directory that is too long, because zipfile reads all of it when it
-    opens the zip.
-    """
+    """Raise an error for a zip directory that is too long: zipfile reads all of it on opening."""
     file.seek(max(0, size_bytes - _END_BYTES - _COMMENT_BYTES_MAX))
     tail = file.read()
     if tail[-_END_BYTES:-18] == b"PK\x05\x06" and tail[-2:] == b"\0\0":
@@ -144,9 +140,7 @@ def _check_directory(file: IO[bytes], size_bytes: int, entries_max: int) -> None
 
 
 def _check_places(file: IO[bytes], infos: list[zipfile.ZipInfo], directory: int) -> None:
-    """Raise an error for entries that share bytes, because shared bytes would count in both packed
-    sizes.
-    """
+    """Raise an error for entries that share bytes, which would count in both packed sizes."""
     ordered = sorted(infos, key=lambda info: info.header_offset)
     ends = [*(info.header_offset for info in ordered[1:]), directory]
     for info, end in zip(ordered, ends, strict=True):

@@ -389,7 +389,6 @@ def _anchors(
 
 
 def _compared(old: list[str], new: list[str], area: Edit) -> Iterator[Edit]:
-    """Compare a small area line by line and yield its edits."""
     one = old[area.old_start : area.old_stop]
     other = new[area.new_start : area.new_stop]
     matcher = SequenceMatcher(None, one, other, autojunk=False)
@@ -450,7 +449,6 @@ def unified(old: list[str], edits: list[Edit], context: int) -> Iterator[Hunk]:
 
 
 def _line_range(start: int, stop: int) -> str:
-    """Format a range of lines for the header of a hunk."""
     count = stop - start
     first = start + 1 if count else start
     return f"{first}" if count == 1 else f"{first},{count}"

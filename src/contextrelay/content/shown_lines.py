@@ -72,7 +72,6 @@ def chars_for(tokens_max: int) -> int:
 
 
 def _shown_line(line: str, chars_max: int) -> str:
-    """Return a line as shown, truncated if long."""
     line = line.rstrip()
     if len(line) <= chars_max:
         return line

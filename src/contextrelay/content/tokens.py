@@ -151,7 +151,6 @@ _LOOK_BACK_CHARS = 1_024
 
 
 def _pieces(text: str, chars: int = TOKEN_PIECE_CHARS) -> Iterator[tuple[str, bool]]:
-    """Split a text where tokens end, with whether each piece was cut elsewhere."""
     start = 0
     while len(text) - start > chars:
         stop, is_forced = _stop(text, start, chars)

@@ -203,7 +203,6 @@ class Pilot:
             self.monitor.record(arm, seconds, tokens, is_good, {"query": query})
 
     def _store_session(self) -> int:
-        """Store the agent's session and return its number of tokens."""
         session = self.agent.context_manager.session(self.agent.session_id or "")
         if self.context_store is not None:
             self.context_store.store_session(session)

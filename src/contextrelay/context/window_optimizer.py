@@ -37,7 +37,6 @@ class ContextualRelevanceCalculator:
         return self._index.shares(query)
 
     def _update_index(self, blocks: list[ContextBlock]) -> None:
-        """Update the index: add new and changed blocks, remove the others."""
         contents = [block.content for block in blocks]
         is_same = len(blocks) == len(self._blocks) and all(map(is_, blocks, self._blocks))
         if is_same and contents == self._contents:
@@ -116,7 +115,6 @@ class ContextMemoryOptimizer:
         self.context_manager.drop(session, out)
 
     def _compress_metadata(self, session: ContextPackage) -> None:
-        """Remove empty values and truncate long ones."""
         for block in session.blocks:
             kept = {key: value for key, value in block.metadata.items() if value}
             for key, value in kept.items():
@@ -305,7 +303,6 @@ class RealTimeContextOptimizer:
             self._set(block, max(DECAY_FLOOR, faded))
 
     def _update_recency_relevance(self, session: ContextPackage) -> None:
-        """Raise the relevance of the last turns of the conversation."""
         talk = [block for block in session.blocks if block.type in TALK]
         talk.sort(key=lambda block: block.timestamp, reverse=True)
         for age, block in enumerate(talk[:RECENT_TURNS]):

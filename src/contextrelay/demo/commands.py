@@ -130,7 +130,6 @@ def _log() -> Iterator[str]:
 
 
 def _charges() -> list[dict[str, Any]]:
-    """Return the gateway's records: each request with its key."""
     return [
         {
             "id": f"ch_{90_000 + index}",
@@ -218,7 +217,6 @@ class Team:
         return HopCost(pasted + asked, self._count(prompt), self._count(slices), repeated)
 
     def _count(self, texts: list[str]) -> int:
-        """Return the tokens of some texts; counts are cached, because texts are repeated."""
         for text in texts:
             if text not in self._tokens:
                 self._tokens[text] = count_tokens(text)
@@ -405,7 +403,6 @@ def _act(console: Console, thread: Thread, started: float) -> tuple[DemoOutcome,
 
 
 def _price(calls: Iterable[Tokens]) -> str:
-    """Return the price in US dollars of reading some prompts."""
     prices = prices_here(os.environ)
     every = [price(tokens, MODEL, prices) for tokens in calls]
     return f"{sum(each for each in every if each is not None):.4f}"

@@ -16,7 +16,6 @@ from contextrelay.limits import ARGS_BYTES_MAX, KIB
 
 ARGS_SCHEMA_BYTES_MAX = 64 * KIB
 
-
 Schema = dict[str, Any]
 
 # Keywords that only document a schema and are never checked.
@@ -33,9 +32,8 @@ def check_schema(schema: object) -> None:
     """
     check_json(schema, "args_schema", ARGS_SCHEMA_BYTES_MAX)
     if not is_object(schema) or schema.get("type") != "object":
-        raise Invalid(
-            "args_schema is not the schema of an object", 'start it with "type": "object"'
-        )
+        hint = 'start it with "type": "object"'
+        raise Invalid("args_schema is not the schema of an object", hint)
     check_keywords(schema, "args_schema")
 
 
@@ -49,15 +47,13 @@ def check_keywords(schema: object, place: str, at: tuple[str, ...] = ()) -> None
     if not is_object(schema):
         raise Invalid(f"{place} is not a schema", "pass an object, such as {}", {"at": at})
     for word, setting in schema.items():
-        is_valid = _is_valid(word, setting)
-        if is_valid is None:
+        if word not in _KEYWORDS:
             raise Invalid(
                 f"{place} has an unsupported keyword {quote_value(word)}",
-                f"use only type, enum, properties, required, additionalProperties, items, "
-                f"{', '.join((*_NUMBERS, *_COUNTS))}",
+                f"use only {', '.join(each for each in _KEYWORDS if each not in _ANNOTATIONS)}",
                 {"at": (*at, word)},
             )
-        if not is_valid:
+        if not _KEYWORDS[word](setting):
             hint = "see the JSON Schema specification"
             raise Invalid(f"{place} has an invalid value of {word}", hint, {"at": (*at, word)})
     for name, each in schema.get("properties", {}).items():
@@ -66,28 +62,6 @@ def check_keywords(schema: object, place: str, at: tuple[str, ...] = ()) -> None
             check_value(each["default"], each, f"the default of {quote_value(name)}")
     if "items" in schema:
         check_keywords(schema["items"], f"{place}/items", (*at, "items"))
-
-
-def _is_valid(word: str, setting: Any) -> bool | None:
-    """Return True if the value of a keyword is valid; None if the keyword is unknown."""
-    if word in _ANNOTATIONS:
-        return True
-    if word == "type":
-        named = setting if is_list(setting) else [setting]
-        return bool(named) and all(isinstance(each, str) and each in _TYPES for each in named)
-    if word in ("properties", "items"):
-        return is_object(setting)
-    if word == "required":
-        return is_list(setting) and all(isinstance(each, str) for each in setting)
-    if word == "additionalProperties":
-        return isinstance(setting, bool)
-    if word == "enum":
-        return is_list(setting) and bool(setting)
-    if word in _NUMBERS:
-        return _is_number(setting)
-    if word in _COUNTS:
-        return _is_integer(setting) and setting >= 0
-    return None
 
 
 def validate_args(args: dict[str, Any], schema: Schema) -> dict[str, Any]:
@@ -121,7 +95,17 @@ def check_value(value: Any, schema: Schema, place: str) -> None:
     if "enum" in schema and not any(is_equal(value, each) for each in schema["enum"]):
         raise _wrong(place, "is not an allowed value")
     if is_object(value):
-        _check_object(value, schema, place)
+        properties: dict[str, Schema] = schema.get("properties", {})
+        for name in schema.get("required", ()):
+            if name not in value:
+                raise _wrong(place, f"lacks {quote_value(name)[1:-1]}")
+        for name, each in value.items():
+            shown = quote_value(name)[1:-1]
+            if name in properties:
+                check_value(each, properties[name], f"{place}/{shown}")
+            elif schema.get("additionalProperties") is False:
+                taken = ", ".join(properties) or "nothing"
+                raise _wrong(place, f"has an unknown field {shown}; fields: {taken}")
     elif is_list(value):
         _check_count(len(value), schema, place, "Items", "items")
         for index, each in enumerate(value):
@@ -133,19 +117,6 @@ def check_value(value: Any, schema: Schema, place: str) -> None:
             raise _wrong(place, f"is less than {schema['minimum']}")
         if value > schema.get("maximum", value):
             raise _wrong(place, f"is more than {schema['maximum']}")
-
-
-def _check_object(value: dict[str, Any], schema: Schema, place: str) -> None:
-    properties: dict[str, Schema] = schema.get("properties", {})
-    for name in schema.get("required", ()):
-        if name not in value:
-            raise _wrong(place, f"lacks {quote_value(name)[1:-1]}")
-    for name, each in value.items():
-        if name in properties:
-            check_value(each, properties[name], f"{place}/{quote_value(name)[1:-1]}")
-        elif schema.get("additionalProperties") is False:
-            taken = ", ".join(properties) or "nothing"
-            raise _wrong(place, f"has an unknown field {quote_value(name)[1:-1]}; fields: {taken}")
 
 
 def _check_count(count: int, schema: Schema, place: str, word: str, what: str) -> None:
@@ -173,6 +144,26 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
     "number": _is_number,
     "boolean": lambda value: isinstance(value, bool),
     "null": lambda value: value is None,
+}
+
+
+# Whether the value of a keyword is valid.
+_KEYWORDS: dict[str, Callable[[Any], bool]] = {
+    "type": lambda value: (
+        all(
+            isinstance(each, str) and each in _TYPES
+            for each in (value if is_list(value) else [value])
+        )
+        and value != []
+    ),
+    "enum": lambda value: is_list(value) and bool(value),
+    "properties": is_object,
+    "required": lambda value: is_list(value) and all(isinstance(each, str) for each in value),
+    "additionalProperties": lambda value: isinstance(value, bool),
+    "items": is_object,
+    **dict.fromkeys(_NUMBERS, _is_number),
+    **dict.fromkeys(_COUNTS, lambda value: _is_integer(value) and value >= 0),
+    **dict.fromkeys(_ANNOTATIONS, lambda _: True),
 }
 
 

@@ -61,10 +61,8 @@ def check_values(value: object, what: str, bytes_max: int, depth_max: int = JSON
             if not isinstance(item, dict | list | tuple):
                 continue
             if depth == depth_max:
-                raise Invalid(
-                    f"{what} is nested deeper than {depth_max} levels",
-                    f"the limit is {depth_max} levels; flatten it, or push it as a body",
-                )
+                hint = f"the limit is {depth_max} levels; flatten it, or push it as a body"
+                raise Invalid(f"{what} is nested deeper than {depth_max} levels", hint)
             if isinstance(item, dict):
                 deeper.extend(cast("dict[str, object]", item).values())
             else:
@@ -75,18 +73,15 @@ def check_values(value: object, what: str, bytes_max: int, depth_max: int = JSON
 
 
 def _least_bytes(item: object, what: str) -> int:
-    """Return the minimum encoded size of a value without its children; raise Invalid for a type
-    that is not JSON.
-    """
+    """Return the minimum encoded size of a value without its children, if its type is JSON."""
     # Compare exact types, because a subclass of str or int may be encoded as something else, or not
     # at all.
     kind = type(item)
     if kind is str:
         return 2 + _chars(cast("str", item), what)
     if kind is int and not INTEGER_MIN <= cast("int", item) <= INTEGER_MAX:
-        raise Invalid(
-            f"{what} contains an integer of more than 64 bits", "write large integers as strings"
-        )
+        hint = "write large integers as strings"
+        raise Invalid(f"{what} contains an integer of more than 64 bits", hint)
     if kind is float and not math.isfinite(cast("float", item)):
         raise Invalid(f"{what} contains {item}, which is not valid JSON", "use null or a string")
     if kind in (int, float, bool, NoneType):
@@ -104,15 +99,11 @@ def _least_bytes(item: object, what: str) -> int:
 def _chars(text: object, what: str) -> int:
     """Return the length of a string or key, after checking that it is valid."""
     if type(text) is not str:
-        raise Invalid(
-            f"{what} has a key of type {type(text).__name__}, expected a string",
-            "use strings as keys",
-        )
+        given = type(text).__name__
+        raise Invalid(f"{what} has a key of type {given}, expected a string", "use strings as keys")
     if not text.isascii() and _LONE_SURROGATE.search(text):
-        raise Invalid(
-            f"{what} contains {_shown(text)}, which is not valid UTF-8",
-            "decode it with the right encoding, or push it as a binary body",
-        )
+        hint = "decode it with the right encoding, or push it as a binary body"
+        raise Invalid(f"{what} contains {_shown(text)}, which is not valid UTF-8", hint)
     return len(text)
 
 
@@ -132,9 +123,8 @@ def check_name(name: str) -> str:
     """
     check_label(name, "name", NAME_CHARS_MAX)
     if "/" in name or "\\" in name:
-        raise Invalid(
-            f"the name {_shown(name)} contains a slash", "pass only the last part of the path"
-        )
+        hint = "pass only the last part of the path"
+        raise Invalid(f"the name {_shown(name)} contains a slash", hint)
     if name in {".", ".."}:
         raise Invalid(f"invalid name {name!r}", "choose another file name")
     return name
@@ -152,19 +142,14 @@ def check_label(text: str, what: str, chars_max: int = LABEL_CHARS_MAX) -> str:
     if not text.strip():
         raise Invalid(f"{what} is empty", f"pass at least one letter as {what}, or omit it")
     if len(text) > chars_max:
-        raise TooLarge(
-            f"{what} has {len(text)} characters", f"the limit is {chars_max} characters; shorten it"
-        )
+        hint = f"the limit is {chars_max} characters; shorten it"
+        raise TooLarge(f"{what} has {len(text)} characters", hint)
     if _LONE_SURROGATE.search(text):
-        raise Invalid(
-            f"{what} {_shown(text)} is not valid UTF-8", "rename the file, or pass a name"
-        )
-    hidden = _UNPRINTABLE.search(text)
-    if hidden:
-        raise Invalid(
-            f"{what} {_shown(text)} contains the control character U+{ord(hidden[0]):04X}",
-            "remove that character",
-        )
+        hint = "rename the file, or pass a name"
+        raise Invalid(f"{what} {_shown(text)} is not valid UTF-8", hint)
+    if hidden := _UNPRINTABLE.search(text):
+        wrong = f"contains the control character U+{ord(hidden[0]):04X}"
+        raise Invalid(f"{what} {_shown(text)} {wrong}", "remove that character")
     return text
 
 
@@ -180,16 +165,11 @@ def check_channel(channel: str) -> str:
     if not channel:
         raise Invalid("the channel name is empty", "pass a name")
     if len(channel) > CHANNEL_CHARS_MAX:
-        raise TooLarge(
-            f"the channel name has {len(channel)} characters",
-            f"the limit is {CHANNEL_CHARS_MAX} characters; shorten it",
-        )
-    hidden = _UNPRINTABLE_CHANNEL.search(channel)
-    if hidden:
-        raise Invalid(
-            f"the channel name {_shown(channel)} contains U+{ord(hidden[0]):04X}",
-            "remove that character",
-        )
+        hint = f"the limit is {CHANNEL_CHARS_MAX} characters; shorten it"
+        raise TooLarge(f"the channel name has {len(channel)} characters", hint)
+    if hidden := _UNPRINTABLE_CHANNEL.search(channel):
+        wrong = f"contains U+{ord(hidden[0]):04X}"
+        raise Invalid(f"the channel name {_shown(channel)} {wrong}", "remove that character")
     return channel
 
 
@@ -200,10 +180,8 @@ def check_idempotency_key(key: str) -> None:
         Invalid: the text is not a valid key.
     """
     if not 1 <= len(key) <= KEY_CHARS_MAX or not key.isascii() or not key.isprintable():
-        raise Invalid(
-            "invalid idempotency key",
-            f"a key has 1 to {KEY_CHARS_MAX} printable ASCII characters",
-        )
+        hint = f"a key has 1 to {KEY_CHARS_MAX} printable ASCII characters"
+        raise Invalid("invalid idempotency key", hint)
 
 
 def _shown(text: str) -> str:

@@ -1,5 +1,4 @@
-"""Canonical JSON (RFC 8785): a unique encoding for every value, so that equal values have equal
-hashes.
+"""Canonical JSON (RFC 8785): one encoding for each value, so that equal values have equal hashes.
 
 Rule: values that are equal as JSON are encoded in the same way in every language. Integers keep all
 their digits, even if a double could not represent them.
@@ -49,11 +48,11 @@ def _spelled(value: object, depth: int) -> str:
         return f"[{','.join(items)}]"
     if isinstance(value, dict):
         # RFC 8785 sorts by UTF-16 code units, not by characters, which differs for rare characters.
-        fields = sorted(
-            cast("dict[str, object]", value).items(),
-            key=lambda field: field[0].encode("utf-16-be", "surrogatepass"),
+        held = cast("dict[str, object]", value)
+        names = sorted(held, key=lambda name: name.encode("utf-16-be", "surrogatepass"))
+        members = (
+            f"{dumps(name, ensure_ascii=False)}:{_spelled(held[name], depth + 1)}" for name in names
         )
-        members = (f"{dumps(k, ensure_ascii=False)}:{_spelled(v, depth + 1)}" for k, v in fields)
         return f"{{{','.join(members)}}}"
     raise Invalid(f"a value of type {type(value).__name__} is not a JSON type", "remove it")
 

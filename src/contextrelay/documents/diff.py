@@ -103,8 +103,7 @@ def _alike(old: list[Any], new: list[Any]) -> int:
 
 
 def _kept_pairs(old: list[Any], new: list[Any]) -> list[tuple[int, int]] | None:
-    """Return the items to keep, by id, as ascending pairs of old and new indexes; None if ids are
-    missing.
+    """Return the items to keep, by id, as ascending pairs of old and new indexes, or None.
 
     The other items are removed, and added again if they moved.
     """
@@ -118,10 +117,7 @@ def _kept_pairs(old: list[Any], new: list[Any]) -> list[tuple[int, int]] | None:
 
 
 def longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the longest subsequence of pairs whose first numbers ascend.
-
-    The method is patience sorting.
-    """
+    """Return the longest subsequence of pairs whose first numbers ascend, by patience sorting."""
     # For each length, the smallest number that ends a subsequence of that length.
     lowest: list[int] = []
     enders: list[int] = []  # For each length, the index of the pair that contains this number.
@@ -140,9 +136,7 @@ def longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _ids(items: list[Any]) -> dict[str, int] | None:
-    """Return a dict that maps ids to indexes, in order; None if an item has no id, or an id is
-    duplicate.
-    """
+    """Return the index of each id, in order; None if an item has no id, or an id is duplicate."""
     ids: dict[str, int] = {}
     for index, item in enumerate(items):
         id = item.get("id") if is_object(item) else None

@@ -84,16 +84,12 @@ def read_operations(value: object) -> list[Operation]:
         TooLarge: the list is too long.
     """
     if not isinstance(value, list | tuple):
-        raise Invalid(
-            "the patch is not a list of operations",
-            'pass [{"op": "add", "path": "/facts/-", "value": {...}}]',
-        )
+        hint = 'pass [{"op": "add", "path": "/facts/-", "value": {...}}]'
+        raise Invalid("the patch is not a list of operations", hint)
     given = cast("Sequence[object]", value)
     if len(given) > PATCH_OPERATIONS_MAX:
-        raise TooLarge(
-            f"the patch has {len(given)} operations",
-            f"the limit is {PATCH_OPERATIONS_MAX} operations; split the patch",
-        )
+        hint = f"the limit is {PATCH_OPERATIONS_MAX} operations; split the patch"
+        raise TooLarge(f"the patch has {len(given)} operations", hint)
     operations: list[Operation] = []
     for index, item in enumerate(given):
         try:
@@ -121,12 +117,8 @@ def _read_operation(item: object) -> Operation:
         parse(item[name])
     if op in NEEDS_VALUE and "value" not in item:
         raise Invalid(f"{op} {quote_value(item['path'])}: `value` is missing", "pass it, or null")
-    return Operation(
-        op,
-        item["path"],
-        item["value"] if op in NEEDS_VALUE else UNSET,
-        item["from"] if op in NEEDS_FROM else UNSET,
-    )
+    value = item["value"] if op in NEEDS_VALUE else UNSET
+    return Operation(op, item["path"], value, item["from"] if op in NEEDS_FROM else UNSET)
 
 
 def apply(
@@ -152,9 +144,8 @@ def apply(
     except RelayError as error:
         undo(run.steps)
         failed = operations[index]
-        raise _located(
-            error, f"operation {index}, {failed.op} {quote_value(failed.path)}", index
-        ) from error
+        where = f"operation {index}, {failed.op} {quote_value(failed.path)}"
+        raise _located(error, where, index) from error
     except BaseException:
         undo(run.steps)
         raise
@@ -167,16 +158,14 @@ def undo(steps: Sequence[UndoStep]) -> None:
         container, key = step.container, step.key
         if step.kind == "insert":
             del container[key]
-        elif step.kind == "replace":
-            container[key] = step.old
-        elif is_list(container):
+        elif step.kind == "remove" and is_list(container):
             container.insert(key, step.old)
         else:
             container[key] = step.old
-            if step.names:
-                members = [(name, container[name]) for name in step.names]
-                container.clear()
-                container.update(members)
+        if step.names:
+            members = [(name, container[name]) for name in step.names]
+            container.clear()
+            container.update(members)
 
 
 def _located(error: RelayError, where: str, index: int) -> RelayError:
@@ -209,7 +198,12 @@ class _Run:
             case "move":
                 self._move(_source(operation), tokens)
             case "copy":
-                self._copy(_source(operation), tokens)
+                source = _source(operation)
+                value = find(self._holder[0], source)
+                encoded = self._encode_again(value)
+                if len(tokens) > len(source):
+                    check_depth(value, "the copied value", JSON_DEPTH_MAX - len(tokens))
+                self._put(tokens, value, encoded)
             case "test":
                 self._checked(operation.value, tokens)
                 self._test(tokens, operation.value)
@@ -228,22 +222,11 @@ class _Run:
         except Refused as error:
             raise Conflict(error.message, "read the state again, then repeat the patch") from error
         if not is_equal(found, expected):
-            raise Conflict(
-                f"expected {_described(expected)}, found {_described(found)}",
-                "read the state again, then repeat the patch",
-            )
-
-    def _copy(self, source: Tokens, tokens: Tokens) -> None:
-        value = find(self._holder[0], source)
-        encoded = self._encode_again(value)
-        if len(tokens) > len(source):
-            check_depth(value, "the copied value", JSON_DEPTH_MAX - len(tokens))
-        self._put(tokens, value, encoded)
+            wrong = f"expected {_described(expected)}, found {_described(found)}"
+            raise Conflict(wrong, "read the state again, then repeat the patch")
 
     def _encode_again(self, value: Any) -> bytes:
-        """Encode a value of the document as JSON; count it in the limit for values that a patch
-        copies or moves.
-        """
+        """Encode a value that is copied or moved; count its bytes in the limit for these."""
         # Copying and removing in turn, or moving back and forth, never makes the document larger,
         # but each copy or move takes time.
         encoded = msgspec.json.encode(value)
@@ -257,9 +240,8 @@ class _Run:
             find(self._holder[0], source)
             return
         if tokens[: len(source)] == source:
-            raise Refused(
-                "a value cannot be moved into itself", "copy it, or move it to another position"
-            )
+            hint = "copy it, or move it to another position"
+            raise Refused("a value cannot be moved into itself", hint)
         value = self._take(source, value_bytes=0)
         if len(tokens) > len(source):
             self._encode_again(value)
@@ -337,11 +319,8 @@ class _Run:
         self.size_bytes = size_bytes
 
     def _too_large(self, what: str) -> TooLarge:
-        return TooLarge(
-            what,
-            f"the limit is {self._size_bytes_max} bytes as JSON; push large values as bodies and "
-            "use their refs here",
-        )
+        limit = f"the limit is {self._size_bytes_max} bytes as JSON"
+        return TooLarge(what, f"{limit}; push large values as bodies and use their refs here")
 
 
 def _source(operation: Operation) -> Tokens:
@@ -369,8 +348,7 @@ def _described(value: Any) -> str:
 
 
 def changed_positions(steps: Iterable[UndoStep], depth_max: int) -> Tree | None:
-    """Return the tree of positions that steps changed, to a depth; None if the whole document is
-    new.
+    """Return the tree of positions that steps changed, to a depth; None if everything is new.
 
     Positions are tracked: an item that later steps shifted is listed at its final index, and an
     item that they removed is not listed.
@@ -397,32 +375,29 @@ def _add(tree: Tree, step: UndoStep, depth_max: int) -> None:
     if step.kind == "remove":
         node.pop(last, None)
     if step.is_shift:
-        _shift(node, step.key, 1 if step.kind == "insert" else -1)
+        by = 1 if step.kind == "insert" else -1
+        indexed = cast("dict[int, Tree | None]", node)
+        moved = {at + by if at >= step.key else at: below for at, below in indexed.items()}
+        indexed.clear()
+        indexed.update(moved)
     if step.kind != "remove":
         node[last] = None
-
-
-def _shift(node: Tree, start: int, by: int) -> None:
-    """Shift the indexes of a list's items by a number, starting at an index."""
-    indexed = cast("dict[int, Tree | None]", node)
-    moved = {index + by if index >= start else index: below for index, below in indexed.items()}
-    indexed.clear()
-    indexed.update(moved)
 
 
 def is_independent(
     mine: Sequence[Operation], theirs: Sequence[Operation], document: object
 ) -> bool:
-    """Return True if my patch changes only other positions than theirs and still applies after
-    theirs.
+    """Return True if my patch changes only other positions than theirs and still applies then.
 
     My patch was made for the document before theirs. `document` is the current document, with
     theirs applied: it distinguishes a list from an object that has members named `0` or `-`.
     """
     my, their = _Footprint(mine, document), _Footprint(theirs, document)
     return not (
-        _overlap(my.written, their.read | their.written)
-        or _overlap(my.read, their.written)
+        _covers(my.written, their.read | their.written)
+        or _covers(their.read | their.written, my.written)
+        or _covers(my.read, their.written)
+        or _covers(their.written, my.read)
         or _covers(my.read | my.written, their.appended)
         or _covers(their.read | their.written, my.appended)
         # After an insertion or removal before it, an index means another item.
@@ -464,7 +439,6 @@ class _Footprint:
             self._write(tokens, is_shift=operation.op != "replace")
 
     def _note_lists(self, tokens: Tokens) -> None:
-        """Record each list in which a path selects an item by index."""
         here: Any = self._document
         for depth, token in enumerate(tokens):
             if token.isdigit() and not is_object(here):
@@ -492,11 +466,6 @@ def _child(here: Any, token: str) -> Any:
         index = int(token)
         return here[index] if index < len(here) else None
     return None
-
-
-def _overlap(some: set[Tokens], others: set[Tokens]) -> bool:
-    """Return True if a position of one set is, contains, or is inside one of the other set."""
-    return _covers(some, others) or _covers(others, some)
 
 
 def _covers(some: set[Tokens], others: set[Tokens]) -> bool:
@@ -532,10 +501,8 @@ def states(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
     try:
         yield from _states(events)
     except (MsgspecError, RelayError, LookupError, TypeError, ValueError, RuntimeError) as error:
-        raise Broken(
-            f"cannot compute a state from the events: {error!r}",
-            "check the store with: relay verify",
-        ) from error
+        wrong = f"cannot compute a state from the events: {error!r}"
+        raise Broken(wrong, "check the store with: relay verify") from error
 
 
 def _states(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
@@ -558,9 +525,7 @@ def _states(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
 
 
 def _detach(holder: list[Any], tokens: Tokens, fresh: set[int]) -> None:
-    """Copy the containers on the path to a position, unless they were already copied for this
-    version.
-    """
+    """Copy the containers on a path, unless they were already copied for this version."""
     container: Any = holder
     key: Any = 0
     for token in tokens:

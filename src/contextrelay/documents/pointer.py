@@ -36,30 +36,22 @@ def parse(text: str) -> Tokens:
     if not text:
         return ()
     if text[0] != "/":
-        raise Invalid(
-            f"invalid path {quote_value(text)}: it must start with a slash", f'pass "/{text[:20]}"'
-        )
+        wrong = f"invalid path {quote_value(text)}: it must start with a slash"
+        raise Invalid(wrong, f'pass "/{text[:20]}"')
     if len(text) > POINTER_CHARS_MAX:
-        raise TooLarge(
-            f"the path {quote_value(text)} has {len(text)} characters",
-            f"the limit is {POINTER_CHARS_MAX} characters; replace a parent as a whole",
-        )
+        hint = f"the limit is {POINTER_CHARS_MAX} characters; replace a parent as a whole"
+        raise TooLarge(f"the path {quote_value(text)} has {len(text)} characters", hint)
     if not text.isascii() and _LONE_SURROGATE.search(text):
-        raise Invalid(
-            f"the path {quote_value(text)} is not valid UTF-8", "check how the text was decoded"
-        )
+        hint = "check how the text was decoded"
+        raise Invalid(f"the path {quote_value(text)} is not valid UTF-8", hint)
     tokens = text[1:].split("/")
     if len(tokens) > JSON_DEPTH_MAX:
-        raise Invalid(
-            f"the path {quote_value(text)} is {len(tokens)} levels deep",
-            f"the limit is {JSON_DEPTH_MAX} levels",
-        )
+        hint = f"the limit is {JSON_DEPTH_MAX} levels"
+        raise Invalid(f"the path {quote_value(text)} is {len(tokens)} levels deep", hint)
     if "~" in text:
         if _BAD_ESCAPE.search(text):
-            raise Invalid(
-                f"invalid path {quote_value(text)}: unescaped tilde",
-                'write "~" as "~0" and "/" as "~1"',
-            )
+            hint = 'write "~" as "~0" and "/" as "~1"'
+            raise Invalid(f"invalid path {quote_value(text)}: unescaped tilde", hint)
         # Replace in this order, because "~01" means "~1", not a slash.
         tokens = [token.replace("~1", "/").replace("~0", "~") for token in tokens]
     return tuple(tokens)
@@ -104,8 +96,7 @@ def walk(document: object, tokens: Sequence[str]) -> tuple[Any, Place]:
 
 
 def index_of(items: list[Any], tokens: Sequence[str], is_insert: bool = False) -> int:
-    """Return the list index that the last token means; `is_insert`: the end of the list is valid
-    too.
+    """Return the list index that the last token means; `is_insert`: the end is valid too.
 
     Raises:
         Refused: the token is not an index, or is out of range.
@@ -126,24 +117,15 @@ def missing(here: object, tokens: Sequence[str]) -> Refused:
     """Return the error for a position that does not exist; `here` is the value at its parent."""
     place = quote_value(spell(tokens))
     holder = quote_value(spell(tokens[:-1])) if len(tokens) > 1 else "the document"
+    why, hint = "is not an object or list", f"replace {holder} with one first"
     if is_list(here):
         count = len(here)
-        return Refused(
-            f"{place} not found: {holder} is a list of {count}",
-            f"its items are 0 to {count - 1}; use - to append" if count else "use - to append",
-            {MISSING: place},
-        )
-    if is_object(here):
+        why = f"is a list of {count}"
+        hint = f"its items are 0 to {count - 1}; use - to append" if count else "use - to append"
+    elif is_object(here):
         names = list(here)
         listed = ", ".join(quote_value(name) for name in names[:_SHOWN_MEMBERS])
         more = f" and {len(names) - _SHOWN_MEMBERS} more" if len(names) > _SHOWN_MEMBERS else ""
-        return Refused(
-            f"{place} not found: {holder} has no such member",
-            f"it has {listed}{more}" if listed else "it is empty; add the member first",
-            {MISSING: place},
-        )
-    return Refused(
-        f"{place} not found: {holder} is not an object or list",
-        f"replace {holder} with one first",
-        {MISSING: place},
-    )
+        why = "has no such member"
+        hint = f"it has {listed}{more}" if listed else "it is empty; add the member first"
+    return Refused(f"{place} not found: {holder} {why}", hint, {MISSING: place})

@@ -56,33 +56,35 @@ def read_json(text: bytes | str, what: str, bytes_max: int = STATE_BYTES_MAX) ->
     import json
 
     if len(text) > bytes_max:
-        raise TooLarge(
-            f"{what} is longer than {bytes_max} bytes", f"the limit is {bytes_max} bytes; send less"
-        )
+        hint = f"the limit is {bytes_max} bytes; send less"
+        raise TooLarge(f"{what} is longer than {bytes_max} bytes", hint)
     try:
         decoded = text if isinstance(text, str) else text.decode()
         value = json.loads(
             decoded,
             object_pairs_hook=lambda pairs: _object(pairs, what),
-            parse_constant=lambda constant: _refuse_constant(constant, what),
+            parse_constant=lambda constant: _float(constant, what),
             parse_float=lambda digits: _float(digits, what),
             parse_int=lambda digits: _integer(digits, what),
         )
     except UnicodeDecodeError as error:
-        raise Invalid(
-            f"{what} is not valid UTF-8: byte {error.start} is 0x{error.object[error.start]:02x}",
-            "encode it as UTF-8",
-        ) from error
+        wrong = f"byte {error.start} is 0x{error.object[error.start]:02x}"
+        raise Invalid(f"{what} is not valid UTF-8: {wrong}", "encode it as UTF-8") from error
     except json.JSONDecodeError as error:
-        raise Invalid(
-            f"{what} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}",
-            "correct it there",
-        ) from error
+        wrong = f"{error.msg} at line {error.lineno}, column {error.colno}"
+        raise Invalid(f"{what} is not JSON: {wrong}", "correct it there") from error
     except RecursionError as error:
         raise _too_deep(what, JSON_DEPTH_MAX) from error
     check_depth(value, what)
     if _ESCAPED_SURROGATE.search(decoded):
-        _check_characters(value, what)
+        try:
+            msgspec.json.encode(value)
+        except UnicodeEncodeError as error:
+            lone = ord(error.object[error.start])
+            raise Invalid(
+                f"{what} contains a lone surrogate \\u{lone:04x} (half a character)",
+                "write both surrogates of the pair, or neither",
+            ) from error
     return value
 
 
@@ -107,9 +109,7 @@ def check_depth(value: object, what: str, depth_max: int = JSON_DEPTH_MAX) -> No
 
 
 def quote_value(text: str) -> str:
-    """Return a path or name in the form in which errors quote it: short, and without hidden
-    characters.
-    """
+    """Return a path or name as errors quote it: short, and without hidden characters."""
     return ascii(text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "...")
 
 
@@ -127,16 +127,14 @@ def _object(pairs: list[tuple[str, Any]], what: str) -> dict[str, Any]:
     raise Invalid(f"{what} has a duplicate member {quote_value(twice)}", "remove one of them")
 
 
-def _refuse_constant(constant: str, what: str) -> float:
-    raise Invalid(f"{what} contains {constant}, which is not valid JSON", "use null or a string")
-
-
 def _float(digits: str, what: str) -> float:
+    if digits[-1].isalpha():  # NaN or Infinity.
+        wrong = f"{what} contains {digits}, which is not valid JSON"
+        raise Invalid(wrong, "use null or a string")
     number = float(digits)
     if not math.isfinite(number):
-        raise Invalid(
-            f"{what} contains {quote_value(digits)}, which is too large", "write it as a string"
-        )
+        wrong = f"{what} contains {quote_value(digits)}, which is too large"
+        raise Invalid(wrong, "write it as a string")
     return number
 
 
@@ -144,21 +142,8 @@ def _integer(digits: str, what: str) -> int:
     # Check the length first, because parsing a long run of digits takes quadratic time.
     if len(digits) <= _INTEGER_CHARS_MAX and INTEGER_MIN <= (number := int(digits)) <= INTEGER_MAX:
         return number
-    raise Invalid(
-        f"{what} contains {quote_value(digits)}, an integer of more than 64 bits",
-        "write large integers as strings",
-    )
-
-
-def _check_characters(value: object, what: str) -> None:
-    try:
-        msgspec.json.encode(value)
-    except UnicodeEncodeError as error:
-        lone = ord(error.object[error.start])
-        raise Invalid(
-            f"{what} contains a lone surrogate \\u{lone:04x} (half a character)",
-            "write both surrogates of the pair, or neither",
-        ) from error
+    wrong = f"{what} contains {quote_value(digits)}, an integer of more than 64 bits"
+    raise Invalid(wrong, "write large integers as strings")
 
 
 def _too_deep(what: str, depth_max: int) -> Invalid:

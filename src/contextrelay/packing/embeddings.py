@@ -104,7 +104,6 @@ class Vectors:
             self._rows = {name: row for row, name in enumerate(self._rows)}
 
     def _embed_all(self, texts: list[str]) -> NDArray[float32]:
-        """Return the vectors of texts, normalized to length 1."""
         import numpy
 
         made = numpy.asarray(self._embed(texts), dtype=numpy.float32)

@@ -21,11 +21,8 @@ Way = Literal["inline", "once", "ref"]
 REF_TOKENS = 41  # The number of tokens of a ref on one line of a prompt.
 MESSAGE_TOKENS_MIN = 100  # The number of tokens below which a message is always sent in full.
 LATER_CALLS_MIN = 3
-_PULL_TOKENS = 40
-"""The number of tokens of the request for a piece, and of the text around the piece in the reply.
-"""
-_KEPT_SHARE = 0.9
-"""The share of inline text that is not removed by compaction before the end of a conversation."""
+_PULL_TOKENS = 40  # Of the request for a piece, and of the text around it in the reply.
+_KEPT_SHARE = 0.9  # The share of inline text that compaction does not remove early.
 _PRIOR_CHANCE = 0.3
 _PRIOR_WEIGHT = 10
 _SLICE_TOKENS = 300
@@ -45,9 +42,7 @@ class Prices(Struct, frozen=True):
 
 
 class Pulls(Struct, frozen=True):
-    """How often messages of a kind and size were shown as refs, and how often they were then
-    pulled.
-    """
+    """How often messages of a kind and size were shown as refs, and how often then pulled."""
 
     shown: int = 0
     at_first_call: int = 0
@@ -77,9 +72,7 @@ class WindowMessage(Struct, frozen=True, kw_only=True):
     is_addressed: bool = False
     """Whether the agent asked for the message, so that it is shown at least once."""
     is_exempt: bool = False
-    """Whether the message is a system message, the task, or the agent's own output, and is always
-    inline.
-    """
+    """Whether it is always inline: a system message, the task, or the agent's own output."""
 
 
 class Costs(Struct, frozen=True):
@@ -105,9 +98,7 @@ def choose(message: WindowMessage, pulls: Pulls, prices: Prices = Prices()) -> W
 
 
 def weigh(message: WindowMessage, pulls: Pulls, prices: Prices = Prices()) -> Costs:  # noqa: B008
-    """Return the cost of each way to pass a message on, over this call and the expected later
-    calls.
-    """
+    """Return the cost of each way to pass a message on, over this and the expected later calls."""
     later_calls = max(LATER_CALLS_MIN, message.calls)
     kept = prices.cache_write + prices.cache_read * later_calls
     one_pull = (

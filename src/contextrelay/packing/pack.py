@@ -21,13 +21,8 @@ from contextrelay.packing.embeddings import Embed
 from contextrelay.packing.relevance import Relevance
 
 PACK_BLOCKS_MAX = 1_000_000
-
-
+# Returns a text to show instead of a block of this many tokens, a digest with a ref, or None.
 Digester = Callable[[Block, int], str | None]
-"""A function called with a block and its number of tokens.
-
-It returns a text to show instead, a digest with a ref, or None.
-"""
 
 DECAY_A_MINUTE = 0.95
 DECAY_FLOOR = 0.1
@@ -67,14 +62,21 @@ def pack(
     """
     query = query or ""
     budget = budget_tokens if isinstance(budget_tokens, Budget) else Budget(budget_tokens)
-    _check(blocks, pins)
+    if len(blocks) > PACK_BLOCKS_MAX:
+        raise Invalid(f"{len(blocks)} blocks", f"pack at most {PACK_BLOCKS_MAX} at once")
+    _check_ids(blocks, pins)
     counted = count or partial(count_tokens, tokenizer=tokenizer)
     taken = {each.id: counted(each.content) for each in blocks} if tokens is None else tokens
     costs = {block.id: taken[block.id] + budget.each_tokens for block in blocks}
     choice = _Choice(budget.spendable_tokens, costs, digests)
     _take_required(choice, blocks, set(pins))
     _drop_duplicates(choice, blocks)
-    index = _relevance(blocks, relevance, embed) if query.strip() else Relevance()
+    index = Relevance()
+    if query.strip():
+        index = Relevance(blocks, embed) if relevance is None else relevance
+        for block in blocks:
+            if block.id not in index:
+                index.add(block)
     found = index.scores(query)
     priors = _priors(blocks, now_ms)
     shown = dict[str, Block]()
@@ -104,9 +106,7 @@ def pack(
 def _ranked(
     blocks: Sequence[Block], choice: _Choice, found: dict[str, float], priors: list[float]
 ) -> list[int]:
-    """Return the indexes of competing blocks, best first; blocks of equal scores are sorted newest
-    first.
-    """
+    """Return the indexes of competing blocks, best first; of equal scores, newest first."""
     scale = -1 / (max(found.values(), default=0.0) or 1.0)
     get, decided = found.get, choice.reasons
     worth = [
@@ -158,16 +158,11 @@ class _Choice(Struct):
 
 
 def decay(age_ms: int) -> float:
-    """Return the factor by which age reduces relevance.
-
-    Age counts from creation, so that the factor does not compound.
-    """
+    """Return the factor by which the age since creation reduces relevance."""
     return max(DECAY_FLOOR, DECAY_A_MINUTE ** min(max(age_ms, 0) / 60_000, 1_000))
 
 
-def _check(blocks: Sequence[Block], pins: Collection[str]) -> None:
-    if len(blocks) > PACK_BLOCKS_MAX:
-        raise Invalid(f"{len(blocks)} blocks", f"pack at most {PACK_BLOCKS_MAX} at once")
+def _check_ids(blocks: Sequence[Block], pins: Collection[str]) -> None:
     ids = {block.id for block in blocks}
     if len(ids) < len(blocks):
         seen = set[str]()
@@ -190,38 +185,20 @@ def _take_required(choice: _Choice, blocks: Sequence[Block], pins: set[str]) -> 
 
 
 def _drop_duplicates(choice: _Choice, blocks: Sequence[Block]) -> None:
-    """Drop blocks that have the same content as an earlier block."""
     first = {block.content: block.id for block in reversed(blocks)}
     first |= {block.content: block.id for block in reversed(blocks) if block.id in choice.reasons}
     for block in blocks:
         if first[block.content] != block.id and block.id not in choice.reasons:
-            choice.reasons[block.id] = Reason(
-                verdict="dropped",
-                because="duplicate",
-                tokens=choice.costs[block.id],
-                of=first[block.content],
-            )
-
-
-def _relevance(
-    blocks: Sequence[Block], relevance: Relevance | None, embed: Embed | None
-) -> Relevance:
-    if relevance is None:
-        return Relevance(blocks, embed)
-    for block in blocks:
-        if block.id not in relevance:
-            relevance.add(block)
-    return relevance
+            tokens, of = choice.costs[block.id], first[block.content]
+            reason = Reason(verdict="dropped", because="duplicate", tokens=tokens, of=of)
+            choice.reasons[block.id] = reason
 
 
 def _priors(blocks: Sequence[Block], now_ms: int | None) -> list[float]:
     """Return the value of each block without a query, from 0 to 1: its score, reduced by age."""
     newest_ms = max((block.timestamp for block in blocks), default=0)
     at_ms = newest_ms if now_ms is None else now_ms
-    worth = [
-        max(0.0, block.relevance_score)
-        * (decay(at_ms - block.timestamp) if block.timestamp else 1.0)
-        for block in blocks
-    ]
+    fading = (decay(at_ms - each.timestamp) if each.timestamp else 1.0 for each in blocks)
+    worth = [max(0.0, each.relevance_score) * by for each, by in zip(blocks, fading, strict=True)]
     highest = max(worth, default=0.0) or 1.0
     return [each / highest for each in worth]

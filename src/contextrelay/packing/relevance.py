@@ -49,28 +49,23 @@ class _ParsedQuery(Struct, frozen=True):
     meant: dict[str, dict[str, float]]
     """For each word, the words that it may mean, with their weights."""
     reached: dict[str, dict[int, float]]
-    """For each word, its scores at the positions where it occurs, and at the neighbours of these.
-    """
+    """For each word, its scores at the positions where it occurs, and near them."""
 
 
 class Relevance:
     """An index over blocks, in the order in which they were added."""
 
     def __init__(
-        self,
-        blocks: Sequence[Block] = (),
-        embed: Embed | None = None,
-        weights: Weights = WEIGHTS,
+        self, blocks: Sequence[Block] = (), embed: Embed | None = None, weights: Weights = WEIGHTS
     ) -> None:
         self._weights = weights
         self._entries: dict[str, IndexedBlock] = {}
-        self._ids: list[str] = []
-        """The block ids by position; an empty text stands for a removed block."""
+        self._ids: list[str] = []  # By position; an empty text stands for a removed block.
         self._free: list[int] = []
+        # For each word, packed counts and lengths by position, as in the entries.
         self._postings: dict[str, dict[int, int]] = {}
-        """For each word, a dict of positions to packed counts and lengths, as in the entries."""
+        # The ids of the blocks of each group, in order; None stands for a removed block.
         self._groups: dict[str, list[str | None]] = {}
-        """The ids of the blocks of each group, in order; None stands for a removed block."""
         self._in_groups: dict[str, dict[str, int]] = {}
         self._beginnings: dict[str, list[str]] = {}  # Words by their first characters.
         self._speakers: dict[str, int] = {}
@@ -103,9 +98,17 @@ class Relevance:
         for word in words(said):
             counted[word] = counted.get(word, 0) + 1
         length = sum(counted.values())
+        if old is not None:
+            place = old.place
+        elif self._free:
+            place = self._free.pop()
+            self._ids[place] = block.id
+        else:
+            place = len(self._ids)
+            self._ids.append(block.id)
         entry = IndexedBlock(
             id=block.id,
-            place=self._new_place(block.id) if old is None else old.place,
+            place=place,
             group=group_of(block),
             place_in_group=-1,
             words={word: self._packed(times, length) for word, times in counted.items()},
@@ -136,18 +139,8 @@ class Relevance:
             if self._vectors is not None:
                 self._vectors.remove(block_id)
 
-    def _new_place(self, block_id: str) -> int:
-        if self._free:
-            place = self._free.pop()
-            self._ids[place] = block_id
-            return place
-        self._ids.append(block_id)
-        return len(self._ids) - 1
-
     def scores(self, query: str) -> dict[str, float]:
-        """Return a dict that maps the ids of relevant blocks to scores; blocks without a score are
-        omitted.
-        """
+        """Return the scores of the relevant blocks by id."""
         summed = self._place_scores(query)
         found = {name: score for name, score in zip(self._ids, summed, strict=True) if score}
         return found if self._vectors is None else self._with_vectors(found, query, self._vectors)
@@ -179,7 +172,6 @@ class Relevance:
         return shares
 
     def _place_scores(self, query: str) -> list[float]:
-        """Return the score of each position for a query."""
         asked = self._parse_query(query)
         summed = [0.0] * len(self._ids)
         how_asked = framing_words().intersection(asked.meant)
@@ -226,7 +218,6 @@ class Relevance:
     # Groups
 
     def _join_group(self, entry: IndexedBlock, old: IndexedBlock | None) -> None:
-        """Add a block to its group: at the end, or in the position of the old block."""
         if old is not None and old.group == entry.group:
             entry.place_in_group = old.place_in_group
         else:
@@ -320,9 +311,7 @@ class Relevance:
                     del in_groups[entry.group]
 
     def _of_word(self, word: str, meant: dict[str, float]) -> dict[int, float]:
-        """Return the scores of a query word by position, for the blocks where it occurs and for
-        their neighbours.
-        """
+        """Return the scores of a query word by position, also for neighbouring blocks."""
         own = self._postings.get(word)
         limit = self._rarity(word, own) if own else math.inf
         best: dict[int, float] = {}
@@ -356,9 +345,7 @@ class Relevance:
         return best
 
     def _related(self, word: str) -> dict[str, float]:
-        """Return a dict that maps the words that a query word may mean to their weights; the word
-        itself comes first.
-        """
+        """Return the words that a query word may mean, itself first, with their weights."""
         weights, meant = self._weights, {word: 1.0}
         for other in self._beginnings.get(word[:BEGINNING_CHARS], ()):
             if begin_alike(word, other):

@@ -23,13 +23,11 @@ SAYS_WHEN = re.compile(
     rf"|autumn|morning|evening|{'|'.join(_MONTHS)}|\d{{4}})s?\b",
     re.IGNORECASE,
 )
-
 ASKS_NUMBER = re.compile(r"\bhow (?:many|much|old|often|long|far)\b", re.IGNORECASE)
 SAYS_NUMBER = re.compile(
     r"\b(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten|once|twice|couple|few|several|dozen)\b",
     re.IGNORECASE,
 )
-
 SAYS_YOU = re.compile(r"\b(?:you|your|you're|you've|yours)\b", re.IGNORECASE)
 
 
@@ -53,9 +51,7 @@ def speaker_of(block: Block) -> tuple[str, str]:
 
 
 def day_of(block: Block) -> tuple[int, int] | None:
-    """Return the month and day of a block, from its timestamp or a date in its metadata; None if it
-    has neither.
-    """
+    """Return month and day of a block, from its timestamp or metadata; None if it has neither."""
     if block.timestamp:
         try:
             at = datetime.fromtimestamp(block.timestamp / 1000, UTC)
@@ -79,10 +75,5 @@ def days_in(text: str) -> list[tuple[int, int]]:
 
 
 def same_days(day: tuple[int, int], asked: list[tuple[int, int]]) -> int:
-    """Return how well a date matches the dates of a query: 0 if not, 1 for the month, 2 for month
-    and day.
-    """
-    return max(
-        (1 + (number == day[1]) for month, number in asked if month == day[0]),
-        default=0,
-    )
+    """Return how well a date matches those of a query: 1 for the month, 2 for month and day."""
+    return max((1 + (number == day[1]) for month, number in asked if month == day[0]), default=0)

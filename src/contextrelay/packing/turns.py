@@ -6,12 +6,7 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
-from contextrelay.packing.turn_features import (
-    ASKS_NUMBER,
-    ASKS_WHEN,
-    days_in,
-    same_days,
-)
+from contextrelay.packing.turn_features import ASKS_NUMBER, ASKS_WHEN, days_in, same_days
 from contextrelay.packing.weights import Weights
 
 
@@ -32,10 +27,8 @@ class IndexedBlock(Struct):
     address_share: float
     """How much the block addresses the other speaker: 1 if it does so three times or more."""
     day: tuple[int, int] | None  # The month and day of the block.
+    # Positions of the block's neighbours, with their shares of its score; None if not cached.
     neighbour_shares: list[tuple[int, float]] | None = None
-    """Positions of the block's neighbours, each with its share of the block's score; None if not
-    cached.
-    """
     answer_place: int = -1
     """If the block is a question, the position of the block after it; -1 if it is not computed."""
 

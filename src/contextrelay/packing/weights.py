@@ -15,13 +15,9 @@ class Weights(Struct, frozen=True):
     saturation: float = 0.9
     length: float = 0.4
     group_idf: float = 0.4
+    # The shares that a block gets of a word in the next blocks, and in the previous ones.
     before: tuple[float, ...] = (0.4, 0.2, 0.1, 0.06)
-    """The shares that a block gets of a word in the next block, in the one after that, and so on.
-    """
     behind: tuple[float, ...] = (0.5, 0.3, 0.1, 0.06)
-    """The shares that a block gets of a word in the previous block, in the one before that, and so
-    on.
-    """
     after_question: float = 0.7
     answer: float = 0.85  # The minimum score of an answer, relative to the score of its question.
     question: float = 0.1  # The penalty of a question, compared with a statement.
@@ -37,24 +33,15 @@ class Weights(Struct, frozen=True):
     date: float = 0.3
     when: float = 0.3
     number: float = 0.3
+    # The exponent of the score by words, if there is an embedding. Above 1, blocks that are best by
+    # words stay first, and vectors decide the order of the others.
     words_power: float = 1.5
-    """The exponent of the score by words, if there is an embedding.
-
-    Above 1, blocks that are best by words stay first, and vectors decide the order of the others.
-    """
-    embedded: float = 0.25
-    """The score of the block nearest by embedding, relative to the score of the block best by
-    words.
-    """
+    embedded: float = 0.25  # The score of the block nearest by embedding; 1 is the best by words.
+    # The weights of neighbours in the topic of a block, the nearest first.
     embedded_lent: tuple[float, ...] = (0.6, 0.36, 0.22)
-    """The weights of neighbours in the topic of a block: the nearest neighbour, the next one, and
-    so on.
-    """
 
 
 WEIGHTS = Weights()
-
-
 LENGTH_BITS = 32
 
 

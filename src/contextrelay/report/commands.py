@@ -52,7 +52,6 @@ def _rows(*rows: tuple[str, object]) -> list[str]:
 
 
 def _seed_rows(figures: Stats | Savings) -> list[str]:
-    """Return the lines with the seed's formula."""
     return _rows(
         ("artifacts", figures.artifacts),
         ("naive tokens (if pasted)", figures.naive_tokens),
@@ -62,7 +61,6 @@ def _seed_rows(figures: Stats | Savings) -> list[str]:
 
 
 def _counted(savings: Savings) -> list[str]:
-    """Return the lines with the counted figures."""
     figures = (
         ("whole", savings.whole),
         ("sent", savings.sent),

@@ -130,7 +130,6 @@ def read_report(thread: Thread) -> Report:
 
 
 def _summary(state: dict[str, Any]) -> str:
-    """Return a summary for a state that has none."""
     opened = sum(item["status"] == "open" for item in state["open_questions"])
     done = sum(item["status"] == "done" for item in state["plan"])
     return (

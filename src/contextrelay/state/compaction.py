@@ -62,9 +62,8 @@ def _has_equal_neighbours(actions: list[dict[str, Any]]) -> bool:
 
 
 def _are_equal(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    return _counted(one["description"])[0] == _counted(other["description"])[0] and one.get(
-        "result_ref"
-    ) == other.get("result_ref")
+    one_done, other_done = _counted(one["description"])[0], _counted(other["description"])[0]
+    return one_done == other_done and one.get("result_ref") == other.get("result_ref")
 
 
 def _counted(description: str) -> tuple[str, int]:
@@ -87,9 +86,7 @@ def _merge_repeats(actions: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _operations_to(kept: list[dict[str, Any]], actions: list[dict[str, Any]]) -> list[Operation]:
-    """Return the operations that turn `actions` into `kept`; after many changes, one that replaces
-    the list.
-    """
+    """Return operations that turn `actions` into `kept`: a single one for many changes."""
     if kept == actions[-len(kept) :]:
         gone = len(actions) - len(kept)
         if gone <= ACTIONS_KEPT:

@@ -7,7 +7,7 @@ adds an entry is valid for one version only, and is built again for the next ver
 from __future__ import annotations
 
 import re
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -34,19 +34,13 @@ class NewEntry(Struct, frozen=True, kw_only=True):
     confidence: float = 1.0
 
 
-class _Place(NamedTuple):
-    """The list for a kind of entry, and the first letter of the ids in this list."""
-
-    list_name: str
-    letter: str
-
-
-_PLACES: dict[Kind, _Place] = {
-    "fact": _Place("facts", "f"),
-    "constraint": _Place("constraints", "c"),
-    "question": _Place("open_questions", "q"),
-    "step": _Place("plan", "s"),
-    "decision": _Place("decisions", "d"),
+# The list for a kind of entry, and the first letter of the ids in this list.
+_PLACES: dict[Kind, tuple[str, str]] = {
+    "fact": ("facts", "f"),
+    "constraint": ("constraints", "c"),
+    "question": ("open_questions", "q"),
+    "step": ("plan", "s"),
+    "decision": ("decisions", "d"),
 }
 _ENDINGS = (("open_questions", ("open",), "resolved"), ("plan", schema.AHEAD, "done"))
 _WAITING_SHOWN = 10
@@ -59,13 +53,9 @@ def entry_operations(state: State, entry: NewEntry, at: str) -> tuple[str, list[
     """
     list_name, letter = _PLACES[entry.kind]
     items: list[State] = state[list_name]
-    older = [
-        index
-        for index, item in enumerate(items)
-        if entry.kind == "fact"
-        and entry.key not in (None, DEFAULT_KEY)
-        and item["key"] == entry.key
-    ]
+    older: list[int] = []
+    if entry.kind == "fact" and entry.key not in (None, DEFAULT_KEY):
+        older = [index for index, item in enumerate(items) if item["key"] == entry.key]
     chosen: str = items[older[-1]]["id"] if older else _next_id(items, letter)
     match entry.kind:
         case "fact":
@@ -77,17 +67,15 @@ def entry_operations(state: State, entry: NewEntry, at: str) -> tuple[str, list[
         case "step":
             added = schema.step(entry.text, chosen)
         case "decision":
-            added = schema.decision(
-                entry.text, chosen, entry.reasons, entry.evidence, entry.confidence, at
-            )
+            given = entry.reasons, entry.evidence, entry.confidence
+            added = schema.decision(entry.text, chosen, *given, at)
     # Remove from the end, so that the indexes of the remaining removals stay valid.
     removed = (Operation("remove", f"/{list_name}/{index}") for index in reversed(older))
     return chosen, [*removed, added]
 
 
 def resolve_operations(state: State, id: str) -> list[Operation]:
-    """Return the patch that resolves a question or completes a step; an empty list if that is
-    already done.
+    """Return the patch that resolves a question or completes a step; empty if already done.
 
     Raises:
         NotFound: no question or step has this id.
@@ -97,12 +85,8 @@ def resolve_operations(state: State, id: str) -> list[Operation]:
             if item["id"] == id:
                 is_done = item["status"] == ended
                 return [] if is_done else [Operation("replace", f"/{name}/{index}/status", ended)]
-    waiting = [
-        _shown(item["id"])
-        for name, waits, _ in _ENDINGS
-        for item in state[name]
-        if item["status"] in waits
-    ]
+    ids = ([each["id"] for each in state[name] if each["status"] in s] for name, s, _ in _ENDINGS)
+    waiting = [_shown(each) for some in ids for each in some]
     hint = f"open ids: {', '.join(waiting[:_WAITING_SHOWN])}" if waiting else "nothing is open"
     raise NotFound(f"no question or step with the id {_shown(id)}", hint)
 

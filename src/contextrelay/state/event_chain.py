@@ -46,9 +46,7 @@ def is_linked(body: bytes, previous: bytes) -> bool:
 
 
 def first_break(bodies: Iterable[bytes], previous: bytes = b"") -> int | None:
-    """Return the index of the first body that does not follow from the one before it; None if there
-    is none.
-    """
+    """Return the index of the first body that does not follow from the previous one, or None."""
     for index, body in enumerate(bodies):
         if not is_linked(body, previous):
             return index

@@ -24,7 +24,6 @@ HEADER_QUESTIONS = 5
 HEADER_STEPS = 5
 HEADER_DECISIONS = 3
 
-
 # The id of a thread is a ref, which is short; this limit keeps the header bounded for any other
 # value.
 _THREAD_ID_BYTES_MAX = 512
@@ -95,16 +94,9 @@ class _Draft:
             "session_summary": [] if summary is None else [_text(summary)],
             "decisions": _items("decisions", decisions[-HEADER_DECISIONS:]),
         }
-        self._totals = {
-            "facts": len(facts),
-            "constraints": len(constraints),
-            "open_questions": open_count,
-            "plan": ahead_count,
-            "artifacts": len(artifacts),
-            "last_actions": len(actions),
-            "session_summary": summary is not None,
-            "decisions": len(decisions),
-        }
+        self._totals = {name: len(state[name]) for name in (*_SECTIONS, "decisions")}
+        self._totals |= {"open_questions": open_count, "plan": ahead_count}
+        self._totals["session_summary"] = summary is not None
         self._is_shortened = False
         thread_id = _cut(state["thread_id"], _THREAD_ID_BYTES_MAX)
         first = {"$schema": SCHEMA, "thread_id": thread_id, "version": state["version"]}
@@ -149,8 +141,7 @@ class _Draft:
         return {name: count for name, count in left_out.items() if count}
 
     def with_short_constraints(self) -> bytes:
-        """Return the header as JSON with truncated constraints; if that is too large, some are
-        dropped.
+        """Return the header as JSON with truncated constraints, dropping some if necessary.
 
         Hard constraints are dropped last. At this point all other items were dropped already.
         """
@@ -188,9 +179,7 @@ class _Draft:
 def _with_status(
     items: list[dict[str, Any]], wanted: Collection[str], count_max: int
 ) -> tuple[list[dict[str, Any]], int]:
-    """Return the first items that have one of the wanted statuses, and the number of all such
-    items.
-    """
+    """Return the first items that have a wanted status, and the number of all such items."""
     are_wanted = [status in wanted for status in map(_status_of, items)]
     return list(islice(compress(items, are_wanted), count_max)), sum(are_wanted)
 
@@ -217,18 +206,12 @@ def _text(text: str) -> bytes | None:
 
 
 def _is_small(value: object) -> bool:
-    """Return True if a value may fit into a header.
-
-    The time does not depend on the size of the value.
-    """
+    """Return True if a value may fit into a header, in a time independent of its size."""
     left_bytes = HEADER_BYTES_MAX
     below: list[Any] = [value]
     while below:
         item = below.pop()
-        if is_list(item) or is_object(item):
-            left_bytes -= len(item)
-        else:
-            left_bytes -= len(item) if type(item) is str else 1
+        left_bytes -= len(item) if is_list(item) or is_object(item) or type(item) is str else 1
         if left_bytes < 0:
             return False
         # Add the items only now: their number was just checked against the limit.

@@ -36,32 +36,20 @@ class _Rule(NamedTuple):
 
 
 def _one_of(*allowed: str) -> _Rule:
-    def is_allowed(value: Any) -> bool:
-        return value in allowed
-
-    return _Rule(" or ".join(f'"{one}"' for one in allowed), is_allowed)
+    return _Rule(" or ".join(f'"{one}"' for one in allowed), lambda value: value in allowed)
 
 
 def _is_text(value: Any) -> bool:
     return type(value) is str
 
 
-def _is_anything(_: Any) -> bool:
-    return True
-
-
-def _is_texts(value: Any) -> bool:
-    return is_list(value) and all(map(_is_text, value))
-
-
-def _is_share(value: Any) -> bool:
-    return type(value) in (int, float) and 0 <= value <= 1
-
-
 _TEXT = _Rule("a string", _is_text)
 _MAYBE_TEXT = _Rule("a string, or omitted", _is_text, is_optional=True)
-_TEXTS = _Rule("a list of strings", _is_texts)
-_ANYTHING = _Rule("any JSON value", _is_anything)
+_TEXTS = _Rule("a list of strings", lambda value: is_list(value) and all(map(_is_text, value)))
+_ANYTHING = _Rule("any JSON value", lambda _: True)
+_SHARE = _Rule(
+    "a number from 0 to 1", lambda value: type(value) in (int, float) and 0 <= value <= 1
+)
 
 AHEAD = ("pending", "in_progress")  # The statuses of a plan step that is not done yet.
 
@@ -74,7 +62,7 @@ SHAPES: Mapping[str, Mapping[str, _Rule]] = {
         "description": _TEXT,
         "reason_codes": _TEXTS,
         "evidence_refs": _TEXTS,
-        "confidence": _Rule("a number from 0 to 1", _is_share),
+        "confidence": _SHARE,
         "at": _MAYBE_TEXT,
     },
     "plan": {"id": _TEXT, "step": _TEXT, "status": _one_of(*AHEAD, "done", "skipped")},
@@ -115,19 +103,14 @@ def check_patch(operations: Iterable[Operation]) -> None:
             written.append(operation.from_)
         for path in written:
             tokens = parse(path)
+            where, details = f"operation {index}, {operation.op}", {"operation": index}
             if not tokens:
-                raise Refused(
-                    f"operation {index}, {operation.op}: the state as a whole cannot be patched",
-                    "patch its members, such as /facts/-",
-                    {"operation": index},
-                )
+                wrong = f"{where}: the state as a whole cannot be patched"
+                raise Refused(wrong, "patch its members, such as /facts/-", details)
             if tokens[0] in OWN_FIELDS:
-                raise Refused(
-                    f"operation {index}, {operation.op} {quote_value(path)}: /{tokens[0]} cannot"
-                    f" be patched, {OWN_FIELDS[tokens[0]]}",
-                    "remove this operation",
-                    {"operation": index},
-                )
+                wrong = f"/{tokens[0]} cannot be patched, {OWN_FIELDS[tokens[0]]}"
+                wrong = f"{where} {quote_value(path)}: {wrong}"
+                raise Refused(wrong, "remove this operation", details)
 
 
 def check_touched(
@@ -166,7 +149,12 @@ def _check(state: Any, tree: Tree, is_known_artifact: Callable[[str], bool]) -> 
                 raise Refused(f"/{name} {wrong}", "to empty it, replace it with []")
             _check_items(name, value, below, is_known_artifact)
         elif name == "metrics":
-            _check_metrics(value)
+            figures = value if is_object(value) else {}
+            for each in METRICS:
+                count = figures.get(each)
+                if type(count) is not int or count < 0:
+                    hint = "it must be an integer of 0 or more"
+                    raise Refused(f"/metrics/{each} is not a count", hint)
         elif name == "version":
             if type(value) is not int or value < 1:
                 raise Refused("/version is invalid", "it must be an integer of 1 or more")
@@ -179,14 +167,6 @@ def _check(state: Any, tree: Tree, is_known_artifact: Callable[[str], bool]) -> 
             raise Refused(f"/{name} is not a string", f"/{name} must be a string")
 
 
-def _check_metrics(value: Any) -> None:
-    figures = value if is_object(value) else {}
-    for name in METRICS:
-        count = figures.get(name)
-        if type(count) is not int or count < 0:
-            raise Refused(f"/metrics/{name} is not a count", "it must be an integer of 0 or more")
-
-
 def _check_items(
     name: str, items: list[Any], tree: Tree | None, is_known_artifact: Callable[[str], bool]
 ) -> None:
@@ -197,18 +177,13 @@ def _check_items(
         _check_item(name, index, item)
         for ref in _new_refs(name, item, below):
             if not is_known_artifact(ref):
-                raise Refused(
-                    f"/{name}/{index}/{_REF_FIELDS[name]} names the artifact {quote_value(ref)},"
-                    " which does not exist",
-                    "add the artifact first, or remove its ref",
-                )
+                wrong = f"names the artifact {quote_value(ref)}, which does not exist"
+                hint = "add the artifact first, or remove its ref"
+                raise Refused(f"/{name}/{index}/{_REF_FIELDS[name]} {wrong}", hint)
 
 
 def _new_refs(name: str, item: dict[str, Any], tree: Tree | None) -> list[str]:
-    """Return the refs that a patch added.
-
-    Older refs are not checked: they may name artifacts removed since.
-    """
+    """Return the refs that a patch added: older ones may name artifacts removed since."""
     field = _REF_FIELDS.get(name)
     if field is None or field not in item or (tree is not None and field not in tree):
         return []
@@ -222,9 +197,8 @@ def _new_refs(name: str, item: dict[str, Any], tree: Tree | None) -> list[str]:
 def _check_item(name: str, index: int, item: Any) -> None:
     rules = SHAPES[name]
     if not is_object(item):
-        raise Refused(
-            f"/{name}/{index} is not an object", f"pass an object with {', '.join(rules)}"
-        )
+        hint = f"pass an object with {', '.join(rules)}"
+        raise Refused(f"/{name}/{index} is not an object", hint)
     for field, rule in rules.items():
         if field in item:
             if not rule.allows(item[field]):
@@ -284,11 +258,9 @@ def artifact(ref: str, type: str, name: str | None = None) -> Operation:
 
 
 def _append(list_name: str, /, **fields: Any) -> Operation:
-    """Return the operation that appends an item to a list; fields that are None are omitted."""
     rules = SHAPES[list_name]
-    item = {
-        name: value
-        for name, value in fields.items()
-        if value is not None or not rules[name].is_optional
-    }
-    return Operation("add", f"/{list_name}/-", item)
+    # Optional fields that are None are omitted.
+    kept = (
+        name for name, each in fields.items() if each is not None or not rules[name].is_optional
+    )
+    return Operation("add", f"/{list_name}/-", {name: fields[name] for name in kept})

@@ -342,7 +342,6 @@ class LineSearcher:
                     break  # Each of these matches may read the whole block.
 
     def _is_stopped(self) -> bool:
-        """Return True once the deadline has passed or there are too many matches."""
         if self.count >= self._count_max or self._is_over():
             self.is_complete = False
         return not self.is_complete
@@ -412,9 +411,7 @@ class LineSearcher:
     def _count_lines_with(
         self, block: LineBlock, text: bytes, place: int, stop: int
     ) -> tuple[int, bool]:
-        """Count lines with a text up to a position. Return the end position, and whether its line
-        must be examined, because it is long, or has the text as a word where that matters.
-        """
+        """Count lines with a text; return the end, and whether its line must be examined."""
         raw = block.raw
         looks_at_words = self.needs_words and not self.is_enough
         while (start := raw.find(text, place, stop)) >= 0:

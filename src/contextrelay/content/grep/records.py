@@ -228,7 +228,6 @@ def _places(
 def _pattern_matches(
     search: Search, body: bytes, index: int, has_names: bool, start: int, end: int
 ) -> Iterator[Place]:
-    """Yield the matches of a pattern between two positions."""
     at = start
     while at <= end and (match := search(body, at, end)) is not None:
         start, stop = match.span()
@@ -282,7 +281,6 @@ def _matched_nodes(
     patterns: int,
     format: RecordFormat,
 ) -> list[_MatchedNode]:
-    """Return the smallest records that contain matches."""
     own: dict[int, _MatchedNode] = {}
     stack: list[int] = []
     following = 0

@@ -225,7 +225,6 @@ def _look_into(source: SliceSource, searcher: LineSearcher, gathered: GrepMatche
 
 
 def _count(source: SliceSource, count: int, shown_before: int, gathered: GrepMatches) -> None:
-    """Record the number of matches in a source, and whether all of them are shown."""
     gathered.count += count
     if not count:
         return
@@ -527,13 +526,11 @@ def _around(
 
 
 def _short(raw: bytes) -> str:
-    """Return a context line as text, truncated if it is long."""
     cut = raw[:MATCH_BYTES_SHOWN].removesuffix(b"\r")
     return shown(text_of(cut)) + ("…" if len(raw) > MATCH_BYTES_SHOWN else "")
 
 
 def _lines_of(match: Match, context: int) -> str:
-    """Return a match with its context as text, at the maximum length of its lines."""
     parting = ("--",) if context else ()
     lines = (*match.before, match.text, *match.after, *parting)
     return "".join(f"{match.line}- {line}\n" for line in lines)

@@ -91,7 +91,6 @@ def _in_xml(body: bytes, nodes: list[RecordNode], index: int) -> Iterator[tuple[
 
 
 def _tag(body: bytes, node: RecordNode) -> bytes:
-    """Return the start tag of an element."""
     stop = body.find(b">", node.start, node.start + _TAG_BYTES_MAX) + 1
     return body[node.start : stop]
 
@@ -153,7 +152,6 @@ class RecordFormatter:
         return "".join(f"/{part}" for part in reversed(parts))
 
     def _number(self, index: int) -> str:
-        """Return the XPath index of an element among siblings of the same name, as in `[2]`."""
         if not self._numbers:
             for each in self._nodes:
                 key = each.parent, each.label
@@ -209,7 +207,6 @@ class RecordFormatter:
         return [*matched, *sorted(far, key=far.__getitem__)]
 
     def _matched(self, text: str) -> int:
-        """Return the score of a text: by the number of patterns in it, then by whole words."""
         return score_of(text.encode("utf-8", "replace"), self._searches, _WHOLE_TRIES)
 
     def _object(
@@ -259,7 +256,6 @@ class RecordFormatter:
         return " ".join(line.strip() for line in lines)
 
     def _row(self, node: RecordNode, chars_max: int) -> str:
-        """Return the cells of a row with their column names, matching cells first."""
         cells = self._cells(node)
         names = [*self._header, *(f"column {at}" for at in range(len(self._header), len(cells)))]
         pairs = zip(names, cells, strict=False)

@@ -211,9 +211,7 @@ _XML = re.compile(
 
 
 def _xml(text: str, has_match: HasMatch) -> list[RecordNode]:
-    """Return the elements of an XML text; one without children is part of its parent, unless it has
-    several values.
-    """
+    """Return the elements of an XML text; one without children and few values is its parent's."""
     nodes = [RecordNode(0, len(text), -1, "", 0, False)]
     stack = [0]
     labels: dict[str, str] = {}

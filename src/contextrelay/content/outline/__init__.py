@@ -79,7 +79,6 @@ def draft_of(source: Source, kind: ArtifactType) -> OutlineDraft:
 
 
 def _draft(source: Source, kind: ArtifactType) -> OutlineDraft:
-    """Return the pieces of an outline from the first module that can parse the body."""
     head = source.text[:HEAD_BYTES_MAX].encode("utf-8", "replace")[:HEAD_BYTES_MAX]
     if kind == "binary" and source.is_text and not is_binary(head):
         # This is text in an encoding other than UTF-8, which is stored as binary.

@@ -133,7 +133,6 @@ def _keys(section: _Section, rank: int, keys_max: int) -> Iterator[OutlinePiece]
 
 
 def _section(line: str) -> str:
-    """Return the name of the section that a line starts, or ""."""
     name = line[1:-1]
     if line[0] == "[" and line[-1] == "]" and name.replace(".", "").isalnum():
         return name  # The common case, which is faster.
@@ -162,7 +161,6 @@ def _labels(names: Sequence[str]) -> dict[str, str]:
 
 
 def _array(lines: Sequence[str]) -> str:
-    """Return a multi-line array on one line."""
     entries = [line.strip() for line in lines]
     end = next((at for at, text in enumerate(entries) if text.startswith("]")), None)
     joined = " ".join(entries[:end])

@@ -113,7 +113,6 @@ def _read(lines: list[str]) -> tuple[list[_File], list[str]]:
 
 
 def _header(files: list[_File], commits: list[str], number: int, line: str) -> None:
-    """Read the lines between hunks: file headers and commits."""
     start = line[:4]
     if start == "+++ ":
         if files and line == f"+++ b/{files[-1].path}" and not files[-1].hunks:

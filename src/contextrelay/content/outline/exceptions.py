@@ -243,7 +243,6 @@ class _Reader:
             self._is_open = not is_own
 
     def _above(self, index: int) -> ExceptionKind | None:
-        """Return the exception of the nearest head above the first of its frames."""
         for at in range(index - 1, max(self._last, index - 1 - _ABOVE_LINES, -1), -1):
             line = self._line(at)
             if _INNER_END in line:

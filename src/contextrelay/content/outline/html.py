@@ -129,7 +129,6 @@ def _attributes(text: str) -> dict[str, str]:
 
 
 def _links(page: _Page) -> list[OutlinePiece]:
-    """Return hosts, most linked first, then single links, external ones before anchors."""
     if not page.links:
         return []
     external = [target for target, _ in page.links if target.startswith(("http://", "https://"))]

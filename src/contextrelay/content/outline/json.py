@@ -280,9 +280,7 @@ class JsonDraft:
     def _add_map(
         self, objects: Sequence[dict[str, Any]], columns: dict[str, Sequence[Any]], depth: int
     ) -> bool:
-        """Describe objects as a map, if all values are similar objects, or are all scalars whose
-        keys are not field names; else return False.
-        """
+        """Describe a map of similar objects, or of scalars by other keys than field names."""
         indent = " " * depth
         values = list(chain.from_iterable(each.values() for each in objects))
         scalars = objects[0] if len(objects) == 1 else {}
@@ -309,7 +307,6 @@ class JsonDraft:
         return True
 
     def _add_path(self, name: str, values: Sequence[Any], depth: int) -> None:
-        """Describe the values at one path."""
         if len(self.pieces) >= OUTLINE_PIECES_MAX:
             self.left_out += 1
             return

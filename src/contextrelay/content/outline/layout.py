@@ -144,7 +144,6 @@ def _choose_and_name(
 
 
 def _missing(names: Collection[str], text: str) -> list[str]:
-    """Return the names that are not in a text."""
     there = set(_NAME.findall(text))
     # A name of several words is searched as it is.
     return [
@@ -197,7 +196,6 @@ def _between(names: Sequence[str]) -> str:
 
 
 def _unnamed(draft: OutlineDraft, chosen: Mapping[int, str], also: Sequence[str]) -> list[str]:
-    """Return the line ranges of names that did not fit at all."""
     if not draft.places:
         return []
     missing, listed = _missing(draft.names, "\n".join(chosen.values())), set(also)

@@ -59,7 +59,6 @@ def draft_outline(source: Source) -> OutlineDraft | None:
 
 
 def _brief(text: str) -> str:
-    """Return the first words of a heading."""
     return quoted(" ".join(text[:_TITLE_CHARS].split(" ")[:_FIRST_WORDS]), 50)
 
 

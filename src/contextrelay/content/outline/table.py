@@ -130,7 +130,6 @@ def _columns(table: _Table) -> list[OutlinePiece]:
 
 
 def _described(cells: Sequence[str]) -> tuple[str, str]:
-    """Return type and details of a column."""
     if _are_numbers(cells[:_TYPED_ROWS]) and (extremes := _extremes(cells)):
         return _number_type(cells), f"{extremes[0]}..{extremes[1]}"
     distinct = dict.fromkeys(cells)
@@ -164,7 +163,6 @@ def _number_type(cells: Sequence[str]) -> str:
 
 
 def _extremes(cells: Sequence[str]) -> tuple[str, str] | None:
-    """Return the smallest and largest number as written, or None if one is not a number."""
     try:
         numbers = list(map(float, cells))
     except ValueError:

@@ -190,7 +190,6 @@ def _failed(lines: Sequence[str]) -> tuple[dict[str, _Line], bool]:
 
 
 def _reasons(lines: Sequence[str]) -> Iterator[_Line]:
-    """Yield the lines with reasons; for a panic also the next line."""
     for number, line in enumerate(lines, 1):
         match = _WHY.match(line)
         if match is None:

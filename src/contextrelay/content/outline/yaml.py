@@ -177,7 +177,6 @@ class _Reader:
         return found
 
     def _place(self, above: _Node, name: str, number: int, depth: int) -> _Node:
-        """Add the node of a new key."""
         if above.names:
             above.names.setdefault(name, number)
             return above.below[_ANY]
@@ -198,7 +197,6 @@ class _Reader:
 
 
 def _add_entry(node: _Node, line: str) -> None:
-    """Add a list entry that is not a mapping."""
     if node.count == 1 and not node.values and len(node.entries) < _ENTRIES_MAX:
         text = line.strip()
         if text[:1] == "-":
@@ -296,7 +294,6 @@ def _map_names(node: _Node, depth: int) -> Iterator[OutlinePiece]:
 
 
 def _joined(nodes: Iterable[tuple[str, _Node]], depth: int) -> Iterator[OutlinePiece]:
-    """Yield nodes and what is below them, on one line."""
     found: dict[str, list[tuple[int, _Node]]] = {}
     _gather(nodes, depth, found)
     for name, places in found.items():

@@ -123,7 +123,6 @@ def _raw(text: str) -> list[str]:
 
 
 def _folded(text: str) -> list[str]:
-    """Split a text into words of any script, without case and accents."""
     # Sorting the marks of one letter takes quadratic time: isolated marks are removed first.
     plain = unicodedata.normalize("NFKD", _without_marks(text.casefold()))
     plain = _without_marks(plain[: FOLDED_RATIO_MAX * len(text)])
@@ -197,7 +196,6 @@ def _step_1(word: str) -> str:
 
 
 def _restored(word: str) -> str:
-    """Restore a word after removing -ed or -ing."""
     if word.endswith(("at", "bl", "iz")) or _SHORT.fullmatch(word):
         return word + "e"
     return word[:-1] if _DOUBLE.search(word) else word

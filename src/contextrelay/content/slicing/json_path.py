@@ -79,7 +79,6 @@ def slice_by_path(source: SliceSource, query: str, tokens_max: int) -> FittedPie
 
 
 def _selected(query: str, document: Any) -> Iterator[JSONPathMatch]:
-    """Yield what a query selects, in order."""
     hint = "use RFC 9535 syntax, for example $.orders[?@.total > 100].id"
     try:
         parsed = _Environment(strict=True).compile(query)
@@ -223,7 +222,6 @@ def _scalar(value: Any) -> str:
 
 
 def _document(source: SliceSource) -> Any:
-    """Parse the document, limited by its size and by the estimated memory of its values."""
     if source.size_bytes > JSON_PATH_BYTES_MAX:
         raise TooLarge(
             f"{source.ref} is too large for JSONPath ({source.size_bytes:,} bytes)",

@@ -104,7 +104,6 @@ def not_json(source: SliceSource, error: Exception) -> Invalid:
 
 
 def _value(source: SliceSource, body: bytes, tokens: tuple[str, ...]) -> memoryview:
-    """Return the value at a pointer, as stored."""
     value, depth = memoryview(body.strip(_BLANKS)), 0
     try:
         if is_lines(source):
@@ -125,7 +124,6 @@ def _value(source: SliceSource, body: bytes, tokens: tuple[str, ...]) -> memoryv
 
 
 def _child(value: memoryview, path: tuple[str, ...]) -> memoryview:
-    """Return the value of the last name or index of a path."""
     token = path[-1]
     if bytes(value[:1]) == b"{":
         members = msgspec.json.decode(value, type=dict[str, Raw])

@@ -91,12 +91,10 @@ def slice_definition(source: SliceSource, wanted: str, tokens_max: int) -> Fitte
 
 
 def _parts(name: str) -> tuple[str, ...]:
-    """Split a dotted name into its parts."""
     return tuple(part for part in re.split(r"\.|::|#|/", name) if part)
 
 
 def _definitions(source: SliceSource, text: str, path: tuple[str, ...]) -> list[_Definition]:
-    """Return the definitions in a file, or nothing if there is no parser for the language."""
     name, wanted = source.name or "", path[-1] if path else ""
     if "python" in source.media_type or name.endswith((".py", ".pyi")):
         from contextrelay.content.outline.code.python import read
@@ -318,7 +316,6 @@ def _headings(source: SliceSource) -> list[_Heading]:
 
 
 def _heading_lines(source: SliceSource) -> Iterator[str]:
-    """Yield the beginnings of all lines, without keeping them in memory."""
     for line in lines_in(source.read_on(0), 1, 0, 4 * OUTLINE_LINE_CHARS_MAX):
         if line.number > OUTLINE_LINES_MAX:
             limit = f"the limit is {OUTLINE_LINES_MAX:,}; find them with grep '^#', then read lines"

@@ -105,7 +105,6 @@ def _slice_rows(
 
 
 def _lines(source: SliceSource) -> Iterator[str]:
-    """Yield lines with their ends, which may be a single carriage return, as csv accepts."""
     decoder = getincrementaldecoder("utf-8")("surrogateescape")
     rest = ""
     for chunk in chain(source.read_on(0), (b"",)):

@@ -58,7 +58,6 @@ def defuse(text: str) -> Defused:
 
 
 def _merged(spans: list[Span]) -> list[Span]:
-    """Merge sorted overlapping spans."""
     merged: list[Span] = []
     for start, stop in spans:
         if merged and start < merged[-1][1]:
@@ -81,7 +80,6 @@ def _replaced(
 
 
 def _hits(folded: str) -> Iterator[Hit]:
-    """Yield every known phrase and marker in a folded text."""
     plain = folded.encode()
     squeezed = _squeeze(plain)
     if may_hold_phrase(squeezed):

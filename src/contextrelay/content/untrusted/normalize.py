@@ -91,7 +91,6 @@ def fold(text: str) -> Folded:
 
 
 def _gap(match: re.Match[str]) -> str:
-    """Replace a token by gaps of the same length."""
     token = match[0]
     if token == SANITIZED:
         return GAP * len(token)

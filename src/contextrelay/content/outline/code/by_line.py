@@ -149,7 +149,6 @@ _SIMPLE = ((_ASSIGNED, "function"), (_CONSTANT, "constant"), (_RULES, "macro_rul
 
 
 def _symbol(language: str, text: str, indent: int, number: int) -> Symbol | None:
-    """Return the definition that a line seems to contain, or None."""
     if language in _ONLY:
         pattern, kind, signs = _ONLY[language]
         match = pattern.fullmatch(text) if language == "Shell" else pattern.match(text)

@@ -169,7 +169,6 @@ class _Walk:
         return end
 
     def _named(self, stop: int, has_body: bool) -> CodeDefinition | None:
-        """Return the function that a statement defines or declares."""
         text, start, code = self._text, self._start, self._code
         if _NO_DEFINITION.match(text, start):
             return None
@@ -219,7 +218,6 @@ class _Walk:
         return found
 
     def _is_old_style(self, at: int) -> bool:
-        """Return True if arguments are declared between a function's name and its body."""
         text = self._text
         if self._tail >= 0 or at - self._start > _HEAD_CHARS_MAX or text[at - 1] == ")":
             return False

@@ -207,7 +207,6 @@ class _Walk:
             self.statements(node, owner, level + 1)
 
     def _definition(self, node: Any, whole: Any, kind: str, owner: str, level: int) -> None:
-        """Add a definition, and visit its members."""
         name, body = _part(node, "type" if kind == "impl" else "name"), _part(node, "body")
         if name is None:
             return
@@ -417,7 +416,6 @@ class _Script(_Walk):
         found.signature = text.removesuffix("=>").rstrip()
 
     def _expression(self, node: Any, whole: Any, level: int) -> None:
-        """Visit an expression that is a statement."""
         node = _plain(node)
         if node is None:
             return
@@ -479,9 +477,7 @@ class _Script(_Walk):
                 self._wrapper(value, level + 1)
 
     def _modules(self, node: Any, level: int) -> bool:
-        """Visit the modules of a bundle: functions in an object or list that takes half of the
-        file. Return True if there are any.
-        """
+        """Visit the functions in an object or list that is most of the file, if it is."""
         if not self._is_most(node, 2) or node.type not in ("object", "array"):
             return False
         for each in node.named_children:

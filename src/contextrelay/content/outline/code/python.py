@@ -386,7 +386,6 @@ class _Reading:
 
 
 def _first_line(string: str) -> str:
-    """Return the first line of a string literal."""
     quote = 3 if string[:3] in ('"""', "'''") else 1
     text = string[quote : quote + _DOC_CHARS_MAX] if len(string) > 2 * quote else ""
     if quote + len(text) > len(string) - quote:
@@ -399,7 +398,6 @@ _IMPORTED = re.compile(r"\s*+([\w.]+)[^,;#\n]*+(,)?")
 
 
 def _imported(statement: str) -> list[str]:
-    """Return the modules that an import names, as written."""
     statement = statement.replace("\\\n", " ")
     if match := _FROM.match(statement):
         return ["".join(match[1].split()) + (match[2] or "")]
