@@ -91,6 +91,11 @@ def test_a_report_shows_everything_in_markdown_and_is_an_event(shell: Shell, ord
     assert "which port?" in text
     assert re.search(r"use SQLite \(confidence 1\)\. Because: measured\.\n  - evidence `", text)
     assert "[SANITIZED]" in text
+    assert re.search(
+        r"\| avoided \| \d+ \|\n\nEstimated \([^)\n]+\) from the stored artifacts;\n"
+        r"pulled back tokens are not deducted\.\n\Z",
+        text,
+    )
     last = shell.json("events")[-1]["event"]
     assert (last["type"], last["by"]) == ("report.generated", "reviewer")
     assert last["detail"] == {"format": "md", "version": 7}

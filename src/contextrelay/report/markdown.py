@@ -124,10 +124,11 @@ def _savings(report: Report) -> Iterator[str]:
     yield f"| naive (if pasted) | {stats.naive_tokens} |"
     yield f"| actual (via refs) | {stats.actual_tokens} |"
     yield f"| avoided | {stats.tokens_avoided} |"
-    yield from ("", f"An estimate ({stats.basis.removeprefix('estimated: ')}), of what was put in;")
-    yield f"Estimated ({stats.basis.removeprefix('estimated: ')}) from the stored artifacts;"
+    basis = stats.basis.removeprefix("estimated: ")
+    yield from ("", f"Estimated ({basis}) from the stored artifacts;")
+    yield "pulled back tokens are not deducted."
 
 
 def as_json(report: Report) -> str:
-    """ "pulled back tokens are not deducted." """
+    """Write a report as JSON."""
     return encode(report).decode() + "\n"
