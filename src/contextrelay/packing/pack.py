@@ -62,21 +62,14 @@ def pack(
     """
     query = query or ""
     budget = budget_tokens if isinstance(budget_tokens, Budget) else Budget(budget_tokens)
-    if len(blocks) > PACK_BLOCKS_MAX:
-        raise Invalid(f"{len(blocks)} blocks", f"pack at most {PACK_BLOCKS_MAX} at once")
-    _check_ids(blocks, pins)
+    _check(blocks, pins)
     counted = count or partial(count_tokens, tokenizer=tokenizer)
     taken = {each.id: counted(each.content) for each in blocks} if tokens is None else tokens
     costs = {block.id: taken[block.id] + budget.each_tokens for block in blocks}
     choice = _Choice(budget.spendable_tokens, costs, digests)
     _take_required(choice, blocks, set(pins))
     _drop_duplicates(choice, blocks)
-    index = Relevance()
-    if query.strip():
-        index = Relevance(blocks, embed) if relevance is None else relevance
-        for block in blocks:
-            if block.id not in index:
-                index.add(block)
+    index = _index(blocks, relevance, embed) if query.strip() else Relevance()
     found = index.scores(query)
     priors = _priors(blocks, now_ms)
     shown = dict[str, Block]()
@@ -162,7 +155,9 @@ def decay(age_ms: int) -> float:
     return max(DECAY_FLOOR, DECAY_A_MINUTE ** min(max(age_ms, 0) / 60_000, 1_000))
 
 
-def _check_ids(blocks: Sequence[Block], pins: Collection[str]) -> None:
+def _check(blocks: Sequence[Block], pins: Collection[str]) -> None:
+    if len(blocks) > PACK_BLOCKS_MAX:
+        raise Invalid(f"{len(blocks)} blocks", f"pack at most {PACK_BLOCKS_MAX} at once")
     ids = {block.id for block in blocks}
     if len(ids) < len(blocks):
         seen = set[str]()
@@ -192,6 +187,14 @@ def _drop_duplicates(choice: _Choice, blocks: Sequence[Block]) -> None:
             tokens, of = choice.costs[block.id], first[block.content]
             reason = Reason(verdict="dropped", because="duplicate", tokens=tokens, of=of)
             choice.reasons[block.id] = reason
+
+
+def _index(blocks: Sequence[Block], relevance: Relevance | None, embed: Embed | None) -> Relevance:
+    index = Relevance(embed=embed) if relevance is None else relevance
+    for block in blocks:
+        if block.id not in index:
+            index.add(block)
+    return index
 
 
 def _priors(blocks: Sequence[Block], now_ms: int | None) -> list[float]:
