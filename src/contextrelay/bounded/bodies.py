@@ -56,7 +56,6 @@ DIFF_INLINE_STEPS_MAX = 512_000
 # The maximum CPU time in seconds for comparing two bodies.
 DIFF_CPU_S_MAX = 1.8
 
-
 Read = Callable[[int, int], Iterator[bytes]]
 """A function that returns the bytes from start to stop, in chunks."""
 
@@ -74,12 +73,12 @@ def look_within_bounds(asked: OutlineRequest, read: Read) -> tuple[BodyOverview,
     size_bytes = min(asked.size_bytes, OUTLINE_BYTES_MAX)
     if size_bytes <= LOOK_INLINE_BYTES_MAX and not needs_grammar(asked.media_type):
         return make_overview(asked, b"".join(read(0, size_bytes))), True
-    outcome = _looked(asked, read, size_bytes, LOOK_CPU_S_MAX)
+    outcome = _run_on_head("look", asked, read, size_bytes, LOOK_CPU_S_MAX)
     if outcome.stopped is None:
         return _seen.decode(outcome.value), True
     note = _why(outcome, LOOK_CPU_S_MAX)
     if outcome.stopped in ("time", "memory") and size_bytes > LOOK_PART_BYTES_MAX:
-        part = _looked(asked, read, LOOK_PART_BYTES_MAX, LOOK_PART_CPU_S_MAX)
+        part = _run_on_head("look", asked, read, LOOK_PART_BYTES_MAX, LOOK_PART_CPU_S_MAX)
         if part.stopped is None:
             seen = _seen.decode(part.value)
             note = f"{note}; shown: its first {LOOK_PART_BYTES_MAX:,} bytes"
@@ -89,17 +88,16 @@ def look_within_bounds(asked: OutlineRequest, read: Read) -> tuple[BodyOverview,
 
 
 def look_by_lines(asked: OutlineRequest, read: Read, note: str) -> BodyOverview:
-    """Return an overview of a body made from its first lines only.
-
-    `note` says why, and is part of the overview.
-    """
+    """Return an overview of a body made from its first lines only; `note`, in it, says why."""
     with _lines_lock:
         head = b"".join(read(0, min(asked.size_bytes, LOOK_PLAIN_BYTES_MAX)))
         return make_overview_by_lines(asked, head, f"{note}; shown by lines")
 
 
-def _looked(asked: OutlineRequest, read: Read, size_bytes: int, cpu_s: float) -> TaskOutcome:
-    return run("look", asked, [(size_bytes, lambda: read(0, size_bytes))], cpu_s)
+def _run_on_head(
+    task: str, asked: object, read: Read, size_bytes: int, cpu_s: float
+) -> TaskOutcome:
+    return run(task, asked, [(size_bytes, lambda: read(0, size_bytes))], cpu_s)
 
 
 def take_within_bounds(asked: SliceRequest, read: Read) -> Piece:
@@ -115,8 +113,7 @@ def take_within_bounds(asked: SliceRequest, read: Read) -> Piece:
     needs_child = way == "json_path" or (way == "symbol" and needs_grammar(asked.media_type))
     if asked.size_bytes <= LOOK_INLINE_BYTES_MAX and not needs_child:
         return slice_body(asked, b"".join(read(0, asked.size_bytes)))
-    body = (asked.size_bytes, lambda: read(0, asked.size_bytes))
-    outcome = run("take", asked, [body], SLICE_CPU_S_MAX)
+    outcome = _run_on_head("take", asked, read, asked.size_bytes, SLICE_CPU_S_MAX)
     if outcome.stopped is None:
         return _piece.decode(outcome.value)
     message = f"{_why(outcome, SLICE_CPU_S_MAX)}: no {asked.selector.way} of {asked.ref}"
@@ -146,7 +143,10 @@ def compare_within_bounds(asked: DiffRequest, bodies: Sequence[bytes]) -> TextDi
     """
     from contextrelay.content.diff import TextDifference, diff_texts
 
-    if sum(map(len, bodies)) <= LOOK_INLINE_BYTES_MAX and _compares_at_once(*bodies[:2]):
+    # The time grows with up to the third power of the number of lines.
+    few, many = sorted(each.count(b"\n") + 1 for each in bodies[:2])
+    is_short = few * few * many <= DIFF_INLINE_STEPS_MAX
+    if sum(map(len, bodies)) <= LOOK_INLINE_BYTES_MAX and is_short:
         return diff_texts(asked, bodies)
     opened = [(len(body), partial(iter, (body,))) for body in bodies]
     outcome = run("diff", asked, opened, DIFF_CPU_S_MAX)
@@ -154,15 +154,6 @@ def compare_within_bounds(asked: DiffRequest, bodies: Sequence[bytes]) -> TextDi
         return decode(outcome.value, type=TextDifference)
     message = f"{_why(outcome, DIFF_CPU_S_MAX)}: no diff of {' and '.join(asked.labels)}"
     raise _error(outcome, message, "compare parts of them: relay get REF --lines 1:1000")
-
-
-def _compares_at_once(old: bytes, new: bytes) -> bool:
-    """Return True if two texts have few lines.
-
-    The time grows with up to the third power of their number.
-    """
-    few, many = sorted(each.count(b"\n") + 1 for each in (old, new))
-    return few * few * many <= DIFF_INLINE_STEPS_MAX
 
 
 def _error(outcome: TaskOutcome, message: str, hint: str) -> RelayError:
@@ -174,29 +165,24 @@ def _error(outcome: TaskOutcome, message: str, hint: str) -> RelayError:
 
 
 def index_within_bounds(asked: IndexRequest, size_bytes: int, read: Read) -> IndexedText | None:
-    """Return the data that the search index stores for the start of a body, or None if there is no
-    time now.
+    """Return what the search index stores for the start of a body; None if there is no time now.
 
     If the start of the body exceeds the limits, a shorter part is tried.
     """
     if size_bytes <= LOOK_INLINE_BYTES_MAX:
         return index_body(asked, b"".join(read(0, size_bytes)))
-    outcome = _indexed(asked, read, size_bytes, INDEX_CPU_S_MAX)
+    outcome = _run_on_head("index", asked, read, size_bytes, INDEX_CPU_S_MAX)
     if outcome.stopped is None:
         return _indexing.decode(outcome.value)
     if outcome.stopped != "failed" and not outcome.is_certain:
         return None
     if size_bytes > LOOK_PART_BYTES_MAX:
-        part = _indexed(asked, read, LOOK_PART_BYTES_MAX, INDEX_PART_CPU_S_MAX)
+        part = _run_on_head("index", asked, read, LOOK_PART_BYTES_MAX, INDEX_PART_CPU_S_MAX)
         if part.stopped is None:
             return replace(_indexing.decode(part.value), is_cut=True)
     with _lines_lock:
         head = b"".join(read(0, min(size_bytes, LOOK_PLAIN_BYTES_MAX)))
         return replace(index_body(asked, head), is_cut=True)
-
-
-def _indexed(asked: IndexRequest, read: Read, size_bytes: int, cpu_s: float) -> TaskOutcome:
-    return run("index", asked, [(size_bytes, lambda: read(0, size_bytes))], cpu_s)
 
 
 def _why(outcome: TaskOutcome, cpu_s: float) -> str:

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 FETCH_REDIRECTS_MAX = 5
 
-
 _REDIRECTS = (301, 302, 303, 307, 308)
 _AGENT = "contextrelay"
+_GZIP = 16 + zlib.MAX_WBITS
 
 
 class Fetched(Struct, frozen=True):
@@ -68,12 +68,10 @@ def fetch(url: str, policy: FetchPolicy) -> Fetched:
             return answer
         url = urljoin(url, answer)
         if parts.scheme == "https" and url.lower().startswith("http:"):
-            raise Refused(
-                f"{plain_url(parts)} redirects from https to http", "fetch that URL directly"
-            )
-    raise Refused(
-        f"too many redirects: {quote_value(url)}", f"the limit is {FETCH_REDIRECTS_MAX} redirects"
-    )
+            wrong = f"{plain_url(parts)} redirects from https to http"
+            raise Refused(wrong, "fetch that URL directly")
+    limit = f"the limit is {FETCH_REDIRECTS_MAX} redirects"
+    raise Refused(f"too many redirects: {quote_value(url)}", limit)
 
 
 def post(url: str, body: bytes, headers: dict[str, str], policy: FetchPolicy) -> None:
@@ -107,10 +105,7 @@ class _Connection:
         self._sock.sendall(content)
 
     def close(self) -> None:
-        """Do nothing, because http.client calls this before the body is read.
-
-        `_ask` closes the connection.
-        """
+        """Do nothing: http.client calls this before the body is read. `_ask` closes it."""
 
 
 class _Incoming(io.RawIOBase):
@@ -140,8 +135,13 @@ def _ask(
     host, port = host_of(parts)
     addresses = addresses_of(parts, policy, deadline)
     try:
-        with _connected(addresses, port, deadline) as bare:
-            sock = _secured(bare, host, policy, deadline) if parts.scheme == "https" else bare
+        with _connected(addresses, port, deadline) as sock:
+            if parts.scheme == "https":
+                import ssl
+
+                context = policy.tls or ssl.create_default_context()
+                sock.settimeout(deadline.left_s())
+                sock = context.wrap_socket(sock, server_hostname=host)
             with sock:
                 connection = HTTPConnection(host, port)
                 connection.auto_open = 0
@@ -150,11 +150,9 @@ def _ask(
     except TimeoutError as error:
         raise deadline.over() from error
     except (OSError, HTTPException, UnicodeError, zlib.error) as error:
-        said = str(error) or type(error).__name__
-        raise Failed(
-            f"{plain_url(parts)} cannot be fetched: {quote_value(said)[1:-1]}",
-            "check the URL, or try again",
-        ) from error
+        said = quote_value(str(error) or type(error).__name__)[1:-1]
+        wrong = f"{plain_url(parts)} cannot be fetched: {said}"
+        raise Failed(wrong, "check the URL, or try again") from error
 
 
 def _connected(addresses: list[str], port: int, deadline: FetchDeadline) -> socket.socket:
@@ -176,16 +174,6 @@ def _connected(addresses: list[str], port: int, deadline: FetchDeadline) -> sock
             return sock
     assert trouble is not None
     raise trouble
-
-
-def _secured(
-    sock: socket.socket, host: str, policy: FetchPolicy, deadline: FetchDeadline
-) -> socket.socket:
-    import ssl
-
-    context = policy.tls or ssl.create_default_context()
-    sock.settimeout(deadline.left_s())
-    return context.wrap_socket(sock, server_hostname=host)
 
 
 def _asked(
@@ -231,9 +219,8 @@ def _answer(response: HTTPResponse, parts: SplitResult, policy: FetchPolicy) -> 
         raise Invalid(said, "check the URL")
     body = b"".join(_bounded(_unpacked(response, policy.bytes_max), policy.bytes_max))
     if response.length:
-        raise Failed(
-            f"the response of {plain_url(parts)} ended {response.length} bytes early", "try again"
-        )
+        wrong = f"the response of {plain_url(parts)} ended {response.length} bytes early"
+        raise Failed(wrong, "try again")
     named = (response.getheader("Content-Type") or "").strip()
     media_type = named if is_media_type(named) else named.partition(";")[0].strip()
     is_known = is_media_type(media_type) and media_type != "application/octet-stream"
@@ -249,11 +236,9 @@ def _unpacked(response: HTTPResponse, bytes_max: int) -> Iterator[bytes]:
     """
     coding = (response.getheader("Content-Encoding") or "identity").strip().lower()
     if coding not in ("identity", "gzip", "x-gzip"):
-        raise Invalid(
-            f"unsupported content encoding {quote_value(coding)}",
-            "fetch another URL of the same content",
-        )
-    chunks = _bounded(_read(response), bytes_max)
+        wrong = f"unsupported content encoding {quote_value(coding)}"
+        raise Invalid(wrong, "fetch another URL of the same content")
+    chunks = _bounded(iter(lambda: response.read(CHUNK_BYTES), b""), bytes_max)
     if coding == "identity":
         yield from chunks
         return
@@ -275,20 +260,11 @@ def _unpacked(response: HTTPResponse, bytes_max: int) -> Iterator[bytes]:
         raise Failed("the compressed body ended early", "try again")
 
 
-_GZIP = 16 + zlib.MAX_WBITS
-
-
-def _read(response: HTTPResponse) -> Iterator[bytes]:
-    while chunk := response.read(CHUNK_BYTES):
-        yield chunk
-
-
 def _bounded(chunks: Iterator[bytes], bytes_max: int) -> Iterator[bytes]:
     size_bytes = 0
     for chunk in chunks:
         size_bytes += len(chunk)
         if size_bytes > bytes_max:
-            raise TooLarge(
-                "the content of that URL is too large", f"the limit is {bytes_max} bytes"
-            )
+            limit = f"the limit is {bytes_max} bytes"
+            raise TooLarge("the content of that URL is too large", limit)
         yield chunk

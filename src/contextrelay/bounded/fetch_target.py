@@ -27,7 +27,6 @@ FETCH_S_MAX = 30
 FETCH_ADDRESSES_MAX = 8
 FETCH_NAMES_AT_ONCE_MAX = 32
 
-
 PORTS = {"http": 80, "https": 443}
 
 
@@ -111,21 +110,17 @@ def addresses_of(parts: SplitResult, policy: FetchPolicy, deadline: FetchDeadlin
 
     Raises:
         Refused: an address is not allowed; a name with allowed and other addresses is a trick. The
-            error does not contain the address, so that it reveals nothing about the
-            internal network.
+            error does not contain the address, so that it reveals nothing about the network.
     """
     host, port = host_of(parts)
-    found = (policy.resolve or _looking_up(deadline))(host, port)
+    found = policy.resolve(host, port) if policy.resolve else _look_up(host, port, deadline)
     refused = [address for address in found if not policy.is_allowed(address)]
     written = quote_value(parts.hostname or "")[1:-1]
     if refused:
         is_never = any(reach_of(address) == "never" for address in refused)
-        raise Refused(
-            f"fetching from {written} is not allowed",
-            "no setting allows it: fetch from another host"
-            if is_never
-            else "to allow private networks: relay config set fetch_private true",
-        )
+        hint = "to allow private networks: relay config set fetch_private true"
+        hint = "no setting allows it: fetch from another host" if is_never else hint
+        raise Refused(f"fetching from {written} is not allowed", hint)
     if not found:
         raise Failed(f"{written} has no address", "check the URL")
     return found[:FETCH_ADDRESSES_MAX]
@@ -134,35 +129,30 @@ def addresses_of(parts: SplitResult, policy: FetchPolicy, deadline: FetchDeadlin
 _names_at_once = threading.BoundedSemaphore(FETCH_NAMES_AT_ONCE_MAX)
 
 
-def _looking_up(deadline: FetchDeadline) -> Callable[[str, int], list[str]]:
-    """Return a function that resolves names with the system resolver.
+def _look_up(host: str, port: int, deadline: FetchDeadline) -> list[str]:
+    """Resolve a name with the system resolver.
 
     The resolver has no timeout, so it runs in a thread that is abandoned when the time is up.
     """
+    answers: list[list[str] | OSError | UnicodeError] = []
+    if not _names_at_once.acquire(timeout=deadline.left_s()):
+        raise deadline.over()
 
-    def look_up(host: str, port: int) -> list[str]:
-        answers: list[list[str] | OSError | UnicodeError] = []
-        if not _names_at_once.acquire(timeout=deadline.left_s()):
-            raise deadline.over()
+    def ask() -> None:
+        try:
+            every = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            answers.append(list(dict.fromkeys(str(each[4][0]) for each in every)))
+        except (OSError, UnicodeError) as error:
+            answers.append(error)
+        finally:
+            _names_at_once.release()
 
-        def ask() -> None:
-            try:
-                every = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-                answers.append(list(dict.fromkeys(str(each[4][0]) for each in every)))
-            except (OSError, UnicodeError) as error:
-                answers.append(error)
-            finally:
-                _names_at_once.release()
-
-        asking = threading.Thread(target=ask, name="relay-look-up", daemon=True)
-        asking.start()
-        asking.join(deadline.left_s())
-        if not answers:
-            raise deadline.over()
-        if isinstance(answers[0], OSError | UnicodeError):
-            raise Failed(
-                f"cannot resolve {quote_value(host)[1:-1]}: {answers[0]}", "check the URL"
-            ) from answers[0]
-        return answers[0]
-
-    return look_up
+    asking = threading.Thread(target=ask, name="relay-look-up", daemon=True)
+    asking.start()
+    asking.join(deadline.left_s())
+    if not answers:
+        raise deadline.over()
+    if isinstance(answers[0], OSError | UnicodeError):
+        wrong = f"cannot resolve {quote_value(host)[1:-1]}: {answers[0]}"
+        raise Failed(wrong, "check the URL") from answers[0]
+    return answers[0]

@@ -16,7 +16,6 @@ import resource
 import select
 import signal
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from typing import NoReturn
@@ -29,7 +28,6 @@ from contextrelay.limits import MIB, PARSER_REAL_S_MAX, PARSER_ROOM_BYTES_MAX
 
 PARSER_GROWTH_BYTES_MAX = 64 * MIB
 PARSER_IDLE_S = 60
-
 
 DONE, ERROR, NO_ROOM = 0, 1, 2
 LENGTH_BYTES = 8
@@ -60,42 +58,14 @@ class ParserReply(Struct, array_like=True):
     is_last: bool  # Whether the child ends after this reply, because its memory has grown.
 
 
-def _look(arguments: bytes, bodies: list[bytes]) -> object:
-    from contextrelay.content.overview import OutlineRequest, make_overview
-
-    return make_overview(decode(arguments, type=OutlineRequest), bodies[0])
-
-
-def _take(arguments: bytes, bodies: list[bytes]) -> object:
-    from contextrelay.content.slicing.slice import SliceRequest, slice_body
-
-    return slice_body(decode(arguments, type=SliceRequest), bodies[0])
-
-
-def _index(arguments: bytes, bodies: list[bytes]) -> object:
-    from contextrelay.content.search.passages import IndexRequest, index_body
-
-    return index_body(decode(arguments, type=IndexRequest), bodies[0])
-
-
-def _diff(arguments: bytes, bodies: list[bytes]) -> object:
-    from contextrelay.content.diff import DiffRequest, diff_texts
-
-    return diff_texts(decode(arguments, type=DiffRequest), bodies)
-
-
-def _records(arguments: bytes, bodies: list[bytes]) -> object:
-    from contextrelay.content.grep.records import RecordQuery, records
-
-    return records(decode(arguments, type=RecordQuery), bodies[0])
-
-
-_TASKS: dict[str, Callable[[bytes, list[bytes]], object]] = {
-    "look": _look,
-    "take": _take,
-    "index": _index,
-    "diff": _diff,
-    "records": _records,
+# The module, the type of the arguments and the function of each task, and whether it has several
+# bodies; imported on first use.
+_TASKS = {
+    "look": ("overview", "OutlineRequest", "make_overview", False),
+    "take": ("slicing.slice", "SliceRequest", "slice_body", False),
+    "index": ("search.passages", "IndexRequest", "index_body", False),
+    "diff": ("diff", "DiffRequest", "diff_texts", True),
+    "records": ("grep.records", "RecordQuery", "records", False),
 }
 
 
@@ -110,7 +80,8 @@ def main() -> NoReturn:
     room_bytes, resident_bytes = _room_bytes()
     _write(out, Hello(resident_bytes))
     requests = Decoder(ParserRequest)
-    while _wait_for_request():
+    # Until a long idle time, or the end of stdin.
+    while select.select([0], [], [], PARSER_IDLE_S)[0]:
         raw = _read(int.from_bytes(_read(LENGTH_BYTES), "big"))
         request = requests.decode(raw)
         _limit(request.cpu_s, room_bytes + sum(request.sizes_bytes))
@@ -144,16 +115,14 @@ def _load() -> None:
 def _answer(request: ParserRequest, bodies: list[bytes]) -> tuple[int, bytes]:
     from contextrelay.verbs.problems import problem
 
+    name, arguments, function, has_bodies = _TASKS[request.task]
+    module = import_module(f"contextrelay.content.{name}")
+    asked = decode(request.arguments, type=getattr(module, arguments))
     try:
-        return DONE, _encoder.encode(_TASKS[request.task](request.arguments, bodies))
+        found = getattr(module, function)(asked, bodies if has_bodies else bodies[0])
+        return DONE, _encoder.encode(found)
     except RelayError as error:
         return ERROR, _encoder.encode(problem(error))
-
-
-def _wait_for_request() -> bool:
-    """Wait for a request; return False after a long idle time or at the end of stdin."""
-    ready, _, _ = select.select([0], [], [], PARSER_IDLE_S)
-    return bool(ready)
 
 
 def _read(size_bytes: int) -> bytes:

@@ -44,10 +44,9 @@ PARSER_REPLY_BYTES_MAX = 64 * MIB
 PARSER_WAIT_S_MAX = 1.0
 PARSER_START_S_MAX = 30
 
-
 Why = Literal["time", "memory", "busy", "failed"]
+# The size of a body in bytes, and a function that opens its bytes and may be called again.
 Body = tuple[int, Callable[[], Iterator[bytes]]]
-"""The size of a body in bytes, and a function that opens its bytes and may be called again."""
 
 # The environment of the child contains no secrets, only what is needed to find libraries.
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
@@ -146,18 +145,16 @@ class _Child:
             _Ended, _TimedOut, _TooLarge: the child did not reply.
         """
         self._until = time.monotonic() + PARSER_REAL_S_MAX
-        self._room_bytes = (
-            self._resident_bytes + sum(size for size, _ in bodies) + PARSER_ROOM_BYTES_MAX
-        )
+        body_bytes = sum(size for size, _ in bodies)
+        self._room_bytes = self._resident_bytes + body_bytes + PARSER_ROOM_BYTES_MAX
         self._write(len(head).to_bytes(LENGTH_BYTES, "big") + head)
         for size_bytes, opens in bodies:
             for chunk in opens():
                 self._write(chunk)
                 size_bytes -= len(chunk)
             if size_bytes:
-                raise Broken(
-                    "a body does not have the length in its record", "check the store: relay verify"
-                )
+                hint = "check the store: relay verify"
+                raise Broken("a body does not have the length in its record", hint)
         return _replies.decode(self._frame())
 
     @property
@@ -185,10 +182,7 @@ class _Child:
         return code
 
     def close_pipes(self, is_forked: bool = False) -> None:
-        """Close the pipes to the child.
-
-        `is_forked`: this is a forked process, and the child belongs to its parent.
-        """
+        """Close the pipes to the child; `is_forked`: it belongs to the parent of this process."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 with suppress(OSError):
@@ -237,16 +231,10 @@ class _Child:
 
 def resident_bytes(pid: int) -> int:
     """Return the memory of a process in bytes; 0 if it is unknown."""
-    try:
+    with suppress(OSError, IndexError):
         pages = Path(f"/proc/{pid}/statm").read_bytes().split()
         return int(pages[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError):
-        return _resident_by_ps(pid)
-
-
-def _resident_by_ps(pid: int) -> int:
-    """Return the memory of a process in bytes, on a system without /proc."""
-    words = ["ps", "-o", "rss=", "-p", str(pid)]
+    words = ["ps", "-o", "rss=", "-p", str(pid)]  # A system without /proc.
     try:
         kib = subprocess.run(words, capture_output=True, timeout=1, check=True).stdout
         return int(kib) * 1024
@@ -267,9 +255,8 @@ class _Pool:
         if not self._free.acquire(timeout=PARSER_WAIT_S_MAX):
             return TaskOutcome(stopped="busy", is_certain=False)
         try:
-            head = _encoder.encode(
-                ParserRequest(task, arguments, [size for size, _ in bodies], cpu_s)
-            )
+            sizes = [size for size, _ in bodies]
+            head = _encoder.encode(ParserRequest(task, arguments, sizes, cpu_s))
             # A child that was idle for long may have ended just before it was used.
             for _ in range(PARSERS_MAX + 1):
                 if (outcome := self._run(head, bodies)) is not None:
@@ -358,8 +345,7 @@ class _Pool:
 
 
 def _outcome_of(code: int, is_new: bool) -> TaskOutcome | None:
-    """Return the reason why a child ended, by its exit code; None if the task should be tried on
-    another child.
+    """Return the reason why a child ended, by its exit code; None to try another child.
 
     A child that was idle may have ended, or been killed, just before it was used.
     """

@@ -21,7 +21,6 @@ from contextrelay.limits import ARCHIVE_BYTES_MAX, CHUNK_BYTES, KIB
 
 ARCHIVE_RATIO_MAX = 200
 
-
 # The smallest packed size that is used for a ratio: below this size no ratio makes a bomb.
 RATIO_COUNTS_FROM_BYTES = KIB
 WRONG = (
@@ -114,11 +113,8 @@ def method_for(size_bytes: int, chunks: Iterable[bytes]) -> int:
 
 
 def too_much(what: str) -> TooLarge:
-    return TooLarge(
-        f"{what} in the archive unpacks to too much",
-        f"at most {ARCHIVE_RATIO_MAX} times its size, and {ARCHIVE_BYTES_MAX} bytes in total; "
-        "check its origin",
-    )
+    limit = f"at most {ARCHIVE_RATIO_MAX} times its size, and {ARCHIVE_BYTES_MAX} bytes in total"
+    return TooLarge(f"{what} in the archive unpacks to too much", f"{limit}; check its origin")
 
 
 def _check_directory(file: IO[bytes], size_bytes: int, entries_max: int) -> None:

@@ -55,9 +55,8 @@ class ContextAwareAgent:
         self, content: str, kind: ContextType, relevance: float, metadata: dict[str, Any] | None
     ) -> str:
         session_id = self.session_id or await self.initialize_session()
-        return self.context_manager.add_context(
-            session_id, content, kind, relevance, dict(metadata or {})
-        )
+        given = content, kind, relevance, dict(metadata or {})
+        return self.context_manager.add_context(session_id, *given)
 
     async def add_user_context(self, content: str, metadata: dict[str, Any] | None = None) -> str:
         """Add a message of the user."""
@@ -125,15 +124,8 @@ class ContextAwareIntentAgent(ContextAwareAgent):
             "Answer with one JSON object: primary_intent (a string), secondary_intents (a list),"
             " required_information (a list), confidence (from 0 to 1)."
         )
-        return _json_or(
-            answer,
-            {
-                "primary_intent": "unknown",
-                "secondary_intents": [],
-                "required_information": [],
-                "confidence": 0.5,
-            },
-        )
+        unknown: dict[str, Any] = {"primary_intent": "unknown", "secondary_intents": []}
+        return _json_or(answer, {**unknown, "required_information": [], "confidence": 0.5})
 
 
 class ContextAwareTechnicalAgent(ContextAwareAgent):
@@ -166,15 +158,8 @@ class ContextAwareTechnicalAgent(ContextAwareAgent):
             "Answer with one JSON object: root_cause (a string), recommended_solution (a list of"
             " steps), alternative_solutions (a list), confidence (from 0 to 1)."
         )
-        return _json_or(
-            answer,
-            {
-                "root_cause": "unknown",
-                "recommended_solution": [],
-                "alternative_solutions": [],
-                "confidence": 0.5,
-            },
-        )
+        unknown: dict[str, Any] = {"root_cause": "unknown", "recommended_solution": []}
+        return _json_or(answer, {**unknown, "alternative_solutions": [], "confidence": 0.5})
 
 
 def _json_or(text: str, fallback: dict[str, Any]) -> dict[str, Any]:

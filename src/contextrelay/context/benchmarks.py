@@ -109,9 +109,8 @@ class ContextBenchmark:
         try:
             plots: Any = import_module("matplotlib.pyplot")
         except ImportError as error:
-            raise Unavailable(
-                "matplotlib is not installed", "pip install 'contextrelay[plots]'"
-            ) from error
+            hint = "pip install 'contextrelay[plots]'"
+            raise Unavailable("matplotlib is not installed", hint) from error
         figure, axes = plots.subplots(1, 3, figsize=(18, 6))
         names = list(self.results)
         for axis, title, unit, field in (

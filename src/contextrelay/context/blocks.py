@@ -68,16 +68,8 @@ class ContextBlock:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "content": self.content,
-            "relevance_score": self.relevance_score,
-            "type": self.type.name,
-            "metadata": self.metadata,
-            "timestamp": self.timestamp,
-            "token_count": self.token_count,
-            "references": self.references,
-        }
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {**fields, "type": self.type.name}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> ContextBlock:

@@ -156,9 +156,8 @@ def _checked(session: ContextPackage) -> ContextPackage:
     for block in session.blocks:
         block.as_block()  # Raises for an invalid block.
         if not math.isfinite(block.relevance_score) or block.id in seen:
-            raise ValueError(
-                f"block {block.id!r:.80} is a duplicate, or its relevance is not a number"
-            )
+            wrong = "is a duplicate, or its relevance is not a number"
+            raise ValueError(f"block {block.id!r:.80} {wrong}")
         seen.add(block.id)
     return session
 
@@ -176,7 +175,6 @@ def _messages() -> Any:
     try:
         from contextrelay.context import pycontext_pb2
     except ImportError as error:
-        raise Unavailable(
-            "protobuf is not installed", "pip install 'contextrelay[proto]'"
-        ) from error
+        hint = "pip install 'contextrelay[proto]'"
+        raise Unavailable("protobuf is not installed", hint) from error
     return pycontext_pb2

@@ -23,6 +23,7 @@ Baseline = Callable[[str], Awaitable[Any]]
 SESSIONS_MAX = 1_000
 CONTEXTS_MAX = 5_000
 _SPLIT = 2**32
+_TECHNICAL = ("technical", "network", "outage", "slow", "connection")
 
 
 class AgentCoordinator:
@@ -45,7 +46,10 @@ class AgentCoordinator:
         await intent_agent.initialize_session()
         answer: dict[str, Any] = {"intent": await intent_agent.analyze_intent(query)}
         technical = self.agents.get("technical")
-        if isinstance(technical, ContextAwareTechnicalAgent) and _is_technical(answer["intent"]):
+        intent = answer["intent"]
+        words = f"{intent.get('primary_intent', '')} {intent.get('secondary_intents', '')}".lower()
+        is_technical = any(word in words for word in _TECHNICAL)
+        if isinstance(technical, ContextAwareTechnicalAgent) and is_technical:
             self.transfer("intent", "technical")
             answer["diagnosis"] = await technical.diagnose_issue(query, customer_id)
         answer["session_id"] = intent_agent.session_id
@@ -78,11 +82,6 @@ class AgentCoordinator:
             return False
         self.agents[agent].import_context(session.to_dict())
         return True
-
-
-def _is_technical(intent: dict[str, Any]) -> bool:
-    words = f"{intent.get('primary_intent', '')} {intent.get('secondary_intents', '')}".lower()
-    return any(word in words for word in ("technical", "network", "outage", "slow", "connection"))
 
 
 class ContextConcurrencyManager:
@@ -142,14 +141,12 @@ class Service:
                 answer = await self.coordinator.process(query, customer_id)
                 return answer
             finally:
-                self._count(time.perf_counter() - start, answer)
-
-    def _count(self, seconds: float, answer: dict[str, Any]) -> None:
-        if self.metrics is not None:
-            sessions = self.coordinator.context_manager.sessions
-            session = sessions.get(answer.get("session_id", ""))
-            tokens = session.metrics.total_tokens if session else 0
-            self.metrics.record("coordinator", seconds, tokens, bool(answer))
+                if self.metrics is not None:
+                    sessions = self.coordinator.context_manager.sessions
+                    session = sessions.get(answer.get("session_id", ""))
+                    tokens = session.metrics.total_tokens if session else 0
+                    seconds = time.perf_counter() - start
+                    self.metrics.record("coordinator", seconds, tokens, bool(answer))
 
     async def stop(self) -> None:
         self.is_running = False
@@ -192,7 +189,10 @@ class Pilot:
             if is_pilot or self.baseline is None:
                 await self.agent.initialize_session()
                 answer = await self.agent.analyze_intent(query)
-                tokens = self._store_session()
+                session = self.agent.context_manager.session(self.agent.session_id or "")
+                if self.context_store is not None:
+                    self.context_store.store_session(session)
+                tokens = session.metrics.total_tokens
             else:
                 answer = await self.baseline(query)
             is_good = True
@@ -201,12 +201,6 @@ class Pilot:
             arm = "pilot" if is_pilot or self.baseline is None else "baseline"
             seconds = time.perf_counter() - start
             self.monitor.record(arm, seconds, tokens, is_good, {"query": query})
-
-    def _store_session(self) -> int:
-        session = self.agent.context_manager.session(self.agent.session_id or "")
-        if self.context_store is not None:
-            self.context_store.store_session(session)
-        return session.metrics.total_tokens
 
     def report(self) -> dict[str, Any]:
         """Return the figures of pilot and baseline."""

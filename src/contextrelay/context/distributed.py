@@ -56,11 +56,11 @@ class DistributedContextStore:
     """Sessions shared by several servers: at any store address, except that of a server."""
 
     def __init__(self, redis_url: str, ttl: int = TTL_S) -> None:
-        self._sessions: Sessions = (
-            _RedisSessions(open_engine(redis_url))
-            if redis_url.startswith(_REDIS)
-            else _LedgerSessions(Local(open_stores(redis_url, None)))
-        )
+        self._sessions: Sessions
+        if redis_url.startswith(_REDIS):
+            self._sessions = _RedisSessions(open_engine(redis_url))
+        else:
+            self._sessions = _LedgerSessions(Local(open_stores(redis_url, None)))
         self.ttl = ttl
 
     def store_session(self, session: ContextPackage) -> None:
@@ -98,9 +98,8 @@ class DistributedContextStore:
                 trace_id=fields["trace_id"],
             )
         except (KeyError, ValueError, TypeError) as error:
-            raise Broken(
-                f"session {session_id} cannot be read: {error}", "delete it and store it again"
-            ) from error
+            wrong = f"session {session_id} cannot be read: {error}"
+            raise Broken(wrong, "delete it and store it again") from error
 
     def update_block(self, session_id: str, block: ContextBlock) -> None:
         """Store one block of a session again, without the others."""
@@ -122,9 +121,8 @@ def _block_ids(fields: Mapping[str, str]) -> set[str]:
     try:
         return set(json.loads(fields.get("block_ids", "[]")))
     except (ValueError, TypeError) as error:
-        raise Broken(
-            f"the blocks of a session cannot be read: {error}", "delete it and store it again"
-        ) from error
+        wrong = f"the blocks of a session cannot be read: {error}"
+        raise Broken(wrong, "delete it and store it again") from error
 
 
 class _LedgerSessions:

@@ -23,9 +23,8 @@ class MetricsCollector:
         try:
             from prometheus_client import CollectorRegistry, Counter, Histogram
         except ImportError as error:
-            raise Unavailable(
-                "the Prometheus client is not installed", "pip install 'contextrelay[server]'"
-            ) from error
+            hint = "pip install 'contextrelay[server]'"
+            raise Unavailable("the Prometheus client is not installed", hint) from error
         self.prometheus_endpoint = prometheus_endpoint  # The push gateway for `push`.
         self.registry = CollectorRegistry()
         self._requests = Counter(
@@ -60,16 +59,13 @@ class MetricsCollector:
         from prometheus_client import push_to_gateway  # pyright: ignore[reportUnknownVariableType]
 
         if not self.prometheus_endpoint:
-            raise Unavailable(
-                "no push gateway: pass prometheus_endpoint",
-                "MetricsCollector(prometheus_endpoint=...)",
-            )
+            hint = "MetricsCollector(prometheus_endpoint=...)"
+            raise Unavailable("no push gateway: pass prometheus_endpoint", hint)
         try:
             push_to_gateway(self.prometheus_endpoint, job, self.registry)
         except OSError as error:
-            raise Unavailable(
-                f"{self.prometheus_endpoint} cannot be reached: {error}", "try again later"
-            ) from error
+            wrong = f"{self.prometheus_endpoint} cannot be reached: {error}"
+            raise Unavailable(wrong, "try again later") from error
 
 
 class ProductionMonitor:
@@ -112,12 +108,11 @@ class ProductionMonitor:
         arms: dict[str, Any] = {}
         for arm, seen in sorted(self._arms.items()):
             times = [seconds for seconds, _, _ in seen]
+            is_single = len(times) == 1
             arms[arm] = {
                 "interactions": len(seen),
                 "mean_seconds": statistics.fmean(times),
-                "p95_seconds": statistics.quantiles(times, n=20)[18]
-                if len(times) > 1
-                else times[0],
+                "p95_seconds": times[0] if is_single else statistics.quantiles(times, n=20)[18],
                 "mean_tokens": statistics.fmean(tokens for _, tokens, _ in seen),
                 "failed": sum(not is_good for _, _, is_good in seen),
             }

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 RELEVANCE_THRESHOLD = 0.2
 PRUNE_AT, PRUNE_TO = 0.9, 0.8
 
-
 # A separate generator, reseeded in a child process: the system's would take longer than the rest of
 # an addition, and that of the `random` module repeats if a program seeds it.
 _random = Random()
@@ -101,10 +100,8 @@ class ContextManager:
         """
         session = self.session(session_id)
         if context_type.__class__ is not ContextType or not isfinite(relevance_score):
-            raise Invalid(
-                f"invalid type {context_type!r:.80} or relevance {relevance_score!r:.80}",
-                "pass a ContextType and a number",
-            )
+            wrong = f"invalid type {context_type!r:.80} or relevance {relevance_score!r:.80}"
+            raise Invalid(wrong, "pass a ContextType and a number")
         block = ContextBlock(
             id=_new_id(),
             content=content,
@@ -113,20 +110,14 @@ class ContextManager:
             metadata=metadata or {},
         )
         if not content.isascii() and not is_encodable(content):
-            raise Invalid(
-                "the content has a lone surrogate (half a character)",
-                "check how the text was decoded",
-            )
+            hint = "check how the text was decoded"
+            raise Invalid("the content has a lone surrogate (half a character)", hint)
         if context_type is ContextType.SYSTEM:
-            self._check_system(session, block)
+            check_room((*session.blocks, block), self.max_tokens)
         session.append(block)
         if session.may_exceed(PRUNE_AT * self.max_tokens):
             self._prune_context(session_id)
         return block.id
-
-    def _check_system(self, session: ContextPackage, block: ContextBlock) -> None:
-        fixed = [each for each in session.blocks if each.type is ContextType.SYSTEM]
-        check_room((*fixed, block), self.max_tokens)
 
     def _prune_context(self, session_id: str) -> None:
         """Drop the least relevant blocks, oldest first, until the session is 80 % full."""
@@ -135,19 +126,13 @@ class ContextManager:
         target = PRUNE_TO * self.max_tokens
         tokens = session.metrics.total_tokens
         out: dict[int, str] = {}
-        scores = [block.relevance_score for block in session.blocks]
-        others = [
-            place
-            for place, block in enumerate(session.blocks)
-            if block.type is not ContextType.SYSTEM
-        ]
-        others.sort(key=scores.__getitem__)
-        for place in others:
+        ranked = sorted(enumerate(session.blocks), key=lambda each: each[1].relevance_score)
+        for place, block in ranked:
             if tokens <= target:
                 break
-            block = session.blocks[place]
-            tokens -= block.token_count
-            out[place] = f"pruned at relevance {block.relevance_score:.2f}"
+            if block.type is not ContextType.SYSTEM:
+                tokens -= block.token_count
+                out[place] = f"pruned at relevance {block.relevance_score:.2f}"
         self.drop(session, out)
 
     def drop(self, session: ContextPackage, out: dict[int, str]) -> None:
@@ -155,15 +140,11 @@ class ContextManager:
         if not out:
             return
         for place in sorted(out):
-            block = session.blocks[place]
-            session.dropped.append(DroppedContext(block, out[place], self._stored_ref(block)))
+            block, ref = session.blocks[place], None
+            if self.relay is not None:
+                ref = self.relay.push(block.content, metadata={"context_block": block.id}).ref
+            session.dropped.append(DroppedContext(block, out[place], ref))
         session.take_out(out)
-
-    def _stored_ref(self, block: ContextBlock) -> str | None:
-        """Return the ref under which a dropped block is stored."""
-        if self.relay is None:
-            return None
-        return self.relay.push(block.content, metadata={"context_block": block.id}).ref
 
     def get_formatted_context(
         self, session_id: str, formatter: Callable[[ContextPackage], str] | None = None
@@ -177,13 +158,8 @@ class ContextManager:
         if formatter is not None:
             return formatter(session)
         least = self.relevance_threshold
-        return "\n\n".join(
-            [
-                f"[{block.type._name_}]\n{block.content}"
-                for block in session.blocks
-                if block.relevance_score >= least
-            ]
-        )
+        shown = [block for block in session.blocks if block.relevance_score >= least]
+        return "\n\n".join([f"[{block.type._name_}]\n{block.content}" for block in shown])
 
     def export_session(self, session_id: str) -> dict[str, Any]:
         """Return a session as plain values.

@@ -41,9 +41,8 @@ class ContextualRelevanceCalculator:
         is_same = len(blocks) == len(self._blocks) and all(map(is_, blocks, self._blocks))
         if is_same and contents == self._contents:
             return
-        known = {
-            block.id: content for block, content in zip(self._blocks, self._contents, strict=True)
-        }
+        pairs = zip(self._blocks, self._contents, strict=True)
+        known = {block.id: content for block, content in pairs}
         for block_id in known.keys() - {block.id for block in blocks}:
             self._index.remove(block_id)
         for block in blocks:
@@ -159,9 +158,7 @@ PRIORITY = {
 
 
 class ContextWindowOptimizer:
-    """Keeps SYSTEM blocks, the newest turns up to 70 %, then other blocks, then older turns, by
-    relevance.
-    """
+    """Keeps SYSTEM blocks, the newest turns up to 70 %, other blocks, and older turns."""
 
     def __init__(self, context_manager: ContextManager) -> None:
         self.context_manager = context_manager
@@ -188,10 +185,8 @@ class ContextWindowOptimizer:
                 newest.add(place)
                 used += blocks[place].token_count
         # The remaining room is for other blocks first, and then for older turns.
-        ranked = sorted(
-            shown, key=lambda place: (blocks[place].type in TALK, -blocks[place].relevance_score)
-        )
-        _fit(self.context_manager, session, max_tokens, ranked, newest)
+        shown.sort(key=lambda place: (blocks[place].type in TALK, -blocks[place].relevance_score))
+        _fit(self.context_manager, session, max_tokens, shown, newest)
 
 
 def _shown_indexes(manager: ContextManager, session: ContextPackage) -> list[int]:
@@ -214,11 +209,9 @@ def _fit(
     blocks = session.blocks
     counts = {blocks[place].content: blocks[place].token_count for place in ranked}
     worth = {place: float(len(ranked) - rank) for rank, place in enumerate(ranked)}
+    some = ((place, blocks[place]) for place in sorted(ranked))
     package = pack(
-        [
-            Block(str(place), blocks[place].content, blocks[place].type.name, worth[place])
-            for place in sorted(ranked)
-        ],
+        [Block(str(place), each.content, each.type.name, worth[place]) for place, each in some],
         budget_tokens=tokens_max,
         pins=[str(place) for place in pins],
         count=counts.__getitem__,
@@ -327,14 +320,12 @@ class RealTimeContextOptimizer:
         """
         blocks = session.blocks
         check_room(blocks, self.token_budget)
-        ranked = sorted(
-            _shown_indexes(self.context_manager, session),
-            key=lambda place: (
-                PRIORITY[blocks[place].type],
-                -blocks[place].relevance_score,
-                -blocks[place].timestamp,
-            ),
-        )
+
+        def worst_last(place: int) -> tuple[float, ...]:
+            block = blocks[place]
+            return PRIORITY[block.type], -block.relevance_score, -block.timestamp
+
+        ranked = sorted(_shown_indexes(self.context_manager, session), key=worst_last)
         _fit(self.context_manager, session, self.token_budget, ranked)
         for gone in {block.id for block in blocks} - {block.id for block in session.blocks}:
             self._given.pop(gone, None)

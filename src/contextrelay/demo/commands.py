@@ -82,14 +82,12 @@ def requests() -> Iterator[GatewayRequest]:
         if number in DOUBLE_CHARGED:
             # The gateway charges, but its response arrives after our timeout.
             yield GatewayRequest(order, 0, now_ms, 5_400 + dice.below(2_300), False, amount, "card")
-            yield GatewayRequest(
-                order, 1, now_ms + 5_200, 320 + dice.below(900), True, amount, "card"
-            )
+            took_ms = 320 + dice.below(900)
+            yield GatewayRequest(order, 1, now_ms + 5_200, took_ms, True, amount, "card")
         else:
             slow_ms = dice.below(3_200) if number in _SLOW else 0
-            yield GatewayRequest(
-                order, 0, now_ms, 140 + dice.below(260) + slow_ms, True, amount, method
-            )
+            took_ms = 140 + dice.below(260) + slow_ms
+            yield GatewayRequest(order, 0, now_ms, took_ms, True, amount, method)
 
 
 class _Random:
@@ -181,6 +179,12 @@ class HopCost(NamedTuple):
     pulled_tokens: int  # The slices only.
     repeated_tokens: int
     """The part of the pasted prompt that the previous hop sent too: a prompt cache may hold it."""
+
+    @property
+    def pasted_with_cache(self) -> Tokens:
+        new = self.pasted_tokens - self.repeated_tokens
+        read = self.repeated_tokens
+        return Tokens(input=self.pasted_tokens, cache_read=read, cache_write=new)
 
 
 class Team:
@@ -385,14 +389,7 @@ def _act(console: Console, thread: Thread, started: float) -> tuple[DemoOutcome,
         slices=sum(len(hop.looks) for hop in script()),
         price_pasted=_price(Tokens(input=each.pasted_tokens) for each in sent),
         price_sent=(price_sent := _price(Tokens(input=each.relay_tokens) for each in sent)),
-        price_pasted_cached=_price(
-            Tokens(
-                input=each.pasted_tokens,
-                cache_read=each.repeated_tokens,
-                cache_write=each.pasted_tokens - each.repeated_tokens,
-            )
-            for each in sent
-        ),
+        price_pasted_cached=_price(each.pasted_with_cache for each in sent),
         price_sent_cached=price_sent,
         wake_ms=wake_ms,
         is_identical=is_identical,
@@ -419,9 +416,8 @@ def _relay(console: Console, *words: str) -> list[str]:
 
 def _wake_ms(console: Console, thread: Thread, newest: int) -> float:
     """Return the time from a commit here until a listener in another process has the event."""
-    words = _relay(
-        console, "tail", thread.id, "--after", str(newest - 1), "--timeout", str(_WAIT_S)
-    )
+    after = str(newest - 1)
+    words = _relay(console, "tail", thread.id, "--after", after, "--timeout", str(_WAIT_S))
     with subprocess.Popen(words, stdout=subprocess.PIPE) as listener:
         assert listener.stdout is not None
         try:

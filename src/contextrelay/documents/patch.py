@@ -158,14 +158,16 @@ def undo(steps: Sequence[UndoStep]) -> None:
         container, key = step.container, step.key
         if step.kind == "insert":
             del container[key]
-        elif step.kind == "remove" and is_list(container):
+        elif step.kind == "replace":
+            container[key] = step.old
+        elif is_list(container):
             container.insert(key, step.old)
         else:
             container[key] = step.old
-        if step.names:
-            members = [(name, container[name]) for name in step.names]
-            container.clear()
-            container.update(members)
+            if step.names:
+                members = [(name, container[name]) for name in step.names]
+                container.clear()
+                container.update(members)
 
 
 def _located(error: RelayError, where: str, index: int) -> RelayError:

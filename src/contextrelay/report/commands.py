@@ -36,15 +36,10 @@ def stats(args: Namespace, console: Console) -> None:
     chosen = thread_argument.choose_thread(console, args)
     figures = chosen.thread.stats()
     counted = console.relay.savings(chosen.thread.id)
-    hits = _rows(
-        ("cache hits", figures.cache_hits), ("session cache hits", figures.session_cache_hits)
-    )
-    seed = [
-        *_seed_rows(figures),
-        *hits,
-        f"  {figures.basis}; pulled back tokens are not deducted",
-    ]
-    console.answer({**asdict(figures), "counted": counted}, [*seed, *_counted(counted)])
+    hits = (("cache hits", figures.cache_hits), ("session cache hits", figures.session_cache_hits))
+    basis = f"  {figures.basis}; pulled back tokens are not deducted"
+    lines = [*_seed_rows(figures), *_rows(*hits), basis, *_counted(counted)]
+    console.answer({**asdict(figures), "counted": counted}, lines)
 
 
 def _rows(*rows: tuple[str, object]) -> list[str]:
@@ -61,12 +56,9 @@ def _seed_rows(figures: Stats | Savings) -> list[str]:
 
 
 def _counted(savings: Savings) -> list[str]:
-    figures = (
-        ("whole", savings.whole),
-        ("sent", savings.sent),
-        ("pulled back", savings.pulled_back),
-    )
-    lines = [f"  {name:24}{each.tokens:>9}  {each.basis}" for name, each in figures]
+    net = (("avoided (whole - sent)", savings.avoided), ("net (minus pulled back)", savings.net))
+    parts = ("whole", savings.whole), ("sent", savings.sent), ("pulled back", savings.pulled_back)
+    lines = [f"  {name:24}{each.tokens:>9}  {each.basis}" for name, each in parts]
     answers = f"{display.count(savings.answers, 'answer')}, {display.count(savings.pulls, 'pull')}"
     priced = savings.priced
     return [
@@ -74,9 +66,7 @@ def _counted(savings: Savings) -> list[str]:
         f"counted  {answers}; {savings.tokenizer} where measured",
         lines[0] + ", of everything that was read, once each",
         *lines[1:],
-        *_rows(
-            ("avoided (whole - sent)", savings.avoided), ("net (minus pulled back)", savings.net)
-        ),
+        *_rows(*net),
         f"  priced in input tokens, over {priced.calls} calls {priced.uncached:>18,.0f}",
         f"  the same if your provider caches prompts {priced.cached:>14,.0f}",
         *([f"  {savings.uncounted:,} answers came too fast to count"] if savings.uncounted else []),

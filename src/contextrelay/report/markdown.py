@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from msgspec.json import encode
@@ -37,12 +38,11 @@ def _lines(report: Report) -> Iterator[str]:
     )
     yield from _section("Summary", [text(report.summary)])
     yield from _section("Facts", map(_fact, report.facts))
-    yield from _section("Constraints", map(_constraint, report.constraints))
+    constraints = ((each["severity"], text(each["description"])) for each in report.constraints)
+    yield from _section("Constraints", (f"- **{kind}** {said}" for kind, said in constraints))
     opened = [item for item in report.open_questions if item["status"] == "open"]
     yield from _section("Open questions", (f"- {text(item['question'])}" for item in opened))
-    yield from _section(
-        "Decisions", (line for item in report.decisions for line in _decision(item))
-    )
+    yield from _section("Decisions", chain.from_iterable(map(_decision, report.decisions)))
     yield from _section("Plan", map(_step, report.plan))
     yield from _section("Artifacts", _artifacts(report))
     yield from _section("Timeline", _timeline(report))
@@ -63,19 +63,12 @@ def _fact(item: dict[str, Any]) -> str:
     return f"- {text(state_display.key_of(item))} {text(item['value'])}".replace("-  ", "- ", 1)
 
 
-def _constraint(item: dict[str, Any]) -> str:
-    return f"- **{item['severity']}** {text(item['description'])}"
-
-
 def _decision(item: dict[str, Any]) -> Iterator[str]:
     reasons = f" Because: {text(', '.join(item['reason_codes']))}." if item["reason_codes"] else ""
     yield f"- {text(item['description'])} (confidence {item['confidence']:g}).{reasons}"
     for ref in item["evidence_refs"]:
-        yield f"  - evidence `{_code(ref)}`"
-
-
-def _code(value: str) -> str:
-    return display.clean(value).replace("`", "'")
+        code = display.clean(ref).replace("`", "'")
+        yield f"  - evidence `{code}`"
 
 
 def _step(item: dict[str, Any]) -> str:
@@ -92,21 +85,14 @@ def _artifacts(report: Report) -> Iterator[str]:
     if report.artifacts_left_out:
         yield f"- and {report.artifacts_left_out} more, not listed"
     for artifact in report.artifacts[:REPORT_PREVIEWS_MAX]:
-        yield from (
-            "",
-            f"### {text(artifact.name or artifact.ref)}",
-            "",
-            *_fence_and_label(fence(artifact)),
-        )
+        # The fence and its label are unescaped, readable in source and page alike.
+        shown = fence(artifact)
+        ticks = "`" * (1 + max(map(len, _BACKTICKS.findall(shown)), default=3))
+        title = text(artifact.name or artifact.ref)
+        yield from ("", f"### {title}", "", f"{ticks}text", shown, ticks)
     left_out = len(report.artifacts) - REPORT_PREVIEWS_MAX
     if left_out > 0:
         yield from ("", f"Previews of {left_out} older artifacts are left out.")
-
-
-def _fence_and_label(shown: str) -> tuple[str, str, str]:
-    """Return the fence and its label unescaped, readable in source and page alike."""
-    ticks = "`" * (1 + max(map(len, _BACKTICKS.findall(shown)), default=3))
-    return f"{ticks}text", shown, ticks
 
 
 def _timeline(report: Report) -> Iterator[str]:

@@ -23,8 +23,6 @@ from contextrelay.model.artifact import Artifact
 from contextrelay.model.thread import Numbered, Stats, ThreadView
 
 REPORT_EVENTS_MAX = 200
-
-
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2024; --paper: #fff; --faint: #5b6470; --line: #d9dde3;
   --mark: #0b63b0; --soft: #f4f6f8; }

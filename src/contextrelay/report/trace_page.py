@@ -21,7 +21,7 @@ from contextrelay.content.untrusted.fence import fenced
 from contextrelay.documents.values import is_list, is_object
 from contextrelay.errors import RelayError
 from contextrelay.limits import KIB
-from contextrelay.model.run import ModelCall, Run, ToolSpan, Trace
+from contextrelay.model.run import ModelCall, Run, Trace
 from contextrelay.report.page import document, figures, section, text
 from contextrelay.runs import trace_display
 
@@ -31,7 +31,6 @@ TRACE_EXCHANGES_MAX = 100
 TRACE_EXCHANGE_BYTES_MAX = 512 * KIB
 TRACE_EXCHANGE_TEXTS_MAX = 1_000
 TRACE_EXCHANGE_TEXT_BYTES_MAX = 4 * KIB
-
 
 _NOT_READ = (RelayError, DecodeError, UnicodeError, RecursionError)
 
@@ -177,23 +176,18 @@ def _call(relay: Relay, call: ModelCall, is_bare: bool) -> Iterator[str]:
         f"{escape(trace_display.tokens(call.usage))} · {escape(price)} · "
         f"{trace_display.took(call.duration_ms)}</small></summary>"
     )
-    tools = "".join(map(_tool, call.tools))
-    if tools:
-        yield f"<ul>{tools}</ul>"
+    if call.tools:
+        yield "<ul>"
+    for tool in call.tools:
+        took = trace_display.took(tool.duration_ms) + (" error" if tool.is_error else "")
+        refs = "".join(f" <code>{text(ref)}</code>" for ref in tool.refs)
+        yield f"<li>{text(tool.name)} <small>{took}</small>{refs}</li>"
+    if call.tools:
+        yield "</ul>"
     if call.exchange is not None:
         yield f"<p>Exchange <code>{text(call.exchange)}</code></p>"
-        if not is_bare:
-            yield from map(_said, read_exchange(relay, call.exchange))
+        for said in [] if is_bare else read_exchange(relay, call.exchange):
+            more = f"{said.left_out_bytes:,} more bytes"
+            cut = f"<small>{more}</small>" if said.left_out_bytes else ""
+            yield f"<pre>{escape(fenced(said.text, said.by))}</pre>{cut}"
     yield "</details>"
-
-
-def _tool(tool: ToolSpan) -> str:
-    failed = " error" if tool.is_error else ""
-    refs = "".join(f" <code>{text(ref)}</code>" for ref in tool.refs)
-    took = trace_display.took(tool.duration_ms)
-    return f"<li>{text(tool.name)} <small>{took}{failed}</small>{refs}</li>"
-
-
-def _said(said: ExchangeText) -> str:
-    cut = f"<small>{said.left_out_bytes:,} more bytes</small>" if said.left_out_bytes else ""
-    return f"<pre>{escape(fenced(said.text, said.by))}</pre>{cut}"

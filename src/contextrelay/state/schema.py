@@ -36,20 +36,33 @@ class _Rule(NamedTuple):
 
 
 def _one_of(*allowed: str) -> _Rule:
-    return _Rule(" or ".join(f'"{one}"' for one in allowed), lambda value: value in allowed)
+    def is_allowed(value: Any) -> bool:
+        return value in allowed
+
+    return _Rule(" or ".join(f'"{one}"' for one in allowed), is_allowed)
 
 
 def _is_text(value: Any) -> bool:
     return type(value) is str
 
 
+def _is_texts(value: Any) -> bool:
+    return is_list(value) and all(map(_is_text, value))
+
+
+def _is_share(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value <= 1
+
+
+def _is_anything(_: Any) -> bool:
+    return True
+
+
 _TEXT = _Rule("a string", _is_text)
 _MAYBE_TEXT = _Rule("a string, or omitted", _is_text, is_optional=True)
-_TEXTS = _Rule("a list of strings", lambda value: is_list(value) and all(map(_is_text, value)))
-_ANYTHING = _Rule("any JSON value", lambda _: True)
-_SHARE = _Rule(
-    "a number from 0 to 1", lambda value: type(value) in (int, float) and 0 <= value <= 1
-)
+_TEXTS = _Rule("a list of strings", _is_texts)
+_ANYTHING = _Rule("any JSON value", _is_anything)
+_SHARE = _Rule("a number from 0 to 1", _is_share)
 
 AHEAD = ("pending", "in_progress")  # The statuses of a plan step that is not done yet.
 
