@@ -38,11 +38,7 @@ from contextrelay.bounded.fetch_target import PORTS
 from contextrelay.client.relay import AsyncRelay
 from contextrelay.client.thread import AsyncThread
 from contextrelay.errors import Gone, NotFound
-from contextrelay.limits import (
-    A2A_PART_BYTES_KEPT,
-    A2A_PARTS_BYTES_KEPT_MAX,
-    MIB,
-)
+from contextrelay.limits import A2A_PART_BYTES_KEPT, A2A_PARTS_BYTES_KEPT_MAX, MIB
 from contextrelay.model.artifact import format_time
 
 A2A_PART_BYTES_SENT_MAX = 4 * MIB

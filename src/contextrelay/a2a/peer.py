@@ -49,12 +49,7 @@ from contextrelay.a2a.schema import (
 from contextrelay.access import reach_of
 from contextrelay.client.transport.address import URL_VARIABLE, is_server, server_at
 from contextrelay.documents.values import quote_value
-from contextrelay.errors import (
-    Failed,
-    Invalid,
-    RelayError,
-    Unavailable,
-)
+from contextrelay.errors import Failed, Invalid, RelayError, Unavailable
 from contextrelay.limits import (
     A2A_REPLY_BYTES_MAX,
     A2A_TASK_S_MAX,

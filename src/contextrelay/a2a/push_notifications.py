@@ -39,14 +39,7 @@ from contextrelay.errors import Gone, Invalid, NotFound, Refused, RelayError
 from contextrelay.limits import DAY_S, KIB
 from contextrelay.model.artifact import to_ms
 from contextrelay.model.thread import Sent
-from contextrelay.verbs import (
-    ListHooks,
-    ListSent,
-    NoteTask,
-    PutHook,
-    PutSent,
-    ReadSent,
-)
+from contextrelay.verbs import ListHooks, ListSent, NoteTask, PutHook, PutSent, ReadSent
 
 # Limits of webhooks: their number per task, and the number of attempts, which follow after 1, 2, 4
 # ... seconds.

@@ -18,15 +18,7 @@ from msgspec import Struct, to_builtins
 
 from contextrelay.a2a.output import Writer, agent_message
 from contextrelay.a2a.parts import check_parts, store_message, stored_if_short
-from contextrelay.a2a.record import (
-    ASKED,
-    RUNS,
-    STATUS,
-    Claim,
-    KeptMessage,
-    TaskRecord,
-    Update,
-)
+from contextrelay.a2a.record import ASKED, RUNS, STATUS, Claim, KeptMessage, TaskRecord, Update
 from contextrelay.a2a.schema import (
     CANCELED,
     FAILED,
@@ -112,11 +104,7 @@ class Tasks:
     # Receiving messages
 
     async def ask(
-        self,
-        local: AsyncLocal,
-        agent: str,
-        message: AgentMessage,
-        before: Before | None = None,
+        self, local: AsyncLocal, agent: str, message: AgentMessage, before: Before | None = None
     ) -> TaskRecord:
         """Store a message, start to work on it, and return its task. `before` is called before the
         work starts.
@@ -159,11 +147,7 @@ class Tasks:
         return await self._taken(local, record, kept, before)
 
     async def _taken(
-        self,
-        local: AsyncLocal,
-        record: TaskRecord,
-        kept: KeptMessage,
-        before: Before | None,
+        self, local: AsyncLocal, record: TaskRecord, kept: KeptMessage, before: Before | None
     ) -> TaskRecord:
         if before is not None:
             await before(record)
@@ -234,10 +218,7 @@ class Tasks:
                 asked = await in_thread(lambda: asked_of(local, record, kept))
             else:
                 asked = asked_of(local, record, kept)
-            async with (
-                asyncio.timeout(A2A_TASK_S_MAX),
-                aclosing(agent.work(asked)) as made,
-            ):
+            async with asyncio.timeout(A2A_TASK_S_MAX), aclosing(agent.work(asked)) as made:
                 async for each in made:
                     await writer.put(each)
             await writer.end()

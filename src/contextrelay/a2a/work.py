@@ -17,13 +17,7 @@ from msgspec.json import encode
 
 from contextrelay.a2a.parts import is_empty
 from contextrelay.a2a.record import FETCHED, RUNS, KeptMessage, KeptPart, TaskRecord
-from contextrelay.a2a.schema import (
-    INPUT_REQUIRED,
-    REFS_EXTENSION,
-    BodyDescription,
-    Part,
-    TaskState,
-)
+from contextrelay.a2a.schema import INPUT_REQUIRED, REFS_EXTENSION, BodyDescription, Part, TaskState
 from contextrelay.access import reach_of
 from contextrelay.bounded.fetch import fetch
 from contextrelay.bounded.fetch_target import FetchPolicy

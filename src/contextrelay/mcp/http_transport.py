@@ -36,11 +36,8 @@ from contextrelay.verbs.problems import MEDIA_TYPE
 # timeout in seconds.
 MCP_SESSIONS_MAX = 1_000
 MCP_SESSION_IDLE_S = 3_600.0
-
-
 Reply = TypeVar("Reply")
 Handle = Callable[[Scope, Receive, Send], Awaitable[None]]
-
 JSON = "application/json"
 EVENTS = "text/event-stream"
 SESSION_HEADER = "mcp-session-id"
@@ -94,11 +91,8 @@ async def leave(exchange: Exchange) -> None:
 
 async def _in_session(exchange: Exchange) -> None:
     if not exchange.door.mcp.has_sessions or not exchange.header(SESSION_HEADER):
-        raise NotAllowed(
-            f"{exchange.method} needs a session, and this request has no session id",
-            "send each message with POST",
-            {"allow": "POST"},
-        )
+        problem = f"{exchange.method} needs a session, and this request has no session id"
+        raise NotAllowed(problem, "send each message with POST", {"allow": "POST"})
     mounted = await exchange.door.mcp.ready()
     scope = _scope(exchange, list(exchange.scope["headers"]))
     await mounted.sessions(scope, _receiving(exchange, None), _answering(exchange))
@@ -134,21 +128,18 @@ def _checked(exchange: Exchange) -> list[tuple[bytes, bytes]]:
         UnsupportedMediaType, NotAccepted: the content type or the Accept header is wrong.
     """
     if exchange.media_type() != JSON:
-        raise UnsupportedMediaType(
-            "invalid content type: a message is JSON", f"send content-type: {JSON}"
-        )
+        hint = f"send content-type: {JSON}"
+        raise UnsupportedMediaType("invalid content type: a message is JSON", hint)
     accepted = exchange.header("accept")
     if accepted and "*/*" not in accepted and not all(map(exchange.accepts, (JSON, EVENTS))):
-        raise NotAccepted(
-            "the accept header allows neither JSON nor events", f"send accept: {JSON}, {EVENTS}"
-        )
+        hint = f"send accept: {JSON}, {EVENTS}"
+        raise NotAccepted("the accept header allows neither JSON nor events", hint)
     kept = [each for each in exchange.scope["headers"] if each[0] != b"accept"]
     return [*kept, (b"accept", f"{JSON}, {EVENTS}".encode())]
 
 
 def _receiving(exchange: Exchange, body: bytes | None) -> Receive:
-    """Return an ASGI receive function. It returns the body once, and then waits until the client
-    disconnects.
+    """Return an ASGI function that returns the body, and then waits until the client disconnects.
 
     If `body` is None, the request is a stream, which ends when the server stops.
     """
@@ -179,9 +170,7 @@ def _answering(exchange: Exchange) -> Send:
 
 
 class RequestRelay(AsyncLocal):
-    """The relay of this server, with the server's address and the caller's permissions for one
-    request.
-    """
+    """The relay of this server, with the permissions of the caller of one request."""
 
     def __init__(self, exchange: Exchange) -> None:
         super().__init__(exchange.relay.stores)
@@ -208,9 +197,7 @@ class Managers(Struct, frozen=True):
 
     @property
     def has_room(self) -> bool:
-        """Return True if another session may start. Without room, a client is still served, but
-        without a session.
-        """
+        """Return True if another session may start. Otherwise, clients are served without one."""
         return len(self.open_sessions) < MCP_SESSIONS_MAX
 
 
@@ -240,23 +227,15 @@ class McpMount:
             stateless = await in_thread(lambda: _manager(has_sessions=False))
             sessions = await in_thread(lambda: _manager(has_sessions=True))
             async with stateless.run(), sessions.run():
-                managers.set_result(
-                    Managers(
-                        stateless.handle_request,
-                        sessions.handle_request,
-                        # The SDK has no public way to count its sessions.
-                        sessions._server_instances,
-                    )
-                )
+                # The SDK has no public way to count its sessions.
+                counted = sessions._server_instances
+                handles = stateless.handle_request, sessions.handle_request
+                managers.set_result(Managers(*handles, counted))
                 await self._ended.wait()
         except ImportError as error:
             self._managers = None
-            managers.set_exception(
-                NotFound(
-                    f"this server has no MCP: {error.name} is not installed",
-                    "pip install 'contextrelay[mcp]'",
-                )
-            )
+            problem = f"this server has no MCP: {error.name} is not installed"
+            managers.set_exception(NotFound(problem, "pip install 'contextrelay[mcp]'"))
 
     async def stop(self) -> None:
         """Stop the session managers after all requests have been answered."""
@@ -285,7 +264,8 @@ def _manager(has_sessions: bool) -> Any:
     )
 
 
-_FAILS = (400, 404, 406, 409, 415)
+_FAILS = dict.fromkeys((400, 404, 406, 409, 415), (JSON, MEDIA_TYPE, "text/plain"))
+_FAILS_OF_SESSIONS = {**_FAILS, 405: _FAILS[400]}
 ENDPOINTS = [
     Endpoint(
         http="POST /mcp",
@@ -294,24 +274,20 @@ ENDPOINTS = [
         tag=SERVER,
         takes=RpcMessage,
         gives=dict[str, Any],
-        also={
-            200: (EVENTS,),
-            202: (),
-            **dict.fromkeys(_FAILS, (JSON, MEDIA_TYPE, "text/plain")),
-        },
+        also={200: (EVENTS,), 202: (), **_FAILS},
     ),
     Endpoint(
         http="GET /mcp",
         handler=listen,
         id="mcpListen",
         tag=SERVER,
-        also={200: (EVENTS,), **dict.fromkeys((*_FAILS, 405), (JSON, MEDIA_TYPE, "text/plain"))},
+        also={200: (EVENTS,), **_FAILS_OF_SESSIONS},
     ),
     Endpoint(
         http="DELETE /mcp",
         handler=leave,
         id="mcpLeave",
         tag=SERVER,
-        also={200: (JSON,), **dict.fromkeys((*_FAILS, 405), (JSON, MEDIA_TYPE, "text/plain"))},
+        also={200: (JSON,), **_FAILS_OF_SESSIONS},
     ),
 ]

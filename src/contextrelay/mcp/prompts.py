@@ -38,11 +38,10 @@ class McpPrompt(Struct, frozen=True):
         """Return the text of the prompt for the given arguments.
 
         Raises:
-            Invalid: an argument is missing or unknown.
-            RelayError: the thread in the arguments does not exist.
+            Invalid: an argument is missing or unknown; NotFound: there is no such thread.
         """
-        takes = f"arguments of {self.name}: {', '.join(each.name for each in self.arguments)}"
-        known = {each.name for each in self.arguments}
+        known = [each.name for each in self.arguments]
+        takes = f"arguments of {self.name}: {', '.join(known)}"
         for name in given:
             if name not in known:
                 raise Invalid(f"unknown argument {name[:80]!r}", takes)
@@ -61,10 +60,9 @@ async def _cold_start(visit: ToolVisit, given: dict[str, str]) -> str:
     return (
         f"Take over the work on thread {thread}. You have no memory of it; this is its state:\n\n"
         f"{header}\n\n"
-        "Read the refs that matter with relay_get, outline first; do not read all of them. "
-        "Summarise in"
-        " three sentences the state of the work and your next step, then do it. Record what others"
-        " have to know in the thread as you go: relay_state_add."
+        "Read the refs that matter with relay_get, outline first; do not read all of them."
+        " Summarise in three sentences the state of the work and your next step, then do it. Record"
+        " what others have to know in the thread as you go: relay_state_add."
     )
 
 
@@ -98,28 +96,17 @@ async def _finish(visit: ToolVisit, given: dict[str, str]) -> str:
     return text + " Then summarise the state of the work in one sentence."
 
 
+_TO = PromptArgument("to", "The receiving agent.")
+_OWN_THREAD = PromptArgument("thread", "The thread you worked on, if any.", is_required=False)
+_TAKE_OVER = "Take over a thread without any memory of it"
+_RECORD = "Record what changed at the end of a session"
 PROMPTS = {
-    prompt.name: prompt
-    for prompt in (
-        McpPrompt(
-            "cold_start", "Take over a thread without any memory of it", (_THREAD,), _cold_start
-        ),
-        McpPrompt(
-            "hand_off",
-            "Hand a thread over to another agent",
-            (_THREAD, PromptArgument("to", "The receiving agent.")),
-            _hand_off,
-        ),
-        McpPrompt(
-            "finish",
-            "Record what changed at the end of a session",
-            (PromptArgument("thread", "The thread you worked on, if any.", is_required=False),),
-            _finish,
-        ),
-    )
+    "cold_start": McpPrompt("cold_start", _TAKE_OVER, (_THREAD,), _cold_start),
+    "hand_off": McpPrompt(
+        "hand_off", "Hand a thread over to another agent", (_THREAD, _TO), _hand_off
+    ),
+    "finish": McpPrompt("finish", _RECORD, (_OWN_THREAD,), _finish),
 }
-
-
 # The number of newest list entries that completion searches.
 _LOOKED_AT = 100
 _VERSIONS_MAX = 10_000
@@ -128,21 +115,20 @@ _VERSIONS_MAX = 10_000
 async def complete(
     visit: ToolVisit, name: str, begun: str, others: dict[str, str], is_in_uri: bool = False
 ) -> list[str]:
-    """Return values with the beginning `begun` for an argument of a prompt or a resource, newest
-    first.
+    """Return values of an argument that start with `begun`, newest first.
 
     With `is_in_uri`, threads are completed by their id, because resource URIs do not contain names.
     """
     match name:
-        case "thread" if is_in_uri:
-            return [
-                view.thread_id
-                for view in (await visit.relay.threads(_LOOKED_AT)).threads
-                if view.thread_id.startswith(begun) or (view.name or "").startswith(begun)
-            ]
         case "thread":
-            page = await visit.relay.threads(_LOOKED_AT)
-            found = [each for view in page.threads for each in (view.name, view.thread_id) if each]
+            views = (await visit.relay.threads(_LOOKED_AT)).threads
+            if is_in_uri:
+                return [
+                    view.thread_id
+                    for view in views
+                    if view.thread_id.startswith(begun) or (view.name or "").startswith(begun)
+                ]
+            found = [each for view in views for each in (view.name, view.thread_id) if each]
         case "ref":
             listed = (await visit.relay.list(_LOOKED_AT)).artifacts
             return [

@@ -50,44 +50,25 @@ class ListedResource(Struct, frozen=True):
     size_bytes: int | None = None
 
 
-TEMPLATES = (
-    ListedResource(f"{SCHEME}{{ref}}", "artifact", "The bytes of an artifact, by its ref.", ""),
-    ListedResource(
-        f"{SCHEME}{{ref}}/bytes/{{start}}-{{stop}}",
-        "part of an artifact",
-        f"Bytes start to stop, stop not included, at most {MCP_RESOURCE_BYTES_MAX:,}.",
-        "",
-    ),
-    ListedResource(
-        f"{SCHEME}{{ref}}/outline",
-        "outline of an artifact",
-        f"Bytes start to stop (exclusive), at most {MCP_RESOURCE_BYTES_MAX:,}.",
-        TEXT,
-    ),
-    ListedResource(
-        f"{SCHEME}{{ref}}/lines/{{start}}-{{stop}}",
-        "lines of an artifact",
-        "Lines start to stop (exclusive), from 1; at most 8,000 tokens.",
-        TEXT,
-    ),
-    ListedResource(
-        f"{SCHEME}thread/{{thread}}/header",
-        "header of a thread",
-        "A bounded summary of a thread's state; can be subscribed to.",
-        JSON,
-    ),
-    ListedResource(
-        f"{SCHEME}channel/{{channel}}",
-        "signals of a channel",
-        f"The last {_SIGNALS} signals of a channel; can be subscribed to.",
-        JSON,
-    ),
-    ListedResource(
-        f"{SCHEME}thread/{{thread}}/state/{{version}}",
-        "state of a thread",
-        "The whole state of a thread at a version.",
-        JSON,
-    ),
+_BYTES = f"Bytes start to stop, stop not included, at most {MCP_RESOURCE_BYTES_MAX:,}."
+_LINES = "Lines start to stop (exclusive), from 1; at most 8,000 tokens."
+_LAST = f"The last {_SIGNALS} signals of a channel; can be subscribed to."
+_SUMMARY = "A bounded summary of a thread's state; can be subscribed to."
+_OUTLINE = f"Bytes start to stop (exclusive), at most {MCP_RESOURCE_BYTES_MAX:,}."
+TEMPLATES = tuple(
+    ListedResource(f"{SCHEME}{path}", name, description, media_type)
+    for path, name, description, media_type in (
+        ("{ref}", "artifact", "The bytes of an artifact, by its ref.", ""),
+        ("{ref}/bytes/{start}-{stop}", "part of an artifact", _BYTES, ""),
+        ("{ref}/outline", "outline of an artifact", _OUTLINE, TEXT),
+        ("{ref}/lines/{start}-{stop}", "lines of an artifact", _LINES, TEXT),
+        ("thread/{thread}/header", "header of a thread", _SUMMARY, JSON),
+        ("channel/{channel}", "signals of a channel", _LAST, JSON),
+        (
+            *("thread/{thread}/state/{version}", "state of a thread"),
+            *("The whole state of a thread at a version.", JSON),
+        ),
+    )
 )
 
 
@@ -97,9 +78,7 @@ class Contents(Struct, frozen=True):
     body: str | bytes
     media_type: str
     fresh_ms: int = 0
-    """Milliseconds for which the content may be cached; 0 if it may change. An artifact does not
-    change.
-    """
+    """Milliseconds for which the content may be cached; 0 if it may change."""
 
 
 def of_artifact(artifact: Artifact) -> ListedResource:
@@ -114,9 +93,7 @@ def of_artifact(artifact: Artifact) -> ListedResource:
 
 
 async def listed(visit: ToolVisit, after: str) -> tuple[list[ListedResource], str]:
-    """Return a page of resources, newest first, and the cursor of the next page. Threads are only
-    on the first page.
-    """
+    """Return a page of resources, newest first, and the next cursor. Threads are on page one."""
     entries: list[ListedResource] = []
     if not after:
         for view in (await visit.relay.threads(_LISTED_THREADS)).threads:
@@ -128,9 +105,7 @@ async def listed(visit: ToolVisit, after: str) -> tuple[list[ListedResource], st
 
 
 def labelled_header(view: HeaderView) -> str:
-    """Return the header of a thread as JSON for a model: defused, and with a label for untrusted
-    text.
-    """
+    """Return the header of a thread for a model: defused, with a label for untrusted text."""
     return _labelled(bytes(view.header))
 
 
@@ -170,10 +145,9 @@ async def read(visit: ToolVisit, uri: str) -> Contents:
         view = await ask(ReadState(match["thread"], int(match["version"])))
         state = _labelled(bytes(view.state))
         if len(state) > MCP_RESOURCE_BYTES_MAX:
-            raise TooLarge(
-                f"the state has {len(state):,} characters, more than one read returns",
-                f"read the header: {SCHEME}thread/{view.thread_id}/header",
-            )
+            problem = f"the state has {len(state):,} characters, more than one read returns"
+            hint = f"read the header: {SCHEME}thread/{view.thread_id}/header"
+            raise TooLarge(problem, hint)
         return Contents(state, JSON, _FRESH_MS)
     match = _ARTIFACT.fullmatch(uri)
     if match is None:
@@ -191,11 +165,9 @@ async def read(visit: ToolVisit, uri: str) -> Contents:
     start, stop = (int(match["start"]), int(match["stop"])) if way else (0, None)
     end = artifact.size_bytes if stop is None else min(stop, artifact.size_bytes)
     if end - start > MCP_RESOURCE_BYTES_MAX:
-        raise TooLarge(
-            f"{end - start:,} bytes are more than one read returns",
-            f"read parts: {SCHEME}{artifact.ref}/bytes/0-{MCP_RESOURCE_BYTES_MAX} and so on,"
-            " or a part of it with the tool relay_get",
-        )
+        parts = f"{SCHEME}{artifact.ref}/bytes/0-{MCP_RESOURCE_BYTES_MAX}"
+        hint = f"read parts: {parts} and so on, or a part of it with the tool relay_get"
+        raise TooLarge(f"{end - start:,} bytes are more than one read returns", hint)
     body = await visit.relay.transport.whole(await ask(Pull(named.ref, start, stop)))
     if artifact.is_text:
         # A part may start or end inside a character. Then it is returned as bytes.
@@ -208,9 +180,7 @@ _FRESH_MS = 3_600_000
 
 
 def _fresh_ms(artifact: Artifact) -> int:
-    """Return the milliseconds for which an artifact may be cached. Its bytes never change, but it
-    may expire.
-    """
+    """Return the milliseconds for which an artifact may be cached: it may expire."""
     if artifact.expires_at is None:
         return _FRESH_MS
     left = artifact.expires_at - datetime.now(UTC)

@@ -119,9 +119,8 @@ class _Handlers:
 
     async def list_tools(self, asking: Asking, params: Any) -> types.ListToolsResult:
         offered = self._toolset(asking)
-        return types.ListToolsResult(
-            tools=[_offered(each, offered) for each in offered.tools.values()]
-        )
+        listed = [_offered(each, offered) for each in offered.tools.values()]
+        return types.ListToolsResult(tools=listed)
 
     def _toolset(self, asking: Asking) -> Toolset:
         tools = self._tools
@@ -136,24 +135,21 @@ class _Handlers:
         offered = self._toolset(asking)
         tool = EVERY.get(params.name)
         if tool is None or (tool.is_local and not self._has_files):
-            names = ", ".join(offered.tools)
-            raise MCPError(
-                types.INVALID_PARAMS, f"unknown tool {params.name[:80]!r}; tools: {names}"
-            )
+            problem = f"unknown tool {params.name[:80]!r}; tools: {', '.join(offered.tools)}"
+            raise MCPError(types.INVALID_PARAMS, problem)
         begun_s = time.monotonic()
-        about: dict[str, Any] = {"tool": tool.name}
         try:
             result = _result(await tool.run(self.visit(asking), params.arguments or {}))
+            level, more = "debug", {"ms": round(1_000 * (time.monotonic() - begun_s))}
         except RelayError as error:
-            await send_log_message(asking, "warning", {**about, "error": error.code})
-            return _failed(tool, error, offered)
+            result = _failed(tool, error, offered)
+            level, more = "warning", {"error": error.code}
         except Exception:
             log.exception("unexpected error in the tool %s", tool.name)
             error = RelayError("internal error", "see the server's log")
-            await send_log_message(asking, "error", {**about, "error": "a fault of the server"})
-            return _failed(tool, error, offered)
-        about["ms"] = round(1_000 * (time.monotonic() - begun_s))
-        await send_log_message(asking, "debug", about)
+            result = _failed(tool, error, offered)
+            level, more = "error", {"error": "a fault of the server"}
+        await send_log_message(asking, level, {"tool": tool.name, **more})
         return result
 
     async def list_resources(
@@ -169,12 +165,7 @@ class _Handlers:
         self, asking: Asking, params: Any
     ) -> types.ListResourceTemplatesResult:
         listed = [
-            types.ResourceTemplate(
-                uri_template=each.uri,
-                name=each.name,
-                description=each.description,
-                mime_type=each.media_type or None,
-            )
+            types.ResourceTemplate(uri_template=each.uri, **_described(each))
             for each in resources.TEMPLATES
         ]
         return types.ListResourceTemplatesResult(resource_templates=listed)
@@ -185,31 +176,24 @@ class _Handlers:
         with _protocol_errors(self._toolset(asking)):
             read = await resources.read(self.visit(asking), params.uri)
         about: Any = {"uri": params.uri, "mime_type": read.media_type}
-        content = (
-            types.TextResourceContents(text=read.body, **about)
-            if isinstance(read.body, str)
-            else types.BlobResourceContents(blob=b64encode(read.body).decode(), **about)
-        )
-        return types.ReadResourceResult(
-            contents=[content], ttl_ms=read.fresh_ms, cache_scope="private"
-        )
+        if isinstance(read.body, str):
+            content = types.TextResourceContents(text=read.body, **about)
+        else:
+            content = types.BlobResourceContents(blob=b64encode(read.body).decode(), **about)
+        cached: Any = {"ttl_ms": read.fresh_ms, "cache_scope": "private"}
+        return types.ReadResourceResult(contents=[content], **cached)
 
     async def list_prompts(self, asking: Asking, params: Any) -> types.ListPromptsResult:
-        listed = [
-            types.Prompt(
-                name=each.name,
-                description=each.description,
-                arguments=[
-                    types.PromptArgument(
-                        name=argument.name,
-                        description=argument.description,
-                        required=argument.is_required,
-                    )
-                    for argument in each.arguments
-                ],
-            )
-            for each in prompts.PROMPTS.values()
-        ]
+        listed: list[types.Prompt] = []
+        for prompt in prompts.PROMPTS.values():
+            arguments = [
+                types.PromptArgument(
+                    name=each.name, description=each.description, required=each.is_required
+                )
+                for each in prompt.arguments
+            ]
+            named: Any = {"name": prompt.name, "description": prompt.description}
+            listed.append(types.Prompt(**named, arguments=arguments))
         return types.ListPromptsResult(prompts=listed)
 
     async def get_prompt(
@@ -223,10 +207,8 @@ class _Handlers:
                 raise NotFound(f"unknown prompt {params.name[:80]!r}", f"prompts: {known}")
             text = await prompt.text(self.visit(asking), params.arguments or {})
         content = types.TextContent(text=offered.spell(text))
-        return types.GetPromptResult(
-            description=prompt.description,
-            messages=[types.PromptMessage(role="user", content=content)],
-        )
+        message = types.PromptMessage(role="user", content=content)
+        return types.GetPromptResult(description=prompt.description, messages=[message])
 
     async def complete(
         self, asking: Asking, params: types.CompleteRequestParams
@@ -282,7 +264,7 @@ def _described(entry: ListedResource) -> Any:
     return {
         "name": entry.name,
         "description": entry.description,
-        "mime_type": entry.media_type,
+        "mime_type": entry.media_type or None,
         "size": entry.size_bytes,
     }
 

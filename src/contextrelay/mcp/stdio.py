@@ -30,8 +30,7 @@ INTERRUPTED = 130
 
 
 def run(address: str | None, tools: str = "") -> None:
-    """Serve the relay at an address on stdin and stdout. `tools` names the groups whose tools are
-    listed separately.
+    """Serve the relay at an address on stdin and stdout, with the tools of some groups listed.
 
     Raises:
         Invalid: a group is unknown.
@@ -48,9 +47,9 @@ def run(address: str | None, tools: str = "") -> None:
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:
-    """Exit at once, with the exit code of interrupted commands.
+    """Exit at once: a thread of the SDK reads stdin, and would delay a normal exit.
 
-    A thread of the SDK reads stdin, and would delay a normal exit. No write is lost or partial.
+    No write is lost or partial.
     """
     with suppress(OSError):
         os.write(2, b"interrupted; an agent ends this by closing its stdin\n")
@@ -100,9 +99,7 @@ class _Host:
 
 
 class _Validated:
-    """A stream of valid messages. An invalid message is answered with an error, because the SDK
-    does not do this.
-    """
+    """A stream of valid messages. Invalid ones are answered here, because the SDK does not."""
 
     def __init__(self, messages: ReadStream[Message], replies: WriteStream[SessionMessage]) -> None:
         self._messages = messages
@@ -144,13 +141,9 @@ class _Validated:
 
 
 def _refusal(error: Exception) -> types.JSONRPCError:
-    is_json = isinstance(error, ValidationError) and all(
-        each["type"] != "json_invalid" for each in error.errors(include_input=False)
-    )
-    code, message = (
-        (types.INVALID_REQUEST, "not a JSON-RPC message")
-        if is_json
-        else (types.PARSE_ERROR, "not valid JSON")
-    )
-    data = types.ErrorData(code=code, message=message)
+    data = types.ErrorData(code=types.PARSE_ERROR, message="not valid JSON")
+    if isinstance(error, ValidationError):
+        kinds = [each["type"] for each in error.errors(include_input=False)]
+        if "json_invalid" not in kinds:
+            data = types.ErrorData(code=types.INVALID_REQUEST, message="not a JSON-RPC message")
     return types.JSONRPCError(jsonrpc="2.0", id=None, error=data)

@@ -1,5 +1,4 @@
-"""Subscriptions: notifications of new versions of a thread's header, and of new signals on a
-channel.
+"""Subscriptions: notifications of new versions of a thread's header, and of new signals.
 
 The two protocol versions subscribe in different ways: with `resources/subscribe` on a persistent
 connection, or with `subscriptions/listen`, whose response is a stream of notifications.
@@ -36,8 +35,6 @@ from contextrelay.verbs import ReadSignals, ShowThread
 # The maximum number of subscriptions per client, and of notification streams per server.
 MCP_SUBSCRIPTIONS_MAX = 32
 MCP_STREAMS_MAX = 1_000
-
-
 Asking = ServerRequestContext[Any, Any]
 Subscribed = dict[str, asyncio.Task[None]]
 _STATE = "contextrelay.subscriptions"
@@ -100,10 +97,8 @@ class Subscriptions:
         watched = {uri: await self._watched(asking, uri) for uri in wanted}
         meta: dict[str, Any] = {SUBSCRIPTION_ID_META_KEY: asking.request_id}
 
-        async def send(notification: types.ServerNotification) -> None:
-            await asking.session.send_notification(
-                notification, related_request_id=asking.request_id
-            )
+        async def send(message: types.ServerNotification) -> None:
+            await asking.session.send_notification(message, related_request_id=asking.request_id)
 
         async def notify(uri: str) -> None:
             with suppress(RelayError):
@@ -148,9 +143,7 @@ class Subscriptions:
 
 
 class _Watched(Struct):
-    """A resource that is watched, a thread's header or a channel, and the position up to which it
-    was read.
-    """
+    """A watched thread header or channel, and the position up to which it was read."""
 
     visit: ToolVisit
     log: str
@@ -159,9 +152,7 @@ class _Watched(Struct):
     seq: int = 0
     """The sequence number of the last event or signal that was read."""
     mark: int = 0
-    """A number that changes with the resource: the version of a state, or the number of the last
-    signal.
-    """
+    """A number that changes with the resource: a version, or the number of the last signal."""
 
     async def look(self) -> bool:
         """Read the current position, and return True if the resource has changed."""
@@ -204,11 +195,8 @@ def _of_connection(asking: Asking) -> Subscribed:
 
 
 def _too_many() -> MCPError:
-    return MCPError(
-        types.INVALID_PARAMS,
-        f"subscription limit reached ({MCP_SUBSCRIPTIONS_MAX}): unsubscribe from another resource "
-        "first",
-    )
+    problem = f"subscription limit reached ({MCP_SUBSCRIPTIONS_MAX})"
+    return MCPError(types.INVALID_PARAMS, f"{problem}: unsubscribe from another resource first")
 
 
 _LEVELS: tuple[types.LoggingLevel, ...] = get_args(types.LoggingLevel)
@@ -218,9 +206,7 @@ _LOGGER = "contextrelay"
 
 
 async def set_log_level(asking: Asking, params: types.SetLevelRequestParams) -> types.EmptyResult:
-    """Set the level of log messages that are sent to this client: messages of this level and
-    above.
-    """
+    """Set the lowest level of log messages that are sent to this client."""
     connection_of(asking).state[_LEVEL_STATE] = params.level
     return types.EmptyResult()
 

@@ -19,7 +19,7 @@ from contextrelay.client.transport.local import default_address
 from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.errors import Invalid
 from contextrelay.limits import BRIEF_TOKENS_DEFAULT, BRIEF_TOKENS_MIN, MCP_TOKENS_MAX
-from contextrelay.mcp.tools.tool import McpTool, ToolAnswer, ToolVisit, as_json
+from contextrelay.mcp.tools.tool import McpTool, ToolAnswer, ToolVisit, about, as_json
 from contextrelay.model.project import Priority, as_fields
 from contextrelay.project.brief import relevant_decisions
 from contextrelay.project.check import check
@@ -29,95 +29,83 @@ from contextrelay.project.thread_link import link_at
 
 Asked = TypeVar("Asked", bound="_About")
 Words = list[str] | None
+_FOLDER = "The project folder or a folder in it; default: the current folder."
+_BUDGET = Meta(ge=BRIEF_TOKENS_MIN, le=MCP_TOKENS_MAX)
+_REPLACES = about("Replaces the current value.")
+_TODOS = about(
+    '{"add": ["title"], "start": ["TODO-001"], "done": [...], "block": [{"id": "TODO-002", "note":'
+    ' "why"}], "unblock": [...], "cancel": [...]}'
+)
+_DECISIONS = about('[{"title": "Use SQLite", "context": "why", "consequences": "..."}]')
 
 
 class _About(Struct, frozen=True, kw_only=True):
-    folder: Annotated[
-        str | None,
-        Meta(description="The project folder or a folder in it; default: the current folder."),
-    ] = None
+    folder: Annotated[str | None, about(_FOLDER)] = None
 
 
 class Start(_About, frozen=True, kw_only=True):
-    budget_tokens: Annotated[
-        int, Meta(ge=BRIEF_TOKENS_MIN, le=MCP_TOKENS_MAX, description="Token budget.")
-    ] = BRIEF_TOKENS_DEFAULT
+    budget_tokens: Annotated[int, _BUDGET, about("Token budget.")] = BRIEF_TOKENS_DEFAULT
 
 
 class Look(_About, frozen=True, kw_only=True):
     what: Literal["next", "todos", "decisions", "tasks", "doctor"]
-    search: Annotated[
-        str | None, Meta(description="Only the decisions that are relevant to this.")
-    ] = None
+    search: Annotated[str | None, about("Only the decisions that are relevant to this.")] = None
 
 
 class Finish(_About, frozen=True, kw_only=True):
-    since: Annotated[str | None, Meta(description="The stamp at the end of the brief.")] = None
+    since: Annotated[str | None, about("The stamp at the end of the brief.")] = None
     phase: str | None = None
     current_task: str | None = None
-    completed: Annotated[Words, Meta(description="Completed steps to add.")] = None
-    in_progress: Annotated[str | None, Meta(description="The step in progress.")] = None
-    blocked: Annotated[Words, Meta(description="Replaces the current value.")] = None
-    next_steps: Annotated[Words, Meta(description="Replaces the current value.")] = None
-    notes: Annotated[str | None, Meta(description="Replaces the current value.")] = None
+    completed: Annotated[Words, about("Completed steps to add.")] = None
+    in_progress: Annotated[str | None, about("The step in progress.")] = None
+    blocked: Annotated[Words, _REPLACES] = None
+    next_steps: Annotated[Words, _REPLACES] = None
+    notes: Annotated[str | None, _REPLACES] = None
     session_id: str | None = None
-    fields: Annotated[
-        dict[str, Any] | None, Meta(description="Other fields of state.json, by name.")
-    ] = None
-    todos: Annotated[
-        dict[str, list[Any]] | None,
-        Meta(
-            description='{"add": ["title"], "start": ["TODO-001"], "done": [...], "block":'
-            ' [{"id": "TODO-002", "note": "why"}], "unblock": [...], "cancel": [...]}'
-        ),
-    ] = None
-    decisions: Annotated[
-        list[Any] | None,
-        Meta(description='[{"title": "Use SQLite", "context": "why", "consequences": "..."}]'),
-    ] = None
+    fields: Annotated[dict[str, Any] | None, about("Other fields of state.json, by name.")] = None
+    todos: Annotated[dict[str, list[Any]] | None, _TODOS] = None
+    decisions: Annotated[list[Any] | None, _DECISIONS] = None
 
 
 class ChangeTodo(_About, frozen=True, kw_only=True):
     action: Literal["add", "start", "done", "block", "unblock", "cancel", "review", "archive"]
-    id: Annotated[str | None, Meta(description="TODO-003 or 3; not for add.")] = None
-    title: Annotated[str | None, Meta(description="Title of a new todo.")] = None
-    note: Annotated[str, Meta(description="Added to its notes; the reason for block.")] = ""
+    id: Annotated[str | None, about("TODO-003 or 3; not for add.")] = None
+    title: Annotated[str | None, about("Title of a new todo.")] = None
+    note: Annotated[str, about("Added to its notes; the reason for block.")] = ""
     priority: Priority = "medium"
     description: str = ""
-    due_date: Annotated[str, Meta(description="For example 2026-05-01.")] = ""
+    due_date: Annotated[str, about("For example 2026-05-01.")] = ""
     assignee: str = ""
     tags: Words = None
-    blocked_by: Annotated[Words, Meta(description="Ids of todos it depends on; add, block.")] = None
+    blocked_by: Annotated[Words, about("Ids of todos it depends on; add, block.")] = None
 
 
 class Decide(_About, frozen=True, kw_only=True):
-    title: Annotated[str, Meta(description="The decision in one line.")]
-    context: Annotated[str, Meta(description="Why a decision was needed.")] = ""
-    decision: Annotated[str, Meta(description="The full text.")] = ""
+    title: Annotated[str, about("The decision in one line.")]
+    context: Annotated[str, about("Why a decision was needed.")] = ""
+    decision: Annotated[str, about("The full text.")] = ""
     consequences: str = ""
     status: str = "Accepted"
-    supersedes: Annotated[
-        Words, Meta(description="Decisions it replaces, for example ADR-001.")
-    ] = None
+    supersedes: Annotated[Words, about("Decisions it replaces, for example ADR-001.")] = None
 
 
 class Note(_About, frozen=True, kw_only=True):
-    text: Annotated[str, Meta(min_length=1, description="A line to add to the notes.")]
+    text: Annotated[str, Meta(min_length=1), about("A line to add to the notes.")]
 
 
 class HandTask(_About, frozen=True, kw_only=True):
     action: Literal["give", "take", "return"]
-    task: Annotated[str, Meta(description="The task; give.")] = ""
-    expected_output: Annotated[str, Meta(description="The expected output; give.")] = ""
-    id: Annotated[str, Meta(description="For example TASK-001; default: the oldest.")] = ""
-    result: Annotated[str, Meta(description="The result, or the reason of a failure; return.")] = ""
+    task: Annotated[str, about("The task; give.")] = ""
+    expected_output: Annotated[str, about("The expected output; give.")] = ""
+    id: Annotated[str, about("For example TASK-001; default: the oldest.")] = ""
+    result: Annotated[str, about("The result, or the reason of a failure; return.")] = ""
     is_failed: bool = False
-    agent: Annotated[str, Meta(description="Your name, if there are several agents.")] = ""
+    agent: Annotated[str, about("Your name, if there are several agents.")] = ""
 
 
 class Init(_About, frozen=True, kw_only=True):
     name: str = ""
-    description: Annotated[str, Meta(description="The project in one line.")] = ""
+    description: Annotated[str, about("The project in one line.")] = ""
 
 
 def _look(project: Project, asked: Look) -> Any:
@@ -142,31 +130,25 @@ def _finish(project: Project, asked: Finish) -> Any:
 
 
 def _todo(project: Project, asked: ChangeTodo) -> Any:
-    todos, id = project.todos, asked.id or ""
+    todos, id, note = project.todos, asked.id or "", asked.note
     match asked.action:
         case "review":
             return todos.review()
         case "archive":
             return {"archived": todos.archive()}
         case "add":
-            named = ("priority", "description", "due_date", "assignee", "tags")
-            fields = {name: getattr(asked, name) for name in named}
-            return todos.add(
-                asked.title or "", blocked_by=asked.blocked_by, notes=asked.note, **fields
-            )
+            names = ("priority", "description", "due_date", "assignee", "tags", "blocked_by")
+            fields = {name: getattr(asked, name) for name in names}
+            return todos.add(asked.title or "", notes=note, **fields)
         case _ if not id:
             raise Invalid("missing id", 'pass the id of a todo: "TODO-003"')
-        case "start":
-            return todos.start(id, asked.note)
         case "done":
-            todo, unblocked = todos.done(id, asked.note)
+            todo, unblocked = todos.done(id, note)
             return {**todo._asdict(), "unblocked": unblocked}
         case "block":
-            return todos.block(id, asked.note, asked.blocked_by)
-        case "unblock":
-            return todos.unblock(id, asked.note)
-        case "cancel":
-            return todos.cancel(id, asked.note)
+            return todos.block(id, note, asked.blocked_by)
+        case action:
+            return getattr(todos, action)(id, note)
 
 
 def _decide(project: Project, asked: Decide) -> Any:
@@ -195,27 +177,19 @@ def _tool(
     takes: type[Asked],
     description: str,
     do: Callable[[Project, Asked], Any],
-    is_read_only: bool = False,
+    **more: bool,
 ) -> McpTool:
     async def act(visit: ToolVisit, asked: Asked) -> ToolAnswer:
         return await in_thread(lambda: _done(visit, asked, do))
 
-    return McpTool(
-        name=name,
-        description=description,
-        takes=takes,
-        act=act,
-        is_read_only=is_read_only,
-        is_local=True,
-    )
+    named: dict[str, Any] = {"name": name, "description": description, **more}
+    return McpTool(**named, takes=takes, act=act, is_local=True)
 
 
 def _done(visit: ToolVisit, asked: Asked, do: Callable[[Project, Asked], Any]) -> ToolAnswer:
     if visit.others is None:
-        raise Invalid(
-            "project tools are not available over HTTP",
-            "run relay mcp on the machine of the project",
-        )
+        hint = "run relay mcp on the machine of the project"
+        raise Invalid("project tools are not available over HTTP", hint)
     folder = (asked.folder or ".") if isinstance(asked, Init) else find_folder(asked.folder)
     address = visit.address or default_address()
     with ExitStack() as stack:
@@ -259,12 +233,7 @@ TOOLS = (
         "old one.",
         _decide,
     ),
-    _tool(
-        "relay_project_note",
-        Note,
-        "Add a line to the notes of state.json.",
-        _note,
-    ),
+    _tool("relay_project_note", Note, "Add a line to the notes of state.json.", _note),
     _tool(
         "relay_project_task",
         HandTask,

@@ -27,6 +27,7 @@ from contextrelay.mcp.tools.tool import (
     ToolAnswer,
     ToolVisit,
     Who,
+    about,
     listed,
     of_verb,
     untrusted,
@@ -38,37 +39,27 @@ from contextrelay.model.thread import ThreadListing, ThreadView
 from contextrelay.state.entries import Kind
 
 ENTRY_CHARS_MAX = 4_000
+_SOME = Meta(min_length=1)
+_ENTRY = Meta(min_length=1, max_length=ENTRY_CHARS_MAX)
 
 
 def _brief(view: ThreadView) -> dict[str, object]:
-    fields = {
-        "thread_id": view.thread_id,
-        "name": view.name,
-        "status": view.status,
-        "version": view.version,
-        "artifacts": view.artifacts,
-        "updated_at": view.updated_at,
-    }
-    return {name: value for name, value in fields.items() if value is not None}
+    names = ("thread_id", "name", "status", "version", "artifacts", "updated_at")
+    return {name: each for name in names if (each := getattr(view, name)) is not None}
 
 
 def _listed(page: ThreadListing) -> ToolAnswer:
     return listed("threads", [_brief(view) for view in page.threads], page.next, "name")
 
 
+_KEY = "Of a fact: replaces the older fact with this key."
+
+
 class AddEntry(Struct, frozen=True, kw_only=True):
-    thread: Annotated[str, Meta(min_length=1, description="A thread: its id or name.")]
+    thread: Annotated[str, _SOME, about("A thread: its id or name.")]
     kind: Kind
-    text: Annotated[
-        str, Meta(min_length=1, max_length=ENTRY_CHARS_MAX, description="One sentence; no content.")
-    ]
-    key: (
-        Annotated[
-            verbs.Label,
-            Meta(description="Of a fact: replaces the older fact with this key."),
-        ]
-        | None
-    ) = None
+    text: Annotated[str, _ENTRY, about("One sentence; no content.")]
+    key: Annotated[verbs.Label, about(_KEY)] | None = None
 
 
 async def _add(visit: ToolVisit, asked: AddEntry) -> ToolAnswer:
@@ -96,21 +87,17 @@ THREAD_TOOLS = (
         " entry, relay_state_add is simpler. Items have fields: /facts id, key, value; /constraints"
         " id, description, severity; /open_questions id, question, status open or resolved; /plan"
         " id, step, status pending, in_progress, done or skipped; /decisions id, description,"
-        " reason_codes, evidence_refs, confidence. For example"
-        ' [{"op": "replace", "path": "/plan/0/status", "value": "done"}]. With expected, the'
-        " version you read, the patch is refused if the state has changed since: then read the "
-        "header"
-        " again, or pass merge=true to allow changes in other places.",
+        ' reason_codes, evidence_refs, confidence. For example [{"op": "replace", "path":'
+        ' "/plan/0/status", "value": "done"}]. With expected, the version you read, the patch is'
+        " refused if the state has changed since: then read the header again, or pass merge=true to"
+        " allow changes in other places.",
         lambda done: with_fields({"thread_id": done.thread_id, "version": done.version}),
     ),
     McpTool(
         name="relay_state_add",
-        description=(
-            "Add one entry to a thread's state, for everyone who works on it: a fact, a "
-            "constraint, an"
-            " open question, a plan step, or a decision. Keep it to a sentence; store content"
-            " with push_context and include its URL."
-        ),
+        description="Add one entry to a thread's state, for everyone who works on it: a fact, a"
+        " constraint, an open question, a plan step, or a decision. Keep it to a sentence; store"
+        " content with push_context and include its URL.",
         takes=AddEntry,
         act=_add,
     ),
@@ -130,7 +117,7 @@ THREAD_TOOLS = (
 )
 
 
-_Handoff = Annotated[str, Meta(min_length=1, description="A handoff: its ref or URL.")]
+_Handoff = Annotated[str, _SOME, about("A handoff: its ref or URL.")]
 
 
 def _packed(package: Package) -> ToolAnswer:
@@ -159,11 +146,12 @@ def _bounded(text: str, hint: str) -> ToolAnswer:
     return ToolAnswer(text)
 
 
+_WHY = "Why each item was included or left out, and how to get the rest."
+
+
 class ShowHandoffArgs(Struct, frozen=True, kw_only=True):
     ref: _Handoff
-    why: Annotated[
-        bool, Meta(description="Why each item was included or left out, and how to get the rest.")
-    ] = False
+    why: Annotated[bool, about(_WHY)] = False
 
 
 async def _show(visit: ToolVisit, asked: ShowHandoffArgs) -> ToolAnswer:
@@ -177,8 +165,8 @@ async def _show(visit: ToolVisit, asked: ShowHandoffArgs) -> ToolAnswer:
 
 class ReturnHandoffArgs(Struct, frozen=True, kw_only=True):
     ref: _Handoff
-    text: Annotated[str, Meta(description="The result, as text.")]
-    name: Annotated[str, Meta(max_length=NAME_CHARS_MAX, description="Name of the result.")] = ""
+    text: Annotated[str, about("The result, as text.")]
+    name: Annotated[str, Meta(max_length=NAME_CHARS_MAX), about("Name of the result.")] = ""
     by: Who | None = None
 
 
@@ -197,9 +185,8 @@ HANDOFF_TOOLS = (
         "relay_pack",
         verbs.Pack,
         "The parts of a thread's state and blocks most relevant to a query, packed into"
-        " budget_tokens by the real tokenizer. Artifacts come as an outline with their ref. The "
-        "answer"
-        " lists what was left out.",
+        " budget_tokens by the real tokenizer. Artifacts come as an outline with their ref. The"
+        " answer lists what was left out.",
         _packed,
     ),
     of_verb(
@@ -215,19 +202,15 @@ HANDOFF_TOOLS = (
     of_verb(
         "relay_handoff_accept",
         verbs.AcceptHandoff,
-        "Accept a handoff by its ref: returns the task, the knowledge it needs, and refs to read "
-        "with"
-        " relay_get. The giver can see that you accepted it.",
+        "Accept a handoff by its ref: returns the task, the knowledge it needs, and refs to read"
+        " with relay_get. The giver can see that you accepted it.",
         _taken,
         has_by=True,
     ),
     McpTool(
         name="relay_handoff_return",
-        description=(
-            "Return the result of a handoff that you accepted: it is attached to the giver's "
-            "thread, and"
-            " the giver is notified."
-        ),
+        description="Return the result of a handoff that you accepted: it is attached to the"
+        " giver's thread, and the giver is notified.",
         takes=ReturnHandoffArgs,
         act=_return,
         has_by=True,
@@ -241,10 +224,8 @@ HANDOFF_TOOLS = (
     ),
     McpTool(
         name="relay_handoff_show",
-        description=(
-            "Show a handoff without accepting it; with why, the reason for each item in it, and"
-            " how to get each item that was left out."
-        ),
+        description="Show a handoff without accepting it; with why, the reason for each item in it,"
+        " and how to get each item that was left out.",
         takes=ShowHandoffArgs,
         act=_show,
         is_read_only=True,
@@ -252,22 +233,14 @@ HANDOFF_TOOLS = (
 )
 
 
+_AFTER = "The last seq you have read; default: new signals only."
+_TIMEOUT = "How long to wait if there is none yet."
+
+
 class WaitForSignals(Struct, frozen=True, kw_only=True):
     channel: Annotated[str, Meta(min_length=1, max_length=CHANNEL_CHARS_MAX)]
-    after: (
-        Annotated[
-            int,
-            Meta(
-                ge=0,
-                le=NUMBER_MAX,
-                description="The last seq you have read; default: new signals only.",
-            ),
-        ]
-        | None
-    ) = None
-    timeout_s: Annotated[
-        float, Meta(ge=0, le=WAIT_S_MAX, description="How long to wait if there is none yet.")
-    ] = WAIT_S_DEFAULT
+    after: Annotated[int, Meta(ge=0, le=NUMBER_MAX), about(_AFTER)] | None = None
+    timeout_s: Annotated[float, Meta(ge=0, le=WAIT_S_MAX), about(_TIMEOUT)] = WAIT_S_DEFAULT
 
 
 async def _wait(visit: ToolVisit, asked: WaitForSignals) -> ToolAnswer:
@@ -294,12 +267,9 @@ SIGNAL_TOOLS = (
     ),
     McpTool(
         name="relay_wait",
-        description=(
-            "Wait for signals of a channel: messages, and URLs of content pushed to it."
-            " Returns at once if there are signals after the seq you pass, otherwise at the next "
-            "signal or"
-            " the timeout; pass head to the next call to miss nothing."
-        ),
+        description="Wait for signals of a channel: messages, and URLs of content pushed to it."
+        " Returns at once if there are signals after the seq you pass, otherwise at the next signal"
+        " or the timeout; pass head to the next call to miss nothing.",
         takes=WaitForSignals,
         act=_wait,
         is_read_only=True,

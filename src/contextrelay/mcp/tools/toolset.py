@@ -1,5 +1,4 @@
-"""Toolsets: the tools that are offered to a model. Each offered tool costs tokens in every
-conversation.
+"""Toolsets: the tools that are offered to a model, each of which costs tokens.
 
 By default few tools are offered: the most important ones, and one tool for each group of other
 tools, whose argument `do` selects the action. On request, the tools of a group are listed
@@ -25,9 +24,7 @@ ALL = "all"
 
 
 class GroupTool(Struct, frozen=True, kw_only=True):
-    """A group of tools that is offered as one tool. `do` selects the tool, and the other arguments
-    are passed to it.
-    """
+    """A group of tools that is offered as one. `do` selects the tool that gets the arguments."""
 
     name: str
     description: str
@@ -52,11 +49,7 @@ class GroupTool(Struct, frozen=True, kw_only=True):
         return {"type": "object", "properties": {"do": do, **named}, "required": ["do"]}
 
     async def run(self, visit: ToolVisit, arguments: dict[str, Any]) -> ToolAnswer:
-        """Run the tool that `do` selects, and return its answer.
-
-        Raises:
-            RelayError: `do` is unknown, or the tool failed.
-        """
+        """Run the tool that `do` selects, and return its answer."""
         rest = dict(arguments)
         do = rest.pop("do", None)
         if not isinstance(do, str) or do not in self.tools:
@@ -66,13 +59,10 @@ class GroupTool(Struct, frozen=True, kw_only=True):
 
 
 def _type_of(fields: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the JSON type of an argument that several tools share. Its description explains the
-    argument.
-    """
+    """Return the JSON type of an argument that several tools share."""
     first = fields[0]
     if "enum" in first:
-        choices = {choice for each in fields for choice in each["enum"]}
-        return {"enum": sorted(choices)}
+        return {"enum": sorted({choice for each in fields for choice in each["enum"]})}
     kept = {name: first[name] for name in ("type", "items") if name in first}
     if "items" in kept and kept["items"].get("type") != "string":
         kept["items"] = {"type": "object"}
@@ -149,16 +139,10 @@ GROUPS: dict[str, tuple[GroupTool, tuple[McpTool, ...]]] = {
         projects.TOOLS,
     ),
 }
-# The tools that are always listed, most useful first. The tools of groups are listed separately on
-# request.
-_BASE = (
-    *push_pull.PUSH_PULL_TOOLS,
-    *(tool for tool in push_pull.INSPECT_TOOLS if tool.name != "relay_artifact_list"),
-)
+# The tools that are always listed, most useful first, and those that are listed on request.
+_BASE = (*push_pull.PUSH_PULL_TOOLS, *push_pull.INSPECT_TOOLS[:-1])
 _MORE: dict[str, tuple[McpTool, ...]] = {
-    "artifacts": tuple(
-        tool for tool in push_pull.INSPECT_TOOLS if tool.name == "relay_artifact_list"
-    ),
+    "artifacts": push_pull.INSPECT_TOOLS[-1:],
     **{name: tools for name, (_, tools) in GROUPS.items()},
 }
 NAMES = (ALL, *_MORE)
@@ -177,9 +161,7 @@ class Toolset(Struct, frozen=True):
     names: dict[str, str]
 
     def spell(self, text: str) -> str:
-        """Return a text in which the names of tools that are not offered are replaced by equivalent
-        offered tools.
-        """
+        """Return a text with the names of equivalent tools for those that are not offered."""
         return _TOOL.sub(lambda found: self.names.get(found[0], found[0]), text)
 
 
@@ -188,8 +170,7 @@ _TOOL = re.compile(r"\brelay_[a-z_]+\b")
 
 @cache
 def toolset(asked: str = "", has_files: bool = True) -> Toolset:
-    """Return the toolset in which the tools of some groups are listed separately. `asked` is a
-    comma-separated list.
+    """Return the toolset in which the tools of some groups, as in "threads,project", are listed.
 
     Raises:
         Invalid: a group is unknown.
