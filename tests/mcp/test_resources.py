@@ -48,6 +48,9 @@ def test_artifacts_and_headers_are_listed_and_read(place: Place) -> None:
         "ctx://channel/{channel}",
         "ctx://thread/{thread}/state/{version}",
     ]
+    for each in templates:
+        is_range = "start to stop" in (each.description or "")
+        assert is_range == ("{start}" in each.uri_template), each
     assert content.text == "content"
     assert json.loads(header.text)["top_facts"][0]["value"] == "v2 ships on Friday"
 

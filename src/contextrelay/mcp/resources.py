@@ -50,11 +50,11 @@ class ListedResource(Struct, frozen=True):
     size_bytes: int | None = None
 
 
-_BYTES = f"Bytes start to stop, stop not included, at most {MCP_RESOURCE_BYTES_MAX:,}."
+_BYTES = f"Bytes start to stop (exclusive), at most {MCP_RESOURCE_BYTES_MAX:,}."
 _LINES = "Lines start to stop (exclusive), from 1; at most 8,000 tokens."
 _LAST = f"The last {_SIGNALS} signals of a channel; can be subscribed to."
 _SUMMARY = "A bounded summary of a thread's state; can be subscribed to."
-_OUTLINE = f"Bytes start to stop (exclusive), at most {MCP_RESOURCE_BYTES_MAX:,}."
+_OUTLINE = "Its structure: headings, symbols, keys or columns, with their places."
 TEMPLATES = tuple(
     ListedResource(f"{SCHEME}{path}", name, description, media_type)
     for path, name, description, media_type in (
