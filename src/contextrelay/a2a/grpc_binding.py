@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
 # The maximum number of concurrent gRPC requests per process. Further requests are refused.
 A2A_RPCS_MAX = 1_000
-
-
 log = logging.getLogger("contextrelay.a2a")
 
 _REPLIES: dict[str, Any] = {
@@ -98,9 +96,8 @@ class GrpcServer:
         try:
             server.add_insecure_port(address)
         except RuntimeError as error:
-            raise Invalid(
-                f"cannot listen on {address} for gRPC", "choose another port: --grpc-port"
-            ) from error
+            problem = f"cannot listen on {address} for gRPC"
+            raise Invalid(problem, "choose another port: --grpc-port") from error
         await server.start()
         self._server = server
 
@@ -134,13 +131,13 @@ class GrpcServer:
         return answer
 
     async def _visit(self, request: Any, context: Any) -> AgentVisit:
-        """Return the caller of a request and the agent that the request names, by default the first
-        agent.
+        """Return the caller of a request, and the agent that it names or else the first agent.
 
         Raises:
             ProtocolError, RelayError: the request is refused.
         """
-        headers = _headers(context.invocation_metadata() or ())
+        metadata: Iterable[tuple[str, Any]] = context.invocation_metadata() or ()
+        headers = {name: value for name, value in metadata if isinstance(value, str)}
         token = token_of(headers["authorization"].encode()) if "authorization" in headers else None
         visitor = await self._callers.admit(token, str(context.peer()))
         check_version(headers.get(VERSION_HEADER, ""))
@@ -150,10 +147,6 @@ class GrpcServer:
             raise ProtocolError("MethodNotFound", f"unknown agent {name[:80]!r}")
         visit = AgentVisit(self._service, visitor.relay, name, self._place)
         return with_extensions(visit, headers.get(EXTENSIONS_HEADER, ""))
-
-
-def _headers(metadata: Iterable[tuple[str, Any]]) -> dict[str, str]:
-    return {name: value for name, value in metadata if isinstance(value, str)}
 
 
 def _message(document: dict[str, Any], name: str) -> Any:

@@ -48,7 +48,7 @@ class Target(Struct, frozen=True):
 
 
 def target_of(url: str, card_server: ServerAddress) -> Target | None:
-    """Return the target that an interface URL in a card names, or None if the URL is not valid.
+    """Return the target of an interface URL in a card, or None if the URL is not valid.
 
     A bare HOST:PORT uses TLS if the card was read over TLS.
     """
@@ -94,56 +94,36 @@ class GrpcCalls:
         self._channel.close()
 
     def call(self, method: str, params: Document, headers: dict[str, str]) -> Document:
-        """Call a method of the agent and return the answer.
-
-        Raises:
-            RelayError: an error of the agent, or a timeout.
-        """
+        """Call a method of the agent and return the answer, or raise its error."""
         with self._translated():
-            reply = self._method(method)(
-                self._request(method, params),
-                metadata=[*self._metadata, *headers.items()],
-                timeout=self._timeout_s,
-            )
-        return _document(reply)
+            return _document(self._begin(method, params, headers))
 
     def stream(self, method: str, params: Document, headers: dict[str, str]) -> Iterator[Document]:
-        """Call a method of the agent and yield the documents of the stream, within the limits of
-        one task.
-        """
+        """Call a method and yield the documents of its stream, within the limits of one task."""
         size_bytes = 0
         with self._translated():
-            replies = self._method(method)(
-                self._request(method, params),
-                metadata=[*self._metadata, *headers.items()],
-                timeout=self._timeout_s,
-            )
+            replies = self._begin(method, params, headers)
             try:
                 for count, reply in enumerate(replies, 1):
                     size_bytes += reply.ByteSize()
                     if size_bytes > A2A_REPLY_BYTES_MAX or count > A2A_UPDATES_MAX:
-                        raise TooLarge(
-                            f"the stream of the agent has more than {A2A_UPDATES_MAX:,} updates "
-                            f"or {A2A_REPLY_BYTES_MAX:,} bytes",
-                            "cancel the task, and ask for a shorter answer",
-                        )
+                        limits = f"{A2A_UPDATES_MAX:,} updates or {A2A_REPLY_BYTES_MAX:,} bytes"
+                        hint = "cancel the task, and ask for a shorter answer"
+                        raise TooLarge(f"the stream of the agent has more than {limits}", hint)
                     yield _document(reply)
             finally:
                 replies.cancel()
 
-    def _method(self, name: str) -> Any:
-        from a2a.types import a2a_pb2_grpc
-
-        stub: Any = a2a_pb2_grpc.A2AServiceStub(self._channel)
-        return getattr(stub, name)
-
-    def _request(self, method: str, params: Document) -> Any:
-        from a2a.types import a2a_pb2
+    def _begin(self, method: str, params: Document, headers: dict[str, str]) -> Any:
+        from a2a.types import a2a_pb2, a2a_pb2_grpc
         from google.protobuf.json_format import ParseDict
 
         kind: Any = a2a_pb2.GetTaskRequest if method == "GetTask" else a2a_pb2.SendMessageRequest
         named = {"tenant": self._tenant} if self._tenant else {}
-        return ParseDict({**params, **named}, kind(), ignore_unknown_fields=True)
+        request: Any = ParseDict({**params, **named}, kind(), ignore_unknown_fields=True)
+        stub: Any = a2a_pb2_grpc.A2AServiceStub(self._channel)
+        metadata = [*self._metadata, *headers.items()]
+        return getattr(stub, method)(request, metadata=metadata, timeout=self._timeout_s)
 
     @contextmanager
     def _translated(self) -> Generator[None]:
@@ -197,9 +177,7 @@ def _grpc() -> Any:
         import a2a.types
         import grpc
     except ImportError:
-        raise Unavailable(
-            "the agent only offers gRPC, and the grpc package is not installed",
-            "pip install 'contextrelay[grpc]'",
-        ) from None
+        problem = "the agent only offers gRPC, and the grpc package is not installed"
+        raise Unavailable(problem, "pip install 'contextrelay[grpc]'") from None
     assert a2a.types
     return grpc

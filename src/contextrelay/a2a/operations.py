@@ -1,6 +1,4 @@
-"""The operations of A2A, which are the same for every binding. They take values and return JSON
-documents.
-"""
+"""The operations of A2A, the same for every binding: they take values and return JSON documents."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from contextrelay.a2a.agents import AgentPlace, extended_card
@@ -43,9 +41,7 @@ PAGE_BEGINS = re.compile(r"[0-9T:.-]{19,29}Z \S{1,100}")
 
 
 class AgentVisit(Struct, frozen=True):
-    """A request: its caller, the agent that it addresses, and the extensions that the client
-    supports.
-    """
+    """A request: its caller, the agent that it addresses, and the extensions of the client."""
 
     service: A2AService
     local: AsyncLocal
@@ -68,28 +64,19 @@ class A2AService(Struct, frozen=True):
 
 
 def check_version(given: str) -> None:
-    """Check that the version in a request is supported. A missing version means 0.3, as in the
-    protocol.
-
-    Raises:
-        ProtocolError: the version is not supported.
-    """
+    """Raise ProtocolError if the version in a request is not supported. None means 0.3."""
     version = ".".join(given.strip().split(".")[:2])
     if version != VERSION:
-        raise ProtocolError(
-            "VersionNotSupported",
-            f"A2A {given.strip()[:20] or '0.3'} is not supported",
-            f"send the header A2A-Version: {VERSION}",
-        )
+        problem = f"A2A {given.strip()[:20] or '0.3'} is not supported"
+        hint = f"send the header A2A-Version: {VERSION}"
+        raise ProtocolError("VersionNotSupported", problem, hint)
 
 
 # Messages
 
 
 async def send(visit: AgentVisit, asked: SendMessage) -> Document:
-    """Send a message to an agent. Return the task when it ends or waits, or at once if the request
-    says so.
-    """
+    """Send a message to an agent. Return its task when it ends or waits, or at once on request."""
     tasks, configuration = visit.service.tasks, asked.configuration
     record = await _taken(visit, asked)
     if not configuration.return_immediately:
@@ -142,9 +129,7 @@ async def get_task(visit: AgentVisit, asked: GetTask) -> Document:
 
 
 async def list_tasks(visit: AgentVisit, asked: TaskQuery) -> Document:
-    """Return tasks, newest status first. If there are too many, return only those that were started
-    last.
-    """
+    """Return tasks, newest status first, or if there are too many, those that were started last."""
     since = _moment(asked.status_timestamp_after)
     state = "" if asked.status == "TASK_STATE_UNSPECIFIED" else asked.status
     place, last = _page_of(asked.page_token)
@@ -179,11 +164,8 @@ def _page_of(token: str) -> tuple[str, str]:
     """Return the cursor of the tasks of a page, and the key after which the page starts."""
     place, bar, last = token.partition("|")
     if token and not (bar and (not last or PAGE_BEGINS.fullmatch(last))):
-        raise ProtocolError(
-            "InvalidParams",
-            f"invalid page token {token[:40]!r}",
-            "use the nextPageToken of the previous page",
-        )
+        hint = "use the nextPageToken of the previous page"
+        raise ProtocolError("InvalidParams", f"invalid page token {token[:40]!r}", hint)
     return place, last
 
 
@@ -195,11 +177,8 @@ def _moment(text: str) -> datetime | None:
     except ValueError:
         raise ProtocolError("InvalidParams", f"invalid time {text[:40]!r}") from None
     if moment.tzinfo is None:
-        raise ProtocolError(
-            "InvalidParams",
-            f"missing time zone in {text[:40]!r}",
-            "add Z for UTC, for example 2026-05-01T12:00:00Z",
-        )
+        hint = "add Z for UTC, for example 2026-05-01T12:00:00Z"
+        raise ProtocolError("InvalidParams", f"missing time zone in {text[:40]!r}", hint)
     return moment
 
 
@@ -215,9 +194,8 @@ async def subscribe(visit: AgentVisit, asked: GetTask) -> AsyncIterator[Document
     """Yield a task, then the updates of the task until it ends."""
     record = await visit.service.tasks.find(visit.local, visit.agent, asked.id)
     if record.is_over:
-        raise ProtocolError(
-            "UnsupportedOperation", f"task {record.id} has ended", "read the task with GetTask"
-        )
+        problem = f"task {record.id} has ended"
+        raise ProtocolError("UnsupportedOperation", problem, "read the task with GetTask")
     async for each in _followed(visit, visit.viewer(), record, frozenset()):
         yield each
 
@@ -227,24 +205,24 @@ async def subscribe(visit: AgentVisit, asked: GetTask) -> AsyncIterator[Document
 
 async def create_hook(visit: AgentVisit, asked: PushConfig) -> Document:
     """Add a webhook for the updates of a task."""
-    hooks = visit.service.hooks
-    hooks.check(asked)
+    visit.service.hooks.check(asked)
     record = await _hooked(visit, asked.task_id)
-    return hooks.shown(await hooks.add(visit.local, record, asked))
+    return to_builtins(await visit.service.hooks.add(visit.local, record, asked))
 
 
 async def get_hook(visit: AgentVisit, asked: NamedConfig) -> Document:
     """Return one push configuration of a task."""
-    for each in await _hooks(visit, asked.task_id):
-        if each.id == asked.id:
-            return visit.service.hooks.shown(each)
+    for each in (await list_hooks(visit, asked))["configs"]:
+        if each["id"] == asked.id:
+            return each
     raise ProtocolError("TaskNotFound", f"the task has no push configuration {asked.id[:80]!r}")
 
 
 async def list_hooks(visit: AgentVisit, asked: NamedConfig) -> Document:
     """Return all push configurations of a task."""
-    every = await _hooks(visit, asked.task_id)
-    return {"configs": [visit.service.hooks.shown(each) for each in every], "nextPageToken": ""}
+    record = await _hooked(visit, asked.task_id)
+    every = await visit.service.hooks.of(visit.local, record.id)
+    return {"configs": to_builtins(every), "nextPageToken": ""}
 
 
 async def delete_hook(visit: AgentVisit, asked: NamedConfig) -> Document:
@@ -254,15 +232,8 @@ async def delete_hook(visit: AgentVisit, asked: NamedConfig) -> Document:
     return {}
 
 
-async def _hooks(visit: AgentVisit, task: str) -> list[PushConfig]:
-    record = await _hooked(visit, task)
-    return await visit.service.hooks.of(visit.local, record.id)
-
-
 async def _hooked(visit: AgentVisit, task: str) -> TaskRecord:
-    """Return a task to which the caller may write, because push configurations contain secrets and
-    cause outgoing requests.
-    """
+    """Return a task to which the caller may write: its configurations contain secrets."""
     record = await visit.service.tasks.find(visit.local, visit.agent, task)
     if (caller := visit.local.stores.caller) is not None:
         caller.check_kind(NoteTask)
@@ -296,11 +267,7 @@ STREAMS: dict[str, tuple[type[Struct], Stream]] = {
 
 
 async def call(visit: AgentVisit, method: str, params: object, is_text: bool = False) -> Document:
-    """Run an operation and return its result.
-
-    Raises:
-        ProtocolError: the parameters are invalid, or the operation is not possible.
-    """
+    """Run an operation and return its result. Raise ProtocolError if this is not possible."""
     kind, answer = CALLS[method]
     return await answer(visit, request(kind, params, is_text))
 
@@ -308,12 +275,10 @@ async def call(visit: AgentVisit, method: str, params: object, is_text: bool = F
 async def begin(
     visit: AgentVisit, method: str, params: object
 ) -> tuple[Document, AsyncIterator[Document]]:
-    """Start an operation that streams. Return its first document, and an iterator of the other
-    documents.
+    """Start an operation that streams. Return its first document, and the others as an iterator.
 
     Raises:
-        ProtocolError: the parameters are invalid, or the operation is not possible; nothing was
-            sent.
+        ProtocolError: the operation is not possible; nothing was sent.
     """
     kind, answer = STREAMS[method]
     documents = answer(visit, request(kind, params))

@@ -59,11 +59,7 @@ from contextrelay.limits import (
     REPLY_S_DEFAULT,
 )
 
-# Limits for remote agents: the size of the card, of a whole answer, and of the content of one
-# message.
 A2A_CARD_BYTES_MAX = 256 * KIB
-
-
 Document = dict[str, Any]
 _REACH = {"public": 0, "private": 1, "never": 2}
 
@@ -119,9 +115,7 @@ class Peer:
         )
 
     def _interface(self, document: Document) -> tuple[str, str, str]:
-        """Return the binding to use, its URL, and the tenant. gRPC is used only if there is no
-        other binding.
-        """
+        """Return the binding to use, its URL, and the tenant. gRPC is the last choice."""
         by_grpc: tuple[str, str, str] | None = None
         for each in items_of(document.get("supportedInterfaces")):
             fields = object_of(each)
@@ -139,23 +133,16 @@ class Peer:
         if by_grpc is not None:
             self._check_reach(by_grpc[1])
             return by_grpc
-        raise Invalid(
-            f"the agent at {self.server.url} does not support A2A {VERSION} over HTTP or gRPC",
-            "see its card: relay a2a card URL --json",
-        )
+        problem = f"the agent at {self.server.url} does not support A2A {VERSION} over HTTP or gRPC"
+        raise Invalid(problem, "see its card: relay a2a card URL --json")
 
     def _check_reach(self, url: str) -> None:
-        """Check that a URL is not on a network that is more internal than that of the card.
-
-        Raises:
-            RelayError: the URL is on a more internal network.
-        """
+        """Raise Invalid if a URL is on a network that is more internal than that of the card."""
         host = urlsplit(url).hostname or ""
         if host != self.server.host and _network_level(host) > _network_level(self.server.host):
-            raise Invalid(
-                f"the card of {self.server.url} refers to the internal host {quote_value(host)}",
-                "if you trust that agent, use the URL in its card directly",
-            )
+            problem = f"the card of {self.server.url} refers to the internal host"
+            hint = "if you trust that agent, use the URL in its card directly"
+            raise Invalid(f"{problem} {quote_value(host)}", hint)
 
     # Messages
 
@@ -174,67 +161,44 @@ class Peer:
             Failed: the answer is invalid.
             RelayError: an error of the agent.
         """
-        is_stream = on_update is not None and card.streams
-        # A stream is read while it arrives, so refs would only be other names for its content.
-        headers = {EXTENSIONS_HEADER: REFS_EXTENSION} if card.knows_refs and not is_stream else {}
-        if is_stream:
-            return self._streamed(card, params, headers, on_update)
-        return self._call(card, "SendMessage", "POST", "/message:send", params, headers)
+        if on_update is not None and card.streams:
+            return self._stream(card, params, on_update)
+        return self._call(card, "SendMessage", params)
 
     def get_task(self, card: AgentCard, task: str) -> Document:
         """Return a task of the agent."""
-        headers = {EXTENSIONS_HEADER: REFS_EXTENSION} if card.knows_refs else {}
-        path = f"/tasks/{quote(task, safe='')}"
-        found = self._call(card, "GetTask", "GET", path, {"id": task}, headers)
-        return {"task": found}
+        return {"task": self._call(card, "GetTask", {"id": task})}
 
-    def _call(
-        self,
-        card: AgentCard,
-        method: str,
-        verb: str,
-        path: str,
-        params: Document,
-        headers: dict[str, str],
-    ) -> Document:
+    def _call(self, card: AgentCard, method: str, params: Document) -> Document:
+        headers = {EXTENSIONS_HEADER: REFS_EXTENSION} if card.knows_refs else {}
         if card.binding == GRPC:
             with closing(self._grpc(card)) as calls:
                 document = calls.call(method, params, headers)
             self._count(params, document)
             return document
-        is_rpc = card.binding == JSONRPC
-        url = card.url if is_rpc else card.url.rstrip("/") + path
-        body = _rpc(method, params) if is_rpc else params
-        sent = None if verb == "GET" and not is_rpc else encode(body)
-        how = "POST" if is_rpc else verb
-        reads = verb == "GET"
-        with self._asked(how, url, sent, headers, self._timeout_s, reads) as response:
+        reads = method == "GetTask"
+        request = _request(card, method, params)
+        with self._asked(*request, headers, self._timeout_s, reads) as response:
             document = self._answer(response)
-        self.received_bytes += len(encode(document))
-        return _result(document) if is_rpc else document
+        self._count({}, document)
+        return _result(document) if card.binding == JSONRPC else document
 
-    def _streamed(
-        self,
-        card: AgentCard,
-        params: Document,
-        headers: dict[str, str],
-        on_update: Callable[[Document], object] | None,
+    def _stream(
+        self, card: AgentCard, params: Document, on_update: Callable[[Document], object]
     ) -> Document:
+        # A stream is read while it arrives, so refs would only be other names for its content.
+        method = "SendStreamingMessage"
         if card.binding == GRPC:
             with closing(self._grpc(card)) as calls:
-                updates = calls.stream("SendStreamingMessage", params, headers)
                 self._count(params, {})
-                return self._followed(card, params, updates, on_update)
-        is_rpc = card.binding == JSONRPC
-        url = card.url if is_rpc else f"{card.url.rstrip('/')}/message:stream"
-        sent = encode(_rpc("SendStreamingMessage", params) if is_rpc else params)
-        headers = {**headers, "accept": "text/event-stream"}
-        with self._asked("POST", url, sent, headers, self._timeout_s, reads=False) as response:
-            kind = response.headers.get("content-type", "")
-            if not kind.startswith("text/event-stream"):
+                return self._followed(card, params, calls.stream(method, params, {}), on_update)
+        headers = {"accept": "text/event-stream"}
+        request = _request(card, method, params)
+        with self._asked(*request, headers, self._timeout_s, reads=False) as response:
+            if not response.headers.get("content-type", "").startswith("text/event-stream"):
                 return _result(self._answer(response))
             documents = events_in(response, self._timeout_s)
-            updates = map(_result, documents) if is_rpc else documents
+            updates = map(_result, documents) if card.binding == JSONRPC else documents
             return self._followed(card, params, updates, on_update)
 
     def _followed(
@@ -242,14 +206,13 @@ class Peer:
         card: AgentCard,
         params: Document,
         updates: Iterator[Document],
-        on_update: Callable[[Document], object] | None,
+        on_update: Callable[[Document], object],
     ) -> Document:
         """Read a stream and return its result: a message, or the task of the stream."""
         task = text_of(object_of(params.get("message")).get("taskId"))
         for update in updates:
             self._count({}, update)
-            if on_update is not None:
-                on_update(update)
+            on_update(update)
             if "message" in update:
                 return update
             task = _task_of(update) or task
@@ -264,11 +227,9 @@ class Peer:
         assert target is not None, card.url
         headers = dict(self._headers)
         del headers["user-agent"]
-        # The token belongs to the host, because gRPC uses another port. The token is only sent over
-        # TLS.
-        if target.host != self.server.host or (
-            self.server.url.startswith("https:") and not target.is_tls
-        ):
+        # The token belongs to the host, because gRPC uses another port, and stays under TLS.
+        is_less_safe = self.server.url.startswith("https:") and not target.is_tls
+        if target.host != self.server.host or is_less_safe:
             headers.pop("authorization", None)
         return GrpcCalls(target, card.tenant, headers, self._timeout_s)
 
@@ -291,10 +252,8 @@ class Peer:
         with self._asked("GET", url) as response:
             body = whole(response, most, self._timeout_s)
         if described is not None and sha256(body).hexdigest() != described.sha256:
-            raise Failed(
-                f"the content of {quote_value(url)} does not match the agent's description",
-                "request the answer again",
-            )
+            problem = f"the content of {quote_value(url)} does not match the agent's description"
+            raise Failed(problem, "request the answer again")
         return body
 
     @contextmanager
@@ -307,8 +266,9 @@ class Peer:
         reply_s: float = REPLY_S_DEFAULT,
         reads: bool = True,
     ) -> Generator[httpx2.Response]:
-        """Send a request and yield the response before its body is read. `reads`: the request only
-        reads, so it may be sent twice.
+        """Send a request and yield the response before its body is read.
+
+        `reads`: the request only reads, so it may be sent twice.
 
         Raises:
             Unavailable, RelayError: there is no response, or it is an error.
@@ -328,10 +288,8 @@ class Peer:
                     raise _refusal(response)
                 yield response
         except httpx2.HTTPError as error:
-            said = str(error) or type(error).__name__
-            raise Unavailable(
-                f"the agent at {self.server.url} does not respond: {said}", HINT
-            ) from error
+            problem = f"the agent at {self.server.url} does not respond"
+            raise Unavailable(f"{problem}: {str(error) or type(error).__name__}", HINT) from error
 
     def _reply(self, request: httpx2.Request, reads: bool) -> httpx2.Response:
         """Send a request and return the response. Retry if the agent closed a reused connection."""
@@ -348,9 +306,7 @@ class Peer:
 
 
 def _token(origin: str) -> str:
-    """Return the token for an origin: our key for our own server, otherwise the token for
-    agents.
-    """
+    """Return the token for an origin: our key for our own server, or the token for agents."""
     own = os.environ.get(URL_VARIABLE, "")
     if is_server(own) and server_at(own, "").origin == origin:
         return server_at(own).key
@@ -367,16 +323,20 @@ def _network_level(host: str) -> int:
     return max(_REACH[reach_of(str(each[4][0]))] for each in found)
 
 
-def _rpc(method: str, params: Document) -> Document:
-    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+def _request(card: AgentCard, method: str, params: Document) -> tuple[str, str, bytes | None]:
+    """Return the HTTP method, the URL and the body that call a method."""
+    if card.binding == JSONRPC:
+        rpc = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        return "POST", card.url, encode(rpc)
+    root = card.url.rstrip("/")
+    if method == "GetTask":
+        return "GET", f"{root}/tasks/{quote(params['id'], safe='')}", None
+    action = "send" if method == "SendMessage" else "stream"
+    return "POST", f"{root}/message:{action}", encode(params)
 
 
 def _result(document: Document) -> Document:
-    """Return the result in a JSON-RPC response.
-
-    Raises:
-        RelayError: the response is an error.
-    """
+    """Return the result in a JSON-RPC response, or raise its error."""
     if "error" in document:
         error = object_of(document["error"])
         raise peer_error(text_of(error.get("message")), error.get("code"), error.get("data"))
@@ -408,9 +368,7 @@ def _state(update: Document) -> str:
 
 
 def described(part: Part) -> BodyDescription | None:
-    """Return the description of the body behind the URL of a part, as our extension defines it, or
-    None.
-    """
+    """Return our extension's description of the body behind the URL of a part, or None."""
     try:
         return convert(part.metadata.get(REFS_EXTENSION), BodyDescription)
     except ValidationError:

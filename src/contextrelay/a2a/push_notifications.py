@@ -19,7 +19,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from secrets import token_hex
-from typing import Any
 
 from msgspec import ValidationError, convert, to_builtins
 from msgspec.json import encode
@@ -125,11 +124,6 @@ class Hooks:
             except ValidationError:
                 continue
         return found
-
-    @staticmethod
-    def shown(hook: PushConfig) -> dict[str, Any]:
-        """Return a webhook in the form in which its client sent it."""
-        return to_builtins(hook)
 
     # Sending
 

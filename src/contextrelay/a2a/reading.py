@@ -32,8 +32,7 @@ def whole(response: httpx2.Response, bytes_max: int, seconds_max: float = REPLY_
     """Return the whole body of a response.
 
     Raises:
-        TooLarge: the body exceeds the size limit.
-        Unavailable: the body exceeds the time limit.
+        TooLarge: the body is too large; Unavailable: it takes too long.
     """
     parts: list[bytes] = []
     size = 0
@@ -52,8 +51,7 @@ def events_in(response: httpx2.Response, seconds_max: float) -> Iterator[Documen
     """Yield the documents of an event stream, within the limits of one task.
 
     Raises:
-        TooLarge: the stream is too long.
-        Failed: an event is not a JSON object.
+        TooLarge: the stream is too long; Failed: an event is not a JSON object.
     """
     until_s = time.monotonic() + seconds_max
     size = events = 0
@@ -62,9 +60,8 @@ def events_in(response: httpx2.Response, seconds_max: float) -> Iterator[Documen
     for chunk in response.iter_bytes():
         size += len(chunk)
         if size > A2A_REPLY_BYTES_MAX or time.monotonic() > until_s:
-            raise TooLarge(
-                "the agent's stream is too long", "cancel the task, and ask for a shorter answer"
-            )
+            hint = "cancel the task, and ask for a shorter answer"
+            raise TooLarge("the agent's stream is too long", hint)
         rest.append(chunk)
         if b"\n" not in chunk:
             continue
@@ -83,11 +80,7 @@ def events_in(response: httpx2.Response, seconds_max: float) -> Iterator[Documen
 
 
 def object_in(body: bytes, what: str) -> Document:
-    """Parse a JSON object and return it as a dict.
-
-    Raises:
-        Failed: the body is not a JSON object.
-    """
+    """Return the JSON object in a body. Raise Failed if it is something else."""
     try:
         return decode(body, type=dict[str, Any])
     except (DecodeError, ValidationError, UnicodeDecodeError, RecursionError):
@@ -95,9 +88,7 @@ def object_in(body: bytes, what: str) -> Document:
 
 
 def peer_error(message: str, code: object, details: object = None) -> RelayError:
-    """Return the error that an agent reported, from its JSON-RPC code or HTTP status and its
-    reasons.
-    """
+    """Return the error that an agent reported, by its JSON-RPC code or HTTP status."""
     reasons = [object_of(each).get("reason") for each in items_of(details)]
     said = f"the agent reported: {message[:500] or 'an error'}"
     if code in (-32001, 404):
