@@ -1,8 +1,7 @@
 """The output of an agent, which is written to the log of its task while it is produced.
 
-Words that arrive faster than they can be written are merged, so that a slow store causes fewer
-events but does not slow down the agent. When the agent ends, the words become one artifact of the
-thread.
+Words that arrive faster than they can be written are merged, so that a slow store does not slow
+down the agent. When the agent ends, the words become one artifact of the thread.
 """
 
 from __future__ import annotations
@@ -31,8 +30,6 @@ from contextrelay.limits import A2A_PIECE_CHARS_MAX, A2A_UPDATES_MAX, MIB
 from contextrelay.verbs import NoteTask, Peek, PutOutput, ReadEvents
 
 A2A_PIECES_WAITING_MAX = 64
-# Limits of one task: the size of its output, and its time. Also the number of tasks that run in one
-# process.
 A2A_ANSWER_BYTES_MAX = 8 * MIB
 
 
@@ -45,7 +42,6 @@ class Writer:
         self._thread = AsyncThread(AsyncRelay.over_transport(local), record.id)
         self._by = by
         self._words: list[str] = []
-        """All words that the agent has produced."""
         self._written = 0
         """The number of words that are in the log."""
         self._size = 0
@@ -59,8 +55,7 @@ class Writer:
         """Write a piece of output.
 
         Raises:
-            TooLarge: the output exceeds the limit of a task.
-            Failed: somebody else ended the task.
+            TooLarge: the output exceeds the limit of a task; Failed: somebody ended the task.
         """
         if isinstance(made, str):
             if made:
@@ -69,11 +64,9 @@ class Writer:
         await self._drain()
         match made:
             case Say():
-                self._state = made.state
-                await self.say(made.state, made.text)
+                await self._say(made.state, made.text)
             case Direct():
-                self._state = COMPLETED
-                await self.say(COMPLETED, made.text, is_direct=True)
+                await self._say(COMPLETED, made.text, is_direct=True)
             case Output():
                 await self._put_output(made)
             case bytes():
@@ -87,17 +80,18 @@ class Writer:
         if self._words and not self._is_whole:
             whole = Part(text="".join(self._words))
             await self._add_whole(await store_part(self._thread, whole, self._by, is_made=True))
-        if self._state not in TERMINAL and self._state not in INTERRUPTED:
-            await self.say(COMPLETED, "")
+        if self._state not in TERMINAL | INTERRUPTED:
+            await self._say(COMPLETED, "")
 
-    async def say(self, state: TaskState, text: str, is_direct: bool = False) -> None:
+    async def _say(self, state: TaskState, text: str, is_direct: bool = False) -> None:
         """Write a new state of the task, with a text."""
+        self._state = state
         detail: dict[str, Any] = {"state": state}
         if text:
             said = agent_message(self._local.stores.new_ref(), text, is_direct)
             detail["message"] = to_builtins(said)
-        self._has_ended = self._has_ended or state in TERMINAL
         is_over = state in TERMINAL
+        self._has_ended |= is_over
         note = NoteTask(self._record.id, STATUS, detail, self._by, is_over=is_over)
         await self._local.ask(note)
         await self._catch_up()
@@ -156,8 +150,7 @@ class Writer:
         await self._add(artifact, made.append, made.is_last)
 
     async def _put_at_once(self, made: Output, part: Part) -> bool:
-        """Store a part together with its event. If the part is the whole answer, also complete the
-        task.
+        """Store a part together with its event, and with the end of the task if it is all.
 
         Return False if there is nothing to store.
         """
@@ -177,7 +170,7 @@ class Writer:
             media_type,
             self._by,
         )
-        self._has_ended = self._has_ended or is_end
+        self._has_ended |= is_end
         await self._local.ask(put, body)
         self._state = COMPLETED if is_end else self._state
         await self._catch_up()
@@ -192,23 +185,15 @@ class Writer:
 
     def _count(self, size_bytes: int) -> None:
         self._size += size_bytes
-        if self._size > A2A_ANSWER_BYTES_MAX:
-            raise TooLarge(
-                f"the agent produced more than {A2A_ANSWER_BYTES_MAX:,} bytes",
-                "ask for a shorter answer",
-            )
+        limit = f"{A2A_ANSWER_BYTES_MAX:,} bytes" if self._size > A2A_ANSWER_BYTES_MAX else ""
         if self._record.updates > A2A_UPDATES_MAX:
-            raise TooLarge(
-                f"the agent produced more than {A2A_UPDATES_MAX:,} updates",
-                "ask for a shorter answer",
-            )
+            limit = f"{A2A_UPDATES_MAX:,} updates"
+        if limit:
+            problem = f"the agent produced more than {limit}"
+            raise TooLarge(problem, "ask for a shorter answer")
 
     async def _catch_up(self) -> None:
-        """Update the record of the task by the events that this writer and others have written.
-
-        Raises:
-            Failed: one of these events ended the task.
-        """
+        """Update the record by new events. Raise Failed if one of others has ended the task."""
         page = await self._local.ask(ReadEvents(self._record.id, self._record.seq))
         for each in page.events:
             self._record.take(each)

@@ -17,7 +17,7 @@ import hmac
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from secrets import token_hex
 
 from msgspec import ValidationError, convert, to_builtins
@@ -53,14 +53,9 @@ A2A_HOOKS_SERVED_MAX = 1_000
 A2A_HOOKS_AT_ONCE_MAX = 32
 A2A_HOOKS_LOOK_S = 60
 A2A_HOOK_NEWS_S_MAX = DAY_S
-
-
 log = logging.getLogger("contextrelay.a2a")
-
 SIGNATURE = "X-Relay-Signature"
-"""The header `t=SECONDS,v1=HEX`: HMAC-SHA256 of `SECONDS.BODY` with the token of the configuration
-as key.
-"""
+"""The header `t=SECONDS,v1=HEX`: HMAC-SHA256 of `SECONDS.BODY` with the configured token as key."""
 TOKEN = "X-A2A-Notification-Token"
 # Webhooks have a separate pool, so that agents do not wait for slow webhooks.
 _pool = ThreadPoolExecutor(A2A_HOOKS_AT_ONCE_MAX, "relay-hook")
@@ -93,15 +88,12 @@ class Hooks:
             raise ProtocolError("InvalidParams", f"{host[:80]} is not allowed for a webhook")
 
     async def add(self, local: AsyncLocal, record: TaskRecord, hook: PushConfig) -> PushConfig:
-        """Store a webhook of a task, and return it. It replaces a webhook with the same id, and
-        gets all later updates.
-        """
+        """Store a webhook for the later updates of a task, or replace it by its id. Return it."""
         every = await self.of(local, record.id)
         named = replace(hook, id=hook.id or local.stores.new_ref(), task_id=record.id, tenant="")
         if len(every) >= A2A_HOOKS_MAX and named.id not in [each.id for each in every]:
-            raise ProtocolError(
-                "InvalidParams", f"too many hooks: the limit is {A2A_HOOKS_MAX} per task"
-            )
+            problem = f"too many hooks: the limit is {A2A_HOOKS_MAX} per task"
+            raise ProtocolError("InvalidParams", problem)
         await _space(local).ask(PutHook(record.id, named.id, to_builtins(named)))
         await self.send_updates(local, record)
         return named
@@ -119,18 +111,14 @@ class Hooks:
         else:
             kept = space.blocking().ask(ListHooks(task))  # A thread would cost more than this read.
         for each in kept:
-            try:
+            with suppress(ValidationError):
                 found.append(convert(each, PushConfig))
-            except ValidationError:
-                continue
         return found
 
     # Sending
 
     async def send_updates(self, local: AsyncLocal, record: TaskRecord) -> None:
-        """Send the updates of a task to its webhooks, unless it has none or another process sends
-        them.
-        """
+        """Send the updates of a task to its webhooks, unless another process sends them."""
         if record.id in self._serving or not await self.of(local, record.id):
             return
         space, caller = _space(local), local.stores.caller
@@ -151,9 +139,7 @@ class Hooks:
         serving.add_done_callback(lambda done: self._serving.pop(record.id, None))
 
     async def _served(self, local: AsyncLocal, record: TaskRecord, sent: Sent) -> None:
-        """Send updates until a task ends or waits for its user. After that, any process may
-        continue.
-        """
+        """Send updates until a task ends or waits for its user. Then any process may continue."""
         seen = TaskRecord(record.id, record.context, record.agent)
         try:
             await catch_up(local, seen)
@@ -173,8 +159,7 @@ class Hooks:
             log.warning("cannot send notifications of task %s: %s", record.id, error)
 
     async def _claim(self, local: AsyncLocal, seen: TaskRecord) -> int:
-        """Claim the sending of a task's updates for this process. The first claim in the log is the
-        one that counts.
+        """Claim the sending of a task's updates. The first claim in the log counts.
 
         Return the sequence number of the claim, or 0 if another process was first.
         """
@@ -189,9 +174,7 @@ class Hooks:
             return 0
 
     async def _send(self, local: AsyncLocal, own: TaskRecord, sent: Sent, claimed: int) -> bool:
-        """Send the updates after the position of a record. Return True if the task now waits for
-        its user.
-        """
+        """Send the updates after the position of a record. Return True if the task now waits."""
         space = _space(local)
         async with aclosing(self._tasks.follow(local, own, INTERRUPTED)) as updates:
             async for update in updates:
@@ -237,16 +220,11 @@ class Hooks:
                 after = page[-1].thread
 
     async def _take_up(self, local: AsyncLocal, space: AsyncLocal, sent: Sent) -> None:
-        """Continue to send the updates that another process left unsent. Stop if the key of the
-        request is no longer valid.
-        """
+        """Send what another process left unsent, if the key of the request is still valid."""
         asked_by = sent.key
         own = local if asked_by is None else await in_thread(lambda: local.with_secret_of(asked_by))
-        if own is None:  # The key is no longer valid.
-            await space.ask(PutSent(sent.thread, None))
-            return
-        record = await self._tasks.read(own, sent.thread)
-        if record is None:
+        record = None if own is None else await self._tasks.read(own, sent.thread)
+        if own is None or record is None:
             await space.ask(PutSent(sent.thread, None))
         elif record.agent not in self._tasks.agents:
             return  # The task belongs to another server.
@@ -254,9 +232,7 @@ class Hooks:
             self._serve(own, record, sent)
 
     async def stop(self) -> None:
-        """Leave unsent updates to the next process. Call this in the event loop after all tasks
-        have stopped.
-        """
+        """Leave unsent updates to the next process. Call this after all tasks have stopped."""
         serving = list(self._serving.values())
         for each in serving:
             each.cancel()

@@ -28,14 +28,12 @@ A2A_PARTS_MAX = 100
 A2A_EXTENSIONS_MAX = 16
 A2A_TASKS_PAGE_DEFAULT = 50
 A2A_TASKS_PAGE_MAX = 100
-
-
 VERSION = "1.0"
 VERSION_HEADER = "a2a-version"
 EXTENSIONS_HEADER = "a2a-extensions"
 REFS_EXTENSION = "urn:contextrelay:a2a:refs:v1"
-"""The name of our extension. Clients that declare it get refs: URL parts whose metadata has a
-description of the body under this name.
+"""Our extension: clients get refs, which are URL parts with a description of the body under this
+name in their metadata.
 """
 CARD_PATH = "/.well-known/agent-card.json"
 JSONRPC, HTTP_JSON, GRPC = "JSONRPC", "HTTP+JSON", "GRPC"
@@ -167,7 +165,6 @@ class AgentCard(Struct, frozen=True, kw_only=True):
     url: str
     """The URL to which messages are sent."""
     binding: str
-    """The protocol binding: `JSONRPC`, `HTTP+JSON` or `GRPC`."""
     knows_refs: bool
     """True if long parts may be sent as refs."""
     streams: bool
@@ -254,20 +251,14 @@ class TaskQuery(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class NamedConfig(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The id of a push configuration of a task. Without an id, all configurations of the task are
-    meant.
-    """
+    """The id of a push configuration of a task, or "" for all of them."""
 
     task_id: RequiredId
     id: Id = ""
 
 
 def request(kind: type[Request], value: object, is_text: bool = False) -> Request:
-    """Convert JSON values to a request. `is_text`: all fields are texts, as in a query.
-
-    Raises:
-        ProtocolError: the request is malformed.
-    """
+    """Convert JSON values to a request, or raise ProtocolError. `is_text`: all values are texts."""
     try:
         if is_text:
             return convert(camel(value), kind, strict=False)
@@ -279,9 +270,7 @@ def request(kind: type[Request], value: object, is_text: bool = False) -> Reques
 
 
 def camel(value: object) -> object:
-    """Return a JSON value with its field names in camelCase. Names in free-form objects are not
-    changed.
-    """
+    """Return a JSON value with its field names in camelCase, except in free-form objects."""
     if isinstance(value, list):
         return [camel(each) for each in cast("list[object]", value)]
     if not isinstance(value, dict):
@@ -415,9 +404,8 @@ def grpc_status(error: RelayError) -> str:
     """Return the name of the gRPC status of an error."""
     if isinstance(error, ProtocolError):
         return ERRORS[error.name].grpc
-    return _GRPC_OF_STATUS.get(
-        error.status, "INVALID_ARGUMENT" if error.status < 500 else "INTERNAL"
-    )
+    other = "INVALID_ARGUMENT" if error.status < 500 else "INTERNAL"
+    return _GRPC_OF_STATUS.get(error.status, other)
 
 
 def _name(error: RelayError) -> str:

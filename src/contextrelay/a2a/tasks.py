@@ -54,8 +54,7 @@ if TYPE_CHECKING:
     from contextrelay.server.streams.hub import Hub
 
 A2A_MESSAGES_MAX = 1_000
-# If an agent runs for more than this number of seconds, it is stopped at once when another process
-# cancels its task.
+# An agent that runs for more seconds is stopped at once when another process cancels its task.
 A2A_WATCHED_AFTER_S = 0.2
 # The number of tasks that one listing reads and counts, newest first. The next page may start after
 # them. The status of at most this many finished tasks is cached.
@@ -106,8 +105,7 @@ class Tasks:
     async def ask(
         self, local: AsyncLocal, agent: str, message: AgentMessage, before: Before | None = None
     ) -> TaskRecord:
-        """Store a message, start to work on it, and return its task. `before` is called before the
-        work starts.
+        """Store a message, call `before`, start to work on the message, and return its task.
 
         Raises:
             ProtocolError: the task does not exist, or accepts no message now.
@@ -117,9 +115,8 @@ class Tasks:
         if message.role != "ROLE_USER":
             raise ProtocolError("InvalidParams", "the role of the message must be user")
         if len(self._working) >= A2A_TASKS_AT_ONCE_MAX:
-            raise Limited(
-                f"too many tasks are running (limit {A2A_TASKS_AT_ONCE_MAX})", "retry later"
-            )
+            problem = f"too many tasks are running (limit {A2A_TASKS_AT_ONCE_MAX})"
+            raise Limited(problem, "retry later")
         name = message.context_id or local.stores.new_ref()
         if message.task_id:
             record = await self._continued(local, agent, message)
@@ -127,57 +124,46 @@ class Tasks:
             begin = BeginTask(name, _asked(kept), BY + agent)
             record = TaskRecord((await local.ask(begin)).thread_id, name, agent)
             await catch_up(local, record)
-            return await self._taken(local, record, kept, before)
+            return await self._begin(local, record, kept, before)
         else:
             view = await local.ask(BeginTask(name, by=BY + agent))
             record = TaskRecord(view.thread_id, name, agent)
-        kept = await store_message(
-            AsyncThread(AsyncRelay.over_transport(local), record.id), message, "a2a"
-        )
+        thread = AsyncThread(AsyncRelay.over_transport(local), record.id)
+        kept = await store_message(thread, message, "a2a")
         turns = len(record.history)
         asked = await local.ask(NoteTask(record.id, ASKED, _asked(kept), BY + agent))
         await catch_up(local, record, asked.seq)
         # The log decides the order of concurrent messages, whichever process receives them.
         if record.is_over or len(record.history) > turns + 1:
-            raise ProtocolError(
-                "UnsupportedOperation",
-                "the task has ended, or has received another message",
-                "read the task with GetTask",
-            )
-        return await self._taken(local, record, kept, before)
+            problem = "the task has ended, or has received another message"
+            raise ProtocolError("UnsupportedOperation", problem, "read the task with GetTask")
+        return await self._begin(local, record, kept, before)
 
-    async def _taken(
+    async def _begin(
         self, local: AsyncLocal, record: TaskRecord, kept: KeptMessage, before: Before | None
     ) -> TaskRecord:
         if before is not None:
             await before(record)
-        self._begin(local, record, kept)
+        self._start(local, record, kept)
         return record
 
     async def _continued(self, local: AsyncLocal, agent: str, message: AgentMessage) -> TaskRecord:
         record = await self.find(local, agent, message.task_id)
         if message.context_id not in ("", record.context):
             raise ProtocolError("InvalidParams", "the task belongs to another context")
+        problem = hint = ""
         if record.is_over:
-            raise ProtocolError(
-                "UnsupportedOperation",
-                f"task {record.id} has ended",
-                "send the message without a task id",
-            )
-        if record.id in self._working or record.state == WORKING:
-            raise ProtocolError(
-                "UnsupportedOperation",
-                "the agent is still working on the last message",
-                "wait until the agent has answered",
-            )
-        if len(record.history) >= A2A_MESSAGES_MAX:
-            raise ProtocolError(
-                "UnsupportedOperation",
-                f"too many messages: the limit is {A2A_MESSAGES_MAX} per task",
-            )
+            problem, hint = f"task {record.id} has ended", "send the message without a task id"
+        elif record.id in self._working or record.state == WORKING:
+            problem = "the agent is still working on the last message"
+            hint = "wait until the agent has answered"
+        elif len(record.history) >= A2A_MESSAGES_MAX:
+            problem = f"too many messages: the limit is {A2A_MESSAGES_MAX} per task"
+        if problem:
+            raise ProtocolError("UnsupportedOperation", problem, hint)
         return record
 
-    def _begin(self, local: AsyncLocal, record: TaskRecord, kept: KeptMessage) -> None:
+    def _start(self, local: AsyncLocal, record: TaskRecord, kept: KeptMessage) -> None:
         own = record.copy()
         working = asyncio.create_task(self._work(local, own, kept), name=f"task {record.id}")
         self._working[record.id] = working
@@ -223,15 +209,13 @@ class Tasks:
                     await writer.put(each)
             await writer.end()
         except asyncio.CancelledError:
-            # The task was cancelled, as the log says, or the server is stopping and the agent works
-            # outside of it.
+            # The task was cancelled, as the log says, or the server is stopping.
             if not agent.lives_elsewhere:
                 await self._fail(local, record, "the server was stopped")
             raise
         except TimeoutError:
-            await self._fail(
-                local, record, f"the task exceeded its time limit of {A2A_TASK_S_MAX} s"
-            )
+            reason = f"the task exceeded its time limit of {A2A_TASK_S_MAX} s"
+            await self._fail(local, record, reason)
         except RelayError as error:
             await self._fail(local, record, error.message)
         except Exception as error:
@@ -260,8 +244,7 @@ class Tasks:
     async def follow(
         self, local: AsyncLocal, record: TaskRecord, until: frozenset[TaskState] = frozenset()
     ) -> AsyncGenerator[Update]:
-        """Yield the updates of a task that are not in its record yet, until the task ends or
-        reaches a state in `until`.
+        """Yield the further updates of a task until it ends or reaches a state in `until`.
 
         During each iteration, the record includes exactly the updates yielded so far.
         """
@@ -293,9 +276,7 @@ class Tasks:
     # Ending
 
     async def _end_if_dead(self, local: AsyncLocal, record: TaskRecord) -> None:
-        """Mark a task as failed if its agent died with its server. If the agent works outside of
-        the server, wait for its answer.
-        """
+        """Mark a task as failed if its agent died with its server. Await an agent elsewhere."""
         if record.state != WORKING or record.id in self._working or record.runner is None:
             return
         if not is_dead(local, record.runner):
@@ -314,7 +295,7 @@ class Tasks:
         await catch_up(local, record)
         # Another request of this process may have noticed this in the meantime.
         if is_ours and record.state == WORKING and record.id not in self._working:
-            self._begin(local, record, record.history[-1])
+            self._start(local, record, record.history[-1])
 
     async def _finish(
         self, local: AsyncLocal, record: TaskRecord, state: TaskState, why: str
@@ -350,9 +331,7 @@ def _asked(kept: KeptMessage) -> dict[str, Any]:
 
 @cache
 def runner() -> dict[str, Any]:
-    """Return the identity of this process, with which others can check whether the process is
-    alive.
-    """
+    """Return the identity of this process, with which others can check whether it is alive."""
     return plain_runner()
 
 
