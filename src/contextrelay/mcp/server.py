@@ -27,8 +27,8 @@ from contextrelay.limits import LABEL_CHARS_MAX
 from contextrelay.mcp import prompts, resources
 from contextrelay.mcp.resources import ListedResource
 from contextrelay.mcp.subscriptions import Subscriptions, send_log_message, set_log_level
-from contextrelay.mcp.tools.tool import Offered, ToolAnswer, ToolVisit, for_tools
-from contextrelay.mcp.tools.toolset import EVERY, Toolset, toolset
+from contextrelay.mcp.tools.tool import ToolAnswer, ToolVisit, for_tools
+from contextrelay.mcp.tools.toolset import EVERY, Offered, Toolset, toolset
 from contextrelay.seal.keys import hide_keys
 
 MCP_ERROR_CHARS_MAX = 2_000

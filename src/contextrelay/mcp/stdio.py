@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import suppress
-from types import FrameType, TracebackType
-from typing import Any, Self
+from types import FrameType
 
 import anyio
 import mcp_types as types
@@ -70,10 +69,22 @@ async def serve(
     """Answer the messages of one client until the client closes its stream."""
     host = _Host(address)
     server = make_server(host.visit, stays=True, has_files=True, tools=tools)
+    passed_on, valid = anyio.create_memory_object_stream[Message]()
+
+    async def pass_on() -> None:
+        # The SDK does not answer invalid messages.
+        async with passed_on:
+            async for message in messages:
+                if isinstance(message, Exception):
+                    await replies.send(SessionMessage(_refusal(message)))
+                else:
+                    await passed_on.send(message)
+
     try:
-        await server.run(
-            _Validated(messages, replies), replies, server.create_initialization_options()
-        )
+        async with anyio.create_task_group() as group:
+            group.start_soon(pass_on)
+            await server.run(valid, replies, server.create_initialization_options())
+            group.cancel_scope.cancel()
     finally:
         await host.close()
 
@@ -96,48 +107,6 @@ class _Host:
         await self._others.close()
         if self._relay is not None:
             await self._relay.close()
-
-
-class _Validated:
-    """A stream of valid messages. Invalid ones are answered here, because the SDK does not."""
-
-    def __init__(self, messages: ReadStream[Message], replies: WriteStream[SessionMessage]) -> None:
-        self._messages = messages
-        self._replies = replies
-
-    @property
-    def last_context(self) -> Any:
-        return getattr(self._messages, "last_context", None)
-
-    async def receive(self) -> Message:
-        while True:
-            message = await self._messages.receive()
-            if not isinstance(message, Exception):
-                return message
-            await self._replies.send(SessionMessage(_refusal(message)))
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Message:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def aclose(self) -> None:
-        await self._messages.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
 
 def _refusal(error: Exception) -> types.JSONRPCError:

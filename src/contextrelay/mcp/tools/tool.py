@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Annotated, Any, Protocol, cast
+from typing import Annotated, Any, cast
 
 from msgspec import DecodeError, Meta, Struct, ValidationError
 from msgspec.json import decode, encode, format, schema_components
@@ -161,33 +161,6 @@ class ToolAnswer(Struct, frozen=True):
     fields: dict[str, Any] | None = None
 
 
-class Offered(Protocol):
-    """A tool, or a group of tools, in the form that the server lists and calls."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def description(self) -> str: ...
-    @property
-    def fails(self) -> str: ...
-    @property
-    def is_read_only(self) -> bool: ...
-    @property
-    def is_local(self) -> bool: ...
-
-    def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema of the arguments."""
-        ...
-
-    async def run(self, visit: ToolVisit, arguments: dict[str, Any]) -> ToolAnswer:
-        """Check the arguments that a model sent, run the tool, and return its answer.
-
-        Raises:
-            RelayError: the arguments are invalid, or the call failed.
-        """
-        ...
-
-
 class McpTool(Struct, frozen=True, kw_only=True):
     """A tool: its name and description for models, the type of its arguments, and its function."""
 
@@ -223,7 +196,11 @@ class McpTool(Struct, frozen=True, kw_only=True):
         return [name for name in self.takes.__struct_fields__ if self.has_by or name != "by"]
 
     async def run(self, visit: ToolVisit, arguments: dict[str, Any]) -> ToolAnswer:
-        """Check the arguments that a model sent, run the tool, and return its answer."""
+        """Check the arguments that a model sent, run the tool, and return its answer.
+
+        Raises:
+            RelayError: the arguments are invalid, or the call failed.
+        """
         return await self.act(visit, await self._checked(visit, arguments))
 
     def _listed(self, name: str, value: Any) -> Any:

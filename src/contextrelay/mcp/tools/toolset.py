@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from contextrelay.errors import Invalid
 from contextrelay.mcp.tools import projects, push_pull, threads
-from contextrelay.mcp.tools.tool import McpTool, Offered, ToolAnswer, ToolVisit
+from contextrelay.mcp.tools.tool import McpTool, ToolAnswer, ToolVisit
 
 ALL = "all"
 
@@ -56,6 +56,9 @@ class GroupTool(Struct, frozen=True, kw_only=True):
             known = ", ".join(self.tools)
             raise Invalid(f"unknown action {str(do)[:80]!r} of {self.name}", f"do: {known}")
         return await self.tools[do].run(visit, rest)
+
+
+Offered = McpTool | GroupTool
 
 
 def _type_of(fields: list[dict[str, Any]]) -> dict[str, Any]:
