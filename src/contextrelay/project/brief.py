@@ -26,11 +26,11 @@ from contextrelay.errors import Invalid, RelayError
 from contextrelay.limits import BRIEF_TOKENS_MIN, NEXT_TODOS_MAX, PROJECT_OWN_BYTES_MAX
 from contextrelay.model.project import STATE, TODOS, Decision, ProjectTexts, Todo, as_fields
 from contextrelay.project import confined
-from contextrelay.project.decisions import About, read_about, read_decisions
-from contextrelay.project.documents import conflicts_of, load_document
 from contextrelay.project.files import stamp_of
-from contextrelay.project.state_file import tasks_of, texts_of
-from contextrelay.project.todos import TodoList, next_todos
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from contextrelay.project.decisions import About
 
 BRIEF_DECISIONS_MAX = 5
 Age = Callable[[str], str]
@@ -170,6 +170,11 @@ def summarize(texts: ProjectTexts, folder_name: str) -> ProjectSummary:
     Raises:
         Broken: one of the files is invalid; Refused: a document has the wrong type.
     """
+    from contextrelay.project.decisions import read_about, read_decisions
+    from contextrelay.project.documents import conflicts_of, load_document
+    from contextrelay.project.state_file import tasks_of, texts_of
+    from contextrelay.project.todos import TodoList, next_todos
+
     state = load_document(texts.state, STATE)
     todo_list = TodoList(load_document(texts.todos, TODOS))
     progress = state.get("progress")

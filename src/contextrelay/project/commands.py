@@ -36,7 +36,6 @@ from contextrelay.project.brief import relevant_decisions, write_primer
 from contextrelay.project.files import find_folder
 from contextrelay.project.project import Project, commit_files, init_project
 from contextrelay.project.thread_link import link_at
-from contextrelay.project.todos import parse_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -173,6 +172,8 @@ def project_start(args: Namespace, console: Console) -> None:
 def _age(moment: str) -> str:
     """Return the age of a time as text, or the text itself if it is not a time."""
     from datetime import UTC, datetime
+
+    from contextrelay.project.todos import parse_time
 
     then = parse_time(moment)
     if then is None:

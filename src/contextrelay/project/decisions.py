@@ -14,7 +14,6 @@ from contextrelay.model.project import Decision
 from contextrelay.project.changes import NewDecision, as_list
 from contextrelay.project.confined import BOM, newline_of
 
-# Not compiled here: the modules of a brief are loaded at every start, and mostly not used.
 _HEADING = r"(?i)#{2,3}[ \t]+ADR[- ]?([0-9]{1,9})[ \t]*(?:[:.)–—-][ \t]*)?(.*)"
 _NAMES = "Date|Status|Context|Decision|Consequences?|Supersedes"
 _FIELD = (

@@ -10,13 +10,15 @@
 Rule: the files are the source of truth. Every method reads them again, and writes all of its
 changes or none. It then updates the project's thread, if there is one. If this update fails, there
 is only a warning.
+
+`brief` runs at every start of an agent, so modules that other methods need are imported in these
+methods.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -34,7 +36,7 @@ from contextrelay.model.project import (
     ProjectTexts,
     Secret,
 )
-from contextrelay.project import confined, documents, files
+from contextrelay.project import confined, files
 from contextrelay.project.brief import (
     Age,
     Briefing,
@@ -43,16 +45,15 @@ from contextrelay.project.brief import (
     new_briefing,
     summarize,
 )
-from contextrelay.project.changes import NewDecision, ProjectChanges, read_input
-from contextrelay.project.decisions import append_decision, read_about, read_decisions
-from contextrelay.project.state_file import ProjectTasks, merge_progress, update_progress
-from contextrelay.project.todos import TodoList, Todos
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from subprocess import CompletedProcess
 
+    from contextrelay.project.changes import NewDecision
+    from contextrelay.project.state_file import ProjectTasks
     from contextrelay.project.thread_link import Link
+    from contextrelay.project.todos import TodoList, Todos
 
 Result = TypeVar("Result")
 _GIT_S_MAX = 60
@@ -64,36 +65,43 @@ class ProjectDraft:
     def __init__(self, texts: ProjectTexts, now: str) -> None:
         self._texts = texts
         self._now = now
-        self._documents: dict[str, documents.Document] = {}
+        self._documents: dict[str, dict[str, Any]] = {}
 
     @property
-    def state(self) -> documents.Document:
+    def state(self) -> dict[str, Any]:
         """The document of state.json, which the caller may change."""
-        return self._document(STATE, documents.new_state)
+        return self._document(STATE)
 
     @property
     def todos(self) -> TodoList:
         """The document of todos.json, which the caller may change."""
-        return TodoList(self._document(TODOS, documents.new_todos), self._now)
+        from contextrelay.project.todos import TodoList
+
+        return TodoList(self._document(TODOS), self._now)
 
     def decide(self, new: NewDecision) -> str:
         """Append a decision to decisions.md, and return the id of the decision."""
+        from contextrelay.project.decisions import append_decision
+
         text, id = append_decision(self._texts.decisions, new, self._now[:10])
         self._texts = self._texts.having(DECISIONS, text)
         return id
 
     def texts(self) -> ProjectTexts:
         """Return the texts of the files with the changes."""
+        from contextrelay.project.documents import dump_document
+
         texts = self._texts
         for name, document in self._documents.items():
-            texts = texts.having(name, documents.dump_document(document, texts.of(name)))
+            texts = texts.having(name, dump_document(document, texts.of(name)))
         return texts
 
-    def _document(self, name: str, new: Callable[[str], documents.Document]) -> documents.Document:
+    def _document(self, name: str) -> dict[str, Any]:
+        from contextrelay.project.documents import load_document, new_state, new_todos
+
         if name not in self._documents:
-            text = self._texts.of(name)
-            found = new(self._now) if text is None else documents.load_document(text, name)
-            self._documents[name] = found
+            text, new = self._texts.of(name), new_state if name == STATE else new_todos
+            self._documents[name] = new(self._now) if text is None else load_document(text, name)
         return self._documents[name]
 
 
@@ -114,7 +122,7 @@ class Project:
         self.folder = Path(folder).absolute()
         self.by = by
         self.link = link
-        self.now = now or (lambda: datetime.now().astimezone().isoformat(timespec="seconds"))
+        self.now = now or _local_time
         self.warnings: list[str] = []
         """The warnings of all calls so far."""
         self._is_strict = is_strict
@@ -136,11 +144,15 @@ class Project:
     @property
     def todos(self) -> Todos:
         """The todos."""
+        from contextrelay.project.todos import Todos
+
         return Todos(self)
 
     @property
     def tasks(self) -> ProjectTasks:
         """The tasks for sub-agents."""
+        from contextrelay.project.state_file import ProjectTasks
+
         return ProjectTasks(self)
 
     def texts(self) -> ProjectTexts:
@@ -183,6 +195,10 @@ class Project:
             Invalid: a field is unknown or invalid.
             Refused: a todo does not allow the transition, or there is a secret and `is_strict`.
         """
+        from contextrelay.project.changes import NewDecision, ProjectChanges, read_input
+        from contextrelay.project.documents import load_document
+        from contextrelay.project.state_file import merge_progress, update_progress
+
         changes = read_input(fields, ProjectChanges, "changes")
         seen = files.read_seen(self.folder, since) if since else None
 
@@ -195,7 +211,7 @@ class Project:
             if seen is None:
                 update_progress(draft.state, changes, self.now())
             else:
-                base = documents.load_document(seen, STATE)
+                base = load_document(seen, STATE)
                 clashes = merge_progress(draft.state, base, changes, self.now())
             return Finished([], added, decided, unblocked, clashes)
 
@@ -209,12 +225,16 @@ class Project:
         Raises:
             NotFound: a superseded decision does not exist.
         """
+        from contextrelay.project.changes import NewDecision, read_input
+
         given = {"title": title, "supersedes": supersedes, **parts}
         new = read_input(given, NewDecision, "decision")
         return self.change(lambda draft: draft.decide(new))
 
     def decisions(self) -> list[Decision]:
         """Return every decision, oldest first."""
+        from contextrelay.project.decisions import read_decisions
+
         return read_decisions(self.texts().decisions or "")
 
     def note(self, text: str) -> None:
@@ -284,6 +304,8 @@ class Project:
         self.warnings += [describe_secret(each) for each in found]
         names = [name for name, text in after.named().items() if text != before.of(name)]
         if names:
+            from contextrelay.project.decisions import read_about
+
             self._update_thread(read_about(after.about or "", self.folder.name).name)
         return names
 
@@ -314,6 +336,8 @@ def init_project(
     Raises:
         Invalid: the files cannot be written there.
     """
+    from contextrelay.project.documents import new_texts
+
     folder = project.folder
     if not confined.is_folder(folder):
         raise Invalid(f"{folder} is not a folder", "create the folder first")
@@ -327,7 +351,7 @@ def init_project(
         except (Broken, TooLarge):
             # The file cannot be read, so it cannot be merged, but there is a backup of it.
             confined.remove(folder, each)
-    new = documents.new_texts(name or folder.name, project.now(), description)
+    new = new_texts(name or folder.name, project.now(), description)
 
     def write(texts: ProjectTexts) -> ProjectTexts:
         both = zip(texts, new, strict=True)
@@ -386,3 +410,9 @@ def _check_git(done: CompletedProcess[str]) -> None:
         lines = (done.stderr or done.stdout).strip().splitlines()
         reason = lines[0] if lines else f"exit {done.returncode}"
         raise Failed(f"git failed: {reason}", "the files are written; commit them by hand")
+
+
+def _local_time() -> str:
+    from datetime import datetime
+
+    return datetime.now().astimezone().isoformat(timespec="seconds")

@@ -14,7 +14,6 @@ import json
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +21,8 @@ from contextrelay.documents.values import is_equal, is_object
 from contextrelay.errors import Conflict, Gone, NotFound, Unavailable
 from contextrelay.limits import PROJECT_OWN_BYTES_MAX, RETRIES_MAX
 from contextrelay.model.project import OWN_FOLDER, STATE, TODOS, ProjectTexts, todo_of
-from contextrelay.model.ref import is_ref
 from contextrelay.project import confined
-from contextrelay.project.decisions import append_section, read_decisions
-from contextrelay.project.documents import dump_document, load_document
 from contextrelay.project.files import locked, make_own_folder, stamp_of
-from contextrelay.project.state_file import last_task
-from contextrelay.project.todos import LAST_NUMBER, TodoList
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,6 +58,8 @@ class Link:
     @property
     def thread_id(self) -> str:
         """The id of the thread, or "" if there is none yet."""
+        from contextrelay.model.ref import is_ref
+
         # Only an id is accepted, because the file may have come with a clone, and names of threads
         # can be guessed.
         known = str(self._known().get("thread", ""))
@@ -96,6 +92,8 @@ class Link:
         return {fact["key"]: fact["value"] for fact in state["facts"]}
 
     def _patch(self, texts: ProjectTexts, name: str, by: str) -> None:
+        from datetime import UTC, datetime
+
         from msgspec import to_builtins
 
         from contextrelay.documents.diff import diff_values
@@ -146,6 +144,10 @@ class Link:
 
 def _facts_of(texts: ProjectTexts) -> dict[str, Any]:
     """Return every field of the files, by the key of its fact."""
+    from contextrelay.project.decisions import read_decisions
+    from contextrelay.project.documents import load_document
+    from contextrelay.project.todos import TodoList
+
     facts: dict[str, Any] = {} if texts.about is None else {_ABOUT: texts.about}
     for decision in read_decisions(texts.decisions or ""):
         facts[f"{_DECISION}{decision.id}"] = decision.text
@@ -185,6 +187,11 @@ def restore_texts(facts: dict[str, Any], texts: ProjectTexts) -> ProjectTexts:
     Raises:
         Broken: a file that exists is invalid.
     """
+    from contextrelay.project.decisions import append_section, read_decisions
+    from contextrelay.project.documents import dump_document, load_document
+    from contextrelay.project.state_file import last_task
+    from contextrelay.project.todos import LAST_NUMBER, TodoList
+
     state: dict[str, Any] = {}
     todos: dict[str, Any] = {}
     decisions = texts.decisions
