@@ -7,7 +7,7 @@ errors have the form that the binding defines.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from email.utils import formatdate
 from hashlib import sha256
@@ -41,9 +41,9 @@ from contextrelay.a2a.tasks import Tasks
 from contextrelay.build import build
 from contextrelay.client.flow import in_thread
 from contextrelay.errors import RelayError
-from contextrelay.limits import A2A_MESSAGE_BYTES_MAX, EVENTS_KEEPALIVE_S, SLOW_READER_S
+from contextrelay.limits import A2A_MESSAGE_BYTES_MAX
 from contextrelay.server.request import JSON, ClientLeft, Exchange
-from contextrelay.server.streams.signals import EVENT_STREAM, cancel_on_disconnect
+from contextrelay.server.streams.signals import cancel_on_disconnect, send_events
 
 if TYPE_CHECKING:
     from contextrelay.a2a.grpc_binding import GrpcServer
@@ -302,44 +302,23 @@ async def _answer(
     known = [(EXTENSIONS_HEADER.encode(), REFS_EXTENSION.encode())] if visit.extensions else []
     if method in STREAMS:
         first, rest = await begin(visit, method, params)
-        await exchange.start(
-            200,
-            [
-                (b"content-type", EVENT_STREAM.encode()),
-                (b"cache-control", b"no-store"),
-                (b"x-accel-buffering", b"no"),
-                *known,
-            ],
-        )
-        await cancel_on_disconnect(exchange, _send_events(exchange, first, rest, wrapped))
+
+        def event(document: Document | None) -> bytes:
+            return b"" if document is None else b"data: " + encode(wrapped(document)) + b"\n\n"
+
+        next_one = asyncio.ensure_future(anext(rest, None))
+
+        async def following() -> bytes:
+            nonlocal next_one
+            # A keep-alive interrupts this function, but must not interrupt the operation.
+            document = await asyncio.shield(next_one)
+            next_one = asyncio.ensure_future(anext(rest, None))
+            return event(document)
+
+        try:
+            await send_events(exchange, known, event(first), following)
+        finally:
+            next_one.cancel()
     else:
         result = await cancel_on_disconnect(exchange, call(visit, method, params, is_text))
         await exchange.reply_json(wrapped(result), more=known)
-
-
-async def _send_events(
-    exchange: Exchange,
-    first: Document,
-    rest: AsyncIterator[Document],
-    wrapped: Callable[[Document], Document],
-) -> None:
-    async def send(text: bytes) -> None:
-        async with asyncio.timeout(SLOW_READER_S):
-            await exchange.send(text)
-
-    await send(b"data: " + encode(wrapped(first)) + b"\n\n")
-    following = asyncio.ensure_future(anext(rest, None))
-    try:
-        while True:
-            await asyncio.wait([following], timeout=EVENTS_KEEPALIVE_S)
-            if not following.done():
-                await send(b": still here\n\n")
-                continue
-            document = following.result()
-            if document is None:
-                break
-            await send(b"data: " + encode(wrapped(document)) + b"\n\n")
-            following = asyncio.ensure_future(anext(rest, None))
-    finally:
-        following.cancel()
-    await exchange.send(b"", more=False)

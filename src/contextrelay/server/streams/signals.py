@@ -184,33 +184,39 @@ def resumed(exchange: Exchange) -> dict[str, str]:
 
 
 async def stream(exchange: Exchange, seq: int, following: Callable[[], Awaitable[bytes]]) -> None:
-    """Send batches as server-sent events until there are no more, or until the client
-    disconnects.
-    """
-    headers = [
+    """Send batches as server-sent events, after an id that tells the client where to resume."""
+    # An id without data is no event.
+    first = b"id: %d\n\n" % seq
+    await send_events(exchange, [(SEQ_HEADER, b"%d" % seq)], first, following)
+
+
+async def send_events(
+    exchange: Exchange,
+    headers: list[tuple[bytes, bytes]],
+    first: bytes,
+    following: Callable[[], Awaitable[bytes]],
+) -> None:
+    """Send server-sent events until there are no more, or until the client disconnects."""
+    own = [
         (b"content-type", EVENT_STREAM.encode()),
         (b"cache-control", b"no-store"),
         (b"x-accel-buffering", b"no"),
-        (SEQ_HEADER, b"%d" % seq),
     ]
-    await exchange.start(200, headers)
+    await exchange.start(200, [*own, *headers])
     if exchange.method == "HEAD":
         await exchange.send(b"", more=False)
         return
-    # An id without data is no event, but it tells the client where to resume.
-    await exchange.send(b"id: %d\n\n" % seq)
 
     async def sending() -> None:
-        while True:
+        text = first
+        while text:
+            async with asyncio.timeout(SLOW_READER_S):
+                await exchange.send(text)
             try:
                 async with asyncio.timeout(EVENTS_KEEPALIVE_S):
                     text = await following()
             except TimeoutError:
                 text = b": still here\n\n"
-            if not text:
-                break
-            async with asyncio.timeout(SLOW_READER_S):
-                await exchange.send(text)
         await exchange.send(b"", more=False)
 
     await cancel_on_disconnect(exchange, sending())
