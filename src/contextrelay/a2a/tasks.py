@@ -23,7 +23,6 @@ from contextrelay.a2a.schema import (
     CANCELED,
     FAILED,
     INTERRUPTED,
-    TERMINAL,
     WORKING,
     AgentMessage,
     ProtocolError,
@@ -73,7 +72,8 @@ class Tasks:
     def __init__(self, hub: Hub, agents: dict[str, Agent]) -> None:
         self.hub = hub
         self.agents = agents
-        self._listing = TaskListPage()
+        self._ended: BoundedCache[str, Brief] = BoundedCache(A2A_TASKS_LISTED_MAX)
+        """The finished tasks that were listed. They never change, so they are read only once."""
         self._working: dict[str, asyncio.Task[TaskRecord]] = {}
 
     # Finding
@@ -98,7 +98,27 @@ class Tasks:
 
     async def window(self, local: AsyncLocal, after: str = "") -> Window:
         """Return a page with the status of tasks of all agents, newest first."""
-        return await in_thread(lambda: self._listing.window(local.blocking(), after))
+        return await in_thread(lambda: self._window(local.blocking(), after))
+
+    def _window(self, local: Local, after: str) -> Window:
+        briefs: list[Brief] = []
+        for _ in range(A2A_TASKS_LISTED_MAX // LIST_ITEMS_MAX):
+            page = local.ask(ListTasks(after))
+            every = (self._ended.get(id) or self._brief(local, id) for id in page.ids)
+            briefs += [each for each in every if each is not None]
+            after = page.next
+            if not after:
+                break
+        return Window(briefs, after)
+
+    def _brief(self, local: Local, id: str) -> Brief | None:
+        record = read_task(local, id)
+        if record is None or record.status is None:
+            return None
+        brief = Brief(id, record.agent, record.context, record.status.state, record.status.at)
+        if record.is_over:
+            self._ended.keep(id, brief)
+        return brief
 
     # Receiving messages
 
@@ -378,37 +398,6 @@ class Window(Struct, frozen=True):
 
     briefs: list[Brief]
     next: str
-
-
-class TaskListPage:
-    """Lists the tasks of all agents of a server.
-
-    A finished task never changes, so it is read only once. Other tasks are read each time.
-    """
-
-    def __init__(self) -> None:
-        self._ended: BoundedCache[str, Brief] = BoundedCache(A2A_TASKS_LISTED_MAX)
-
-    def window(self, local: Local, after: str = "") -> Window:
-        """Return a page of the tasks after a cursor, newest first. This blocks."""
-        briefs: list[Brief] = []
-        for _ in range(A2A_TASKS_LISTED_MAX // LIST_ITEMS_MAX):
-            page = local.ask(ListTasks(after))
-            every = (self._ended.get(id) or self._read(local, id) for id in page.ids)
-            briefs += [each for each in every if each is not None]
-            after = page.next
-            if not after:
-                break
-        return Window(briefs, after)
-
-    def _read(self, local: Local, id: str) -> Brief | None:
-        record = read_task(local, id)
-        if record is None or record.status is None:
-            return None
-        brief = Brief(id, record.agent, record.context, record.status.state, record.status.at)
-        if brief.state in TERMINAL:
-            self._ended.keep(id, brief)
-        return brief
 
 
 def read_task(local: Local, id: str) -> TaskRecord | None:
