@@ -27,14 +27,14 @@ from msgspec.structs import replace
 from contextrelay.a2a.parts import Viewer, show_update
 from contextrelay.a2a.record import SENDS, TaskRecord, Update
 from contextrelay.a2a.schema import INTERRUPTED, ProtocolError, PushConfig
-from contextrelay.a2a.tasks import BY, Tasks, catch_up, is_dead, runner
+from contextrelay.a2a.tasks import BY, Tasks, catch_up, claim, is_dead, runner
 from contextrelay.access import reach_of
 from contextrelay.bounded.fetch import post
 from contextrelay.bounded.fetch_target import FetchPolicy, checked_url
 from contextrelay.client.flow import in_thread
 from contextrelay.client.relay import AsyncRelay
 from contextrelay.client.transport.local import AsyncLocal
-from contextrelay.errors import Gone, Invalid, NotFound, Refused, RelayError
+from contextrelay.errors import Gone, Invalid, NotFound, RelayError
 from contextrelay.limits import DAY_S, KIB
 from contextrelay.model.artifact import to_ms
 from contextrelay.model.thread import Sent
@@ -167,11 +167,7 @@ class Hooks:
             return seen.sender.seq if seen.sender.server == self._id else 0
         once = f"a2a hooks {seen.id} {0 if seen.sender is None else seen.sender.seq}"
         detail = {"runner": runner(), "server": self._id}
-        claim = NoteTask(seen.id, SENDS, detail, BY + seen.agent)
-        try:
-            return (await _space(local).ask(claim, key=once)).seq
-        except Refused:  # Another process was first.
-            return 0
+        return await claim(_space(local), NoteTask(seen.id, SENDS, detail, BY + seen.agent), once)
 
     async def _send(self, local: AsyncLocal, own: TaskRecord, sent: Sent, claimed: int) -> bool:
         """Send the updates after the position of a record. Return True if the task now waits."""

@@ -305,13 +305,9 @@ class Tasks:
             await self._finish(local, record, FAILED, _DIED)
             return
         # If several processes notice this, the first one in the log continues the task.
-        once = f"a2a {record.id} {record.runner.seq}"
         detail = {"runner": runner(), "note": record.note}
-        is_ours = True
-        try:
-            await local.ask(NoteTask(record.id, RUNS, detail, BY + record.agent), key=once)
-        except Refused:  # Another process was first.
-            is_ours = False
+        note = NoteTask(record.id, RUNS, detail, BY + record.agent)
+        is_ours = await claim(local, note, f"a2a {record.id} {record.runner.seq}")
         await catch_up(local, record)
         # Another request of this process may have noticed this in the meantime.
         if is_ours and record.state == WORKING and record.id not in self._working:
@@ -359,6 +355,14 @@ def is_dead(local: AsyncLocal, claim: Claim) -> bool:
     """Return True if the process of a claim is gone."""
     is_embedded = local.stores.root.engine.home is not None
     return claim.is_dead(from_ms(local.stores.now_ms()), is_embedded)
+
+
+async def claim(local: AsyncLocal, note: NoteTask, once: str) -> int:
+    """Return the number of a claim in the log, or 0 if another process has claimed this before."""
+    try:
+        return (await local.ask(note, key=once)).seq
+    except Refused:
+        return 0
 
 
 async def catch_up(local: AsyncLocal, record: TaskRecord, to: int = NUMBER_MAX) -> None:
