@@ -116,6 +116,17 @@ def test_a_thread_whose_task_an_agent_forgot_goes_on_with_a_new_one(
     assert thread.send_to(server.url(""), "and now?").task == "t2"
 
 
+def test_an_agent_that_answers_a_stream_by_one_document_is_understood(
+    server: Served, relay: Relay
+) -> None:
+    """Promise M2."""
+    server.says("/message:stream", b'{"task":%s}' % task(DONE, {"text": "hello"}))
+
+    answer = relay.new_thread("asking").send_to(server.url(""), "hi", on_words=lambda words: None)
+
+    assert (answer.task, answer.text) == ("t1", "hello")
+
+
 @pytest.mark.parametrize("streaming", [True, False])
 def test_an_answer_without_pieces_is_shown_by_stream_too(
     server: Served, shell: Shell, *, streaming: bool

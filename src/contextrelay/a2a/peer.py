@@ -181,7 +181,7 @@ class Peer:
         with self._asked(*request, headers, self._timeout_s, reads) as response:
             document = self._answer(response)
         self._count({}, document)
-        return _result(document) if card.binding == JSONRPC else document
+        return _result(card, document)
 
     def _stream(
         self, card: AgentCard, params: Document, on_update: Callable[[Document], object]
@@ -196,9 +196,8 @@ class Peer:
         request = _request(card, method, params)
         with self._asked(*request, headers, self._timeout_s, reads=False) as response:
             if not response.headers.get("content-type", "").startswith("text/event-stream"):
-                return _result(self._answer(response))
-            documents = events_in(response, self._timeout_s)
-            updates = map(_result, documents) if card.binding == JSONRPC else documents
+                return _result(card, self._answer(response))
+            updates = (_result(card, each) for each in events_in(response, self._timeout_s))
             return self._followed(card, params, updates, on_update)
 
     def _followed(
@@ -335,8 +334,10 @@ def _request(card: AgentCard, method: str, params: Document) -> tuple[str, str, 
     return "POST", f"{root}/message:{action}", encode(params)
 
 
-def _result(document: Document) -> Document:
-    """Return the result in a JSON-RPC response, or raise its error."""
+def _result(card: AgentCard, document: Document) -> Document:
+    """Return the result in a document, which JSON-RPC wraps, or raise its error."""
+    if card.binding != JSONRPC:
+        return document
     if "error" in document:
         error = object_of(document["error"])
         raise peer_error(text_of(error.get("message")), error.get("code"), error.get("data"))
