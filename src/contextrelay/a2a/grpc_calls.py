@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from contextrelay.a2a.reading import HINT, peer_error
 from contextrelay.client.transport.address import ServerAddress
-from contextrelay.errors import Failed, RelayError, TooLarge, Unavailable
+from contextrelay.errors import Failed, TooLarge, Unavailable
 from contextrelay.limits import A2A_REPLY_BYTES_MAX, A2A_UPDATES_MAX
 
 Document = dict[str, Any]
@@ -131,14 +131,12 @@ class GrpcCalls:
         try:
             yield
         except _grpc().RpcError as error:
-            raise self._problem(error) from None
-
-    def _problem(self, error: Any) -> RelayError:
-        name, said = error.code().name, str(error.details() or "")[:_ERROR_CHARS_MAX]
-        if name in ("UNAVAILABLE", "DEADLINE_EXCEEDED"):
-            return Unavailable(f"the agent at {self._place} does not respond: {said}", HINT)
-        reasons = [{"reason": each} for each in _reasons(error)]
-        return peer_error(said, _STATUSES.get(name, 500), reasons)
+            name, said = error.code().name, str(error.details() or "")[:_ERROR_CHARS_MAX]
+            if name in ("UNAVAILABLE", "DEADLINE_EXCEEDED"):
+                problem = f"the agent at {self._place} does not respond: {said}"
+                raise Unavailable(problem, HINT) from None
+            reasons = [{"reason": each} for each in _reasons(error)]
+            raise peer_error(said, _STATUSES.get(name, 500), reasons) from None
 
 
 def _reasons(error: Any) -> list[str]:

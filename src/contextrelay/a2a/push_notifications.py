@@ -25,7 +25,7 @@ from msgspec.json import encode
 from msgspec.structs import replace
 
 from contextrelay.a2a.parts import Viewer, show_update
-from contextrelay.a2a.record import SENDS, TaskRecord, Update
+from contextrelay.a2a.record import SENDS, TaskRecord
 from contextrelay.a2a.schema import INTERRUPTED, ProtocolError, PushConfig
 from contextrelay.a2a.tasks import BY, Tasks, catch_up, claim, is_dead, runner
 from contextrelay.access import reach_of
@@ -181,19 +181,16 @@ class Hooks:
                 if own.sender is not None and own.sender.seq > claimed:
                     # Another process assumed that this process is dead, and now sends the updates.
                     return False
-                if _is_news(local, own):
-                    await self._notify(local, own, update, hooks)
+                # Old updates are not sent after a long pause.
+                now_ms, at_ms = local.stores.now_ms(), to_ms(own.at) if own.at else 0
+                if now_ms - at_ms < A2A_HOOK_NEWS_S_MAX * 1000:
+                    viewer = Viewer(AsyncRelay.over_transport(local), "", False)
+                    body = encode(await show_update(viewer, own, update))
+                    await asyncio.gather(*(_deliver(local, hook, body) for hook in hooks))
                 await space.ask(PutSent(own.id, replace(sent, after=own.seq)))
         if own.is_over:
             await space.ask(PutSent(own.id, None))
         return own.state in INTERRUPTED
-
-    async def _notify(
-        self, local: AsyncLocal, own: TaskRecord, update: Update, hooks: list[PushConfig]
-    ) -> None:
-        viewer = Viewer(AsyncRelay.over_transport(local), "", False)
-        body = encode(await show_update(viewer, own, update))
-        await asyncio.gather(*(_deliver(local, hook, body) for hook in hooks))
 
     # Resuming
 
@@ -240,13 +237,6 @@ async def _has_unsent(local: AsyncLocal, record: TaskRecord, sent: Sent) -> bool
     before = TaskRecord(record.id, record.context, record.agent)
     await catch_up(local, before, sent.after)
     return before.updates < record.updates
-
-
-def _is_news(local: AsyncLocal, own: TaskRecord) -> bool:
-    """Return True if the last event of a task is recent enough to be sent."""
-    if own.at is None:
-        return False
-    return local.stores.now_ms() - to_ms(own.at) < A2A_HOOK_NEWS_S_MAX * 1000
 
 
 def _space(local: AsyncLocal) -> AsyncLocal:

@@ -383,7 +383,8 @@ def error_info(error: RelayError) -> list[_Document]:
 
 def jsonrpc_error(error: RelayError) -> _Document:
     """Return an error in the form of JSON-RPC."""
-    code = ERRORS[_name(error)].code
+    other = "InvalidParams" if error.status in (400, 413, 422) else "Internal"
+    code = ERRORS[error.name if isinstance(error, ProtocolError) else other].code
     info = error_info(error)
     return {"code": code, "message": said(error), **({"data": info} if info else {})}
 
@@ -406,9 +407,3 @@ def grpc_status(error: RelayError) -> str:
         return ERRORS[error.name].grpc
     other = "INVALID_ARGUMENT" if error.status < 500 else "INTERNAL"
     return _GRPC_OF_STATUS.get(error.status, other)
-
-
-def _name(error: RelayError) -> str:
-    if isinstance(error, ProtocolError):
-        return error.name
-    return "InvalidParams" if error.status in (400, 413, 422) else "Internal"

@@ -157,11 +157,6 @@ def _decide(project: Project, asked: Decide) -> Any:
     return {"id": project.decide(asked.title, supersedes=asked.supersedes or (), **parts)}
 
 
-def _note(project: Project, asked: Note) -> str:
-    project.note(asked.text)
-    return "note added to state.json"
-
-
 def _task(project: Project, asked: HandTask) -> Any:
     match asked.action:
         case "give":
@@ -233,7 +228,12 @@ TOOLS = (
         "old one.",
         _decide,
     ),
-    _tool("relay_project_note", Note, "Add a line to the notes of state.json.", _note),
+    _tool(
+        "relay_project_note",
+        Note,
+        "Add a line to the notes of state.json.",
+        lambda project, asked: project.note(asked.text) or "note added to state.json",
+    ),
     _tool(
         "relay_project_task",
         HandTask,

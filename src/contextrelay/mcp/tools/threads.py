@@ -35,7 +35,7 @@ from contextrelay.mcp.tools.tool import (
 )
 from contextrelay.model.handoff import HandoffView
 from contextrelay.model.package import Package
-from contextrelay.model.thread import ThreadListing, ThreadView
+from contextrelay.model.thread import ThreadView
 from contextrelay.state.entries import Kind
 
 ENTRY_CHARS_MAX = 4_000
@@ -46,10 +46,6 @@ _ENTRY = Meta(min_length=1, max_length=ENTRY_CHARS_MAX)
 def _brief(view: ThreadView) -> dict[str, object]:
     names = ("thread_id", "name", "status", "version", "artifacts", "updated_at")
     return {name: each for name in names if (each := getattr(view, name)) is not None}
-
-
-def _listed(page: ThreadListing) -> ToolAnswer:
-    return listed("threads", [_brief(view) for view in page.threads], page.next, "name")
 
 
 _KEY = "Of a fact: replaces the older fact with this key."
@@ -105,7 +101,7 @@ THREAD_TOOLS = (
         "relay_thread_list",
         verbs.ListThreads,
         "List threads, newest first, with the version of their states.",
-        _listed,
+        lambda page: listed("threads", [_brief(each) for each in page.threads], page.next, "name"),
     ),
     of_verb(
         "relay_thread_new",
