@@ -13,7 +13,7 @@ Rule: a server sends no requests to other servers for its callers.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from typing import Any, Literal, TypeVar
 
@@ -70,13 +70,14 @@ async def answer(exchange: Exchange) -> None:
     Takes one JSON-RPC message and returns its answer, or a stream of events that ends with it.
     """
     headers = _checked(exchange)
-    mounted = await exchange.door.mcp.ready()
+    stateless, sessions = await exchange.door.mcp.ready()
     body = await exchange.whole(MCP_MESSAGE_BYTES_MAX, None)
+    # The SDK has no public way to count its sessions. Without room, clients are served without one.
+    has_room = len(sessions._server_instances) < MCP_SESSIONS_MAX
     in_session = exchange.door.mcp.has_sessions and (
-        exchange.header(SESSION_HEADER) != "" or (_starts_session(body) and mounted.has_room)
+        exchange.header(SESSION_HEADER) != "" or (_starts_session(body) and has_room)
     )
-    handle = mounted.sessions if in_session else mounted.stateless
-    await handle(_scope(exchange, headers), _receiving(exchange, body), _answering(exchange))
+    await _handle(sessions if in_session else stateless, exchange, headers, body)
 
 
 async def listen(exchange: Exchange) -> None:
@@ -93,9 +94,15 @@ async def _in_session(exchange: Exchange) -> None:
     if not exchange.door.mcp.has_sessions or not exchange.header(SESSION_HEADER):
         problem = f"{exchange.method} needs a session, and this request has no session id"
         raise NotAllowed(problem, "send each message with POST", {"allow": "POST"})
-    mounted = await exchange.door.mcp.ready()
-    scope = _scope(exchange, list(exchange.scope["headers"]))
-    await mounted.sessions(scope, _receiving(exchange, None), _answering(exchange))
+    _, sessions = await exchange.door.mcp.ready()
+    await _handle(sessions, exchange, list(exchange.scope["headers"]), None)
+
+
+async def _handle(
+    manager: Any, exchange: Exchange, headers: list[tuple[bytes, bytes]], body: bytes | None
+) -> None:
+    scope = _scope(exchange, headers)
+    await manager.handle_request(scope, _receiving(exchange, body), _answering(exchange))
 
 
 def _starts_session(body: bytes) -> bool:
@@ -188,30 +195,17 @@ class RequestRelay(AsyncLocal):
         return await self._exchange.door.hub.wait_for(self.stores, log, after, wait_s)
 
 
-class Managers(Struct, frozen=True):
-    """The SDK's session managers: one for stateless requests, and one for requests in sessions."""
-
-    stateless: Handle
-    sessions: Handle
-    open_sessions: Mapping[str, Any]
-
-    @property
-    def has_room(self) -> bool:
-        """Return True if another session may start. Otherwise, clients are served without one."""
-        return len(self.open_sessions) < MCP_SESSIONS_MAX
-
-
 class McpMount:
     """Holds the SDK's session managers from the first request to the shutdown of the server."""
 
     def __init__(self, has_sessions: bool) -> None:
         self.has_sessions = has_sessions
         self._running: asyncio.Task[None] | None = None
-        self._managers: asyncio.Future[Managers] | None = None
+        self._managers: asyncio.Future[tuple[Any, Any]] | None = None
         self._ended = asyncio.Event()
 
-    async def ready(self) -> Managers:
-        """Return the SDK's session managers. They are started if necessary.
+    async def ready(self) -> tuple[Any, Any]:
+        """Return the SDK's managers of stateless requests and of sessions. Start them if necessary.
 
         Raises:
             NotFound: the SDK is not installed.
@@ -222,15 +216,12 @@ class McpMount:
             self._running = loop.create_task(self._run(self._managers))
         return await asyncio.shield(self._managers)
 
-    async def _run(self, managers: asyncio.Future[Managers]) -> None:
+    async def _run(self, managers: asyncio.Future[tuple[Any, Any]]) -> None:
         try:
             stateless = await in_thread(lambda: _manager(has_sessions=False))
             sessions = await in_thread(lambda: _manager(has_sessions=True))
             async with stateless.run(), sessions.run():
-                # The SDK has no public way to count its sessions.
-                counted = sessions._server_instances
-                handles = stateless.handle_request, sessions.handle_request
-                managers.set_result(Managers(*handles, counted))
+                managers.set_result((stateless, sessions))
                 await self._ended.wait()
         except ImportError as error:
             self._managers = None
