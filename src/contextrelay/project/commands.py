@@ -40,7 +40,7 @@ from contextrelay.project.thread_link import link_at
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from contextrelay.model.project import Decision, Finished
@@ -352,7 +352,15 @@ def _asked_changes(project: Project) -> dict[str, Any]:
     }
     fields: dict[str, Any] = {}
     done: list[str] = []
-    for name, answer in _answers(questions | _QUESTIONS):
+    for name, question in (questions | _QUESTIONS).items():
+        print(f"{question} ", end="", file=sys.stderr, flush=True)
+        line = sys.stdin.readline()
+        if not line:
+            print(file=sys.stderr)
+            break
+        answer = line.strip()
+        if not answer:
+            continue
         if name in questions:
             done += [name] if answer.lower() in ("y", "yes") else []
         elif "(a; b)" in _QUESTIONS[name]:
@@ -360,17 +368,6 @@ def _asked_changes(project: Project) -> dict[str, Any]:
         else:
             fields[name] = answer
     return fields | ({"todos": {"done": done}} if done else {})
-
-
-def _answers(questions: dict[str, str]) -> Iterator[tuple[str, str]]:
-    for name, question in questions.items():
-        print(f"{question} ", end="", file=sys.stderr, flush=True)
-        line = sys.stdin.readline()
-        if not line:
-            print(file=sys.stderr)
-            return
-        if line.strip():
-            yield name, line.strip()
 
 
 def _finished_lines(done: Finished) -> list[str]:
